@@ -9,9 +9,10 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use fathom_cc::Rate;
+use fathom_cc::{Rate, Time};
 use fathom_metrics::round;
 use fathom_netsim::backend::Backend;
+use fathom_traffic::Object;
 use parking_lot::Mutex;
 
 use super::chain::{Chain, ChainLink, DEEP};
@@ -27,6 +28,8 @@ const SMALL: u64 = 1_000;
 const LARGE: u64 = 1_001_000;
 /// Rates are refined this often: the sizes of a model depend on the rate a little.
 const ROUNDS: usize = 4;
+/// Of pages, whose load changes in steps, the nearest of so many.
+const PAGE_ROUNDS: usize = 12;
 /// The largest number of requests whose sizes are looked at, and of page views, which have dozens of objects.
 const MOST: usize = 1_000_000;
 const MOST_VIEWS: usize = 20_000;
@@ -65,10 +68,16 @@ pub(super) fn rate(
     // With web traffic in both directions the model's mean response is near 8 kB; a page has megabytes.
     let first = if matches!(traffic.workload, Workload::Pages { .. }) { 4e6 } else { 8_000.0 };
     let mut rate = wanted / (costs.connection + first * costs.byte);
-    for _ in 0..ROUNDS {
-        rate *= wanted / offered(scenario, traffic, seed, rate, costs)?;
-    }
-    let reached = offered(scenario, traffic, seed, rate, costs)? * 8.0 / of.bits_per_sec() as f64;
+    let offer = |rate: f64| offered(scenario, traffic, seed, rate, costs);
+    let (rate, reached) = if matches!(traffic.workload, Workload::Pages { .. }) {
+        nearest(rate, wanted, offer)?
+    } else {
+        for _ in 0..ROUNDS {
+            rate *= wanted / offer(rate)?;
+        }
+        (rate, offer(rate)?)
+    };
+    let reached = reached * 8.0 / of.bits_per_sec() as f64;
     let load = ComputedLoad {
         connections_per_second: round(rate, 3),
         of_bps: of.bits_per_sec(),
@@ -76,6 +85,36 @@ pub(super) fn rate(
         computed_percent: round(100.0 * reached, 3),
     };
     Ok((rate, Some(load)))
+}
+
+/// The rate whose offer is nearest to the wanted one, and that offer. Of pages it rises in steps, as large pages come into the run and go.
+fn nearest(
+    first: f64,
+    wanted: f64,
+    offer: impl Fn(f64) -> Result<f64, ScenarioError>,
+) -> Result<(f64, f64), ScenarioError> {
+    let (mut low, mut high) = (0.0, f64::INFINITY);
+    let mut rate = first;
+    let mut best = (first, f64::INFINITY);
+    for _ in 0..PAGE_ROUNDS {
+        let reached = offer(rate)?;
+        if (reached - wanted).abs() < (best.1 - wanted).abs() {
+            best = (rate, reached);
+        }
+        if reached < wanted {
+            low = f64::max(low, rate);
+        } else {
+            high = f64::min(high, rate);
+        }
+        let step = rate * wanted / reached.max(wanted / 16.0);
+        // Between two that are known the step may lead out again.
+        rate = if low < step && step < high {
+            step
+        } else {
+            (low.max(high / 16.0) * high.min(low.max(first) * 16.0)).sqrt()
+        };
+    }
+    Ok(best)
 }
 
 /// Bytes per second that connections at this rate offer.
@@ -91,7 +130,8 @@ fn offered(scenario: &Scenario, traffic: &Traffic, seed: u64, rate: f64, costs: 
     let source = Source::new(traffic.workload, rate, seed)
         .map_err(|e| PlanError(format!("traffic '{}': workload: {e}", traffic.name)))?;
     if let Source::Pages { .. } = source {
-        return Ok(rate * view_bytes(source, count.clamp(1, MOST_VIEWS), costs));
+        let span = Duration::from_secs_f64(count.clamp(1, MOST_VIEWS) as f64 / rate);
+        return Ok(view_bytes(source, period.from, span, costs) / span.as_secs_f64());
     }
     let (mut n, mut bytes, mut last) = (0u64, 0.0, 0.0);
     for request in source.take(count.clamp(1, MOST)) {
@@ -105,26 +145,28 @@ fn offered(scenario: &Scenario, traffic: &Traffic, seed: u64, rate: f64, costs: 
     Ok(bytes / span)
 }
 
-/// Mean bytes on the wire of a page view, over about the first `count` of them.
-fn view_bytes(visits: Source, count: usize, costs: Costs) -> f64 {
-    let (mut views, mut bytes) = (0u64, 0.0);
-    for request in visits {
-        let Request::Visit(visit) = request else { continue };
+/// Bytes on the wire of the page views that begin within `span`, if pages take no time; of visits, of which the first may begin at `from`.
+fn view_bytes(visits: Source, from: Duration, span: Duration, costs: Costs) -> f64 {
+    let end = Time::ZERO + from + span;
+    let mut bytes = 0.0;
+    let visits = visits.map_while(|request| match request {
+        Request::Visit(visit) if visit.start < end => Some(visit),
+        _ => None,
+    });
+    for visit in visits {
         bytes += costs.connection;
+        let mut at = visit.start;
         for number in visit.first..visit.views {
             let page = visit.view(number);
-            views += 1;
-            bytes += page
-                .objects
-                .iter()
-                .map(|o| (o.bytes + HEADERS) as f64 * costs.byte + o.request_bytes as f64)
-                .sum::<f64>();
-        }
-        if views >= count as u64 {
-            break;
+            let of = |o: &Object| (o.bytes + HEADERS) as f64 * costs.byte + o.request_bytes as f64;
+            bytes += page.objects.iter().map(of).sum::<f64>();
+            at += page.reading;
+            if at >= end {
+                break;
+            }
         }
     }
-    bytes / views.max(1) as f64
+    bytes
 }
 
 type Key = (Stack, Timestamps, u16, Option<u32>, Option<TcpSettings>);
@@ -181,4 +223,20 @@ fn costs(timestamps: Timestamps, traffic: &Traffic, on_the_wire: BytesOnTheWire)
     let costs = Costs { connection: small - SMALL as f64 * byte, byte };
     known().insert(key, costs);
     Ok(costs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_rate_of_a_rising_offer_is_found() {
+        // In steps of a tenth, and 5 above 3.
+        let offer = |rate: f64| Ok((rate * 10.0).floor() / 10.0 + if rate > 3.0 { 5.0 } else { 0.0 });
+        for (first, wanted, off) in [(1.0, 2.5, 0.1), (50.0, 2.5, 0.1), (1.0, 5.0, 2.1), (0.01, 9.0, 0.15)] {
+            let (rate, reached) = nearest(first, wanted, offer).unwrap();
+            assert_eq!(reached, offer(rate).unwrap());
+            assert!((reached - wanted).abs() <= off, "{rate} offers {reached} of {wanted}");
+        }
+    }
 }
