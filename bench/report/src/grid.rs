@@ -1,5 +1,7 @@
 //! Tables as cells of text, and as lines of a terminal.
 
+use std::borrow::Cow;
+
 use maud::{Markup, html};
 
 use crate::data::{Entry, Row, Table};
@@ -123,7 +125,7 @@ impl Grid {
                     tr { th { (self.corner) } @for (i, column) in self.columns.iter().enumerate() { th class=[class(i)] { (column.name) } } }
                 }
                 tbody { @for (i, label) in self.labels.iter().enumerate() {
-                    tr { td { (label) } @for (i, cell) in self.row(i).enumerate() { td class=[class(i)] { (cell) } } }
+                    tr { td { (label) } @for (i, cell) in self.row(i).enumerate() { td class=[class(i)] { (unbroken(cell)) } } }
                 } }
             }
         }
@@ -145,6 +147,14 @@ impl Grid {
             lines.push(format!("{last:<first$}") + &cells.collect::<String>());
         }
         lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+    }
+}
+
+/// A mean with its interval, on one line.
+fn unbroken(cell: &str) -> Cow<'_, str> {
+    match cell.contains('±') && chars(cell) <= 20 {
+        true => Cow::Owned(cell.replace(' ', "\u{a0}")),
+        false => Cow::Borrowed(cell),
     }
 }
 
@@ -222,6 +232,14 @@ mod tests {
         assert_eq!(blocks.len(), 2, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 36), "{text}");
         assert!(blocks[1].contains("column 4") && blocks[1].contains("\nbcd"), "{text}");
+    }
+
+    #[test]
+    fn intervals_stay_on_one_line_and_narrow_pages_keep_the_first_columns() {
+        let grid = grid(vec![column("", "one", &["4.0 ± 0.1", "a b"]), column("", "two", &["1", "2"])]);
+        let (wide, narrow) = (grid.html().into_string(), grid.html_of_first(1).into_string());
+        assert!(wide.contains("<td>4.0\u{a0}±\u{a0}0.1</td>") && wide.contains("<td>a b</td>"), "{wide}");
+        assert!(!wide.contains("beside") && narrow.contains("<th class=\"beside\">two</th>"), "{narrow}");
     }
 
     #[test]
