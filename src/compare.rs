@@ -83,7 +83,7 @@ pub(crate) struct Args {
     /// or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s. [default: packmime]
     #[arg(long, value_name = "WORKLOAD")]
     workload: Option<String>,
-    /// Responses to complete in each run: of page, page views. [default: 4000; of page 100]
+    /// Responses to complete in each run: of page, page views. [default: 4000; of page 40]
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=10_000_000))]
     responses: Option<u64>,
     /// Seeds that every controller runs with: intervals come of several. Each brings other requests, the same to all. [default: 5]
@@ -257,7 +257,7 @@ fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
 }
 
 /// Page views of each seed where nothing is said.
-const PAGE_VIEWS: u64 = 100;
+const PAGE_VIEWS: u64 = 40;
 /// Load of pages where nothing is said: more than half of the link is busy, and views still load beside each other.
 const PAGE_LOAD: &str = "50%";
 

@@ -1,5 +1,6 @@
 //! A comparison: calibrate, then run every controller with every seed, on all cores. A seed is the same requests for all.
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,8 +12,8 @@ use parking_lot::Mutex;
 use super::calibrate::calibrate;
 use super::plan::{Checked, Plan};
 use super::result::{ComparedRun, Comparison, Missing, name};
-use super::run::RunSpec;
-use crate::scenario::{Cost, Progress, RunError, ScenarioError, WebLoad, Workload};
+use super::run::{Rates, RunSpec};
+use crate::scenario::{Cost, Progress, RunError, ScenarioError, WebLoad, Workload, computed_rate};
 use crate::stack::{Controller, Stack};
 
 /// What a comparison is doing, for progress bars.
@@ -74,6 +75,26 @@ pub fn compare_until(
             (checked.responses, calibrated.rates, Some(calibrated.reference))
         }
     };
+    // On a path the load is computed, once for each seed: every stack gets the same requests.
+    let mut computed: BTreeMap<u64, Rates> = BTreeMap::new();
+    if let (Some((stack, control)), true) = (checked.runs.first(), reference.is_none()) {
+        for seed in checked.seeds.clone() {
+            let spec = RunSpec {
+                plan: &checked,
+                label: String::new(),
+                controller: control.clone(),
+                stack: *stack,
+                link: checked.link,
+                rates,
+                responses,
+                seed,
+                backend: Backend::Virtual,
+                interrupt: Arc::clone(interrupt),
+            };
+            let rate = computed_rate(&spec.scenario(), seed)?;
+            computed.insert(seed, [rate; 2]);
+        }
+    }
     // Seed by seed: where runs are cut short, the seeds that are done have all controllers.
     let of_seed = |seed: u64| {
         let of_backend = |backend: &Backend| checked.runs.iter().map(|run| (seed, *backend, run)).collect::<Vec<_>>();
@@ -89,7 +110,7 @@ pub fn compare_until(
             controller: control.clone(),
             stack: *stack,
             link: checked.link,
-            rates,
+            rates: computed.get(&seed).copied().unwrap_or(rates),
             responses,
             seed,
             backend,

@@ -18,7 +18,7 @@ use crate::stack::{Controller, DATAGRAM, IDLE, Stack};
 /// Results of comparisons have had it from the start.
 const SEEDING: Seeding = Seeding::Paired;
 
-/// New connections per second, forward and reverse.
+/// New connections per second, or page views, forward and reverse.
 pub(super) type Rates = [f64; 2];
 
 /// One run to be made.
@@ -32,7 +32,7 @@ pub(super) struct RunSpec<'a> {
     pub(super) stack: Stack,
     /// Rate of all links.
     pub(super) link: Rate,
-    /// Of web traffic.
+    /// Of web traffic and pages; zero: the load is still to be computed, or there is none.
     pub(super) rates: Rates,
     /// Responses at which the run ends.
     pub(super) responses: u64,
@@ -64,7 +64,7 @@ impl RunSpec<'_> {
         if several { format!("{}, seed {}", self.label, self.seed) } else { self.label.clone() }
     }
 
-    fn scenario(&self) -> Scenario {
+    pub(super) fn scenario(&self) -> Scenario {
         let plan = self.plan;
         let chain = match &plan.path {
             Some(path) => Chain::of_path(path.clone()),
@@ -142,6 +142,13 @@ fn workloads(plan: &Checked, rates: Rates) -> (Workload, Option<Workload>) {
                 Workload::Web { load, server_delay, arrivals, period }
             });
             (forward, Some(reverse))
+        }
+        Workload::Web { server_delay, arrivals, period, .. } if rates[0] > 0.0 => {
+            (Workload::Web { load: WebLoad::Connections(rates[0]), server_delay, arrivals, period }, None)
+        }
+        Workload::Pages { shape, period, priorities, in_flight, .. } if rates[0] > 0.0 => {
+            let load = WebLoad::Connections(rates[0]);
+            (Workload::Pages { load, shape, period, priorities, in_flight }, None)
         }
         workload => (workload, None),
     }

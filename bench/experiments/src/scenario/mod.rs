@@ -52,7 +52,7 @@ pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, 
 pub use state::Progress;
 pub use tcp::{TcpSettings, TcpSpec};
 
-pub(crate) use run::{RunControl, goal, run_with};
+pub(crate) use run::{RunControl, computed_rate, goal, run_with};
 
 pub(crate) use spec::{RENAMED, parse_load, parse_responses, parse_window, provided, read_toml, toml_message};
 

@@ -88,6 +88,12 @@ pub(crate) fn run_with(scenario: &Scenario, seed: u64, control: &RunControl) -> 
     Ok((outcome, cost))
 }
 
+/// New connections per second of a scenario's first group, or page views: what a run with this seed would compute.
+pub(crate) fn computed_rate(scenario: &Scenario, seed: u64) -> Result<f64, ScenarioError> {
+    let Some(first) = scenario.traffic.first() else { return Ok(0.0) };
+    load::rate(scenario, first, scenario.seeding.requests(seed, 0), bytes_on_the_wire).map(|(rate, _)| rate)
+}
+
 /// Bytes that a scenario of one link puts on it, in both directions.
 fn bytes_on_the_wire(scenario: &Scenario) -> Result<u64, ScenarioError> {
     let mut run = Run::set_up(scenario, 1, &RunControl::default())?;

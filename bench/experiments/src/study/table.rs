@@ -38,6 +38,9 @@ const GROUP: &[Measure<GroupOutcome>] = &[
     ("mean ms", |g| g.times.as_ref().filter(|t| t.count > 0).map(|t| t.mean_ms), 1),
     ("Mbps", |g| Some(g.throughput_bps / 1e6), 3),
     ("lost %", |g| (g.sent > 0).then(|| 100.0 * g.lost as f64 / g.sent as f64), 2),
+    ("missed %", |g| g.media.as_ref().map(|m| 100.0 * m.missed_fraction), 2),
+    ("freezes", |g| g.media.as_ref().map(|m| m.freezes as f64), 1),
+    ("critical ms", |g| g.pages.as_ref()?.critical_time.as_ref().filter(|t| t.count > 0).map(|t| t.median_ms), 1),
     ("timeouts/conn", |g| (g.connections > 0).then(|| g.timeouts() as f64 / g.connections as f64), 2),
 ];
 

@@ -205,6 +205,9 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
         if p.seeds > 1 { format!("seeds {} to {last}", p.seed) } else { format!("seed {}", p.seed) },
         p.max_window,
     ));
+    if c.reference.is_none() && ["packmime", "web", "page", "pages"].contains(&&*p.workload) {
+        lines.push(format!("offered load {} of the link, computed; {} responses a run", p.load, p.responses));
+    }
     if let Some(r) = &c.reference {
         lines.push(format!(
             "offered load {} wanted, {:.1}% forward and {:.1}% reverse reached on the uncongested network",

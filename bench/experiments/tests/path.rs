@@ -1,0 +1,128 @@
+//! What a path says happens to real connections: times, rates and losses that can be computed.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use fathom_experiments::scenario::{Outcome, ScenarioSpec, run};
+
+/// One transfer over a path, on quinn.
+fn transfer(path: &str, workload: &str, seed: u64) -> Outcome {
+    let text = format!(
+        r#"
+        stop = "1 responses"
+        stack = "quinn"
+        [network]
+        topology = "path"
+        [network.path]
+        {path}
+        [[traffic]]
+        name = "transfer"
+        from = "left"
+        to = "right"
+        workload = "{workload}"
+        controller = "cubic"
+        "#
+    );
+    let scenario = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).expect("a scenario");
+    let (outcome, _) =
+        run(&scenario, seed, &Arc::new(AtomicU64::new(0))).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    outcome
+}
+
+fn millis(outcome: &Outcome) -> f64 {
+    outcome.groups["transfer"].times.as_ref().expect("times").mean_ms
+}
+
+#[test]
+fn a_small_response_takes_two_round_trips() {
+    // A round trip of handshake and one of request and response; packets of 1,420 bytes take 1.1 ms at 10 Mbps.
+    for rtt in [20.0, 100.0, 400.0] {
+        let took = millis(&transfer(&format!("rtt = \"{rtt}ms\"\nrate = \"10Mbps\""), "flows:1x1kB", 1));
+        assert!((2.0 * rtt..2.0 * rtt + 12.0).contains(&took), "{rtt}: {took}");
+    }
+}
+
+#[test]
+fn directions_may_differ_in_rate_and_delay() {
+    let path = "delay = \"10ms\"\nup-delay = \"50ms\"\nrate = \"20Mbps\"\nup-rate = \"2Mbps\"";
+    let small = millis(&transfer(path, "flows:1x1kB", 1));
+    assert!((120.0..140.0).contains(&small), "{small}");
+    // 5 MB at 20 Mbps are 2 s, and headers some 5 %.
+    let large = millis(&transfer(path, "flows:1x5MB", 1));
+    assert!((2_000.0..2_600.0).contains(&large), "{large}");
+}
+
+#[test]
+fn a_trace_carries_its_mean_rate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("eight.trace");
+    // Two chances every 3 ms: 8 Mbps.
+    let text: String = (1..=1_000).map(|n| format!("{}\n{}\n", 3 * n, 3 * n)).collect();
+    std::fs::write(&file, text).expect("a trace");
+    let path = format!("rtt = \"20ms\"\ntrace = \"{}\"\nup-rate = \"8Mbps\"", file.display());
+    let outcome = transfer(&path, "flows:1x8MB", 1);
+    let took = millis(&outcome);
+    assert!((8_000.0..8_900.0).contains(&took), "{took}");
+}
+
+#[test]
+fn a_step_of_the_rate_counts_from_its_time() {
+    // 4 MB in the first 2 s at 16 Mbps, then 4 Mbps: 2 MB more take 4 s.
+    let path = "rtt = \"20ms\"\nrate = \"16Mbps\"\nevents = [\"rate:4Mbps@2s\"]";
+    let took = millis(&transfer(path, "flows:1x6MB", 1));
+    assert!((6_000.0..7_200.0).contains(&took), "{took}");
+}
+
+#[test]
+fn losses_are_counted_and_survived() {
+    let path = "rtt = \"20ms\"\nrate = \"20Mbps\"\nloss = \"2%\"\nup-loss = \"0%\"\nduplicate = \"1%\"\ncorrupt = \"1%\"\nreorder = \"1%\"";
+    for seed in 1..=3 {
+        let outcome = transfer(path, "flows:1x5MB", seed);
+        let did = outcome.links["left-right"].impairments.expect("impairments");
+        let (n, up) = (did.arrived as f64, outcome.links["right-left"].impairments.expect("impairments"));
+        let near = |count: u64, part: f64| {
+            let slack = 5.0 * (n * part * (1.0 - part)).sqrt();
+            assert!((count as f64 - n * part).abs() < slack, "seed {seed}: {count} of {n}, wanted {part}");
+        };
+        near(did.lost, 0.02);
+        near(did.duplicated, 0.01);
+        near(did.corrupted, 0.01);
+        near(did.reordered, 0.01);
+        assert_eq!(up.lost, 0);
+        assert_eq!(outcome.groups["transfer"].failed, 0);
+    }
+}
+
+#[test]
+fn a_blackout_holds_a_transfer_up_and_ends() {
+    let path = |event: &str| format!("rtt = \"20ms\"\nrate = \"20Mbps\"{event}");
+    let whole = millis(&transfer(&path(""), "flows:1x5MB", 1));
+    let dark = transfer(&path("\nevents = [\"blackout:2s@1s\"]"), "flows:1x5MB", 1);
+    let took = millis(&dark);
+    assert!(took > whole + 2_000.0 && took < whole + 8_000.0, "{whole} and {took}");
+    assert!(dark.links["left-right"].impairments.expect("impairments").cut_off > 0);
+}
+
+#[test]
+fn a_policer_drops_and_a_queue_does_not() {
+    let path = "rtt = \"20ms\"\nrate = \"100Mbps\"\npolicer = \"5Mbps,burst=50kB\"\nup-policer = \"100Mbps,burst=1MB\"";
+    let outcome = transfer(path, "flows:1x2MB", 1);
+    let link = &outcome.links["left-right"];
+    assert!(link.impairments.expect("impairments").policed > 0 && link.dropped == 0);
+    assert!(millis(&outcome) > 3_000.0, "5 Mbps at most");
+}
+
+#[test]
+fn clients_of_a_range_differ_in_their_rtt() {
+    // Two round trips each; hosts add up to 60 ms to the smallest RTT.
+    let outcome = transfer("rtt = \"20ms..80ms\"\nrate = \"100Mbps\"", "flows:60x1kB@60s", 1);
+    let times = outcome.groups["transfer"].times.as_ref().expect("times");
+    assert!(times.count >= 1 && times.mean_ms >= 40.0 && times.max_ms <= 165.0, "{times:?}");
+}
+
+#[test]
+fn the_same_path_and_seed_are_the_same_run() {
+    let path = "preset = \"lte\"\nloss = \"bursts:loss=1%,length=3\"\njitter = \"normal:2ms\"";
+    let hash = |seed| transfer(path, "flows:1x1MB", seed).trace_hash;
+    assert!(hash(1) == hash(1) && hash(1) != hash(2));
+}
