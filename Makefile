@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml backends lint format doc deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic chromium soak interop h2load stock
+.PHONY: demo test check setup uml readers backends lint format doc deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic chromium soak interop h2load stock
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
@@ -14,8 +14,8 @@ JOBS ?= 6
 demo: setup
 	$(CARGO) run --release --locked --features quiche -- compare --stack all --report fathom.html
 
-test: setup uml
-	$(CARGO) test --release --workspace --features quiche --locked --no-fail-fast
+test: setup uml readers
+	PATH="$(CURDIR)/target/readers/bin:$$PATH" $(CARGO) test --release --workspace --features quiche --locked --no-fail-fast
 
 # The same plan on the three backends, at full length: run it on a machine that does nothing else.
 backends: setup uml
@@ -117,6 +117,17 @@ setup:
 	    echo "a C/C++ compiler or CMake is missing: install gcc, g++, cmake and libclang-dev (or their like)"; exit 1; \
 	  fi; fi
 	@$(CARGO) fetch --locked --quiet || $(CARGO) fetch --locked
+
+# Programs that read our results, for the tests of docs/results.md; where they cannot be had, that test says what it skips.
+readers:
+	@if ! target/readers/bin/python3 -c 'import pandas, polars, pyarrow' 2>/dev/null; then \
+	  if ! python3 -m venv --help >/dev/null 2>&1 && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	    apt-get update && apt-get install -y --no-install-recommends python3-venv; fi; \
+	  mkdir -p target && python3 -m venv target/readers \
+	    && target/readers/bin/python3 -m pip install --quiet --disable-pip-version-check pandas polars pyarrow \
+	    || echo "no pandas, polars and pyarrow: what reads results in Python is not tested"; fi
+	@if ! command -v Rscript >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  apt-get install -y --no-install-recommends r-base-core || echo "no R: what reads results in R is not tested"; fi
 
 # A kernel with tc's queues for the tests of the netem backend, as a program.
 uml:

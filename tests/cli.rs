@@ -123,7 +123,7 @@ fn bad_input_gives_one_line_that_names_a_fix() {
         (&["--responses", "0"], &["responses", "1 to"]),
         (&["--responses", "many"], &["responses", "many"]),
         (&["--seeds", "0"], &["seeds", "1 to"]),
-        (&["--workload", "bulk"], &["workload", "bulk:4x10MB"]),
+        (&["--workload", "bulky"], &["workload", "bulk:4x10MB"]),
         (&["--max-window", "0p"], &["max-window", "68p"]),
         (&["--connections", "kept"], &["kept", "persistent"]),
         (&["--report", "no/such/folder/r.html"], &["no/such/folder", "can write"]),

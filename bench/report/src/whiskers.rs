@@ -71,7 +71,7 @@ impl Whiskers {
                 (line((LEFT, bottom), (WIDTH - LEFT, bottom), "currentColor", 1.0))
                 @if let Some((value, name)) = &self.mark {
                     @if let Some(x) = at(*value) {
-                        (text(x.clamp(60.0, WIDTH - 60.0), TOP - 18.0, "middle", &shortened(name, 30)))
+                        (text(x.clamp(LEFT, WIDTH - LEFT), TOP - 18.0, anchor(x), &shortened(name, 30)))
                     }
                 }
                 @for (i, row) in self.rows.iter().enumerate() {
@@ -109,6 +109,15 @@ impl Whiskers {
             csv += &format!("{},{},{},{}\n", cell(&row.name), shown(row.value), shown(low), shown(high));
         }
         csv
+    }
+}
+
+/// Where a word over this place begins, so that it stays within the drawing.
+fn anchor(x: f64) -> &'static str {
+    match x / WIDTH {
+        part if part < 0.25 => "start",
+        part if part > 0.75 => "end",
+        _ => "middle",
     }
 }
 

@@ -214,14 +214,23 @@ impl Ranking<'_> {
         let unclear: Vec<String> =
             with.iter().filter(|e| e.change.is_some_and(|change| !change.is_significant())).map(|e| name(e)).collect();
         if !unclear.is_empty() {
-            lines.push(format!("{} cannot be told apart from {base} with {seeds} seeds.", listed(&unclear)));
+            let who = match unclear.len() {
+                few if few <= NAMED => listed(&unclear),
+                many => format!("The other {many}"),
+            };
+            lines.push(format!("{who} cannot be told apart from {base} with {seeds} seeds."));
         }
         let first: Vec<String> =
             with.iter().filter(|entry| entry.place == Some(1) || entry.tied).map(|e| name(e)).collect();
         if with.len() > 2 {
             lines.push(match &first[..] {
                 [only] => format!("{only} is the best of all."),
-                several => format!("Which of {} is the best cannot be told.", listed(several)),
+                several if several.len() <= NAMED => {
+                    format!("Which of {} is the best cannot be told.", listed(several))
+                }
+                several => {
+                    format!("Which of the {} that are marked ~ or first is the best cannot be told.", several.len())
+                }
             });
         }
         lines
@@ -241,6 +250,9 @@ impl Ranking<'_> {
         changes.chain(one).collect()
     }
 }
+
+/// So many are named in a sentence; more are counted.
+const NAMED: usize = 4;
 
 const ONE_SEED: &str = "One seed is no result: nothing says how far another would differ (--seeds 5).";
 

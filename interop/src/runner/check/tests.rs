@@ -106,8 +106,8 @@ fn each_test_passes_only_if_its_requirement_is_met() {
             "the client reported no ECN counts; the server reported no ECN counts",
         ),
         (TestCase::Blackhole, |e| e.stats.cut_off = 1, "nothing was sent during a blackout"),
-        (TestCase::TransferLoss, |e| e.stats.down.lost = 1, "no datagram was lost"),
-        (TestCase::TransferCorruption, |e| e.stats.up.corrupted = 1, "no datagram was corrupted"),
+        (TestCase::TransferLoss, |e| e.stats.down.impairments.lost = 1, "no datagram was lost"),
+        (TestCase::TransferCorruption, |e| e.stats.up.impairments.corrupted = 1, "no datagram was corrupted"),
         (
             TestCase::RebindPort,
             |e| (e.trace.connections[0].server.challenges, e.trace.connections[0].client.responses) = (1, 1),
