@@ -65,7 +65,7 @@ impl Study {
                     key: point.key.clone(),
                     seed,
                     scenario: scenario.clone(),
-                    fingerprint: fingerprint(&text, seed, scale, version(&scenario)),
+                    fingerprint: fingerprint(&(text.clone() + &path_text(&scenario)), seed, scale, version(&scenario)),
                 });
             }
         }
@@ -108,6 +108,11 @@ fn version(scenario: &Scenario) -> u32 {
     let sack = scenario.traffic.iter().any(|t| t.stack == Stack::Tcp && t.tcp.options.has_sack())
         || scenario.background.iter().any(|b| b.tcp.is_some_and(|tcp| tcp.options.has_sack()));
     RESULTS_VERSION + completed + if sack { SACK_ON_EVERY_ACK } else { 0 }
+}
+
+/// What a path came to: presets, traces and models may change under the same name.
+fn path_text(scenario: &Scenario) -> String {
+    scenario.chain.path.as_ref().map(|path| format!("{path:?}")).unwrap_or_default()
 }
 
 /// Over the scenario as it is written out again, with every default: comments, order and what was put in by variables do not count.

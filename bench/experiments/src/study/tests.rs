@@ -579,3 +579,17 @@ fn a_study_is_explained() {
         assert!(text.contains(said), "'{said}' is not in:\n{text}");
     }
 }
+
+#[test]
+fn a_changed_trace_is_another_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.trace");
+    let fingerprint = |trace: &str| {
+        std::fs::write(&file, trace).unwrap();
+        let network = format!("topology = \"path\"\npath = {{ trace = \"{}\" }}", file.display());
+        let text = STUDY.replace("topology = \"dumbbell\"", &network);
+        Study::from_toml("test", &text).unwrap().runs(1.0).unwrap()[0].fingerprint.clone()
+    };
+    assert_eq!(fingerprint("1\n2\n"), fingerprint("1\n2\n"));
+    assert_ne!(fingerprint("1\n2\n"), fingerprint("1\n3\n"));
+}

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use fathom_units::Rate;
 
+use crate::hash::StableHash;
+
 /// Bytes of one chance.
 pub const CHANCE: u32 = 1_500;
 /// Lines of a trace at most: an hour at 100 Mbps.
@@ -17,12 +19,21 @@ const MOST: usize = 40_000_000;
 const MS: u64 = 1_000_000;
 
 /// When a link may send.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Trace {
     /// Milliseconds, in order, each of one chance.
     chances: Arc<[u32]>,
     /// Milliseconds after which it begins again.
     length: u32,
+}
+
+impl std::fmt::Debug for Trace {
+    /// What tells it from others, not its millions of lines.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut hash = StableHash::default();
+        self.chances.iter().for_each(|ms| hash.add(u64::from(*ms)));
+        write!(f, "Trace({} ms, {} chances, {:016x})", self.length, self.chances.len(), hash.value())
+    }
 }
 
 impl Trace {
