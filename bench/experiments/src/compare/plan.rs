@@ -10,7 +10,7 @@ use fathom_traffic::Arrivals;
 
 use super::beside::Beside;
 use crate::scenario::{
-    Connections, Period, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided,
+    Chain, Connections, Period, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::MOST_SEEDS;
@@ -218,10 +218,12 @@ impl Plan {
             spec.queue.get_or_insert_with(|| self.queue.clone());
         }
         let path = spec.check().map_err(|e| wrong(&e))?;
+        #[cfg(target_os = "linux")]
         if self.backends.contains(&Backend::Netem) {
-            return Err(PlanError(
-                "backends: netem has the built-in network only; use virtual or loopback for a path".into(),
-            ));
+            let chain = Chain::of_path(path.clone());
+            chain.fits_netem().map_err(|e| wrong(&e))?;
+            let mut queues = chain.links.iter().flat_map(|link| [&link.queue, &link.back_queue]);
+            queues.try_for_each(fathom_netsim::backend::netem::has).map_err(|e| wrong(&format!("queue: {e}")))?;
         }
         Ok(Some(path))
     }

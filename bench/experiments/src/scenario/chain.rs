@@ -5,6 +5,7 @@ use std::time::Duration;
 use fathom_cc::Rate;
 use serde::{Deserialize, Serialize};
 
+use fathom_netsim::link::Capacity;
 use fathom_netsim::path::{DirectedPath, Path};
 use fathom_netsim::queue::QueueSpec;
 
@@ -107,6 +108,22 @@ impl Chain {
         };
         let link = ChainLink { rate, delay: path.down.delay, queue, back_queue };
         Self { access, path: Some(Box::new(path)), ..Self::dumbbell(link) }
+    }
+
+    /// Whether the kernel can be the links of its path.
+    ///
+    /// # Errors
+    /// What it cannot do, in one line.
+    pub(crate) fn fits_netem(&self) -> Result<(), String> {
+        let path = self.path.as_deref();
+        let mut capacities = path.into_iter().flat_map(|path| [&path.down, &path.up]).filter_map(|d| d.link.as_ref());
+        match capacities.find(|(capacity, _)| !matches!(capacity, Capacity::Fixed(_))) {
+            None => Ok(()),
+            Some((Capacity::Steps(..), _)) => {
+                Err("event: the kernel's links have one rate; leave out steps of it, or use the backend virtual or loopback".into())
+            }
+            Some(_) => Err("trace: the kernel's links have a rate; write rate, or use the backend virtual or loopback".into()),
+        }
     }
 
     /// One direction of the path, where the chain is one.

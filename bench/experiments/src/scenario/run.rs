@@ -215,7 +215,9 @@ impl<'a> Run<'a> {
                 self.state.sim.impair(id, Impairer::new(d.impairments.clone(), d.delay, seed));
             }
             self.links.push((name, id));
-            self.router.push(RouterLink { link: id, rate: spec.rate, queue: *queue, delay: spec.delay });
+            // Of a path the kernel is link and queue; what comes before and behind is the lab's.
+            let delay = if direction.is_some() { Duration::ZERO } else { spec.delay };
+            self.router.push(RouterLink { link: id, rate, queue: *queue, delay });
         }
     }
 
@@ -223,13 +225,11 @@ impl<'a> Run<'a> {
     fn between(&self, from: usize, to: usize) -> Hop {
         let left = from.min(to);
         let (_, link) = self.links[2 * left + usize::from(from > to)];
-        let delay = match self.scenario.backend {
+        let delay = match (self.scenario.chain.direction(from > to), self.scenario.backend) {
+            (Some(direction), _) => direction.delay,
             // The kernel's link delays, too.
-            Backend::Netem => Duration::ZERO,
-            Backend::Virtual | Backend::Loopback => match self.scenario.chain.direction(from > to) {
-                Some(direction) => direction.delay,
-                None => self.scenario.chain.links[left].delay,
-            },
+            (None, Backend::Netem) => Duration::ZERO,
+            (None, Backend::Virtual | Backend::Loopback) => self.scenario.chain.links[left].delay,
         };
         Hop { delay, link }
     }

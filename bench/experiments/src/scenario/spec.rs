@@ -314,6 +314,7 @@ impl ScenarioSpec {
         self.keep.check(&chain, &traffic)?;
         #[cfg(target_os = "linux")]
         if self.backend == Backend::Netem {
+            chain.fits_netem().map_err(|e| PlanError(format!("network.path.{e}")))?;
             let mut queues = chain.links.iter().flat_map(|link| [&link.queue, &link.back_queue]);
             queues.try_for_each(fathom_netsim::backend::netem::has).map_err(|e| PlanError(format!("network: {e}")))?;
         }

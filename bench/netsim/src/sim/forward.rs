@@ -110,10 +110,6 @@ impl Core {
     fn enter_link(&mut self, index: u32) {
         let p = &self.net.packets[index as usize];
         let link = self.net.way(p).0.hops[p.hop as usize].link;
-        if let Some(hop) = self.real.as_ref().and_then(|real| real.link(link)) {
-            self.send_to_kernel(index, hop);
-            return;
-        }
         let net = &mut self.net;
         let p = &mut net.packets[index as usize];
         let size = p.wire;
@@ -126,6 +122,11 @@ impl Core {
                 p.ecn = None;
             }
         }
+        if let Some(hop) = self.real.as_ref().and_then(|real| real.link(link)) {
+            self.send_to_kernel(index, hop);
+            return;
+        }
+        let net = &mut self.net;
         if net.links[link.0 as usize].schedules() {
             return self.enter_scheduled_link(index, link);
         }
