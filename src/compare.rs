@@ -21,7 +21,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
 use crate::kernel::{self, Kernel};
-use crate::path_args::PathArgs;
+use crate::path_args::{self, PathArgs};
 use crate::signals::{self, INTERRUPTED};
 use crate::{Failure, numbers, output, toml_file};
 
@@ -143,7 +143,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ("--parquet", args.parquet.as_deref()),
         ("--distributions", args.distributions.as_deref()),
     ])?;
-    plan.validate().map_err(Failure::input)?;
+    // An error of the path is one of its option, where it was said on the command line.
+    plan.validate().map_err(|e| match e.to_string().strip_prefix("path.") {
+        Some(e) if args.plan.is_none() => path_args::wrong(e.to_owned()),
+        _ => Failure::input(e),
+    })?;
     let elsewhere = plan.backends.contains(&Backend::Netem) && args.kernel.is_elsewhere()?;
     let (there, here) = plan.backends.iter().partition(|backend| elsewhere && **backend == Backend::Netem);
     let interrupt = signals::stop()?;
@@ -258,8 +262,6 @@ fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
 
 /// Page views of each seed where nothing is said.
 const PAGE_VIEWS: u64 = 40;
-/// Load of pages where nothing is said: more than half of the link is busy, and views still load beside each other.
-const PAGE_LOAD: &str = "50%";
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
     let mut plan = match &args.plan {
@@ -286,12 +288,6 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
             said.rate = Some(link.clone());
         }
         plan.path.overlay(&said);
-        let (rate, trace) = (said.rate.is_some(), said.trace.is_some());
-        if rate && !trace {
-            plan.path.trace = None;
-        } else if trace && !rate {
-            plan.path.rate = None;
-        }
         // The window of the paper is for its own network.
         if args.plan.is_none() {
             "none".clone_into(&mut plan.max_window);
@@ -316,7 +312,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         // A page view is some seventy responses.
         plan.responses = PAGE_VIEWS;
         if args.load.is_none() {
-            PAGE_LOAD.clone_into(&mut plan.load);
+            fathom_experiments::compare::PAGE_LOAD.clone_into(&mut plan.load);
         }
     }
     plan.responses = args.responses.unwrap_or(plan.responses);

@@ -28,7 +28,7 @@ const REFRESH: Duration = Duration::from_millis(500);
 
 An option without 'up-' holds for both directions; one with 'up-' changes the
 way from clients to the server. The options are those of 'fathom compare'; here
-events may also be rebind@30s and rebind@handshake. Counts are printed at the
+events may also be rebind@30s and rebind@handshake, and --rtt is one time. Counts are printed at the
 end: Ctrl-C, or --for.")]
 pub(crate) struct Args {
     /// Address that clients send to.

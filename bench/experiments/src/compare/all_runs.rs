@@ -152,7 +152,16 @@ pub fn compare_until(
 /// The plan with its controllers written the one way that reports use.
 fn effective(plan: &Plan, checked: &Checked) -> Plan {
     let written = checked.runs.iter().take(plan.controllers.len()).map(|(_, control)| control.spec()).collect();
-    Plan { controllers: written, ..plan.clone() }
+    let mut plan = Plan { controllers: written, ..plan.clone() };
+    // What the path came to, where it does not say.
+    if let Some(path) = &checked.path {
+        plan.path = plan.filled_path();
+        let way = if matches!(checked.workload, Workload::Uploads { .. }) { &path.up } else { &path.down };
+        if let Some((capacity, queue)) = &way.link {
+            (plan.link, plan.queue) = (capacity.nominal().to_string(), queue.to_string());
+        }
+    }
+    plan
 }
 
 /// A run, and what came of it.

@@ -35,15 +35,25 @@ impl Beside {
             ))
         };
         if let Some(rate) = text.strip_prefix("udp:") {
-            return rate.parse().map(Self::Udp).map_err(|e: String| wrong(format!("has no rate ({e})")));
+            let rate: Rate = rate.parse().map_err(|e: String| wrong(format!("has no rate ({e})")))?;
+            let sound = (10_000..=100_000_000_000).contains(&rate.bits_per_sec());
+            return if sound {
+                Ok(Self::Udp(rate))
+            } else {
+                Err(wrong("has a rate below 10kbps or above 100Gbps".into()))
+            };
         }
         let (name, count) = match text.rsplit_once(':') {
             Some((name, count)) if count.bytes().all(|b| b.is_ascii_digit()) && !count.is_empty() => {
-                let count = fathom_cc::units::parse_whole(count, 1..=MOST).map_err(|e| wrong(format!("has {e}")))?;
+                let count = fathom_cc::units::parse_whole(count, 1..=MOST)
+                    .map_err(|e| wrong(format!("has a wrong number of flows ({e})")))?;
                 (name, count as u32)
             }
             _ => (text, 1),
         };
+        if name == "udp" {
+            return Err(wrong("has no rate".into()));
+        }
         let (tcp, controller) = match name {
             "tcp" => (true, "cubic"),
             name => name.strip_prefix("tcp-").map_or((false, name), |controller| (true, controller)),
@@ -68,7 +78,7 @@ impl Beside {
     }
 
     /// Its name in results.
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::Flows { tcp, controller, .. } => {
                 format!("beside {}{}", if *tcp { "tcp " } else { "" }, controller.replace('/', " in "))

@@ -199,6 +199,11 @@ pub const MEASURES: &[Measure] = &[
     .shown("%", "one-way %", Neither, 1),
     Measure::link("drops_percent", "packets dropped at the bottleneck", |l| (l.arrived > 0).then_some(l.drops_percent))
         .shown("%", "drops %", Lower, 2),
+    Measure::link("path_losses_percent", "packets lost on the path beside the queue's drops", |l| {
+        let did = l.impairments.filter(|did| did.arrived > 0)?;
+        Some(100.0 * (did.lost + did.policed + did.cut_off) as f64 / did.arrived as f64)
+    })
+    .shown("%", "path loss %", Lower, 2),
     Measure::link("marks_percent", "packets marked at the bottleneck", |l| (l.arrived > 0).then(|| l.marks_percent()))
         .shown("%", "marks %", Neither, 2),
     Measure::link("queue_mean_packets", "mean queue", |l| (l.arrived > 0).then_some(l.mean_queue))

@@ -15,5 +15,6 @@ mod run;
 pub use all_runs::{Stage, compare, compare_until};
 pub use measure::{Better, MEASURES, Measure};
 pub use plan::Plan;
+pub use plan_file::PAGE_LOAD;
 pub use ranking::{Change, Ranked, Ranking};
 pub use result::{Candidate, ComparedRun, Comparison, Missing, Reference};

@@ -136,6 +136,12 @@ impl Plan {
             None => rate("link", &self.link)?,
         };
         let beside: Vec<Beside> = self.beside.iter().map(|text| Beside::read(text)).collect::<Result<_, _>>()?;
+        if let Some(twice) = (1..beside.len()).find(|i| beside[..*i].iter().any(|b| b.name() == beside[*i].name())) {
+            return Err(PlanError(format!(
+                "beside: '{}' is named twice; write how many flows, such as cubic:2",
+                self.beside[twice]
+            )));
+        }
         for (other, stack) in beside.iter().flat_map(|other| self.stacks.iter().map(move |stack| (other, *stack))) {
             other.check(stack, self.timestamps, self.shaping)?;
         }
@@ -204,20 +210,30 @@ impl Plan {
         self.check().map(|checked| checked.runs.len() * self.backends.len() * self.seeds as usize)
     }
 
+    /// The path with the built-in network's rate, queue and RTT where it says none: a loss alone says what differs from the default.
+    pub(crate) fn filled_path(&self) -> PathSpec {
+        let mut spec = self.path.clone();
+        if spec.is_empty() || spec.preset.is_some() {
+            return spec;
+        }
+        if spec.rate.is_none() && spec.trace.is_none() {
+            spec.rate = Some(self.link.clone());
+            spec.queue.get_or_insert_with(|| self.queue.clone());
+        }
+        if [&spec.rtt, &spec.delay, &spec.up_delay].into_iter().all(Option::is_none) {
+            spec.rtt = Some(BUILT_IN_RTT.to_owned());
+        }
+        spec
+    }
+
     /// The path, where the plan says one.
     fn checked_path(&self) -> Result<Option<Path>, PlanError> {
         if self.path.is_empty() {
             return Ok(None);
         }
         let wrong = |e: &str| PlanError(format!("path.{e}"));
-        let mut spec = self.path.expanded().map_err(|e| wrong(&e))?;
-        let linked = [&spec.rate, &spec.trace].into_iter().any(Option::is_some);
-        if !linked {
-            // The link is the plan's, so that an RTT or a loss alone says what differs from the default.
-            spec.rate = Some(self.link.clone());
-            spec.queue.get_or_insert_with(|| self.queue.clone());
-        }
-        let path = spec.check().map_err(|e| wrong(&e))?;
+        let spec = self.filled_path().expanded().map_err(|e| wrong(&e))?;
+        let path = spec.check_simulated().map_err(|e| wrong(&e))?;
         #[cfg(target_os = "linux")]
         if self.backends.contains(&Backend::Netem) {
             let chain = Chain::of_path(path.clone());
@@ -228,7 +244,8 @@ impl Plan {
         Ok(Some(path))
     }
 
-    fn workload(&self, link: Rate) -> Result<Workload, PlanError> {
+    /// What the clients ask for, on a link of this rate.
+    pub(crate) fn workload(&self, link: Rate) -> Result<Workload, PlanError> {
         let part = parse_load(&self.load).map_err(|e| PlanError(format!("load: {e}")))?;
         if ["packmime", "web"].contains(&&*self.workload) {
             let load = WebLoad::Computed { part, of: link };
@@ -293,6 +310,8 @@ impl Plan {
     }
 }
 
+/// Base RTT of the built-in network (Sync-TCP §4.1: seven links of 1 ms each way).
+const BUILT_IN_RTT: &str = "14ms";
 /// What `media` stands for: one stream as a conference at 720p30 sends it (ours), and what an interactive picture may take: ITU-T G.114's
 /// 150 ms from mouth to ear.
 const MEDIA: &str = "media:1 at 2.5Mbps 30fps deadline 150ms for 60s";

@@ -17,6 +17,8 @@ const TOPOLOGY: &str = "one-bottleneck";
 const PATH: &str = "path";
 /// The other workload whose load is a field of its own.
 const PAGES: &str = "pages";
+/// Load of pages where nothing is said: more than half of the link is busy, and views still load beside each other.
+pub const PAGE_LOAD: &str = "50%";
 /// The workload of a [`Plan`] whose load is a field of its own.
 const WEB: &str = "packmime";
 
@@ -82,7 +84,9 @@ struct Traffic {
     workload: String,
     connections: Connections,
     server_delay: bool,
-    max_window: String,
+    /// Left out: that of the paper on its own network, none on a path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_window: Option<String>,
     /// Cross traffic: `cubic:2`, `tcp:1`, `udp:2Mbps`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     beside: Vec<String>,
@@ -114,7 +118,8 @@ impl Default for Network {
 
 impl Default for Traffic {
     fn default() -> Self {
-        Scenario::default().traffic
+        let traffic = Scenario::default().traffic;
+        Self { max_window: None, ..traffic }
     }
 }
 
@@ -171,7 +176,7 @@ impl From<Plan> for PlanFile {
                     },
                     connections: plan.connections,
                     server_delay: plan.server_delay,
-                    max_window: plan.max_window,
+                    max_window: Some(plan.max_window),
                     beside: plan.beside,
                 },
             },
@@ -193,13 +198,20 @@ impl TryFrom<PlanFile> for Plan {
             Err(PlanError(format!("{field}: '{given}' is not what 'fathom compare' runs; write {known}")))
         };
         only("study", &study, STUDY)?;
-        let topology = if network.path.is_empty() { TOPOLOGY } else { PATH };
+        let on_path = !network.path.is_empty();
+        if network.topology == PATH && !on_path {
+            return Err(PlanError(
+                "scenario.network.path: there is none; write [scenario.network.path] with preset, rate or trace".into(),
+            ));
+        }
+        let topology = if on_path { PATH } else { TOPOLOGY };
         only("scenario.network.topology", &network.topology, topology)?;
         let of_link = |load: &str| load.strip_suffix(&format!(" of {}", network.link)).unwrap_or(load).to_owned();
         let pages = traffic.workload.strip_prefix("pages:").filter(|load| parse_load(load).is_ok());
         let (workload, load) = match (traffic.workload.strip_prefix("web:"), pages) {
             (Some(load), _) => (WEB.to_owned(), of_link(load)),
             (None, Some(load)) => (PAGES.to_owned(), load.to_owned()),
+            (None, None) if [PAGES, "page"].contains(&&*traffic.workload) => (PAGES.to_owned(), PAGE_LOAD.to_owned()),
             (None, None) => (traffic.workload, Self::default().load),
         };
         let responses = parse_responses(&stop).map_err(|e| PlanError(format!("scenario.stop: {e}")))?;
@@ -220,7 +232,9 @@ impl TryFrom<PlanFile> for Plan {
             timestamps,
             shaping,
             reference,
-            max_window: traffic.max_window,
+            max_window: traffic
+                .max_window
+                .unwrap_or_else(|| if on_path { "none".into() } else { Self::default().max_window }),
             server_delay: traffic.server_delay,
         })
     }

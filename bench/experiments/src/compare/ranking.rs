@@ -4,6 +4,7 @@
 //! averaged over the seeds and has a 95 % interval by Student's t. So a change from A to B is the inverse of that from B to A, and a seed
 //! with long response times counts no more than another.
 
+use fathom_cc::Rate;
 use fathom_metrics::Estimate;
 
 use super::measure::{Better, MEASURES, Measure, primary};
@@ -12,12 +13,14 @@ use super::result::{Candidate, Comparison, FORWARD};
 /// How a measure changes from one controller to another, over the seeds that both have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// Percent, on average.
+    /// Percent, on average; percentage points of a measure that is a percentage itself.
     pub percent: f64,
     /// Both ends of its 95 % interval; `None`: one seed has none.
     pub interval_percent: Option<(f64, f64)>,
     /// Seeds.
     pub seeds: usize,
+    /// It is a difference in percentage points: a measure that may be zero has no ratios.
+    pub points: bool,
 }
 
 impl Change {
@@ -33,7 +36,20 @@ impl Change {
             percent: percent(mean.mean),
             interval_percent: mean.interval().map(|(low, high)| (percent(low), percent(high))),
             seeds: mean.n,
+            points: false,
         })
+    }
+
+    /// Of paired percentages: their difference.
+    pub fn in_points(pairs: &[(f64, f64)]) -> Option<Self> {
+        let differences: Vec<f64> = pairs.iter().map(|(base, value)| value - base).collect();
+        let mean = Estimate::of(&differences)?;
+        Some(Self { percent: mean.mean, interval_percent: mean.interval(), seeds: mean.n, points: true })
+    }
+
+    /// What it is counted in.
+    pub fn unit(&self) -> &'static str {
+        if self.points { "points" } else { "%" }
     }
 
     /// Zero lies outside the interval.
@@ -43,9 +59,10 @@ impl Change {
 
     /// `-27 % (-34 to -18)`.
     pub fn text(&self) -> String {
-        let Some((low, high)) = self.interval_percent else { return format!("{:+.1} %", self.percent) };
+        let unit = self.unit();
+        let Some((low, high)) = self.interval_percent else { return format!("{:+.1} {unit}", self.percent) };
         let digits = usize::from(high - low < 4.0);
-        format!("{:+.digits$} % ({low:+.digits$} to {high:+.digits$})", self.percent)
+        format!("{:+.digits$} {unit} ({low:+.digits$} to {high:+.digits$})", self.percent)
     }
 
     /// `18 to 34 % faster`, of a measure.
@@ -59,7 +76,7 @@ impl Change {
             }
             None => format!("{:.0}", self.percent.abs()),
         };
-        format!("{size} % {}", if self.percent < 0.0 { lower } else { higher })
+        format!("{size} {} {}", self.unit(), if self.percent < 0.0 { lower } else { higher })
     }
 }
 
@@ -92,7 +109,8 @@ pub struct Ranking<'a> {
 impl Comparison {
     /// What the ranking is by.
     pub fn primary(&self) -> &'static Measure {
-        self.plan.check().map_or(&MEASURES[0], |checked| primary(checked.workload))
+        // The rate does not matter for what the measure is.
+        self.plan.workload(Rate::from_bits_per_sec(10_000_000)).map_or(&MEASURES[0], primary)
     }
 
     /// The ranking.
@@ -119,9 +137,10 @@ impl Comparison {
             let key = |entry: &Ranked<'_>| entry.value.map_or(f64::INFINITY, |value| sign * value.mean);
             entries.sort_by(|a, b| key(a).total_cmp(&key(b)));
             let best = entries.first().map(|best| best.candidate.clone());
+            let several = entries.iter().any(|entry| entry.candidate.runs.len() > 1);
             for (i, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| entry.value.is_some()) {
                 let change = best.as_ref().and_then(|best| entry.candidate.change_from(best, measure));
-                entry.tied = i > 0 && change.is_some_and(|c| c.interval_percent.is_some() && !c.is_significant());
+                entry.tied = i > 0 && several && !change.is_some_and(|c| c.is_significant());
                 entry.place = Some(i + 1);
             }
         }
@@ -259,7 +278,7 @@ const ONE_SEED: &str = "One seed is no result: nothing says how far another woul
 impl<'a> Candidate<'a> {
     /// The values of a measure: seed and value, of the seeds that have one.
     pub fn values(&self, measure: &Measure) -> Vec<(u64, f64)> {
-        let of = |run: &&super::ComparedRun| Some((run.seed, measure.of(&run.outcome, FORWARD.0, FORWARD.1)?));
+        let of = |run: &&super::ComparedRun| Some((run.seed, measure.of(&run.outcome, FORWARD.0, &run.bottleneck)?));
         self.runs.iter().filter_map(of).collect()
     }
 
@@ -279,7 +298,8 @@ impl<'a> Candidate<'a> {
 
     /// How a measure changes from another to this one.
     pub fn change_from(&self, base: &Candidate<'_>, measure: &Measure) -> Option<Change> {
-        Change::of(&self.pairs(base, measure))
+        let pairs = self.pairs(base, measure);
+        if measure.unit == "%" { Change::in_points(&pairs) } else { Change::of(&pairs) }
     }
 
     /// What a measure is above another's, over the seeds that both have.
@@ -292,6 +312,15 @@ impl<'a> Candidate<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentages_change_by_points_and_may_be_zero() {
+        let pairs = [(0.0, 27.0), (0.1, 25.1), (0.2, 29.2)];
+        let change = Change::in_points(&pairs).unwrap();
+        assert!((change.percent - 27.0).abs() < 1e-9 && change.is_significant(), "{change:?}");
+        assert!(change.text().starts_with("+27 points (") && Change::of(&pairs).is_none());
+        assert!(!Change::in_points(&[(0.0, 0.0), (0.0, 0.0)]).unwrap().is_significant());
+    }
 
     #[test]
     fn changes_are_ratios_with_students_interval() {

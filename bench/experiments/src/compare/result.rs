@@ -31,15 +31,26 @@ pub struct ComparedRun {
     pub seed: u64,
     /// Rate of the links.
     pub link: String,
+    /// The link that bodies cross.
+    #[serde(default = "forward_link", skip_serializing_if = "is_forward")]
+    pub bottleneck: String,
     /// What came of it: groups `forward` and `reverse`, whose data cross the links `left-right` and `right-left`.
     pub outcome: Outcome,
 }
 
+fn forward_link() -> String {
+    FORWARD.1.to_owned()
+}
+
+fn is_forward(link: &str) -> bool {
+    link == FORWARD.1
+}
+
 impl ComparedRun {
-    /// The bottleneck of the forward direction, which all figures are of.
+    /// The bottleneck: the link that the bodies of the forward group cross, which all figures are of.
     pub fn forward(&self) -> &LinkOutcome {
         static NONE: LazyLock<LinkOutcome> = LazyLock::new(LinkOutcome::default);
-        self.outcome.links.get(FORWARD.1).unwrap_or(&NONE)
+        self.outcome.links.get(&self.bottleneck).unwrap_or(&NONE)
     }
 
     /// The traffic of the forward direction.

@@ -64,6 +64,11 @@ impl RunSpec<'_> {
         if several { format!("{}, seed {}", self.label, self.seed) } else { self.label.clone() }
     }
 
+    /// The link that bodies cross.
+    fn bottleneck(&self) -> &'static str {
+        if matches!(self.plan.workload, Workload::Uploads { .. }) { REVERSE.1 } else { FORWARD.1 }
+    }
+
     pub(super) fn scenario(&self) -> Scenario {
         let plan = self.plan;
         let chain = match &plan.path {
@@ -93,14 +98,17 @@ impl RunSpec<'_> {
         let (forward, reverse) = workloads(plan, self.rates);
         let mut traffic = vec![group(FORWARD.0, (0, 1), forward)];
         traffic.extend(reverse.map(|workload| group(REVERSE.0, (1, 0), workload)));
-        let others: Vec<Traffic> = plan.beside.iter().filter_map(|beside| beside.traffic(&traffic[0])).collect();
-        let background = plan.beside.iter().filter_map(|beside| beside.background(&traffic[0])).collect();
+        // The load is calibrated alone.
+        let calibrates = plan.path.is_none() && self.link != plan.link;
+        let beside = if calibrates { &[][..] } else { &plan.beside[..] };
+        let others: Vec<Traffic> = beside.iter().filter_map(|beside| beside.traffic(&traffic[0])).collect();
+        let background = beside.iter().filter_map(|beside| beside.background(&traffic[0])).collect();
         let own = plan.path.is_some() || !plan.beside.is_empty();
         traffic.extend(others);
         // Of few and long flows; thousands of short ones have no shares worth a look.
         let bulk = matches!(plan.workload, Workload::Bulk { .. });
         let keep = KeepSpec {
-            queue: vec![FORWARD.1.to_owned()],
+            queue: vec![self.bottleneck().to_owned()],
             window: vec![FORWARD.0.to_owned()],
             shares: bulk.then(|| FORWARD.1.to_owned()),
             ..KeepSpec::default()
@@ -128,6 +136,7 @@ impl RunSpec<'_> {
             backend: self.backend,
             seed: self.seed,
             link: self.link.to_string(),
+            bottleneck: self.bottleneck().to_owned(),
             outcome,
         }
     }

@@ -359,7 +359,7 @@ impl NetworkSpec {
                     ("queue", &self.queue),
                     ("back-queue", &self.back_queue),
                 ])?;
-                self.path.check().map(Chain::of_path).map_err(|e| PlanError(format!("network.path.{e}")))
+                self.path.check_simulated().map(Chain::of_path).map_err(|e| PlanError(format!("network.path.{e}")))
             }
             "dumbbell" => {
                 let forward = queue(&self.queue, "network.queue", "droptail:100p")?;

@@ -102,6 +102,7 @@ impl ControllerGroup {
         stats.delays.remove(&flow);
         stats.over.sent += counts.sent;
         stats.over.dropped += counts.dropped;
+        stats.over.impaired += counts.impaired;
         stats.over.delivered += counts.delivered;
         drop(stats);
         self.state.sim.retire_flow(flow);
@@ -113,7 +114,7 @@ impl ControllerGroup {
         *self.traced_end.lock() = Some(TracedOutcome {
             seconds: round(completed.took.as_secs_f64(), 6),
             sent: counts.sent,
-            lost: counts.dropped,
+            lost: counts.dropped + counts.impaired,
         });
     }
 

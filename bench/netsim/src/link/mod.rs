@@ -240,7 +240,9 @@ impl Link {
             Admission::Forward => false,
             Admission::Mark => true,
         };
-        let out = self.transmission_ends(self.free_at.max(now), bytes);
+        let start = self.free_at.max(now);
+        let out = self.transmission_ends(start, bytes);
+        self.busy += out - start;
         self.admit(now, bytes, out, mark);
         Verdict::Forward { out, mark }
     }
@@ -259,7 +261,11 @@ impl Link {
         }
         match verdict {
             Verdict::Drop => self.stats.dropped += 1,
-            Verdict::Forward { out, mark } => self.admit(now, bytes, out.max(now), mark),
+            Verdict::Forward { out, mark } => {
+                // When the kernel began to send it is not known.
+                self.busy += self.sender.mean_transmission(bytes.into());
+                self.admit(now, bytes, out.max(now), mark);
+            }
         }
     }
 
@@ -270,7 +276,6 @@ impl Link {
 
     fn admit(&mut self, now: u64, bytes: u32, out: u64, mark: bool) {
         self.free_at = out;
-        self.busy += self.sender.mean_transmission(bytes.into());
         if let Some(log) = &mut self.log {
             log.push((Time::from_nanos(now), Duration::from_nanos(out - now)));
         }

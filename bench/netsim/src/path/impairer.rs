@@ -45,7 +45,7 @@ impl Impairments {
 
 /// Why a packet did not reach the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum DropCause {
     /// Lost at random.
     Lost,
     /// The policer dropped it.
@@ -56,13 +56,13 @@ pub enum Taken {
 
 /// A packet behind the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leaving {
+pub struct Departure {
     /// When the far end of the link has it, propagation delay included (nanoseconds).
     pub at: u64,
     /// Number of the bit of its payload that is changed.
     pub flip: Option<u32>,
     /// It comes twice.
-    pub twice: bool,
+    pub duplicated: bool,
 }
 
 /// Counts of packets.
@@ -120,23 +120,23 @@ impl Impairer {
     ///
     /// # Errors
     /// Why it does not.
-    pub fn enter(&mut self, now: u64, payload: u32, wire: u32) -> Result<(), Taken> {
+    pub fn enter(&mut self, now: u64, payload: u32, wire: u32) -> Result<(), DropCause> {
         self.counts.arrived += 1;
         if !self.spec.events.is_empty() {
             let at = Duration::from_nanos(now);
             if !self.spec.events.iter().all(|event| event.lets_pass(at, payload as usize)) {
                 self.counts.cut_off += 1;
-                return Err(Taken::CutOff);
+                return Err(DropCause::CutOff);
             }
         }
         if self.bucket.as_mut().is_some_and(|bucket| !bucket.passes(now, wire)) {
             self.counts.policed += 1;
-            return Err(Taken::Policed);
+            return Err(DropCause::Policed);
         }
-        let lost = self.loss.takes(&mut self.rng);
+        let lost = self.loss.is_lost(&mut self.rng);
         if self.in_a_row(0, lost) {
             self.counts.lost += 1;
-            return Err(Taken::Lost);
+            return Err(DropCause::Lost);
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Impairer {
     }
 
     /// A packet's last bit leaves the link at `out` nanoseconds.
-    pub fn leave(&mut self, out: u64, payload: u32) -> Leaving {
+    pub fn leave(&mut self, out: u64, payload: u32) -> Departure {
         let at = if self.happens(self.spec.reorder) {
             self.counts.reordered += 1;
             out
@@ -167,10 +167,10 @@ impl Impairer {
         }
         let corrupt = self.happens(self.spec.corrupt);
         let flip = (self.in_a_row(1, corrupt) && payload > 0).then(|| self.rng.random_range(0..payload * 8));
-        let twice = self.happens(self.spec.duplicate);
+        let duplicated = self.happens(self.spec.duplicate);
         self.counts.corrupted += u64::from(flip.is_some());
-        self.counts.duplicated += u64::from(twice);
-        Leaving { at, flip, twice }
+        self.counts.duplicated += u64::from(duplicated);
+        Departure { at, flip, duplicated }
     }
 
     /// Counts so far.
@@ -222,7 +222,7 @@ mod tests {
     fn nothing_happens_without_impairments() {
         let mut i = impairer(Impairments::default(), 20);
         assert_eq!(i.enter(5, 1_000, 1_028), Ok(()));
-        assert_eq!(i.leave(9, 1_000), Leaving { at: 9 + 20 * MS, flip: None, twice: false });
+        assert_eq!(i.leave(9, 1_000), Departure { at: 9 + 20 * MS, flip: None, duplicated: false });
         assert!(!i.bleaches(true));
     }
 

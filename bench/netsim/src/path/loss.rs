@@ -87,6 +87,7 @@ impl FromStr for Loss {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
+        let s = if s.trim() == "bursts" { "bursts:" } else { s };
         let Some(options) = s.trim().strip_prefix("bursts:") else { return parse_part(s).map(Self::Random) };
         let help = |why: String| {
             format!(
@@ -149,7 +150,7 @@ impl LossState {
     }
 
     /// Whether the next packet is lost. Loss that cannot be takes no random number, so that it shifts no other.
-    pub(super) fn takes(&mut self, rng: &mut impl Rng) -> bool {
+    pub(super) fn is_lost(&mut self, rng: &mut impl Rng) -> bool {
         let mut happens = |part: f64| part > 0.0 && rng.random::<f64>() < part;
         match self.loss {
             Loss::Random(part) => happens(part),
@@ -210,7 +211,7 @@ mod tests {
             let n = 200_000;
             let (mut lost, mut bursts, mut before) = (0u32, 0u32, false);
             for _ in 0..n {
-                let takes = state.takes(&mut rng);
+                let takes = state.is_lost(&mut rng);
                 lost += u32::from(takes);
                 bursts += u32::from(takes && !before);
                 before = takes;

@@ -21,7 +21,7 @@ mod spec;
 mod trace;
 
 pub use event::PathEvent;
-pub use impairer::{Impairer, ImpairmentCounts, Impairments, Leaving, Taken};
+pub use impairer::{Departure, DropCause, Impairer, ImpairmentCounts, Impairments};
 pub use jitter::{Jitter, Shape};
 pub use loss::Loss;
 pub use models::{MODELS, Model};

@@ -115,7 +115,7 @@ fn lte(rng: &mut Pcg64Mcg, length: u32) -> Vec<u32> {
     use cellular::{BETWEEN, LEAST, MOST, OUTAGE, SIGMA, TICK};
     let tick = f64::from(TICK) * 1e-3;
     let mut rate = LEAST + rng.random::<f64>() * (MOST - LEAST);
-    let mut dark_until = 0.0;
+    let mut outage_until = 0.0;
     let mut next_outage = exponential(rng, BETWEEN);
     let mut chances = Vec::new();
     for start in (0..length).step_by(TICK as usize) {
@@ -130,10 +130,10 @@ fn lte(rng: &mut Pcg64Mcg, length: u32) -> Vec<u32> {
         };
         let now = f64::from(start) * 1e-3;
         if now >= next_outage {
-            dark_until = now + exponential(rng, OUTAGE);
-            next_outage = dark_until + exponential(rng, BETWEEN);
+            outage_until = now + exponential(rng, OUTAGE);
+            next_outage = outage_until + exponential(rng, BETWEEN);
         }
-        if now < dark_until {
+        if now < outage_until {
             continue;
         }
         let mut at = exponential(rng, 1_000.0 / rate);
@@ -189,15 +189,17 @@ fn leo(rng: &mut Pcg64Mcg, length: u32) -> Vec<u32> {
     const SLOT: u32 = 15_000;
     const TICK: u32 = 20;
     let mut chances = Vec::new();
-    let (mut mbps, mut dark_until) = (0.0, 0.0);
+    let (mut mbps, mut outage_until, mut noise) = (0.0, 0.0, 1.0);
     let mut credit = 0.0;
     for ms in 0..length {
         if ms % SLOT == 0 {
             mbps = (120.0 * (0.4 * normal(rng)).exp()).clamp(20.0, 300.0);
-            dark_until = f64::from(ms) + if ms == 0 { 0.0 } else { exponential(rng, 50.0) };
+            outage_until = f64::from(ms) + if ms == 0 { 0.0 } else { exponential(rng, 50.0) };
         }
-        let noise = if ms % TICK == 0 { (1.0 + 0.1 * normal(rng)).max(0.2) } else { 1.0 };
-        if f64::from(ms) < dark_until {
+        if ms % TICK == 0 {
+            noise = (1.0 + 0.1 * normal(rng)).max(0.2);
+        }
+        if f64::from(ms) < outage_until {
             continue;
         }
         credit += mbps * noise * 1_000.0 / (f64::from(CHANCE) * 8.0);

@@ -46,7 +46,7 @@ impl FromStr for Policer {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     policer: Policer,
-    /// Byte-nanoseconds: bytes times 8e9 over the rate's bits.
+    /// Bits times nanoseconds per second: a byte is 8e9 of them.
     tokens: u128,
     at: u64,
 }

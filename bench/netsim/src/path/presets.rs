@@ -57,7 +57,7 @@ pub const PRESETS: &[Preset] = &[
             ("queue", "droptail:300p"),
             ("up-queue", "droptail:300p"),
         ],
-        source: "the model's (fathom paths --models); RTT and queue ours",
+        source: "the model's, below; RTT and queue ours",
     },
     Preset {
         name: "lte",
@@ -69,7 +69,7 @@ pub const PRESETS: &[Preset] = &[
             ("queue", "droptail:600p"),
             ("up-queue", "droptail:200p"),
         ],
-        source: "the model's (fathom paths --models); deep queues: Sprout (NSDI 2013) section 2; the other numbers ours",
+        source: "the model's, below; deep queues: Sprout (NSDI 2013) section 2; the other numbers ours",
     },
     Preset {
         name: "leo",
@@ -84,7 +84,7 @@ pub const PRESETS: &[Preset] = &[
             ("queue", "droptail:600p"),
             ("up-queue", "droptail:150p"),
         ],
-        source: "the model's (fathom paths --models); RTT and loss in the range of Mohan et al. (WWW 2024); queues ours",
+        source: "the model's, below; RTT and loss in the range of Mohan et al. (WWW 2024); queues ours",
     },
     Preset {
         name: "geo",

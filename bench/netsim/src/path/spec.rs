@@ -52,8 +52,24 @@ macro_rules! path_options {
                 [$(($name, &self.$field)),+].into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
             }
 
-            /// Options that are said in `over` replace these; its events come after these.
+            /// Options that are said in `over` replace these, in both directions where they hold for both; its events come after these.
             pub fn overlay(&mut self, over: &Self) {
+                for (name, _) in over.said() {
+                    // A rate and a trace are in place of each other, and so are an RTT and delays.
+                    let gone: &[&str] = match name {
+                        "rate" | "trace" => &["rate", "trace", "up-rate", "up-trace"],
+                        "up-rate" | "up-trace" => &["up-rate", "up-trace"],
+                        "rtt" => &["delay", "up-delay"],
+                        "delay" | "up-delay" => &["rtt"],
+                        _ => &[],
+                    };
+                    let up = format!("up-{name}");
+                    for name in gone.iter().copied().chain([up.as_str()]) {
+                        if let Some(field) = self.field(name) {
+                            *field = None;
+                        }
+                    }
+                }
                 $(if over.$field.is_some() { self.$field.clone_from(&over.$field); })+
                 self.events.extend(over.events.iter().cloned());
             }
@@ -147,25 +163,6 @@ impl PathSpec {
     pub fn expanded(&self) -> Result<Self, String> {
         let Some(preset) = &self.preset else { return Ok(self.clone()) };
         let mut spec = Preset::named(preset).map_err(|e| format!("path: {e}"))?.spec();
-        if self.delay.is_some() || self.up_delay.is_some() {
-            spec.rtt = None;
-        }
-        // One's own rate is in place of a preset's trace, and the other way round.
-        if self.rate.is_some() {
-            spec.trace = None;
-            if self.up_rate.is_none() && self.up_trace.is_none() {
-                (spec.up_trace, spec.up_rate) = (None, None);
-            }
-        }
-        if self.trace.is_some() {
-            spec.rate = None;
-        }
-        if self.up_rate.is_some() {
-            spec.up_trace = None;
-        }
-        if self.up_trace.is_some() {
-            spec.up_rate = None;
-        }
         spec.overlay(self);
         spec.preset = None;
         Ok(spec)
@@ -177,6 +174,19 @@ impl PathSpec {
     /// The first event that is wrong.
     pub fn events(&self) -> Result<Vec<PathEvent>, String> {
         self.events.iter().map(|event| event.parse().map_err(|e| format!("event: {e}"))).collect()
+    }
+
+    /// As [`PathSpec::check`], for a simulation: connections of QUIC must get through, and no client changes its port.
+    ///
+    /// # Errors
+    /// The first option that is wrong, and what to write instead.
+    pub fn check_simulated(&self) -> Result<Path, String> {
+        let path = self.check()?;
+        let rebinds = |e: &&PathEvent| matches!(e, PathEvent::Rebind { .. } | PathEvent::RebindAfterHandshake);
+        if let Some(event) = self.expanded()?.events()?.iter().find(rebinds) {
+            return Err(format!("event: '{event}': only fathom link changes a client's port; leave it out"));
+        }
+        path.carries_quic().map(|()| path)
     }
 
     /// Checks every option.
@@ -276,7 +286,9 @@ impl PathSpec {
 
     /// Steps of a direction's rate. `rate:` is of both directions where nothing is said of the one from clients to servers.
     fn rate_steps(&self, up: bool, events: &[PathEvent]) -> Vec<(Duration, Rate)> {
-        let own = self.up_rate.is_some() || events.iter().any(|event| matches!(event, PathEvent::UpRate { .. }));
+        let own = self.up_rate.is_some()
+            || self.up_trace.is_some()
+            || events.iter().any(|event| matches!(event, PathEvent::UpRate { .. }));
         let step = |event: &PathEvent| match *event {
             PathEvent::Rate { at, rate } if !up || !own => Some((at, rate)),
             PathEvent::UpRate { at, rate } if up => Some((at, rate)),
@@ -285,6 +297,31 @@ impl PathSpec {
         events.iter().filter_map(step).collect()
     }
 }
+
+impl Path {
+    /// Whether connections of QUIC can come to an end over it.
+    ///
+    /// # Errors
+    /// What keeps them from it, in one line.
+    pub fn carries_quic(&self) -> Result<(), String> {
+        for (name, way) in [("loss", &self.down), ("up-loss", &self.up)] {
+            if way.impairments.loss.mean() > MOST_LOSS {
+                return Err(format!("{name}: hardly anything passes; write {}% at most", MOST_LOSS * 100.0));
+            }
+            let small =
+                way.impairments.events.iter().find(|e| matches!(e, PathEvent::Mtu { payload, .. } if *payload < 1_200));
+            if let Some(event) = small {
+                return Err(format!(
+                    "event: '{event}': QUIC needs datagrams of 1200 bytes (RFC 9000 section 14); write such as mtu:1250@20s"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Loss above which connections hardly ever come about.
+const MOST_LOSS: f64 = 0.9;
 
 /// What becomes of ECN fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,6 +16,9 @@ use crate::hash::StableHash;
 pub const CHANCE: u32 = 1_500;
 /// Lines of a trace at most: an hour at 100 Mbps.
 const MOST: usize = 40_000_000;
+/// Milliseconds of a trace at most, and bits per second at least.
+const LONGEST: u32 = 86_400_000;
+const SLOWEST: u64 = 10_000;
 const MS: u64 = 1_000_000;
 
 /// When a link may send.
@@ -45,6 +48,12 @@ impl Trace {
         let length = *chances.last().ok_or("the trace has no line; write a millisecond on each")?;
         if length == 0 {
             return Err("the trace ends in its first millisecond; its last line is its length".into());
+        }
+        if length > LONGEST {
+            return Err("the trace is longer than a day; shorten it".into());
+        }
+        if chances.len() as u64 * u64::from(CHANCE) * 8 * 1_000 / u64::from(length) < SLOWEST {
+            return Err("the trace carries less than 10 kbps in the mean; a line is a chance to send 1500 bytes".into());
         }
         if chances.len() > MOST {
             return Err(format!("the trace has more than {MOST} lines; shorten it"));

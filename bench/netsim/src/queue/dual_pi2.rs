@@ -284,8 +284,7 @@ impl Scheduler for DualPi2 {
             let low_first = self.low_goes_first()?;
             let before = self.low.len();
             let packet = if low_first { self.low.pop() } else { self.classic.pop() }?;
-            let judged =
-                if low_first { self.judge_low(now, &packet, before) } else { self.judge_classic(&packet) };
+            let judged = if low_first { self.judge_low(now, &packet, before) } else { self.judge_classic(&packet) };
             match judged {
                 Some(mark) => return Some((packet, mark)),
                 None => dropped.push(packet),

@@ -217,14 +217,8 @@ impl Pie {
 
 /// How much of a change is made at this probability (RFC 8033 §4.2).
 fn scale(p: f64) -> f64 {
-    const STEPS: [(f64, f64); 6] = [
-        (0.000_001, 2_048.0),
-        (0.000_01, 512.0),
-        (0.000_1, 128.0),
-        (0.001, 32.0),
-        (0.01, 8.0),
-        (0.1, 2.0),
-    ];
+    const STEPS: [(f64, f64); 6] =
+        [(0.000_001, 2_048.0), (0.000_01, 512.0), (0.000_1, 128.0), (0.001, 32.0), (0.01, 8.0), (0.1, 2.0)];
     STEPS.iter().find(|(below, _)| p < *below).map_or(1.0, |(_, divisor)| 1.0 / divisor)
 }
 

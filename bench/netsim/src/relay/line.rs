@@ -91,10 +91,10 @@ impl Line {
         self.stats.marked += u64::from(mark);
         let leaving = self.impairer.leave(out, payload);
         let copy = Copy { at: leaving.at, mark, bleach: self.impairer.bleaches_all(), flip: leaving.flip };
-        let copies = 1 + u64::from(leaving.twice);
+        let copies = 1 + u64::from(leaving.duplicated);
         self.stats.forwarded += copies;
         self.stats.bytes += copies * u64::from(payload);
-        [Some(copy), leaving.twice.then_some(copy)]
+        [Some(copy), leaving.duplicated.then_some(copy)]
     }
 
     /// Counts so far.

@@ -175,7 +175,7 @@ impl Core {
                 _ => return net.impair_packet(index),
             }
         }
-        if leaving.twice {
+        if leaving.duplicated {
             let twin = net.duplicate_packet(index);
             self.schedule(arrives, Event::Packet(twin));
         }

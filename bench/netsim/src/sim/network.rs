@@ -361,6 +361,10 @@ impl Network {
         let flow = self.packets[index as usize].flow;
         if self.packets[index as usize].direction == Direction::Down {
             self.flows[flow as usize].counts.impaired += 1;
+            let sent = self.packets[index as usize].sent;
+            if let Some((_, drops)) = self.watched.iter_mut().find(|(watched, _)| *watched == flow) {
+                drops.push(sent);
+            }
         }
         self.release(index);
     }

@@ -91,7 +91,10 @@ fn answer(c: &Comparison) -> Markup {
     };
     let base = if c.plan.backends.len() > 1 { "the first backend" } else { &*order.baseline };
     let axis = match changes {
-        true => Axis::linear(format!("{} against {base} (%)", measure.name)),
+        true => {
+            let unit = order.entries.iter().find_map(|entry| entry.change).map_or("%", |change| change.unit());
+            Axis::linear(format!("{} against {base} ({unit})", measure.name))
+        }
         false => Axis::linear(format!("{} ({})", measure.name, measure.unit)),
     };
     let plot =
@@ -117,6 +120,9 @@ fn seeds_of(c: &Comparison, of: &Candidate<'_>) -> Vec<f64> {
     let of_base = base.values(measure);
     let change = |(seed, value): (u64, f64)| {
         let base = of_base.iter().find(|(s, _)| *s == seed)?.1;
+        if measure.unit == "%" {
+            return Some(value - base);
+        }
         (base > 0.0).then(|| 100.0 * (value / base - 1.0))
     };
     of.values(measure).into_iter().filter_map(change).collect()
@@ -185,7 +191,7 @@ fn notes(c: &Comparison) -> Markup {
         ul {
             li { "Real " (stacks.join(" and ")) ", TLS and HTTP/3 at both ends, " (time) }
             li { "Response time runs from opening the connection to the last byte, QUIC and TLS handshake included." }
-            li { "All figures are of the forward direction; web traffic runs in both." }
+            li { "All figures are of the direction that bodies travel; on the built-in network web traffic runs in both, and they are of the forward one." }
             li { "With each seed every controller got the same requests at the same times; which of them complete first differs." }
             li { "A change is a ratio, averaged over the seeds by its logarithm; its interval is Student's t." }
             li { "fathom " (env!("CARGO_PKG_VERSION")) "." }

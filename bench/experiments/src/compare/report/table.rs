@@ -14,8 +14,13 @@ const WIDTH: usize = 100;
 /// Measures beside the primary one in the ranking.
 const BESIDE: [&str; 4] = ["response_time_p50_ms", "response_time_p95_ms", "response_time_p99_ms", "drops_percent"];
 /// Measures of the second table.
-const MORE: [&str; 11] = [
+const MORE: [&str; 16] = [
     "requests_failed",
+    "path_losses_percent",
+    "first_byte_p50_ms",
+    "critical_time_mean_ms",
+    "freezes",
+    "frame_delay_p95_ms",
     "response_time_p90_ms",
     "large_response_time_p50_ms",
     "large_response_time_p95_ms",
@@ -28,7 +33,7 @@ const MORE: [&str; 11] = [
     "window_cuts_after_loss",
 ];
 /// Measures that say nothing where all of them are zero.
-const OFTEN_NONE: [&str; 2] = ["requests_failed", "marks_percent"];
+const OFTEN_NONE: [&str; 4] = ["requests_failed", "marks_percent", "path_losses_percent", "freezes"];
 
 /// A mean without its interval.
 fn mean(value: Option<Estimate>, digits: usize) -> String {
@@ -66,7 +71,8 @@ pub(super) fn ranking(c: &Comparison) -> Grid {
     let measure = ranking.measure;
     let primary = rows.iter().map(|(_, of)| of.estimate(measure).map_or_else(|| NOTHING.to_owned(), |e| estimate(&e)));
     let change = (0..rows.len()).map(|i| match ranking.entries.get(i) {
-        Some(entry) => entry.change.map_or_else(|| "baseline".to_owned(), |change| change.text()),
+        Some(entry) if entry.candidate.label == ranking.baseline => "baseline".to_owned(),
+        Some(entry) => entry.change.map_or_else(|| NOTHING.to_owned(), |change| change.text()),
         None => String::new(),
     });
     let mut columns = vec![
@@ -194,7 +200,7 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
     let mut lines = c.missing();
     let last = p.seed.saturating_add(p.seeds.saturating_sub(1));
     let place = match path_in_words(&p.path) {
-        Some(path) => path,
+        Some(path) => format!("{path} ({}, {})", p.link, p.queue),
         None => format!("{} bottleneck, {}", p.link, p.queue),
     };
     let beside = if p.beside.is_empty() { String::new() } else { format!(" beside {}", p.beside.join(" and ")) };

@@ -78,6 +78,7 @@ fn run(controller: &str, scale: f64) -> ComparedRun {
         stack: Stack::Quinn,
         backend: Backend::Virtual,
         seed: 1,
+        bottleneck: "left-right".into(),
         link: "10Mbps".into(),
         outcome: Outcome {
             seconds: 4.0,

@@ -176,20 +176,20 @@ fn group_outcome(
         outcome.backoffs += backoffs;
         outcome.backoff_seconds += time.as_secs_f64();
         outcome.sent += over.sent;
-        outcome.lost += over.dropped;
+        outcome.lost += over.dropped + over.impaired;
         delivered += over.delivered;
         for flow in open {
             let counts = sim.flow_counts(*flow);
             let before = warm_up.flows.get(flow).copied().unwrap_or_default();
             let got = counts.delivered - before.delivered;
             outcome.sent += counts.sent;
-            outcome.lost += counts.dropped;
+            outcome.lost += counts.dropped + counts.impaired;
             delivered += got;
             if long {
                 outcome.flows.push(FlowOutcome {
                     throughput_bps: round(got as f64 * 8.0 / counted, 0),
                     sent: counts.sent,
-                    lost: counts.dropped,
+                    lost: counts.dropped + counts.impaired,
                 });
             }
         }
