@@ -35,7 +35,9 @@ pub fn html(c: &Comparison) -> String {
         h2 { "What was run" }
         p { (settings(c)[c.missing().len()..].join("; ")) "." }
         (distribution(c, "Response times", "all", ComparedRun::times))
-        (distribution(c, "Response times of responses larger than 25 kB", "large", ComparedRun::times_large))
+        @if !views(c) {
+            (distribution(c, "Response times of responses larger than 25 kB", "large", ComparedRun::times_large))
+        }
         (over_time::sections(c))
         h2 { "More measures" }
         p.note { "Means over the seeds." }
@@ -50,14 +52,24 @@ pub fn html(c: &Comparison) -> String {
     fathom_report::page(title(c), STYLE, &body)
 }
 
+/// Responses are page views or frames, whose sizes tell nothing.
+fn views(c: &Comparison) -> bool {
+    ["page", "media"].iter().any(|word| c.plan.workload.starts_with(word))
+}
+
 /// The question that the page answers.
 fn title(c: &Comparison) -> &'static str {
-    let bulk = c.plan.check().is_ok_and(|checked| matches!(checked.workload, Workload::Bulk { .. }));
+    let workload = c.plan.check().ok().map(|checked| checked.workload);
     match (c.candidates().len(), c.plan.backends.len()) {
         (_, 2..) => "Do the backends agree?",
         (0 | 1, _) => "How long do these responses take?",
-        _ if bulk => "Which controller completes these transfers fastest?",
-        _ => "Which controller serves these requests fastest?",
+        _ => match workload {
+            Some(Workload::Bulk { .. }) => "Which controller completes these transfers fastest?",
+            Some(Workload::Uploads { .. }) => "Which controller completes these uploads fastest?",
+            Some(Workload::Pages { .. }) => "Which controller loads these pages fastest?",
+            Some(Workload::Media { .. }) => "Which controller misses the fewest deadlines?",
+            _ => "Which controller serves these requests fastest?",
+        },
     }
 }
 
