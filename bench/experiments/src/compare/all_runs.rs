@@ -75,23 +75,23 @@ pub fn compare_until(
             (checked.responses, calibrated.rates, Some(calibrated.reference))
         }
     };
+    let spec = |(seed, backend, (stack, control)): (u64, Backend, &(Stack, Controller)), rates: Rates| RunSpec {
+        plan: &checked,
+        label: name(plan, &control.spec(), *stack, backend),
+        controller: control.clone(),
+        stack: *stack,
+        link: checked.link,
+        rates,
+        responses,
+        seed,
+        backend,
+        interrupt: Arc::clone(interrupt),
+    };
     // On a path the load is computed, once for each seed: every stack gets the same requests.
     let mut computed: BTreeMap<u64, Rates> = BTreeMap::new();
-    if let (Some((stack, control)), true) = (checked.runs.first(), reference.is_none()) {
+    if let (Some(first), true) = (checked.runs.first(), reference.is_none()) {
         for seed in checked.seeds.clone() {
-            let spec = RunSpec {
-                plan: &checked,
-                label: String::new(),
-                controller: control.clone(),
-                stack: *stack,
-                link: checked.link,
-                rates,
-                responses,
-                seed,
-                backend: Backend::Virtual,
-                interrupt: Arc::clone(interrupt),
-            };
-            let rate = computed_rate(&spec.scenario(), seed)?;
+            let rate = computed_rate(&spec((seed, Backend::Virtual, first), rates).scenario(), seed)?;
             computed.insert(seed, [rate; 2]);
         }
     }
@@ -100,22 +100,8 @@ pub fn compare_until(
         let of_backend = |backend: &Backend| checked.runs.iter().map(|run| (seed, *backend, run)).collect::<Vec<_>>();
         plan.backends.iter().flat_map(of_backend).collect::<Vec<_>>()
     };
-    let run_specs: Vec<RunSpec<'_>> = checked
-        .seeds
-        .clone()
-        .flat_map(of_seed)
-        .map(|(seed, backend, (stack, control))| RunSpec {
-            plan: &checked,
-            label: name(plan, &control.spec(), *stack, backend),
-            controller: control.clone(),
-            stack: *stack,
-            link: checked.link,
-            rates: computed.get(&seed).copied().unwrap_or(rates),
-            responses,
-            seed,
-            backend,
-            interrupt: Arc::clone(interrupt),
-        })
+    let run_specs: Vec<RunSpec<'_>> = (checked.seeds.clone().flat_map(of_seed))
+        .map(|run| spec(run, computed.get(&run.0).copied().unwrap_or(rates)))
         .collect();
     // In real time runs would disturb each other: one by one, when those in virtual time are over.
     let (virtually, really): (Vec<&RunSpec<'_>>, Vec<_>) =
@@ -156,7 +142,7 @@ fn effective(plan: &Plan, checked: &Checked) -> Plan {
     // What the path came to, where it does not say.
     if let Some(path) = &checked.path {
         plan.path = plan.filled_path();
-        let way = if matches!(checked.workload, Workload::Uploads { .. }) { &path.up } else { &path.down };
+        let way = if checked.workload.goes_up() { &path.up } else { &path.down };
         if let Some((capacity, queue)) = &way.link {
             (plan.link, plan.queue) = (capacity.nominal().to_string(), queue.to_string());
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fathom_cc::{Rate, catalogue};
+use fathom_netsim::path::parse_rate;
 
 use crate::scenario::{Background, Load, PlanError, Shaping, TcpSettings, Timestamps, Traffic, Workload, provided};
 use crate::stack::{Controller, Stack};
@@ -35,13 +36,7 @@ impl Beside {
             ))
         };
         if let Some(rate) = text.strip_prefix("udp:") {
-            let rate: Rate = rate.parse().map_err(|e: String| wrong(format!("has no rate ({e})")))?;
-            let sound = (10_000..=100_000_000_000).contains(&rate.bits_per_sec());
-            return if sound {
-                Ok(Self::Udp(rate))
-            } else {
-                Err(wrong("has a rate below 10kbps or above 100Gbps".into()))
-            };
+            return parse_rate(rate).map(Self::Udp).map_err(|e| wrong(format!("has no rate ({e})")));
         }
         let (name, count) = match text.rsplit_once(':') {
             Some((name, count)) if count.bytes().all(|b| b.is_ascii_digit()) && !count.is_empty() => {

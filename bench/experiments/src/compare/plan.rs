@@ -185,7 +185,7 @@ impl Plan {
             queue,
             path,
             beside,
-            responses: responses_of(workload).unwrap_or(self.responses),
+            responses: workload.requests().unwrap_or(self.responses),
             workload,
             seeds: self.seed..=last,
             connections: self.connections,
@@ -319,18 +319,6 @@ const MEDIA: &str = "media:1 at 2.5Mbps 30fps deadline 150ms for 60s";
 const UPLOADS: &str = "uploads:20x5MB@4s";
 /// What `bulk` stands for (ours).
 const BULK: &str = "bulk:4x20MB@100ms";
-
-/// Responses at which a run of this workload ends, where that is the workload's.
-fn responses_of(workload: Workload) -> Option<u64> {
-    match workload {
-        Workload::Bulk { flows, .. } => Some(flows.into()),
-        Workload::Uploads { count, .. } => Some(count.into()),
-        Workload::Media { streams, fps, length: Some(length), .. } => {
-            Some(u64::from(streams) * (f64::from(fps) * length.as_secs_f64()) as u64)
-        }
-        Workload::Web { .. } | Workload::Pages { .. } | Workload::Media { .. } => None,
-    }
-}
 
 #[cfg(test)]
 mod tests {

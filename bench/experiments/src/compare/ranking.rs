@@ -9,6 +9,7 @@ use fathom_metrics::Estimate;
 
 use super::measure::{Better, MEASURES, Measure, primary};
 use super::result::{Candidate, Comparison, FORWARD};
+use crate::scenario::Workload;
 
 /// How a measure changes from one controller to another, over the seeds that both have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,10 +108,14 @@ pub struct Ranking<'a> {
 }
 
 impl Comparison {
+    /// What the clients asked for. Its load is of another link: only its kind is of use here.
+    pub(crate) fn workload(&self) -> Option<Workload> {
+        self.plan.workload(Rate::from_bits_per_sec(10_000_000)).ok()
+    }
+
     /// What the ranking is by.
     pub fn primary(&self) -> &'static Measure {
-        // The rate does not matter for what the measure is.
-        self.plan.workload(Rate::from_bits_per_sec(10_000_000)).map_or(&MEASURES[0], primary)
+        self.workload().map_or(&MEASURES[0], primary)
     }
 
     /// The ranking.

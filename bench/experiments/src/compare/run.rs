@@ -66,7 +66,7 @@ impl RunSpec<'_> {
 
     /// The link that bodies cross.
     fn bottleneck(&self) -> &'static str {
-        if matches!(self.plan.workload, Workload::Uploads { .. }) { REVERSE.1 } else { FORWARD.1 }
+        if self.plan.workload.goes_up() { REVERSE.1 } else { FORWARD.1 }
     }
 
     pub(super) fn scenario(&self) -> Scenario {

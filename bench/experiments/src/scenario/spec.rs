@@ -5,7 +5,7 @@ mod values;
 use fathom_cc::units::parse_duration;
 use fathom_cc::{Capabilities, Rate};
 use fathom_netsim::backend::Backend;
-use fathom_netsim::path::PathSpec;
+use fathom_netsim::path::{PathSpec, parse_rate};
 use fathom_netsim::queue::QueueSpec;
 use fathom_traffic::Arrivals;
 use fathom_traffic::pages::IN_FLIGHT;
@@ -17,7 +17,7 @@ use super::tcp::TcpSpec;
 use super::{Connections, Period, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload};
 use crate::stack::{Controller, IDLE, Stack};
 pub(crate) use values::{RENAMED, parse_load, parse_responses, parse_window, read_toml, toml_message};
-use values::{parse_idle, parse_mix, parse_patience, parse_range, parse_rate, parse_stop};
+use values::{parse_idle, parse_mix, parse_patience, parse_range, parse_stop};
 
 /// A scenario as written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -656,6 +656,11 @@ impl Workload {
             Self::Media { fps, length, .. } => length.map(|length| (length.as_secs_f64() * f64::from(*fps)) as u64),
             _ => None,
         }
+    }
+
+    /// Bodies travel from clients to servers.
+    pub const fn goes_up(&self) -> bool {
+        matches!(self, Self::Uploads { .. })
     }
 
     /// Its responses complete while the run goes on.

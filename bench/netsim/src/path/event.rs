@@ -118,8 +118,11 @@ impl FromStr for PathEvent {
     }
 }
 
-/// Reads a rate that carries a packet in a second.
-pub(super) fn parse_rate(text: &str) -> Result<Rate, String> {
+/// Reads the rate of a link: one that carries a packet in a second.
+///
+/// # Errors
+/// One line that says what to write instead.
+pub fn parse_rate(text: &str) -> Result<Rate, String> {
     let rate: Rate = text.parse()?;
     if (10_000..=100_000_000_000).contains(&rate.bits_per_sec()) {
         Ok(rate)

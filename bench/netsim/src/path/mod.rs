@@ -20,7 +20,7 @@ mod presets;
 mod spec;
 mod trace;
 
-pub use event::PathEvent;
+pub use event::{PathEvent, parse_rate};
 pub use impairer::{Departure, DropCause, Impairer, ImpairmentCounts, Impairments};
 pub use jitter::{Jitter, Shape};
 pub use loss::Loss;

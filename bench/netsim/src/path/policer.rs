@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use fathom_units::Rate;
 
+use crate::queue::options;
+
 /// A policer as users write it: `10Mbps,burst=100kB`. It counts bytes on the wire, headers included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
@@ -28,14 +30,7 @@ impl FromStr for Policer {
             || format!("'{}' is no policer; write a rate and a bucket, such as 10Mbps,burst=100kB", s.escape_debug());
         let (rate, burst) = s.split_once(",burst=").ok_or_else(help)?;
         let rate: Rate = rate.trim().parse().map_err(|_| help())?;
-        let unit = burst.find(|c: char| !c.is_ascii_digit()).ok_or_else(help)?;
-        let scale = match &burst[unit..] {
-            "B" => 1,
-            "kB" => 1_000,
-            "MB" => 1_000_000,
-            _ => return Err(help()),
-        };
-        let burst = burst[..unit].parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or_else(help)?;
+        let burst = options::bytes(burst).map_err(|_| help())?;
         // A bucket must hold a full packet, or nothing ever passes.
         let sound = rate.bits_per_sec() >= 10_000 && (1_500..=1_000_000_000).contains(&burst);
         if sound { Ok(Self { rate, burst }) } else { Err(format!("{}; 10kbps and 1500B at least", help())) }

@@ -61,16 +61,7 @@ impl fmt::Display for CobaltSpec {
 
 impl CobaltSpec {
     fn check(self) -> Result<Self, &'static str> {
-        if self.target < Duration::from_micros(1) || self.target > self.interval {
-            return Err("needs 1us <= target <= interval");
-        }
-        if self.interval > Duration::from_secs(100) {
-            return Err("needs an interval of 100s at most");
-        }
-        if !(2..=1_000_000).contains(&self.limit) {
-            return Err("needs a limit of 2p to 1000000p");
-        }
-        Ok(self)
+        options::check_codel(self.target, self.interval, self.limit).map(|()| self)
     }
 }
 

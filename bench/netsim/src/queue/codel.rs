@@ -25,7 +25,7 @@ use fathom_units::{Rate, duration_text};
 use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
 use super::scheduler::AnyQueue;
-use super::tc::Qdisc;
+use super::tc::{Qdisc, ecn_word};
 
 /// CoDel as users write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,16 +56,7 @@ impl fmt::Display for CodelSpec {
 
 impl CodelSpec {
     fn check(self) -> Result<Self, &'static str> {
-        if self.target < Duration::from_micros(1) || self.target > self.interval {
-            return Err("needs 1us <= target <= interval");
-        }
-        if self.interval > Duration::from_secs(100) {
-            return Err("needs an interval of 100s at most");
-        }
-        if !(2..=1_000_000).contains(&self.limit) {
-            return Err("needs a limit of 2p to 1000000p");
-        }
-        Ok(self)
+        options::check_codel(self.target, self.interval, self.limit).map(|()| self)
     }
 }
 
@@ -182,7 +173,7 @@ impl Discipline for CodelSpec {
     }
 
     fn qdisc(&self, _rate: Rate) -> Option<Qdisc> {
-        let ecn = if self.ecn { "ecn" } else { "noecn" };
+        let ecn = ecn_word(self.ecn);
         let (target, interval) = (self.target.as_micros(), self.interval.as_micros());
         Some(Qdisc::Within(format!("codel limit {} target {target}us interval {interval}us {ecn}", self.limit)))
     }

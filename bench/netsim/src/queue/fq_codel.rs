@@ -27,7 +27,7 @@ use fathom_units::{Rate, duration_text};
 use super::discipline::{Discipline, Kind};
 use super::options::{self, OptionError, on_off};
 use super::scheduler::{AnyQueue, Packets, Queued, Scheduler};
-use super::tc::Qdisc;
+use super::tc::{Qdisc, ecn_word};
 use crate::hash::mix;
 
 /// Packets dropped at once at the limit (RFC 8290 §4.1).
@@ -80,15 +80,7 @@ impl FqCodelSpec {
         if !(1..=65_536).contains(&self.flows) {
             return Err("needs flows of 1 to 65536");
         }
-        if self.target < Duration::from_micros(1) || self.target > self.interval {
-            return Err("needs 1us <= target <= interval");
-        }
-        if self.interval > Duration::from_secs(100) {
-            return Err("needs an interval of 100s at most");
-        }
-        if !(2..=1_000_000).contains(&self.limit) {
-            return Err("needs a limit of 2p to 1000000p");
-        }
+        options::check_codel(self.target, self.interval, self.limit)?;
         if !(256..=1_000_000).contains(&self.quantum) {
             return Err("needs a quantum of 256B to 1MB");
         }
@@ -348,7 +340,7 @@ impl Discipline for FqCodelSpec {
 
     fn qdisc(&self, _rate: Rate) -> Option<Qdisc> {
         let Self { flows, limit, quantum, .. } = self;
-        let ecn = if self.ecn { "ecn" } else { "noecn" };
+        let ecn = ecn_word(self.ecn);
         let (target, interval) = (self.target.as_micros(), self.interval.as_micros());
         Some(Qdisc::Within(format!(
             "fq_codel limit {limit} flows {flows} target {target}us interval {interval}us quantum {quantum} {ecn}"

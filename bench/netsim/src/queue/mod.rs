@@ -14,7 +14,7 @@
 
 mod automatic_red;
 mod discipline;
-mod options;
+pub(crate) mod options;
 mod scheduler;
 #[cfg(test)]
 mod scheduler_tests;

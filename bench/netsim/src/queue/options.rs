@@ -8,7 +8,7 @@ use fathom_units::parse_duration;
 use super::discipline::Kind;
 
 /// Why an option was not taken.
-pub(super) enum OptionError {
+pub(crate) enum OptionError {
     /// No option has this name.
     Name,
     /// The value is not one of this option.
@@ -82,7 +82,7 @@ pub(super) fn duration(value: &str) -> Result<Duration, OptionError> {
 }
 
 /// `1420B`, `190kB`, `2MB`.
-pub(super) fn bytes(value: &str) -> Result<u64, OptionError> {
+pub(crate) fn bytes(value: &str) -> Result<u64, OptionError> {
     let unit = value.find(|c: char| !c.is_ascii_digit()).ok_or(OptionError::Value)?;
     let scale = match &value[unit..] {
         "B" => 1,
@@ -106,4 +106,18 @@ pub(super) fn write_given(
     unit: &str,
 ) -> fmt::Result {
     value.map_or(Ok(()), |value| write!(f, ",{name}={value}{unit}"))
+}
+
+/// Bounds that all kinds with CoDel's law share: target, interval and limit in packets.
+pub(super) fn check_codel(target: Duration, interval: Duration, limit: usize) -> Result<(), &'static str> {
+    if target < Duration::from_micros(1) || target > interval {
+        return Err("needs 1us <= target <= interval");
+    }
+    if interval > Duration::from_secs(100) {
+        return Err("needs an interval of 100s at most");
+    }
+    if !(2..=1_000_000).contains(&limit) {
+        return Err("needs a limit of 2p to 1000000p");
+    }
+    Ok(())
 }

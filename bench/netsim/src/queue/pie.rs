@@ -38,7 +38,7 @@ use rand_pcg::Pcg64Mcg;
 use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
 use super::scheduler::AnyQueue;
-use super::tc::Qdisc;
+use super::tc::{Qdisc, ecn_word};
 
 /// RFC 8033 §4.4: bursts that pass, in nanoseconds.
 const BURST: u64 = 150_000_000;
@@ -281,7 +281,7 @@ impl Discipline for PieSpec {
         let sixteenths = |gain: f64| (gain * 16.0).round().clamp(0.0, 32.0);
         let (alpha, beta) = (sixteenths(self.alpha), sixteenths(self.beta));
         let (target, tupdate) = (self.target.as_micros(), self.tupdate.as_micros());
-        let ecn = if self.ecn { "ecn" } else { "noecn" };
+        let ecn = ecn_word(self.ecn);
         let limit = self.limit;
         Some(Qdisc::Within(format!(
             "pie limit {limit} target {target}us tupdate {tupdate}us alpha {alpha} beta {beta} {ecn}"

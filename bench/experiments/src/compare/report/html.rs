@@ -54,16 +54,15 @@ pub fn html(c: &Comparison) -> String {
 
 /// Responses are page views or frames, whose sizes tell nothing.
 fn views(c: &Comparison) -> bool {
-    ["page", "media"].iter().any(|word| c.plan.workload.starts_with(word))
+    matches!(c.workload(), Some(Workload::Pages { .. } | Workload::Media { .. }))
 }
 
 /// The question that the page answers.
 fn title(c: &Comparison) -> &'static str {
-    let workload = c.plan.check().ok().map(|checked| checked.workload);
     match (c.candidates().len(), c.plan.backends.len()) {
         (_, 2..) => "Do the backends agree?",
         (0 | 1, _) => "How long do these responses take?",
-        _ => match workload {
+        _ => match c.workload() {
             Some(Workload::Bulk { .. }) => "Which controller completes these transfers fastest?",
             Some(Workload::Uploads { .. }) => "Which controller completes these uploads fastest?",
             Some(Workload::Pages { .. }) => "Which controller loads these pages fastest?",

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use fathom_cc::Rate;
 use fathom_cc::units::{parse_duration, parse_whole};
+use fathom_netsim::path::parse_rate;
 use fathom_traffic::pages::{IN_FLIGHT, WAVES};
 use fathom_traffic::{Arrivals, PageShape};
 
@@ -136,15 +136,6 @@ fn parse_bulk(whole: &str, rest: &str, kind: &str) -> Result<Workload, String> {
     let every = parse_duration(every).map_err(|_| help())?;
     let bytes = Some(parse_bytes(size).ok_or_else(help)?);
     Ok(Workload::Bulk { flows, bytes, spread: every.saturating_mul(flows - 1), after: Duration::ZERO })
-}
-
-pub(super) fn parse_rate(text: &str) -> Result<Rate, String> {
-    let rate: Rate = text.parse()?;
-    if (10_000..=100_000_000_000).contains(&rate.bits_per_sec()) {
-        Ok(rate)
-    } else {
-        Err(format!("'{text}' is out of range; write a rate from 10kbps to 100Gbps"))
-    }
 }
 
 /// Reads `2ms`, or `1ms..2.5ms`.
