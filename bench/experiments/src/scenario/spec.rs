@@ -1,6 +1,8 @@
 //! A scenario as written in TOML: every field checked once, unknown fields refused.
 
+mod traffic;
 mod values;
+mod workload;
 
 use fathom_cc::units::parse_duration;
 use fathom_cc::{Capabilities, Rate};
@@ -8,7 +10,6 @@ use fathom_netsim::backend::Backend;
 use fathom_netsim::path::{PathSpec, parse_rate};
 use fathom_netsim::queue::QueueSpec;
 use fathom_traffic::Arrivals;
-use fathom_traffic::pages::IN_FLIGHT;
 use serde::{Deserialize, Serialize};
 
 use super::background::Background;
@@ -17,7 +18,7 @@ use super::tcp::TcpSpec;
 use super::{Connections, Period, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload};
 use crate::stack::{Controller, IDLE, Stack};
 pub(crate) use values::{RENAMED, parse_load, parse_responses, parse_window, read_toml, toml_message};
-use values::{parse_idle, parse_mix, parse_patience, parse_range, parse_stop};
+use values::{parse_mix, parse_range, parse_stop};
 
 /// A scenario as written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -393,119 +394,6 @@ impl NetworkSpec {
     }
 }
 
-impl TrafficSpec {
-    fn check(&self, chain: &Chain, scenario: &ScenarioSpec) -> Result<Traffic, PlanError> {
-        let stack = self.stack.unwrap_or(scenario.stack);
-        let at = |name: &str| format!("traffic '{}': {name}", self.name.escape_debug());
-        if self.name.is_empty() || self.name.contains('/') {
-            return Err(PlanError(at("a name is a word without '/'")));
-        }
-        let (from, to) = ends(chain, &self.from, &self.to).map_err(|e| PlanError(at(&e)))?;
-        // The smallest that IP must carry for QUIC is 1228 bytes; smaller packets are cut by the sender's shaping socket down to 250 bytes.
-        if !(278..=1_500).contains(&self.packet) {
-            return Err(PlanError(at(&format!("packet: {} is out of range; write 278 to 1500 bytes", self.packet))));
-        }
-        let mut workload: Workload = field(&at("workload"), self.workload.parse())?;
-        match &mut workload {
-            Workload::Web { server_delay, arrivals, .. } => {
-                (*server_delay, *arrivals) = (self.server_delay, self.arrivals);
-            }
-            _ if self.server_delay => {
-                return Err(PlanError(at("server-delay: only servers of web traffic have one; leave it out")));
-            }
-            _ if self.arrivals != Arrivals::default() => {
-                return Err(PlanError(at("arrivals: only web traffic has them; leave it out")));
-            }
-            Workload::Pages { priorities, in_flight, .. } => {
-                *priorities = self.priorities.unwrap_or(*priorities);
-                *in_flight = self.in_flight.unwrap_or(*in_flight);
-            }
-            Workload::Bulk { .. } | Workload::Uploads { .. } | Workload::Media { .. } => {}
-        }
-        self.check_of_workload(&workload, stack).map_err(|e| PlanError(at(&e)))?;
-        let mix = field(&at("controller"), parse_mix(&self.controller, stack))?;
-        let tcp = self.tcp.check(&scenario.tcp).map_err(|PlanError(e)| PlanError(at(&e)))?;
-        for (_, controller) in &mix {
-            if let Controller::Fathom(controller_config) = controller {
-                let mut provided = provided(stack, scenario.timestamps, scenario.shaping);
-                provided.ecn &= stack != Stack::Tcp || tcp.provided().ecn;
-                field(&at("controller"), controller_config.check(provided).map_err(|e| e.to_string()))?;
-            } else if self.datagram() < super::SMALLEST_STOCK_DATAGRAM {
-                return Err(PlanError(at(&format!(
-                    "packet: a stack's own controller cannot send packets of {} bytes; write 1228 or more, or use one of ours",
-                    self.packet
-                ))));
-            }
-        }
-        // What an HTTP/3 server lets a client have open by default.
-        if self.streams.is_some_and(|n| !(1..=100).contains(&n)) {
-            return Err(PlanError(at("streams: write 1 to 100")));
-        }
-        if !(0..=10_000).contains(&self.drift) {
-            return Err(PlanError(at("drift: write 0 to 10000 microseconds per second")));
-        }
-        if stack == Stack::Tcp {
-            let several = self.streams.is_some_and(|n| n > 1);
-            let only_quic =
-                [("drift", self.drift != 0), ("streams", several), ("idle-timeout", !is_idle(&self.idle_timeout))];
-            if let Some((name, _)) = only_quic.iter().find(|(_, set)| *set) {
-                return Err(PlanError(at(&format!("{name}: TCP has none here; leave it out, or use a stack of QUIC"))));
-            }
-        }
-        Ok(Traffic {
-            name: self.name.clone(),
-            stack,
-            tcp,
-            from,
-            to,
-            access: self.access.check(&chain.access, workload.flows()).map_err(|PlanError(e)| PlanError(at(&e)))?,
-            mix,
-            acks_queue: self.acks_queue,
-            workload,
-            connections: self.connections,
-            datagram: self.datagram(),
-            max_window: field(&at("max-window"), parse_window(&self.max_window))?,
-            drift: self.drift,
-            misreport: None,
-            streams: self.streams.unwrap_or(1),
-            patience: field(&at("patience"), parse_patience(&self.patience))?,
-            idle: field(&at("idle-timeout"), parse_idle(&self.idle_timeout))?,
-            counted: self.counted,
-        })
-    }
-
-    /// Fields that not every workload has.
-    fn check_of_workload(&self, workload: &Workload, stack: Stack) -> Result<(), String> {
-        let pages = matches!(workload, Workload::Pages { .. });
-        if !pages && self.priorities.is_some() {
-            return Err("priorities: only pages have them; leave it out".into());
-        }
-        if !pages && self.in_flight.is_some() {
-            return Err("in-flight: only pages have it; leave it out".into());
-        }
-        if self.in_flight.is_some_and(|n| !(1..=IN_FLIGHT).contains(&n)) {
-            return Err(format!("in-flight: write 1 to {IN_FLIGHT}, what servers grant"));
-        }
-        if matches!(workload, Workload::Web { .. } | Workload::Bulk { .. }) {
-            return Ok(());
-        }
-        if stack == Stack::Tcp {
-            return Err("workload: TCP here has one request at a time and no uploads; use a stack of QUIC".into());
-        }
-        if self.connections != Connections::default() {
-            return Err("connections: only web traffic and flows choose; leave it out".into());
-        }
-        if self.streams.is_some_and(|n| n > 1) {
-            return Err("streams: only bodies of web traffic and flows travel over several; leave it out".into());
-        }
-        Ok(())
-    }
-
-    fn datagram(&self) -> u16 {
-        self.packet - fathom_netsim::sim::WIRE_OVERHEAD as u16
-    }
-}
-
 /// What a stack delivers to a controller and honours of its advice.
 pub(crate) fn provided(stack: Stack, timestamps: Timestamps, shaping: Shaping) -> Capabilities {
     let provided = match shaping {
@@ -630,42 +518,6 @@ impl KeepSpec {
             )));
         }
         Ok(())
-    }
-}
-
-impl Workload {
-    /// Flows at once, where that is a number.
-    pub const fn flows(&self) -> Option<u32> {
-        match self {
-            Self::Web { .. } | Self::Pages { .. } => None,
-            Self::Bulk { flows: n, .. } | Self::Uploads { count: n, .. } | Self::Media { streams: n, .. } => Some(*n),
-        }
-    }
-
-    /// Responses that it has at most, where that is a number.
-    pub fn requests(&self) -> Option<u64> {
-        match self {
-            Self::Media { streams, .. } => Some(u64::from(*streams) * self.frames()?),
-            _ => self.flows().map(u64::from),
-        }
-    }
-
-    /// Frames of one live stream, where it ends.
-    pub fn frames(&self) -> Option<u64> {
-        match self {
-            Self::Media { fps, length, .. } => length.map(|length| (length.as_secs_f64() * f64::from(*fps)) as u64),
-            _ => None,
-        }
-    }
-
-    /// Bodies travel from clients to servers.
-    pub const fn goes_up(&self) -> bool {
-        matches!(self, Self::Uploads { .. })
-    }
-
-    /// Its responses complete while the run goes on.
-    pub const fn ends(&self) -> bool {
-        !matches!(self, Self::Bulk { bytes: None, .. })
     }
 }
 

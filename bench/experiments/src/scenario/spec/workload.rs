@@ -1,0 +1,187 @@
+//! Workloads: how they are written, and what follows from one.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use fathom_cc::units::{parse_duration, parse_whole};
+use fathom_netsim::path::parse_rate;
+use fathom_traffic::pages::{IN_FLIGHT, WAVES};
+use fathom_traffic::{Arrivals, PageShape};
+
+use super::super::{Period, WebLoad, Workload};
+use super::values::parse_load;
+
+impl Workload {
+    /// Flows at once, where that is a number.
+    pub const fn flows(&self) -> Option<u32> {
+        match self {
+            Self::Web { .. } | Self::Pages { .. } => None,
+            Self::Bulk { flows: n, .. } | Self::Uploads { count: n, .. } | Self::Media { streams: n, .. } => Some(*n),
+        }
+    }
+
+    /// Responses that it has at most, where that is a number.
+    pub fn requests(&self) -> Option<u64> {
+        match self {
+            Self::Media { streams, .. } => Some(u64::from(*streams) * self.frames()?),
+            _ => self.flows().map(u64::from),
+        }
+    }
+
+    /// Frames of one live stream, where it ends.
+    pub fn frames(&self) -> Option<u64> {
+        match self {
+            Self::Media { fps, length, .. } => length.map(|length| (length.as_secs_f64() * f64::from(*fps)) as u64),
+            _ => None,
+        }
+    }
+
+    /// Bodies travel from clients to servers.
+    pub const fn goes_up(&self) -> bool {
+        matches!(self, Self::Uploads { .. })
+    }
+
+    /// Its responses complete while the run goes on.
+    pub const fn ends(&self) -> bool {
+        !matches!(self, Self::Bulk { bytes: None, .. })
+    }
+}
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let help = || {
+            format!(
+                "'{s}' is not a workload; write web:90% of 10Mbps, web:95% of 10Mbps from 200s to 400s, flows:100, flows:100@2s, flows:4x10MB, flows:1 after 20s, pages:2/s, pages:60% of 10Mbps, uploads:4x10MB@1s or media:4 at 2Mbps 30fps deadline 100ms"
+            )
+        };
+        if let Some(rest) = s.strip_prefix("web:") {
+            let (rest, period) = parse_period(s, rest)?;
+            let (load, of) = rest.split_once(" of ").ok_or_else(help)?;
+            let load = WebLoad::Computed { part: parse_load(load.trim())?, of: parse_rate(of.trim())? };
+            return Ok(Self::Web { load, server_delay: false, arrivals: Arrivals::Packmime, period });
+        }
+        if let Some(rest) = s.strip_prefix("pages:") {
+            return parse_pages(s, rest);
+        }
+        if let Some(rest) = s.strip_prefix("media:") {
+            return parse_media(s, rest);
+        }
+        if let Some(rest) = s.strip_prefix("uploads:") {
+            return match parse_bulk(s, rest, "uploads")? {
+                Self::Bulk { flows: count, bytes: Some(bytes), spread, .. } => {
+                    Ok(Self::Uploads { count, bytes, spread })
+                }
+                _ => Err(help()),
+            };
+        }
+        if let Some(rest) = s.strip_prefix("bulk:") {
+            return parse_bulk(s, rest, "bulk");
+        }
+        let rest = s.strip_prefix("flows:").ok_or_else(help)?;
+        let (rest, after) = rest.split_once(" after ").unwrap_or((rest, "0s"));
+        let (rest, spread) = rest.split_once('@').unwrap_or((rest, "0s"));
+        let (count, size) = rest.split_once('x').map_or((rest, None), |(count, size)| (count, Some(size)));
+        let flows = parse_whole(count, 1..=10_000).map_err(|e| format!("{s}: flows: {e}"))? as u32;
+        let bytes = size.map(|size| parse_bytes(size).ok_or_else(help)).transpose()?;
+        Ok(Self::Bulk { flows, bytes, spread: parse_duration(spread)?, after: parse_duration(after)? })
+    }
+}
+
+/// Takes ` from 200s to 400s` off the end of a workload, if it is there.
+fn parse_period<'a>(whole: &str, rest: &'a str) -> Result<(&'a str, Period), String> {
+    let (rest, until) = rest.split_once(" to ").map_or((rest, None), |(rest, until)| (rest, Some(until)));
+    let (rest, from) = rest.split_once(" from ").unwrap_or((rest, "0s"));
+    let until = until.map(parse_duration).transpose()?;
+    let period = Period { from: parse_duration(from)?, until };
+    if until.is_some_and(|until| until <= period.from) {
+        let kind = whole.split(':').next().unwrap_or("web");
+        return Err(format!("'{whole}' ends before it begins; write {kind}:95% of 10Mbps from 200s to 400s"));
+    }
+    Ok((rest, period))
+}
+
+/// Reads `2/s`, `60% of 10Mbps`, and what pages consist of where it is said: `2/s with 20kB,4x50kB,20x30kB`.
+fn parse_pages(whole: &str, rest: &str) -> Result<Workload, String> {
+    let help = || {
+        format!(
+            "'{whole}' is not a workload; write pages:2/s (page views), pages:60% of 10Mbps, or pages:2/s with 20kB,4x50kB,20x30kB (objects of each wave, 4 waves at most)"
+        )
+    };
+    let (rest, period) = parse_period(whole, rest)?;
+    let (rest, shape) = match rest.split_once(" with ") {
+        None => (rest, PageShape::Archive),
+        Some((rest, waves)) => (rest, parse_waves(waves).ok_or_else(help)?),
+    };
+    let load = match rest.split_once(" of ") {
+        Some((load, of)) => WebLoad::Computed { part: parse_load(load.trim())?, of: parse_rate(of.trim())? },
+        None => {
+            let views = rest.trim().strip_suffix("/s").and_then(|views| views.trim().parse::<f64>().ok());
+            WebLoad::Connections(views.filter(|views| (0.001..=10_000.0).contains(views)).ok_or_else(help)?)
+        }
+    };
+    Ok(Workload::Pages { load, shape, period, priorities: true, in_flight: IN_FLIGHT })
+}
+
+/// Reads `20kB,4x50kB,20x30kB`. The first wave is the page itself, one object.
+fn parse_waves(text: &str) -> Option<PageShape> {
+    let mut waves = [(0, 0); WAVES];
+    for (number, wave) in text.split(',').enumerate() {
+        let (count, size) = wave.trim().split_once('x').unwrap_or(("1", wave.trim()));
+        let count = count.parse::<u32>().ok().filter(|count| (1..=1_000).contains(count))?;
+        *waves.get_mut(number)? = (count, parse_bytes(size).filter(|bytes| *bytes <= 1_000_000_000)?);
+    }
+    (waves[0].0 == 1).then_some(PageShape::Waves(waves))
+}
+
+/// Reads `4 at 2Mbps 30fps deadline 100ms`, with ` for 60s` where streams end.
+fn parse_media(whole: &str, rest: &str) -> Result<Workload, String> {
+    let help = || {
+        format!(
+            "'{whole}' is not a workload; write media:4 at 2Mbps 30fps deadline 100ms (1 to 240 fps), with ' for 60s' behind it where streams end"
+        )
+    };
+    let (rest, length) = rest.split_once(" for ").map_or((rest, None), |(rest, length)| (rest, Some(length)));
+    let (streams, rest) = rest.split_once(" at ").ok_or_else(help)?;
+    let (rest, deadline) = rest.split_once(" deadline ").ok_or_else(help)?;
+    let (rate, fps) = rest.trim().split_once(' ').ok_or_else(help)?;
+    let streams = parse_whole(streams.trim(), 1..=10_000).map_err(|e| format!("{whole}: streams: {e}"))? as u32;
+    let fps = fps.trim().strip_suffix("fps").and_then(|fps| fps.trim().parse::<u32>().ok());
+    let fps = fps.filter(|fps| (1..=240).contains(fps)).ok_or_else(help)?;
+    let deadline = parse_duration(deadline.trim())?;
+    let length = length.map(|length| parse_duration(length.trim())).transpose()?;
+    let positive = |time: &Duration| !time.is_zero();
+    if !positive(&deadline) || length.is_some_and(|length| length.as_secs_f64() * f64::from(fps) < 1.0) {
+        return Err(help());
+    }
+    Ok(Workload::Media { streams, rate: parse_rate(rate)?, fps, deadline, length })
+}
+
+/// Reads the `COUNTxSIZE@INTERVAL` of `bulk:COUNTxSIZE@INTERVAL` or `uploads:`: transfers one after the other.
+fn parse_bulk(whole: &str, rest: &str, kind: &str) -> Result<Workload, String> {
+    let help = || {
+        format!("'{whole}' is not a workload; write {kind}:COUNTxSIZE@INTERVAL such as {kind}:4x10MB@100ms (kB, MB)")
+    };
+    let (rest, every) = rest.split_once('@').unwrap_or((rest, "0ms"));
+    let (count, size) = rest.split_once('x').ok_or_else(help)?;
+    let count = parse_whole(count, 1..=1_000_000);
+    let flows = count.map_err(|e| format!("{whole}: responses: {e}, such as {kind}:4x10MB"))? as u32;
+    let every = parse_duration(every).map_err(|_| help())?;
+    let bytes = Some(parse_bytes(size).ok_or_else(help)?);
+    Ok(Workload::Bulk { flows, bytes, spread: every.saturating_mul(flows - 1), after: Duration::ZERO })
+}
+
+/// Reads `10MB`.
+fn parse_bytes(s: &str) -> Option<u64> {
+    let digits = s.find(|c: char| !c.is_ascii_digit())?;
+    let scale = match &s[digits..] {
+        "B" => 1,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        _ => return None,
+    };
+    let bytes = s[..digits].parse::<u64>().ok()?.checked_mul(scale)?;
+    (1..=100_000_000_000).contains(&bytes).then_some(bytes)
+}
