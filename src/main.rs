@@ -5,6 +5,7 @@ mod analyze;
 mod compare;
 mod controllers;
 mod diagnostics;
+mod judge;
 mod kernel;
 mod link;
 mod load;
@@ -54,6 +55,8 @@ enum Command {
     Compare(Box<compare::Args>),
     /// List the congestion controllers with their options, requirements and sources.
     Controllers(controllers::Args),
+    /// Judge a congestion controller by the criteria of RFC 9743.
+    Judge(Box<judge::Args>),
     /// Emulate a link between clients and a server in real time: delay, queue, loss, reordering, corruption.
     Link(Box<link::Args>),
     /// Generate HTTP/3 load and report response times.
@@ -98,6 +101,7 @@ impl Command {
             Self::Analyze(args) => analyze::run(args),
             Self::Compare(args) => compare::run(args),
             Self::Controllers(args) => controllers::run(args),
+            Self::Judge(args) => judge::run(args),
             Self::Link(args) => link::run(args),
             Self::Load(args) => load::run(args),
             Self::Paths(args) => paths::run(args),

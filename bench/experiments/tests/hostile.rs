@@ -5,26 +5,14 @@
 use std::sync::OnceLock;
 
 use fathom_experiments::scenario::{Progress, ScenarioSpec, Seeding, run};
-use fathom_experiments::stack::{ClockMisreport, Stack};
+use fathom_experiments::stack::{ClockMisreport, MISREPORTS, Stack};
 
 /// Bytes that the liar wants: a quarter of a minute at its share.
 const BODY: u64 = 10_000_000;
-const SECOND: u64 = 1_000_000_000;
 /// Courses over which gains are averaged: the honest flow begins at another time in each.
 const SEEDS: u64 = 3;
 /// What a lie may gain: 5 %.
 const GAIN: f64 = 1.05;
-
-const MISREPORTS: [(&str, ClockMisreport); 8] = [
-    ("the queue is empty", |t, q| t.saturating_sub(q)),
-    ("the queue falls when it rises", |t, q| t.saturating_sub(2 * q)),
-    ("the queue falls most of the time", |t, q| t.saturating_sub(q) + (SECOND / 2 - t % (SECOND / 2)) / 25),
-    ("the clock runs slow by 500 us/s", |t, _| t - t / 2_000),
-    ("the clock runs slow by 10 ms/s", |t, _| t - t / 100),
-    ("the clock stands still", |_, _| SECOND),
-    ("the clock is set back by 30 ms every 2 s", |t, _| t.saturating_sub(t / (2 * SECOND) * 30_000_000)),
-    ("any time at all", |t, _| t.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-];
 
 /// Seconds that the first flow needs beside one of Reno's.
 fn seconds(controller: &str, misreport: Option<ClockMisreport>, seed: u64) -> f64 {

@@ -122,6 +122,10 @@ pub struct TrafficSpec {
     /// Largest drift of a client's clock in microseconds per second.
     #[serde(default)]
     pub drift: u32,
+    /// How its clients misreport time in order to be sent more: `empty-queue`, `slow-clock` or another of
+    /// [`MISREPORTS`](crate::stack::MISREPORTS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misreport: Option<String>,
     /// Streams that each body travels over at once; 1 where it is left out. quinn and noq end a connection whose receiver has more than
     /// 1024 gaps in a stream, which fast flows behind deep queues reach. quiche does not, and takes one stream always.
     #[serde(default, skip_serializing_if = "Option::is_none")]

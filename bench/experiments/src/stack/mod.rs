@@ -5,6 +5,7 @@
 
 #[cfg(feature = "quiche")]
 mod boring;
+mod misreport;
 mod pair;
 #[cfg(feature = "s2n-quic")]
 mod s2n_quic;
@@ -26,6 +27,8 @@ pub use fathom_stacks::{Controller, SetupError, Stack};
 use fathom_stacks::{noq, quinn};
 use h3::error::Code;
 
+pub(crate) use self::misreport::misreport;
+pub use self::misreport::{ClockMisreport, MISREPORTS};
 pub(crate) use self::senders::{ReportSender, Senders};
 use crate::http::{Ask, Fetched, HttpError, Identity, Requests};
 use crate::scenario::TcpSettings;
@@ -127,10 +130,6 @@ pub(crate) enum ClientClock {
     /// Its owner wants to be sent more than is due, and knows the queue of this link.
     Misreports(ClockMisreport, LinkId),
 }
-
-/// What a lying receiver's clock shows, in nanoseconds: of the time since its connection began, and of the delay that a packet which enters the
-/// bottleneck now would find there.
-pub type ClockMisreport = fn(since_start: u64, queueing: u64) -> u64;
 
 struct MisreportingClock {
     sim: SimHandle,

@@ -6,7 +6,7 @@ use fathom_traffic::pages::IN_FLIGHT;
 use super::super::{Chain, Connections, PlanError, SMALLEST_STOCK_DATAGRAM, Traffic, Workload};
 use super::values::{parse_idle, parse_mix, parse_patience, parse_window};
 use super::{ScenarioSpec, TrafficSpec, ends, field, is_idle, provided};
-use crate::stack::{Controller, Stack};
+use crate::stack::{Controller, Stack, misreport};
 
 impl TrafficSpec {
     pub(super) fn check(&self, chain: &Chain, scenario: &ScenarioSpec) -> Result<Traffic, PlanError> {
@@ -59,10 +59,17 @@ impl TrafficSpec {
         if !(0..=10_000).contains(&self.drift) {
             return Err(PlanError(at("drift: write 0 to 10000 microseconds per second")));
         }
+        if self.misreport.is_some() && self.drift != 0 {
+            return Err(PlanError(at("misreport: what such a clock shows has no drift besides; leave out drift")));
+        }
         if stack == Stack::Tcp {
             let several = self.streams.is_some_and(|n| n > 1);
-            let only_quic =
-                [("drift", self.drift != 0), ("streams", several), ("idle-timeout", !is_idle(&self.idle_timeout))];
+            let only_quic = [
+                ("drift", self.drift != 0),
+                ("streams", several),
+                ("idle-timeout", !is_idle(&self.idle_timeout)),
+                ("misreport", self.misreport.is_some()),
+            ];
             if let Some((name, _)) = only_quic.iter().find(|(_, set)| *set) {
                 return Err(PlanError(at(&format!("{name}: TCP has none here; leave it out, or use a stack of QUIC"))));
             }
@@ -81,7 +88,7 @@ impl TrafficSpec {
             datagram: self.datagram(),
             max_window: field(&at("max-window"), parse_window(&self.max_window))?,
             drift: self.drift,
-            misreport: None,
+            misreport: field(&at("misreport"), self.misreport.as_deref().map(misreport).transpose())?,
             streams: self.streams.unwrap_or(1),
             patience: field(&at("patience"), parse_patience(&self.patience))?,
             idle: field(&at("idle-timeout"), parse_idle(&self.idle_timeout))?,

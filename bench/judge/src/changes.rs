@@ -1,0 +1,50 @@
+//! What became better or worse between two scorecards.
+
+use std::collections::BTreeMap;
+
+use crate::scorecard::{JudgedCheck, Scorecard};
+use crate::verdict::Verdict;
+
+/// A check whose verdict changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// `5.1.2/deep-buffer`.
+    pub test: String,
+    /// What was measured, and where.
+    pub what: String,
+    /// Before: verdict and value.
+    pub before: (Verdict, String),
+    /// Now.
+    pub now: (Verdict, String),
+    /// It became worse; otherwise better.
+    pub worse: bool,
+}
+
+/// A check, as both scorecards know it.
+type Name<'a> = (String, &'a str, &'a str, &'a BTreeMap<String, String>);
+
+/// Checks of both scorecards whose verdicts differ, in the order of the new one. `not decided` lies between `fail` and `pass`.
+pub fn changes(old: &Scorecard, new: &Scorecard) -> Vec<Change> {
+    let before: BTreeMap<Name<'_>, &JudgedCheck> = checks(old).collect();
+    let change = |(name, now): (Name<'_>, &JudgedCheck)| {
+        let before = *before.get(&name)?;
+        let at = now.at_text();
+        (before.verdict != now.verdict).then(|| Change {
+            test: name.0,
+            what: if at.is_empty() { now.measure.clone() } else { format!("{} ({at})", now.measure) },
+            before: (before.verdict, before.value_text()),
+            now: (now.verdict, now.value_text()),
+            worse: now.verdict > before.verdict,
+        })
+    };
+    checks(new).filter_map(change).collect()
+}
+
+fn checks(of: &Scorecard) -> impl Iterator<Item = (Name<'_>, &JudgedCheck)> {
+    of.criteria.iter().flat_map(|criterion| {
+        criterion.tests.iter().flat_map(move |test| {
+            let name = format!("{}/{}", criterion.section, test.name);
+            test.checks.iter().map(move |check| ((name.clone(), &*check.measure, &*check.threshold, &check.at), check))
+        })
+    })
+}

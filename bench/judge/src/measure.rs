@@ -1,0 +1,197 @@
+//! What tests read from a run's outcome: the measures of `fathom compare`, and those that only a verdict needs.
+
+use fathom_experiments::compare::Measure;
+use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
+
+/// Bits of a full packet on the wire, by which queues in packets become times: 1420 bytes (Sync-TCP §4.4), what scenarios send by default.
+const PACKET_BITS: f64 = 1_420.0 * 8.0;
+/// The link that groups' shares are of: downloads cross it.
+const LINK: &str = "left-right";
+
+/// A number of an outcome.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Quantity<'a> {
+    /// One of the measures of `fathom compare`, of a group or a link.
+    Compared(&'static Measure, &'a str),
+    /// A group's throughput, percent of its own and another's together.
+    Share(&'a str, &'a str),
+    /// A group's throughput, percent of the link's rate.
+    LinkShare(&'a str),
+    /// Bytes of completed bodies over the time of the run, percent of the link's rate.
+    Goodput(&'a str),
+    /// Jain's index of the throughputs of a group's flows, percent.
+    Jain(&'a str),
+    /// The slowest flow's throughput, percent of the group's mean.
+    SlowestFlow(&'a str),
+    /// Mean delay in the queue of a link in milliseconds: its mean length at the link's rate.
+    QueueDelay(&'a str),
+    /// Packets that a link's blackouts and MTU kept away.
+    CutOff(&'a str),
+    /// Requests that failed, percent of all that ended.
+    Failed(&'a str),
+}
+
+impl<'a> Quantity<'a> {
+    /// The quantity of this name.
+    pub(crate) fn named(name: &str, of: &'a str, beside: Option<&'a str>) -> Result<Self, String> {
+        if let ("share_percent", Some(beside)) = (name, beside) {
+            return Ok(Self::Share(of, beside));
+        }
+        if beside.is_some() {
+            return Err(format!("beside: '{name}' is of one group; leave it out"));
+        }
+        match name {
+            "share_percent" => Err("share_percent is of two groups; write beside".to_owned()),
+            "link_share_percent" => Ok(Self::LinkShare(of)),
+            "goodput_percent" => Ok(Self::Goodput(of)),
+            "jain_percent" => Ok(Self::Jain(of)),
+            "slowest_flow_percent" => Ok(Self::SlowestFlow(of)),
+            "queue_mean_ms" => Ok(Self::QueueDelay(of)),
+            "cut_off_packets" => Ok(Self::CutOff(of)),
+            "requests_failed_percent" => Ok(Self::Failed(of)),
+            _ => match Measure::named(name) {
+                Some(measure) => Ok(Self::Compared(measure, of)),
+                None => Err(format!("'{name}' is no measure")),
+            },
+        }
+    }
+
+    /// Its value; `None` where the run has none.
+    pub(crate) fn of(&self, outcome: &Outcome) -> Option<f64> {
+        let group = |name: &str| outcome.groups.get(name);
+        let link = |name: &str| outcome.links.get(name);
+        let value = match *self {
+            Self::Compared(measure, name) => measure.of(outcome, name, name)?,
+            Self::Share(one, other) => {
+                let (one, other) = (group(one)?.throughput_bps, group(other)?.throughput_bps);
+                percent(one, one + other)?
+            }
+            Self::LinkShare(name) => percent(group(name)?.throughput_bps, rate(link(LINK)?)?)?,
+            Self::Goodput(name) => {
+                let sent = group(name)?.body_bytes as f64 * 8.0;
+                percent(sent, rate(link(LINK)?)? * outcome.seconds)?
+            }
+            Self::Jain(name) => jain(&flows(group(name)?))?,
+            Self::SlowestFlow(name) => {
+                let flows = flows(group(name)?);
+                let mean = flows.iter().sum::<f64>() / flows.len() as f64;
+                percent(flows.iter().copied().reduce(f64::min)?, mean)?
+            }
+            Self::QueueDelay(name) => {
+                let link = link(name)?;
+                1e3 * link.mean_queue * PACKET_BITS / rate(link)?
+            }
+            Self::CutOff(name) => link(name)?.impairments?.cut_off as f64,
+            Self::Failed(name) => {
+                let group = group(name)?;
+                percent(group.failed as f64, (group.failed + group.responses) as f64)?
+            }
+        };
+        value.is_finite().then_some(value)
+    }
+
+    /// Unit of its values.
+    pub(crate) fn unit(&self) -> &'static str {
+        match self {
+            Self::Compared(measure, _) => measure.unit,
+            Self::QueueDelay(_) => "ms",
+            Self::CutOff(_) => "packets",
+            _ => "%",
+        }
+    }
+
+    /// In words.
+    pub(crate) fn text(&self) -> String {
+        let of = |what: &str, name: &str| match name {
+            "subject" => what.to_owned(),
+            other => format!("{what} of {other}"),
+        };
+        match self {
+            Self::Compared(measure, name) if measure.is_of_group() => of(measure.name, name),
+            Self::Compared(measure, _) => measure.name.to_owned(),
+            Self::Share(one, other) => of(&format!("share beside {other}"), one),
+            Self::LinkShare(name) => of("share of the link", name),
+            Self::Goodput(name) => of("goodput of the link", name),
+            Self::Jain(name) => of("Jain's index of flows", name),
+            Self::SlowestFlow(name) => of("slowest flow beside the mean", name),
+            Self::QueueDelay(_) => "mean queueing delay".to_owned(),
+            Self::CutOff(_) => "packets sent while nothing came through".to_owned(),
+            Self::Failed(name) => of("requests failed", name),
+        }
+    }
+}
+
+fn percent(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| 100.0 * part / whole)
+}
+
+/// Bits per second of a link: what it carried, over the part of the time that it was sending.
+fn rate(link: &LinkOutcome) -> Option<f64> {
+    (link.utilisation_percent > 0.0).then(|| 100.0 * link.throughput_bps / link.utilisation_percent)
+}
+
+fn flows(group: &GroupOutcome) -> Vec<f64> {
+    group.flows.iter().map(|flow| flow.throughput_bps).collect()
+}
+
+/// Jain's index in percent; `None` where nothing flowed.
+fn jain(rates: &[f64]) -> Option<f64> {
+    let (sum, squares) = rates.iter().fold((0.0, 0.0), |(sum, squares), r| (sum + r, squares + r * r));
+    percent(sum * sum, rates.len() as f64 * squares)
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_experiments::scenario::FlowOutcome;
+
+    use super::*;
+
+    fn outcome() -> Outcome {
+        let flow = |bps: f64| FlowOutcome { throughput_bps: bps, ..FlowOutcome::default() };
+        let subject = GroupOutcome {
+            throughput_bps: 6e6,
+            flows: vec![flow(4e6), flow(2e6)],
+            body_bytes: 5_000_000,
+            failed: 1,
+            responses: 3,
+            ..GroupOutcome::default()
+        };
+        let rival = GroupOutcome { throughput_bps: 2e6, ..GroupOutcome::default() };
+        let link = LinkOutcome {
+            arrived: 10,
+            throughput_bps: 8e6,
+            utilisation_percent: 80.0,
+            mean_queue: 50.0,
+            ..LinkOutcome::default()
+        };
+        Outcome {
+            seconds: 10.0,
+            groups: [("subject".to_owned(), subject), ("rival".to_owned(), rival)].into(),
+            links: [(LINK.to_owned(), link)].into(),
+            ..Outcome::default()
+        }
+    }
+
+    #[test]
+    fn values_by_hand() {
+        let value = |name: &str, of, beside| Quantity::named(name, of, beside).unwrap().of(&outcome());
+        assert_eq!(value("share_percent", "subject", Some("rival")), Some(75.0));
+        assert_eq!(value("link_share_percent", "subject", None), Some(60.0));
+        // 40 Mbit in 10 s of a link of 10 Mbps.
+        assert_eq!(value("goodput_percent", "subject", None), Some(40.0));
+        assert_eq!(value("jain_percent", "subject", None), Some(90.0));
+        assert!((value("slowest_flow_percent", "subject", None).unwrap() - 200.0 / 3.0).abs() < 1e-9);
+        assert_eq!(value("queue_mean_ms", LINK, None), Some(56.8));
+        assert_eq!(value("requests_failed_percent", "subject", None), Some(25.0));
+        assert_eq!(value("throughput_bps", "rival", None), Some(2e6));
+        assert_eq!(value("cut_off_packets", LINK, None), None, "a path without impairments");
+        assert_eq!(value("jain_percent", "nobody", None), None);
+    }
+
+    #[test]
+    fn wrong_names_are_refused() {
+        assert!(Quantity::named("speed", "subject", None).unwrap_err().contains("no measure"));
+        assert!(Quantity::named("share_percent", "subject", None).unwrap_err().contains("beside"));
+        assert!(Quantity::named("jain_percent", "subject", Some("rival")).unwrap_err().contains("one group"));
+    }
+}

@@ -1,0 +1,173 @@
+//! The battery for one controller: a study for each test, and the runs of all.
+
+use std::collections::BTreeMap;
+
+use fathom_experiments::scenario::PlanError;
+use fathom_experiments::study::{Study, StudyRun};
+use fathom_stacks::{Controller, Stack};
+use toml::{Table, Value};
+
+use crate::battery::{Battery, Criterion, Test};
+
+/// Axis of a run's key that names its criterion and test.
+pub(crate) const TEST: &str = "test";
+/// Axis of the controller that is judged, and of the reference in its place.
+pub(crate) const CONTROLLER: &str = "controller";
+/// Axis of those that it is judged against.
+const RIVAL: &str = "rival";
+/// What stands in a test for the first of them.
+const REFERENCE: &str = "reference";
+
+/// How much is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Every criterion, three seeds, few values of each axis: minutes.
+    Quick,
+    /// Ten seeds, all values: an hour.
+    Full,
+}
+
+impl Depth {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+
+    /// Seeds of each combination.
+    pub const fn seeds(self) -> u64 {
+        match self {
+            Self::Quick => 3,
+            Self::Full => 10,
+        }
+    }
+}
+
+/// Who is judged, and how.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The controller, as users write it.
+    pub controller: String,
+    /// Those that it is judged against; the first is the reference. At least one.
+    pub against: Vec<String>,
+    /// Stack of all connections.
+    pub stack: Stack,
+    /// How much is asked.
+    pub depth: Depth,
+    /// Seeds of each combination, in place of the depth's.
+    pub seeds: Option<u64>,
+    /// Sections to judge, `5.1` with all below it; empty: all.
+    pub only: Vec<String>,
+}
+
+/// What is run to judge a controller.
+#[derive(Clone, Debug)]
+pub struct JudgePlan {
+    /// The battery.
+    pub battery: Battery,
+    /// Who is judged; controllers are written as their specs, with all that differs from defaults.
+    pub settings: Settings,
+    /// Runs of all tests; `test` of a key is `SECTION/NAME`.
+    pub runs: Vec<StudyRun>,
+}
+
+impl JudgePlan {
+    /// Checks controllers and makes the runs.
+    ///
+    /// # Errors
+    /// A controller is not there or cannot run on the stack, or no criterion has a section asked for: one line.
+    pub fn new(battery: Battery, mut settings: Settings) -> Result<Self, PlanError> {
+        let spec = |text: &str| Controller::read(text, settings.stack).map(|c| c.spec()).map_err(PlanError);
+        let controller = spec(&settings.controller)?;
+        let mut against = Vec::new();
+        for text in &settings.against {
+            let spec = spec(text)?;
+            if against.contains(&spec) {
+                return Err(PlanError(format!("against: '{spec}' is named twice; name it once")));
+            }
+            against.push(spec);
+        }
+        if against.is_empty() {
+            return Err(PlanError("against: name at least one controller, such as cubic".to_owned()));
+        }
+        (settings.controller, settings.against) = (controller, against);
+        let mut plan = Self { battery, settings, runs: Vec::new() };
+        let mut runs = Vec::new();
+        for criterion in plan.wanted()? {
+            for test in plan.tests(criterion) {
+                let name = test_name(criterion, test);
+                let study = plan.study(&name, test)?;
+                for mut run in study.runs(1.0)? {
+                    run.key.insert(TEST.to_owned(), name.clone());
+                    runs.push(run);
+                }
+            }
+        }
+        plan.runs = runs;
+        Ok(plan)
+    }
+
+    /// Criteria that are judged.
+    pub(crate) fn wanted(&self) -> Result<Vec<&Criterion>, PlanError> {
+        let below = |section: &str, of: &str| section == of || section.starts_with(&format!("{of}."));
+        let only = &self.settings.only;
+        if let Some(unknown) = only.iter().find(|of| !self.battery.criteria.iter().any(|c| below(&c.section, of))) {
+            let known: Vec<&str> = self.battery.criteria.iter().map(|c| &*c.section).collect();
+            return Err(PlanError(format!(
+                "only: no criterion is in section {unknown}; write one of {}",
+                known.join(", ")
+            )));
+        }
+        let wanted = |c: &&Criterion| only.is_empty() || only.iter().any(|of| below(&c.section, of));
+        Ok(self.battery.criteria.iter().filter(wanted).collect())
+    }
+
+    /// Tests of a criterion that this depth asks.
+    pub(crate) fn tests<'a>(&self, criterion: &'a Criterion) -> impl Iterator<Item = &'a Test> + use<'a> {
+        let full = self.settings.depth == Depth::Full;
+        criterion.tests.iter().filter(move |test| full || !test.full_only)
+    }
+
+    /// The reference: what the controller is set against.
+    pub fn reference(&self) -> &str {
+        &self.settings.against[0]
+    }
+
+    /// A test as a study.
+    fn study(&self, name: &str, test: &Test) -> Result<Study, PlanError> {
+        let Settings { controller, against, stack, depth, seeds, .. } = &self.settings;
+        let scenario = toml::to_string(&test.scenario).map_err(|e| PlanError(e.to_string()))?;
+        let uses = |axis: &str| scenario.contains(&format!("${axis}")) || scenario.contains(&format!("${{{axis}}}"));
+        let mut sweep = test.sweep.clone();
+        if *depth == Depth::Full {
+            sweep.extend(test.full_sweep.clone());
+        }
+        let list = |values: &[&String]| Value::Array(values.iter().map(|v| Value::String((*v).clone())).collect());
+        let mut controllers = vec![controller];
+        if test.is_relative() && against[0] != *controller {
+            controllers.push(&against[0]);
+        }
+        let axes = BTreeMap::from([
+            (CONTROLLER, list(&controllers)),
+            (RIVAL, list(&against.iter().collect::<Vec<_>>())),
+            (REFERENCE, list(&[&against[0]])),
+        ]);
+        sweep.extend(axes.into_iter().filter(|(axis, _)| uses(axis)).map(|(axis, values)| (axis.to_owned(), values)));
+        let mut scenario = test.scenario.clone();
+        scenario.entry("stack").or_insert_with(|| Value::String(stack.name().to_owned()));
+        let mut study = Table::new();
+        study.insert("question".to_owned(), Value::String(test.says.clone()));
+        study.insert("seeds".to_owned(), Value::Integer(seeds.unwrap_or(depth.seeds()) as i64));
+        study.insert("sweep".to_owned(), Value::Table(sweep));
+        study.insert("scenario".to_owned(), Value::Table(scenario));
+        let text = toml::to_string(&study).map_err(|e| PlanError(e.to_string()))?;
+        Study::from_toml(name, &text).map_err(|e| PlanError(format!("{name}: {e}")))
+    }
+}
+
+/// `5.1.2/deep-buffer`.
+pub(crate) fn test_name(criterion: &Criterion, test: &Test) -> String {
+    format!("{}/{}", criterion.section, test.name)
+}

@@ -1,0 +1,138 @@
+//! The scorecard as one self-contained page: the answer, a table of criteria, then every test with its values.
+
+use fathom_report::{Axis, Pen, Whisker, Whiskers, shown};
+use maud::{Markup, html};
+
+use super::OURS;
+use super::text::answer;
+use crate::battery::Relation;
+use crate::changes::Change;
+use crate::scorecard::{JudgedCheck, JudgedCriterion, JudgedTest, Scorecard};
+use crate::verdict::Verdict;
+
+/// Verdicts stand out by word, sign and colour.
+const STYLE: &str = "\
+.verdict{font-weight:600;white-space:nowrap}.pass{color:#17803d}.fail{color:#c0262d}.open{color:#8a6100}.none{color:#6b6b6b}\
+@media(prefers-color-scheme:dark){.pass{color:#5bd08a}.fail{color:#ff8a8a}.open{color:#e6b450}.none{color:#a2a2aa}}\
+.card td,.card th{text-align:left;vertical-align:top}.card td:first-child{white-space:nowrap}";
+
+/// The page; `changes` are those since an older scorecard, where one is given.
+pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
+    let body = html! {
+        p.answer { (answer(card)) "." }
+        @for line in card.status() { p { (line) } }
+        p.note { (OURS) }
+        @if let Some(changes) = changes { (changed(changes)) }
+        h2 { "Criteria" }
+        div.wide { table.card {
+            thead { tr { th { "section" } th { "criterion" } th { "asked" } th { "verdict" } } }
+            tbody {
+                @for criterion in &card.criteria {
+                    tr {
+                        td { a href={ "#s" (criterion.section) } { (criterion.section) } }
+                        td { (criterion.title) }
+                        td { (criterion.strength.word()) }
+                        td { (verdict(criterion.verdict)) }
+                    }
+                }
+            }
+        } }
+        @for criterion in &card.criteria { (section(card, criterion)) }
+        h2 { "How this was made" }
+        ul {
+            li { "Controller " code { (card.controller) } " on " (card.stack) ", against " code { (card.against.join(", ")) } "; the first is the reference." }
+            li { (card.seeds) " seeds of each combination, in virtual time: the same command gives the same bytes." }
+            li { "A check passes where the whole 95 % interval over the seeds is within its threshold, and fails where the whole of it is outside." }
+            li { "fathom " (card.fathom) "; " (card.stacks.values().cloned().collect::<Vec<_>>().join("; ")) "." }
+        }
+    };
+    fathom_report::page(&format!("{} by the criteria of RFC 9743", card.controller), STYLE, &body)
+}
+
+fn verdict(of: Verdict) -> Markup {
+    let (class, sign) = match of {
+        Verdict::Pass => ("pass", "✓"),
+        Verdict::Fail => ("fail", "✗"),
+        Verdict::NotDecided => ("open", "?"),
+        Verdict::NotApplicable => ("none", "–"),
+    };
+    html! { span class={ "verdict " (class) } { (sign) " " (of.text()) } }
+}
+
+fn changed(changes: &[Change]) -> Markup {
+    html! {
+        h2 { "Since the baseline" }
+        @if changes.is_empty() { p { "No verdict of a check changed." } }
+        ul { @for change in changes {
+            li {
+                strong { @if change.worse { "Worse: " } @else { "Better: " } }
+                (change.test) ", " (change.what) ": " (verdict(change.now.0)) " (" (change.now.1) "), was " (verdict(change.before.0)) " (" (change.before.1) ")"
+            }
+        } }
+    }
+}
+
+fn section(card: &Scorecard, criterion: &JudgedCriterion) -> Markup {
+    html! {
+        h2 id={ "s" (criterion.section) } { (criterion.section) " " (criterion.title) ": " (verdict(criterion.verdict)) }
+        p.note { (criterion.asks) }
+        @if let Some(why) = &criterion.not_applicable { p { (why) } }
+        @for test in &criterion.tests { (test_section(card, test)) }
+    }
+}
+
+fn test_section(card: &Scorecard, test: &JudgedTest) -> Markup {
+    html! {
+        h3 { (test.says) ": " (verdict(test.verdict)) }
+        @for (threshold, checks) in by_threshold(test) { (drawing(card, threshold, &checks)) }
+    }
+}
+
+/// Checks of each threshold together, in the order of the test.
+fn by_threshold(test: &JudgedTest) -> Vec<(&str, Vec<&JudgedCheck>)> {
+    let mut groups: Vec<(&str, Vec<&JudgedCheck>)> = Vec::new();
+    for check in &test.checks {
+        match groups.iter_mut().find(|(name, of)| *name == check.threshold && of[0].measure == check.measure) {
+            Some((_, of)) => of.push(check),
+            None => groups.push((&check.threshold, vec![check])),
+        }
+    }
+    groups
+}
+
+/// Values with their intervals beside the threshold.
+fn drawing(card: &Scorecard, name: &str, checks: &[&JudgedCheck]) -> Markup {
+    let threshold = &card.thresholds[name];
+    let first = checks[0];
+    let label = match first.relation {
+        Relation::Absolute => format!("{}{}", first.measure, unit(&first.unit)),
+        Relation::PercentOfReference => format!("{} (% of the reference's)", first.measure),
+        Relation::MoreThanReference => format!("{}, more than the reference{}", first.measure, unit(&first.unit)),
+    };
+    let rows = checks.iter().map(|check| {
+        let at = check.at_text();
+        Whisker {
+            name: if at.is_empty() { first.measure.clone() } else { at },
+            value: check.value.as_ref().map(|value| value.mean),
+            interval: check.value.as_ref().and_then(fathom_metrics::Estimate::interval),
+            samples: Vec::new(),
+            note: format!(
+                "{} {}",
+                check.verdict.text(),
+                check.value.as_ref().map(ToString::to_string).unwrap_or_default()
+            ),
+            pen: Pen::Of(0),
+        }
+    });
+    let mark = threshold.at_most.or(threshold.at_least).map(|at| (at, threshold.text()));
+    let whiskers = Whiskers { axis: Axis::linear(label.clone()), mark, rows: rows.collect() };
+    html! {
+        @if let Some(svg) = whiskers.svg() { (shown(&label, &svg, &whiskers.csv())) }
+        @for check in checks { @if let Some(note) = &check.note { p { (check.at_text()) " " (note) } } }
+        p.note { "Threshold: " (threshold.text()) ". " (threshold.reason) }
+    }
+}
+
+fn unit(of: &str) -> String {
+    if of.is_empty() { String::new() } else { format!(" ({of})") }
+}

@@ -1,0 +1,46 @@
+//! JUnit XML, as continuous integration reads it: a suite per criterion, a case per check; what is not decided is skipped.
+
+use maud::{Markup, PreEscaped, html};
+
+use crate::scorecard::{JudgedCheck, JudgedCriterion, JudgedTest, Scorecard};
+use crate::verdict::Verdict;
+
+/// The file's text.
+pub fn junit(card: &Scorecard) -> String {
+    let all: Vec<&JudgedCheck> = card.criteria.iter().flat_map(|c| &c.tests).flat_map(|t| &t.checks).collect();
+    let count = |verdict| all.iter().filter(|check| check.verdict == verdict).count();
+    let body = html! {
+        testsuites name={ "fathom judge " (card.controller) } tests=(all.len()) failures=(count(Verdict::Fail)) skipped=(count(Verdict::NotDecided)) {
+            @for criterion in &card.criteria { (suite(card, criterion)) }
+        }
+    };
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", body.into_string())
+}
+
+fn suite(card: &Scorecard, criterion: &JudgedCriterion) -> Markup {
+    let checks = || criterion.tests.iter().flat_map(|test| &test.checks);
+    let count = |verdict| checks().filter(|check| check.verdict == verdict).count();
+    html! {
+        testsuite name={ "RFC 9743 " (criterion.section) " " (criterion.title) } tests=(checks().count()) failures=(count(Verdict::Fail)) skipped=(count(Verdict::NotDecided)) {
+            @for test in &criterion.tests {
+                @for check in &test.checks { (case(card, criterion, test, check)) }
+            }
+        }
+    }
+}
+
+fn case(card: &Scorecard, criterion: &JudgedCriterion, test: &JudgedTest, check: &JudgedCheck) -> Markup {
+    let at = check.at_text();
+    let name = if at.is_empty() { check.measure.clone() } else { format!("{} [{at}]", check.measure) };
+    let threshold = card.thresholds.get(&check.threshold).map(crate::Threshold::text).unwrap_or_default();
+    let why = check.note.clone().unwrap_or_else(|| format!("{}; {threshold}", check.value_text()));
+    html! {
+        testcase classname={ (criterion.section) "/" (test.name) } name=(name) {
+            @match check.verdict {
+                Verdict::Fail => { failure message=(why) {} }
+                Verdict::NotDecided => { (PreEscaped("<skipped message=\"")) (why) (PreEscaped("\"/>")) }
+                Verdict::Pass | Verdict::NotApplicable => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The scorecard on a terminal: the answer, a line per criterion, then what failed and what is not decided.
+
+use fathom_report::{Column, Grid, wrapped};
+
+use super::OURS;
+use crate::changes::Change;
+use crate::scorecard::{JudgedCheck, Scorecard};
+use crate::verdict::Verdict;
+
+const WIDTH: usize = 100;
+
+/// The text; `changes` are those since an older scorecard, where one is given.
+pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
+    let mut lines = vec![answer(card), String::new()];
+    let column = |name: &str, cells: Vec<String>| Column { name: name.to_owned(), cells, ..Column::default() };
+    let grid = Grid {
+        corner: "criterion of RFC 9743".to_owned(),
+        labels: card.criteria.iter().map(|c| format!("{} {}", c.section, c.title)).collect(),
+        columns: vec![
+            column("asked", card.criteria.iter().map(|c| c.strength.word().to_owned()).collect()),
+            column(
+                "checks",
+                card.criteria
+                    .iter()
+                    .map(|c| c.tests.iter().map(|t| t.checks.len()).sum::<usize>().to_string())
+                    .collect(),
+            ),
+            column("verdict", card.criteria.iter().map(|c| c.verdict.text().to_owned()).collect()),
+        ],
+    };
+    lines.extend(grid.text(WIDTH).lines().map(str::to_owned));
+    for verdict in [Verdict::Fail, Verdict::NotDecided] {
+        let found = of(card, verdict);
+        if found.is_empty() {
+            continue;
+        }
+        lines.push(String::new());
+        lines.push(format!("{}:", capital(verdict.text())));
+        lines.extend(found);
+    }
+    if let Some(changes) = changes {
+        lines.push(String::new());
+        lines.push("Since the baseline:".to_owned());
+        if changes.is_empty() {
+            lines.push("  no verdict of a check changed".to_owned());
+        }
+        for change in changes {
+            let word = if change.worse { "worse" } else { "better" };
+            lines.push(format!(
+                "  {word}: {} {}: {} ({}), was {} ({})",
+                change.test,
+                change.what,
+                change.now.0.text(),
+                change.now.1,
+                change.before.0.text(),
+                change.before.1
+            ));
+        }
+    }
+    lines.push(String::new());
+    for line in card.status().iter().map(String::as_str).chain([OURS]) {
+        lines.extend(wrapped(line, WIDTH));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The answer in a sentence.
+pub(super) fn answer(card: &Scorecard) -> String {
+    let counts = card.counts;
+    format!(
+        "{} on {}: {} criteria passed, {} failed, {} not decided, {} not applicable ({}, {} seeds, against {})",
+        card.controller,
+        card.stack,
+        counts.passed,
+        counts.failed,
+        counts.not_decided,
+        counts.not_applicable,
+        card.depth,
+        card.seeds,
+        card.against.join(", ")
+    )
+}
+
+/// Checks with this verdict, a line each.
+fn of(card: &Scorecard, verdict: Verdict) -> Vec<String> {
+    let line = |section: &str, test: &str, check: &JudgedCheck| {
+        let at = check.at_text();
+        let at = if at.is_empty() { String::new() } else { format!(" [{at}]") };
+        let threshold = card.thresholds.get(&check.threshold).map(crate::Threshold::text).unwrap_or_default();
+        let why = check.note.clone().unwrap_or_else(|| format!("{}; {threshold}", check.value_text()));
+        format!("  {section}/{test}{at}: {}: {why}", check.measure)
+    };
+    card.criteria
+        .iter()
+        .flat_map(|criterion| {
+            criterion.tests.iter().flat_map(move |test| {
+                let checks = test.checks.iter().filter(move |check| check.verdict == verdict);
+                checks.map(move |check| line(&criterion.section, &test.name, check))
+            })
+        })
+        .collect()
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}

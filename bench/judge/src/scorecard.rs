@@ -1,0 +1,350 @@
+//! All verdicts as data, and from the results of runs to them.
+
+use std::collections::BTreeMap;
+
+use fathom_experiments::provenance::{VERSION, stack_versions};
+use fathom_experiments::scenario::{Outcome, PlanError};
+use fathom_experiments::study::StudyRunResult;
+use fathom_metrics::Estimate;
+use serde::{Deserialize, Serialize};
+
+use crate::battery::{Check, Criterion, Relation, Strength, Test, Threshold};
+use crate::plan::{CONTROLLER, JudgePlan, TEST, test_name};
+use crate::verdict::Verdict;
+
+/// Raised when a field gets another name or meaning; new fields do not raise it.
+pub const SCHEMA: u32 = 1;
+
+/// What came of judging a controller. Nothing in it depends on the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scorecard {
+    /// Version of these fields: [`SCHEMA`].
+    pub schema: u32,
+    /// Version of fathom.
+    pub fathom: String,
+    /// The crates of the stack, with their versions.
+    pub stacks: BTreeMap<String, String>,
+    /// Who was judged.
+    pub controller: String,
+    /// The stack of all connections.
+    pub stack: String,
+    /// Whom it was judged against; the first is the reference.
+    pub against: Vec<String>,
+    /// `quick` or `full`.
+    pub depth: String,
+    /// Seeds of each combination.
+    pub seeds: u64,
+    /// Criteria by verdict.
+    pub counts: Counts,
+    /// In the order of their sections.
+    pub criteria: Vec<JudgedCriterion>,
+    /// The thresholds of its checks. They are ours: RFC 9743 gives none.
+    pub thresholds: BTreeMap<String, Threshold>,
+}
+
+/// Criteria by verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// That passed.
+    pub passed: usize,
+    /// That failed.
+    pub failed: usize,
+    /// That more seeds may decide.
+    pub not_decided: usize,
+    /// That cannot be asked here.
+    pub not_applicable: usize,
+}
+
+/// A criterion and its verdict: the worst of its tests'.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JudgedCriterion {
+    /// Its section in RFC 9743.
+    pub section: String,
+    /// Its title.
+    pub title: String,
+    /// How strongly the RFC wants it considered.
+    pub strength: Strength,
+    /// What the RFC asks.
+    pub asks: String,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// Why it is not applicable, where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_applicable: Option<String>,
+    /// Its tests.
+    pub tests: Vec<JudgedTest>,
+}
+
+/// A test and its verdict: the worst of its checks'.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JudgedTest {
+    /// Its name.
+    pub name: String,
+    /// What happens in it.
+    pub says: String,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// A check for each threshold and combination of the sweep.
+    pub checks: Vec<JudgedCheck>,
+}
+
+/// A value against a threshold, at one combination of the sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JudgedCheck {
+    /// Values of the test's axes.
+    pub at: BTreeMap<String, String>,
+    /// What is measured, in words.
+    pub measure: String,
+    /// Unit of the value.
+    pub unit: String,
+    /// What the value is set against.
+    pub relation: Relation,
+    /// Mean over seeds with its 95 % interval; `None`: the runs have no value.
+    pub value: Option<Estimate>,
+    /// Name of the threshold.
+    pub threshold: String,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// Why, where no value says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// The verdicts that results bring. `failed` are runs that ended with an error: their labels, and why. A controller whose run fails has
+/// failed the test.
+///
+/// # Errors
+/// None that [`JudgePlan::new`] does not have.
+pub fn scorecard(
+    plan: &JudgePlan,
+    results: &[StudyRunResult],
+    failed: &BTreeMap<String, String>,
+) -> Result<Scorecard, PlanError> {
+    let judge = Judge { plan, results, failed };
+    let criteria: Vec<JudgedCriterion> = plan.wanted()?.into_iter().map(|c| judge.criterion(c)).collect();
+    let count = |verdict| criteria.iter().filter(|criterion| criterion.verdict == verdict).count();
+    let used = |name: &str| {
+        criteria.iter().flat_map(|c| &c.tests).flat_map(|t| &t.checks).any(|check| check.threshold == name)
+    };
+    let settings = &plan.settings;
+    Ok(Scorecard {
+        schema: SCHEMA,
+        fathom: VERSION.to_owned(),
+        stacks: stack_versions(&[settings.stack]),
+        controller: settings.controller.clone(),
+        stack: settings.stack.name().to_owned(),
+        against: settings.against.clone(),
+        depth: settings.depth.name().to_owned(),
+        seeds: settings.seeds.unwrap_or(settings.depth.seeds()),
+        counts: Counts {
+            passed: count(Verdict::Pass),
+            failed: count(Verdict::Fail),
+            not_decided: count(Verdict::NotDecided),
+            not_applicable: count(Verdict::NotApplicable),
+        },
+        thresholds: plan
+            .battery
+            .thresholds
+            .iter()
+            .filter(|(name, _)| used(name))
+            .map(|(n, t)| (n.clone(), t.clone()))
+            .collect(),
+        criteria,
+    })
+}
+
+struct Judge<'a> {
+    plan: &'a JudgePlan,
+    results: &'a [StudyRunResult],
+    failed: &'a BTreeMap<String, String>,
+}
+
+/// Seeds of one combination of a test's axes, of the controller and of the reference.
+#[derive(Default)]
+struct Point<'a> {
+    subject: BTreeMap<u64, &'a Outcome>,
+    reference: BTreeMap<u64, &'a Outcome>,
+    /// Why a run of the controller, or else of the reference, has no outcome.
+    failure: Option<(bool, &'a str)>,
+}
+
+impl Judge<'_> {
+    fn criterion(&self, criterion: &Criterion) -> JudgedCriterion {
+        let tests: Vec<JudgedTest> = self.plan.tests(criterion).map(|test| self.test(criterion, test)).collect();
+        JudgedCriterion {
+            section: criterion.section.clone(),
+            title: criterion.title.clone(),
+            strength: criterion.strength,
+            asks: criterion.asks.clone(),
+            verdict: Verdict::worst(tests.iter().map(|test| test.verdict)),
+            not_applicable: criterion.not_applicable.clone(),
+            tests,
+        }
+    }
+
+    fn test(&self, criterion: &Criterion, test: &Test) -> JudgedTest {
+        let points = self.points(&test_name(criterion, test));
+        let checks: Vec<JudgedCheck> = points
+            .iter()
+            .flat_map(|(at, point)| test.checks.iter().map(|check| self.check(check, at, point)))
+            .collect();
+        JudgedTest {
+            name: test.name.clone(),
+            says: test.says.clone(),
+            verdict: Verdict::worst(checks.iter().map(|check| check.verdict)),
+            checks,
+        }
+    }
+
+    /// The runs of a test by combination, controller and seed.
+    fn points(&self, name: &str) -> BTreeMap<BTreeMap<String, String>, Point<'_>> {
+        let settings = &self.plan.settings;
+        let mut points: BTreeMap<BTreeMap<String, String>, Point<'_>> = BTreeMap::new();
+        let by_fingerprint: BTreeMap<(&str, &str), &Outcome> = self
+            .results
+            .iter()
+            .filter(|r| r.key[TEST] == name)
+            .map(|r| ((&*r.fingerprint, &*r.key[TEST]), &r.outcome))
+            .collect();
+        for run in self.plan.runs.iter().filter(|run| run.key[TEST] == name) {
+            let mut at = run.key.clone();
+            at.remove(TEST);
+            let controller = at.remove(CONTROLLER);
+            let subject = controller.is_none_or(|controller| controller == settings.controller);
+            let point = points.entry(at).or_default();
+            match by_fingerprint.get(&(&*run.fingerprint, name)) {
+                Some(outcome) => {
+                    let side = if subject { &mut point.subject } else { &mut point.reference };
+                    side.insert(run.seed, outcome);
+                }
+                None => {
+                    let why = self.failed.get(&run.label()).map_or("the run has no result", |why| why);
+                    // The controller's own failure is what counts.
+                    if subject || point.failure.is_none() {
+                        point.failure = Some((subject, why));
+                    }
+                }
+            }
+        }
+        // The reference is judged: it is set against itself.
+        if settings.controller == self.plan.reference() {
+            points.values_mut().for_each(|point| point.reference = point.subject.clone());
+        }
+        points
+    }
+
+    fn check(&self, check: &Check, at: &BTreeMap<String, String>, point: &Point<'_>) -> JudgedCheck {
+        let quantity = check.quantity().expect("the battery is checked when it is read");
+        let threshold = &self.plan.battery.thresholds[&check.threshold];
+        let values: Option<Vec<f64>> = point
+            .subject
+            .iter()
+            .map(|(seed, outcome)| {
+                let own = quantity.of(outcome)?;
+                let reference = || quantity.of(point.reference.get(seed)?);
+                match check.relation {
+                    Relation::Absolute => Some(own),
+                    Relation::MoreThanReference => Some(own - reference()?),
+                    // Nothing beside nothing is the same.
+                    Relation::PercentOfReference => match reference()? {
+                        of if of == own => Some(100.0),
+                        of => Some(100.0 * own / of).filter(|value| value.is_finite()),
+                    },
+                }
+            })
+            .collect();
+        let value = values.and_then(|values| Estimate::of(&values));
+        let relative = check.relation != Relation::Absolute;
+        let (verdict, note) = match (&value, point.failure) {
+            (_, Some((true, why))) => (Verdict::Fail, Some(format!("a run failed: {why}"))),
+            (_, Some((false, why))) if relative => {
+                (Verdict::NotDecided, Some(format!("a run of the reference failed: {why}")))
+            }
+            (None, _) => (Verdict::NotDecided, Some("its runs have no such value".to_owned())),
+            (Some(value), _) => (Verdict::of(value, threshold), None),
+        };
+        let unit = match check.relation {
+            Relation::PercentOfReference => "%",
+            Relation::MoreThanReference if quantity.unit() == "%" => "points",
+            _ => quantity.unit(),
+        };
+        JudgedCheck {
+            at: at.clone(),
+            measure: quantity.text(),
+            unit: unit.to_owned(),
+            relation: check.relation,
+            value,
+            threshold: check.threshold.clone(),
+            verdict,
+            note,
+        }
+    }
+}
+
+impl Scorecard {
+    /// Reads a scorecard that was written as JSON.
+    ///
+    /// # Errors
+    /// It is none, or one of another version: one line.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: u32,
+        }
+        let head: Head = serde_json::from_str(text)
+            .map_err(|e| format!("it is no scorecard ({e}); name a file of 'fathom judge --json'"))?;
+        if head.schema != SCHEMA {
+            return Err(format!(
+                "it is a scorecard of schema {}, this fathom has {SCHEMA}; make it again",
+                head.schema
+            ));
+        }
+        serde_json::from_str(text).map_err(|e| format!("it is no whole scorecard ({e}); make it again"))
+    }
+
+    /// The worst verdict of all criteria.
+    pub fn verdict(&self) -> Verdict {
+        Verdict::worst(self.criteria.iter().map(|criterion| criterion.verdict))
+    }
+
+    /// What the verdicts mean for a document's status, after RFC 9743 §3.2, in sentences.
+    pub fn status(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let worst = |strength| {
+            let of = self.criteria.iter().filter(move |c| c.strength == strength);
+            Verdict::worst(of.map(|c| c.verdict))
+        };
+        match worst(Strength::Must) {
+            Verdict::Fail => lines.push(
+                "Criteria that RFC 9743 wants evaluated with a MUST failed against our thresholds: their document has to say why that is acceptable (section 5)."
+                    .to_owned(),
+            ),
+            Verdict::NotDecided => lines.push("Criteria that RFC 9743 wants evaluated with a MUST are not decided: judge with --full, or more --seeds.".to_owned()),
+            Verdict::Pass | Verdict::NotApplicable => lines.push("No criterion that RFC 9743 wants evaluated with a MUST failed against our thresholds.".to_owned()),
+        }
+        lines.push(
+            "A laboratory is no evidence of Internet-scale deployment: without it, a specification MUST seek Experimental status, and SHOULD NOT be deployed as a default (RFC 9743 section 3.2)."
+                .to_owned(),
+        );
+        lines
+    }
+}
+
+impl JudgedCheck {
+    /// The value with its interval and unit: `12.3 ± 0.4 %`; `nothing` where there is none.
+    pub fn value_text(&self) -> String {
+        let Some(value) = &self.value else { return "nothing".to_owned() };
+        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
+        match self.relation {
+            Relation::Absolute => format!("{value}{unit}"),
+            Relation::PercentOfReference => format!("{value} % of the reference's"),
+            Relation::MoreThanReference => format!("{value}{unit} more than the reference"),
+        }
+    }
+
+    /// Where it was measured: `queue=droptail:50p, rival=cubic`; empty where the test has no sweep.
+    pub fn at_text(&self) -> String {
+        let axes = self.at.iter().filter(|(axis, _)| *axis != "reference");
+        axes.map(|(axis, value)| format!("{axis}={value}")).collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,81 @@
+//! Values over seeds against a threshold.
+
+use fathom_metrics::Estimate;
+use serde::{Deserialize, Serialize};
+
+use crate::battery::Threshold;
+
+/// What came of a check, a test or a criterion. Of several the worst counts: one part that fails is enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It cannot be asked.
+    NotApplicable,
+    /// The whole 95 % interval is within the threshold.
+    Pass,
+    /// The interval reaches over the threshold, or there is none.
+    NotDecided,
+    /// The whole interval is outside.
+    Fail,
+}
+
+impl Verdict {
+    /// In words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::NotApplicable => "not applicable",
+            Self::Pass => "pass",
+            Self::NotDecided => "not decided",
+            Self::Fail => "fail",
+        }
+    }
+
+    /// The worst of several; not applicable where there is none.
+    pub(crate) fn worst(of: impl IntoIterator<Item = Self>) -> Self {
+        of.into_iter().max().unwrap_or(Self::NotApplicable)
+    }
+
+    /// A mean and its interval against a threshold. One seed decides nothing.
+    pub(crate) fn of(value: &Estimate, threshold: &Threshold) -> Self {
+        let Some((low, high)) = value.interval() else { return Self::NotDecided };
+        let (least, most) =
+            (threshold.at_least.unwrap_or(f64::NEG_INFINITY), threshold.at_most.unwrap_or(f64::INFINITY));
+        if low >= least && high <= most {
+            Self::Pass
+        } else if high < least || low > most {
+            Self::Fail
+        } else {
+            Self::NotDecided
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_interval_decides() {
+        let threshold = |at_least, at_most| Threshold { at_least, at_most, unit: "%".into(), reason: String::new() };
+        let value = |mean, half| Estimate { n: 3, mean, deviation: Some(1.0), half_width: Some(half) };
+        let least = threshold(Some(25.0), None);
+        assert_eq!(Verdict::of(&value(30.0, 5.0), &least), Verdict::Pass);
+        assert_eq!(Verdict::of(&value(30.0, 5.1), &least), Verdict::NotDecided);
+        assert_eq!(Verdict::of(&value(20.0, 5.0), &least), Verdict::NotDecided);
+        assert_eq!(Verdict::of(&value(19.0, 5.0), &least), Verdict::Fail);
+        let both = threshold(Some(25.0), Some(80.0));
+        assert_eq!(Verdict::of(&value(79.0, 2.0), &both), Verdict::NotDecided);
+        assert_eq!(Verdict::of(&value(90.0, 2.0), &both), Verdict::Fail);
+        let one = Estimate { n: 1, mean: 30.0, deviation: None, half_width: None };
+        assert_eq!(Verdict::of(&one, &least), Verdict::NotDecided, "one seed is no result");
+    }
+
+    #[test]
+    fn one_part_that_fails_is_enough() {
+        use Verdict::{Fail, NotApplicable, NotDecided, Pass};
+        assert_eq!(Verdict::worst([Pass, Fail, NotDecided]), Fail);
+        assert_eq!(Verdict::worst([Pass, NotDecided]), NotDecided);
+        assert_eq!(Verdict::worst([NotApplicable, Pass]), Pass);
+        assert_eq!(Verdict::worst([]), NotApplicable);
+    }
+}

@@ -1,0 +1,170 @@
+//! `fathom judge`: a controller by the criteria of RFC 9743.
+
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+
+use fathom_cc::catalogue;
+use fathom_experiments::study::{self, MOST_SEEDS, StudyError};
+use fathom_judge::{Battery, Depth, JudgePlan, Scorecard, Settings, Verdict, changes, report, scorecard};
+use fathom_stacks::Stack;
+
+use crate::plan::{RESULTS, execute};
+use crate::{Failure, numbers, output};
+
+/// Folder of results in that of all studies: every controller's runs are beside each other, as references are everybody's.
+const FOLDER: &str = "judge";
+
+/// Judge a congestion controller by the criteria of RFC 9743, and print its scorecard: a verdict for each criterion, with what decided it.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fathom judge vegas
+  fathom judge native:bbr3 --stack noq --against cubic,native:bbr3 --report bbr3.html
+  fathom judge cubic --full --json cubic.json
+  fathom judge vegas --only 5.2.1 --only 7.1 --seeds 10
+  fathom judge mine --baseline last-release.json --junit judge.xml
+
+A check passes where the whole 95 % interval over the seeds is within its
+threshold, fails where the whole of it is outside, and is not decided
+otherwise. A criterion is as good as its worst check. RFC 9743 gives no
+thresholds: they are Fathom's, each with its reason (--thresholds).
+
+Finished runs are stored at once and not repeated: the same command goes on
+where it was stopped, and the references' runs serve every controller.
+
+Exit codes: 0: no criterion failed; 1: one failed, or became worse than in
+--baseline; 2: invalid input; 130: interrupted.")]
+pub(crate) struct Args {
+    /// The controller: one of 'fathom controllers' with its options, or the stack's own: native:bbr.
+    #[arg(required_unless_present_any = ["thresholds", "criteria"])]
+    controller: Option<String>,
+    /// Whom it is judged against; the first is the reference in its place.
+    #[arg(long, value_name = "LIST", default_value = "cubic,reno")]
+    against: String,
+    /// Stack of all connections (see 'fathom stacks').
+    #[arg(long, value_name = "STACK", default_value_t)]
+    stack: Stack,
+    /// Three seeds, few values of each axis: minutes. The default.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Ten seeds, all values: an hour.
+    #[arg(long)]
+    full: bool,
+    /// Seeds of each combination, in place of three or ten.
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=MOST_SEEDS))]
+    seeds: Option<u64>,
+    /// Only criteria of this section of RFC 9743 and those below it: 5.1, 7.8. May be given several times.
+    #[arg(long, value_name = "SECTION")]
+    only: Vec<String>,
+    /// An older scorecard: say what became better and what worse since.
+    #[arg(long, value_name = "OLD.json")]
+    baseline: Option<PathBuf>,
+    /// Folder of results.
+    #[arg(long, value_name = "DIR", default_value = RESULTS)]
+    results: PathBuf,
+    /// Runs at once. [default: one per core]
+    #[arg(long, value_name = "N", value_parser = numbers::jobs)]
+    jobs: Option<NonZero<usize>>,
+    /// List the thresholds with their reasons, and judge nobody.
+    #[arg(long)]
+    thresholds: bool,
+    /// List the criteria with what each asks and how it is tested, and judge nobody.
+    #[arg(long, conflicts_with = "thresholds")]
+    criteria: bool,
+    /// Write one self-contained HTML file with every value beside its threshold.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write JUnit XML for continuous integration; checks that are not decided are skipped.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write the scorecard as JSON; '-' is standard output, and the text then goes to standard error.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let battery = Battery::shipped();
+    let Some(controller) = &args.controller else {
+        return output::print(&if args.thresholds { thresholds(&battery) } else { criteria(&battery) });
+    };
+    let text = output::check(&[
+        ("--report", args.report.as_deref()),
+        ("--junit", args.junit.as_deref()),
+        ("--json", args.json.as_deref()),
+    ])?;
+    let old = args.baseline.as_deref().map(baseline).transpose()?;
+    let settings = Settings {
+        controller: controller.clone(),
+        against: catalogue::split(&args.against),
+        stack: args.stack,
+        depth: if args.full { Depth::Full } else { Depth::Quick },
+        seeds: args.seeds,
+        only: args.only.clone(),
+    };
+    let plan = JudgePlan::new(battery, settings).map_err(Failure::input)?;
+    let card = judge(&plan, &args.results.join(FOLDER), args.jobs)?;
+    let changed = old.as_ref().map(|old| changes(old, &card));
+    output::first_failure([
+        text.print(&report::text(&card, changed.as_deref())),
+        args.json.as_deref().map_or(Ok(()), |file| output::write_json(Some(file), &card)),
+        args.junit.as_deref().map_or(Ok(()), |file| output::write(file, &report::junit(&card))),
+        output::write_report(args.report.as_deref(), || report::html(&card, changed.as_deref())),
+    ])?;
+    let worse = changed.iter().flatten().filter(|change| change.worse).count();
+    if worse > 0 {
+        return Err(Failure::run(format!("{worse} checks became worse than in the baseline")));
+    }
+    match (card.verdict(), card.counts.failed) {
+        (Verdict::Fail, failed) => Err(Failure::run(format!("{failed} criteria failed"))),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the runs that are not stored yet, and judges by all.
+fn judge(plan: &JudgePlan, folder: &Path, jobs: Option<NonZero<usize>>) -> Result<Scorecard, Failure> {
+    let (results, failed) = match execute(&plan.runs, folder, jobs) {
+        Ok(results) => (results, BTreeMap::new()),
+        // A run that fails says something of the controller.
+        Err(StudyError::Runs { failed, .. }) => {
+            let failed = failed.into_iter().map(|f| (f.label, f.error.to_string())).collect();
+            (study::stored(&plan.runs, folder), failed)
+        }
+        Err(e @ StudyError::Store { .. }) => return Err(Failure::input(e)),
+    };
+    scorecard(plan, &results, &failed).map_err(Failure::input)
+}
+
+fn baseline(file: &Path) -> Result<Scorecard, Failure> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| Failure::input(format!("--baseline '{name}': {e}; name a file of 'fathom judge --json'")))?;
+    Scorecard::from_json(&text).map_err(|e| Failure::input(format!("--baseline '{name}': {e}")))
+}
+
+fn thresholds(battery: &Battery) -> String {
+    let one = |(name, threshold): (&String, &fathom_judge::Threshold)| {
+        format!("{name}: {}\n  {}\n", threshold.text(), threshold.reason)
+    };
+    battery.thresholds.iter().map(one).collect()
+}
+
+fn criteria(battery: &Battery) -> String {
+    let mut text = String::new();
+    for criterion in &battery.criteria {
+        text += &format!(
+            "{} {} ({})\n  {}\n",
+            criterion.section,
+            criterion.title,
+            criterion.strength.word(),
+            criterion.asks
+        );
+        for test in &criterion.tests {
+            let full = if test.full_only { " (with --full)" } else { "" };
+            text += &format!("  {}: {}{full}\n", test.name, test.says);
+        }
+        if let Some(why) = &criterion.not_applicable {
+            text += &format!("  not applicable: {why}\n");
+        }
+    }
+    text
+}
