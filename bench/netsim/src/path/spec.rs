@@ -4,7 +4,7 @@ use std::path::Path as FilePath;
 use std::time::Duration;
 
 use fathom_units::{Rate, duration_text, parse_duration, parse_part};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::event::{PathEvent, parse_rate};
 use super::impairer::Impairments;
@@ -13,6 +13,22 @@ use super::presets::Preset;
 use super::trace::Trace;
 use crate::link::Capacity;
 use crate::queue::QueueSpec;
+
+/// A value as text: `loss = 0.01` is the fraction that `loss = "1%"` is. What needs a unit is refused without one, as text is.
+fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "text, such as \"1%\" or \"20ms\", or a number")]
+    enum Value {
+        Text(String),
+        Whole(i64),
+        Number(f64),
+    }
+    Ok(Some(match Value::deserialize(from)? {
+        Value::Text(text) => text,
+        Value::Whole(number) => number.to_string(),
+        Value::Number(number) => number.to_string(),
+    }))
+}
 
 /// Largest trace file that is read, in bytes.
 const LARGEST_FILE: u64 = 300_000_000;
@@ -29,7 +45,7 @@ macro_rules! path_options {
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
         pub struct PathSpec {
-            $($(#[$about])* #[serde(skip_serializing_if = "Option::is_none")] pub $field: Option<String>,)+
+            $($(#[$about])* #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "text_or_number")] pub $field: Option<String>,)+
             /// What changes, and when: `blackout:2s@10s`, `rate:5Mbps@10s`, `rtt:100ms@10s`, `mtu:1250@20s`.
             #[serde(skip_serializing_if = "Vec::is_empty")]
             pub events: Vec<String>,
