@@ -12,6 +12,12 @@ pub const NOTHING: &str = "-";
 /// A label of a row is broken into lines of this width.
 const LABEL: usize = 34;
 
+/// Pixels, about: of a character, of a cell's padding, and of the widest tables that a telephone and a narrow window show whole.
+const CHARACTER: usize = 9;
+const PADDING: usize = 26;
+const TELEPHONE: usize = 360;
+const NARROW: usize = 610;
+
 /// A table of text.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
@@ -106,7 +112,21 @@ impl Grid {
 
     /// For a page.
     pub fn html(&self) -> Markup {
-        html! { div.wide { (self.rows(self.columns.len())) } }
+        html! {
+            @if let Some(class) = self.scrolls() { p class={ "note sideways " (class) } { "Swipe the table sideways for more columns." } }
+            div.wide { (self.rows(self.columns.len())) }
+        }
+    }
+
+    /// The class of its hint, where it is wider than a telephone or than a narrow window.
+    fn scrolls(&self) -> Option<&'static str> {
+        let label = self.labels.iter().map(|label| chars(label).min(LABEL)).max().unwrap_or(0);
+        let columns: usize = self.columns.iter().map(|column| column_width(column) * CHARACTER + PADDING).sum();
+        match label * CHARACTER + PADDING + columns {
+            0..TELEPHONE => None,
+            TELEPHONE..NARROW => Some("telephone"),
+            _ => Some(""),
+        }
     }
 
     /// For a page that may be narrow: there only the first columns are shown, and nothing has to be moved to be seen.
@@ -240,6 +260,15 @@ mod tests {
         let (wide, narrow) = (grid.html().into_string(), grid.html_of_first(1).into_string());
         assert!(wide.contains("<td>4.0\u{a0}±\u{a0}0.1</td>") && wide.contains("<td>a b</td>"), "{wide}");
         assert!(!wide.contains("beside") && narrow.contains("<th class=\"beside\">two</th>"), "{narrow}");
+    }
+
+    #[test]
+    fn tables_wider_than_a_telephone_say_that_they_scroll() {
+        let of = |n: usize| {
+            grid((0..n).map(|i| column("", &format!("column {i}"), &["1", "2"])).collect()).html().into_string()
+        };
+        assert!(!of(2).contains("sideways"), "{}", of(2));
+        assert!(of(5).contains("sideways telephone") && of(9).contains("class=\"note sideways \""), "{}", of(9));
     }
 
     #[test]

@@ -14,9 +14,9 @@ th,td{padding:.25em .8em;text-align:right;border-bottom:1px solid #8884}th:first
 thead tr:first-child:not(:last-child) th{border-bottom-width:0}th.over{text-align:left}figure{margin:1em 0}\
 .wide{overflow-x:auto}.wide td:first-child{min-width:9em}svg{display:block;width:100%;max-width:720px;height:auto}.note{color:#6b6b6b}\
 details{margin:.5em 0}summary{cursor:pointer;color:#6b6b6b}code{font-size:.95em}pre{overflow-x:auto}code,li{overflow-wrap:anywhere}\
-.answer{font-size:1.15em}.save{margin:.2em 0;font-size:.85em}.save a{margin-right:.8em}.narrow th,.narrow td{white-space:nowrap;padding:.25em .6em}.narrow td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:6.5em}@media(min-width:600px){.narrow td:first-child{min-width:13em}}\
+.sideways{display:none;margin:.3em 0;font-size:.85em}.answer{font-size:1.15em}.save{margin:.2em 0;font-size:.85em}.save a{margin-right:.8em}.narrow th,.narrow td{white-space:nowrap;padding:.25em .6em}.narrow td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:6.5em}@media(min-width:600px){.narrow td:first-child{min-width:13em}}\
 .panels{display:grid;grid-template-columns:repeat(auto-fill,minmax(260px,1fr));gap:1em}.panels figure{margin:0}figcaption{font-weight:600;overflow-wrap:anywhere}\
-@media(max-width:640px){.beside{display:none}.narrow th,.narrow td{padding:.25em .3em;white-space:normal}body{margin:1em auto}}\
+@media(max-width:420px){.telephone{display:block}}@media(max-width:640px){.sideways:not(.telephone){display:block}.beside{display:none}.narrow th,.narrow td{padding:.25em .3em;white-space:normal}body{margin:1em auto}}\
 @media(prefers-color-scheme:dark){body{background:#1b1b1f;color:#e4e4e7}.note,summary{color:#a2a2aa}a{color:#7cc0f5}}";
 
 /// One self-contained page: no scripts, nothing loaded from anywhere. `style` goes beside the one that all pages share.
