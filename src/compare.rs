@@ -1,6 +1,6 @@
 //! `fathom compare`: reads the plan and the arguments, runs, prints.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST")]
     controllers: Option<String>,
     /// Stacks that run them: quinn, noq, quiche (where it is built in), several to compare them, or all (see 'fathom
-    /// stacks'). s2n-quic, where it is built in, runs its own controllers and is not among all.
+    /// stacks'). Not among all: tcp, which is TCP at packet level, and s2n-quic, where it is built in, which runs its own controllers.
     #[arg(long, value_name = "LIST")]
     stack: Option<String>,
     /// Rate of the bottleneck of the built-in network. [default: 10Mbps]
@@ -80,7 +80,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT")]
     load: Option<String>,
     /// packmime (web responses, a connection each), page (pages as browsers load them), media (live frames with a deadline), upload or bulk;
-    /// or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s. [default: packmime]
+    /// or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s; or with its load: packmime:80%, page:30%. [default: packmime]
     #[arg(long, value_name = "WORKLOAD")]
     workload: Option<String>,
     /// Responses to complete in each run: of page, page views. [default: 4000; of page 40]
@@ -108,9 +108,9 @@ pub(crate) struct Args {
     /// own links), several to compare them, or all. [default: virtual]
     #[arg(long, alias = "world", value_name = "LIST")]
     backend: Option<String>,
-    /// Whose kernel --backend netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
-    #[arg(long, value_name = "KERNEL", default_value_t, value_enum)]
-    kernel: Kernel,
+    /// Whose kernel --backend netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto. [default: auto]
+    #[arg(long, value_name = "KERNEL", value_enum)]
+    kernel: Option<Kernel>,
     /// Cross traffic in every run: a controller and how many bulk flows (cubic:2, native:bbr:1), packet-level TCP (tcp:2, tcp-reno:1), or a
     /// UDP source (udp:2Mbps); several with commas.
     #[arg(long, value_name = "LIST")]
@@ -144,11 +144,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ("--distributions", args.distributions.as_deref()),
     ])?;
     // An error of the path is one of its option, where it was said on the command line.
-    plan.validate().map_err(|e| match e.to_string().strip_prefix("path.") {
+    let given = [("load", args.load.is_some()), ("responses", args.responses.is_some())];
+    let given: Vec<&str> = given.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect();
+    plan.refuse_unused(&given).map_err(|e| match e.to_string().strip_prefix("path.") {
         Some(e) if args.plan.is_none() => path_args::wrong(e.to_owned()),
         _ => Failure::input(e),
     })?;
-    let elsewhere = plan.backends.contains(&Backend::Netem) && args.kernel.is_elsewhere()?;
+    let on_netem = plan.backends.contains(&Backend::Netem);
+    if args.kernel.is_some() && !on_netem {
+        return Err(Failure::input("--kernel: only --backend netem uses one; leave it out, or add --backend netem"));
+    }
+    let elsewhere = on_netem && args.kernel.unwrap_or_default().is_elsewhere()?;
     let (there, here) = plan.backends.iter().partition(|backend| elsewhere && **backend == Backend::Netem);
     let interrupt = signals::stop()?;
     let mut all = Vec::new();
@@ -189,7 +195,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut comparison = all.next().ok_or_else(|| Failure::run("no backend was named"))?;
     all.for_each(|other| comparison.merge(other, &plan.backends));
     publish(args, text, &comparison)?;
-    failed.map_or(Ok(()), |e| Err(how_to_go_on(&plan, &comparison, e)))
+    if let Some(e) = failed {
+        return Err(how_to_go_on(&comparison, e));
+    }
+    // Known only now: the results are above, and are not what was asked for.
+    let never = comparison.late_events().into_iter().find(|(in_no_run, _)| *in_no_run);
+    never.map_or(Ok(()), |(_, line)| Err(Failure::input(line)))
 }
 
 fn failure(e: ScenarioError) -> Failure {
@@ -221,26 +232,12 @@ fn left_out(all: &mut [Comparison], plan: &Plan, why: &Failure) {
 }
 
 /// What to do about runs that are left. One plan and seed give the same requests to whatever controllers are named.
-fn how_to_go_on(plan: &Plan, comparison: &Comparison, why: Failure) -> Failure {
+fn how_to_go_on(comparison: &Comparison, why: Failure) -> Failure {
     let (done, left) = (comparison.runs.len(), comparison.incomplete.len());
     if why.code != INTERRUPTED {
         return Failure { line: format!("{}; the {done} other runs are above", why.line), code: why.code };
     }
-    let mut controllers: Vec<&str> = comparison.incomplete.iter().map(|run| &*run.controller).collect();
-    let first = comparison.incomplete.iter().map(|run| run.seed).min().unwrap_or(plan.seed);
-    let next = if first > plan.seed {
-        // Runs are made seed by seed.
-        let left = plan.seed.saturating_add(plan.seeds).saturating_sub(first);
-        format!("the same command with --seed {first} --seeds {left} runs the rest")
-    } else if plan.stacks.len() == 1 && plan.backends.len() == 1 {
-        let mut seen = HashSet::new();
-        controllers.retain(|controller| seen.insert(*controller));
-        format!("the same command with --controllers {} runs the rest, on the same requests", controllers.join(","))
-    } else {
-        let mut labels: Vec<&str> = comparison.incomplete.iter().map(|run| &*run.label).collect();
-        labels.dedup();
-        format!("left are {}; the same command runs all again", labels.join("; "))
-    };
+    let next = comparison.how_to_go_on();
     Failure { line: format!("interrupted: {done} of {} runs are done and above; {next}", done + left), code: why.code }
 }
 
@@ -296,8 +293,14 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     plan.beside.extend(args.beside.iter().flat_map(|list| catalogue::split(list)));
     set(&mut plan.reference, &args.reference);
     set(&mut plan.queue, &args.queue);
-    set(&mut plan.load, &args.load);
-    set(&mut plan.workload, &args.workload);
+    if let Some(workload) = &args.workload {
+        plan.set_workload(workload);
+        if args.load.is_some() && plan.workload != *workload {
+            return Err(Failure::input(format!(
+                "--load: --workload {workload} says a load, too; leave one of them out"
+            )));
+        }
+    }
     set(&mut plan.max_window, &args.max_window);
     if let Some(list) = &args.controllers {
         plan.controllers = catalogue::split(list);
@@ -311,10 +314,12 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     if args.plan.is_none() && plan.workload.starts_with("page") {
         // A page view is some seventy responses.
         plan.responses = PAGE_VIEWS;
-        if args.load.is_none() {
+        let with_load = args.workload.as_ref().is_some_and(|workload| *workload != plan.workload);
+        if !with_load {
             fathom_experiments::compare::PAGE_LOAD.clone_into(&mut plan.load);
         }
     }
+    set(&mut plan.load, &args.load);
     plan.responses = args.responses.unwrap_or(plan.responses);
     plan.seeds = args.seeds.unwrap_or(plan.seeds);
     plan.seed = args.seed.unwrap_or(plan.seed);

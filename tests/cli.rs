@@ -144,6 +144,15 @@ fn bad_input_gives_one_line_that_names_a_fix() {
         (&["--controllers", "sdc:factor=2"], &["factor", "0.99"]),
         (&["--shaping", "maybe"], &["auto or off"]),
         (&["--queue", "red:min=50p,max=5p"], &["min < max", "red:"]),
+        (&["--workload", "bulk", "--load", "20%"], &["load: bulk", "leave --load out"]),
+        (&["--workload", "page:30%", "--load", "20%"], &["--load", "leave one of them out"]),
+        (&["--workload", "media", "--responses", "20"], &["responses: media", "leave --responses out"]),
+        (&["--path", "lte", "--reference", "1Gbps"], &["reference: on a path", "leave it out"]),
+        (&["--kernel", "uml"], &["--kernel", "--backend netem"]),
+        (&["--event", "mtu:9000@1s"], &["--event: 'mtu:9000@1s'", "mtu:1250@20s"]),
+        (&["--rtt", "40ms", "--workload", "media:1 at 2Mbps 30fps deadline 20ms for 5s"], &["one-way delay of 20ms"]),
+        (&["--rate", "100Gbps", "--load", "200%"], &["load: ", "too many", "lower --load"]),
+        (&["--link", "100kbps", "--load", "1%"], &["load: ", "too few", "raise --load"]),
     ];
     for (args, says) in cases {
         refused(&[&["compare"], *args].concat(), says);
@@ -171,18 +180,23 @@ fn the_plans_in_the_repository_are_sound() {
             // Studies: `fathom plan`.
             continue;
         }
-        let out = fathom(&[
-            "compare",
-            path.to_str().expect("utf-8"),
-            "--responses",
-            "20",
-            "--seeds",
-            "1",
-            "--controllers",
-            "reno",
-        ]);
+        // Bulk transfers are as many as they are.
+        let web = std::fs::read_to_string(&path).expect("a plan").contains("\"web:");
+        let short: &[&str] = if web { &["--responses", "20"] } else { &[] };
+        let args = ["compare", path.to_str().expect("utf-8"), "--seeds", "1", "--controllers", "reno"];
+        let out = fathom(&[&args[..], short].concat());
         assert!(out.status.success(), "{}: {}", path.display(), text(&out.stderr));
     }
+}
+
+#[test]
+fn an_event_after_the_end_of_all_runs_is_an_error() {
+    let args = ["compare", "--workload", "bulk:2x100kB@10ms", "--seeds", "1", "--event", "blackout:1s@500s"];
+    let out = fathom(&args);
+    let err = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{err}");
+    assert!(err.contains("came after the end of every run") && err.contains("earlier"), "{err}");
+    assert!(text(&out.stdout).starts_with("NOTE: event 'blackout:1s@500s'"), "the results are there");
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub struct Options {
 
 /// A rate for which the model is not defined.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("{0} new connections per second is outside PackMime's range; give a rate from {min} to {max}", min = MIN_RATE, max = MAX_RATE)]
+#[error("{0:.4} new connections per second are too {much} for PackMime; give a rate from {min} to {max}", much = if *_0 > MAX_RATE { "many" } else { "few" }, min = MIN_RATE, max = MAX_RATE)]
 pub struct RateOutOfRange(pub f64);
 
 /// Far below one connection per second the fitted Weibull shapes become absurd.

@@ -203,7 +203,7 @@ pub struct Pages {
 
 /// No such rate of page views.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("{0} page views per second are out of range; give a rate from 0.001 to 100000")]
+#[error("{0:.6} page views per second are too {much}; give a rate from 0.001 to 100000", much = if *_0 > 100_000.0 { "many" } else { "few" })]
 pub struct ViewsOutOfRange(pub f64);
 
 impl Pages {

@@ -9,11 +9,11 @@ use std::thread;
 use fathom_netsim::backend::Backend;
 use parking_lot::Mutex;
 
-use super::calibrate::calibrate;
+use super::calibrate::{calibrate, out_of_range};
 use super::plan::{Checked, Plan};
 use super::result::{ComparedRun, Comparison, Missing, name};
 use super::run::{Rates, RunSpec};
-use crate::scenario::{Cost, Progress, RunError, ScenarioError, WebLoad, Workload, computed_rate};
+use crate::scenario::{Cost, PlanError, Progress, RunError, ScenarioError, WebLoad, Workload, computed_rate};
 use crate::stack::{Controller, Stack};
 
 /// What a comparison is doing, for progress bars.
@@ -91,7 +91,13 @@ pub fn compare_until(
     let mut computed: BTreeMap<u64, Rates> = BTreeMap::new();
     if let (Some(first), true) = (checked.runs.first(), reference.is_none()) {
         for seed in checked.seeds.clone() {
-            let rate = computed_rate(&spec((seed, Backend::Virtual, first), rates).scenario(), seed)?;
+            let rate = computed_rate(&spec((seed, Backend::Virtual, first), rates).scenario(), seed);
+            let rate = rate.map_err(|e| match e {
+                ScenarioError::Plan(PlanError(e)) if e.contains(" per second are too ") => {
+                    ScenarioError::Plan(PlanError(out_of_range(&e)))
+                }
+                e => e,
+            })?;
             computed.insert(seed, [rate; 2]);
         }
     }

@@ -28,6 +28,14 @@ pub(super) struct Calibrated {
     pub(super) cost: Cost,
 }
 
+/// A rate that a model of traffic does not have, as an error of the option that sets it.
+pub(super) fn out_of_range(error: &str) -> String {
+    let error = error.rsplit(": ").next().unwrap_or(error);
+    let (error, _) = error.split_once("; give a rate").unwrap_or((error, ""));
+    let change = if error.contains("too many") { "lower" } else { "raise" };
+    format!("load: {error}; {change} --load, or the rate of the link")
+}
+
 /// Finds the rates that offer `part` of the link. Each direction is scaled by its own miss, since a few large responses dominate either.
 pub(super) fn calibrate(
     plan: &Checked,
@@ -43,7 +51,7 @@ pub(super) fn calibrate(
     let mut total = Cost::default();
     for runs in 1.. {
         for rate in rates {
-            PackMime::check(rate).map_err(|e| PlanError(format!("load: {e}")))?;
+            PackMime::check(rate).map_err(|e| PlanError(out_of_range(&e.to_string())))?;
         }
         let run_spec = RunSpec {
             plan,

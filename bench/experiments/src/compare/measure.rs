@@ -72,6 +72,15 @@ impl Measure {
         matches!(self.source, Source::Group(_))
     }
 
+    /// Decimals that show values that stand side by side: of times below 10 ms two digits of the shortest, but no less than a microsecond.
+    pub(crate) fn decimals(&self, values: impl IntoIterator<Item = f64>) -> usize {
+        let least = values.into_iter().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+        if self.unit != "ms" || !least.is_finite() {
+            return self.digits;
+        }
+        self.digits.max((1 - least.log10().floor() as i32).clamp(0, 3) as usize)
+    }
+
     /// Its value for a group of traffic.
     pub fn of_group(&self, group: &GroupOutcome) -> Option<f64> {
         let Source::Group(of) = self.source else { return None };
@@ -241,6 +250,17 @@ mod tests {
             assert!(measure.key.ends_with(suffix), "{} is in {}", measure.key, measure.unit);
             assert!(measure.key.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'));
         }
+    }
+
+    #[test]
+    fn short_times_have_decimals() {
+        let mean = Measure::named("response_time_mean_ms").unwrap();
+        for (values, decimals) in
+            [(&[670.0, 17.0][..], 0), (&[12.0, 9.4], 1), (&[0.715, 2.9], 2), (&[0.004], 3), (&[0.0, 20.0], 0), (&[], 0)]
+        {
+            assert_eq!(mean.decimals(values.iter().copied()), decimals, "{values:?}");
+        }
+        assert_eq!(Measure::named("drops_percent").unwrap().decimals([0.001]), 2);
     }
 
     #[test]

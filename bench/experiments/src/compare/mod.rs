@@ -8,13 +8,16 @@ mod measure;
 mod plan;
 mod plan_file;
 mod ranking;
+mod remaining;
 pub mod report;
 mod result;
 mod run;
+mod unused;
 
 pub use all_runs::{Stage, compare, compare_until};
 pub use measure::{Better, MEASURES, Measure};
 pub use plan::Plan;
 pub use plan_file::PAGE_LOAD;
 pub use ranking::{Change, Ranked, Ranking};
+pub use remaining::Remaining;
 pub use result::{Candidate, ComparedRun, Comparison, Missing, Reference};

@@ -1,14 +1,17 @@
 //! Plans: a comparison as data. Every field has a default, and all of it is checked once. `plan_file.rs` has how it is written.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use fathom_cc::Rate;
+use fathom_cc::units::duration_text;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::path::{Path, PathSpec};
 use fathom_netsim::queue::QueueSpec;
 use fathom_traffic::Arrivals;
 
 use super::beside::Beside;
+use super::unused;
 use crate::scenario::{
     Chain, Connections, Period, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided,
 };
@@ -16,7 +19,7 @@ use crate::stack::{Controller, Stack};
 use crate::study::MOST_SEEDS;
 
 /// A reference that follows the link.
-const AUTO: &str = "auto";
+pub(super) const AUTO: &str = "auto";
 /// The paper's (Sync-TCP §4.2), and the least of those.
 const LEAST_REFERENCE: u64 = 100_000_000;
 
@@ -178,7 +181,8 @@ impl Plan {
             fathom_netsim::backend::netem::has(&queue).map_err(|e| field("queue", e.to_string()))?;
         }
         let workload = self.workload(link)?;
-        Ok(Checked {
+        let calibrates = path.is_none() && matches!(workload, Workload::Web { .. });
+        let checked = Checked {
             runs,
             link,
             reference,
@@ -192,11 +196,26 @@ impl Plan {
             timestamps: self.timestamps,
             shaping: self.shaping,
             max_window: parse_window(&self.max_window).map_err(|e| field("max-window", e))?,
-        })
+        };
+        unused::check(self, &checked, calibrates)?;
+        unused::check_deadline(&checked)?;
+        Ok(checked)
     }
 }
 
 impl Plan {
+    /// What the clients request, and its load where the two are written as one: `packmime:80%`, `page:50%`.
+    pub fn set_workload(&mut self, text: &str) {
+        let with_load = text
+            .split_once(':')
+            .filter(|(kind, load)| ["packmime", "web", "page", "pages"].contains(kind) && parse_load(load).is_ok());
+        let (workload, load) = with_load.map_or((text, None), |(kind, load)| (kind, Some(load)));
+        workload.clone_into(&mut self.workload);
+        if let Some(load) = load {
+            load.clone_into(&mut self.load);
+        }
+    }
+
     /// A file that says nothing: it would be the default plan under another name.
     pub fn is_blank(text: &str) -> bool {
         text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'))
@@ -221,7 +240,7 @@ impl Plan {
             spec.queue.get_or_insert_with(|| self.queue.clone());
         }
         if [&spec.rtt, &spec.delay, &spec.up_delay].into_iter().all(Option::is_none) {
-            spec.rtt = Some(BUILT_IN_RTT.to_owned());
+            spec.rtt = Some(duration_text(BUILT_IN_RTT));
         }
         spec
     }
@@ -257,7 +276,12 @@ impl Plan {
             "media" => MEDIA.to_owned(),
             "upload" | "uploads" => UPLOADS.to_owned(),
             "bulk" => BULK.to_owned(),
-            other => other.to_owned(),
+            // One or several: both spellings are accepted with numbers, too.
+            other => match other.split_once(':') {
+                Some(("page", numbers)) => format!("pages:{numbers}"),
+                Some(("upload", numbers)) => format!("uploads:{numbers}"),
+                _ => other.to_owned(),
+            },
         };
         match words.parse() {
             Ok(Workload::Bulk { bytes: None, .. } | Workload::Media { length: None, .. } | Workload::Web { .. }) => {
@@ -311,7 +335,7 @@ impl Plan {
 }
 
 /// Base RTT of the built-in network (Sync-TCP §4.1: seven links of 1 ms each way).
-const BUILT_IN_RTT: &str = "14ms";
+pub(super) const BUILT_IN_RTT: Duration = Duration::from_millis(14);
 /// What `media` stands for: one stream as a conference at 720p30 sends it (ours), and what an interactive picture may take: ITU-T G.114's
 /// 150 ms from mouth to ear.
 const MEDIA: &str = "media:1 at 2.5Mbps 30fps deadline 150ms for 60s";
@@ -402,6 +426,26 @@ mod tests {
     }
 
     #[test]
+    fn a_path_may_have_numbers_and_a_workload_its_load() {
+        let text = "[scenario.network]\ntopology = 'path'\npath.loss = 0.01\npath.rate = '20Mbps'\n";
+        let plan = Plan::from_toml(text).unwrap();
+        assert_eq!(plan.path.loss.as_deref(), Some("0.01"));
+        plan.validate().unwrap();
+        for (text, workload, load) in [
+            ("page:30%", "page", "30%"),
+            ("pages:30%", "pages", "30%"),
+            ("packmime:80%", "packmime", "80%"),
+            ("page:2/s", "page:2/s", "90%"),
+            ("upload:2x1MB@1s", "upload:2x1MB@1s", "90%"),
+        ] {
+            let mut plan = Plan::default();
+            plan.set_workload(text);
+            assert_eq!((&*plan.workload, &*plan.load), (workload, load), "{text}");
+            plan.validate().unwrap();
+        }
+    }
+
+    #[test]
     fn a_plan_has_the_fields_of_a_study() {
         let text = r#"
             study = "compare"
@@ -437,6 +481,11 @@ mod tests {
             ("scenario.network.topology = 'asu'", "one-bottleneck"),
             ("scenario.stop = '10s'", "scenario.stop: "),
             ("scenario.traffic.workload = 'flows:5'", ""),
+            (
+                "[scenario.network]\ntopology = 'path'\nlink = '5Mbps'\npath.rate = '20Mbps'",
+                "scenario.network.link: the path has its own",
+            ),
+            ("[scenario.network]\ntopology = 'path'\npath.loss = 1.5", "loss: '1.5'"),
         ] {
             let read = Plan::from_toml(wrong).and_then(|plan| plan.validate());
             assert!(read.unwrap_err().to_string().contains(says), "{wrong}");

@@ -1,7 +1,9 @@
 //! A comparison as written in TOML: the fields of a study, as far as a comparison has them.
 
+use fathom_cc::Rate;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::path::PathSpec;
+use fathom_netsim::queue::QueueSpec;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -67,10 +69,11 @@ struct Scenario {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct Network {
     topology: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    link: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    queue: String,
+    /// Of the built-in network, or of a path that says no rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<String>,
     /// What the path is, where that is the topology.
     #[serde(skip_serializing_if = "PathSpec::is_empty")]
     path: PathSpec,
@@ -112,7 +115,28 @@ impl Default for Scenario {
 
 impl Default for Network {
     fn default() -> Self {
-        Scenario::default().network
+        Self { topology: TOPOLOGY.to_owned(), link: None, queue: None, path: PathSpec::default() }
+    }
+}
+
+impl Network {
+    /// Refuses a link and a queue beside a path that has its own. Results have both: what the path came to.
+    fn check_used(&self) -> Result<(), PlanError> {
+        let path = self.path.expanded().ok().filter(|path| path.rate.is_some() || path.trace.is_some());
+        let Some(path) = path.and_then(|path| path.check().ok()) else { return Ok(()) };
+        let ways = || [&path.down, &path.up].into_iter().filter_map(|way| way.link.as_ref());
+        let link = |text: &String| text.parse().map_or_else(|_| text.clone(), |rate: Rate| rate.to_string());
+        let queue = |text: &String| text.parse().map_or_else(|_| text.clone(), |queue: QueueSpec| queue.to_string());
+        let unused = [
+            ("link", "rate", self.link.as_ref().map(link), ways().map(|way| way.0.nominal().to_string()).collect()),
+            ("queue", "queue", self.queue.as_ref().map(queue), ways().map(|way| way.1.to_string()).collect::<Vec<_>>()),
+        ];
+        let unused = unused.into_iter().find(|(.., said, own)| said.as_ref().is_some_and(|said| !own.contains(said)));
+        unused.map_or(Ok(()), |(field, of_path, ..)| {
+            Err(PlanError(format!(
+                "scenario.network.{field}: the path has its own; leave it out, or write it as {of_path} of [scenario.network.path]"
+            )))
+        })
     }
 }
 
@@ -164,8 +188,8 @@ impl From<Plan> for PlanFile {
                 shaping: plan.shaping,
                 network: Network {
                     topology: if plan.path.is_empty() { TOPOLOGY } else { PATH }.to_owned(),
-                    link: plan.link,
-                    queue: plan.queue,
+                    link: Some(plan.link),
+                    queue: Some(plan.queue),
                     path: plan.path,
                 },
                 traffic: Traffic {
@@ -206,8 +230,12 @@ impl TryFrom<PlanFile> for Plan {
         }
         let topology = if on_path { PATH } else { TOPOLOGY };
         only("scenario.network.topology", &network.topology, topology)?;
-        let of_link = |load: &str| load.strip_suffix(&format!(" of {}", network.link)).unwrap_or(load).to_owned();
-        let pages = traffic.workload.strip_prefix("pages:").filter(|load| parse_load(load).is_ok());
+        network.check_used()?;
+        let default = Self::default();
+        let (link, queue) = (network.link.unwrap_or(default.link), network.queue.unwrap_or(default.queue));
+        let of_link = |load: &str| load.strip_suffix(&format!(" of {link}")).unwrap_or(load).to_owned();
+        let pages = ["pages:", "page:"].iter().find_map(|name| traffic.workload.strip_prefix(name));
+        let pages = pages.filter(|load| parse_load(load).is_ok());
         let (workload, load) = match (traffic.workload.strip_prefix("web:"), pages) {
             (Some(load), _) => (WEB.to_owned(), of_link(load)),
             (None, Some(load)) => (PAGES.to_owned(), load.to_owned()),
@@ -219,8 +247,8 @@ impl TryFrom<PlanFile> for Plan {
             controllers: sweep.controller,
             stacks: sweep.stack,
             backends: sweep.backend,
-            link: network.link,
-            queue: network.queue,
+            link,
+            queue,
             path: network.path,
             beside: traffic.beside,
             load,

@@ -88,7 +88,7 @@ pub struct Ranked<'a> {
     pub candidate: Candidate<'a>,
     /// Its place by its mean, from 1. `None`: it has no value of the measure, or several backends are compared.
     pub place: Option<usize>,
-    /// It cannot be told apart from the best: the interval of its change from that contains zero.
+    /// It may be the best as well: the interval of its change from the best contains zero, and no other is better beyond its interval.
     pub tied: bool,
     /// The primary measure over its seeds.
     pub value: Option<Estimate>,
@@ -143,9 +143,12 @@ impl Comparison {
             entries.sort_by(|a, b| key(a).total_cmp(&key(b)));
             let best = entries.first().map(|best| best.candidate.clone());
             let several = entries.iter().any(|entry| entry.candidate.runs.len() > 1);
+            let all: Vec<Candidate<'_>> = entries.iter().map(|entry| entry.candidate.clone()).collect();
             for (i, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| entry.value.is_some()) {
                 let change = best.as_ref().and_then(|best| entry.candidate.change_from(best, measure));
-                entry.tied = i > 0 && several && !change.is_some_and(|c| c.is_significant());
+                let apart = change.is_some_and(|c| c.is_significant());
+                entry.tied =
+                    i > 0 && several && !apart && !all.iter().any(|other| other.beats(&entry.candidate, measure));
                 entry.place = Some(i + 1);
             }
         }
@@ -212,7 +215,7 @@ impl Ranking<'_> {
             best.candidate.label,
             if self.measure.better == Better::Higher { "highest" } else { "lowest" },
             self.measure.name,
-            self.measure.digits,
+            self.measure.decimals([value]),
             self.measure.unit,
         )
     }
@@ -244,9 +247,18 @@ impl Ranking<'_> {
             };
             lines.push(format!("{who} cannot be told apart from {base} with {seeds} seeds."));
         }
+        // Means are of seeds as they are, changes of ratios: the lowest mean may be slower seed by seed.
+        let beats_first = with.iter().find(|entry| entry.candidate.beats(&with[0].candidate, self.measure));
+        if let Some(better) = beats_first {
+            lines.push(format!(
+                "{} has the best mean, and yet {} is better seed by seed: a few seeds make that mean.",
+                name(with[0]),
+                name(better)
+            ));
+        }
         let first: Vec<String> =
             with.iter().filter(|entry| entry.place == Some(1) || entry.tied).map(|e| name(e)).collect();
-        if with.len() > 2 {
+        if with.len() > 2 && beats_first.is_none() {
             lines.push(match &first[..] {
                 [only] => format!("{only} is the best of all."),
                 several if several.len() <= NAMED => {
@@ -305,6 +317,12 @@ impl<'a> Candidate<'a> {
     pub fn change_from(&self, base: &Candidate<'_>, measure: &Measure) -> Option<Change> {
         let pairs = self.pairs(base, measure);
         if measure.unit == "%" { Change::in_points(&pairs) } else { Change::of(&pairs) }
+    }
+
+    /// It is better than another beyond the interval of the change.
+    fn beats(&self, other: &Candidate<'_>, measure: &Measure) -> bool {
+        let change = self.change_from(other, measure).filter(Change::is_significant);
+        change.is_some_and(|change| (change.percent < 0.0) == (measure.better != Better::Higher))
     }
 
     /// What a measure is above another's, over the seeds that both have.

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use fathom_metrics::Distribution;
 use fathom_netsim::backend::Backend;
+use fathom_netsim::path::PathEvent;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
@@ -148,6 +149,31 @@ impl Comparison {
             there => format!("INCOMPLETE: {label} has {there} of {} seeds ({why})", self.plan.seeds),
         };
         all.into_iter().map(line).collect()
+    }
+
+    /// Events of the path that came after the end of runs, as a report says it: there they had no effect. The first part of each pair says
+    /// whether it came in no run at all.
+    pub fn late_events(&self) -> Vec<(bool, String)> {
+        let events = self.plan.path.events().unwrap_or_default();
+        let ends = || self.runs.iter().map(|run| run.outcome.seconds);
+        let line = |event: &PathEvent| {
+            let at = event.at()?.as_secs_f64();
+            let late = ends().filter(|end| *end <= at).count();
+            let all = self.runs.len();
+            if late == 0 {
+                return None;
+            }
+            let words = if late == all {
+                let longest = ends().fold(0.0, f64::max);
+                format!("came after the end of every run, of which the longest took {longest:.1} s")
+            } else {
+                let shortest = ends().fold(f64::INFINITY, f64::min);
+                format!("came after the end of {late} of {all} runs, of which the shortest took {shortest:.1} s")
+            };
+            let hint = "write an earlier time, or make runs longer";
+            Some((late == all, format!("event '{event}' {words}: it had no effect there; {hint}")))
+        };
+        events.iter().filter_map(line).collect()
     }
 
     /// Adds the runs of the same plan from other backends, and sorts the backends by `order`.

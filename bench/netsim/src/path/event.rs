@@ -132,6 +132,19 @@ pub fn parse_rate(text: &str) -> Result<Rate, String> {
 }
 
 impl PathEvent {
+    /// When it begins; `None` where the clients' handshakes say it.
+    pub const fn at(&self) -> Option<Duration> {
+        match *self {
+            Self::Blackout { at, .. }
+            | Self::Mtu { at, .. }
+            | Self::Rate { at, .. }
+            | Self::UpRate { at, .. }
+            | Self::Rtt { at, .. }
+            | Self::Rebind { at } => Some(at),
+            Self::RebindAfterHandshake => None,
+        }
+    }
+
     /// Whether a datagram of so many bytes of UDP payload passes at `now`, as far as this event says.
     pub fn lets_pass(&self, now: Duration, payload: usize) -> bool {
         match *self {

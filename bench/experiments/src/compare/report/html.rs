@@ -6,13 +6,15 @@ use fathom_netsim::backend::Backend;
 use fathom_report::{Axis, Figure, Pen, Series, Whisker, Whiskers, estimate, figure_with, shown};
 use maud::{Markup, html};
 
-use super::over_time;
 use super::table::{cautions, full, more, ranking, settings};
+use super::{over_time, table};
 use crate::compare::{Candidate, ComparedRun, Comparison, Ranked};
 use crate::scenario::Workload;
 
 /// Points of a curve of a distribution.
 const POINTS: usize = 240;
+/// Where logarithmic axes begin at the earliest: distributions are to a microsecond.
+const SHORTEST_MS: f64 = 0.001;
 /// Columns of the ranking that a telephone shows: place, primary measure, change.
 const FIRST_COLUMNS: usize = 3;
 
@@ -25,15 +27,15 @@ border-radius:6px;margin:0 .4em .5em 0;cursor:pointer}.switch input:focus-visibl
 
 /// The page.
 pub fn html(c: &Comparison) -> String {
-    let order = c.ranking();
+    let (warnings, conclusion) = table::answer(c);
     let body = html! {
-        @for line in c.missing() { p { strong { (line) } } }
-        @for line in order.conclusion() { p.answer { (line) } }
+        @for line in warnings { p { strong { (line) } } }
+        @for line in conclusion { p.answer { (line) } }
         (answer(c))
         (ranking(c).html_of_first(FIRST_COLUMNS))
         @for line in cautions(c) { p.note { (line) } }
         h2 { "What was run" }
-        p { (settings(c)[c.missing().len()..].join("; ")) "." }
+        p { (settings(c).join("; ")) "." }
         (distribution(c, "Response times", "all", ComparedRun::times))
         @if !views(c) {
             (distribution(c, "Response times of responses larger than 25 kB", "large", ComparedRun::times_large))
@@ -173,7 +175,7 @@ fn distribution(c: &Comparison, title: &str, id: &str, of: fn(&ComparedRun) -> O
             input.to-log type="radio" name=(id) id={ (id) "-log" };
             label for={ (id) "-log" } { "logarithmic time" }
             div.linear { (draw((0.0, high), false, "linear time")) }
-            div.log { (draw((low.max(0.1), top), true, "logarithmic time")) }
+            div.log { (draw((low.max(SHORTEST_MS), top), true, "logarithmic time")) }
         }
     }
 }

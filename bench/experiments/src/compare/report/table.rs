@@ -1,4 +1,4 @@
-//! The comparison for a terminal: the ranking, what may be concluded, then the other measures. Controllers are rows.
+//! The comparison for a terminal: what may be concluded, the ranking, then the other measures. Controllers are rows.
 
 use fathom_metrics::Estimate;
 use fathom_report::{Column, Grid, NOTHING, estimate, wrapped};
@@ -104,7 +104,11 @@ pub(super) fn against(c: &Comparison) -> String {
 /// Columns of means.
 fn beside(rows: &[(String, Candidate<'_>)], keys: &[&str]) -> Vec<Column> {
     let measures = keys.iter().filter_map(|key| Measure::named(key));
-    let cells = |measure: &Measure| rows.iter().map(|(_, of)| mean(of.estimate(measure), measure.digits)).collect();
+    let cells = |measure: &Measure| {
+        let values: Vec<Option<Estimate>> = rows.iter().map(|(_, of)| of.estimate(measure)).collect();
+        let digits = measure.decimals(values.iter().flatten().map(|value| value.mean));
+        values.into_iter().map(|value| mean(value, digits)).collect()
+    };
     measures.map(|measure| column("", measure.head, cells(measure))).collect()
 }
 
@@ -197,7 +201,7 @@ pub(super) fn cautions(c: &Comparison) -> Vec<String> {
 /// What was run, in one paragraph of lines.
 pub(super) fn settings(c: &Comparison) -> Vec<String> {
     let p = &c.plan;
-    let mut lines = c.missing();
+    let mut lines = Vec::new();
     let last = p.seed.saturating_add(p.seeds.saturating_sub(1));
     let place = match path_in_words(&p.path) {
         Some(path) => format!("{path} ({}, {})", p.link, p.queue),
@@ -231,15 +235,23 @@ fn path_in_words(path: &PathSpec) -> Option<String> {
     (!words.is_empty()).then(|| format!("path: {}", words.join(", ")))
 }
 
-/// The ranking, what it says, and the other measures.
+/// The answer: what is missing of it, events that had no effect, and what may be concluded.
+pub(super) fn answer(c: &Comparison) -> (Vec<String>, Vec<String>) {
+    let late = c.late_events().into_iter().map(|(_, line)| format!("NOTE: {line}."));
+    (c.missing().into_iter().chain(late).collect(), c.ranking().conclusion())
+}
+
+/// What may be concluded, the ranking, and the other measures.
 pub fn table(c: &Comparison) -> String {
     let said = |lines: Vec<String>| {
         lines.iter().flat_map(|line| wrapped(line, WIDTH)).map(|line| line + "\n").collect::<String>()
     };
+    let (warnings, conclusion) = answer(c);
     let parts = [
+        said(warnings),
+        said(conclusion),
         said(settings(c)),
         ranking(c).text(WIDTH),
-        said(c.ranking().conclusion()),
         more(c).text(WIDTH),
         said(cautions(c)),
     ];

@@ -152,6 +152,53 @@ fn ties_are_said() {
 }
 
 #[test]
+fn marks_and_words_agree_on_who_may_be_the_best() {
+    let mut c = comparison();
+    c.runs.retain(|r| r.controller == "reno");
+    // vegas has the best mean and wide changes; dual is always a little worse than reno.
+    for (seed, vegas, dual) in [(1, 0.7, 1.05), (2, 1.2, 1.06), (3, 1.04, 1.05)] {
+        c.runs.push(of_seed("vegas", vegas, seed));
+        c.runs.push(of_seed("dual", dual, seed));
+    }
+    let order = c.ranking();
+    let marks: Vec<(&str, bool)> = order.entries.iter().map(|e| (e.candidate.label, e.tied)).collect();
+    assert_eq!(marks, [("vegas", false), ("reno", true), ("dual", false)]);
+    let text = table(&c).replace('\n', " ");
+    assert!(text.contains("Which of vegas and reno is the best cannot be told."), "{text}");
+    assert!(text.contains("dual 3.9 to 6.8 % slower"), "{text}");
+}
+
+#[test]
+fn the_answer_is_the_first_line() {
+    let text = table(&comparison());
+    assert!(text.starts_with("Against reno, on mean response time over 3 seeds: sync"), "{text}");
+}
+
+#[test]
+fn times_below_a_millisecond_are_not_rounded_away() {
+    let mut c = comparison();
+    c.runs = vec![of_seed("reno", 0.01, 1), of_seed("sync", 0.012, 1)];
+    c.plan.seeds = 1;
+    let text = table(&c);
+    // Medians of 20 ms, a hundredth, and a tenth more for the first seed.
+    let reno = text.lines().find(|l| l.starts_with("reno   ")).unwrap();
+    assert!(reno.split_whitespace().any(|cell| cell == "0.22"), "{text}");
+    assert!(text.contains("in this seed, 0.33 ms"), "{text}");
+}
+
+#[test]
+fn events_after_the_end_of_runs_are_said_first() {
+    let mut c = comparison();
+    c.plan.path.events = vec!["blackout:1s@3s".into(), "blackout:2s@10s".into()];
+    let late = c.late_events();
+    assert!(late.len() == 1 && late[0].0 && late[0].1.contains("'blackout:2s@10s' came after the end of every run"));
+    assert!(table(&c).starts_with("NOTE: event 'blackout:2s@10s'") && html(&c).contains("NOTE: event"));
+    c.runs[0].outcome.seconds = 11.0;
+    let late = c.late_events();
+    assert!(!late[0].0 && late[0].1.contains("5 of 6 runs"), "{late:?}");
+}
+
+#[test]
 fn one_seed_has_no_interval_and_is_no_result() {
     let mut c = comparison();
     c.plan.seeds = 1;

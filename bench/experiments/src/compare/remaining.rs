@@ -1,0 +1,109 @@
+//! What an interrupted comparison has left, as the options of commands that run it.
+
+use super::result::Comparison;
+
+/// Runs that are left and one command makes: controllers over consecutive seeds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remaining {
+    /// The controllers; `None`: all of the plan.
+    pub controllers: Option<Vec<String>>,
+    /// The first seed.
+    pub seed: u64,
+    /// How many seeds.
+    pub seeds: u64,
+}
+
+impl Remaining {
+    /// As arguments of the command: `--controllers sync --seed 3 --seeds 1`.
+    pub fn arguments(&self) -> String {
+        let controllers = self.controllers.iter().map(|names| format!("--controllers {} ", names.join(",")));
+        controllers.collect::<String>() + &format!("--seed {} --seeds {}", self.seed, self.seeds)
+    }
+}
+
+impl Comparison {
+    /// What is left, seed by seed. A controller that lacks only some stacks or backends is there with all of them.
+    pub fn remaining(&self) -> Vec<Remaining> {
+        let mut all: Vec<Remaining> = Vec::new();
+        let mut seeds: Vec<u64> = self.incomplete.iter().map(|run| run.seed).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        for seed in seeds {
+            let lacks = |name: &String| self.incomplete.iter().any(|run| run.seed == seed && run.controller == *name);
+            let of_plan: Vec<String> = self.plan.controllers.iter().filter(|name| lacks(name)).cloned().collect();
+            let unknown = |name: &String| !of_plan.contains(name);
+            let some = of_plan.len() < self.plan.controllers.len()
+                && !self.incomplete.iter().any(|run| run.seed == seed && unknown(&run.controller));
+            let controllers = some.then_some(of_plan);
+            match all.last_mut() {
+                Some(last) if last.controllers == controllers && last.seed + last.seeds == seed => last.seeds += 1,
+                _ => all.push(Remaining { controllers, seed, seeds: 1 }),
+            }
+        }
+        all
+    }
+
+    /// Commands that run what is left, as a sentence: the same command with other options.
+    pub fn how_to_go_on(&self) -> String {
+        let left = self.remaining();
+        let commands: Vec<String> = left.iter().map(Remaining::arguments).collect();
+        // The load of the built-in network is measured with the first seed of a command.
+        let measured = self.reference.is_some() && left.iter().any(|command| command.seed != self.plan.seed);
+        let other = if measured {
+            format!("; its load is calibrated with its own first seed, not with {}", self.plan.seed)
+        } else {
+            String::new()
+        };
+        match &commands[..] {
+            [] => "nothing is left".into(),
+            several if several.len() <= MOST_COMMANDS => {
+                format!("the same command with {} runs the rest{other}", several.join(", and with "))
+            }
+            _ => "the same command runs all again".into(),
+        }
+    }
+}
+
+/// So many commands are worth typing.
+const MOST_COMMANDS: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Missing, Plan};
+    use super::*;
+
+    fn left(runs: &[(&str, u64)]) -> Comparison {
+        let missing = |(name, seed): &(&str, u64)| Missing {
+            label: (*name).into(),
+            controller: (*name).into(),
+            seed: *seed,
+            why: "interrupted".into(),
+        };
+        let incomplete = runs.iter().map(missing).collect();
+        // reno and sync, seeds 1 to 5.
+        Comparison { plan: Plan::default(), request_hash: String::new(), runs: Vec::new(), reference: None, incomplete }
+    }
+
+    #[test]
+    fn commands_run_what_is_left_and_nothing_twice() {
+        for (runs, says) in [
+            (&[("reno", 4), ("sync", 4), ("reno", 5), ("sync", 5)][..], "with --seed 4 --seeds 2 runs the rest"),
+            (
+                &[("sync", 3), ("reno", 4), ("sync", 4)],
+                "with --controllers sync --seed 3 --seeds 1, and with --seed 4 --seeds 1",
+            ),
+            (&[("sync", 1)], "with --controllers sync --seed 1 --seeds 1 runs the rest"),
+            (&[("sync", 1), ("reno", 2), ("sync", 3), ("reno", 5)], "runs all again"),
+        ] {
+            let text = left(runs).how_to_go_on();
+            assert!(text.contains(says), "{text}");
+            let made = left(runs).remaining().into_iter().flat_map(|of| {
+                let names = of.controllers.unwrap_or_else(|| vec!["reno".into(), "sync".into()]);
+                (of.seed..of.seed + of.seeds)
+                    .flat_map(move |seed| names.clone().into_iter().map(move |name| (name, seed)))
+            });
+            let wanted: Vec<(String, u64)> = runs.iter().map(|(name, seed)| ((*name).to_owned(), *seed)).collect();
+            assert_eq!(made.collect::<Vec<_>>(), wanted);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Options that a plan would read and not use. Each is refused: a result that looks as if an option had been obeyed misleads.
+//!
+//! | option | used by | not used by |
+//! |---|---|---|
+//! | `load` | `packmime`, `page` | `media`, `upload`, `bulk`, and workloads with their own numbers |
+//! | `responses` | `packmime`, `page` | `media`, `upload`, `bulk`: they end by themselves |
+//! | `reference` | `packmime` on the built-in network, where load is calibrated | any other workload, any path |
+//! | `connections persistent` | `packmime`, `upload`, `bulk` | `page`, `media`: a client keeps its connection anyway |
+//! | `timestamps` but `off` | a controller of the catalogue | native controllers: the stack is as it comes |
+//! | `server-delay` | `packmime` | any other workload |
+//! | `reorder` | a path with a delay that a packet can skip | a path without one |
+//! | event `mtu:` | below a full datagram | any other |
+//! | event `blackout:0s` | | any |
+//! | event `rate:`, `rtt:` | a path with a rate or an RTT (checked with the path) | any other |
+//!
+//! Every other option has its effect on every workload, path and stack. An event that comes after the end of a run is known only then:
+//! [`Comparison::late_events`](super::Comparison::late_events) reports it.
+
+use fathom_cc::units::duration_text;
+use fathom_netsim::path::{Path, PathEvent};
+
+use super::plan::{AUTO, BUILT_IN_RTT, Checked, Plan};
+use crate::scenario::{Connections, PlanError, Timestamps, Workload};
+use crate::stack::{Controller, DATAGRAM};
+
+/// Why an option has no effect, and the mend; `None`: it has one.
+type Why = fn(&Plan, &Checked) -> Option<String>;
+
+/// Options of the command line that the checks below know by name.
+const BY_NAME: [(&str, Why); 2] = [("load", load), ("responses", responses)];
+
+impl Plan {
+    /// Refuses options that this plan does not use: what the plan says, and of the options with a default in every plan those that `given`
+    /// names as written on the command line (`load`, `responses`).
+    ///
+    /// # Errors
+    /// The plan is wrong, or the first option without effect.
+    pub fn refuse_unused(&self, given: &[&str]) -> Result<(), PlanError> {
+        let checked = self.check()?;
+        for (name, why) in BY_NAME {
+            if let Some(why) = given.contains(&name).then(|| why(self, &checked)).flatten() {
+                return Err(PlanError(format!("{name}: {why}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what clients request has its load in a field of its own.
+    fn has_load(&self) -> bool {
+        ["packmime", "web", "page", "pages"].contains(&&*self.workload)
+    }
+}
+
+/// The first word of a workload: what it is.
+fn kind(plan: &Plan) -> &str {
+    plan.workload.split([':', ' ']).next().unwrap_or_default()
+}
+
+fn load(plan: &Plan, _: &Checked) -> Option<String> {
+    let kind = kind(plan);
+    (!plan.has_load()).then(|| match kind {
+        "page" | "pages" => {
+            format!("'{}' says how many pages there are; leave --load out, or write --workload page", plan.workload)
+        }
+        _ => format!("{kind} is as much as its numbers say; leave --load out, or write --workload packmime or page"),
+    })
+}
+
+fn responses(plan: &Plan, checked: &Checked) -> Option<String> {
+    let own = checked.workload.requests()?;
+    let numbers = match checked.workload {
+        Workload::Media { .. } => "'media:4 at 2Mbps 30fps deadline 100ms for 60s'",
+        Workload::Uploads { .. } => "uploads:40x5MB@4s",
+        _ => "bulk:8x20MB@100ms",
+    };
+    Some(format!("{} ends after its {own} responses; leave --responses out, or write such as {numbers}", kind(plan)))
+}
+
+/// Refuses what a plan says without effect.
+///
+/// # Errors
+/// The first such field.
+pub(super) fn check(plan: &Plan, checked: &Checked, calibrates: bool) -> Result<(), PlanError> {
+    let refused = |text: String| Err(PlanError(text));
+    let web = matches!(checked.workload, Workload::Web { .. });
+    if plan.reference != AUTO && !calibrates {
+        let why = if web { "on a path the load is computed" } else { "only packmime has its load measured" };
+        return refused(format!("reference: {why}, and nothing runs on an uncongested network; leave it out"));
+    }
+    if plan.server_delay && !web {
+        return refused("server-delay: only packmime has it; leave it out, or write workload = \"packmime\"".into());
+    }
+    let keeps = matches!(checked.workload, Workload::Pages { .. } | Workload::Media { .. });
+    if plan.connections == Connections::Persistent && keeps {
+        let kind = kind(plan);
+        return refused(format!(
+            "connections: a client of {kind} keeps its one connection anyway; leave 'persistent' out"
+        ));
+    }
+    let native = |(_, controller): &(_, Controller)| matches!(controller, Controller::Native(_));
+    let stamped = ![Timestamps::Off, Timestamps::default()].contains(&plan.timestamps);
+    if stamped && checked.runs.iter().all(native) {
+        return refused(format!(
+            "timestamps: native controllers run on the stack as it comes, without '{}'; leave it out, or compare a controller such as sync",
+            plan.timestamps
+        ));
+    }
+    checked.path.as_ref().map_or(Ok(()), |path| check_path(plan, path))
+}
+
+fn check_path(plan: &Plan, path: &Path) -> Result<(), PlanError> {
+    let wrong = |text: String| PlanError(format!("path.{text}"));
+    let skips = [("reorder", &path.down), ("up-reorder", &path.up)];
+    if let Some((name, _)) = skips.iter().find(|(_, way)| way.impairments.reorder > 0.0 && way.delay.is_zero()) {
+        return Err(wrong(format!(
+            "{name}: a packet skips the propagation delay, and there is none; add rtt, such as 30ms"
+        )));
+    }
+    let spec = plan.path.expanded().map_err(wrong)?;
+    for event in spec.events().map_err(wrong)? {
+        match event {
+            PathEvent::Mtu { payload, .. } if payload >= DATAGRAM => {
+                return Err(wrong(format!(
+                    "event: '{event}': datagrams have {DATAGRAM} bytes at most, and all pass; write less, such as mtu:1250@20s"
+                )));
+            }
+            PathEvent::Blackout { lasts, .. } if lasts.is_zero() => {
+                return Err(wrong(format!("event: '{event}' lasts no time; write such as blackout:2s@10s")));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a deadline that no frame can meet.
+///
+/// # Errors
+/// It is not longer than the way from servers to clients takes without any queue.
+pub(super) fn check_deadline(checked: &Checked) -> Result<(), PlanError> {
+    let Workload::Media { deadline, .. } = checked.workload else { return Ok(()) };
+    let (delay, steps) = match &checked.path {
+        Some(path) => {
+            let step = |event: &PathEvent| matches!(event, PathEvent::Rtt { .. });
+            (path.down.delay, path.down.impairments.events.iter().any(step))
+        }
+        None => (BUILT_IN_RTT / 2, false),
+    };
+    if steps || deadline > delay {
+        return Ok(());
+    }
+    Err(PlanError(format!(
+        "workload: a deadline of {} is not above the path's one-way delay of {}: every frame would miss it; write a longer deadline or a shorter RTT",
+        duration_text(deadline),
+        duration_text(delay)
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(change: impl FnOnce(&mut Plan)) -> Plan {
+        let mut plan = Plan::default();
+        change(&mut plan);
+        plan
+    }
+
+    #[test]
+    fn options_without_effect_are_refused_with_a_hint() {
+        let path = |p: &mut Plan, name: &str, value: &str| {
+            *p.path.field(name).unwrap() = Some(value.into());
+        };
+        let media = "media:1 at 2Mbps 30fps deadline 100ms for 5s";
+        let cases = [
+            (plan(|p| p.workload = "bulk".into()), "load", "leave --load out"),
+            (plan(|p| p.workload = media.into()), "load", "leave --load out"),
+            (plan(|p| p.workload = "pages:2/s".into()), "load", "--workload page"),
+            (plan(|p| p.workload = "upload".into()), "responses", "its 20 responses"),
+            (plan(|p| p.workload = media.into()), "responses", "its 150 responses"),
+            (plan(|p| (p.reference, p.workload) = ("1Gbps".into(), "bulk".into())), "", "leave it out"),
+            (
+                plan(|p| {
+                    p.reference = "1Gbps".into();
+                    path(p, "preset", "lte");
+                }),
+                "",
+                "on a path",
+            ),
+            (plan(|p| (p.server_delay, p.workload) = (true, "bulk".into())), "", "server-delay: "),
+            (plan(|p| (p.connections, p.workload) = (Connections::Persistent, "page".into())), "", "connections: "),
+            (
+                plan(|p| (p.timestamps, p.controllers) = (Timestamps::Paper, vec!["native:cubic".into()])),
+                "",
+                "without 'paper'",
+            ),
+            (
+                plan(|p| {
+                    path(p, "rtt", "0ms");
+                    path(p, "reorder", "1%");
+                }),
+                "",
+                "path.reorder: ",
+            ),
+            (plan(|p| p.path.events = vec!["mtu:1400@1s".into()]), "", "mtu:1250@20s"),
+            (plan(|p| p.path.events = vec!["blackout:0s@1s".into()]), "", "lasts no time"),
+            (plan(|p| p.workload = "media:1 at 2Mbps 30fps deadline 7ms for 5s".into()), "", "one-way delay of 7ms"),
+        ];
+        for (plan, given, says) in cases {
+            let text = plan.refuse_unused(&[given]).unwrap_err().to_string();
+            assert!(text.contains(says) && !text.contains('\n'), "{says}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_same_options_are_accepted_where_they_have_an_effect() {
+        for (plan, given) in [
+            (plan(|p| p.reference = "200Mbps".into()), &["load", "responses"][..]),
+            (plan(|p| p.workload = "page".into()), &["load", "responses"]),
+            (plan(|p| p.workload = "pages:2/s".into()), &["responses"]),
+            (plan(|p| (p.connections, p.workload) = (Connections::Persistent, "bulk".into())), &[]),
+            (plan(|p| p.timestamps = Timestamps::Paper), &[]),
+            (plan(|p| (p.timestamps, p.controllers) = (Timestamps::Off, vec!["native:cubic".into()])), &[]),
+            (plan(|p| p.path.events = vec!["mtu:1250@1s".into(), "blackout:1s@1s".into()]), &[]),
+            (plan(|p| p.workload = "media:1 at 2Mbps 30fps deadline 8ms for 5s".into()), &[]),
+        ] {
+            plan.refuse_unused(given).unwrap();
+            // What a plan came to is written without what it does not use.
+            Plan::from_toml(&plan.to_toml()).unwrap().refuse_unused(&[]).unwrap();
+        }
+    }
+}
