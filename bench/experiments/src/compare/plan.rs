@@ -8,12 +8,11 @@ use fathom_cc::units::duration_text;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::path::{Path, PathSpec};
 use fathom_netsim::queue::QueueSpec;
-use fathom_traffic::Arrivals;
 
 use super::beside::Beside;
 use super::unused;
 use crate::scenario::{
-    Chain, Connections, Period, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided,
+    Chain, Connections, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::MOST_SEEDS;
@@ -181,6 +180,7 @@ impl Plan {
             fathom_netsim::backend::netem::has(&queue).map_err(|e| field("queue", e.to_string()))?;
         }
         let workload = self.workload(link)?;
+        self.stacks.iter().try_for_each(|stack| workload.check_stack(*stack)).map_err(|e| field("workload", e))?;
         let calibrates = path.is_none() && matches!(workload, Workload::Web { .. });
         let checked = Checked {
             runs,
@@ -266,12 +266,10 @@ impl Plan {
     /// What the clients ask for, on a link of this rate.
     pub(crate) fn workload(&self, link: Rate) -> Result<Workload, PlanError> {
         let part = parse_load(&self.load).map_err(|e| PlanError(format!("load: {e}")))?;
-        if ["packmime", "web"].contains(&&*self.workload) {
-            let load = WebLoad::Computed { part, of: link };
-            let (arrivals, period) = (Arrivals::default(), Period::default());
-            return Ok(Workload::Web { load, server_delay: self.server_delay, arrivals, period });
-        }
-        let words = match self.workload.as_str() {
+        let (name, options) = named_options(&self.workload);
+        let web = ["packmime", "web"].contains(&name);
+        let mut words = match name {
+            _ if web => format!("web:{}% of {link}", part * 100.0),
             "page" | "pages" => format!("pages:{}% of {link}", part * 100.0),
             "media" => MEDIA.to_owned(),
             "upload" | "uploads" => UPLOADS.to_owned(),
@@ -283,7 +281,12 @@ impl Plan {
                 _ => other.to_owned(),
             },
         };
+        options.iter().for_each(|option| words.extend([" ", option]));
         match words.parse() {
+            Ok(Workload::Web { arrivals, period, resumption, .. }) if web => {
+                let load = WebLoad::Computed { part, of: link };
+                Ok(Workload::Web { load, server_delay: self.server_delay, arrivals, period, resumption })
+            }
             Ok(Workload::Bulk { bytes: None, .. } | Workload::Media { length: None, .. } | Workload::Web { .. }) => {
                 Err(PlanError(format!(
                     "workload: '{}' has no end of its own, or its load is a field; write packmime, page, media, upload, bulk, or such as bulk:4x10MB@100ms",
@@ -291,7 +294,7 @@ impl Plan {
                 )))
             }
             Ok(workload) => Ok(workload),
-            Err(e) if e.contains(": responses: ") => Err(PlanError(format!("workload: {e}"))),
+            Err(e) if !options.is_empty() || e.contains(": responses: ") => Err(PlanError(format!("workload: {e}"))),
             Err(_) => Err(PlanError(format!(
                 "workload: '{}' is not a workload; write packmime, page, media, upload or bulk, or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s",
                 self.workload.escape_debug()
@@ -331,6 +334,15 @@ impl Plan {
             }
         }
         Ok(runs)
+    }
+}
+
+/// The name and the options of `page:resume=0rtt,tickets=40%`.
+pub(crate) fn named_options(workload: &str) -> (&str, Vec<&str>) {
+    let is_option = |text: &str| text.split_once('=').is_some_and(|(name, _)| !name.contains([' ', ':']));
+    match workload.split_once(':') {
+        Some((name, options)) if options.split(',').all(is_option) => (name, options.split(',').collect()),
+        _ => (workload, Vec::new()),
     }
 }
 
@@ -389,6 +401,26 @@ mod tests {
         for (text, field, hint) in cases {
             assert!(text.starts_with(field) && text.contains(hint) && !text.contains('\n'), "{text}");
         }
+    }
+
+    #[test]
+    fn options_of_workloads_are_read_and_written() {
+        for (workload, resume, tickets) in [
+            ("page:resume=0rtt,tickets=100%", "0rtt", 1.0),
+            ("packmime:resume=1rtt", "1rtt", 0.4),
+            ("pages:2/s resume=0rtt", "0rtt", 0.4),
+            ("web", "none", 0.4),
+        ] {
+            let plan = Plan { workload: workload.into(), ..Plan::default() };
+            let read = plan.check().unwrap().workload;
+            assert_eq!((read.resumption().resume.to_string(), read.resumption().tickets), (resume.into(), tickets));
+            let again = Plan::from_toml(&plan.to_toml()).unwrap();
+            assert_eq!((again.check().unwrap().workload, &again.load), (read, &plan.load), "{workload}");
+        }
+        let wrong = error(|p| p.workload = "page:resume=3rtt".into());
+        assert!(wrong.starts_with("workload: ") && wrong.contains("none, 1rtt or 0rtt"), "{wrong}");
+        let wrong = error(|p| (p.stacks, p.workload) = (vec![Stack::Tcp], "packmime:resume=1rtt".into()));
+        assert!(wrong.starts_with("workload: ") && wrong.contains("use quinn or noq"), "{wrong}");
     }
 
     #[test]

@@ -7,8 +7,10 @@ use fathom_netsim::queue::QueueSpec;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::plan::Plan;
-use crate::scenario::{Connections, PlanError, Shaping, Timestamps, parse_load, parse_responses, read_toml};
+use super::plan::{Plan, named_options};
+use crate::scenario::{
+    Connections, PlanError, Shaping, Timestamps, parse_load, parse_responses, read_toml, split_options,
+};
 use crate::stack::Stack;
 
 /// What a file says of `study` to be a comparison.
@@ -193,9 +195,9 @@ impl From<Plan> for PlanFile {
                     path: plan.path,
                 },
                 traffic: Traffic {
-                    workload: match plan.workload.as_str() {
-                        "web" | WEB => format!("web:{}", plan.load),
-                        "page" | PAGES => format!("{PAGES}:{}", plan.load),
+                    workload: match named_options(&plan.workload) {
+                        ("web" | WEB, options) => with(format!("web:{}", plan.load), &options),
+                        ("page" | PAGES, options) => with(format!("{PAGES}:{}", plan.load), &options),
                         _ => plan.workload,
                     },
                     connections: plan.connections,
@@ -234,12 +236,16 @@ impl TryFrom<PlanFile> for Plan {
         let default = Self::default();
         let (link, queue) = (network.link.unwrap_or(default.link), network.queue.unwrap_or(default.queue));
         let of_link = |load: &str| load.strip_suffix(&format!(" of {link}")).unwrap_or(load).to_owned();
-        let pages = ["pages:", "page:"].iter().find_map(|name| traffic.workload.strip_prefix(name));
+        let (words, options) = split_options(&traffic.workload);
+        let (name, named) = named_options(words);
+        let pages = ["pages:", "page:"].iter().find_map(|name| words.strip_prefix(name));
         let pages = pages.filter(|load| parse_load(load).is_ok());
-        let (workload, load) = match (traffic.workload.strip_prefix("web:"), pages) {
-            (Some(load), _) => (WEB.to_owned(), of_link(load)),
-            (None, Some(load)) => (PAGES.to_owned(), load.to_owned()),
-            (None, None) if [PAGES, "page"].contains(&&*traffic.workload) => (PAGES.to_owned(), PAGE_LOAD.to_owned()),
+        let (workload, load) = match (words.strip_prefix("web:").filter(|_| named.is_empty()), pages) {
+            (Some(load), _) => (with_options(WEB, &options), of_link(load)),
+            (None, Some(load)) => (with_options(PAGES, &options), load.to_owned()),
+            (None, None) if [PAGES, "page"].contains(&name) => {
+                (with_options(PAGES, &[named, options].concat()), PAGE_LOAD.to_owned())
+            }
             (None, None) => (traffic.workload, Self::default().load),
         };
         let responses = parse_responses(&stop).map_err(|e| PlanError(format!("scenario.stop: {e}")))?;
@@ -266,6 +272,16 @@ impl TryFrom<PlanFile> for Plan {
             server_delay: traffic.server_delay,
         })
     }
+}
+
+/// A workload with options behind: `pages:50% resume=0rtt tickets=40%`.
+fn with(words: String, options: &[&str]) -> String {
+    options.iter().fold(words, |words, option| words + " " + option)
+}
+
+/// A workload's name with its options: `pages:resume=0rtt,tickets=40%`.
+fn with_options(name: &str, options: &[&str]) -> String {
+    if options.is_empty() { name.to_owned() } else { format!("{name}:{}", options.join(",")) }
 }
 
 /// Fields that a plan had, and where their values stand now.

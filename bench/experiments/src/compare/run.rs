@@ -145,19 +145,20 @@ impl RunSpec<'_> {
 /// What the clients of both directions ask for; bulk transfers go forward only.
 fn workloads(plan: &Checked, rates: Rates) -> (Workload, Option<Workload>) {
     match plan.workload {
-        Workload::Web { server_delay, arrivals, period, .. } if plan.path.is_none() => {
+        Workload::Web { server_delay, arrivals, period, resumption, .. } if plan.path.is_none() => {
             let [forward, reverse] = rates.map(|rate| {
                 let load = WebLoad::Connections(rate);
-                Workload::Web { load, server_delay, arrivals, period }
+                Workload::Web { load, server_delay, arrivals, period, resumption }
             });
             (forward, Some(reverse))
         }
-        Workload::Web { server_delay, arrivals, period, .. } if rates[0] > 0.0 => {
-            (Workload::Web { load: WebLoad::Connections(rates[0]), server_delay, arrivals, period }, None)
-        }
-        Workload::Pages { shape, period, priorities, in_flight, .. } if rates[0] > 0.0 => {
+        Workload::Web { server_delay, arrivals, period, resumption, .. } if rates[0] > 0.0 => {
             let load = WebLoad::Connections(rates[0]);
-            (Workload::Pages { load, shape, period, priorities, in_flight }, None)
+            (Workload::Web { load, server_delay, arrivals, period, resumption }, None)
+        }
+        Workload::Pages { shape, period, priorities, in_flight, resumption, .. } if rates[0] > 0.0 => {
+            let load = WebLoad::Connections(rates[0]);
+            (Workload::Pages { load, shape, period, priorities, in_flight, resumption }, None)
         }
         workload => (workload, None),
     }

@@ -8,6 +8,7 @@ mod tls;
 pub use client::{Ask, Fetched, Requests};
 pub use priority::Priority;
 pub use server::serve;
+pub(crate) use tls::Sessions;
 pub use tls::{Identity, IdentityError};
 
 /// HTTP/3's ALPN token (RFC 9114 §3.1).

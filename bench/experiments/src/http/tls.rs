@@ -1,7 +1,8 @@
 //! The lab's TLS: real handshakes, sized the same in every run.
 //!
 //! Ed25519 because its signatures are always 64 bytes (ECDSA's vary and with them packet sizes); the certificate's serial number and
-//! dates are fixed for the same reason. No session tickets: the paper's connections carry one request and never resume.
+//! dates are fixed for the same reason. No session tickets, but where a workload resumes sessions: the paper's connections carry one request
+//! and never do.
 //!
 //! Both ends live in one process and nothing they say is secret, so what only keeps secrets is done once: every connection has the same
 //! key share, and the server's signature is made but not checked. All messages have their usual sizes; a short connection costs a quarter
@@ -9,6 +10,7 @@
 
 mod one_exchange;
 mod recording;
+mod sessions;
 
 use std::sync::Arc;
 
@@ -24,6 +26,11 @@ use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme,
 use super::ALPN;
 use one_exchange::OneExchange;
 use recording::recording_suite;
+pub(crate) use sessions::Sessions;
+use sessions::Stopped;
+
+/// Tickets that a server sends on each connection: rustls's and OpenSSL's default.
+const TICKETS: usize = 2;
 
 /// A self-signed server identity and the client configuration that trusts exactly it.
 #[derive(Debug)]
@@ -33,11 +40,11 @@ pub struct Identity {
     /// For clients.
     pub client: Arc<ClientConfig>,
     /// The server's certificate, for stacks that do not use rustls.
-    #[cfg_attr(not(feature = "quiche"), expect(dead_code, reason = "only quiche brings its own TLS"))]
     pub(crate) certificate: CertificateDer<'static>,
     /// The server's private key: the 32 bytes of Ed25519 (RFC 8032 §5.1.5).
-    #[cfg_attr(not(feature = "quiche"), expect(dead_code, reason = "only quiche brings its own TLS"))]
     pub(crate) secret: [u8; 32],
+    /// Sessions that connections resume, where they do.
+    pub(crate) sessions: Option<Arc<Sessions>>,
 }
 
 /// Why no identity could be made.
@@ -103,7 +110,37 @@ impl Identity {
             .with_no_client_auth();
         client.alpn_protocols = vec![ALPN.to_vec()];
         client.resumption = Resumption::disabled();
-        Ok(Self { server: Arc::new(server), client: Arc::new(client), certificate, secret })
+        Ok(Self { server: Arc::new(server), client: Arc::new(client), certificate, secret, sessions: None })
+    }
+
+    /// The same identity with sessions that later connections resume, and with early data (0-RTT) where `early`.
+    pub(crate) fn resuming(&self, early: bool) -> Self {
+        let sessions = Arc::new(Sessions::default());
+        let mut server = ServerConfig::clone(&self.server);
+        server.send_tls13_tickets = TICKETS;
+        server.session_storage = Arc::clone(&sessions) as _;
+        // RFC 9001 §4.6.1: of QUIC's tickets the only value that permits early data.
+        server.max_early_data_size = if early { u32::MAX } else { 0 };
+        server.time_provider = Arc::new(Stopped);
+        let mut client = ClientConfig::clone(&self.client);
+        client.resumption = Resumption::store(Arc::clone(&sessions) as _);
+        client.enable_early_data = early;
+        client.time_provider = Arc::new(Stopped);
+        let (server, client) = (Arc::new(server), Arc::new(client));
+        Self { server, client, certificate: self.certificate.clone(), secret: self.secret, sessions: Some(sessions) }
+    }
+
+    /// Its servers send this many tickets on each connection.
+    pub(crate) fn with_tickets(&self, tickets: usize) -> Self {
+        let mut server = ServerConfig::clone(&self.server);
+        server.send_tls13_tickets = tickets;
+        let (server, client, sessions) = (Arc::new(server), Arc::clone(&self.client), self.sessions.clone());
+        Self { server, client, certificate: self.certificate.clone(), secret: self.secret, sessions }
+    }
+
+    /// Clients send requests as early data where they hold a ticket.
+    pub(crate) fn early_data(&self) -> bool {
+        self.client.enable_early_data
     }
 }
 

@@ -47,14 +47,16 @@ pub use outcome::{
 };
 pub use run::run;
 pub use seeds::Seeding;
-pub use settings::{Connections, Shaping, Timestamps};
+pub use settings::{Connections, Resume, Resumption, Shaping, Timestamps};
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 pub use state::Progress;
 pub use tcp::{TcpSettings, TcpSpec};
 
 pub(crate) use run::{RunControl, computed_rate, goal, run_with};
 
-pub(crate) use spec::{RENAMED, parse_load, parse_responses, parse_window, provided, read_toml, toml_message};
+pub(crate) use spec::{
+    RENAMED, parse_load, parse_responses, parse_window, provided, read_toml, split_options, toml_message,
+};
 
 use crate::stack::{ClockMisreport, Controller, Stack};
 
@@ -160,6 +162,8 @@ pub enum Workload {
         arrivals: Arrivals,
         /// When they do.
         period: Period,
+        /// How their connections resume sessions.
+        resumption: Resumption,
     },
     /// This many downloads that outlast the run (`bytes` `None`) or have a size, their starts spread evenly over `spread`.
     Bulk {
@@ -194,6 +198,8 @@ pub enum Workload {
         priorities: bool,
         /// Requests that a client has open at once, at most.
         in_flight: u32,
+        /// How its connections resume sessions.
+        resumption: Resumption,
     },
     /// Live media: streams of frames with a deadline; a response is a frame.
     Media {

@@ -28,8 +28,8 @@ use super::state::Progress;
 use super::state::{ControllerGroup, RunState};
 use super::traffic::{Clients, Endpoints, IdlePool, Servers, TICK, drifts};
 use super::{
-    ComputedLoad, Connections, PlanError, RunError, SMALLEST_STOCK_DATAGRAM, Scenario, ScenarioError, Shaping, Stop,
-    Traffic, Workload, load,
+    ComputedLoad, Connections, PlanError, Resume, Resumption, RunError, SMALLEST_STOCK_DATAGRAM, Scenario,
+    ScenarioError, Shaping, Stop, Traffic, Workload, load,
 };
 use crate::http::Identity;
 use crate::stack::{self, ClientClock, Controller, EndpointSettings, Stack};
@@ -333,6 +333,7 @@ impl<'a> Run<'a> {
         let wants_rtt = keep.rtt.contains(&traffic.name);
         let hosts = self.hosts(traffic, seeds.hosts());
         let first_link = self.links_of(traffic.from, traffic.to).hops[0].link;
+        let Resumption { resume, .. } = traffic.workload.resumption();
         let mut parts = Vec::new();
         let mut up_to = 0.0;
         for (place, (part, controller)) in traffic.mix.iter().enumerate() {
@@ -348,15 +349,17 @@ impl<'a> Run<'a> {
                 traced_end: Mutex::default(),
             });
             let smallest = if traffic.stack == Stack::Tcp { 0 } else { SMALLEST_STOCK_DATAGRAM };
-            let controller = recorded(controller, &part.record, traffic.datagram, smallest);
+            let recorded = recorded(controller, &part.record, traffic.datagram, smallest);
             let mut ends_of = Vec::new();
             for (nth, drift) in drifts(traffic.drift).into_iter().enumerate() {
+                let resumes = resume != Resume::None;
+                let resuming = resumes.then(|| identity.resuming(resume == Resume::ZeroRtt));
                 let settings = EndpointSettings {
                     sim: &sim,
-                    identity,
-                    control: &controller,
+                    identity: resuming.as_ref().unwrap_or(identity),
+                    control: &recorded,
                     extension: self.scenario.timestamps.extension(),
-                    shaping: self.scenario.shaping == Shaping::Auto && controller.needs_shaping(traffic.stack),
+                    shaping: self.scenario.shaping == Shaping::Auto && recorded.needs_shaping(traffic.stack),
                     max_window: traffic.max_window,
                     streams: traffic.streams,
                     datagram: traffic.datagram.max(smallest),
@@ -371,6 +374,9 @@ impl<'a> Run<'a> {
                     },
                     seed: seeds.endpoints(place, nth),
                 };
+                // Before the run: its records are not to know.
+                let before = EndpointSettings { control: controller, ..settings.clone() };
+                stack::issue_tickets(traffic.stack, &before).map_err(RunError::from)?;
                 let (client, server) = (sim.client_socket(), sim.server_socket());
                 let paths = hosts
                     .iter()

@@ -45,6 +45,38 @@ pub enum Shaping {
     Off,
 }
 
+/// What a client does with a session ticket that it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::Display)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = not_resume)]
+pub enum Resume {
+    /// Nothing: every handshake is a full one, and servers send no tickets.
+    #[default]
+    None,
+    /// It resumes the session (RFC 8446 §2.2): no certificate, and requests after the handshake's round trip.
+    #[strum(serialize = "1rtt")]
+    OneRtt,
+    /// It resumes it, and sends its requests with the first packets (RFC 9001 §4.6).
+    #[strum(serialize = "0rtt")]
+    ZeroRtt,
+}
+
+/// How connections of pages and web traffic resume TLS sessions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Resumption {
+    /// What a client does with a ticket.
+    pub resume: Resume,
+    /// Part of the connections whose client holds one.
+    pub tickets: f64,
+}
+
+impl Default for Resumption {
+    /// None; with tickets they are what Cloudflare counted over its sites: 40 % of connections resume a session (Introducing Zero Round Trip
+    /// Time Resumption, 2017).
+    fn default() -> Self {
+        Self { resume: Resume::None, tickets: 0.4 }
+    }
+}
+
 impl Timestamps {
     /// What the transport parameters say. TIMESTAMP's is there when it is requested: it would make every handshake longer.
     pub(crate) const fn extension(self) -> Extension {
@@ -67,4 +99,8 @@ fn not_timestamps(s: &str) -> String {
 
 fn not_shaping(s: &str) -> String {
     format!("'{s}' does not say when packets are shaped; write auto or off")
+}
+
+fn not_resume(s: &str) -> String {
+    format!("'{}' does not say how sessions are resumed; write none, 1rtt or 0rtt", s.escape_debug())
 }

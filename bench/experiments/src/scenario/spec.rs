@@ -19,6 +19,7 @@ use super::{Connections, Period, PlanError, Scenario, Seeding, Shaping, Stop, Ti
 use crate::stack::{Controller, IDLE, Stack};
 pub(crate) use values::{RENAMED, parse_load, parse_responses, parse_window, read_toml, toml_message};
 use values::{parse_mix, parse_range, parse_stop};
+pub(crate) use workload::split_options;
 
 /// A scenario as written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,7 +98,7 @@ pub struct TrafficSpec {
     /// their starts, and wait before the first: `flows:100@2s`, `flows:1 after 20s`. `bulk:COUNTxSIZE@INTERVAL` are flows one after the
     /// other, `uploads:COUNTxSIZE@INTERVAL` the same with bodies from clients to servers. `pages:RATE/s` are page views, as many as fill a
     /// part of a link `pages:60% of 10Mbps`, of known objects `pages:1/s with 20kB,4x50kB`. `media:N at RATE FPSfps deadline TIME` are live
-    /// streams, with an end `for 60s`.
+    /// streams, with an end `for 60s`. Options come last: `pages:2/s resume=0rtt tickets=40%`.
     pub workload: String,
     /// A controller, or several with their parts: `reno`, `20% sync + 80% reno`.
     pub controller: String,

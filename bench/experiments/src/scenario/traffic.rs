@@ -17,9 +17,9 @@ use futures_util::future::{Either, select};
 use parking_lot::Mutex;
 
 use self::pages::Browser;
-use super::Workload;
 use super::source::{Request, Source, note};
 use super::state::ControllerGroup;
+use super::{Resume, Resumption, Workload};
 use crate::http::{Ask, Fetched, HttpError};
 use crate::stack::{BoxFuture, Client, Connector, Host, ReportSender};
 
@@ -91,7 +91,7 @@ impl Clients {
 
     /// The endpoints of the connections with this number.
     fn endpoints(&self, index: usize) -> Option<&Endpoints> {
-        let drawn = (mix(&[self.seed, index as u64, 0]) >> 11) as f64 / (1u64 << 53) as f64;
+        let drawn = fraction(&[self.seed, index as u64, 0]);
         let chosen = self.parts.iter().find(|(up_to, _)| drawn < *up_to).or_else(|| self.parts.last());
         chosen.map(|(_, endpoints)| endpoints)
     }
@@ -117,7 +117,7 @@ impl Clients {
                 add_needs(part, flow, request.response_bytes, request.request_bytes);
                 (client, flow)
             }
-            None => self.open(endpoints, request, index).await?,
+            None => self.open(endpoints, request, index, 0).await?,
         };
         let sim = &part.state.sim;
         let fetched = match before(sim, self.gives_up(request), send(&mut *client, request, self.streams, upload)).await
@@ -155,11 +155,19 @@ impl Clients {
         self.patience.map(|patience| request.start + patience)
     }
 
+    /// Whether the client of this connection holds a session ticket: the `nth` connection of this number.
+    fn holds_ticket(&self, index: usize, nth: u32) -> bool {
+        let Resumption { resume, tickets } = self.workload.resumption();
+        resume != Resume::None && fraction(&[self.seed, index as u64, 2, nth.into()]) < tickets
+    }
+
+    /// Opens the `nth` connection of the request or client with this number.
     async fn open(
         &self,
         endpoints: &Endpoints,
         request: &WebRequest,
         index: usize,
+        nth: u32,
     ) -> Result<(Box<dyn Client>, u32), HttpError> {
         let part = &endpoints.part;
         let (connector, hosts) =
@@ -179,11 +187,16 @@ impl Clients {
         if let (0, Some(tap)) = (index, &self.tap) {
             sim.tap(flow, Arc::clone(tap));
         }
-        let opened = before(sim, self.gives_up(request), connector.open(flow)).await;
+        let opened = before(sim, self.gives_up(request), connector.open(flow, self.holds_ticket(index, nth))).await;
         opened.map(|client| (client, flow)).inspect_err(|_| {
             part.closed(flow);
         })
     }
+}
+
+/// A number from 0 up to 1 that follows from these words.
+fn fraction(words: &[u64]) -> f64 {
+    (mix(words) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// What a response or a request carries besides its body: header and frames of HTTP/3, settings, and QUIC's own frames of a connection.

@@ -11,6 +11,7 @@ mod pair;
 mod s2n_quic;
 mod senders;
 mod tcp;
+mod tickets;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -30,6 +31,7 @@ use h3::error::Code;
 pub(crate) use self::misreport::misreport;
 pub use self::misreport::{ClockMisreport, MISREPORTS};
 pub(crate) use self::senders::{ReportSender, Senders};
+pub(crate) use self::tickets::issue_tickets;
 use crate::http::{Ask, Fetched, HttpError, Identity, Requests};
 use crate::scenario::TcpSettings;
 
@@ -49,6 +51,7 @@ enum Side {
 }
 
 /// What both ends of the connections of a run are made from.
+#[derive(Clone)]
 pub(crate) struct EndpointSettings<'a> {
     pub(crate) sim: &'a SimHandle,
     pub(crate) identity: &'a Identity,
@@ -174,8 +177,9 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Opens connections to the server of a flow.
 pub(crate) trait Connector: Send + Sync {
-    /// Handshake and HTTP/3 set-up.
-    fn open(&self, flow: u32) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>>;
+    /// Handshake and HTTP/3 set-up. The client holds a session ticket where `ticket`; it is of use where the endpoints resume sessions. With
+    /// early data it is open at once, and the first requests travel with the handshake.
+    fn open(&self, flow: u32, ticket: bool) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>>;
 }
 
 /// An open HTTP/3 connection.

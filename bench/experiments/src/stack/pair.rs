@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fathom_netsim::sim::{SimHandle, SimSocket, flow_of, server_address};
 use fathom_stacks::{
-    Connecting, Connection, Endpoint, EndpointSettings as Settings, Incoming, SetupError, Tls, TransportSettings,
+    Close, Connecting, Connection, Endpoint, EndpointSettings as Settings, Incoming, SetupError, Tls, TransportSettings,
 };
 
 use super::{BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, OpenConnection, Side};
-use crate::http::{HttpError, Identity, NO_ERROR, Requests, serve};
+use crate::http::{HttpError, Identity, NO_ERROR, Requests, Sessions, serve};
 
 /// Both ends on the stack whose endpoints `open` makes of a socket and what `tls` gives its side.
 pub(super) fn ends<E: Endpoint, T>(
@@ -31,6 +31,8 @@ pub(super) fn ends<E: Endpoint, T>(
             sim: settings.sim.clone(),
             senders: settings.uploads.then(|| Arc::clone(&host)),
             concurrent: settings.concurrent,
+            sessions: settings.identity.sessions.clone(),
+            early_data: settings.identity.early_data(),
         }),
         accept: Box::pin(accept(server, settings.sim.clone(), host, Serving::of(settings))),
     })
@@ -73,11 +75,20 @@ struct Opener<E> {
     senders: Option<Arc<dyn Host>>,
     /// Connections carry many requests at once.
     concurrent: bool,
+    /// What they resume.
+    sessions: Option<Arc<Sessions>>,
+    /// Requests are sent with the handshake where the client holds a ticket.
+    early_data: bool,
 }
 
 impl<E: Endpoint> Connector for Opener<E> {
-    fn open(&self, flow: u32) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>> {
+    fn open(&self, flow: u32, ticket: bool) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>> {
         let observer = self.senders.as_ref().and_then(|host| host.observer(Some(flow)));
+        if let Some(sessions) = &self.sessions {
+            // The client's first message is made now.
+            sessions.offer(ticket);
+        }
+        let early_data = self.early_data;
         let connecting =
             self.endpoint.connect(server_address(flow), "lab.test", None, observer).map_err(HttpError::Connect);
         let (sim, senders, concurrent) = (self.sim.clone(), self.senders.clone(), self.concurrent);
@@ -86,13 +97,26 @@ impl<E: Endpoint> Connector for Opener<E> {
             if let (Some(host), Some(monitor)) = (senders, connecting.monitor().cloned()) {
                 host.began(Arc::new(monitor));
             }
-            let connection = connecting.await.map_err(|close| HttpError::Connection(close.text))?;
+            let connection = established(connecting, early_data).await;
+            let connection = connection.map_err(|close| HttpError::Connection(close.text))?;
             if concurrent {
                 open_http(connection.prioritised_h3().0, sim).await
             } else {
                 open_http(connection.h3(), sim).await
             }
         })
+    }
+}
+
+/// The connection once its handshake is done; with early data before, where that is possible: on a client that holds a ticket, and on every
+/// server.
+async fn established<C: Connecting>(connecting: C, early_data: bool) -> Result<C::Connection, Close> {
+    if !early_data {
+        return connecting.await;
+    }
+    match connecting.into_0rtt() {
+        Ok((connection, _)) => Ok(connection),
+        Err(connecting) => connecting.await,
     }
 }
 
@@ -118,16 +142,19 @@ struct Serving {
     uploads: bool,
     /// Connections carry many requests at once.
     concurrent: bool,
+    /// Requests come with the handshake.
+    early_data: bool,
 }
 
 impl Serving {
-    const fn of(settings: &EndpointSettings<'_>) -> Self {
-        Self { uploads: settings.uploads, concurrent: settings.concurrent }
+    fn of(settings: &EndpointSettings<'_>) -> Self {
+        let early_data = settings.identity.early_data();
+        Self { uploads: settings.uploads, concurrent: settings.concurrent, early_data }
     }
 }
 
 async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, serving: Serving) {
-    let Serving { uploads, concurrent } = serving;
+    let Serving { uploads, concurrent, early_data } = serving;
     while let Some(incoming) = endpoint.accept().await {
         let flow = incoming.local_ip().and_then(flow_of);
         // A refused attempt shows on the client's side.
@@ -139,7 +166,7 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, s
         });
         let host = Arc::clone(&host);
         sim.spawn(async move {
-            if let Ok(connection) = connecting.await {
+            if let Ok(connection) = established(connecting, early_data).await {
                 // The client reports what fails.
                 let think = |at| host.think(flow, at);
                 let _ = if concurrent {

@@ -96,7 +96,7 @@ impl Opener {
 }
 
 impl Connector for Opener {
-    fn open(&self, flow: u32) -> BoxFuture<'static, Result<Box<dyn super::Client>, HttpError>> {
+    fn open(&self, flow: u32, _ticket: bool) -> BoxFuture<'static, Result<Box<dyn super::Client>, HttpError>> {
         let opener = self.clone();
         Box::pin(async move {
             let (client, server) = (opener.end(None), opener.end(opener.host.observer(Some(flow))));

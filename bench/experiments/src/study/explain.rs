@@ -7,7 +7,9 @@ use fathom_traffic::{Arrivals, PageShape};
 
 use super::estimate::{Estimate, base_round_trip, estimate};
 use super::{Study, StudyRun, key_text};
-use crate::scenario::{Access, Background, ChainLink, Load, Scenario, Stop, Traffic, WebLoad, Workload};
+use crate::scenario::{
+    Access, Background, ChainLink, Load, Resume, Resumption, Scenario, Stop, Traffic, WebLoad, Workload,
+};
 use crate::stack::IDLE;
 
 /// The study in words, with `runs` to run: those of a scale, of a part, or with some values of axes.
@@ -95,10 +97,17 @@ fn link(l: &ChainLink) -> String {
     format!("{}, {:?}, {}{back}", l.rate, l.delay, l.queue)
 }
 
+fn resumes(Resumption { resume, tickets }: Resumption) -> String {
+    match resume {
+        Resume::None => String::new(),
+        resume => format!(", {}% of connections resume sessions ({resume})", tickets * 100.0),
+    }
+}
+
 fn group(s: &Scenario, t: &Traffic) -> String {
     let routers = &s.chain.routers;
     let work = match t.workload {
-        Workload::Web { load, arrivals, period, .. } => {
+        Workload::Web { load, arrivals, period, resumption, .. } => {
             let load = match load {
                 WebLoad::Computed { part, of } => format!("{}% of {of}", part * 100.0),
                 WebLoad::Connections(rate) => format!("{rate} connections/s"),
@@ -106,9 +115,9 @@ fn group(s: &Scenario, t: &Traffic) -> String {
             let arrivals = if arrivals == Arrivals::Poisson { ", Poisson arrivals" } else { "" };
             let from = if period.from.is_zero() { String::new() } else { format!(", from {:?} on", period.from) };
             let until = period.until.map_or(String::new(), |until| format!(", up to {until:?}"));
-            format!("web traffic, {load}{arrivals}{from}{until}")
+            format!("web traffic, {load}{arrivals}{from}{until}{}", resumes(resumption))
         }
-        Workload::Pages { load, shape, period, priorities, in_flight } => {
+        Workload::Pages { load, shape, period, priorities, in_flight, resumption } => {
             let load = match load {
                 WebLoad::Computed { part, of } => format!("{}% of {of}", part * 100.0),
                 WebLoad::Connections(rate) => format!("{rate} page views/s"),
@@ -117,7 +126,8 @@ fn group(s: &Scenario, t: &Traffic) -> String {
             let order = if priorities { "urgent objects first" } else { "no priorities" };
             let from = if period.from.is_zero() { String::new() } else { format!(", from {:?} on", period.from) };
             let until = period.until.map_or(String::new(), |until| format!(", up to {until:?}"));
-            format!("pages{known}, {load}, {in_flight} requests at once, {order}{from}{until}")
+            let resumes = resumes(resumption);
+            format!("pages{known}, {load}, {in_flight} requests at once, {order}{from}{until}{resumes}")
         }
         Workload::Uploads { count, bytes, spread } => {
             let starts = if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };

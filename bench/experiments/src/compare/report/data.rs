@@ -7,6 +7,7 @@ use fathom_report::{Dataset, Record, Value};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::compare::plan::named_options;
 use crate::compare::result::FORWARD;
 use crate::compare::{Change, ComparedRun, Comparison, MEASURES, Plan};
 use crate::provenance::{SCHEMA, VERSION, stack_versions};
@@ -19,7 +20,8 @@ fn parameters(plan: &Plan) -> Record {
         checked.as_ref().map_or(Value::Missing, |checked| Value::from(rate(checked).bits_per_sec()))
     };
     let text = |text: &dyn ToString| Value::Text(text.to_string());
-    let load = (plan.workload == "packmime").then(|| crate::scenario::parse_load(&plan.load).ok()).flatten();
+    let load =
+        (named_options(&plan.workload).0 == "packmime").then(|| crate::scenario::parse_load(&plan.load).ok()).flatten();
     let window = checked.as_ref().and_then(|checked| checked.max_window);
     let fields = [
         ("link_bps", bps(|checked| checked.link)),

@@ -5,6 +5,7 @@ use fathom_report::{Column, Grid, NOTHING, estimate, wrapped};
 
 use fathom_netsim::path::PathSpec;
 
+use crate::compare::plan::named_options;
 use crate::compare::{Candidate, Comparison, MEASURES, Measure, Ranked};
 use crate::scenario::Connections;
 
@@ -215,7 +216,7 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
         if p.seeds > 1 { format!("seeds {} to {last}", p.seed) } else { format!("seed {}", p.seed) },
         p.max_window,
     ));
-    if c.reference.is_none() && ["packmime", "web", "page", "pages"].contains(&&*p.workload) {
+    if c.reference.is_none() && ["packmime", "web", "page", "pages"].contains(&named_options(&p.workload).0) {
         lines.push(format!("offered load {} of the link, computed; {} responses a run", p.load, p.responses));
     }
     if let Some(r) = &c.reference {

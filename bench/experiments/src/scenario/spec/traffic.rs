@@ -108,11 +108,9 @@ impl TrafficSpec {
         if self.in_flight.is_some_and(|n| !(1..=IN_FLIGHT).contains(&n)) {
             return Err(format!("in-flight: write 1 to {IN_FLIGHT}, what servers grant"));
         }
+        workload.check_stack(stack).map_err(|e| format!("workload: {e}"))?;
         if matches!(workload, Workload::Web { .. } | Workload::Bulk { .. }) {
             return Ok(());
-        }
-        if stack == Stack::Tcp {
-            return Err("workload: TCP here has one request at a time and no uploads; use a stack of QUIC".into());
         }
         if self.connections != Connections::default() {
             return Err("connections: only web traffic and flows choose; leave it out".into());

@@ -8,8 +8,9 @@ use fathom_netsim::path::parse_rate;
 use fathom_traffic::pages::{IN_FLIGHT, WAVES};
 use fathom_traffic::{Arrivals, PageShape};
 
-use super::super::{Period, WebLoad, Workload};
+use super::super::{Period, Resume, Resumption, WebLoad, Workload};
 use super::values::parse_load;
+use crate::stack::Stack;
 
 impl Workload {
     /// Flows at once, where that is a number.
@@ -36,6 +37,52 @@ impl Workload {
         }
     }
 
+    /// How its connections resume TLS sessions.
+    pub fn resumption(&self) -> Resumption {
+        match self {
+            Self::Web { resumption, .. } | Self::Pages { resumption, .. } => *resumption,
+            _ => Resumption::default(),
+        }
+    }
+
+    /// Whether this stack runs it.
+    ///
+    /// # Errors
+    /// It does not: what to write instead.
+    pub(crate) fn check_stack(&self, stack: Stack) -> Result<(), String> {
+        if stack == Stack::Tcp && !matches!(self, Self::Web { .. } | Self::Bulk { .. }) {
+            return Err("TCP here has one request at a time and no uploads; use a stack of QUIC".into());
+        }
+        let resume = self.resumption().resume;
+        if resume != Resume::None && !stack.on_rustls() {
+            return Err(format!("resume={resume}: {stack} does not resume sessions here; use quinn or noq"));
+        }
+        Ok(())
+    }
+
+    /// Sets an option: `resume=0rtt`.
+    fn set(&mut self, option: &str) -> Result<(), String> {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        match (name, self) {
+            ("resume", Self::Web { resumption, .. } | Self::Pages { resumption, .. }) => {
+                resumption.resume = value.parse().map_err(|e| format!("resume: {e}"))?;
+            }
+            ("tickets", Self::Web { resumption, .. } | Self::Pages { resumption, .. }) => {
+                let part = value.strip_suffix('%').and_then(|percent| percent.parse::<f64>().ok());
+                let part = part.filter(|percent| (0.0..=100.0).contains(percent));
+                resumption.tickets = part.ok_or_else(|| {
+                    let value = value.escape_debug();
+                    format!("tickets: '{value}' is not a part of the connections; write a percentage such as 40%")
+                })? / 100.0;
+            }
+            (_, Self::Web { .. } | Self::Pages { .. }) => {
+                return Err(format!("{}: not an option here; write resume or tickets", name.escape_debug()));
+            }
+            _ => return Err(format!("{}: not an option here; leave it out", name.escape_debug())),
+        }
+        Ok(())
+    }
+
     /// Bodies travel from clients to servers.
     pub const fn goes_up(&self) -> bool {
         matches!(self, Self::Uploads { .. })
@@ -51,6 +98,31 @@ impl FromStr for Workload {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
+        let (words, options) = split_options(s);
+        let mut workload = Self::read(words)?;
+        options.into_iter().try_for_each(|option| workload.set(option).map_err(|e| format!("{s}: {e}")))?;
+        match workload.resumption() {
+            Resumption { resume: Resume::None, tickets } if tickets != Resumption::default().tickets => {
+                Err(format!("{s}: tickets: nobody resumes with them; write resume=1rtt or resume=0rtt, too"))
+            }
+            _ => Ok(workload),
+        }
+    }
+}
+
+/// Takes ` resume=0rtt tickets=40%` off the end of a workload.
+pub(crate) fn split_options(s: &str) -> (&str, Vec<&str>) {
+    let (mut words, mut options) = (s, Vec::new());
+    while let Some((rest, option)) = words.rsplit_once(' ').filter(|(_, option)| option.contains('=')) {
+        options.insert(0, option);
+        words = rest.trim_end();
+    }
+    (words, options)
+}
+
+impl Workload {
+    /// Reads a workload without options.
+    fn read(s: &str) -> Result<Self, String> {
         let help = || {
             format!(
                 "'{s}' is not a workload; write web:90% of 10Mbps, web:95% of 10Mbps from 200s to 400s, flows:100, flows:100@2s, flows:4x10MB, flows:1 after 20s, pages:2/s, pages:60% of 10Mbps, uploads:4x10MB@1s or media:4 at 2Mbps 30fps deadline 100ms"
@@ -60,7 +132,13 @@ impl FromStr for Workload {
             let (rest, period) = parse_period(s, rest)?;
             let (load, of) = rest.split_once(" of ").ok_or_else(help)?;
             let load = WebLoad::Computed { part: parse_load(load.trim())?, of: parse_rate(of.trim())? };
-            return Ok(Self::Web { load, server_delay: false, arrivals: Arrivals::Packmime, period });
+            return Ok(Self::Web {
+                load,
+                server_delay: false,
+                arrivals: Arrivals::Packmime,
+                period,
+                resumption: Resumption::default(),
+            });
         }
         if let Some(rest) = s.strip_prefix("pages:") {
             return parse_pages(s, rest);
@@ -121,7 +199,8 @@ fn parse_pages(whole: &str, rest: &str) -> Result<Workload, String> {
             WebLoad::Connections(views.filter(|views| (0.001..=10_000.0).contains(views)).ok_or_else(help)?)
         }
     };
-    Ok(Workload::Pages { load, shape, period, priorities: true, in_flight: IN_FLIGHT })
+    let resumption = Resumption::default();
+    Ok(Workload::Pages { load, shape, period, priorities: true, in_flight: IN_FLIGHT, resumption })
 }
 
 /// Reads `20kB,4x50kB,20x30kB`. The first wave is the page itself, one object.

@@ -70,7 +70,7 @@ impl Clients {
                 server_rtt: Duration::ZERO,
                 server_delay: Duration::ZERO,
             };
-            if let Ok((mut client, flow)) = self.open(endpoints, &request, index).await {
+            if let Ok((mut client, flow)) = self.open(endpoints, &request, index, 0).await {
                 match live.play(&mut *client, flow).await {
                     Ok(()) => client.close(),
                     Err(_) => drop(client),

@@ -50,7 +50,7 @@ impl Clients {
         for number in visit.first..visit.views {
             let page = visit.view(number);
             let start = sim.time();
-            let loaded = self.view(endpoints, &mut kept, &page, index, browser).await;
+            let loaded = self.view(endpoints, &mut kept, &page, (index, number), browser).await;
             if start >= self.since {
                 let mut stats = part.stats();
                 let pages = stats.pages.get_or_insert_default();
@@ -94,13 +94,13 @@ impl Clients {
         sim.sleep_until(next).await;
     }
 
-    /// One page view.
+    /// One page view: that of this number of the visit with this index.
     async fn view(
         &self,
         endpoints: &Endpoints,
         kept: &mut Kept,
         page: &PageView,
-        index: usize,
+        (index, number): (usize, u32),
         browser: Browser,
     ) -> Result<(Completed, Duration), HttpError> {
         let sim = &endpoints.part.state.sim;
@@ -115,7 +115,7 @@ impl Clients {
                 server_rtt: Duration::ZERO,
                 server_delay: Duration::ZERO,
             };
-            *kept = Some(self.open(endpoints, &request, index).await?);
+            *kept = Some(self.open(endpoints, &request, index, number).await?);
         }
         let Some((client, flow)) = kept else { return Err(HttpError::Abandoned) };
         let gives_up = self.patience.map(|patience| start + patience);

@@ -132,7 +132,7 @@ struct Opener {
 }
 
 impl Connector for Opener {
-    fn open(&self, flow: u32) -> BoxFuture<'static, Result<Box<dyn super::Client>, HttpError>> {
+    fn open(&self, flow: u32, _ticket: bool) -> BoxFuture<'static, Result<Box<dyn super::Client>, HttpError>> {
         let connecting = self.client.connect(Connect::new(server_address(flow)).with_server_name("lab.test"));
         let sim = self.sim.clone();
         Box::pin(async move {
