@@ -81,7 +81,8 @@ pub(crate) struct Args {
     load: Option<String>,
     /// packmime (web responses, a connection each), page (pages as browsers load them), media (live frames with a deadline), upload or bulk;
     /// or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s; or with its
-    /// load: packmime:80%, page:30%. page:resume=0rtt and packmime:resume=1rtt resume TLS sessions (docs/traffic.md). [default: packmime]
+    /// load: packmime:80%, page:30%. page:resume=0rtt and packmime:resume=1rtt resume TLS sessions, media:transport=datagram sends QUIC datagrams
+    /// (docs/traffic.md). [default: packmime]
     #[arg(long, value_name = "WORKLOAD")]
     workload: Option<String>,
     /// Responses to complete in each run: of page, page views. [default: 4000; of page 40]

@@ -1,6 +1,8 @@
 //! Pages, uploads and live media: whole runs in virtual time, with bounds that can be computed.
 
+use fathom_cc::{Rate, Time};
 use fathom_experiments::scenario::{Cost, GroupOutcome, Outcome, Progress, ScenarioSpec, run};
+use fathom_traffic::MediaStream;
 
 /// Stacks under test.
 const STACKS: &[&str] = if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
@@ -320,6 +322,9 @@ fn options_that_do_not_fit_are_refused_in_one_line() {
         ("quinn", "pages:2/s tickets=50%", "resume=0rtt"),
         ("quinn", "pages:2/s tikets=50%", "resume or tickets"),
         ("quinn", "uploads:4x1MB resume=0rtt", "leave it out"),
+        ("quinn", "media:1 at 2Mbps 30fps deadline 100ms transport=carrier", "stream or datagram"),
+        ("quinn", "media:1 at 2Mbps 30fps deadline 100ms resume=0rtt", "write transport"),
+        ("tcp", "media:1 at 2Mbps 30fps deadline 100ms transport=datagram", "stack of QUIC"),
         ("tcp", "web:30% of 10Mbps resume=0rtt", "use quinn or noq"),
     ] {
         let e = error(stack, workload);
@@ -327,5 +332,67 @@ fn options_that_do_not_fit_are_refused_in_one_line() {
     }
     if cfg!(feature = "quiche") {
         assert!(error("quiche", "pages:2/s resume=1rtt").contains("use quinn or noq"));
+    }
+}
+
+/// A live stream of 100 s over a path that loses packets by themselves.
+fn live_over(stack: &str, loss: &str, options: &str) -> GroupOutcome {
+    let workload = format!("media:1 at 2Mbps 30fps deadline 300ms for 100s{options}");
+    let text = format!(
+        "stop = \"103s\"\nstack = \"{stack}\"\n[network]\ntopology = \"path\"\n[network.path]\nrate = \"50Mbps\"\n\
+         rtt = \"10ms\"\nqueue = \"droptail:1000p\"\nloss = \"{loss}\"\n{}",
+        group("g", &workload, "")
+    );
+    outcome(&text).0.groups.remove("g").unwrap()
+}
+
+#[test]
+fn frames_in_datagrams_are_lost_with_any_of_their_packets() {
+    // What 3,000 frames of the model lose where each of their datagrams does with 1 %, 1 - (1 - p)^k, and the deviation.
+    let rate = Rate::from_bits_per_sec(2_000_000);
+    let stream = MediaStream { start: Time::ZERO, rate, fps: 30, frames: Some(3_000), seed: 99 };
+    let expected = |piece: u64| {
+        let lost = stream.sizes().map(|frame| 1.0 - 0.99_f64.powi(frame.bytes.div_ceil(piece) as i32));
+        let (mean, variance) = lost.fold((0.0, 0.0), |(mean, variance), p| (mean + p, variance + p * (1.0 - p)));
+        (mean, variance.sqrt())
+    };
+    // Of 1,392 bytes a packet's header and tag, a frame's header and the piece's take 36 to 80, by stack.
+    let ((low, deviation), (high, _)) = (expected(1_392 - 36), expected(1_392 - 80));
+    for &stack in STACKS {
+        let none = live_over(stack, "0%", " transport=datagram").media.unwrap();
+        assert_eq!((none.frames, none.missed, none.freezes), (3_000, 0, 0), "{stack}");
+        let g = live_over(stack, "1%", " transport=datagram");
+        let media = g.media.unwrap();
+        let never = media.never as f64;
+        assert!((low - 4.0 * deviation..high + 4.0 * deviation).contains(&never), "{stack}: {never}, {low} to {high}");
+        assert_eq!((g.responses, g.failed), (3_000 - media.never, media.never), "{stack}");
+        // Nothing is sent again, so nothing is late that comes at all.
+        assert!(media.late == 0 && media.freezes > 0, "{stack}: {media:?}");
+        let streams = live_over(stack, "1%", "").media.unwrap();
+        assert_eq!((streams.frames, streams.never), (3_000, 0), "{stack}: what is lost is sent again");
+    }
+}
+
+#[test]
+fn datagrams_over_a_link_of_half_their_rate_are_dropped() {
+    for &stack in STACKS {
+        let workload = "media:1 at 2Mbps 30fps deadline 100ms transport=datagram";
+        let media = of(stack, "20s", "1Mbps", workload, "").media.unwrap();
+        assert!(media.missed_fraction > 0.5 && media.never > 0 && media.freezes > 0, "{stack}: {media:?}");
+        // No more waits than a deadline's worth and the queue.
+        let delay = media.frame_delay.map_or(0.0, |delay| delay.max_ms);
+        assert!(delay < 4_500.0, "{stack}: {delay}");
+    }
+}
+
+#[test]
+fn runs_with_datagrams_are_functions_of_the_seed() {
+    for &stack in STACKS {
+        let hash = |transport: &str| {
+            let workload = format!("media:2 at 2Mbps 30fps deadline 100ms for 5s transport={transport}");
+            outcome(&scenario(stack, "300 responses", "5Mbps", &group("g", &workload, ""))).0.trace_hash
+        };
+        assert_eq!(hash("datagram"), hash("datagram"), "{stack}");
+        assert_ne!(hash("datagram"), hash("stream"), "{stack}");
     }
 }

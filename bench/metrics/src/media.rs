@@ -98,7 +98,7 @@ pub struct MediaOutcome {
     pub missed: u64,
     /// Of these, those that came late.
     pub late: u64,
-    /// Of these, those that never came: failed, or not asked for since 100 requests were open.
+    /// Of these, those that never came: failed, not asked for since 100 requests were open, or of which a datagram was lost.
     pub never: u64,
     /// Missed, as a fraction of all.
     pub missed_fraction: f64,

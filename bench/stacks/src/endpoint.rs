@@ -124,10 +124,20 @@ impl Endpoint {
 
     fn transport(&self) -> TransportConfig {
         let mut t = TransportConfig::default();
-        let TransportSettings { idle, bidi_streams, uni_streams, stream_window, window, send_window, datagram } =
-            self.transport;
-        // Nothing here takes DATAGRAM frames.
-        t.datagram_receive_buffer_size(None);
+        let TransportSettings {
+            idle,
+            bidi_streams,
+            uni_streams,
+            stream_window,
+            window,
+            send_window,
+            datagram,
+            datagrams,
+        } = self.transport;
+        match datagrams {
+            Some(bytes) => drop(t.datagram_send_buffer_size(bytes)),
+            None => drop(t.datagram_receive_buffer_size(None)),
+        }
         if let Some(idle) = idle {
             t.max_idle_timeout(idle.try_into().ok());
         }
@@ -382,6 +392,18 @@ impl traits::Connection for Connection {
         let (send, recv) = self.connection.accept_bi().await.ok()?;
         let early = recv.is_0rtt();
         Some((send, recv, early))
+    }
+
+    fn send_datagram(&self, data: Bytes) -> Result<(), String> {
+        self.connection.send_datagram(data).map_err(|e| e.to_string())
+    }
+
+    fn max_datagram_size(&self) -> Option<usize> {
+        self.connection.max_datagram_size()
+    }
+
+    async fn read_datagram(&self) -> Option<Bytes> {
+        self.connection.read_datagram().await.ok()
     }
 
     fn reset(stream: &mut stack::SendStream, code: u32) {

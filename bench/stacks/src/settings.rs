@@ -122,6 +122,9 @@ pub struct TransportSettings {
     pub send_window: Option<u64>,
     /// UDP payload of a full packet, which the path carries: nothing is discovered.
     pub datagram: Option<u16>,
+    /// DATAGRAM frames (RFC 9221) are taken and sent, and so many bytes of them kept until they can leave: the oldest give way. `None`: there
+    /// are none.
+    pub datagrams: Option<usize>,
 }
 
 /// Why an endpoint cannot be made.

@@ -177,6 +177,15 @@ pub trait Connection: Clone + Send + Sync + 'static {
     fn open_bi(&self) -> impl Future<Output = io::Result<(Self::Send, Self::Recv, bool)>> + Send;
     /// The peer's next bidirectional stream; `None` once the connection is closed. The flag says whether it started in 0-RTT.
     fn accept_bi(&self) -> impl Future<Output = Option<(Self::Send, Self::Recv, bool)>> + Send;
+    /// Sends a DATAGRAM frame (RFC 9221), once the window permits. Older ones that still wait give way where too much does.
+    ///
+    /// # Errors
+    /// It is too large, either end has no datagrams, or the connection is closed.
+    fn send_datagram(&self, data: Bytes) -> Result<(), String>;
+    /// Bytes of the largest datagram; `None`: either end has none.
+    fn max_datagram_size(&self) -> Option<usize>;
+    /// The next datagram; `None` once the connection is closed.
+    fn read_datagram(&self) -> impl Future<Output = Option<Bytes>> + Send;
     /// Resets a stream (RESET_STREAM). A finished one needs no reset.
     fn reset(stream: &mut Self::Send, code: u32);
     /// Closes the connection with this application error code.

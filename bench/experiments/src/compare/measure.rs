@@ -160,6 +160,10 @@ pub const MEASURES: &[Measure] = &[
         g.media.as_ref().filter(|m| m.frames > 0).map(|m| 100.0 * m.missed_fraction)
     })
     .shown("%", "missed %", Lower, 2),
+    Measure::group("frames_never_complete_percent", "frames that are never complete", |g| {
+        g.media.as_ref().filter(|m| m.frames > 0).map(|m| 100.0 * m.never as f64 / m.frames as f64)
+    })
+    .shown("%", "never complete %", Lower, 2),
     Measure::group("freezes", "freezes", |g| g.media.as_ref().map(|m| m.freezes as f64)).shown("", "freezes", Lower, 1),
     Measure::group("frozen_ms", "time frozen", |g| g.media.as_ref().map(|m| m.frozen_ms)).shown(
         "ms",

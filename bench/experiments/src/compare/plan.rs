@@ -359,6 +359,7 @@ const BULK: &str = "bulk:4x20MB@100ms";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::MediaTransport;
 
     fn error(change: impl FnOnce(&mut Plan)) -> String {
         let mut plan = Plan::default();
@@ -417,6 +418,10 @@ mod tests {
             let again = Plan::from_toml(&plan.to_toml()).unwrap();
             assert_eq!((again.check().unwrap().workload, &again.load), (read, &plan.load), "{workload}");
         }
+        let plan = Plan { workload: "media:transport=datagram".into(), ..Plan::default() };
+        let datagrams = plan.check().unwrap().workload;
+        assert!(matches!(datagrams, Workload::Media { transport: MediaTransport::Datagram, .. }), "{datagrams:?}");
+        assert_eq!(Plan::from_toml(&plan.to_toml()).unwrap().check().unwrap().workload, datagrams);
         let wrong = error(|p| p.workload = "page:resume=3rtt".into());
         assert!(wrong.starts_with("workload: ") && wrong.contains("none, 1rtt or 0rtt"), "{wrong}");
         let wrong = error(|p| (p.stacks, p.workload) = (vec![Stack::Tcp], "packmime:resume=1rtt".into()));

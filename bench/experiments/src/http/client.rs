@@ -10,7 +10,7 @@ use h3::quic::{Connection, OpenStreams, RecvStream};
 use http::{HeaderValue, Request};
 
 use super::server::{CHUNK, ZEROS};
-use super::{HttpError, Priority};
+use super::{HttpError, LiveRequest, Priority};
 
 /// What one request brought.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +114,25 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
     {
         let mut one = Self { sender: self.sender.clone(), sim: self.sim.clone() };
         async move { one.fetch_one(ask).await }
+    }
+
+    /// Asks for a stream's frames as datagrams; ends with the response, which has no body.
+    ///
+    /// # Errors
+    /// As [`Requests::get`].
+    pub fn live(&self, request: LiveRequest) -> impl Future<Output = Result<(), HttpError>> + Send + use<O>
+    where
+        O: Clone + Send + 'static,
+        O::BidiStream: Send,
+    {
+        let mut sender = self.sender.clone();
+        let sim = self.sim.clone();
+        async move {
+            let request = Request::get(format!("https://lab.test{}", request.path())).body(())?;
+            let mut stream = sender.send_request(request).await?;
+            stream.finish().await?;
+            response(&sim, stream, 0).await.map(drop)
+        }
     }
 
     async fn fetch_one(&mut self, ask: Ask) -> Result<Fetched, HttpError> {

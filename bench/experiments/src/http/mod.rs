@@ -1,11 +1,14 @@
 //! HTTP/3 over any transport that the `h3` crate takes: a server of synthetic bodies and a client that checks them.
 
 mod client;
+mod live;
 mod priority;
 mod server;
 mod tls;
 
 pub use client::{Ask, Fetched, Requests};
+pub use live::{LiveRequest, Piece};
+pub(crate) use live::{push, send_buffer};
 pub use priority::Priority;
 pub use server::serve;
 pub(crate) use tls::Sessions;

@@ -1,5 +1,5 @@
 //! The HTTP/3 server: `GET /bytes/N` answers with N bytes, with `?at=T` no earlier than T nanoseconds of virtual time; `POST` the same, once
-//! all of the request's body is there.
+//! all of the request's body is there; `GET /live?...` with an empty response, and then a live stream's frames in datagrams.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,26 +13,28 @@ use h3::quic::{BidiStream, Connection};
 use h3::server::RequestStream;
 use http::{Method, Request, Response, StatusCode};
 
-use super::{HttpError, Priority};
+use super::{HttpError, LiveRequest, Priority};
 
 /// Bytes handed to the stream at once: as many as stacks buffer for a fresh stream anyway.
 pub(super) const CHUNK: usize = 64 * 1024;
 pub(super) static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
 /// Serves the requests of one connection until the client closes it. `think` is waited for before each answer: the server's delay, and the
-/// time that the request names. `prioritise` is told the priority of streams whose request has one, before anything is sent on them.
+/// time that the request names. `live` sends a live stream's frames as datagrams, once a request for them is answered. `prioritise` is told the priority of streams whose request has one, before anything is sent on them.
 ///
 /// # Errors
 /// The HTTP/3 connection could not be set up; later failures end the connection quietly, as the client sees them too.
-pub async fn serve<C, F>(
+pub async fn serve<C, F, L>(
     transport: C,
     think: impl Fn(Option<Time>) -> F,
+    live: impl Fn(LiveRequest) -> L,
     prioritise: impl Fn(u64, Priority),
 ) -> Result<(), HttpError>
 where
     C: Connection<Bytes>,
     C::BidiStream: BidiStream<Bytes>,
     F: Future<Output = ()>,
+    L: Future<Output = ()>,
 {
     let mut http = h3::server::builder().send_grease(false).build(transport).await?;
     // Requests of one connection are answered at once, as its streams compete for what leaves.
@@ -50,13 +52,19 @@ where
             }
         };
         let Ok(Some(resolver)) = accepted else { break };
-        let (think, prioritise) = (&think, &prioritise);
+        let (think, live, prioritise) = (&think, &live, &prioritise);
         open.push(async move {
             let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
             if let Some(priority) = request.headers().get("priority").and_then(Priority::read) {
                 prioritise(stream.id().into_inner(), priority);
             }
             if request.method() == Method::POST && receive(&request, &mut stream).await.is_err() {
+                return;
+            }
+            if let Some(wanted) = LiveRequest::read(request.uri()) {
+                if answer_empty(&mut stream).await.is_ok() {
+                    live(wanted).await;
+                }
                 return;
             }
             think(not_before(&request)).await;
@@ -88,6 +96,13 @@ async fn receive<S: BidiStream<Bytes>>(
         Some(wanted) if wanted != got => Err(HttpError::Length { got, wanted }),
         _ => Ok(()),
     }
+}
+
+/// Says that it will be done.
+async fn answer_empty<S: BidiStream<Bytes>>(stream: &mut RequestStream<S, Bytes>) -> Result<(), HttpError> {
+    stream.send_response(Response::builder().status(StatusCode::OK).body(())?).await?;
+    stream.finish().await?;
+    Ok(())
 }
 
 async fn answer<S: BidiStream<Bytes>>(

@@ -47,7 +47,7 @@ pub use outcome::{
 };
 pub use run::run;
 pub use seeds::Seeding;
-pub use settings::{Connections, Resume, Resumption, Shaping, Timestamps};
+pub use settings::{Connections, MediaTransport, Resume, Resumption, Shaping, Timestamps};
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 pub use state::Progress;
 pub use tcp::{TcpSettings, TcpSpec};
@@ -213,6 +213,8 @@ pub enum Workload {
         deadline: Duration,
         /// How long a stream lasts; `None`: as long as the run.
         length: Option<Duration>,
+        /// How frames travel.
+        transport: MediaTransport,
     },
 }
 

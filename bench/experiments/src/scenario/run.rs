@@ -28,10 +28,10 @@ use super::state::Progress;
 use super::state::{ControllerGroup, RunState};
 use super::traffic::{Clients, Endpoints, IdlePool, Servers, TICK, drifts};
 use super::{
-    ComputedLoad, Connections, PlanError, Resume, Resumption, RunError, SMALLEST_STOCK_DATAGRAM, Scenario,
-    ScenarioError, Shaping, Stop, Traffic, Workload, load,
+    ComputedLoad, Connections, MediaTransport, PlanError, Resume, Resumption, RunError, SMALLEST_STOCK_DATAGRAM,
+    Scenario, ScenarioError, Shaping, Stop, Traffic, Workload, load,
 };
-use crate::http::Identity;
+use crate::http::{Identity, send_buffer};
 use crate::stack::{self, ClientClock, Controller, EndpointSettings, Stack};
 
 /// A run that takes this much longer than its arrivals has collapsed.
@@ -366,6 +366,12 @@ impl<'a> Run<'a> {
                     tcp: traffic.tcp,
                     uploads: matches!(traffic.workload, Workload::Uploads { .. }),
                     concurrent: matches!(traffic.workload, Workload::Pages { .. } | Workload::Media { .. }),
+                    datagrams: match traffic.workload {
+                        Workload::Media { rate, fps, deadline, transport: MediaTransport::Datagram, .. } => {
+                            Some(send_buffer(rate, fps, deadline))
+                        }
+                        _ => None,
+                    },
                     one_request: traffic.connections == Connections::Fresh,
                     idle: traffic.idle,
                     clock: match traffic.misreport {

@@ -69,6 +69,17 @@ pub struct Resumption {
     pub tickets: f64,
 }
 
+/// How the frames of live media travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::Display)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = not_transport)]
+pub enum MediaTransport {
+    /// Each on a stream of its own, as a response: what is lost is sent again.
+    #[default]
+    Stream,
+    /// In DATAGRAM frames (RFC 9221): what is lost is lost.
+    Datagram,
+}
+
 impl Default for Resumption {
     /// None; with tickets they are what Cloudflare counted over its sites: 40 % of connections resume a session (Introducing Zero Round Trip
     /// Time Resumption, 2017).
@@ -99,6 +110,10 @@ fn not_timestamps(s: &str) -> String {
 
 fn not_shaping(s: &str) -> String {
     format!("'{s}' does not say when packets are shaped; write auto or off")
+}
+
+fn not_transport(s: &str) -> String {
+    format!("'{}' does not say how frames travel; write stream or datagram", s.escape_debug())
 }
 
 fn not_resume(s: &str) -> String {

@@ -1,5 +1,6 @@
 //! The clients and servers of one group of traffic.
 
+mod datagrams;
 mod media;
 mod pages;
 
@@ -81,8 +82,8 @@ impl Clients {
                     let browser = Browser { in_flight, priorities };
                     sim.spawn(async move { clients.visit(visit, index, browser).await });
                 }
-                (Request::Media(stream), Workload::Media { deadline, .. }) => {
-                    sim.spawn(async move { clients.watch(stream, index, deadline).await });
+                (Request::Media(stream), Workload::Media { deadline, transport, .. }) => {
+                    sim.spawn(async move { clients.watch(stream, index, deadline, transport).await });
                 }
                 (Request::Visit(_) | Request::Media(_), _) => unreachable!("requests are those of the workload"),
             }

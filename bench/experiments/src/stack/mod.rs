@@ -32,7 +32,7 @@ pub(crate) use self::misreport::misreport;
 pub use self::misreport::{ClockMisreport, MISREPORTS};
 pub(crate) use self::senders::{ReportSender, Senders};
 pub(crate) use self::tickets::issue_tickets;
-use crate::http::{Ask, Fetched, HttpError, Identity, Requests};
+use crate::http::{Ask, Fetched, HttpError, Identity, LiveRequest, Requests};
 use crate::scenario::TcpSettings;
 
 /// UDP payload of a full packet: with [`fathom_netsim::sim::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
@@ -68,6 +68,8 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) datagram: u16,
     /// How TCP sends, where it is TCP.
     pub(crate) tcp: TcpSettings,
+    /// Connections carry DATAGRAM frames (RFC 9221), of which a sender keeps so many bytes at most: the last.
+    pub(crate) datagrams: Option<usize>,
     /// Every connection makes one request.
     pub(crate) one_request: bool,
     /// Bodies travel from clients to servers: the senders of interest are the clients.
@@ -197,6 +199,10 @@ pub(crate) trait Client: Send {
     }
     /// As [`crate::http::Requests::fetch`]: a request beside others.
     fn fetch(&self, ask: Ask) -> BoxFuture<'static, Result<Fetched, HttpError>>;
+    /// As [`crate::http::Requests::live`]: for endpoints with datagrams.
+    fn live(&self, request: LiveRequest) -> BoxFuture<'static, Result<(), HttpError>>;
+    /// The next datagram; `None` once the connection is closed, or where endpoints have none.
+    fn read_datagram(&self) -> BoxFuture<'static, Option<Bytes>>;
     /// Closes it.
     fn close(self: Box<Self>);
 }
@@ -205,7 +211,12 @@ pub(crate) trait Client: Send {
 struct OpenConnection<O: h3::quic::OpenStreams<Bytes>> {
     opener: O,
     requests: Requests<O>,
+    /// Reads datagrams.
+    datagrams: Option<ReadDatagram>,
 }
+
+/// What reads a connection's next datagram.
+type ReadDatagram = Box<dyn Fn() -> BoxFuture<'static, Option<Bytes>> + Send>;
 
 impl<O> Client for OpenConnection<O>
 where
@@ -214,6 +225,14 @@ where
 {
     fn fetch(&self, ask: Ask) -> BoxFuture<'static, Result<Fetched, HttpError>> {
         Box::pin(self.requests.fetch(ask))
+    }
+
+    fn live(&self, request: LiveRequest) -> BoxFuture<'static, Result<(), HttpError>> {
+        Box::pin(self.requests.live(request))
+    }
+
+    fn read_datagram(&self) -> BoxFuture<'static, Option<Bytes>> {
+        self.datagrams.as_ref().map_or_else(|| Box::pin(std::future::ready(None)) as _, |read| read())
     }
 
     fn get_at_once(

@@ -8,8 +8,8 @@ use fathom_stacks::{
     Close, Connecting, Connection, Endpoint, EndpointSettings as Settings, Incoming, SetupError, Tls, TransportSettings,
 };
 
-use super::{BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, OpenConnection, Side};
-use crate::http::{HttpError, Identity, NO_ERROR, Requests, Sessions, serve};
+use super::{BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, OpenConnection, ReadDatagram, Side};
+use crate::http::{HttpError, Identity, NO_ERROR, Requests, Sessions, push, serve};
 
 /// Both ends on the stack whose endpoints `open` makes of a socket and what `tls` gives its side.
 pub(super) fn ends<E: Endpoint, T>(
@@ -33,6 +33,7 @@ pub(super) fn ends<E: Endpoint, T>(
             concurrent: settings.concurrent,
             sessions: settings.identity.sessions.clone(),
             early_data: settings.identity.early_data(),
+            datagrams: settings.datagrams.is_some(),
         }),
         accept: Box::pin(accept(server, settings.sim.clone(), host, Serving::of(settings))),
     })
@@ -62,6 +63,7 @@ fn of_side<T>(settings: &EndpointSettings<'_>, side: Side, tls: T) -> Settings<T
             send_window: settings.send_window(),
             // The emulated path carries this size and no other.
             datagram: Some(settings.datagram),
+            datagrams: settings.datagrams,
             ..TransportSettings::default()
         },
         ..Settings::new(tls, vec![settings.control.clone()])
@@ -79,6 +81,8 @@ struct Opener<E> {
     sessions: Option<Arc<Sessions>>,
     /// Requests are sent with the handshake where the client holds a ticket.
     early_data: bool,
+    /// Connections carry datagrams.
+    datagrams: bool,
 }
 
 impl<E: Endpoint> Connector for Opener<E> {
@@ -88,7 +92,7 @@ impl<E: Endpoint> Connector for Opener<E> {
             // The client's first message is made now.
             sessions.offer(ticket);
         }
-        let early_data = self.early_data;
+        let (early_data, datagrams) = (self.early_data, self.datagrams);
         let connecting =
             self.endpoint.connect(server_address(flow), "lab.test", None, observer).map_err(HttpError::Connect);
         let (sim, senders, concurrent) = (self.sim.clone(), self.senders.clone(), self.concurrent);
@@ -99,10 +103,15 @@ impl<E: Endpoint> Connector for Opener<E> {
             }
             let connection = established(connecting, early_data).await;
             let connection = connection.map_err(|close| HttpError::Connection(close.text))?;
+            let datagrams = datagrams.then(|| {
+                let connection = connection.clone();
+                let read = move || Box::pin(read_datagram(connection.clone())) as BoxFuture<'static, Option<Bytes>>;
+                Box::new(read) as ReadDatagram
+            });
             if concurrent {
-                open_http(connection.prioritised_h3().0, sim).await
+                open_http(connection.prioritised_h3().0, sim, datagrams).await
             } else {
-                open_http(connection.h3(), sim).await
+                open_http(connection.h3(), sim, datagrams).await
             }
         })
     }
@@ -120,8 +129,16 @@ async fn established<C: Connecting>(connecting: C, early_data: bool) -> Result<C
     }
 }
 
+async fn read_datagram(connection: impl Connection) -> Option<Bytes> {
+    connection.read_datagram().await
+}
+
 /// Opens HTTP/3 over a transport.
-async fn open_http<C, O>(transport: C, sim: SimHandle) -> Result<Box<dyn Client>, HttpError>
+async fn open_http<C, O>(
+    transport: C,
+    sim: SimHandle,
+    datagrams: Option<ReadDatagram>,
+) -> Result<Box<dyn Client>, HttpError>
 where
     C: h3::quic::Connection<Bytes, OpenStreams = O> + Send + 'static,
     C::SendStream: Send,
@@ -132,7 +149,7 @@ where
 {
     let opener = transport.opener();
     let requests = Requests::open(transport, sim).await?;
-    Ok(Box::new(OpenConnection { opener, requests }))
+    Ok(Box::new(OpenConnection { opener, requests, datagrams }))
 }
 
 /// What a group's servers do besides answering.
@@ -164,17 +181,20 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, s
             let monitor = connecting.monitor().cloned().expect("servers watch native controllers, and ours report");
             host.began(Arc::new(monitor))
         });
-        let host = Arc::clone(&host);
+        let (host, task) = (Arc::clone(&host), sim.clone());
         sim.spawn(async move {
             if let Ok(connection) = established(connecting, early_data).await {
                 // The client reports what fails.
                 let think = |at| host.think(flow, at);
+                let live = |request| push(&task, &connection, request);
                 let _ = if concurrent {
                     let (transport, set) = connection.prioritised_h3();
-                    serve(transport, think, |stream, priority| set(stream, priority.urgency, priority.incremental))
-                        .await
+                    serve(transport, think, live, |stream, priority| {
+                        set(stream, priority.urgency, priority.incremental)
+                    })
+                    .await
                 } else {
-                    serve(connection.h3(), think, |_, _| ()).await
+                    serve(connection.h3(), think, live, |_, _| ()).await
                 };
                 connection.close(NO_ERROR);
             }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use fathom_cc::{
     AckEvent, Capabilities, CongestionEvent, Controller as CongestionController, ControllerConfig, ControllerMetrics,
     PathChange, SendParams, Sent, Start, Time,
@@ -19,7 +20,7 @@ use parking_lot::Mutex;
 
 use super::senders::{ReportSender, SenderReport};
 use super::{BoxFuture, Connector, Controller, EndpointPair, EndpointSettings, Host};
-use crate::http::{Ask, Fetched, HttpError};
+use crate::http::{Ask, Fetched, HttpError, LiveRequest};
 use crate::scenario::{TcpOutcome, TcpSettings};
 
 /// Both ends. They need no sockets.
@@ -142,6 +143,14 @@ impl super::Client for Requests {
     }
 
     /// Dropping it does that.
+    fn live(&self, _: LiveRequest) -> BoxFuture<'static, Result<(), HttpError>> {
+        Box::pin(std::future::ready(Err(HttpError::Connect("TCP has no datagrams".into()))))
+    }
+
+    fn read_datagram(&self) -> BoxFuture<'static, Option<Bytes>> {
+        Box::pin(std::future::ready(None))
+    }
+
     fn close(self: Box<Self>) {}
 }
 

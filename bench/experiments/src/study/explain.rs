@@ -8,7 +8,7 @@ use fathom_traffic::{Arrivals, PageShape};
 use super::estimate::{Estimate, base_round_trip, estimate};
 use super::{Study, StudyRun, key_text};
 use crate::scenario::{
-    Access, Background, ChainLink, Load, Resume, Resumption, Scenario, Stop, Traffic, WebLoad, Workload,
+    Access, Background, ChainLink, Load, MediaTransport, Resume, Resumption, Scenario, Stop, Traffic, WebLoad, Workload,
 };
 use crate::stack::IDLE;
 
@@ -133,10 +133,11 @@ fn group(s: &Scenario, t: &Traffic) -> String {
             let starts = if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };
             format!("{count} upload{} of {bytes} bytes{starts}", plural(count as usize))
         }
-        Workload::Media { streams, rate, fps, deadline, length } => {
+        Workload::Media { streams, rate, fps, deadline, length, transport } => {
             let length = length.map_or(String::new(), |length| format!(", for {length:?}"));
+            let datagrams = if transport == MediaTransport::Datagram { ", as datagrams" } else { "" };
             format!(
-                "{streams} live stream{} of {rate}, {fps} fps, due after {deadline:?}{length}",
+                "{streams} live stream{} of {rate}, {fps} fps, due after {deadline:?}{length}{datagrams}",
                 plural(streams as usize)
             )
         }

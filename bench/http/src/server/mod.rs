@@ -233,6 +233,7 @@ fn endpoint_settings<T>(
             window: Some(WINDOW),
             send_window: Some(limits.send_buffer),
             datagram: None,
+            datagrams: None,
         },
         ..EndpointSettings::new(tls, controllers)
     })

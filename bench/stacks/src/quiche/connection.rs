@@ -4,6 +4,7 @@
 #[path = "connection/driver.rs"]
 mod driver;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::future::Future;
@@ -123,6 +124,8 @@ pub(super) struct State {
     yielded: bool,
     /// How it was closed.
     pub(super) over: Option<Close>,
+    /// Bytes of datagrams that wait to be sent at most.
+    datagrams_kept: usize,
 }
 
 impl State {
@@ -150,6 +153,8 @@ pub(super) struct Shared {
     credit: Notify,
     /// Streams have come, by [`Dir`].
     incoming: [Notify; 2],
+    /// Datagrams have come.
+    datagrams: Notify,
 }
 
 impl Shared {
@@ -187,7 +192,7 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Runs a connection of quiche's on its route, from its first packet on.
+    /// Runs a connection of quiche's on its route, from its first packet on. Of datagrams it keeps so many bytes.
     pub(super) fn start(
         quic: Quic,
         rng: ConnectionRng,
@@ -195,6 +200,7 @@ impl Connection {
         native: Option<(NativeWatch, bool)>,
         router: &Arc<Router>,
         route: Route,
+        datagrams_kept: usize,
     ) -> Result<Self, Close> {
         let monitor = match &native {
             Some((watch, watched)) => watched.then(|| Monitor::Native(Arc::clone(&watch.monitor))),
@@ -219,6 +225,7 @@ impl Connection {
             early: false,
             yielded: false,
             over: None,
+            datagrams_kept,
         };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
@@ -228,6 +235,7 @@ impl Connection {
             settled: Notify::new(),
             credit: Notify::new(),
             incoming: [Notify::new(), Notify::new()],
+            datagrams: Notify::new(),
         });
         if let Some(first) = route.inbox.begin() {
             shared.with(|state| {
@@ -324,6 +332,41 @@ impl Connection {
 
     pub(super) async fn open_uni(&self) -> Result<SendStream, Close> {
         self.open(Dir::Uni).await.map(|(id, _)| SendStream::new(self.clone(), id))
+    }
+
+    /// Sends a datagram. Where more waits than the sender is to keep, the oldest give way: quiche would refuse the newest.
+    pub(super) fn send_datagram(&self, data: &[u8]) -> Result<(), String> {
+        self.shared().with(|state| {
+            if state.over.is_some() {
+                return Err("the connection is closed".into());
+            }
+            let over = (state.quic.dgram_send_queue_byte_size() + data.len()).saturating_sub(state.datagrams_kept);
+            if over > 0 {
+                let freed = Cell::new(0);
+                state.quic.dgram_purge_outgoing(|old| {
+                    let purged = freed.get() < over;
+                    freed.set(freed.get() + if purged { old.len() } else { 0 });
+                    purged
+                });
+            }
+            state.quic.dgram_send(data).map_err(|e| e.to_string())?;
+            state.wake_driver();
+            Ok(())
+        })
+    }
+
+    /// The next datagram; `None` once the connection is closed.
+    pub(super) async fn read_datagram(&self) -> Option<Bytes> {
+        let shared = self.shared();
+        wait(&shared.datagrams, || {
+            let mut state = shared.state();
+            let Some(length) = state.quic.dgram_recv_front_len() else { return state.over.as_ref().map(|_| None) };
+            let mut datagram = vec![0; length];
+            // It is as long as it was said to be.
+            let read = state.quic.dgram_recv(&mut datagram).ok();
+            read.map(|_| Some(datagram.into()))
+        })
+        .await
     }
 
     /// The peer's next stream.

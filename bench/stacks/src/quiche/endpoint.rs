@@ -45,6 +45,8 @@ pub struct Endpoint {
     shares: Vec<Share>,
     server: bool,
     early_data: bool,
+    /// Bytes of datagrams that a connection keeps until they can leave.
+    datagrams: usize,
     sessions: Option<Arc<Sessions>>,
     watch_natives: Option<NativeClock>,
 }
@@ -97,12 +99,22 @@ impl Endpoint {
             config.enable_early_data();
         }
         set_transport(&mut config, &transport);
+        let datagrams = transport.datagrams.unwrap_or(0);
         if seed.is_none() {
             // For paths that the peer moves to. Those of a simulation stay.
             config.set_active_connection_id_limit(CONNECTION_IDS);
         }
         let router = Router::new(socket, runtime, server, seed)?;
-        Ok(Self { router, config: Box::new(Mutex::new(config)), shares, server, early_data, sessions, watch_natives })
+        Ok(Self {
+            router,
+            config: Box::new(Mutex::new(config)),
+            shares,
+            server,
+            early_data,
+            datagrams,
+            sessions,
+            watch_natives,
+        })
     }
 
     /// Begins a connection of this controller with what `open` makes of the configuration.
@@ -130,7 +142,7 @@ impl Endpoint {
             }
         });
         let role = if self.server { Role::Server } else { Role::Client(self.sessions.clone()) };
-        let connection = Connection::start(quic, rng, role, native, &self.router, route);
+        let connection = Connection::start(quic, rng, role, native, &self.router, route, self.datagrams);
         let connection = connection.map_err(|close| close.text)?;
         let over = connection.clone();
         let over = Box::pin(async move { over.established().await });
@@ -140,8 +152,19 @@ impl Endpoint {
 
 fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
     // quiche keeps no more of what was written than the congestion window lets out.
-    let TransportSettings { idle, bidi_streams, uni_streams, stream_window, window, send_window: _, datagram } =
-        *settings;
+    let TransportSettings {
+        idle,
+        bidi_streams,
+        uni_streams,
+        stream_window,
+        window,
+        send_window: _,
+        datagram,
+        datagrams,
+    } = *settings;
+    if datagrams.is_some() {
+        config.enable_dgram(true, DATAGRAMS, DATAGRAMS);
+    }
     config.set_max_idle_timeout(u64::try_from(idle.unwrap_or(IDLE).as_millis()).unwrap_or(u64::MAX));
     config.set_initial_max_streams_bidi(bidi_streams.unwrap_or(STREAMS).into());
     config.set_initial_max_streams_uni(uni_streams.unwrap_or(STREAMS).into());
@@ -159,6 +182,9 @@ fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
     config.set_max_recv_udp_payload_size(LARGEST);
     config.grease(false);
 }
+
+/// Datagrams that quiche keeps in either direction at most; the bound in bytes comes first unless they are small.
+const DATAGRAMS: usize = 10_000;
 
 impl traits::Endpoint for Endpoint {
     type Incoming = Incoming;
@@ -347,6 +373,18 @@ impl traits::Connection for Connection {
 
     async fn accept_bi(&self) -> Option<(SendStream, RecvStream, bool)> {
         self.accept_stream().await.ok()
+    }
+
+    fn send_datagram(&self, data: Bytes) -> Result<(), String> {
+        Self::send_datagram(self, &data)
+    }
+
+    fn max_datagram_size(&self) -> Option<usize> {
+        self.shared().state().quic.dgram_max_writable_len()
+    }
+
+    async fn read_datagram(&self) -> Option<Bytes> {
+        Self::read_datagram(self).await
     }
 
     fn reset(stream: &mut SendStream, code: u32) {

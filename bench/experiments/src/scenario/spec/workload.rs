@@ -8,7 +8,7 @@ use fathom_netsim::path::parse_rate;
 use fathom_traffic::pages::{IN_FLIGHT, WAVES};
 use fathom_traffic::{Arrivals, PageShape};
 
-use super::super::{Period, Resume, Resumption, WebLoad, Workload};
+use super::super::{MediaTransport, Period, Resume, Resumption, WebLoad, Workload};
 use super::values::parse_load;
 use crate::stack::Stack;
 
@@ -57,6 +57,10 @@ impl Workload {
         if resume != Resume::None && !stack.on_rustls() {
             return Err(format!("resume={resume}: {stack} does not resume sessions here; use quinn or noq"));
         }
+        if matches!(self, Self::Media { transport: MediaTransport::Datagram, .. }) && !stack.is_everywhere() {
+            let others = Stack::names(Stack::is_everywhere);
+            return Err(format!("transport=datagram: {stack} sends no datagrams here; use {others}"));
+        }
         Ok(())
     }
 
@@ -74,6 +78,12 @@ impl Workload {
                     let value = value.escape_debug();
                     format!("tickets: '{value}' is not a part of the connections; write a percentage such as 40%")
                 })? / 100.0;
+            }
+            ("transport", Self::Media { transport, .. }) => {
+                *transport = value.parse().map_err(|e| format!("transport: {e}"))?;
+            }
+            (_, Self::Media { .. }) => {
+                return Err(format!("{}: not an option here; write transport", name.escape_debug()));
             }
             (_, Self::Web { .. } | Self::Pages { .. }) => {
                 return Err(format!("{}: not an option here; write resume or tickets", name.escape_debug()));
@@ -234,7 +244,14 @@ fn parse_media(whole: &str, rest: &str) -> Result<Workload, String> {
     if !positive(&deadline) || length.is_some_and(|length| length.as_secs_f64() * f64::from(fps) < 1.0) {
         return Err(help());
     }
-    Ok(Workload::Media { streams, rate: parse_rate(rate)?, fps, deadline, length })
+    Ok(Workload::Media {
+        streams,
+        rate: parse_rate(rate)?,
+        fps,
+        deadline,
+        length,
+        transport: MediaTransport::default(),
+    })
 }
 
 /// Reads the `COUNTxSIZE@INTERVAL` of `bulk:COUNTxSIZE@INTERVAL` or `uploads:`: transfers one after the other.

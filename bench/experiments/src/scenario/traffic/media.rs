@@ -1,6 +1,7 @@
 //! Live streams. A client asks for every frame a second before it is captured; the server answers when it is: a frame is a response, on a
-//! stream of its own. So media run over the HTTP/3 of every stack, and a frame that is late holds no other up.
+//! stream of its own. So media run over the HTTP/3 of every stack, and a frame that is late holds no other up. `datagrams.rs` is the other way.
 
+use std::iter::{Enumerate, Peekable};
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use fathom_traffic::pages::IN_FLIGHT;
 use fathom_traffic::{Frame, Frames, MediaStream, WebRequest};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
+use super::super::MediaTransport;
 use super::{Clients, Endpoints, add_needs};
 use crate::http::{Ask, Fetched, HttpError};
 use crate::stack::{BoxFuture, Client};
@@ -23,13 +25,14 @@ const FRAME_REQUEST: u64 = 40;
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// One live stream at its client.
-struct Live<'a> {
-    endpoints: &'a Endpoints,
-    stream: MediaStream,
-    frames: std::iter::Peekable<Frames>,
-    deadline: Duration,
+pub(super) struct Live<'a> {
+    pub(super) endpoints: &'a Endpoints,
+    pub(super) stream: MediaStream,
+    /// Those that are left, with their numbers.
+    pub(super) frames: Peekable<Enumerate<Frames>>,
+    pub(super) deadline: Duration,
     /// Its number in the statistics.
-    number: usize,
+    pub(super) number: usize,
 }
 
 enum Event {
@@ -51,14 +54,14 @@ impl Future for OnItsWay {
 
 impl Clients {
     /// A live stream from its start to its end.
-    pub(super) async fn watch(&self, stream: MediaStream, index: usize, deadline: Duration) {
+    pub(super) async fn watch(&self, stream: MediaStream, index: usize, deadline: Duration, transport: MediaTransport) {
         let Some(endpoints) = self.endpoints(index) else { return };
         let number = {
             let mut stats = endpoints.part.stats();
             stats.live.push(LiveStream::new(Duration::from_secs(1) / stream.fps, deadline));
             stats.live.len() - 1
         };
-        let frames = stream.sizes().peekable();
+        let frames = stream.sizes().enumerate().peekable();
         let mut live = Live { endpoints, stream, frames, deadline, number };
         let sim = &endpoints.part.state.sim;
         while live.frames.peek().is_some() {
@@ -71,7 +74,11 @@ impl Clients {
                 server_delay: Duration::ZERO,
             };
             if let Ok((mut client, flow)) = self.open(endpoints, &request, index, 0).await {
-                match live.play(&mut *client, flow).await {
+                let over = match transport {
+                    MediaTransport::Stream => live.play(&mut *client, flow).await,
+                    MediaTransport::Datagram => live.receive(&mut *client, flow).await,
+                };
+                match over {
                     Ok(()) => client.close(),
                     Err(_) => drop(client),
                 }
@@ -85,6 +92,11 @@ impl Clients {
 }
 
 impl Live<'_> {
+    /// When a frame is captured.
+    pub(super) fn captured(&self, frame: &Frame) -> Time {
+        self.stream.start + LEAD + frame.at
+    }
+
     /// Asks for frames until there are no more, or the connection fails.
     async fn play(&mut self, client: &mut (dyn Client + '_), flow: u32) -> Result<(), HttpError> {
         let part = &self.endpoints.part;
@@ -92,14 +104,14 @@ impl Live<'_> {
         let mut requests: FuturesUnordered<OnItsWay> = FuturesUnordered::new();
         let mut timer: Option<Sleep> = None;
         loop {
-            while let Some(frame) = self.frames.next_if(|frame| self.stream.start + frame.at <= sim.time()) {
+            while let Some((_, frame)) = self.frames.next_if(|(_, frame)| self.stream.start + frame.at <= sim.time()) {
                 timer = None;
                 if let Some(request) = self.ask(client, flow, frame, requests.len()) {
                     requests.push(request);
                 }
             }
             if timer.is_none()
-                && let Some(frame) = self.frames.peek()
+                && let Some((_, frame)) = self.frames.peek()
             {
                 timer = Some(sim.sleep_until(self.stream.start + frame.at));
             }
@@ -143,7 +155,7 @@ impl Live<'_> {
     /// Asks for a frame, unless it is too late for it or too many are on their way: that one never comes.
     fn ask(&self, client: &mut (dyn Client + '_), flow: u32, frame: Frame, open: usize) -> Option<OnItsWay> {
         let part = &self.endpoints.part;
-        let captured = self.stream.start + LEAD + frame.at;
+        let captured = self.captured(&frame);
         let number = part.stats().live[self.number].add(captured, frame.intra);
         if open >= IN_FLIGHT as usize || captured + self.deadline < part.state.sim.time() {
             part.record_outcome(Err(HttpError::Abandoned));

@@ -140,7 +140,7 @@ impl Connector for Opener {
             let transport = h3::Connection::new(connection);
             let opener = transport.opener();
             let requests = Requests::open(transport, sim).await?;
-            Ok(Box::new(OpenConnection { opener, requests }) as Box<dyn super::Client>)
+            Ok(Box::new(OpenConnection { opener, requests, datagrams: None }) as Box<dyn super::Client>)
         })
     }
 }
@@ -153,7 +153,7 @@ async fn accept(mut server: Server, sim: SimHandle, host: Arc<dyn Host>) {
             let transport = h3::Connection::new(connection);
             let mut opener = transport.opener();
             // The client reports what fails.
-            let _ = serve(transport, |at| host.think(flow, at), |_, _| ()).await;
+            let _ = serve(transport, |at| host.think(flow, at), |_| std::future::ready(()), |_, _| ()).await;
             opener.close(Code::H3_NO_ERROR, b"");
         });
     }

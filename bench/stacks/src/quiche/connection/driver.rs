@@ -125,6 +125,9 @@ impl State {
                 shared.credit.notify_waiters();
             }
         }
+        if quic.dgram_recv_queue_len() > 0 {
+            shared.datagrams.notify_waiters();
+        }
         // Nobody asks for them, and quiche keeps as many as a client that changes its port makes.
         while quic.path_event_next().is_some() {}
         has_readers
@@ -139,7 +142,8 @@ impl State {
         std::mem::take(&mut self.streams.readers).into_values().for_each(Waker::wake);
         self.streams.writers.values_mut().filter_map(Option::take).for_each(Waker::wake);
         self.over = Some(close);
-        for notify in [&shared.settled, &shared.credit, &shared.incoming[0], &shared.incoming[1]] {
+        let [bi, uni] = &shared.incoming;
+        for notify in [&shared.settled, &shared.credit, bi, uni, &shared.datagrams] {
             notify.notify_waiters();
         }
     }

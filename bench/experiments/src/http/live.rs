@@ -1,0 +1,146 @@
+//! Live streams as QUIC DATAGRAM frames (RFC 9221): one request asks for all frames of a stream, and each comes in datagrams of its own.
+
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use fathom_cc::{Rate, Time};
+use fathom_netsim::sim::SimHandle;
+use fathom_stacks::Connection;
+use fathom_traffic::MediaStream;
+use fathom_traffic::media::LEAD;
+use http::Uri;
+
+/// What a client asks for that wants a stream's frames as datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveRequest {
+    /// The stream.
+    pub stream: MediaStream,
+    /// Number of the first frame that it wants.
+    pub first: u64,
+}
+
+impl LiveRequest {
+    /// Path and query of its URI: all that a server needs to make the frames.
+    pub(super) fn path(&self) -> String {
+        let MediaStream { start, rate, fps, frames, seed } = self.stream;
+        let frames = frames.map_or(String::new(), |frames| format!("&frames={frames}"));
+        let (start, rate, first) = (start.as_nanos(), rate.bits_per_sec(), self.first);
+        format!("/live?start={start}&rate={rate}&fps={fps}&seed={seed}&first={first}{frames}")
+    }
+
+    /// Reads what [`LiveRequest::path`] wrote; `None`: it is no such request.
+    pub(super) fn read(uri: &Uri) -> Option<Self> {
+        let query = uri.query().filter(|_| uri.path() == "/live")?;
+        let field = |name: &str| query.split('&').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        let number = |name: &str| field(name)?.parse::<u64>().ok();
+        let stream = MediaStream {
+            start: Time::from_nanos(number("start")?),
+            rate: Rate::from_bits_per_sec(number("rate")?),
+            fps: u32::try_from(number("fps")?).ok().filter(|fps| *fps > 0)?,
+            frames: number("frames"),
+            seed: number("seed")?,
+        };
+        Some(Self { stream, first: number("first")? })
+    }
+}
+
+/// A piece of a frame: its header is the frame's number (4 bytes), the piece's, and how many the frame has (2 bytes each).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Number of the frame in its stream.
+    pub frame: u32,
+    /// Number of the piece in its frame.
+    pub piece: u16,
+    /// Pieces of the frame.
+    pub pieces: u16,
+}
+
+impl Piece {
+    /// Bytes of the header.
+    pub const HEADER: usize = 8;
+
+    fn write(self, bytes: usize) -> Bytes {
+        let mut datagram = BytesMut::with_capacity(Self::HEADER + bytes);
+        datagram.put_u32(self.frame);
+        datagram.put_u16(self.piece);
+        datagram.put_u16(self.pieces);
+        datagram.put_bytes(0, bytes);
+        datagram.freeze()
+    }
+
+    /// Reads a datagram's header; `None`: it has none.
+    pub fn read(datagram: &[u8]) -> Option<Self> {
+        let (header, _) = datagram.split_first_chunk::<{ Self::HEADER }>()?;
+        let [a, b, c, d, e, f, g, h] = *header;
+        let (frame, piece, pieces) =
+            (u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f]), u16::from_be_bytes([g, h]));
+        (piece < pieces).then_some(Self { frame, piece, pieces })
+    }
+}
+
+/// Sends the frames of a stream when they are captured, each in as few datagrams as it takes, until they end or the connection does.
+pub(crate) async fn push(sim: &SimHandle, connection: &impl Connection, request: LiveRequest) {
+    let LiveRequest { stream, first } = request;
+    let frames = stream.sizes().enumerate().skip(usize::try_from(first).unwrap_or(usize::MAX));
+    for (number, frame) in frames {
+        sim.sleep_until(stream.start + LEAD + frame.at).await;
+        let Some(most) = connection.max_datagram_size().and_then(|most| most.checked_sub(Piece::HEADER)) else {
+            return;
+        };
+        let most = most.max(1) as u64;
+        // 65,535 pieces are some 85 MB, more than a second of the largest rate.
+        let (frame_number, pieces) = (number as u32, u16::try_from(frame.bytes.div_ceil(most)).unwrap_or(u16::MAX));
+        let mut left = frame.bytes;
+        for piece in 0..pieces {
+            let bytes = left.min(most);
+            left -= bytes;
+            let datagram = Piece { frame: frame_number, piece, pieces }.write(bytes as usize);
+            if connection.send_datagram(datagram).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Bytes that a sender of this stream keeps at most: what its rate sends until the deadline, as what waits longer is late, and two of the
+/// largest I-frames at least (twice a mean frame, half above), so that none drops its own pieces.
+pub(crate) fn send_buffer(rate: Rate, fps: u32, deadline: Duration) -> usize {
+    let bytes_per_second = rate.bits_per_sec() as f64 / 8.0;
+    let until_due = bytes_per_second * deadline.as_secs_f64();
+    let two_largest = 2.0 * 2.0 * 1.5 * bytes_per_second / f64::from(fps);
+    // Each datagram has a header of its own.
+    (until_due.max(two_largest) * 1.1) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let stream = MediaStream {
+            start: Time::from_millis(250),
+            rate: Rate::from_bits_per_sec(2_000_000),
+            fps: 30,
+            frames: Some(90),
+            seed: u64::MAX,
+        };
+        for frames in [Some(90), None] {
+            let request = LiveRequest { stream: MediaStream { frames, ..stream }, first: 7 };
+            assert_eq!(LiveRequest::read(&request.path().parse().unwrap()), Some(request));
+        }
+        for other in [
+            "/live",
+            "/live?start=1",
+            "/bytes/5?start=1&rate=1&fps=1&seed=1&first=0",
+            "/live?start=1&rate=1&fps=0&seed=1&first=0",
+        ] {
+            assert_eq!(LiveRequest::read(&other.parse().unwrap()), None, "{other}");
+        }
+        let piece = Piece { frame: 70_000, piece: 2, pieces: 300 };
+        let datagram = piece.write(100);
+        assert_eq!((datagram.len(), Piece::read(&datagram)), (108, Some(piece)));
+        assert_eq!(Piece::read(&Piece { piece: 300, ..piece }.write(0)), None);
+        assert_eq!(Piece::read(&datagram[..7]), None);
+    }
+}

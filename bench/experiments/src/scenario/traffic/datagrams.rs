@@ -1,0 +1,150 @@
+//! Live streams in QUIC DATAGRAM frames (RFC 9221): a frame comes in pieces, none of which is sent again, and is there when all of them are.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fathom_cc::Time;
+use fathom_metrics::Completed;
+use fathom_netsim::sim::Sleep;
+use fathom_traffic::Frame;
+use fathom_traffic::media::LEAD;
+
+use super::add_needs;
+use super::media::Live;
+use crate::http::{HttpError, LiveRequest, Piece};
+use crate::stack::{BoxFuture, Client};
+
+/// A frame that is not complete so long after its deadline never will be (ours): nothing is sent again, and no queue here holds more.
+const GIVEN_UP: Duration = Duration::from_secs(1);
+
+/// A frame of which not all pieces are there.
+struct Pending {
+    /// Its number in its stream, and in the statistics.
+    frame: u64,
+    number: usize,
+    bytes: u64,
+    captured: Time,
+    /// Pieces that are there, once one of them is; and how many are missing.
+    there: Vec<bool>,
+    missing: usize,
+    first_byte: Time,
+}
+
+impl Pending {
+    /// Takes a piece; whether the frame is complete.
+    fn take(&mut self, piece: Piece, now: Time) -> bool {
+        if self.there.is_empty() {
+            self.first_byte = now;
+            self.missing = piece.pieces.into();
+            self.there = vec![false; self.missing];
+        }
+        if let Some(there) = self.there.get_mut(usize::from(piece.piece)).filter(|there| !**there) {
+            *there = true;
+            self.missing -= 1;
+        }
+        self.missing == 0
+    }
+}
+
+enum Event {
+    Due,
+    Datagram(Bytes),
+    Lost,
+    Done,
+}
+
+impl Live<'_> {
+    /// Asks for the frames that are left and takes their pieces, until there are no more, or the connection fails.
+    pub(super) async fn receive(&mut self, client: &mut (dyn Client + '_), flow: u32) -> Result<(), HttpError> {
+        let part = &self.endpoints.part;
+        let sim = &part.state.sim;
+        // What was due before there was a connection is not asked for.
+        let (first_capture, now) = (self.stream.start + LEAD, sim.time());
+        while let Some((_, frame)) = self.frames.next_if(|(_, frame)| first_capture + frame.at + self.deadline < now) {
+            part.stats().live[self.number].add(self.captured(&frame), frame.intra);
+            part.record_outcome(Err(HttpError::Abandoned));
+        }
+        let Some((first, _)) = self.frames.peek() else { return Ok(()) };
+        let mut request = Some(client.live(LiveRequest { stream: self.stream, first: *first as u64 }));
+        let mut datagram: BoxFuture<'static, Option<Bytes>> = client.read_datagram();
+        let mut pending: VecDeque<Pending> = VecDeque::new();
+        let mut timer: Option<(Time, Sleep)> = None;
+        loop {
+            let now = sim.time();
+            while let Some((number, frame)) = self.frames.next_if(|(_, frame)| self.stream.start + frame.at <= now) {
+                pending.push_back(self.expect(flow, number as u64, frame));
+            }
+            let until = |frame: &Pending| frame.captured + self.deadline + GIVEN_UP;
+            while pending.front().is_some_and(|frame| until(frame) <= now) {
+                pending.pop_front();
+                part.record_outcome(Err(HttpError::Abandoned));
+            }
+            let next = self.frames.peek().map(|(_, frame)| self.stream.start + frame.at);
+            let due = next.into_iter().chain(pending.front().map(until)).min();
+            if due != timer.as_ref().map(|(at, _)| *at) {
+                timer = due.map(|at| (at, sim.sleep_until(at)));
+            }
+            let event = std::future::poll_fn(|cx| {
+                let Some((_, timer)) = &mut timer else { return Poll::Ready(Event::Done) };
+                if Pin::new(timer).poll(cx).is_ready() {
+                    return Poll::Ready(Event::Due);
+                }
+                if let Some(asked) = &mut request
+                    && let Poll::Ready(answered) = asked.as_mut().poll(cx)
+                {
+                    request = None;
+                    if answered.is_err() {
+                        return Poll::Ready(Event::Lost);
+                    }
+                }
+                datagram.as_mut().poll(cx).map(|datagram| datagram.map_or(Event::Lost, Event::Datagram))
+            });
+            match event.await {
+                Event::Due => timer = None,
+                Event::Done => return Ok(()),
+                Event::Datagram(bytes) => {
+                    datagram = client.read_datagram();
+                    self.on_datagram(&bytes, &mut pending);
+                }
+                Event::Lost => {
+                    // Frames on their way are lost with the connection.
+                    for _ in &pending {
+                        part.record_outcome(Err(HttpError::Connection("lost".into())));
+                    }
+                    return Err(HttpError::Connection("lost".into()));
+                }
+            }
+        }
+    }
+
+    /// A frame that the server sends when it is captured.
+    fn expect(&self, flow: u32, frame_number: u64, frame: Frame) -> Pending {
+        let part = &self.endpoints.part;
+        let captured = self.captured(&frame);
+        let number = part.stats().live[self.number].add(captured, frame.intra);
+        add_needs(part, flow, frame.bytes, 0);
+        let (bytes, first_byte) = (frame.bytes, captured);
+        Pending { frame: frame_number, number, bytes, captured, there: Vec::new(), missing: 0, first_byte }
+    }
+
+    fn on_datagram(&self, bytes: &[u8], pending: &mut VecDeque<Pending>) {
+        let part = &self.endpoints.part;
+        let now = part.state.sim.time();
+        let Some(piece) = Piece::read(bytes) else { return };
+        // One of a frame that is complete or given up is of no use any more.
+        let Some(at) = pending.iter().position(|frame| frame.frame == u64::from(piece.frame)) else { return };
+        if !pending[at].take(piece, now) {
+            return;
+        }
+        let Some(frame) = pending.remove(at) else { return };
+        part.stats().live[self.number].arrived(frame.number, now);
+        part.record_outcome(Ok(Completed {
+            bytes: frame.bytes,
+            took: now.since(frame.captured),
+            first_byte: frame.first_byte.since(frame.captured),
+        }));
+    }
+}
