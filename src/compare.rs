@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fathom_cc::catalogue;
 use fathom_experiments::compare::report;
-use fathom_experiments::compare::{Comparison, Missing, Plan, Stage, compare_until};
+use fathom_experiments::compare::{Comparison, Missing, Plan, ResponseLog, Stage, compare_until};
 use fathom_experiments::scenario::{Connections, RunError, ScenarioError, Shaping, Timestamps};
 use fathom_experiments::study::MOST_SEEDS;
 use fathom_netsim::backend::Backend;
@@ -131,6 +131,9 @@ pub(crate) struct Args {
     /// Write the distributions of response times, a row per point of each run: Parquet where FILE ends in .parquet, or else CSV.
     #[arg(long, value_name = "FILE")]
     distributions: Option<PathBuf>,
+    /// Write a row per response, page, object, upload or frame, as long as it took: Parquet where FILE ends in .parquet, or else CSV.
+    #[arg(long, value_name = "FILE")]
+    response_log: Option<PathBuf>,
     /// Write the results as JSON; '-' is standard output, and the table then goes to standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -144,6 +147,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ("--csv", args.csv.as_deref()),
         ("--parquet", args.parquet.as_deref()),
         ("--distributions", args.distributions.as_deref()),
+        ("--response-log", args.response_log.as_deref()),
     ])?;
     // An error of the path is one of its option, where it was said on the command line.
     let given = [("load", args.load.is_some()), ("responses", args.responses.is_some())];
@@ -157,7 +161,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::input("--kernel: only --backend netem uses one; leave it out, or add --backend netem"));
     }
     let elsewhere = on_netem && args.kernel.unwrap_or_default().is_elsewhere()?;
-    let (there, here) = plan.backends.iter().partition(|backend| elsewhere && **backend == Backend::Netem);
+    let (there, here): (Vec<Backend>, Vec<Backend>) =
+        plan.backends.iter().partition(|backend| elsewhere && **backend == Backend::Netem);
+    if args.response_log.is_some() && !there.is_empty() {
+        return Err(Failure::input(
+            "--response-log: runs in User-Mode Linux keep no responses; leave it out, or write --kernel host",
+        ));
+    }
+    let responses = args.response_log.as_ref().map(|_| ResponseLog::new()).transpose().map_err(Failure::run)?;
     let interrupt = signals::stop()?;
     let mut all = Vec::new();
     // Why runs have no result, where some have none.
@@ -173,7 +184,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         } else if guest {
             in_guest(&plan)
         } else {
-            let outcome = compare_until(&plan, &|stage| watcher.on_stage(stage), &interrupt);
+            let outcome = compare_until(&plan, &|stage| watcher.on_stage(stage), &interrupt, responses.as_ref());
             outcome.map(|(comparison, e)| (comparison, e.map(failure))).map_err(failure)
         };
         match outcome {
@@ -196,7 +207,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut all = all.into_iter();
     let mut comparison = all.next().ok_or_else(|| Failure::run("no backend was named"))?;
     all.for_each(|other| comparison.merge(other, &plan.backends));
-    publish(args, text, &comparison)?;
+    publish(args, text, &comparison, responses.as_ref())?;
     if let Some(e) = failed {
         return Err(how_to_go_on(&comparison, e));
     }
@@ -340,13 +351,21 @@ fn listed<T: FromStr<Err: Display> + Clone>(option: &str, list: &str, all: &[T])
     list.split(',').map(read).collect()
 }
 
-fn publish(args: &Args, text: output::Text, comparison: &Comparison) -> Result<(), Failure> {
+fn publish(
+    args: &Args,
+    text: output::Text,
+    comparison: &Comparison,
+    responses: Option<&ResponseLog>,
+) -> Result<(), Failure> {
     output::first_failure([
         text.print(&report::table(comparison)),
         args.json.as_deref().map_or(Ok(()), |file| output::write_json(Some(file), &report::Document::new(comparison))),
         output::write_csv(args.csv.as_deref(), || report::runs(comparison)),
         output::write_parquet(args.parquet.as_deref(), || report::runs(comparison)),
         output::write_dataset(args.distributions.as_deref(), || report::distributions(comparison)),
+        output::write_rows(args.response_log.as_deref(), |to, parquet| {
+            responses.map_or(Ok(()), |log| report::write_responses(comparison, log, to, parquet))
+        }),
         output::write_report(args.report.as_deref(), || report::html(comparison)),
     ])
 }

@@ -214,6 +214,20 @@ pub(crate) fn write_dataset(path: Option<&Path>, of: impl FnOnce() -> Dataset) -
     }
 }
 
+/// Has `write` write rows to the file as they come, as Parquet where its name ends in `.parquet`, where a path is given.
+pub(crate) fn write_rows(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut (dyn Write + Send), bool) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    let parquet = path.extension().is_some_and(|ext| ext == "parquet");
+    write_with(path, |file| {
+        let mut file = io::BufWriter::new(file);
+        let written = write(&mut file, parquet).and_then(|()| file.flush());
+        written.map_err(|e| unwritten(path, &e))
+    })
+}
+
 /// Writes a report, where a path is given, and says where it is.
 pub(crate) fn write_report(path: Option<&Path>, html: impl FnOnce() -> String) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
@@ -227,7 +241,7 @@ pub(crate) fn write_report(path: Option<&Path>, html: impl FnOnce() -> String) -
 /// Writes to `path` what `write` writes.
 pub(crate) fn write_with<T>(
     path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let failed = |e: &io::Error| unwritten(path, e);
     match target(path).map_err(|e| failed(&e))? {

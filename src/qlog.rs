@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let line = format!("'{}' {e}", args.file.display());
         if matches!(e, ExportError::Write(_)) { Failure::run(line) } else { Failure::input(line) }
     };
-    let write = |into: &mut dyn Write| {
+    let write = |into: &mut (dyn Write + Send)| {
         let mut into = BufWriter::new(into);
         let summary = export(&args.file, &mut into, &mut |_| {}).map_err(failed)?;
         into.flush().map_err(|e| failed(e.into()))?;

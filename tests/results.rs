@@ -1,4 +1,4 @@
-//! What `--csv`, `--parquet` and `--distributions` write is read by the programs that docs/results.md shows, where they are installed.
+//! What `--csv`, `--parquet`, `--distributions` and `--response-log` write is read by the programs that docs/results.md shows, where they are installed.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,7 +23,9 @@ fn has(program: &str, probe: &[&str]) -> bool {
 }
 
 fn compare(folder: &Path) {
-    let files = ["--csv", "runs.csv", "--parquet", "runs.parquet", "--distributions", "distributions.parquet"];
+    let files =
+        "--csv runs.csv --parquet runs.parquet --distributions distributions.parquet --response-log responses.parquet";
+    let files: Vec<&str> = files.split(' ').collect();
     let plan = ["compare", "--seeds", "5", "--responses", "200", "--controllers", "reno,sync,vegas"];
     fathom(&[&plan[..], &files].concat(), folder);
 }
@@ -47,6 +49,61 @@ fn files_have_a_row_per_run_and_units() {
     assert!(json["stack_versions"]["quinn"].as_str().expect("a version").starts_with("quinn 0."));
     let best = &json["summary"]["ranking"][0];
     assert!(best["rank"] == 1 && best["measures"]["response_time_mean_ms"]["half_width_95"].is_number(), "{best}");
+}
+
+/// Rows of a CSV file without quotes, by the names of their columns.
+fn rows(csv: &str) -> Vec<std::collections::HashMap<&str, &str>> {
+    let mut lines = csv.lines();
+    let names: Vec<&str> = lines.next().expect("names").split(',').collect();
+    lines.map(|line| names.iter().copied().zip(line.split(',')).collect()).collect()
+}
+
+#[test]
+fn every_response_has_a_row_that_makes_the_measures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = |workload: &str, file: &str| {
+        let args = format!(
+            "compare --seeds 2 --controllers reno,sync --workload {workload} --csv runs.csv --response-log {file} --json -"
+        );
+        let args: Vec<&str> = args.split(' ').collect();
+        fathom(
+            &if workload == "packmime" { [&args[..], &["--responses", "150"]].concat() } else { args },
+            folder.path(),
+        )
+    };
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("a file");
+    args("packmime", "responses.csv");
+    let (runs, responses) = (read("runs.csv"), read("responses.csv"));
+    let responses = rows(&responses);
+    for run in rows(&runs) {
+        let of_run = |row: &&std::collections::HashMap<&str, &str>| {
+            ["label", "seed"].iter().all(|name| row[name] == run[name]) && row["group"] == "forward"
+        };
+        let of_run: Vec<_> = responses.iter().filter(of_run).filter(|row| row["result"] == "completed").collect();
+        assert_eq!(of_run.len(), 150);
+        let times = of_run.iter().map(|row| row["response_time_ms"].parse::<f64>().expect("a number"));
+        let (mean, said) = (times.sum::<f64>() / 150.0, run["response_time_mean_ms"].parse::<f64>().expect("a number"));
+        assert!((mean - said).abs() < 0.002, "{mean} and {said}");
+        let ordered = |row: &&std::collections::HashMap<&str, &str>| {
+            let number = |name: &str| row[name].parse::<f64>().expect("a number");
+            number("first_byte_ms") <= number("response_time_ms") && number("body_bytes") >= 0.0
+        };
+        assert!(of_run.iter().copied().all(|row| ordered(&row) && row["kind"] == "response"));
+    }
+    // The same bytes again, and another format.
+    let first = read("responses.csv");
+    args("packmime", "again.csv");
+    assert!(first == read("again.csv"), "the same plan, the same rows");
+    args("packmime", "responses.parquet");
+    let parquet = std::fs::read(folder.path().join("responses.parquet")).expect("the responses");
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+    // A page has its objects beside it, a stream its frames.
+    args("pages:1/s --responses 6", "pages.csv");
+    let pages = read("pages.csv");
+    let count = |csv: &str, kind: &str| rows(csv).iter().filter(|row| row["kind"] == kind).count();
+    assert!(count(&pages, "page") == 4 * 6 && count(&pages, "object") > 20 * 4 * 6, "{}", count(&pages, "object"));
+    args("uploads:4x100kB@1s", "uploads.csv");
+    assert_eq!(count(&read("uploads.csv"), "upload"), 4 * 4);
 }
 
 #[test]
@@ -83,5 +140,5 @@ fn programs_read_them() {
     } else {
         println!("skipped: there is no Rscript; apt-get install r-base-core");
     }
-    assert_eq!((blocks("python").len(), blocks("r").len()), (2, 1));
+    assert_eq!((blocks("python").len(), blocks("r").len()), (3, 1));
 }

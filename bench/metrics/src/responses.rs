@@ -8,7 +8,7 @@ use super::latency::{Distribution, Latencies, round};
 const LARGE: u64 = 25_000;
 
 /// One completed response.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
     /// Bytes of its body.
     pub bytes: u64,

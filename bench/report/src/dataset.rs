@@ -85,11 +85,10 @@ impl Dataset {
 
     /// Lines of CSV (RFC 4180), names first. Missing values are empty.
     pub fn csv(&self) -> String {
-        let line = |cells: Vec<String>| cells.iter().map(|text| cell(text)).collect::<Vec<_>>().join(",");
-        let mut csv = line(self.names.clone()) + "\n";
+        let mut csv = self.names.iter().map(|name| cell(name)).collect::<Vec<_>>().join(",") + "\n";
         for row in &self.rows {
             // Writing to a string cannot fail.
-            let _ = writeln!(csv, "{}", line(row.iter().map(Value::text).collect()));
+            let _ = writeln!(csv, "{}", csv_line(row));
         }
         csv
     }
@@ -105,68 +104,96 @@ impl Dataset {
 
     #[cfg(feature = "parquet")]
     fn write_parquet(&self) -> parquet::errors::Result<Vec<u8>> {
-        use std::sync::Arc;
-
-        use parquet::basic::{LogicalType, Repetition, Type as Physical};
-        use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
-        use parquet::file::properties::WriterProperties;
-        use parquet::file::writer::SerializedFileWriter;
-        use parquet::schema::types::Type;
-
         let kinds: Vec<Kind> = (0..self.names.len()).map(|i| Kind::of(self.rows.iter().map(|row| &row[i]))).collect();
-        let field = |(name, kind): (&String, &Kind)| {
-            let (physical, logical) = match kind {
-                Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-                Kind::Whole => (Physical::INT64, None),
-                Kind::Number => (Physical::DOUBLE, None),
-            };
-            let field = Type::primitive_type_builder(name, physical).with_repetition(Repetition::OPTIONAL);
-            field.with_logical_type(logical).build().map(Arc::new)
-        };
-        let fields = self.names.iter().zip(&kinds).map(field).collect::<Result<Vec<_>, _>>()?;
-        let schema = Arc::new(Type::group_type_builder("fathom").with_fields(fields).build()?);
-        let created = format!("fathom {}", env!("CARGO_PKG_VERSION"));
-        let properties = Arc::new(WriterProperties::builder().set_created_by(created).build());
-        let mut writer = SerializedFileWriter::new(Vec::new(), schema, properties)?;
-        let mut group = writer.next_row_group()?;
-        for (i, kind) in kinds.iter().enumerate() {
-            let Some(mut column) = group.next_column()? else { break };
-            let values = || self.rows.iter().map(|row| &row[i]).filter(|value| **value != Value::Missing);
-            // A level of one: the value is there.
-            let there: Vec<i16> = self.rows.iter().map(|row| i16::from(row[i] != Value::Missing)).collect();
-            match kind {
-                Kind::Text => {
-                    let values: Vec<ByteArray> = values().map(|v| ByteArray::from(v.text().into_bytes())).collect();
-                    column.typed::<ByteArrayType>().write_batch(&values, Some(&there), None)?;
-                }
-                Kind::Whole => {
-                    let whole = |value: &Value| if let Value::Whole(n) = value { *n } else { 0 };
-                    let values: Vec<i64> = values().map(whole).collect();
-                    column.typed::<Int64Type>().write_batch(&values, Some(&there), None)?;
-                }
-                Kind::Number => {
-                    let number = |value: &Value| match value {
-                        Value::Number(x) => *x,
-                        Value::Whole(n) => *n as f64,
-                        Value::Text(_) | Value::Missing => f64::NAN,
-                    };
-                    let values: Vec<f64> = values().map(number).collect();
-                    column.typed::<DoubleType>().write_batch(&values, Some(&there), None)?;
-                }
-            }
-            column.close()?;
-        }
-        group.close()?;
+        let mut writer = parquet_writer(Vec::new(), &self.names, &kinds)?;
+        write_row_group(&mut writer, &kinds, &self.rows)?;
         writer.into_inner()
     }
 }
 
-/// What all values of a column are.
+/// A line of CSV, without its end.
+pub(crate) fn csv_line(row: &[Value]) -> String {
+    row.iter().map(|value| cell(&value.text())).collect::<Vec<_>>().join(",")
+}
+
+/// A Parquet file to be: columns of these names and kinds.
 #[cfg(feature = "parquet")]
+pub(crate) fn parquet_writer<W: std::io::Write + Send>(
+    to: W,
+    names: &[impl AsRef<str>],
+    kinds: &[Kind],
+) -> parquet::errors::Result<parquet::file::writer::SerializedFileWriter<W>> {
+    use std::sync::Arc;
+
+    use parquet::basic::{LogicalType, Repetition, Type as Physical};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::types::Type;
+
+    let field = |(name, kind): (&str, &Kind)| {
+        let (physical, logical) = match kind {
+            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            Kind::Whole => (Physical::INT64, None),
+            Kind::Number => (Physical::DOUBLE, None),
+        };
+        let field = Type::primitive_type_builder(name, physical).with_repetition(Repetition::OPTIONAL);
+        field.with_logical_type(logical).build().map(Arc::new)
+    };
+    let fields = names.iter().map(AsRef::as_ref).zip(kinds).map(field).collect::<Result<Vec<_>, _>>()?;
+    let schema = Arc::new(Type::group_type_builder("fathom").with_fields(fields).build()?);
+    let created = format!("fathom {}", env!("CARGO_PKG_VERSION"));
+    let properties = Arc::new(WriterProperties::builder().set_created_by(created).build());
+    SerializedFileWriter::new(to, schema, properties)
+}
+
+/// Writes these rows as a row group.
+#[cfg(feature = "parquet")]
+pub(crate) fn write_row_group<W: std::io::Write + Send>(
+    writer: &mut parquet::file::writer::SerializedFileWriter<W>,
+    kinds: &[Kind],
+    rows: &[Vec<Value>],
+) -> parquet::errors::Result<()> {
+    use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+
+    let mut group = writer.next_row_group()?;
+    for (i, kind) in kinds.iter().enumerate() {
+        let Some(mut column) = group.next_column()? else { break };
+        let values = || rows.iter().map(|row| &row[i]).filter(|value| **value != Value::Missing);
+        // A level of one: the value is there.
+        let there: Vec<i16> = rows.iter().map(|row| i16::from(row[i] != Value::Missing)).collect();
+        match kind {
+            Kind::Text => {
+                let values: Vec<ByteArray> = values().map(|v| ByteArray::from(v.text().into_bytes())).collect();
+                column.typed::<ByteArrayType>().write_batch(&values, Some(&there), None)?;
+            }
+            Kind::Whole => {
+                let whole = |value: &Value| if let Value::Whole(n) = value { *n } else { 0 };
+                let values: Vec<i64> = values().map(whole).collect();
+                column.typed::<Int64Type>().write_batch(&values, Some(&there), None)?;
+            }
+            Kind::Number => {
+                let number = |value: &Value| match value {
+                    Value::Number(x) => *x,
+                    Value::Whole(n) => *n as f64,
+                    Value::Text(_) | Value::Missing => f64::NAN,
+                };
+                let values: Vec<f64> = values().map(number).collect();
+                column.typed::<DoubleType>().write_batch(&values, Some(&there), None)?;
+            }
+        }
+        column.close()?;
+    }
+    group.close().map(drop)
+}
+
+/// What all values of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
+    /// Words.
     Text,
+    /// Whole numbers.
     Whole,
+    /// Numbers.
     Number,
 }
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `data.rs` | a [`Figure`] and its curves, a [`Table`] with a paper's numbers beside ours |
 //! | `dataset.rs` | typed columns for programs: CSV and Parquet |
+//! | `rows.rs` | the same, written piece by piece |
 //! | `grid.rs` | a table as cells of text, for a terminal and for HTML |
 //! | `curves.rs` | a figure as cells of text, and what its axes show |
 //! | `figure.rs` | a figure as SVG, for the documentation |
@@ -23,17 +24,19 @@ mod grid;
 mod page;
 mod pen;
 mod plot;
+mod rows;
 mod saved;
 mod scale;
 mod whiskers;
 
 pub use data::{Axis, Entry, Figure, Row, Series, Table};
-pub use dataset::{Dataset, Record, Value};
+pub use dataset::{Dataset, Kind, Record, Value};
 pub use figure::svg;
 pub use grid::{Column, Grid, NOTHING, wrapped};
 pub use page::{page, plain};
 pub use pen::Pen;
 pub use plot::{plot, plot_with};
+pub use rows::RowWriter;
 pub use saved::{MOST_CURVES, csv, figure, figure_with, shown};
 pub use scale::estimate;
 pub use whiskers::{Whisker, Whiskers};

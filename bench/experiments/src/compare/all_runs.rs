@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::calibrate::{calibrate, out_of_range};
 use super::plan::{Checked, Plan};
+use super::responses::ResponseLog;
 use super::result::{ComparedRun, Comparison, Missing, name};
 use super::run::{Rates, RunSpec};
 use crate::scenario::{Cost, PlanError, Progress, RunError, ScenarioError, WebLoad, Workload, computed_rate};
@@ -42,14 +43,15 @@ pub enum Stage {
 /// # Errors
 /// The plan is wrong, or a run failed.
 pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison, ScenarioError> {
-    match compare_until(plan, watch, &Arc::default())? {
+    match compare_until(plan, watch, &Arc::default(), None)? {
         (comparison, None) => Ok(comparison),
         (_, Some(e)) => Err(e),
     }
 }
 
 /// As [`compare`]; runs that are not over when `interrupt` is set end without a result. Where runs have none, as they were interrupted or
-/// failed, the comparison is of the others, says so, and the first error comes with it.
+/// failed, the comparison is of the others, says so, and the first error comes with it. Every response of its runs is kept in
+/// `response_log`.
 ///
 /// # Errors
 /// The plan is wrong, or no run has a result.
@@ -57,6 +59,7 @@ pub fn compare_until(
     plan: &Plan,
     watch: &(dyn Fn(Stage) + Sync),
     interrupt: &Arc<AtomicBool>,
+    response_log: Option<&ResponseLog>,
 ) -> Result<(Comparison, Option<ScenarioError>), ScenarioError> {
     let checked = plan.check()?;
     let (responses, rates, reference) = match checked.workload {
@@ -86,6 +89,7 @@ pub fn compare_until(
         seed,
         backend,
         interrupt: Arc::clone(interrupt),
+        response_log,
     };
     // On a path the load is computed, once for each seed: every stack gets the same requests.
     let mut computed: BTreeMap<u64, Rates> = BTreeMap::new();

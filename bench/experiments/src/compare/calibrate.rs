@@ -66,6 +66,7 @@ pub(super) fn calibrate(
             // Rates are the plan's, wherever it runs then.
             backend: Backend::Virtual,
             interrupt: Arc::clone(interrupt),
+            response_log: None,
         };
         let (result, cost) = run_spec.run(Arc::clone(progress))?;
         total.cpu_seconds += cost.cpu_seconds;

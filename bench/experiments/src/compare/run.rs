@@ -1,17 +1,20 @@
 //! One run of a comparison as a scenario: one controller, Sync-TCP's network with one bottleneck, one sequence of requests.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fathom_cc::Rate;
 use fathom_netsim::backend::Backend;
+use parking_lot::Mutex;
 
 use super::plan::Checked;
+use super::responses::ResponseLog;
 use super::result::{ComparedRun, FORWARD, REVERSE};
 use crate::scenario::{
-    Chain, Cost, KeepSpec, Outcome, Progress, RunControl, Scenario, ScenarioError, Seeding, Stop, TcpSettings, Traffic,
-    WebLoad, Workload, run_with,
+    Chain, Cost, KeepSpec, Outcome, Progress, ResponseSpool, RunControl, RunError, Scenario, ScenarioError, Seeding,
+    Stop, TcpSettings, Traffic, WebLoad, Workload, run_with,
 };
 use crate::stack::{Controller, DATAGRAM, IDLE, Stack};
 
@@ -42,6 +45,8 @@ pub(super) struct RunSpec<'a> {
     pub(super) backend: Backend,
     /// Ends the run when it is set.
     pub(super) interrupt: Arc<AtomicBool>,
+    /// Keeps every response.
+    pub(super) response_log: Option<&'a ResponseLog>,
 }
 
 impl RunSpec<'_> {
@@ -50,9 +55,20 @@ impl RunSpec<'_> {
     /// # Errors
     /// The run could not be set up, did not end, or failed its own checks.
     pub(super) fn run(&self, progress: Progress) -> Result<(ComparedRun, Cost), ScenarioError> {
-        let control = RunControl { progress, interrupt: Arc::clone(&self.interrupt) };
-        match run_with(&self.scenario(), self.seed, &control) {
-            Ok((outcome, cost)) => Ok((self.result(outcome), cost)),
+        let kept = |e: io::Error| ScenarioError::from(RunError::Responses(e.to_string()));
+        let responses = self.response_log.map(|_| ResponseSpool::new().map(|spool| Arc::new(Mutex::new(spool))));
+        let responses = responses.transpose().map_err(kept)?;
+        let control = RunControl { progress, interrupt: Arc::clone(&self.interrupt), responses: responses.clone() };
+        let scenario = self.scenario();
+        match run_with(&scenario, self.seed, &control) {
+            Ok((outcome, cost)) => {
+                let result = self.result(outcome);
+                if let Some((log, rows)) = self.response_log.zip(responses) {
+                    let groups = scenario.traffic.iter().map(|group| group.name.clone()).collect();
+                    log.add(&result, groups, &mut rows.lock()).map_err(kept)?;
+                }
+                Ok((result, cost))
+            }
             Err(ScenarioError::Run(e)) => Err(e.named(&self.name()).into()),
             Err(e) => Err(e),
         }

@@ -48,6 +48,9 @@ pub enum RunError {
         /// Virtual seconds.
         seconds: f64,
     },
+    /// Its responses could not be kept.
+    #[error("the responses could not be kept in a temporary file: {0}; name a folder with room in TMPDIR")]
+    Responses(String),
     /// The run was interrupted.
     #[error("interrupted")]
     Interrupted,

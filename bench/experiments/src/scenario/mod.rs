@@ -12,6 +12,7 @@
 //! | `state.rs` | the state and statistics of a run |
 //! | `seeds.rs` | the one place where the seeds of a run's parts come from |
 //! | `run.rs` | sets everything up, runs it, checks its counters |
+//! | `responses.rs` | single responses, in a temporary file |
 //! | `outcome.rs` | what a run says in the end, as data |
 //! | `cost.rs` | what it cost this machine |
 
@@ -22,6 +23,7 @@ mod error;
 mod load;
 mod outcome;
 mod recorder;
+mod responses;
 mod run;
 mod seeds;
 mod settings;
@@ -45,6 +47,7 @@ pub use outcome::{
     ComputedLoad, DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome, Outcome, PacketDelay,
     RttOutcome, SharesOverTime, TcpOutcome, TracedOutcome,
 };
+pub use responses::{ResponseKind, ResponseResult, ResponseRow};
 pub use run::run;
 pub use seeds::Seeding;
 pub use settings::{Connections, MediaTransport, Resume, Resumption, Shaping, Timestamps};
@@ -52,6 +55,7 @@ pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, 
 pub use state::Progress;
 pub use tcp::{TcpSettings, TcpSpec};
 
+pub(crate) use responses::ResponseSpool;
 pub(crate) use run::{RunControl, computed_rate, goal, run_with};
 
 pub(crate) use spec::{

@@ -22,6 +22,7 @@ use super::chain::{Access, AccessQueues};
 use super::cost::{Cost, thread_cpu_time};
 use super::outcome::Outcome;
 use super::recorder::{Record, Recorded};
+use super::responses::{ResponseKind, SharedSpool};
 use super::seeds::Seeds;
 use super::source::Source;
 use super::state::Progress;
@@ -58,7 +59,7 @@ fn requests(scenario: &Scenario) -> Option<u64> {
 /// # Errors
 /// The run could not be set up, did not end, or failed its own checks.
 pub fn run(scenario: &Scenario, seed: u64, progress: &Progress) -> Result<(Outcome, Cost), ScenarioError> {
-    let control = RunControl { progress: Arc::clone(progress), interrupt: Arc::default() };
+    let control = RunControl { progress: Arc::clone(progress), ..RunControl::default() };
     run_with(scenario, seed, &control)
 }
 
@@ -69,6 +70,8 @@ pub(crate) struct RunControl {
     pub(crate) progress: Progress,
     /// Ends the run when it is set.
     pub(crate) interrupt: Arc<AtomicBool>,
+    /// Keeps every response.
+    pub(crate) responses: Option<SharedSpool>,
 }
 
 /// As [`run`], until it is interrupted.
@@ -148,6 +151,7 @@ impl<'a> Run<'a> {
             },
             requests: requests(scenario),
             progress: Arc::clone(&control.progress),
+            responses: control.responses.clone(),
             counted: Mutex::default(),
             at_warm_up: Mutex::default(),
         });
@@ -341,6 +345,8 @@ impl<'a> Run<'a> {
             let state = Arc::clone(&self.state);
             let part = Arc::new(ControllerGroup {
                 state,
+                number: number as u16,
+                kind: ResponseKind::of(&traffic.workload),
                 counts: traffic.counted,
                 record: Arc::new(Record::new(wants_rtt)),
                 stats: Mutex::default(),

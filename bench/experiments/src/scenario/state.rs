@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use fathom_cc::Time;
 use fathom_metrics::{Completed, LiveStream, PageStats, Responses, WindowTrace, round};
 use fathom_netsim::link::LinkStats;
 use fathom_netsim::sim::{FlowCounts, LinkId, SimHandle};
@@ -15,6 +16,7 @@ use crate::stack::Senders;
 
 use super::outcome::TracedOutcome;
 use super::recorder::Record;
+use super::responses::{ResponseKind, ResponseRow, SharedSpool};
 
 /// What a running run has reached, for progress bars: completed responses, or milliseconds of virtual time.
 pub type Progress = Arc<AtomicU64>;
@@ -27,6 +29,8 @@ pub(super) struct RunState {
     /// Requests that the counted groups make at all, where that is a number, and enough for `wanted`.
     pub(super) requests: Option<u64>,
     pub(super) progress: Progress,
+    /// Keeps every response.
+    pub(super) responses: Option<SharedSpool>,
     pub(super) counted: Mutex<CountedResponses>,
     pub(super) at_warm_up: Mutex<WarmUpCounts>,
 }
@@ -48,6 +52,9 @@ pub(super) struct WarmUpCounts {
 /// The connections of a group that have one controller.
 pub(super) struct ControllerGroup {
     pub(super) state: Arc<RunState>,
+    /// Number of its group of traffic, and what its responses are.
+    pub(super) number: u16,
+    pub(super) kind: ResponseKind,
     /// Its responses count towards the end of the run.
     pub(super) counts: bool,
     pub(super) record: Arc<Record>,
@@ -118,8 +125,17 @@ impl ControllerGroup {
         });
     }
 
-    pub(super) fn record_outcome(&self, outcome: Result<Completed, HttpError>) {
+    /// Keeps a response as a row, where rows are kept.
+    pub(super) fn keep_row(&self, kind: ResponseKind, start: Time, outcome: Result<Completed, &HttpError>) {
+        if let Some(responses) = &self.state.responses {
+            responses.lock().add(&ResponseRow::new(self.number, kind, start, outcome));
+        }
+    }
+
+    /// A response that began then is over.
+    pub(super) fn record_outcome(&self, start: Time, outcome: Result<Completed, HttpError>) {
         let done = outcome.is_ok();
+        self.keep_row(self.kind, start, outcome.as_ref().copied());
         {
             let mut stats = self.stats();
             match outcome {

@@ -100,7 +100,7 @@ impl Clients {
     async fn fetch(&self, request: &WebRequest, index: usize, upload: bool) {
         let Some(endpoints) = self.endpoints(index) else { return };
         let outcome = self.get(endpoints, request, index, upload).await;
-        endpoints.part.record_outcome(outcome);
+        endpoints.part.record_outcome(request.start, outcome);
     }
 
     /// One request, on a connection of its own or on an idle one.

@@ -1,15 +1,17 @@
 //! A comparison for programs: a row per run, points of distributions, and the JSON document.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::Duration;
 
-use fathom_metrics::{Distribution, Estimate};
-use fathom_report::{Dataset, Record, Value};
+use fathom_metrics::{Completed, Distribution, Estimate};
+use fathom_report::{Dataset, Kind, Record, RowWriter, Value};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::compare::plan::named_options;
 use crate::compare::result::FORWARD;
-use crate::compare::{Change, ComparedRun, Comparison, MEASURES, Plan};
+use crate::compare::{Change, ComparedRun, Comparison, MEASURES, Plan, ResponseLog};
 use crate::provenance::{SCHEMA, VERSION, stack_versions};
 
 /// What all runs of a plan have in common, as numbers where they are numbers.
@@ -99,8 +101,8 @@ pub fn runs(c: &Comparison) -> Dataset {
     Dataset::new(c.runs.iter().map(row).collect())
 }
 
-/// A row per point of each run's distributions of response times: the fraction of responses that took no longer. Single responses are not
-/// kept; up to 400 points of each distribution are.
+/// A row per point of each run's distributions of response times: the fraction of responses that took no longer. Up to 400 points
+/// of each are kept.
 pub fn distributions(c: &Comparison) -> Dataset {
     let points = |run: &ComparedRun, of: &str, distribution: Option<&Distribution>| -> Vec<Record> {
         let row = |(ms, fraction): &(f64, f64)| {
@@ -116,6 +118,59 @@ pub fn distributions(c: &Comparison) -> Dataset {
     let of_run =
         |run: &ComparedRun| [points(run, "all", run.times()), points(run, "above 25 kB", run.times_large())].concat();
     Dataset::new(c.runs.iter().flat_map(of_run).collect())
+}
+
+/// Columns of a row per response; those of every run come first, as [`identity`] has them.
+const RESPONSE_COLUMNS: [(&str, Kind); 12] = [
+    ("label", Kind::Text),
+    ("controller", Kind::Text),
+    ("stack", Kind::Text),
+    ("backend", Kind::Text),
+    ("seed", Kind::Whole),
+    ("group", Kind::Text),
+    ("kind", Kind::Text),
+    ("result", Kind::Text),
+    ("start_seconds", Kind::Number),
+    ("first_byte_ms", Kind::Number),
+    ("response_time_ms", Kind::Number),
+    ("body_bytes", Kind::Whole),
+];
+
+/// Rows that are held at once.
+const PIECE: usize = 10_000;
+
+/// Writes a row per response of every run, in the order in which they ended: as Parquet or else as CSV.
+///
+/// # Errors
+/// Those of `to`, of the file that the responses are kept in, and of the Parquet library, also where it is not built in.
+pub fn write_responses(c: &Comparison, log: &ResponseLog, to: impl Write + Send, parquet: bool) -> io::Result<()> {
+    let mut writer = RowWriter::new(to, parquet, &RESPONSE_COLUMNS)?;
+    let mut rows = Vec::with_capacity(PIECE);
+    for run in &c.runs {
+        let identity: Vec<Value> = identity(run).into_iter().map(|(_, value)| value).collect();
+        log.of_run(run, |group, row| {
+            let ms = |time: fn(&Completed) -> Duration| {
+                Value::measured(row.completed.as_ref().map(|completed| time(completed).as_secs_f64() * 1e3))
+            };
+            let of_row = [
+                Value::from(group),
+                Value::Text(row.kind.to_string()),
+                Value::Text(row.result.to_string()),
+                Value::Number(row.start.as_nanos() as f64 / 1e9),
+                ms(|completed| completed.first_byte),
+                ms(|completed| completed.took),
+                row.completed.map_or(Value::Missing, |completed| Value::from(completed.bytes)),
+            ];
+            rows.push(identity.iter().cloned().chain(of_row).collect());
+            if rows.len() == PIECE {
+                writer.write(&rows)?;
+                rows.clear();
+            }
+            Ok(())
+        })?;
+    }
+    writer.write(&rows)?;
+    writer.finish()
 }
 
 /// The JSON document of a comparison: what made it, the plan as written and as numbers, the ranking, and every run.

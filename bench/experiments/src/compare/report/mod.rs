@@ -7,7 +7,7 @@ mod over_time;
 mod table;
 
 pub(crate) use data::as_json;
-pub use data::{Document, distributions, runs};
+pub use data::{Document, distributions, runs, write_responses};
 pub use html::html;
 pub use table::table;
 

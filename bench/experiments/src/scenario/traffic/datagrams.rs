@@ -64,8 +64,9 @@ impl Live<'_> {
         // What was due before there was a connection is not asked for.
         let (first_capture, now) = (self.stream.start + LEAD, sim.time());
         while let Some((_, frame)) = self.frames.next_if(|(_, frame)| first_capture + frame.at + self.deadline < now) {
-            part.stats().live[self.number].add(self.captured(&frame), frame.intra);
-            part.record_outcome(Err(HttpError::Abandoned));
+            let captured = self.captured(&frame);
+            part.stats().live[self.number].add(captured, frame.intra);
+            part.record_outcome(captured, Err(HttpError::Abandoned));
         }
         let Some((first, _)) = self.frames.peek() else { return Ok(()) };
         let mut request = Some(client.live(LiveRequest { stream: self.stream, first: *first as u64 }));
@@ -78,9 +79,12 @@ impl Live<'_> {
                 pending.push_back(self.expect(flow, number as u64, frame));
             }
             let until = |frame: &Pending| frame.captured + self.deadline + GIVEN_UP;
-            while pending.front().is_some_and(|frame| until(frame) <= now) {
-                pending.pop_front();
-                part.record_outcome(Err(HttpError::Abandoned));
+            while let Some(frame) = pending.pop_front() {
+                if until(&frame) > now {
+                    pending.push_front(frame);
+                    break;
+                }
+                part.record_outcome(frame.captured, Err(HttpError::Abandoned));
             }
             let next = self.frames.peek().map(|(_, frame)| self.stream.start + frame.at);
             let due = next.into_iter().chain(pending.front().map(until)).min();
@@ -111,8 +115,8 @@ impl Live<'_> {
                 }
                 Event::Lost => {
                     // Frames on their way are lost with the connection.
-                    for _ in &pending {
-                        part.record_outcome(Err(HttpError::Connection("lost".into())));
+                    for frame in &pending {
+                        part.record_outcome(frame.captured, Err(HttpError::Connection("lost".into())));
                     }
                     return Err(HttpError::Connection("lost".into()));
                 }
@@ -141,10 +145,11 @@ impl Live<'_> {
         }
         let Some(frame) = pending.remove(at) else { return };
         part.stats().live[self.number].arrived(frame.number, now);
-        part.record_outcome(Ok(Completed {
+        let completed = Completed {
             bytes: frame.bytes,
             took: now.since(frame.captured),
             first_byte: frame.first_byte.since(frame.captured),
-        }));
+        };
+        part.record_outcome(frame.captured, Ok(completed));
     }
 }

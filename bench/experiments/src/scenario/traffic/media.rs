@@ -135,15 +135,16 @@ impl Live<'_> {
                         part.stats().live[self.number].arrived(frame, fetched.last_byte);
                     }
                     let failed = result.is_err();
-                    part.record_outcome(result.map(|fetched| Completed {
+                    let completed = result.map(|fetched| Completed {
                         bytes: fetched.bytes,
                         took: fetched.last_byte.since(captured),
                         first_byte: fetched.first_byte.since(captured),
-                    }));
+                    });
+                    part.record_outcome(captured, completed);
                     if failed {
                         // The others fail with the connection.
-                        for _ in 0..requests.len() {
-                            part.record_outcome(Err(HttpError::Connection("lost".into())));
+                        for OnItsWay(_, captured, _) in &requests {
+                            part.record_outcome(*captured, Err(HttpError::Connection("lost".into())));
                         }
                         return Err(HttpError::Connection("lost".into()));
                     }
@@ -158,7 +159,7 @@ impl Live<'_> {
         let captured = self.captured(&frame);
         let number = part.stats().live[self.number].add(captured, frame.intra);
         if open >= IN_FLIGHT as usize || captured + self.deadline < part.state.sim.time() {
-            part.record_outcome(Err(HttpError::Abandoned));
+            part.record_outcome(captured, Err(HttpError::Abandoned));
             return None;
         }
         add_needs(part, flow, frame.bytes, FRAME_REQUEST);

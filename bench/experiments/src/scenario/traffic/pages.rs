@@ -11,6 +11,7 @@ use fathom_traffic::pages::{KEPT_IDLE, WAVES};
 use fathom_traffic::{Kind, PageView, Visit, WebRequest};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
+use super::super::responses::ResponseKind;
 use super::{Clients, Endpoints, add_needs, before};
 use crate::http::{Ask, Fetched, HttpError, Priority};
 use crate::stack::{BoxFuture, Client};
@@ -68,7 +69,7 @@ impl Clients {
                 }
                 part.closed(flow);
             }
-            part.record_outcome(loaded.map(|(completed, _)| completed));
+            part.record_outcome(start, loaded.map(|(completed, _)| completed));
             if number + 1 < visit.views {
                 self.read(endpoints, &mut kept, page.reading).await;
             }
@@ -161,6 +162,12 @@ impl Clients {
             }
             match loading.next_event().await {
                 Event::Fetched { object, asked, result } => {
+                    let completed = result.as_ref().map(|fetched| Completed {
+                        bytes: fetched.bytes,
+                        took: fetched.last_byte.since(asked),
+                        first_byte: fetched.first_byte.since(asked),
+                    });
+                    part.keep_row(ResponseKind::Object, asked, completed);
                     let counted = asked >= self.since;
                     if counted {
                         let mut stats = part.stats();

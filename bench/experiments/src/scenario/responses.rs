@@ -1,0 +1,217 @@
+//! Single responses of a run, kept in a file without a name: memory does not grow with the run.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fathom_cc::Time;
+use fathom_metrics::Completed;
+use parking_lot::Mutex;
+
+use super::Workload;
+use crate::http::HttpError;
+
+/// What a response is, by workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::FromRepr)]
+#[strum(serialize_all = "lowercase")]
+#[repr(u8)]
+pub enum ResponseKind {
+    /// A response of web traffic, or a download.
+    Response,
+    /// An upload, up to its answer.
+    Upload,
+    /// A page view.
+    Page,
+    /// An object of a page.
+    Object,
+    /// A frame of live media.
+    Frame,
+}
+
+impl ResponseKind {
+    /// What counts as a response of this workload.
+    pub(super) const fn of(workload: &Workload) -> Self {
+        match workload {
+            Workload::Web { .. } | Workload::Bulk { .. } => Self::Response,
+            Workload::Uploads { .. } => Self::Upload,
+            Workload::Pages { .. } => Self::Page,
+            Workload::Media { .. } => Self::Frame,
+        }
+    }
+}
+
+/// What became of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::FromRepr)]
+#[strum(serialize_all = "lowercase")]
+#[repr(u8)]
+pub enum ResponseResult {
+    /// All of it came.
+    Completed,
+    /// It failed.
+    Failed,
+    /// Its user gave up, or it was not waited for any longer.
+    Abandoned,
+}
+
+/// One response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResponseRow {
+    /// Number of its group of traffic.
+    pub group: u16,
+    /// What it is.
+    pub kind: ResponseKind,
+    /// When it began: its request, the navigation to a page, the capture of a frame.
+    pub start: Time,
+    /// What became of it.
+    pub result: ResponseResult,
+    /// What came, where it is complete.
+    pub completed: Option<Completed>,
+}
+
+/// Bytes of a row in the file: five words.
+const ROW: usize = 40;
+
+impl ResponseRow {
+    pub(super) fn new(group: u16, kind: ResponseKind, start: Time, outcome: Result<Completed, &HttpError>) -> Self {
+        let result = match outcome {
+            Ok(_) => ResponseResult::Completed,
+            Err(HttpError::Abandoned) => ResponseResult::Abandoned,
+            Err(_) => ResponseResult::Failed,
+        };
+        Self { group, kind, start, result, completed: outcome.ok() }
+    }
+
+    fn write(&self) -> [u8; ROW] {
+        let Completed { bytes, took, first_byte } =
+            self.completed.unwrap_or(Completed { bytes: 0, took: Duration::ZERO, first_byte: Duration::ZERO });
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let what = u64::from(self.group) << 16 | u64::from(self.kind as u8) << 8 | u64::from(self.result as u8);
+        let mut row = [0; ROW];
+        let words = [what, self.start.as_nanos(), bytes, nanos(took), nanos(first_byte)];
+        row.as_chunks_mut::<8>().0.iter_mut().zip(words).for_each(|(place, word)| *place = word.to_le_bytes());
+        row
+    }
+
+    fn read(row: &[u8; ROW]) -> Option<Self> {
+        let mut words = [0; ROW / 8];
+        row.as_chunks::<8>().0.iter().zip(&mut words).for_each(|(bytes, word)| *word = u64::from_le_bytes(*bytes));
+        let [what, start, bytes, took, first_byte] = words;
+        let [result, kind, low, high, ..] = what.to_le_bytes();
+        let result = ResponseResult::from_repr(result)?;
+        let (took, first_byte) = (Duration::from_nanos(took), Duration::from_nanos(first_byte));
+        Some(Self {
+            group: u16::from_le_bytes([low, high]),
+            kind: ResponseKind::from_repr(kind)?,
+            start: Time::from_nanos(start),
+            result,
+            completed: (result == ResponseResult::Completed).then_some(Completed { bytes, took, first_byte }),
+        })
+    }
+}
+
+/// Where a run's tasks leave their responses.
+pub(crate) type SharedSpool = Arc<Mutex<ResponseSpool>>;
+
+/// Responses in the order in which they ended, in a temporary file.
+#[derive(Debug)]
+pub(crate) struct ResponseSpool {
+    file: BufWriter<File>,
+    rows: u64,
+    /// Why a row could not be kept: said at the end.
+    failed: Option<io::Error>,
+}
+
+impl ResponseSpool {
+    /// An empty one, in the folder of temporary files.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { file: BufWriter::new(tempfile::tempfile()?), rows: 0, failed: None })
+    }
+
+    pub(super) fn add(&mut self, row: &ResponseRow) {
+        if self.failed.is_none() {
+            self.failed = self.file.write_all(&row.write()).err();
+            self.rows += 1;
+        }
+    }
+
+    /// Adds another's rows; where they are then, and how many.
+    ///
+    /// # Errors
+    /// The system's, also those that adding rows met.
+    pub(crate) fn append(&mut self, other: &mut Self) -> io::Result<(u64, u64)> {
+        if let Some(e) = other.failed.take() {
+            return Err(e);
+        }
+        other.file.flush()?;
+        let file = other.file.get_mut();
+        file.seek(SeekFrom::Start(0))?;
+        io::copy(file, &mut self.file)?;
+        let first = self.rows;
+        self.rows += other.rows;
+        Ok((first, other.rows))
+    }
+
+    /// Hands rows to `each`, from the `first` on, so many.
+    ///
+    /// # Errors
+    /// The system's, and those of `each`.
+    pub(crate) fn read(
+        &mut self,
+        first: u64,
+        rows: u64,
+        mut each: impl FnMut(ResponseRow) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.file.flush()?;
+        let file = self.file.get_mut();
+        file.seek(SeekFrom::Start(first * ROW as u64))?;
+        let mut file = BufReader::new(&mut *file);
+        let mut row = [0; ROW];
+        for _ in 0..rows {
+            file.read_exact(&mut row)?;
+            each(ResponseRow::read(&row).ok_or(io::ErrorKind::InvalidData)?)?;
+        }
+        drop(file);
+        self.file.get_mut().seek(SeekFrom::End(0)).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_read_back_from_where_they_are() {
+        let row = |n: u64| {
+            let (took, first_byte) = (Duration::from_nanos(n + 2), Duration::from_nanos(n + 1));
+            let outcome = match n % 3 {
+                0 => Ok(Completed { bytes: n, took, first_byte }),
+                1 => Err(&HttpError::Abandoned),
+                _ => Err(&HttpError::Status(500)),
+            };
+            ResponseRow::new(n as u16, ResponseKind::from_repr((n % 5) as u8).unwrap(), Time::from_millis(n), outcome)
+        };
+        let mut all = ResponseSpool::new().unwrap();
+        let mut places = Vec::new();
+        for run in [0..300, 300..300, 300..1_000] {
+            let mut spool = ResponseSpool::new().unwrap();
+            run.for_each(|n| spool.add(&row(n)));
+            places.push(all.append(&mut spool).unwrap());
+        }
+        assert_eq!(places, [(0, 300), (300, 0), (300, 700)]);
+        // Also the other way round, and with more behind.
+        for (first, rows) in [(300, 700), (0, 300)] {
+            let mut n = first;
+            let mut check = |read: ResponseRow| {
+                assert_eq!(read, row(n));
+                n += 1;
+                Ok(())
+            };
+            all.read(first, rows, &mut check).unwrap();
+            assert_eq!(n, first + rows);
+        }
+    }
+}
