@@ -1,5 +1,6 @@
 //! `fathom load`: an HTTP/3 load generator for response times.
 
+mod page;
 mod report;
 
 use std::fs::File;
@@ -144,6 +145,9 @@ struct Server {
 #[group(skip)]
 #[command(next_help_heading = "Results")]
 struct Files {
+    /// Write one self-contained HTML file with plots.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Write the results as JSON; '-' is standard output, instead of the table. Only one of these files may be '-'.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -175,6 +179,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ("--csv", files.csv.as_deref()),
         ("--hgrm", files.hgrm.as_deref()),
         ("--hlog", files.hlog.as_deref()),
+        ("--report", files.report.as_deref()),
     ])?;
     let config = config(args)?;
     let load = described(args, &config);
@@ -226,7 +231,7 @@ fn described(args: &Args, config: &LoadConfig) -> String {
 
 /// Everything that was measured, and then what could not be written.
 fn write_results(args: &Args, text: output::Text, load: &str, outcome: &LoadReport) -> Result<(), Failure> {
-    let Files { json, hgrm, .. } = &args.files;
+    let Files { json, hgrm, report, .. } = &args.files;
     if outcome.rows_lost > 0 {
         output::say(format!("warning: {} CSV lines were dropped because the disk was too slow", outcome.rows_lost));
     }
@@ -243,7 +248,8 @@ fn write_results(args: &Args, text: output::Text, load: &str, outcome: &LoadRepo
         [(what, why), ..] => Err(Failure::run(format!("cannot write {what}: {why}; the results are above"))),
     };
     let percentiles = || hgrm.as_ref().map_or(Ok(()), |file| output::write(file, &outcome.phases.response.hgrm()));
-    output::first_failure([table(), as_json(), percentiles(), lost()])
+    let page = || output::write_report(report.as_deref(), || page::html(load, &args.urls, outcome));
+    output::first_failure([table(), as_json(), percentiles(), page(), lost()])
 }
 
 /// Whether the run measured what it was to measure.

@@ -33,11 +33,12 @@ fn a_closed_loop_writes_all_its_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let (csv, hgrm, hlog, keys) = (file("a.csv"), file("a.hgrm"), file("a.hlog"), file("keys"));
+    let page = file("a.html");
     let urls = ["bytes/1000", "bytes/2000", "nothing"].map(|path| format!("https://localhost:{port}/{path}"));
     let args = ["load", &urls[0], &urls[1], &urls[2], "--insecure", "-c", "2", "-m", "3", "-n", "60", "--json", "-"];
     let out = Command::new(env!("CARGO_BIN_EXE_fathom"))
         .args(args)
-        .args(["--csv", &csv, "--hgrm", &hgrm, "--hlog", &hlog, "--timeout", "120s"])
+        .args(["--csv", &csv, "--hgrm", &hgrm, "--hlog", &hlog, "--report", &page, "--timeout", "120s"])
         .env("SSLKEYLOGFILE", &keys)
         .output()
         .expect("fathom runs");
@@ -47,12 +48,18 @@ fn a_closed_loop_writes_all_its_files() {
     assert_eq!((&found["times"]["service"]["count"], &found["connections"]["opened"]), (&40.into(), &2.into()));
     assert_eq!((&found["connections"]["one_way"], &found["times"]["response"]), (&2.into(), &serde_json::Value::Null));
     assert!(found["note"].as_str().expect("a note").contains("coordinated omission"));
-    assert_eq!(text(&out.stderr).lines().count(), 1, "{}", text(&out.stderr));
+    // The warning of --insecure, and where the page is.
+    assert_eq!(text(&out.stderr).lines().count(), 2, "{}", text(&out.stderr));
     let read = |path: &str| std::fs::read_to_string(path).expect("a file");
     assert_eq!(read(&csv).lines().count(), 61);
     assert!(read(&hgrm).contains("Total count    =           40]"), "{}", read(&hgrm));
     assert!(read(&hlog).contains("Tag=response,"), "{}", read(&hlog));
     assert!(read(&keys).contains("CLIENT_TRAFFIC_SECRET_0 "));
+    let page = read(&page);
+    assert!(page.contains("</html>") && !page.contains("<script") && !page.contains("src="), "{page}");
+    assert!(page.contains("60 requests in") && page.contains("20 failed (33.33 %)"), "{page}");
+    assert!(page.contains("coordinated omission"), "{page}");
+    assert!(page.contains("Distribution of times") && page.contains("<code>https://localhost:"), "{page}");
 }
 
 #[test]

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::output;
 
 /// Note on every closed loop.
-const OMISSION: &str = "closed loop: a stalled server gets fewer requests, so percentiles suffer from coordinated omission; \
+pub(super) const OMISSION: &str = "closed loop: a stalled server gets fewer requests, so percentiles suffer from coordinated omission; \
     use --rate to measure response times";
 
 /// The columns of times.
-const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
-fn ms(time: Option<Duration>) -> String {
+pub(super) fn ms(time: Option<Duration>) -> String {
     time.map_or_else(|| "-".into(), |time| format!("{:.2}", time.as_secs_f64() * 1e3))
 }
 
@@ -75,7 +75,7 @@ fn requests(lines: &mut Lines, outcome: &LoadReport) {
     }
 }
 
-fn phases(outcome: &LoadReport) -> Vec<(&'static str, &LatencyHistogram)> {
+pub(super) fn phases(outcome: &LoadReport) -> Vec<(&'static str, &LatencyHistogram)> {
     let phases = &outcome.phases;
     // In a closed loop nothing is intended: response times would be service times under a name that promises more.
     let response = outcome.open_loop.then_some(("response", &phases.response));
@@ -84,7 +84,7 @@ fn phases(outcome: &LoadReport) -> Vec<(&'static str, &LatencyHistogram)> {
 }
 
 /// A percentile, unless it would be no more than the slowest of too few.
-fn percentile(times: &LatencyHistogram, part: f64) -> Option<Duration> {
+pub(super) fn percentile(times: &LatencyHistogram, part: f64) -> Option<Duration> {
     // A hundred times a hundredth is a little less than one.
     let beyond = times.count() as f64 * (1.0 - part);
     times.quantile(part).filter(|_| beyond > 0.999)
@@ -137,7 +137,7 @@ fn connections(lines: &mut Lines, outcome: &LoadReport) {
     }
 }
 
-fn bits(rate: f64) -> String {
+pub(super) fn bits(rate: f64) -> String {
     match rate {
         rate if rate >= 1e9 => format!("{:.2} Gbps", rate / 1e9),
         rate if rate >= 1e6 => format!("{:.2} Mbps", rate / 1e6),

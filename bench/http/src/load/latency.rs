@@ -48,6 +48,15 @@ impl LatencyHistogram {
         (!self.0.is_empty()).then(|| Duration::from_micros(self.0.max()))
     }
 
+    /// The distribution: times with the part of all, from 0 to 1, that took no longer. In steps of half a percent, and finer towards the end
+    /// where there are enough.
+    pub fn curve(&self) -> Vec<(Duration, f64)> {
+        let tail = [0.9975, 0.999, 0.9995, 0.9999].into_iter().filter(|part| self.count() as f64 * (1.0 - part) >= 1.0);
+        let mut parts: Vec<f64> = (1..200).map(|step| f64::from(step) / 200.0).chain(tail).chain([1.0]).collect();
+        parts.sort_by(f64::total_cmp);
+        parts.into_iter().filter_map(|part| Some((self.quantile(part)?, part))).collect()
+    }
+
     /// The percentile distribution as HdrHistogram's tools write it (`.hgrm`), in milliseconds.
     pub fn hgrm(&self) -> String {
         let ms = |micros: u64| micros as f64 / 1e3;
@@ -121,6 +130,16 @@ mod tests {
             (1000, None, None)
         );
         assert!(times([3_600_000]).max().unwrap() >= LONGEST);
+    }
+
+    #[test]
+    fn curves_rise_from_the_shortest_to_the_longest() {
+        let found = times(1..=1000);
+        let curve = found.curve();
+        assert!(curve.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 < pair[1].1), "{curve:?}");
+        assert_eq!((curve.last().unwrap().1, found.max()), (1.0, curve.last().map(|(time, _)| *time)));
+        assert!(curve.iter().any(|(_, part)| *part == 0.999) && times(1..=10).curve().len() == 200);
+        assert!(LatencyHistogram::default().curve().is_empty());
     }
 
     #[test]

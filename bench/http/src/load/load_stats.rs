@@ -8,6 +8,7 @@ use fathom_stacks::ConnectionStats;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::latency::LatencyHistogram;
+use super::over_time::OverTime;
 use super::request::{Failure, FailureKind, Request};
 use super::request_csv::RequestCsv;
 
@@ -97,6 +98,7 @@ pub(super) struct Totals {
     /// Latencies of the current interval, if there is an interval log.
     pub(super) interval: Option<LatencyHistogram>,
     pub(super) rows: Option<RequestCsv>,
+    pub(super) over_time: OverTime,
     ended: u64,
     until: Option<Instant>,
 }
@@ -178,6 +180,7 @@ impl LoadStats {
             let result = result.as_ref().map(|()| request.progress.status.unwrap_or_default());
             rows.add(self.began, ended, request, result);
         }
+        totals.over_time.record(ended.saturating_duration_since(self.measured_from), result.is_ok());
         match result {
             Ok(()) => totals.complete(request, ended),
             Err(failure) => {

@@ -15,7 +15,7 @@
 //! | `pool.rs` | persistent connections |
 //! | `closed_loop.rs`, `open_loop.rs`, `pacer.rs` | the loops |
 //! | `request.rs` | one request |
-//! | `load_stats.rs`, `latency.rs`, `request_csv.rs`, `uplink_delay.rs` | statistics and their files |
+//! | `load_stats.rs`, `latency.rs`, `over_time.rs`, `request_csv.rs`, `uplink_delay.rs` | statistics and their files |
 //! | `saturation.rs` | whether the client was the bottleneck |
 //! | `run.rs` | a run from start to end |
 //! | `clock.rs` | the only place that reads clocks |
@@ -28,6 +28,7 @@ mod context;
 mod latency;
 mod load_stats;
 mod open_loop;
+mod over_time;
 mod pacer;
 mod pool;
 mod request;
@@ -50,6 +51,7 @@ pub use arrivals::{Arrival, Spacing, at_rate, trace};
 use fathom_stacks::Stack;
 pub use latency::LatencyHistogram;
 pub use load_stats::{ConnectionTotals, PhaseTimes, RequestCounts};
+pub use over_time::{Ended, OverTime};
 pub use request::FailureKind;
 pub use request_csv::COLUMNS;
 pub use run::run;
@@ -150,6 +152,8 @@ pub struct LoadReport {
     pub counts: RequestCounts,
     /// Latency of whole responses.
     pub phases: PhaseTimes,
+    /// Ends of requests over the measured time.
+    pub over_time: OverTime,
     /// Connection statistics.
     pub connections: ConnectionTotals,
     /// How busy and how late the client was.

@@ -231,7 +231,7 @@ impl Meter {
         let until = self.stats.until().map_or(ended, |until| until.min(ended));
         let window = until.saturating_duration_since(self.stats.measured_from);
         let totals = self.stats.finish();
-        let Totals { counts, phases, connections, rows, .. } = totals;
+        let Totals { counts, phases, connections, rows, over_time, .. } = totals;
         let mut unwritten = Vec::new();
         if let Some((intervals, thread)) = self.log.take() {
             drop(intervals);
@@ -247,6 +247,6 @@ impl Meter {
             _ => (Duration::ZERO, Duration::ZERO),
         };
         let saturation = ClientSaturation::new(used, wall, open_loop.then_some(&phases.lag), &phases.response);
-        LoadReport { open_loop, window, counts, phases, connections, saturation, rows_lost, unwritten }
+        LoadReport { open_loop, window, counts, phases, over_time, connections, saturation, rows_lost, unwritten }
     }
 }
