@@ -122,11 +122,6 @@ const COUNTS: [Count; 12] = [
     ("bytes", |l| l.bytes),
 ];
 
-/// Datagrams that events took in either direction, those of rebindings among them.
-const fn cut_off(stats: &RelayStats) -> u64 {
-    stats.cut_off + stats.down.impairments.cut_off + stats.up.impairments.cut_off
-}
-
 fn table(stats: &RelayStats) -> String {
     let mut text = format!("{:12}{:>14}{:>14}\n", "datagrams", "to clients", "to server");
     for (name, of) in COUNTS {
@@ -134,9 +129,7 @@ fn table(stats: &RelayStats) -> String {
     }
     text += &format!(
         "{} clients; {} cut off by events; {} dropped by the relay itself\n",
-        stats.clients,
-        cut_off(stats),
-        stats.overrun
+        stats.clients, stats.cut_off, stats.overrun
     );
     if stats.not_rebound > 0 {
         text += &format!("{} times a client kept its port: the system had no socket left\n", stats.not_rebound);
@@ -153,7 +146,7 @@ fn as_json(stats: &RelayStats) -> serde_json::Value {
         "to_clients": line(&stats.down),
         "to_server": line(&stats.up),
         "clients": stats.clients,
-        "cut_off": cut_off(stats),
+        "cut_off": stats.cut_off,
         "overrun": stats.overrun,
         "not_rebound": stats.not_rebound,
     })

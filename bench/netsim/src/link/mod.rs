@@ -177,7 +177,7 @@ impl Link {
     }
 
     /// What a packet of `wire` bytes that arrived was for, and whether it was dropped.
-    pub(crate) fn note_purpose(&mut self, purpose: Purpose, wire: u32, dropped: bool) {
+    pub(crate) fn record_purpose(&mut self, purpose: Purpose, wire: u32, dropped: bool) {
         if let Some(bytes) = &mut self.stats.by_purpose {
             bytes.arrived.add(purpose, wire);
             if dropped {
@@ -187,7 +187,7 @@ impl Link {
     }
 
     /// What a packet that arrived before was for: it is dropped.
-    pub(crate) fn note_dropped_purpose(&mut self, purpose: Purpose, wire: u32) {
+    pub(crate) fn record_dropped_purpose(&mut self, purpose: Purpose, wire: u32) {
         if let Some(bytes) = &mut self.stats.by_purpose {
             bytes.dropped.add(purpose, wire);
         }

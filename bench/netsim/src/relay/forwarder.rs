@@ -11,9 +11,9 @@ use quinn_udp::{EcnCodepoint, RecvMeta};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::RelaySpec;
-use super::faults::Faults;
 use super::held::{Held, Passage};
 use super::line::{Copies, Line, LineStats};
+use super::rebindings::Rebindings;
 use crate::udp::Udp;
 
 /// Clients at once: each has a socket, and many systems allow a process 1024. More are refused, the longest silent first forgotten.
@@ -52,7 +52,7 @@ pub struct RelayStats {
     pub down: LineStats,
     /// Client to server.
     pub up: LineStats,
-    /// Datagrams that a fault held up for good.
+    /// Datagrams that events took in either direction: blackouts, a smaller MTU, rebindings.
     pub cut_off: u64,
     /// Datagrams dropped because too many bytes were under way, or because the kernel took no more or had no socket left.
     pub overrun: u64,
@@ -146,7 +146,7 @@ pub struct Passing<'a> {
     pub ecn: u8,
     /// What is in it.
     pub contents: &'a [u8],
-    /// When it goes on, perhaps corrupted, since the relay's start; `None`: the line or a fault has taken it.
+    /// When it goes on, perhaps corrupted, since the relay's start; `None`: the line has taken it.
     pub leaves: Option<Duration>,
 }
 
@@ -167,7 +167,7 @@ pub struct Relay {
     entrances: Vec<Entrance>,
     down: Line,
     up: Line,
-    faults: Faults,
+    rebindings: Rebindings,
     clients: Vec<Client>,
     known: HashMap<Place, usize>,
     waiting: BinaryHeap<Reverse<Waiting>>,
@@ -234,12 +234,17 @@ impl Relay {
     pub fn bind(listen: SocketAddr, to: SocketAddr, spec: RelaySpec) -> Result<Self, RelayError> {
         let entrances = vec![Entrance::open(listen, to)?];
         no_loop(&entrances)?;
+        let RelaySpec { mut down, mut up, events, seed } = spec;
+        let rebindings = Rebindings::of(&events);
+        for line in [&mut down, &mut up] {
+            line.impairments.events.extend(&events);
+        }
         Ok(Self {
             entrances,
             // Each direction has its own random numbers.
-            down: Line::new(spec.down, spec.seed.wrapping_mul(2)),
-            up: Line::new(spec.up, spec.seed.wrapping_mul(2) + 1),
-            faults: Faults::new(spec.events),
+            down: Line::new(down, seed.wrapping_mul(2)),
+            up: Line::new(up, seed.wrapping_mul(2) + 1),
+            rebindings,
             clients: Vec::new(),
             known: HashMap::new(),
             waiting: BinaryHeap::new(),
@@ -290,7 +295,9 @@ impl Relay {
 
     /// Counts so far.
     pub const fn stats(&self) -> RelayStats {
-        RelayStats { down: self.down.stats(), up: self.up.stats(), ..self.stats }
+        let (down, up) = (self.down.stats(), self.up.stats());
+        let cut_off = self.stats.cut_off + down.impairments.cut_off + up.impairments.cut_off;
+        RelayStats { down, up, cut_off, ..self.stats }
     }
 
     /// Relays until `stop` is set or `until` is over; `look` is called some twenty times a second. Datagrams still under way then are lost.
@@ -314,7 +321,7 @@ impl Relay {
                 self.forget(now);
                 looked = now;
             }
-            if self.faults.rebind(now) {
+            if self.rebindings.is_due(now) {
                 for client in &mut self.clients {
                     match towards(self.entrances[client.at.0].to) {
                         Ok(socket) => client.socket = socket,
@@ -342,7 +349,7 @@ impl Relay {
     fn wait(&mut self, now: Duration, until: Option<Duration>) -> Result<(), RelayError> {
         let due = self.waiting.peek().map(|Reverse(next)| Duration::from_nanos(next.at));
         let free = [&self.down, &self.up].map(|line| line.next_departure().map(Duration::from_nanos));
-        let times = [due, free[0], free[1], self.faults.next(now), until, Some(now + LOOK_UP)];
+        let times = [due, free[0], free[1], self.rebindings.next(), until, Some(now + LOOK_UP)];
         let sleep = times.into_iter().flatten().min().unwrap_or(now).saturating_sub(now);
         let timeout = Timespec { tv_sec: sleep.as_secs() as i64, tv_nsec: i64::from(sleep.subsec_nanos()) };
         // Clients first: taking in from them neither makes nor forgets any, so that their numbers hold until all have had their turn.
@@ -421,10 +428,6 @@ impl Relay {
     fn pass(&mut self, towards: Towards, client: Place, ecn: Option<EcnCodepoint>, datagram: &[u8]) {
         let now = self.now();
         let passage = Passage { towards, client, ecn, at: now };
-        if !self.faults.let_pass(now, datagram.len()) {
-            self.stats.cut_off += 1;
-            return self.go_on(passage, Copies::default(), datagram);
-        }
         let line = self.line(towards);
         if line.schedules() {
             return self.enter_scheduled(passage, datagram);
@@ -472,7 +475,7 @@ impl Relay {
         while self.waiting.peek().is_some_and(|Reverse(next)| next.at <= now) {
             let Some(Reverse(next)) = self.waiting.pop() else { return };
             self.waiting_bytes -= Waiting::cost(next.contents.len());
-            if next.towards == Towards::Server && is_short(&next.contents) && self.faults.rebinds_after_handshake() {
+            if next.towards == Towards::Server && is_short(&next.contents) && self.rebindings.after_handshake() {
                 self.count_short(next.client);
             }
             let ecn = next.ecn.and_then(EcnCodepoint::from_bits);
@@ -509,6 +512,7 @@ impl Relay {
             }
             !lost
         });
+        self.held.lose_those_to(at);
     }
 
     /// Forgets clients that have been silent for long.

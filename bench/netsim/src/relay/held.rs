@@ -20,10 +20,19 @@ pub(super) struct Passage {
     pub(super) at: Duration,
 }
 
+/// A datagram that waits.
+#[derive(Debug)]
+struct Waits {
+    passage: Passage,
+    contents: Vec<u8>,
+    /// It leaves the queue as others do, and arrives nowhere.
+    lost: bool,
+}
+
 /// Datagrams by number.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    datagrams: Vec<(Passage, Vec<u8>)>,
+    datagrams: Vec<Waits>,
     free: Vec<u32>,
 }
 
@@ -32,24 +41,32 @@ impl Held {
     fn keep(&mut self, passage: Passage, contents: &[u8]) -> u32 {
         if let Some(number) = self.free.pop() {
             let kept = &mut self.datagrams[number as usize];
-            kept.0 = passage;
-            kept.1.extend_from_slice(contents);
+            (kept.passage, kept.lost) = (passage, false);
+            kept.contents.extend_from_slice(contents);
             return number;
         }
-        self.datagrams.push((passage, contents.to_vec()));
+        self.datagrams.push(Waits { passage, contents: contents.to_vec(), lost: false });
         self.datagrams.len() as u32 - 1
     }
 
     /// Gives a datagram back, and lends its storage until [`Held::store`].
-    fn take(&mut self, number: u32) -> (Passage, Vec<u8>) {
+    fn take(&mut self, number: u32) -> Waits {
         self.free.push(number);
         let kept = &mut self.datagrams[number as usize];
-        (kept.0, std::mem::take(&mut kept.1))
+        Waits { contents: std::mem::take(&mut kept.contents), ..*kept }
     }
 
     fn store(&mut self, number: u32, mut contents: Vec<u8>) {
         contents.clear();
-        self.datagrams[number as usize].1 = contents;
+        self.datagrams[number as usize].contents = contents;
+    }
+
+    /// What waits on its way to this client is lost.
+    pub(super) fn lose_those_to(&mut self, client: Place) {
+        // Numbers that are free are marked as well: whoever gets one begins anew.
+        for kept in &mut self.datagrams {
+            kept.lost |= kept.passage.towards == Towards::Client && kept.passage.client == client;
+        }
     }
 }
 
@@ -83,9 +100,11 @@ impl Relay {
     }
 
     fn departs(&mut self, number: u32, copies: super::Copies) {
-        let (passage, contents) = self.held.take(number);
+        let Waits { passage, contents, lost } = self.held.take(number);
         self.waiting_bytes -= Waiting::cost(contents.len());
-        self.go_on(passage, copies, &contents);
+        let lost = lost && copies[0].is_some();
+        self.stats.cut_off += u64::from(lost);
+        self.go_on(passage, if lost { [None; 2] } else { copies }, &contents);
         self.held.store(number, contents);
     }
 }

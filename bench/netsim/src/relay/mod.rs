@@ -6,18 +6,17 @@
 //! | `line.rs` | one direction: what becomes of each datagram, by the same links and queues as in virtual time. Pure |
 //! | `scheduled.rs` | the same where the queue schedules, so that a datagram's fate is known later |
 //! | `held.rs` | the datagrams that wait for it |
-//! | `faults.rs` | events that the relay sees to itself: blackouts and a smaller MTU of both directions, a new port |
+//! | `rebindings.rs` | when clients get new ports |
 //! | `forwarder.rs` | sockets, clients, the clock, the loop |
 //!
 //! Each client gets a socket of its own towards the server, as behind a NAT. ECN codepoints pass through, and queues that mark do mark.
 
-mod faults;
 mod forwarder;
 mod held;
 mod line;
+mod rebindings;
 mod scheduled;
 
-pub use faults::Faults;
 pub use forwarder::{Passing, Relay, RelayError, RelayStats};
 pub use line::{Copies, Copy, Line, LineStats};
 pub use scheduled::Incoming;
@@ -31,7 +30,7 @@ pub struct RelaySpec {
     pub down: DirectedPath,
     /// Client to server.
     pub up: DirectedPath,
-    /// What changes for both directions, beside what theirs say: blackouts, MTU, rebindings.
+    /// What changes for both directions, beside what theirs say: blackouts, MTU, RTT, rebindings. A link's rate is its own.
     pub events: Vec<PathEvent>,
     /// Seed of everything random.
     pub seed: u64,

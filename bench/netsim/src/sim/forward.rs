@@ -134,7 +134,7 @@ impl Core {
         let verdict = net.links[link.0 as usize].arrive(self.now, size, p.ecn.is_some());
         note(&mut net.hash, self.now, u32::from(link.0) | verdict.code() << 20, p.flow, size);
         if net.links[link.0 as usize].keeps_bytes() {
-            net.note_purpose(index, link, verdict == Verdict::Drop);
+            net.record_purpose(index, link, verdict == Verdict::Drop);
         }
         let out = match verdict {
             Verdict::Drop => return net.drop_packet(index),

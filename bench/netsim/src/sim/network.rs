@@ -384,20 +384,20 @@ impl Network {
     }
 
     /// A packet reached a link that keeps bytes by purpose.
-    pub(crate) fn note_purpose(&mut self, index: u32, link: LinkId, dropped: bool) {
+    pub(crate) fn record_purpose(&mut self, index: u32, link: LinkId, dropped: bool) {
         let p = &self.packets[index as usize];
         let closed = self.needs.as_ref().and_then(|all| all.get(p.flow as usize)).is_some_and(|needs| needs.closed);
         let purpose = if closed { Purpose::AfterClose } else { p.purpose };
-        self.links[link.0 as usize].note_purpose(purpose, p.wire, dropped);
+        self.links[link.0 as usize].record_purpose(purpose, p.wire, dropped);
     }
 
-    /// As [`Network::note_purpose`], for a packet that waits and may be dropped later: it keeps what it was for when it came.
-    pub(crate) fn note_waiting_purpose(&mut self, index: u32, link: LinkId) {
+    /// As [`Network::record_purpose`], for a packet that waits and may be dropped later: it keeps what it was for when it came.
+    pub(crate) fn record_waiting_purpose(&mut self, index: u32, link: LinkId) {
         let p = &mut self.packets[index as usize];
         if self.needs.as_ref().and_then(|all| all.get(p.flow as usize)).is_some_and(|needs| needs.closed) {
             p.purpose = Purpose::AfterClose;
         }
-        self.links[link.0 as usize].note_purpose(p.purpose, p.wire, false);
+        self.links[link.0 as usize].record_purpose(p.purpose, p.wire, false);
     }
 
     /// The kernel's sockets lost a packet.

@@ -18,7 +18,7 @@ impl Core {
         let queued = Queued { packet: index, bytes: p.wire, flow, ecn: p.ecn, arrived: self.now };
         note(&mut net.hash, self.now, u32::from(link.0) | WAITS << 20, p.flow, p.wire);
         if net.links[link.0 as usize].keeps_bytes() {
-            net.note_waiting_purpose(index, link);
+            net.record_waiting_purpose(index, link);
         }
         let at = &mut net.links[link.0 as usize];
         at.enqueue(queued);
@@ -53,7 +53,7 @@ impl Core {
             let p = &net.packets[queued.packet as usize];
             note(&mut net.hash, self.now, u32::from(link.0) | Verdict::Drop.code() << 20, p.flow, p.wire);
             let (purpose, wire) = (p.purpose, p.wire);
-            net.links[link.0 as usize].note_dropped_purpose(purpose, wire);
+            net.links[link.0 as usize].record_dropped_purpose(purpose, wire);
             net.drop_packet(queued.packet);
         }
     }

@@ -185,7 +185,8 @@ fn nothing_passes_in_a_blackout_nor_above_an_mtu() {
     let mut buffer = [0; 2_000];
     assert_eq!(server.recv(&mut buffer).unwrap(), 1_000);
     assert_eq!(buffer[0], 3);
-    assert_eq!(relay.end().cut_off, 2);
+    let stats = relay.end();
+    assert_eq!((stats.cut_off, stats.up.impairments.cut_off), (2, 2));
 }
 
 #[test]
@@ -280,4 +281,55 @@ fn a_queue_that_schedules_serves_clients_in_turn() {
     }
     assert_eq!(came, [0, 9, 1, 2, 3]);
     assert_eq!((relay.stats().up.forwarded, relay.waiting_bytes), (5, 0));
+}
+
+#[test]
+fn a_rebinding_loses_what_waits_in_any_queue() {
+    // A target that CoDel is never above.
+    for queue in ["droptail:10p", "fq-codel:target=1s,interval=10s"] {
+        let (server, client) = (socket(), socket());
+        // 972 bytes and 28 of headers take 100 ms.
+        let link = Some((fathom_units::Rate::from_bits_per_sec(80_000).into(), queue.parse().unwrap()));
+        let down = DirectedPath { link, ..DirectedPath::default() };
+        let spec = RelaySpec { down, events: vec!["rebind@handshake".parse().unwrap()], ..RelaySpec::default() };
+        let to = server.local_addr().unwrap();
+        let mut relay = Relay::bind("127.0.0.1:0".parse().unwrap(), to, spec).unwrap();
+        let millis = Arc::new(AtomicU64::new(0));
+        relay.clock = Clock::Hand(Arc::clone(&millis));
+        // Short headers have a first bit of 0.
+        let says = |relay: &mut Relay, times: u64| {
+            let until = relay.up.stats().forwarded + times;
+            for _ in 0..times {
+                client.send_to(&[0; 30], relay.address().unwrap()).unwrap();
+            }
+            while relay.up.stats().forwarded < until {
+                turn(relay);
+            }
+            turn(relay);
+            let before = (0..times).map(|_| server.recv_from(&mut [0; 100]).unwrap().1).collect::<Vec<_>>();
+            before[0]
+        };
+        let before = says(&mut relay, u64::from(REBOUND) - 1);
+        for _ in 0..4 {
+            server.send_to(&[1; 972], before).unwrap();
+        }
+        while relay.down.stats().impairments.arrived < 4 {
+            turn(&mut relay);
+        }
+        // One has come, three are in the queue and on the link.
+        millis.store(100, Ordering::Relaxed);
+        turn(&mut relay);
+        assert_eq!(client.recv(&mut [0; 1_000]).unwrap(), 972);
+        let after = says(&mut relay, 1);
+        assert_ne!(before, after, "{queue}");
+        server.send_to(&[2; 972], after).unwrap();
+        while relay.down.stats().impairments.arrived < 5 {
+            turn(&mut relay);
+        }
+        millis.store(1_000, Ordering::Relaxed);
+        turn(&mut relay);
+        let mut buffer = [0; 1_000];
+        client.recv(&mut buffer).unwrap();
+        assert_eq!((buffer[0], relay.stats().cut_off, relay.waiting_bytes), (2, 3, 0), "{queue}");
+    }
 }

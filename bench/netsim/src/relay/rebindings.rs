@@ -1,0 +1,66 @@
+//! When clients of a relay get new ports: the only events that are not a line's.
+
+use std::time::Duration;
+
+use crate::path::PathEvent;
+
+/// Rebindings to come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rebindings {
+    /// Of all clients, in order.
+    at: Vec<Duration>,
+    /// How many of them are over.
+    done: usize,
+    /// Each client by itself, when its handshake is over.
+    after_handshake: bool,
+}
+
+impl Rebindings {
+    /// Those among these events.
+    pub(super) fn of(events: &[PathEvent]) -> Self {
+        let mut at: Vec<Duration> = (events.iter())
+            .filter_map(|event| if let PathEvent::Rebind { at } = event { Some(*at) } else { None })
+            .collect();
+        at.sort_unstable();
+        Self { at, done: 0, after_handshake: events.contains(&PathEvent::RebindAfterHandshake) }
+    }
+
+    /// Whether one is due that has not been reported.
+    pub(super) fn is_due(&mut self, now: Duration) -> bool {
+        let before = self.done;
+        self.done = self.at.partition_point(|at| *at <= now);
+        self.done > before
+    }
+
+    /// Whether clients are rebound when their handshake is over.
+    pub(super) const fn after_handshake(&self) -> bool {
+        self.after_handshake
+    }
+
+    /// When the next one is due.
+    pub(super) fn next(&self) -> Option<Duration> {
+        self.at.get(self.done).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn s(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn a_rebinding_is_reported_once() {
+        let events = ["rebind@3s", "blackout:1s@2s", "rebind@1s"].map(|event| event.parse().unwrap());
+        let mut rebindings = Rebindings::of(&events);
+        assert!(!rebindings.after_handshake());
+        assert_eq!((rebindings.is_due(s(0.5)), rebindings.next()), (false, Some(s(1.0))));
+        assert_eq!(
+            (rebindings.is_due(s(1.0)), rebindings.is_due(s(1.5)), rebindings.next()),
+            (true, false, Some(s(3.0)))
+        );
+        assert_eq!((rebindings.is_due(s(9.0)), rebindings.is_due(s(9.0)), rebindings.next()), (true, false, None));
+    }
+}
