@@ -7,7 +7,7 @@ mod workload;
 use fathom_cc::units::parse_duration;
 use fathom_cc::{Capabilities, Rate};
 use fathom_netsim::backend::Backend;
-use fathom_netsim::path::{PathSpec, parse_rate};
+use fathom_netsim::path::{PathSpec, parse_range, parse_rate};
 use fathom_netsim::queue::QueueSpec;
 use fathom_traffic::Arrivals;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use super::tcp::TcpSpec;
 use super::{Connections, Period, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload};
 use crate::stack::{Controller, IDLE, Stack};
 pub(crate) use values::{RENAMED, parse_load, parse_responses, parse_window, read_toml, toml_message};
-use values::{parse_mix, parse_range, parse_stop};
+use values::{parse_mix, parse_stop};
 pub(crate) use workload::split_options;
 
 /// A scenario as written.

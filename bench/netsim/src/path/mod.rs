@@ -27,7 +27,7 @@ pub use loss::Loss;
 pub use models::{MODELS, Model};
 pub use policer::Policer;
 pub use presets::{PRESETS, Preset};
-pub use spec::{DirectedPath, EcnField, Path, PathSpec};
-pub use trace::{CHANCE, Trace};
+pub use spec::{DirectedPath, EcnField, Path, PathSpec, parse_range};
+pub use trace::Trace;
 
 pub(crate) use trace::TraceCursor;

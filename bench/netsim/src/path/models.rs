@@ -8,7 +8,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::trace::{CHANCE, Trace};
+use super::trace::{OPPORTUNITY_BYTES, Trace};
 
 /// A model of a link.
 #[derive(Clone, Copy)]
@@ -77,10 +77,10 @@ impl Model {
     pub fn trace(&self, seed: u64, length: Duration) -> Trace {
         let seconds = u32::try_from(length.as_secs()).unwrap_or(u32::MAX).clamp(1, 3_600);
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let mut chances = (self.make)(&mut rng, seconds * 1_000);
+        let mut opportunities = (self.make)(&mut rng, seconds * 1_000);
         // The last line is the trace's length.
-        chances.push(seconds * 1_000);
-        Trace::new(chances).expect("models make ordered chances that end after zero")
+        opportunities.push(seconds * 1_000);
+        Trace::new(opportunities).expect("models make ordered opportunities that end after zero")
     }
 }
 
@@ -117,7 +117,7 @@ fn lte(rng: &mut Pcg64Mcg, length: u32) -> Vec<u32> {
     let mut rate = LEAST + rng.random::<f64>() * (MOST - LEAST);
     let mut outage_until = 0.0;
     let mut next_outage = exponential(rng, BETWEEN);
-    let mut chances = Vec::new();
+    let mut opportunities = Vec::new();
     for start in (0..length).step_by(TICK as usize) {
         rate += SIGMA * tick.sqrt() * normal(rng);
         // Reflected at both ends.
@@ -140,12 +140,12 @@ fn lte(rng: &mut Pcg64Mcg, length: u32) -> Vec<u32> {
         while at < f64::from(TICK) {
             let ms = start + at as u32;
             if ms < length {
-                chances.push(ms);
+                opportunities.push(ms);
             }
             at += exponential(rng, 1_000.0 / rate);
         }
     }
-    chances
+    opportunities
 }
 
 fn wifi(rng: &mut Pcg64Mcg, length: u32) -> Vec<u32> {
@@ -157,8 +157,8 @@ fn wifi(rng: &mut Pcg64Mcg, length: u32) -> Vec<u32> {
     const OVERHEAD_MS: f64 = 0.25;
     let (mut at, mut step, mut others) = (0.0, 5usize, 1u32);
     let (mut next_step, mut next_others) = (100.0, 2_000.0);
-    let mut chances = Vec::new();
-    let frame_bits = f64::from(CHANCE) * 8.0;
+    let mut opportunities = Vec::new();
+    let frame_bits = f64::from(OPPORTUNITY_BYTES) * 8.0;
     while at < f64::from(length) {
         if at >= next_step {
             next_step += 100.0;
@@ -179,16 +179,16 @@ fn wifi(rng: &mut Pcg64Mcg, length: u32) -> Vec<u32> {
         // Frames go up the stack in order, when the burst is over.
         let ms = at as u32;
         if ms < length {
-            chances.extend(std::iter::repeat_n(ms, frames as usize));
+            opportunities.extend(std::iter::repeat_n(ms, frames as usize));
         }
     }
-    chances
+    opportunities
 }
 
 fn leo(rng: &mut Pcg64Mcg, length: u32) -> Vec<u32> {
     const SLOT: u32 = 15_000;
     const TICK: u32 = 20;
-    let mut chances = Vec::new();
+    let mut opportunities = Vec::new();
     let (mut mbps, mut outage_until, mut noise) = (0.0, 0.0, 1.0);
     let mut credit = 0.0;
     for ms in 0..length {
@@ -202,13 +202,13 @@ fn leo(rng: &mut Pcg64Mcg, length: u32) -> Vec<u32> {
         if f64::from(ms) < outage_until {
             continue;
         }
-        credit += mbps * noise * 1_000.0 / (f64::from(CHANCE) * 8.0);
+        credit += mbps * noise * 1_000.0 / (f64::from(OPPORTUNITY_BYTES) * 8.0);
         while credit >= 1.0 {
-            chances.push(ms);
+            opportunities.push(ms);
             credit -= 1.0;
         }
     }
-    chances
+    opportunities
 }
 
 #[cfg(test)]

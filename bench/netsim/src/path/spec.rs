@@ -212,7 +212,7 @@ impl PathSpec {
     pub fn check(&self) -> Result<Path, String> {
         let spec = self.expanded()?;
         let events = spec.events()?;
-        let rtt = read("rtt", spec.rtt.as_deref(), parse_range)?;
+        let rtt = read("rtt", spec.rtt.as_deref(), parse_rtt)?;
         let delay = |name, text: &Option<String>| read(name, text.as_deref(), parse_duration);
         let (down, up) = (delay("delay", &spec.delay)?, delay("up-delay", &spec.up_delay)?);
         if rtt.is_some() && (down.is_some() || up.is_some()) {
@@ -371,12 +371,17 @@ fn read<T>(name: &str, text: Option<&str>, parse: impl FnOnce(&str) -> Result<T,
 }
 
 /// Reads `30ms`, or `20ms..80ms`.
-fn parse_range(text: &str) -> Result<(Duration, Duration), String> {
+///
+/// # Errors
+/// One line that says what to write instead.
+pub fn parse_range(text: &str) -> Result<(Duration, Duration), String> {
     let (low, high) = text.split_once("..").unwrap_or((text, text));
     let (low, high) = (parse_duration(low)?, parse_duration(high)?);
-    if low > high {
-        return Err(format!("'{text}' ends before it begins; write 20ms..80ms"));
-    }
+    if low > high { Err(format!("'{text}' ends before it begins; write 20ms..80ms")) } else { Ok((low, high)) }
+}
+
+fn parse_rtt(text: &str) -> Result<(Duration, Duration), String> {
+    let (low, high) = parse_range(text)?;
     if high > Duration::from_secs(60) {
         return Err(format!("'{}' is longer than a minute; write a shorter RTT", duration_text(high)));
     }

@@ -1,9 +1,9 @@
-//! Rate traces in Mahimahi's format: one line per chance to deliver 1,500 bytes, the millisecond at which it comes.
+//! Rate traces in Mahimahi's format: one line per delivery opportunity of 1,500 bytes, the millisecond at which it comes.
 //!
-//! A trace repeats when it is over: its last millisecond is its length. Several equal lines are several chances. Bytes that a packet leaves of its chance go
-//! to the packet behind it, if that is there; a chance that finds the queue empty is lost.
+//! A trace repeats when it is over: its last millisecond is its length. Several equal lines are several opportunities. Bytes that a packet leaves of one go
+//! to the packet behind it, if that is there; an opportunity that finds the queue empty is lost.
 //! Source: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", USENIX ATC 2015, and mm-link(1).
-//! Departure: chances carry 1,500 bytes of IP packet; mm-link counts 1,504, with its tunnel's header.
+//! Departure: opportunities carry 1,500 bytes of IP packet; mm-link counts 1,504, with its tunnel's header.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use fathom_units::Rate;
 
 use crate::hash::StableHash;
 
-/// Bytes of one chance.
-pub const CHANCE: u32 = 1_500;
+/// Bytes of one delivery opportunity.
+pub(super) const OPPORTUNITY_BYTES: u32 = 1_500;
 /// Lines of a trace at most: an hour at 100 Mbps.
 const MOST: usize = 40_000_000;
 /// Milliseconds of a trace at most, and bits per second at least.
@@ -24,18 +24,18 @@ const MS: u64 = 1_000_000;
 /// When a link may send.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Milliseconds, in order, each of one chance.
-    chances: Arc<[u32]>,
+    /// Milliseconds, in order, each of one delivery opportunity.
+    opportunities: Arc<[u32]>,
     /// Milliseconds after which it begins again.
     length: u32,
 }
 
 impl std::fmt::Debug for Trace {
-    /// What tells it from others, not its millions of lines.
+    /// What tells it from others, not its millions of lines. Stored results of studies are known by this text, so its words stay.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut hash = StableHash::default();
-        self.chances.iter().for_each(|ms| hash.add(u64::from(*ms)));
-        write!(f, "Trace({} ms, {} chances, {:016x})", self.length, self.chances.len(), hash.value())
+        self.opportunities.iter().for_each(|ms| hash.add(u64::from(*ms)));
+        write!(f, "Trace({} ms, {} chances, {:016x})", self.length, self.opportunities.len(), hash.value())
     }
 }
 
@@ -44,24 +44,27 @@ impl Trace {
     ///
     /// # Errors
     /// One line that says what is wrong with it.
-    pub fn new(chances: Vec<u32>) -> Result<Self, String> {
-        let length = *chances.last().ok_or("the trace has no line; write a millisecond on each")?;
+    pub fn new(opportunities: Vec<u32>) -> Result<Self, String> {
+        let length = *opportunities.last().ok_or("the trace has no line; write a millisecond on each")?;
         if length == 0 {
             return Err("the trace ends in its first millisecond; its last line is its length".into());
         }
         if length > LONGEST {
             return Err("the trace is longer than a day; shorten it".into());
         }
-        if chances.len() as u64 * u64::from(CHANCE) * 8 * 1_000 / u64::from(length) < SLOWEST {
-            return Err("the trace carries less than 10 kbps in the mean; a line is a chance to send 1500 bytes".into());
+        if opportunities.len() as u64 * u64::from(OPPORTUNITY_BYTES) * 8 * 1_000 / u64::from(length) < SLOWEST {
+            return Err(
+                "the trace carries less than 10 kbps in the mean; a line is an opportunity to deliver 1500 bytes"
+                    .into(),
+            );
         }
-        if chances.len() > MOST {
+        if opportunities.len() > MOST {
             return Err(format!("the trace has more than {MOST} lines; shorten it"));
         }
-        if let Some(place) = chances.windows(2).position(|w| w[0] > w[1]) {
+        if let Some(place) = opportunities.windows(2).position(|w| w[0] > w[1]) {
             return Err(format!("line {}: the trace goes back in time; sort its lines", place + 2));
         }
-        Ok(Self { chances: chances.into(), length })
+        Ok(Self { opportunities: opportunities.into(), length })
     }
 
     /// Reads Mahimahi's format: one whole number of milliseconds per line.
@@ -69,16 +72,16 @@ impl Trace {
     /// # Errors
     /// The first line that is wrong.
     pub fn read(text: &str) -> Result<Self, String> {
-        let mut chances = Vec::new();
+        let mut opportunities = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() {
                 continue;
             }
-            if chances.len() >= MOST {
+            if opportunities.len() >= MOST {
                 return Err(format!("the trace has more than {MOST} lines; shorten it"));
             }
-            chances.push(line.parse().map_err(|_| {
+            opportunities.push(line.parse().map_err(|_| {
                 let shown: String = line.chars().take(40).collect();
                 format!(
                     "line {}: '{}' is no millisecond; a trace in Mahimahi's format has one whole number per line",
@@ -87,12 +90,12 @@ impl Trace {
                 )
             })?);
         }
-        Self::new(chances)
+        Self::new(opportunities)
     }
 
     /// Mahimahi's format.
     pub fn to_text(&self) -> String {
-        self.chances.iter().fold(String::new(), |mut text, ms| {
+        self.opportunities.iter().fold(String::new(), |mut text, ms| {
             let _ = writeln!(text, "{ms}");
             text
         })
@@ -100,7 +103,7 @@ impl Trace {
 
     /// Its mean rate.
     pub fn mean_rate(&self) -> Rate {
-        let bits = self.chances.len() as u64 * u64::from(CHANCE) * 8;
+        let bits = self.opportunities.len() as u64 * u64::from(OPPORTUNITY_BYTES) * 8;
         Rate::from_bits_per_sec((u128::from(bits) * 1_000 / u128::from(self.length)) as u64)
     }
 
@@ -109,58 +112,55 @@ impl Trace {
         self.length
     }
 
-    /// Chances in one round.
-    pub fn chances(&self) -> usize {
-        self.chances.len()
-    }
-
-    /// The time of a chance in nanoseconds, counted over all rounds.
+    /// The time of an opportunity in nanoseconds, counted over all rounds.
     fn at(&self, number: u64) -> u64 {
-        let (round, place) = (number / self.chances.len() as u64, (number % self.chances.len() as u64) as usize);
-        (round * u64::from(self.length) + u64::from(self.chances[place])) * MS
+        let (round, place) =
+            (number / self.opportunities.len() as u64, (number % self.opportunities.len() as u64) as usize);
+        (round * u64::from(self.length) + u64::from(self.opportunities[place])) * MS
     }
 
-    /// The number of the first chance at `time` (nanoseconds) or after it.
+    /// The number of the first opportunity at `time` (nanoseconds) or after it.
     fn first_at(&self, time: u64) -> u64 {
-        // A round's last chance has the time of the next one's beginning.
+        // A round's last opportunity has the time of the next one's beginning.
         let ms = time.div_ceil(MS);
         let round = ms.saturating_sub(1) / u64::from(self.length);
         let within = (ms - round * u64::from(self.length)) as u32;
-        round * self.chances.len() as u64 + self.chances.partition_point(|chance| *chance < within) as u64
+        round * self.opportunities.len() as u64
+            + self.opportunities.partition_point(|opportunity| *opportunity < within) as u64
     }
 }
 
-/// A trace at work: the chance in use, and what is left of it.
+/// A trace at work: the delivery opportunity in use, and what is left of it.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceCursor {
     trace: Trace,
-    chance: u64,
+    opportunity: u64,
     left: u32,
 }
 
 impl TraceCursor {
     pub(crate) const fn new(trace: Trace) -> Self {
-        Self { trace, chance: 0, left: CHANCE }
+        Self { trace, opportunity: 0, left: OPPORTUNITY_BYTES }
     }
 
     /// When a packet of `bytes` has left that may begin at `start`, no earlier than the one before it left.
     pub(crate) fn transmission_ends(&mut self, start: u64, bytes: u32) -> u64 {
-        if self.trace.at(self.chance) < start {
+        if self.trace.at(self.opportunity) < start {
             let first = self.trace.first_at(start);
-            if first > self.chance {
-                (self.chance, self.left) = (first, CHANCE);
+            if first > self.opportunity {
+                (self.opportunity, self.left) = (first, OPPORTUNITY_BYTES);
             }
         }
         let mut needs = bytes;
         loop {
             if self.left == 0 {
-                (self.chance, self.left) = (self.chance + 1, CHANCE);
+                (self.opportunity, self.left) = (self.opportunity + 1, OPPORTUNITY_BYTES);
             }
             let taken = needs.min(self.left);
             needs -= taken;
             self.left -= taken;
             if needs == 0 {
-                return self.trace.at(self.chance).max(start);
+                return self.trace.at(self.opportunity).max(start);
             }
         }
     }
@@ -176,7 +176,7 @@ mod tests {
     fn traces_are_read_as_they_are_written() {
         let text = "0\n1\n1\n5\n";
         let trace = Trace::read(text).unwrap();
-        assert_eq!((trace.to_text(), trace.length_ms(), trace.chances()), (text.to_owned(), 5, 4));
+        assert_eq!((trace.to_text(), trace.length_ms(), trace.opportunities.len()), (text.to_owned(), 5, 4));
         // 4 x 1500 bytes in 5 ms.
         assert_eq!(trace.mean_rate(), Rate::from_bits_per_sec(9_600_000));
         for (text, says) in [
@@ -191,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn packets_leave_at_their_chances_and_rounds_repeat() {
+    fn packets_leave_at_their_opportunities_and_rounds_repeat() {
         let mut cursor = TraceCursor::new(Trace::read("2\n4\n4\n10\n").unwrap());
         let ends = |cursor: &mut TraceCursor, start: u64, bytes| cursor.transmission_ends(start * MS, bytes) / MS;
         assert_eq!(ends(&mut cursor, 0, 1_500), 2);
         assert_eq!(ends(&mut cursor, 2, 1_500), 4);
-        // Half of a chance is left for the next packet, which then needs half of another.
+        // Half of an opportunity is left for the next packet, which then needs half of another.
         assert_eq!(ends(&mut cursor, 4, 750), 4);
         assert_eq!(ends(&mut cursor, 4, 1_500), 10);
         assert_eq!(ends(&mut cursor, 10, 750), 10);
@@ -213,8 +213,8 @@ mod tests {
             gaps in prop::collection::vec(0u32..20, 2..200), size in 40u32..1_500,
         ) {
             let mut at = 1;
-            let chances: Vec<u32> = gaps.iter().map(|gap| { at += gap; at }).collect();
-            let trace = Trace::new(chances).unwrap();
+            let opportunities: Vec<u32> = gaps.iter().map(|gap| { at += gap; at }).collect();
+            let trace = Trace::new(opportunities).unwrap();
             let mut cursor = TraceCursor::new(trace.clone());
             let (mut free, mut bytes) = (0, 0u64);
             for _ in 0..5_000 {
@@ -228,7 +228,7 @@ mod tests {
             prop_assert!((carried / mean - 1.0).abs() <= round + 0.01, "{carried} of {mean}");
         }
 
-        /// No packet leaves before it may begin, and never more than the chances allow.
+        /// No packet leaves before it may begin, and never more than the opportunities allow.
         #[test]
         fn a_sparse_link_never_sends_early(packets in prop::collection::vec((0u64..30, 40u32..1_500), 1..300)) {
             let trace = Trace::new((1..50).filter(|ms| ms % 3 != 0).collect()).unwrap();

@@ -8,13 +8,6 @@ use serde::de::DeserializeOwned;
 use super::super::{PlanError, Stop};
 use crate::stack::{Controller, Stack};
 
-/// Reads `2ms`, or `1ms..2.5ms`.
-pub(super) fn parse_range(text: &str) -> Result<(Duration, Duration), String> {
-    let (low, high) = text.split_once("..").unwrap_or((text, text));
-    let (low, high) = (parse_duration(low)?, parse_duration(high)?);
-    if low > high { Err(format!("'{text}' ends before it begins; write 1ms..2.5ms")) } else { Ok((low, high)) }
-}
-
 /// Reads `250000 responses`.
 pub(crate) fn parse_responses(s: &str) -> Result<u64, String> {
     let n = s
