@@ -9,7 +9,7 @@
 //!
 //! `scale` is smaller where `p` is: 1 from .1 on, 1/2 below that, 1/8 below .01, and so on by a quarter per decade down to 1/2048 below
 //! .000001, since the rate of senders that halve their windows changes with the square root of `p` (RFC 8033 §4.2). A rise is .02 at most
-//! from .1 on (RFC 8033 §5.5), and `p` loses a fiftieth while nothing waits (RFC 8033 §4.2).
+//! from .1 on (RFC 8033 §5.5), and `p` loses a 64th while nothing waits (RFC 8033 §4.2, which has a fiftieth and calls this enough; Linux).
 //!
 //! Packets pass whatever `p` is for the first 150 ms after the queue was calm, that is `p` was 0 and the wait below half the target
 //! (RFC 8033 §4.4), while the wait is below half the target and `p` below .2, and where at most two full packets are queued (RFC 8033
@@ -52,8 +52,9 @@ const TOO_FAR: f64 = 8.5;
 /// RFC 8033 §5.5: the largest rise, from this probability on.
 const LARGEST_RISE: f64 = 0.02;
 const RISE_CAPPED_FROM: f64 = 0.1;
-/// RFC 8033 §4.2: what is left of the probability at an update while nothing waits.
-const DECAY: f64 = 0.98;
+/// RFC 8033 §4.2: what is left of the probability at an update while nothing waits. Its pseudocode has .98, and says that 1 - 1/64 is
+/// enough; Linux has that.
+const DECAY: f64 = 1.0 - 1.0 / 64.0;
 /// Linux: above such a wait, in seconds, each update adds [`LARGEST_RISE`].
 const HIGH_WAIT: f64 = 0.25;
 
@@ -313,7 +314,7 @@ mod tests {
                 let change = 0.125 * (wait - 0.015) + 1.25 * (wait - expected.1);
                 let (p, _) = expected;
                 let p: f64 = (p + change * scale(p)).clamp(0.0, 1.0);
-                expected = (if wait == 0.0 && expected.1 == 0.0 { p * 0.98 } else { p }, wait);
+                expected = (if wait == 0.0 && expected.1 == 0.0 { p * DECAY } else { p }, wait);
                 assert!((pie.probability - expected.0).abs() < 1e-12, "{ms} ms: {} {expected:?}", pie.probability);
             }
         }

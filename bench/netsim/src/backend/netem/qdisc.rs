@@ -9,7 +9,7 @@
 //! - Adaptive RED adapts as the lab's does, every half second, between .01 and .5.
 //! - CoDel decides when packets leave.
 //! - FQ-CoDel tells flows apart by addresses and ports: there is a port per flow, up to [`PORTS`](super::wire::PORTS).
-//! - PIE updates its probability in whole ticks of the kernel's clock (User-Mode Linux: 10 ms).
+//! - PIE updates its probability in whole ticks of the kernel's clock, and one tick later (User-Mode Linux: every 30 ms for 15 ms).
 
 use std::time::Duration;
 
