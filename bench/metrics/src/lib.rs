@@ -11,6 +11,7 @@ mod pages;
 mod pftk;
 mod responses;
 mod rtt_series;
+mod two_sample;
 mod verify;
 mod window_trace;
 
@@ -25,6 +26,7 @@ pub use pages::{PageOutcome, PageStats};
 pub use pftk::{SendRate, Timeouts};
 pub use responses::Responses;
 pub use rtt_series::{AckFrame, RttSample, RttSampler, RttSeries};
+pub use two_sample::{TwoSample, homogeneity, kolmogorov_smirnov, two_proportions};
 pub use verify::verify;
 pub use window_trace::{WindowPoint, WindowTrace};
 

@@ -1,0 +1,212 @@
+//! What paths do to packets: each thing by itself, in the lab's words and in tc's.
+
+use std::time::Duration;
+
+use fathom_netsim::link::Capacity;
+use fathom_netsim::path::{DirectedPath, Loss, PathSpec, Trace};
+use fathom_netsim::sim::WIRE_OVERHEAD;
+
+/// The path that only delays.
+pub(crate) const PLAIN: &str = "delay alone";
+/// Probes on the wire: 4 Mbps at 500 per second.
+pub(crate) const BYTES: usize = 1_000;
+pub(crate) const PAYLOAD: usize = BYTES - WIRE_OVERHEAD as usize;
+/// When the first probe is sent.
+pub(crate) const START: Duration = Duration::from_secs(1);
+/// Propagation delay of every path. tc's words below have it too.
+const DELAY: &str = "20ms";
+/// Where nothing else is said: too fast to matter.
+const RATE: &str = "1Gbps";
+
+/// Delays that are not random are the same but for the machine, which adds other microseconds to each path.
+const COARSE: Duration = Duration::from_millis(1);
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Measure {
+    /// From sending to the first arrival: Kolmogorov and Smirnov's test.
+    Delay,
+    /// Part of the probes that never came: two proportions.
+    Lost,
+    /// Lengths of rows of lost probes: homogeneity.
+    Bursts,
+    /// Part that came after one that was sent later: two proportions.
+    Overtaken,
+    /// Part that came more than once: two proportions.
+    Duplicated,
+    /// Part that did not come unharmed: two proportions.
+    Corrupted,
+}
+
+impl Measure {
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Delay => "delay",
+            Self::Lost => "lost",
+            Self::Bursts => "rows of losses",
+            Self::Overtaken => "overtaken",
+            Self::Duplicated => "came twice",
+            Self::Corrupted => "not unharmed",
+        }
+    }
+}
+
+/// One thing that a path does.
+#[derive(Clone, Debug)]
+pub(crate) struct Feature {
+    pub(crate) name: &'static str,
+    /// Options of the path, and `event`.
+    options: Vec<(&'static str, String)>,
+    pub(crate) measures: Vec<Measure>,
+    /// In place of the rate.
+    trace: Option<Trace>,
+    /// Probes and the time between them.
+    pub(crate) probes: u32,
+    pub(crate) gap: Duration,
+    /// Differences of delays up to this count as none.
+    pub(crate) resolution: Duration,
+    /// Of so many probes in a row delays depend on each other.
+    pub(crate) delays_depend: usize,
+    /// The same for places in the order of arrival.
+    pub(crate) places_depend: usize,
+    /// The same for losses, in the mean: by so much fewer they count.
+    pub(crate) losses_depend: f64,
+    /// What `tc` is told to do the same on `lo`; nothing where it cannot.
+    pub(crate) tc: Vec<String>,
+    /// A table of quantiles for tc, in units of its deviation.
+    pub(crate) quantile: Option<fn(f64) -> f64>,
+    /// The netem backend refuses such paths.
+    pub(crate) refused_by_netem: bool,
+}
+
+impl Feature {
+    pub(crate) fn new(name: &'static str, options: &[(&'static str, &str)], measures: &[Measure]) -> Self {
+        let options = options.iter().map(|(option, value)| (*option, (*value).to_owned())).collect();
+        Self {
+            name,
+            options,
+            measures: measures.to_vec(),
+            trace: None,
+            probes: 5_000,
+            gap: Duration::from_millis(2),
+            resolution: COARSE,
+            delays_depend: 1,
+            places_depend: 1,
+            losses_depend: 1.0,
+            tc: Vec::new(),
+            quantile: None,
+            refused_by_netem: false,
+        }
+    }
+
+    /// The kernel's netem does the same with these words.
+    fn netem(mut self, words: &str) -> Self {
+        self.tc = vec![format!("qdisc add dev lo root netem limit 100000 {words}")];
+        self
+    }
+
+    /// The way from client to server.
+    pub(crate) fn path(&self) -> DirectedPath {
+        let mut spec = PathSpec { delay: Some(DELAY.into()), rate: Some(RATE.into()), ..PathSpec::default() };
+        for (name, value) in &self.options {
+            match *name {
+                "event" => spec.events.push(value.clone()),
+                name => *spec.field(name).expect("an option") = Some(value.clone()),
+            }
+        }
+        let mut path = spec.check().expect("a path").up;
+        if let (Some(trace), Some((capacity, _))) = (&self.trace, &mut path.link) {
+            *capacity = Capacity::Trace(trace.clone());
+        }
+        path
+    }
+}
+
+/// All of them, the plain path first.
+pub(crate) fn features() -> Vec<Feature> {
+    use Measure::{Bursts, Corrupted, Delay, Duplicated, Lost, Overtaken};
+    let bursts = "bursts:enter=3%,leave=25%,bad=80%,good=0.5%";
+    let in_tc = |loss: &str| format!("delay {DELAY} {}", loss.parse::<Loss>().expect("loss").netem().expect("loss"));
+    let many = |feature: Feature| Feature { probes: 10_000, gap: Duration::from_millis(1), ..feature };
+    // The kernel counts Ethernet's header, the lab does not.
+    let with_header = (BYTES + 14) as f64 / BYTES as f64;
+    let (police_rate, police_burst) = ((3e6 * with_header) as u64, (20e3 * with_header) as u64);
+    vec![
+        Feature::new(PLAIN, &[], &[Delay, Lost]).netem(&format!("delay {DELAY}")),
+        many(Feature::new("random loss", &[("loss", "5%")], &[Lost, Bursts])).netem(&in_tc("5%")),
+        // The chain of both states forgets by 1 - enter - leave per packet, so variances are (2 - .28) / .28 times as large at most.
+        Feature {
+            losses_depend: 1.72 / 0.28,
+            ..many(Feature::new("bursts of loss", &[("loss", bursts)], &[Lost, Bursts])).netem(&in_tc(bursts))
+        },
+        // With a rate, netem keeps the order as the lab does. Its jitter is to both sides of a mean.
+        Feature {
+            resolution: Duration::ZERO,
+            delays_depend: 11,
+            ..Feature::new("jitter in order", &[("jitter", "20ms")], &[Delay, Overtaken])
+                .netem("delay 30ms 10ms rate 10gbit")
+        },
+        Feature {
+            resolution: Duration::ZERO,
+            places_depend: 21,
+            ..Feature::new("jitter that reorders", &[("jitter", "40ms,reorder")], &[Delay, Overtaken])
+                .netem("delay 40ms 20ms")
+        },
+        // The larger part of a normal variable, as a table for tc.
+        Feature {
+            resolution: Duration::ZERO,
+            places_depend: 31,
+            quantile: Some(half_normal),
+            ..Feature::new("normal jitter", &[("jitter", "normal:15ms,reorder")], &[Delay, Overtaken])
+                .netem("delay 20ms 15ms distribution fathom")
+        },
+        // tc's tables end at four deviations: of half as many as means.
+        Feature {
+            resolution: Duration::ZERO,
+            places_depend: 41,
+            quantile: Some(|u| -(1.0 - u).ln() / 2.0),
+            ..Feature::new("exponential jitter", &[("jitter", "exponential:10ms,reorder")], &[Delay, Overtaken])
+                .netem("delay 20ms 20ms distribution fathom")
+        },
+        Feature {
+            places_depend: 11,
+            ..Feature::new("reordering", &[("reorder", "25%")], &[Delay, Overtaken])
+                .netem(&format!("delay {DELAY} reorder 25%"))
+        },
+        Feature::new("duplication", &[("duplicate", "5%")], &[Delay, Duplicated])
+            .netem(&format!("delay {DELAY} duplicate 5%")),
+        Feature::new("corruption", &[("corrupt", "5%")], &[Corrupted]).netem(&format!("delay {DELAY} corrupt 5%")),
+        Feature {
+            tc: vec![
+                format!("qdisc add dev lo root netem delay {DELAY}"),
+                "qdisc add dev lo clsact".into(),
+                format!(
+                    "filter add dev lo egress matchall action police rate {police_rate}bit burst {police_burst} conform-exceed drop"
+                ),
+            ],
+            ..Feature::new("policer", &[("policer", "3Mbps,burst=20kB")], &[Delay, Lost])
+        },
+        Feature {
+            refused_by_netem: true,
+            ..Feature::new(
+                "steps of the rate",
+                &[("rate", "20Mbps"), ("event", "rate:3600kbps@3s"), ("event", "rate:20Mbps@7s")],
+                &[Delay, Lost],
+            )
+        },
+        Feature::new("step of the RTT", &[("event", "rtt:120ms@6s")], &[Delay, Lost]),
+        Feature::new("blackouts", &[("event", "blackout:300ms@2s every 3s")], &[Delay, Lost]),
+        Feature { refused_by_netem: true, trace: Some(trace()), ..Feature::new("trace", &[], &[Delay, Lost]) },
+    ]
+}
+
+/// A trace of 24 Mbps that stands still for 60 ms every 700, and is slow for a while after it.
+fn trace() -> Trace {
+    let milliseconds = (1..=12_000u32).filter(|ms| !(ms % 700 < 60 || ms % 700 < 400 && ms % 3 > 0));
+    Trace::new(milliseconds.flat_map(|ms| [ms; 2]).collect()).expect("a trace")
+}
+
+fn half_normal(u: f64) -> f64 {
+    use statrs::distribution::{ContinuousCDF, Normal};
+    Normal::standard().inverse_cdf(0.5 + u / 2.0)
+}
