@@ -14,7 +14,8 @@ use crate::verdict::Verdict;
 const STYLE: &str = "\
 .verdict{font-weight:600;white-space:nowrap}.pass{color:#17803d}.fail{color:#c0262d}.open{color:#8a6100}.none{color:#6b6b6b}\
 @media(prefers-color-scheme:dark){.pass{color:#5bd08a}.fail{color:#ff8a8a}.open{color:#e6b450}.none{color:#a2a2aa}}\
-.card td,.card th{text-align:left;vertical-align:top}.card td:first-child{white-space:nowrap}";
+.card td,.card th{text-align:left;vertical-align:top}.card td:first-child{white-space:nowrap;min-width:0}\
+@media(max-width:640px){.card th,.card td{padding:.25em .4em}.verdict{white-space:normal}}";
 
 /// The page; `changes` are those since an older scorecard, where one is given.
 pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
@@ -25,14 +26,14 @@ pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
         @if let Some(changes) = changes { (changed(changes)) }
         h2 { "Criteria" }
         div.wide { table.card {
-            thead { tr { th { "section" } th { "criterion" } th { "asked" } th { "verdict" } } }
+            thead { tr { th { "section" } th { "criterion" } th { "verdict" } th { "asked" } } }
             tbody {
                 @for criterion in &card.criteria {
                     tr {
                         td { a href={ "#s" (criterion.section) } { (criterion.section) } }
                         td { (criterion.title) }
-                        td { (criterion.strength.word()) }
                         td { (verdict(criterion.verdict)) }
+                        td { (criterion.strength.word()) }
                     }
                 }
             }
