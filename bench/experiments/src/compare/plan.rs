@@ -17,6 +17,8 @@ use crate::scenario::{
 use crate::stack::{Controller, Stack};
 use crate::study::MOST_SEEDS;
 
+/// Workloads whose load is a field of its own.
+const LOADED: [&str; 4] = ["packmime", "web", "page", "pages"];
 /// A reference that follows the link.
 pub(super) const AUTO: &str = "auto";
 /// The paper's (Sync-TCP §4.2), and the least of those.
@@ -206,14 +208,17 @@ impl Plan {
 impl Plan {
     /// What the clients request, and its load where the two are written as one: `packmime:80%`, `page:50%`.
     pub fn set_workload(&mut self, text: &str) {
-        let with_load = text
-            .split_once(':')
-            .filter(|(kind, load)| ["packmime", "web", "page", "pages"].contains(kind) && parse_load(load).is_ok());
+        let with_load = text.split_once(':').filter(|(kind, load)| LOADED.contains(kind) && parse_load(load).is_ok());
         let (workload, load) = with_load.map_or((text, None), |(kind, load)| (kind, Some(load)));
         workload.clone_into(&mut self.workload);
         if let Some(load) = load {
             load.clone_into(&mut self.load);
         }
+    }
+
+    /// Whether what clients request has its load in a field of its own.
+    pub(super) fn has_load(&self) -> bool {
+        LOADED.contains(&named_options(&self.workload).0)
     }
 
     /// A file that says nothing: it would be the default plan under another name.

@@ -44,11 +44,6 @@ impl Plan {
         }
         Ok(())
     }
-
-    /// Whether what clients request has its load in a field of its own.
-    fn has_load(&self) -> bool {
-        ["packmime", "web", "page", "pages"].contains(&&*self.workload)
-    }
 }
 
 /// The first word of a workload: what it is.
@@ -217,6 +212,7 @@ mod tests {
         for (plan, given) in [
             (plan(|p| p.reference = "200Mbps".into()), &["load", "responses"][..]),
             (plan(|p| p.workload = "page".into()), &["load", "responses"]),
+            (plan(|p| p.workload = "page:resume=0rtt".into()), &["load", "responses"]),
             (plan(|p| p.workload = "pages:2/s".into()), &["responses"]),
             (plan(|p| (p.connections, p.workload) = (Connections::Persistent, "bulk".into())), &[]),
             (plan(|p| p.timestamps = Timestamps::Paper), &[]),

@@ -5,7 +5,6 @@ use fathom_report::{Column, Grid, NOTHING, estimate, wrapped};
 
 use fathom_netsim::path::PathSpec;
 
-use crate::compare::plan::named_options;
 use crate::compare::{Candidate, Comparison, MEASURES, Measure, Ranked};
 use crate::scenario::Connections;
 
@@ -216,7 +215,7 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
         if p.seeds > 1 { format!("seeds {} to {last}", p.seed) } else { format!("seed {}", p.seed) },
         p.max_window,
     ));
-    if c.reference.is_none() && ["packmime", "web", "page", "pages"].contains(&named_options(&p.workload).0) {
+    if c.reference.is_none() && p.has_load() {
         lines.push(format!("offered load {} of the link, computed; {} responses a run", p.load, p.responses));
     }
     if let Some(r) = &c.reference {
