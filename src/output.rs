@@ -209,9 +209,14 @@ pub(crate) fn write_parquet(path: Option<&Path>, of: impl FnOnce() -> Dataset) -
 /// Writes it as what the name of the file says, `.parquet` or else CSV, where a path is given.
 pub(crate) fn write_dataset(path: Option<&Path>, of: impl FnOnce() -> Dataset) -> Result<(), Failure> {
     match path {
-        Some(path) if path.extension().is_some_and(|ext| ext == "parquet") => write_parquet(Some(path), of),
+        Some(path) if is_parquet(path) => write_parquet(Some(path), of),
         path => write_csv(path, of),
     }
+}
+
+/// What the name of a data file asks for: Parquet, or else CSV.
+fn is_parquet(path: &Path) -> bool {
+    path.extension().is_some_and(|ext| ext == "parquet")
 }
 
 /// Has `write` write rows to the file as they come, as Parquet where its name ends in `.parquet`, where a path is given.
@@ -220,10 +225,9 @@ pub(crate) fn write_rows(
     write: impl FnOnce(&mut (dyn Write + Send), bool) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    let parquet = path.extension().is_some_and(|ext| ext == "parquet");
     write_with(path, |file| {
         let mut file = io::BufWriter::new(file);
-        let written = write(&mut file, parquet).and_then(|()| file.flush());
+        let written = write(&mut file, is_parquet(path)).and_then(|()| file.flush());
         written.map_err(|e| unwritten(path, &e))
     })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fathom_http::load::{LatencyHistogram, LoadReport};
-use fathom_report::{Axis, Column, Figure, Grid, NOTHING, Series, figure};
+use fathom_report::{Axis, Column, Figure, Grid, NOTHING, Series, capitalised, figure};
 use maud::{Markup, html};
 
 use super::report::{OMISSION, QUANTILES, bits, ms, percentile, phases, table};
@@ -83,10 +83,7 @@ fn answer(outcome: &LoadReport) -> Vec<String> {
 }
 
 fn cautions(outcome: &LoadReport) -> Vec<String> {
-    let sentence = |text: &str| {
-        let mut letters = text.chars();
-        letters.next().map_or(String::new(), |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
-    };
+    let sentence = |text: &str| capitalised(text) + ".";
     let counts = &outcome.counts;
     let omission = (!outcome.open_loop).then(|| sentence(OMISSION));
     let limit = outcome.saturation.is_limit().then(|| sentence(&format!("client: {}", outcome.saturation)));

@@ -197,6 +197,12 @@ fn group<'c>(over: &str, columns: &[&'c Column], of: impl Fn(&'c Column) -> &'c 
     format!("{text:<0$}", group_width(over, columns) + 2)
 }
 
+/// A text that begins with a capital.
+pub fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
 /// Words in lines of at most `width` characters, where words are no longer.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];

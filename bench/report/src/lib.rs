@@ -32,7 +32,7 @@ mod whiskers;
 pub use data::{Axis, Entry, Figure, Row, Series, Table};
 pub use dataset::{Dataset, Kind, Record, Value};
 pub use figure::svg;
-pub use grid::{Column, Grid, NOTHING, wrapped};
+pub use grid::{Column, Grid, NOTHING, capitalised, wrapped};
 pub use page::{page, plain};
 pub use pen::Pen;
 pub use plot::{plot, plot_with};

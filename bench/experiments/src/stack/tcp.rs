@@ -142,7 +142,6 @@ impl super::Client for Requests {
         Box::pin(async { Err(HttpError::Connect("TCP here has one request at a time".into())) })
     }
 
-    /// Dropping it does that.
     fn live(&self, _: LiveRequest) -> BoxFuture<'static, Result<(), HttpError>> {
         Box::pin(std::future::ready(Err(HttpError::Connect("TCP has no datagrams".into()))))
     }
@@ -151,6 +150,7 @@ impl super::Client for Requests {
         Box::pin(std::future::ready(None))
     }
 
+    /// Dropping it does that.
     fn close(self: Box<Self>) {}
 }
 

@@ -8,7 +8,8 @@ use fathom_traffic::{Arrivals, PageShape};
 use super::estimate::{Estimate, base_round_trip, estimate};
 use super::{Study, StudyRun, key_text};
 use crate::scenario::{
-    Access, Background, ChainLink, Load, MediaTransport, Resume, Resumption, Scenario, Stop, Traffic, WebLoad, Workload,
+    Access, Background, ChainLink, Load, MediaTransport, Period, Resume, Resumption, Scenario, Stop, Traffic, WebLoad,
+    Workload,
 };
 use crate::stack::IDLE;
 
@@ -97,6 +98,18 @@ fn link(l: &ChainLink) -> String {
     format!("{}, {:?}, {}{back}", l.rate, l.delay, l.queue)
 }
 
+fn offers(load: WebLoad, counted: &str) -> String {
+    match load {
+        WebLoad::Computed { part, of } => format!("{}% of {of}", part * 100.0),
+        WebLoad::Connections(rate) => format!("{rate} {counted}/s"),
+    }
+}
+
+fn during(Period { from, until }: Period) -> String {
+    let from = if from.is_zero() { String::new() } else { format!(", from {from:?} on") };
+    from + &until.map_or(String::new(), |until| format!(", up to {until:?}"))
+}
+
 fn resumes(Resumption { resume, tickets }: Resumption) -> String {
     match resume {
         Resume::None => String::new(),
@@ -108,26 +121,16 @@ fn group(s: &Scenario, t: &Traffic) -> String {
     let routers = &s.chain.routers;
     let work = match t.workload {
         Workload::Web { load, arrivals, period, resumption, .. } => {
-            let load = match load {
-                WebLoad::Computed { part, of } => format!("{}% of {of}", part * 100.0),
-                WebLoad::Connections(rate) => format!("{rate} connections/s"),
-            };
+            let load = offers(load, "connections");
             let arrivals = if arrivals == Arrivals::Poisson { ", Poisson arrivals" } else { "" };
-            let from = if period.from.is_zero() { String::new() } else { format!(", from {:?} on", period.from) };
-            let until = period.until.map_or(String::new(), |until| format!(", up to {until:?}"));
-            format!("web traffic, {load}{arrivals}{from}{until}{}", resumes(resumption))
+            format!("web traffic, {load}{arrivals}{}{}", during(period), resumes(resumption))
         }
         Workload::Pages { load, shape, period, priorities, in_flight, resumption } => {
-            let load = match load {
-                WebLoad::Computed { part, of } => format!("{}% of {of}", part * 100.0),
-                WebLoad::Connections(rate) => format!("{rate} page views/s"),
-            };
+            let load = offers(load, "page views");
             let known = if shape == PageShape::Archive { "" } else { " of known objects" };
             let order = if priorities { "urgent objects first" } else { "no priorities" };
-            let from = if period.from.is_zero() { String::new() } else { format!(", from {:?} on", period.from) };
-            let until = period.until.map_or(String::new(), |until| format!(", up to {until:?}"));
-            let resumes = resumes(resumption);
-            format!("pages{known}, {load}, {in_flight} requests at once, {order}{from}{until}{resumes}")
+            let (during, resumes) = (during(period), resumes(resumption));
+            format!("pages{known}, {load}, {in_flight} requests at once, {order}{during}{resumes}")
         }
         Workload::Uploads { count, bytes, spread } => {
             let starts = if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };

@@ -1,6 +1,6 @@
 //! A record for a terminal.
 
-use fathom_report::{Grid, wrapped};
+use fathom_report::{Grid, capitalised, wrapped};
 
 use crate::{Artefact, Body, Claim, Record, StudyRecord, Verdict};
 
@@ -81,9 +81,7 @@ pub(super) fn departures(record: &Record) -> Vec<String> {
 
 /// The id with a capital: `Figure 4`.
 pub(super) fn heading(artefact: &Artefact) -> String {
-    let mut chars = artefact.id.chars();
-    let first = chars.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
-    format!("{first}{}: {}", chars.as_str(), artefact.title)
+    format!("{}: {}", capitalised(&artefact.id), artefact.title)
 }
 
 fn paragraph(text: &mut String, first: &str, rest: &str, words: &str) {
