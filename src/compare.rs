@@ -218,7 +218,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 fn failure(e: ScenarioError) -> Failure {
     match e {
-        ScenarioError::Plan(e) => Failure::input(e),
+        ScenarioError::Plan(_) | ScenarioError::Rate { .. } => Failure::input(e),
         ScenarioError::Run(RunError::Interrupted) => {
             Failure { line: "interrupted, and no run was done".into(), code: INTERRUPTED }
         }

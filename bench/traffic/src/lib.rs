@@ -10,6 +10,7 @@
 //! | `packmime.rs` | the PackMime-HTTP model as an iterator: arrivals, sizes and delays for one connection rate |
 //! | `distributions.rs` | its distributions as pure inverse CDFs, one function each |
 //! | `tables.rs` | piecewise-linear tables (`packmime.json`) |
+//! | `rate.rs` | rates that a model does not have |
 //! | `fsd.rs` | the long-range dependent unit normal that drives arrivals, request sizes and round-trip times |
 
 mod distributions;
@@ -17,6 +18,7 @@ mod fsd;
 pub mod media;
 pub mod packmime;
 pub mod pages;
+mod rate;
 mod tables;
 
 use std::time::Duration;
@@ -24,8 +26,9 @@ use std::time::Duration;
 use fathom_cc::Time;
 
 pub use media::{Frame, Frames, MediaStream};
-pub use packmime::{Arrivals, Options, PackMime, RateOutOfRange};
-pub use pages::{Kind, Object, PageShape, PageView, Pages, ViewsOutOfRange, Visit};
+pub use packmime::{Arrivals, Options, PackMime};
+pub use pages::{Kind, Object, PageShape, PageView, Pages, Visit};
+pub use rate::RateOutOfRange;
 
 /// One request-response pair on a connection of its own (HTTP/1.0 style, Sync-TCP §4.2), whatever the workload it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use super::WebRequest;
 use super::distributions::{self, Above, Weibull};
 use super::fsd::{CorrelatedNormal, Fsd};
+use super::rate::{Range, RateOutOfRange};
 
 /// When requests begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,15 +54,10 @@ pub struct Options {
     pub arrivals: Arrivals,
 }
 
-/// A rate for which the model is not defined.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("{0:.4} new connections per second are too {much} for PackMime; give a rate from {min} to {max}", much = if *_0 > MAX_RATE { "many" } else { "few" }, min = MIN_RATE, max = MAX_RATE)]
-pub struct RateOutOfRange(pub f64);
-
-/// Far below one connection per second the fitted Weibull shapes become absurd.
-const MIN_RATE: f64 = 0.1;
-/// Far above the traces behind the model; everything is independent by then.
-const MAX_RATE: f64 = 1e6;
+/// Far below one connection per second the fitted Weibull shapes become absurd; the most is far above the traces behind the model, and
+/// everything is independent by then.
+const RATES: Range =
+    Range { counts: "new connections", of: " for PackMime", decimals: 4, least: 0.1, most: 1_000_000.0 };
 
 /// An endless stream of web requests, the first at time zero, in order of their start.
 #[derive(Clone)]
@@ -165,10 +161,7 @@ struct Fit {
 
 impl Fit {
     fn new(rate: f64) -> Result<Self, RateOutOfRange> {
-        if !(MIN_RATE..=MAX_RATE).contains(&rate) {
-            return Err(RateOutOfRange(rate));
-        }
-        Ok(Self { log2_rate: rate.log2() })
+        RATES.check(rate).map(|rate| Self { log2_rate: rate.log2() })
     }
 
     /// L(a + b l).

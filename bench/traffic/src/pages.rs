@@ -18,6 +18,8 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_pcg::Pcg64;
 
+use super::rate::{Range, RateOutOfRange};
+
 /// Requests that a browser has open on a connection at most: what HTTP/3 servers grant at least (RFC 9114 §6.1) and most do grant.
 pub const IN_FLIGHT: u32 = 100;
 /// Chromium closes a QUIC connection that has been idle for this long (`net/quic`, `kIdleConnectionTimeout`, 30 s).
@@ -201,20 +203,16 @@ pub struct Pages {
     earlier: Vec<Visit>,
 }
 
-/// No such rate of page views.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("{0:.6} page views per second are too {much}; give a rate from 0.001 to 100000", much = if *_0 > 100_000.0 { "many" } else { "few" })]
-pub struct ViewsOutOfRange(pub f64);
+/// Rates of page views that a run can have (ours).
+const RATES: Range = Range { counts: "page views", of: "", decimals: 6, least: 0.001, most: 100_000.0 };
 
 impl Pages {
     /// `views_per_second` page views on average; visits arrive as a Poisson process.
     ///
     /// # Errors
     /// The rate is not a number from 0.001 to 100,000.
-    pub fn new(views_per_second: f64, seed: u64, shape: PageShape) -> Result<Self, ViewsOutOfRange> {
-        if !(0.001..=100_000.0).contains(&views_per_second) {
-            return Err(ViewsOutOfRange(views_per_second));
-        }
+    pub fn new(views_per_second: f64, seed: u64, shape: PageShape) -> Result<Self, RateOutOfRange> {
+        RATES.check(views_per_second)?;
         let views = if shape == PageShape::Archive { mean_views() } else { 1.0 };
         let mut pages = Self {
             shape,

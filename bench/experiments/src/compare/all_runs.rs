@@ -14,7 +14,7 @@ use super::plan::{Checked, Plan};
 use super::responses::ResponseLog;
 use super::result::{ComparedRun, Comparison, Missing, name};
 use super::run::{Rates, RunSpec};
-use crate::scenario::{Cost, PlanError, Progress, RunError, ScenarioError, WebLoad, Workload, computed_rate};
+use crate::scenario::{Cost, Progress, RunError, ScenarioError, WebLoad, Workload, computed_rate};
 use crate::stack::{Controller, Stack};
 
 /// What a comparison is doing, for progress bars.
@@ -97,9 +97,7 @@ pub fn compare_until(
         for seed in checked.seeds.clone() {
             let rate = computed_rate(&spec((seed, Backend::Virtual, first), rates).scenario(), seed);
             let rate = rate.map_err(|e| match e {
-                ScenarioError::Plan(PlanError(e)) if e.contains(" per second are too ") => {
-                    ScenarioError::Plan(PlanError(out_of_range(&e)))
-                }
+                ScenarioError::Rate { error, .. } => out_of_range(&error).into(),
                 e => e,
             })?;
             computed.insert(seed, [rate; 2]);

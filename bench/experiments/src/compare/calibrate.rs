@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use fathom_metrics::round;
 use fathom_netsim::backend::Backend;
-use fathom_traffic::PackMime;
+use fathom_traffic::{PackMime, RateOutOfRange};
 
 use super::plan::Checked;
 use super::result::{FORWARD, REVERSE, Reference};
@@ -29,11 +29,9 @@ pub(super) struct Calibrated {
 }
 
 /// A rate that a model of traffic does not have, as an error of the option that sets it.
-pub(super) fn out_of_range(error: &str) -> String {
-    let error = error.rsplit(": ").next().unwrap_or(error);
-    let (error, _) = error.split_once("; give a rate").unwrap_or((error, ""));
-    let change = if error.contains("too many") { "lower" } else { "raise" };
-    format!("load: {error}; {change} --load, or the rate of the link")
+pub(super) fn out_of_range(error: &RateOutOfRange) -> PlanError {
+    let change = if error.is_too_high() { "lower" } else { "raise" };
+    PlanError(format!("load: {}; {change} --load, or the rate of the link", error.finding()))
 }
 
 /// Finds the rates that offer `part` of the link. Each direction is scaled by its own miss, since a few large responses dominate either.
@@ -51,7 +49,7 @@ pub(super) fn calibrate(
     let mut total = Cost::default();
     for runs in 1.. {
         for rate in rates {
-            PackMime::check(rate).map_err(|e| PlanError(out_of_range(&e.to_string())))?;
+            PackMime::check(rate).map_err(|e| out_of_range(&e))?;
         }
         let run_spec = RunSpec {
             plan,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use fathom_netsim::backend::BackendError;
+use fathom_traffic::RateOutOfRange;
 
 use crate::http::IdentityError;
 use crate::stack::SetupError;
@@ -80,6 +81,14 @@ pub enum ScenarioError {
     /// The request cannot be met: the user can fix it.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A group's load makes a rate that its model of traffic does not have: the user can fix it.
+    #[error("traffic '{traffic}': workload: {error}")]
+    Rate {
+        /// The group.
+        traffic: String,
+        /// The rate, and those that there are.
+        error: RateOutOfRange,
+    },
     /// The run failed.
     #[error(transparent)]
     Run(#[from] RunError),

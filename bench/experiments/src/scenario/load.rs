@@ -128,7 +128,7 @@ fn offered(scenario: &Scenario, traffic: &Traffic, seed: u64, rate: f64, costs: 
         }
     };
     let source = Source::new(traffic.workload, rate, seed)
-        .map_err(|e| PlanError(format!("traffic '{}': workload: {e}", traffic.name)))?;
+        .map_err(|error| ScenarioError::Rate { traffic: traffic.name.clone(), error })?;
     if let Source::Pages { .. } = source {
         let span = Duration::from_secs_f64(count.clamp(1, MOST_VIEWS) as f64 / rate);
         return Ok(view_bytes(source, period.from, span, costs) / span.as_secs_f64());

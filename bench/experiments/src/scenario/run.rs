@@ -324,7 +324,7 @@ impl<'a> Run<'a> {
         // The same sequence of requests whoever answers them.
         let (rate, load) = load::rate(self.scenario, traffic, seeds.requests, bytes_on_the_wire)?;
         let source = Source::new(traffic.workload, rate, seeds.requests)
-            .map_err(|e| PlanError(format!("traffic '{}': workload: {e}", traffic.name)))?;
+            .map_err(|error| ScenarioError::Rate { traffic: traffic.name.clone(), error })?;
         let traced = match (keep.window.contains(&traffic.name), traffic.workload) {
             (false, _) => None,
             (

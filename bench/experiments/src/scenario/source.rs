@@ -6,7 +6,7 @@ use fathom_cc::Time;
 use fathom_netsim::hash::{StableHash, mix};
 use fathom_traffic::media::GROUP_OF_PICTURES;
 use fathom_traffic::pages::MOST_VIEWS;
-use fathom_traffic::{MediaStream, Options, PackMime, Pages, RateOutOfRange, ViewsOutOfRange, Visit, WebRequest};
+use fathom_traffic::{MediaStream, Options, PackMime, Pages, RateOutOfRange, Visit, WebRequest};
 
 use super::{Period, Workload};
 
@@ -51,21 +51,12 @@ pub(crate) enum Source {
     Media { next: u32, streams: u32, stream: MediaStream },
 }
 
-/// The model has no parameters for a rate.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-pub(crate) enum NoSuchRate {
-    #[error(transparent)]
-    Web(#[from] RateOutOfRange),
-    #[error(transparent)]
-    Pages(#[from] ViewsOutOfRange),
-}
-
 impl Source {
     /// The requests of a workload; `rate` is that of new connections per second of web traffic, or of page views.
     ///
     /// # Errors
     /// The model has no parameters for such a rate.
-    pub(crate) fn new(workload: Workload, rate: f64, seed: u64) -> Result<Self, NoSuchRate> {
+    pub(crate) fn new(workload: Workload, rate: f64, seed: u64) -> Result<Self, RateOutOfRange> {
         Ok(match workload {
             Workload::Web { server_delay, arrivals, period, .. } => {
                 let options = Options { server_delay, arrivals, ..Options::default() };

@@ -42,7 +42,7 @@ fn rates_without_a_model_are_refused() {
         let refused = PackMime::new(rate, 1, Options::default()).err().expect("refused");
         assert!(refused.to_string().contains("give a rate from 0.1 to 1000000"), "{refused}");
     }
-    for rate in [MIN_RATE, MAX_RATE] {
+    for rate in [RATES.least, RATES.most] {
         for r in traffic(rate, 1, Options::default()).take(1000) {
             assert!(r.request_bytes >= 1 && r.response_bytes >= 1 && r.rtt() < Duration::MAX);
         }
