@@ -131,7 +131,7 @@ fn judge(plan: &JudgePlan, folder: &Path, jobs: Option<NonZero<usize>>) -> Resul
         }
         Err(e @ StudyError::Store { .. }) => return Err(Failure::input(e)),
     };
-    scorecard(plan, &results, &failed).map_err(Failure::input)
+    Ok(scorecard(plan, &results, &failed))
 }
 
 fn baseline(file: &Path) -> Result<Scorecard, Failure> {
@@ -159,8 +159,7 @@ fn criteria(battery: &Battery) -> String {
             criterion.asks
         );
         for test in &criterion.tests {
-            let full = if test.full_only { " (with --full)" } else { "" };
-            text += &format!("  {}: {}{full}\n", test.name, test.says);
+            text += &format!("  {}: {}\n", test.name, test.says);
         }
         if let Some(why) = &criterion.not_applicable {
             text += &format!("  not applicable: {why}\n");

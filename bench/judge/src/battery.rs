@@ -70,9 +70,6 @@ pub struct Test {
     pub name: String,
     /// What happens in it, in a sentence.
     pub says: String,
-    /// It is left out of the quick battery.
-    #[serde(default)]
-    pub full_only: bool,
     /// Axes and their values.
     #[serde(default)]
     pub sweep: toml::Table,
@@ -138,7 +135,7 @@ pub struct Threshold {
 impl Threshold {
     /// `at least 25 %`, `25 to 80 %`.
     pub fn text(&self) -> String {
-        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
+        let unit = behind(&self.unit);
         match (self.at_least, self.at_most) {
             (Some(low), Some(high)) => format!("{low} to {high}{unit}"),
             (Some(low), None) => format!("at least {low}{unit}"),
@@ -148,17 +145,15 @@ impl Threshold {
     }
 }
 
-/// What is wrong with a battery's files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BatteryError(pub String);
-
-impl std::fmt::Display for BatteryError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
+/// A unit as it stands behind a number, if there is one.
+pub(crate) fn behind(unit: &str) -> String {
+    if unit.is_empty() { String::new() } else { format!(" {unit}") }
 }
 
-impl std::error::Error for BatteryError {}
+/// What is wrong with a battery's files.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BatteryError(pub String);
 
 impl Battery {
     /// The battery that comes with this crate.

@@ -2,6 +2,7 @@
 
 use fathom_experiments::compare::Measure;
 use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
+use fathom_netsim::link::jain;
 
 /// Bits of a full packet on the wire, by which queues in packets become times: 1420 bytes (Sync-TCP §4.4), what scenarios send by default.
 const PACKET_BITS: f64 = 1_420.0 * 8.0;
@@ -71,7 +72,7 @@ impl<'a> Quantity<'a> {
                 let sent = group(name)?.body_bytes as f64 * 8.0;
                 percent(sent, rate(link(LINK)?)? * outcome.seconds)?
             }
-            Self::Jain(name) => jain(&flows(group(name)?))?,
+            Self::Jain(name) => 100.0 * jain(&flows(group(name)?))?,
             Self::SlowestFlow(name) => {
                 let flows = flows(group(name)?);
                 let mean = flows.iter().sum::<f64>() / flows.len() as f64;
@@ -132,12 +133,6 @@ fn rate(link: &LinkOutcome) -> Option<f64> {
 
 fn flows(group: &GroupOutcome) -> Vec<f64> {
     group.flows.iter().map(|flow| flow.throughput_bps).collect()
-}
-
-/// Jain's index in percent; `None` where nothing flowed.
-fn jain(rates: &[f64]) -> Option<f64> {
-    let (sum, squares) = rates.iter().fold((0.0, 0.0), |(sum, squares), r| (sum + r, squares + r * r));
-    percent(sum * sum, rates.len() as f64 * squares)
 }
 
 #[cfg(test)]

@@ -93,10 +93,18 @@ impl JudgePlan {
             return Err(PlanError("against: name at least one controller, such as cubic".to_owned()));
         }
         (settings.controller, settings.against) = (controller, against);
+        let sections = || battery.criteria.iter().map(|criterion| &*criterion.section);
+        if let Some(unknown) = settings.only.iter().find(|of| !sections().any(|section| is_within(section, of))) {
+            let known: Vec<&str> = sections().collect();
+            return Err(PlanError(format!(
+                "only: no criterion is in section {unknown}; write one of {}",
+                known.join(", ")
+            )));
+        }
         let mut plan = Self { battery, settings, runs: Vec::new() };
         let mut runs = Vec::new();
-        for criterion in plan.wanted()? {
-            for test in plan.tests(criterion) {
+        for criterion in plan.wanted() {
+            for test in &criterion.tests {
                 let name = test_name(criterion, test);
                 let study = plan.study(&name, test)?;
                 for mut run in study.runs(1.0)? {
@@ -110,24 +118,9 @@ impl JudgePlan {
     }
 
     /// Criteria that are judged.
-    pub(crate) fn wanted(&self) -> Result<Vec<&Criterion>, PlanError> {
-        let below = |section: &str, of: &str| section == of || section.starts_with(&format!("{of}."));
+    pub(crate) fn wanted(&self) -> impl Iterator<Item = &Criterion> {
         let only = &self.settings.only;
-        if let Some(unknown) = only.iter().find(|of| !self.battery.criteria.iter().any(|c| below(&c.section, of))) {
-            let known: Vec<&str> = self.battery.criteria.iter().map(|c| &*c.section).collect();
-            return Err(PlanError(format!(
-                "only: no criterion is in section {unknown}; write one of {}",
-                known.join(", ")
-            )));
-        }
-        let wanted = |c: &&Criterion| only.is_empty() || only.iter().any(|of| below(&c.section, of));
-        Ok(self.battery.criteria.iter().filter(wanted).collect())
-    }
-
-    /// Tests of a criterion that this depth asks.
-    pub(crate) fn tests<'a>(&self, criterion: &'a Criterion) -> impl Iterator<Item = &'a Test> + use<'a> {
-        let full = self.settings.depth == Depth::Full;
-        criterion.tests.iter().filter(move |test| full || !test.full_only)
+        self.battery.criteria.iter().filter(move |c| only.is_empty() || only.iter().any(|of| is_within(&c.section, of)))
     }
 
     /// The reference: what the controller is set against.
@@ -165,6 +158,11 @@ impl JudgePlan {
         let text = toml::to_string(&study).map_err(|e| PlanError(e.to_string()))?;
         Study::from_toml(name, &text).map_err(|e| PlanError(format!("{name}: {e}")))
     }
+}
+
+/// Whether a section is another, or below it: 5.1.2 is within 5.1.
+fn is_within(section: &str, of: &str) -> bool {
+    section.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// `5.1.2/deep-buffer`.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use fathom_experiments::provenance::{VERSION, stack_versions};
-use fathom_experiments::scenario::{Outcome, PlanError};
+use fathom_experiments::scenario::Outcome;
 use fathom_experiments::study::StudyRunResult;
 use fathom_metrics::Estimate;
 use serde::{Deserialize, Serialize};
 
-use crate::battery::{Check, Criterion, Relation, Strength, Test, Threshold};
+use crate::battery::{Check, Criterion, Relation, Strength, Test, Threshold, behind};
 use crate::plan::{CONTROLLER, JudgePlan, TEST, test_name};
 use crate::verdict::Verdict;
 
@@ -112,22 +112,16 @@ pub struct JudgedCheck {
 
 /// The verdicts that results bring. `failed` are runs that ended with an error: their labels, and why. A controller whose run fails has
 /// failed the test.
-///
-/// # Errors
-/// None that [`JudgePlan::new`] does not have.
-pub fn scorecard(
-    plan: &JudgePlan,
-    results: &[StudyRunResult],
-    failed: &BTreeMap<String, String>,
-) -> Result<Scorecard, PlanError> {
-    let judge = Judge { plan, results, failed };
-    let criteria: Vec<JudgedCriterion> = plan.wanted()?.into_iter().map(|c| judge.criterion(c)).collect();
+pub fn scorecard(plan: &JudgePlan, results: &[StudyRunResult], failed: &BTreeMap<String, String>) -> Scorecard {
+    let outcomes = results.iter().map(|result| (&*result.fingerprint, &result.outcome)).collect();
+    let judge = Judge { plan, outcomes, failed };
+    let criteria: Vec<JudgedCriterion> = plan.wanted().map(|criterion| judge.criterion(criterion)).collect();
     let count = |verdict| criteria.iter().filter(|criterion| criterion.verdict == verdict).count();
-    let used = |name: &str| {
-        criteria.iter().flat_map(|c| &c.tests).flat_map(|t| &t.checks).any(|check| check.threshold == name)
-    };
+    let checks = || criteria.iter().flat_map(|c| &c.tests).flat_map(|t| &t.checks);
+    let mut thresholds = plan.battery.thresholds.clone();
+    thresholds.retain(|name, _| checks().any(|check| check.threshold == *name));
     let settings = &plan.settings;
-    Ok(Scorecard {
+    Scorecard {
         schema: SCHEMA,
         fathom: VERSION.to_owned(),
         stacks: stack_versions(&[settings.stack]),
@@ -142,20 +136,15 @@ pub fn scorecard(
             not_decided: count(Verdict::NotDecided),
             not_applicable: count(Verdict::NotApplicable),
         },
-        thresholds: plan
-            .battery
-            .thresholds
-            .iter()
-            .filter(|(name, _)| used(name))
-            .map(|(n, t)| (n.clone(), t.clone()))
-            .collect(),
+        thresholds,
         criteria,
-    })
+    }
 }
 
 struct Judge<'a> {
     plan: &'a JudgePlan,
-    results: &'a [StudyRunResult],
+    /// By the fingerprints of their runs.
+    outcomes: BTreeMap<&'a str, &'a Outcome>,
     failed: &'a BTreeMap<String, String>,
 }
 
@@ -170,7 +159,7 @@ struct Point<'a> {
 
 impl Judge<'_> {
     fn criterion(&self, criterion: &Criterion) -> JudgedCriterion {
-        let tests: Vec<JudgedTest> = self.plan.tests(criterion).map(|test| self.test(criterion, test)).collect();
+        let tests: Vec<JudgedTest> = criterion.tests.iter().map(|test| self.test(criterion, test)).collect();
         JudgedCriterion {
             section: criterion.section.clone(),
             title: criterion.title.clone(),
@@ -200,19 +189,13 @@ impl Judge<'_> {
     fn points(&self, name: &str) -> BTreeMap<BTreeMap<String, String>, Point<'_>> {
         let settings = &self.plan.settings;
         let mut points: BTreeMap<BTreeMap<String, String>, Point<'_>> = BTreeMap::new();
-        let by_fingerprint: BTreeMap<(&str, &str), &Outcome> = self
-            .results
-            .iter()
-            .filter(|r| r.key[TEST] == name)
-            .map(|r| ((&*r.fingerprint, &*r.key[TEST]), &r.outcome))
-            .collect();
         for run in self.plan.runs.iter().filter(|run| run.key[TEST] == name) {
             let mut at = run.key.clone();
             at.remove(TEST);
             let controller = at.remove(CONTROLLER);
             let subject = controller.is_none_or(|controller| controller == settings.controller);
             let point = points.entry(at).or_default();
-            match by_fingerprint.get(&(&*run.fingerprint, name)) {
+            match self.outcomes.get(&*run.fingerprint) {
                 Some(outcome) => {
                     let side = if subject { &mut point.subject } else { &mut point.reference };
                     side.insert(run.seed, outcome);
@@ -302,6 +285,12 @@ impl Scorecard {
         serde_json::from_str(text).map_err(|e| format!("it is no whole scorecard ({e}); make it again"))
     }
 
+    /// What decided a check: its value and the threshold, or why there is none.
+    pub(crate) fn finding(&self, check: &JudgedCheck) -> String {
+        let threshold = self.thresholds.get(&check.threshold).map(Threshold::text).unwrap_or_default();
+        check.note.clone().unwrap_or_else(|| format!("{}; {threshold}", check.value_text()))
+    }
+
     /// The worst verdict of all criteria.
     pub fn verdict(&self) -> Verdict {
         Verdict::worst(self.criteria.iter().map(|criterion| criterion.verdict))
@@ -334,7 +323,7 @@ impl JudgedCheck {
     /// The value with its interval and unit: `12.3 ± 0.4 %`; `nothing` where there is none.
     pub fn value_text(&self) -> String {
         let Some(value) = &self.value else { return "nothing".to_owned() };
-        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
+        let unit = behind(&self.unit);
         match self.relation {
             Relation::Absolute => format!("{value}{unit}"),
             Relation::PercentOfReference => format!("{value} % of the reference's"),

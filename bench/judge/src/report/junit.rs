@@ -32,8 +32,7 @@ fn suite(card: &Scorecard, criterion: &JudgedCriterion) -> Markup {
 fn case(card: &Scorecard, criterion: &JudgedCriterion, test: &JudgedTest, check: &JudgedCheck) -> Markup {
     let at = check.at_text();
     let name = if at.is_empty() { check.measure.clone() } else { format!("{} [{at}]", check.measure) };
-    let threshold = card.thresholds.get(&check.threshold).map(crate::Threshold::text).unwrap_or_default();
-    let why = check.note.clone().unwrap_or_else(|| format!("{}; {threshold}", check.value_text()));
+    let why = card.finding(check);
     html! {
         testcase classname={ (criterion.section) "/" (test.name) } name=(name) {
             @match check.verdict {

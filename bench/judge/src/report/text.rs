@@ -1,6 +1,6 @@
 //! The scorecard on a terminal: the answer, a line per criterion, then what failed and what is not decided.
 
-use fathom_report::{Column, Grid, wrapped};
+use fathom_report::{Column, Grid, capitalised, wrapped};
 
 use super::OURS;
 use crate::changes::Change;
@@ -35,7 +35,7 @@ pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
             continue;
         }
         lines.push(String::new());
-        lines.push(format!("{}:", capital(verdict.text())));
+        lines.push(format!("{}:", capitalised(verdict.text())));
         lines.extend(found);
     }
     if let Some(changes) = changes {
@@ -86,9 +86,7 @@ fn of(card: &Scorecard, verdict: Verdict) -> Vec<String> {
     let line = |section: &str, test: &str, check: &JudgedCheck| {
         let at = check.at_text();
         let at = if at.is_empty() { String::new() } else { format!(" [{at}]") };
-        let threshold = card.thresholds.get(&check.threshold).map(crate::Threshold::text).unwrap_or_default();
-        let why = check.note.clone().unwrap_or_else(|| format!("{}; {threshold}", check.value_text()));
-        format!("  {section}/{test}{at}: {}: {why}", check.measure)
+        format!("  {section}/{test}{at}: {}: {}", check.measure, card.finding(check))
     };
     card.criteria
         .iter()
@@ -99,9 +97,4 @@ fn of(card: &Scorecard, verdict: Verdict) -> Vec<String> {
             })
         })
         .collect()
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
