@@ -1,6 +1,6 @@
 //! `fathom controllers`: lists the catalogue of congestion controllers.
 
-use fathom_cc::catalogue::{Algorithm, CATALOGUE, find};
+use fathom_cc::catalogue::{self, Algorithm, find};
 
 use crate::{Failure, output};
 
@@ -13,7 +13,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let text = match &args.name {
         Some(name) => describe(find(name).map_err(Failure::input)?),
-        None => CATALOGUE.iter().map(describe).collect::<Vec<_>>().join("\n"),
+        None => catalogue::all().map(describe).collect::<Vec<_>>().join("\n"),
     };
     output::print(&text)
 }

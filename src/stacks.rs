@@ -1,7 +1,7 @@
 //! `fathom stacks`: the capabilities that each stack provides and each controller requires.
 
 use fathom_cc::Capabilities;
-use fathom_cc::catalogue::{self, CATALOGUE};
+use fathom_cc::catalogue;
 use fathom_stacks::Stack;
 
 use crate::{Failure, output};
@@ -48,7 +48,7 @@ fn text() -> Result<String, Failure> {
         text += &format!("{name:>15}");
     }
     text += "  runs on\n";
-    for entry in CATALOGUE {
+    for entry in catalogue::all() {
         let controller_config = catalogue::parse(entry.name).map_err(Failure::run)?;
         text += &format!("{:14}", entry.name);
         for capability in CAPABILITIES {

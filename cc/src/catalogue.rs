@@ -2,7 +2,8 @@
 //!
 //! A new controller is one file in `algorithms/` with an [`Algorithm`] and one line in `algorithms/mod.rs`.
 
-use std::sync::Arc;
+use std::iter;
+use std::sync::{Arc, OnceLock};
 
 pub use crate::algorithm::Algorithm;
 use crate::algorithms;
@@ -10,8 +11,61 @@ use crate::config::ControllerConfig;
 use crate::options::ParsedOptions;
 pub use crate::options::{OptionInfo, Values};
 
-/// Every controller, in the order users see them.
+/// Fathom's controllers, in the order users see them.
 pub static CATALOGUE: &[Algorithm] = algorithms::ENTRIES;
+
+/// Those that [`extend`] added.
+static ADDED: OnceLock<&'static [Algorithm]> = OnceLock::new();
+
+/// Makes further controllers known by name to the whole process, beside Fathom's. A program calls it once, first of all.
+///
+/// # Errors
+/// [`ExtendError`]; nothing is added then.
+pub fn extend(added: &'static [Algorithm]) -> Result<(), ExtendError> {
+    let names = |algorithm: &'static Algorithm| iter::once(algorithm.name).chain(algorithm.aliases.iter().copied());
+    let mut seen: Vec<&str> = CATALOGUE.iter().flat_map(names).collect();
+    for name in added.iter().flat_map(names) {
+        if !is_name(name) {
+            return Err(ExtendError::NoName { given: name });
+        }
+        if seen.contains(&name) {
+            return Err(ExtendError::Taken { name });
+        }
+        seen.push(name);
+    }
+    ADDED.set(added).map_err(|_| ExtendError::Again)
+}
+
+/// Every controller that is known by name: [`CATALOGUE`], then those that [`extend`] added.
+pub fn all() -> impl Iterator<Item = &'static Algorithm> {
+    CATALOGUE.iter().chain(ADDED.get().copied().unwrap_or_default())
+}
+
+/// Whether specs and lists can hold it: lower-case letters, digits and hyphens, a letter first.
+pub fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}
+
+/// Controllers that [`extend`] does not add.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExtendError {
+    /// A name that specs cannot hold.
+    #[error("'{given}' is no name for a controller; use lower-case letters, digits and hyphens, a letter first")]
+    NoName {
+        /// The name.
+        given: &'static str,
+    },
+    /// There is one of that name.
+    #[error("there is already a controller '{name}'; name yours otherwise")]
+    Taken {
+        /// The name.
+        name: &'static str,
+    },
+    /// The catalogue was extended before.
+    #[error("the catalogue was extended already; add all controllers in one call")]
+    Again,
+}
 
 /// Reads `name` or `name:option=value,option=value`; a wrapper's spec may go on with `/` and the spec of what it is put around.
 ///
@@ -72,8 +126,7 @@ pub fn find(name: &str) -> Result<&'static Algorithm, SpecError> {
     if name.is_empty() {
         return Err(SpecError::Empty);
     }
-    CATALOGUE
-        .iter()
+    all()
         .find(|algorithm| algorithm.name == name || algorithm.aliases.contains(&name))
         .ok_or_else(|| SpecError::UnknownController { given: name.to_owned() })
 }
@@ -172,11 +225,11 @@ fn no_value(controller: &str, given: &str) -> String {
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
-    CATALOGUE.iter().map(|algorithm| algorithm.name)
+    all().map(|algorithm| algorithm.name)
 }
 
 fn option_names(controller: &str) -> impl Iterator<Item = &'static str> {
-    CATALOGUE.iter().filter(move |entry| entry.name == controller).flat_map(|entry| entry.options).map(|info| info.name)
+    all().filter(move |entry| entry.name == controller).flat_map(|entry| entry.options).map(|info| info.name)
 }
 
 fn options_text(controller: &str) -> String {

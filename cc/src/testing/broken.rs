@@ -1,0 +1,221 @@
+//! Controllers that are broken on purpose, each in one way: what an evaluation must find. Otherwise they are Reno.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::aimd::{Aimd, minimum_window};
+use crate::algorithm::Algorithm;
+use crate::capabilities::Capabilities;
+use crate::config::{ControllerConfig, Missing};
+use crate::controller::{Controller, ControllerMetrics, SendParams};
+use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
+use crate::reno::RenoConfig;
+use crate::rule::{RuleConfig, WindowRule, rule_options};
+use crate::units::{OneWayDelay, Ratio, Time};
+
+/// All of them, for [`crate::catalogue::extend`].
+pub static BROKEN: &[Algorithm] = &[
+    IgnoresLossConfig::ENTRY,
+    NeverGrowsConfig::ENTRY,
+    HalvesOnEveryAckConfig::ENTRY,
+    StarvesOthersConfig::ENTRY,
+    BelievesALiarConfig::ENTRY,
+    LEAKS_WINDOW,
+];
+
+/// What none of them has in common with the next: its name and its defect. `ENTRY` is its entry in the catalogue.
+macro_rules! broken {
+    ($config:ident makes $rule:ident, $name:literal: $summary:literal $(, $field:ident: $value:expr)*) => {
+        rule_options! {
+            #[doc = concat!("The configuration `", $name, "`.")]
+            pub struct $config {}
+        }
+
+        impl $config {
+            const ENTRY: Algorithm = Algorithm {
+                name: $name,
+                summary: $summary,
+                source: "broken on purpose",
+                $($field: $value,)*
+                ..Algorithm::of_rule::<Self>()
+            };
+        }
+
+        impl RuleConfig for $config {
+            const ALGORITHM: &'static Algorithm = &Self::ENTRY;
+            type Rule = $rule;
+
+            fn rule(&self, _window: &Aimd, _now: Time) -> $rule {
+                $rule::default()
+            }
+        }
+    };
+}
+
+broken! {IgnoresLossConfig makes IgnoresLoss, "ignores-loss": "Reno that does not react to losses and marks"}
+broken! {NeverGrowsConfig makes NeverGrows, "never-grows": "Reno whose window never grows"}
+broken! {HalvesOnEveryAckConfig makes HalvesOnEveryAck, "halves-on-every-ack": "Reno that takes an acknowledgement for a loss"}
+broken! {StarvesOthersConfig makes StarvesOthers, "starves-others": "as greedy as sixteen flows of Reno"}
+broken! {
+    BelievesALiarConfig makes BelievesALiar, "believes-a-liar": "Reno that grows fast while the peer's timestamps show no queue",
+    required: Capabilities { one_way: true, ..Capabilities::NONE }
+}
+
+/// Grows as Reno, and never gives anything back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IgnoresLoss;
+
+impl WindowRule for IgnoresLoss {
+    fn on_ack(&mut self, window: &mut Aimd, _acks: &AckEvent<'_>, acked: u64) {
+        window.grow_as_reno(acked);
+    }
+
+    fn on_congestion_event(&mut self, _window: &mut Aimd, _event: &CongestionEvent) {}
+}
+
+/// Reacts to losses, and does not grow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NeverGrows;
+
+impl WindowRule for NeverGrows {
+    fn on_ack(&mut self, _window: &mut Aimd, _acks: &AckEvent<'_>, _acked: u64) {}
+}
+
+/// Halves its window with every ACK frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HalvesOnEveryAck;
+
+impl WindowRule for HalvesOnEveryAck {
+    fn on_ack(&mut self, window: &mut Aimd, _acks: &AckEvent<'_>, _acked: u64) {
+        window.cut(Ratio::HALF);
+    }
+}
+
+/// How many flows of Reno [`StarvesOthers`] is like.
+pub const FLOWS: u32 = 16;
+
+/// [`FLOWS`] flows in one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StarvesOthers;
+
+impl WindowRule for StarvesOthers {
+    fn on_ack(&mut self, window: &mut Aimd, _acks: &AckEvent<'_>, acked: u64) {
+        let left = window.grow_slow_start(acked);
+        window.grow_additive(Ratio::new(FLOWS, 1), left);
+    }
+
+    /// One of the flows halves its part.
+    fn kept(&self, _window: &Aimd) -> Ratio {
+        Ratio::new(2 * FLOWS - 1, 2 * FLOWS)
+    }
+}
+
+/// Queueing delay below which [`BelievesALiar`] takes the path for empty: a packet's time at 2 Mbps.
+pub const EMPTY: Duration = Duration::from_millis(5);
+/// Datagrams per round trip that it then adds.
+pub const FAST: Ratio = Ratio::new(8, 1);
+
+/// Adds [`FAST`] per round trip where timestamps show less queueing than [`EMPTY`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BelievesALiar {
+    least: Option<OneWayDelay>,
+}
+
+impl WindowRule for BelievesALiar {
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
+        let left = window.grow_slow_start(acked);
+        let empty = acks.one_way.is_some_and(|delay| {
+            let least = self.least.map_or(delay, |least| least.min(delay));
+            self.least = Some(least);
+            delay.above(least) < EMPTY
+        });
+        window.grow_additive(if empty { FAST } else { Ratio::ONE }, left);
+    }
+}
+
+/// Of the bytes that are acknowledged, those that [`LeaksWindow`] goes on to count.
+pub const LEAK: Ratio = Ratio::percent(5);
+
+const LEAKS_WINDOW: Algorithm = Algorithm {
+    name: "leaks-window",
+    summary: "Reno that goes on to count a twentieth of what is acknowledged as in flight",
+    source: "broken on purpose",
+    options: &[],
+    build: |_| Arc::new(LeaksWindowConfig),
+    ..Algorithm::of_rule::<RenoConfig>()
+};
+
+/// The configuration `leaks-window`.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaksWindowConfig;
+
+impl ControllerConfig for LeaksWindowConfig {
+    fn name(&self) -> &'static str {
+        LEAKS_WINDOW.name
+    }
+
+    fn spec(&self) -> String {
+        LEAKS_WINDOW.name.to_owned()
+    }
+
+    fn required(&self) -> Capabilities {
+        Capabilities::NONE
+    }
+
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
+        let reno = RenoConfig::default().start(start)?;
+        Ok(Box::new(LeaksWindow { reno, leaked: 0, least: minimum_window(start.datagram.into()) }))
+    }
+}
+
+/// Reno, less what [`LEAK`] has gathered.
+#[derive(Debug)]
+pub struct LeaksWindow {
+    reno: Box<dyn Controller>,
+    /// Bytes that are counted as in flight for good.
+    leaked: u64,
+    least: u64,
+}
+
+impl LeaksWindow {
+    fn window(&self, whole: u64) -> u64 {
+        whole.saturating_sub(self.leaked).max(self.least)
+    }
+}
+
+impl Controller for LeaksWindow {
+    fn on_sent(&mut self, sent: &Sent) {
+        self.reno.on_sent(sent);
+    }
+
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+        self.leaked = self.leaked.saturating_add(LEAK.of(acks.bytes()));
+        self.reno.on_ack(acks);
+    }
+
+    fn on_congestion_event(&mut self, event: &CongestionEvent) {
+        self.reno.on_congestion_event(event);
+    }
+
+    fn on_spurious_congestion_event(&mut self, now: Time) {
+        self.reno.on_spurious_congestion_event(now);
+    }
+
+    fn on_path(&mut self, now: Time, change: PathChange) {
+        self.reno.on_path(now, change);
+    }
+
+    fn send_params(&self) -> SendParams {
+        let whole = self.reno.send_params();
+        SendParams { window: self.window(whole.window), ..whole }
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let whole = self.reno.metrics();
+        ControllerMetrics { window: self.window(whole.window), ..whole }
+    }
+
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(Self { reno: self.reno.boxed(), ..*self })
+    }
+}
