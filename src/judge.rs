@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ("--junit", args.junit.as_deref()),
         ("--json", args.json.as_deref()),
     ])?;
-    let old = args.baseline.as_deref().map(baseline).transpose()?;
+    let old = args.baseline.as_deref().map(|file| read_scorecard("--baseline", file)).transpose()?;
     let settings = Settings {
         controller: controller.clone(),
         against: catalogue::split(&args.against),
@@ -134,11 +134,12 @@ fn judge(plan: &JudgePlan, folder: &Path, jobs: Option<NonZero<usize>>) -> Resul
     Ok(scorecard(plan, &results, &failed))
 }
 
-fn baseline(file: &Path) -> Result<Scorecard, Failure> {
+/// Reads a scorecard; `of` is the argument that names it.
+pub(crate) fn read_scorecard(of: &str, file: &Path) -> Result<Scorecard, Failure> {
     let name = file.display();
     let text = std::fs::read_to_string(file)
-        .map_err(|e| Failure::input(format!("--baseline '{name}': {e}; name a file of 'fathom judge --json'")))?;
-    Scorecard::from_json(&text).map_err(|e| Failure::input(format!("--baseline '{name}': {e}")))
+        .map_err(|e| Failure::input(format!("{of} '{name}': {e}; name a file of 'fathom judge --json'")))?;
+    Scorecard::from_json(&text).map_err(|e| Failure::input(format!("{of} '{name}': {e}")))
 }
 
 fn thresholds(battery: &Battery) -> String {

@@ -41,6 +41,15 @@ pub fn all() -> impl Iterator<Item = &'static Algorithm> {
     CATALOGUE.iter().chain(ADDED.get().copied().unwrap_or_default())
 }
 
+/// Whether a spec names a controller that [`extend`] added.
+pub fn is_added(spec: &str) -> bool {
+    let added = ADDED.get().copied().unwrap_or_default();
+    let names = spec.split('/').filter_map(|part| part.split(':').next()).map(str::trim);
+    names
+        .into_iter()
+        .any(|name| added.iter().any(|algorithm| algorithm.name == name || algorithm.aliases.contains(&name)))
+}
+
 /// Whether specs and lists can hold it: lower-case letters, digits and hyphens, a letter first.
 pub fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase())

@@ -24,6 +24,8 @@ fn added_controllers_are_found_by_name() {
         );
     }
     assert_eq!(catalogue::parse("packet-size/never-grows").expect("wrapped").spec(), "packet-size/never-grows");
+    assert!(catalogue::is_added("packet-size/never-grows") && catalogue::is_added("never-grows"));
+    assert!(!catalogue::is_added("packet-size:packets=4/cubic") && !catalogue::is_added("never"));
     let hint = catalogue::parse("never-grow").expect_err("no such").to_string();
     assert!(hint.contains("did you mean 'never-grows'?"), "{hint}");
     assert_eq!(refused(named("mine")), ExtendError::Again);

@@ -62,7 +62,8 @@ impl Strength {
 }
 
 /// A scenario with a sweep, and checks of what comes of it. In its strings `$controller` is the controller that is judged, and where a check
-/// is relative the reference in its place; `$rival` is each of those that it is judged against; `$reference` is the first of them.
+/// is relative the reference in its place; `$rival` is each of those that it is judged against; `$reference` is the first of them; `$bbr` is
+/// the stack's own BBR, without which the test is not run.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Test {

@@ -10,12 +10,14 @@
 //! | `verdict.rs` | values over seeds against a threshold |
 //! | `scorecard.rs` | all verdicts as data, and from results to them |
 //! | `changes.rs` | what became better or worse between two scorecards |
+//! | `league.rs` | several scorecards as one table |
 //! | `report/` | a scorecard for a terminal, as HTML and as JUnit XML |
 //!
 //! RFC 9743 gives no thresholds, and calls its criteria no checklist: the numbers are ours, and every report says so.
 
 mod battery;
 mod changes;
+mod league;
 mod measure;
 mod plan;
 pub mod report;
@@ -24,6 +26,7 @@ mod verdict;
 
 pub use battery::{Battery, BatteryError, Check, Criterion, Relation, Strength, Test, Threshold};
 pub use changes::{Change, changes};
+pub use league::League;
 pub use plan::{Depth, JudgePlan, Settings};
 pub use scorecard::{Counts, JudgedCheck, JudgedCriterion, JudgedTest, SCHEMA, Scorecard, scorecard};
 pub use verdict::Verdict;

@@ -17,6 +17,8 @@ pub(crate) const CONTROLLER: &str = "controller";
 const RIVAL: &str = "rival";
 /// What stands in a test for the first of them.
 const REFERENCE: &str = "reference";
+/// The stack's own BBR.
+const BBR: &str = "bbr";
 
 /// How much is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +108,7 @@ impl JudgePlan {
         for criterion in plan.wanted() {
             for test in &criterion.tests {
                 let name = test_name(criterion, test);
-                let study = plan.study(&name, test)?;
+                let Some(study) = plan.study(&name, test)? else { continue };
                 for mut run in study.runs(1.0)? {
                     run.key.insert(TEST.to_owned(), name.clone());
                     runs.push(run);
@@ -128,8 +130,8 @@ impl JudgePlan {
         &self.settings.against[0]
     }
 
-    /// A test as a study.
-    fn study(&self, name: &str, test: &Test) -> Result<Study, PlanError> {
+    /// A test as a study; `None` where the stack lacks what it asks for.
+    fn study(&self, name: &str, test: &Test) -> Result<Option<Study>, PlanError> {
         let Settings { controller, against, stack, depth, seeds, .. } = &self.settings;
         let scenario = toml::to_string(&test.scenario).map_err(|e| PlanError(e.to_string()))?;
         let uses = |axis: &str| scenario.contains(&format!("${axis}")) || scenario.contains(&format!("${{{axis}}}"));
@@ -142,10 +144,15 @@ impl JudgePlan {
         if test.is_relative() && against[0] != *controller {
             controllers.push(&against[0]);
         }
+        let bbr = Controller::read("native:bbr", *stack).map(|bbr| bbr.spec()).ok();
+        if uses(BBR) && bbr.is_none() {
+            return Ok(None);
+        }
         let axes = BTreeMap::from([
             (CONTROLLER, list(&controllers)),
             (RIVAL, list(&against.iter().collect::<Vec<_>>())),
             (REFERENCE, list(&[&against[0]])),
+            (BBR, list(&bbr.iter().collect::<Vec<_>>())),
         ]);
         sweep.extend(axes.into_iter().filter(|(axis, _)| uses(axis)).map(|(axis, values)| (axis.to_owned(), values)));
         let mut scenario = test.scenario.clone();
@@ -156,7 +163,7 @@ impl JudgePlan {
         study.insert("sweep".to_owned(), Value::Table(sweep));
         study.insert("scenario".to_owned(), Value::Table(scenario));
         let text = toml::to_string(&study).map_err(|e| PlanError(e.to_string()))?;
-        Study::from_toml(name, &text).map_err(|e| PlanError(format!("{name}: {e}")))
+        Study::from_toml(name, &text).map(Some).map_err(|e| PlanError(format!("{name}: {e}")))
     }
 }
 

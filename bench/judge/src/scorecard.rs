@@ -333,7 +333,7 @@ impl JudgedCheck {
 
     /// Where it was measured: `queue=droptail:50p, rival=cubic`; empty where the test has no sweep.
     pub fn at_text(&self) -> String {
-        let axes = self.at.iter().filter(|(axis, _)| *axis != "reference");
+        let axes = self.at.iter().filter(|(axis, _)| !["reference", "bbr"].contains(&axis.as_str()));
         axes.map(|(axis, value)| format!("{axis}={value}")).collect::<Vec<_>>().join(", ")
     }
 }

@@ -55,7 +55,7 @@ macro_rules! broken {
 broken! {IgnoresLossConfig makes IgnoresLoss, "ignores-loss": "Reno that does not react to losses and marks"}
 broken! {NeverGrowsConfig makes NeverGrows, "never-grows": "Reno whose window never grows"}
 broken! {HalvesOnEveryAckConfig makes HalvesOnEveryAck, "halves-on-every-ack": "Reno that takes an acknowledgement for a loss"}
-broken! {StarvesOthersConfig makes StarvesOthers, "starves-others": "as greedy as sixteen flows of Reno"}
+broken! {StarvesOthersConfig makes StarvesOthers, "starves-others": "Reno that gives back a sixty-fourth where it should give back half"}
 broken! {
     BelievesALiarConfig makes BelievesALiar, "believes-a-liar": "Reno that grows fast while the peer's timestamps show no queue",
     required: Capabilities { one_way: true, ..Capabilities::NONE }
@@ -91,27 +91,25 @@ impl WindowRule for HalvesOnEveryAck {
     }
 }
 
-/// How many flows of Reno [`StarvesOthers`] is like.
-pub const FLOWS: u32 = 16;
+/// What a loss leaves of the window of [`StarvesOthers`].
+pub const HARDLY_LESS: Ratio = Ratio::new(63, 64);
 
-/// [`FLOWS`] flows in one.
+/// Gives back hardly anything, so that those who halve never get it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StarvesOthers;
 
 impl WindowRule for StarvesOthers {
     fn on_ack(&mut self, window: &mut Aimd, _acks: &AckEvent<'_>, acked: u64) {
-        let left = window.grow_slow_start(acked);
-        window.grow_additive(Ratio::new(FLOWS, 1), left);
+        window.grow_as_reno(acked);
     }
 
-    /// One of the flows halves its part.
     fn kept(&self, _window: &Aimd) -> Ratio {
-        Ratio::new(2 * FLOWS - 1, 2 * FLOWS)
+        HARDLY_LESS
     }
 }
 
-/// Queueing delay below which [`BelievesALiar`] takes the path for empty: a packet's time at 2 Mbps.
-pub const EMPTY: Duration = Duration::from_millis(5);
+/// Queueing delay below which [`BelievesALiar`] takes the path for empty: some packets at 10 Mbps, some jitter.
+pub const EMPTY: Duration = Duration::from_millis(2);
 /// Datagrams per round trip that it then adds.
 pub const FAST: Ratio = Ratio::new(8, 1);
 

@@ -1,10 +1,13 @@
 //! The runs of a study. Each has a fingerprint of everything that its outcome depends on.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 use std::str::FromStr;
+use std::sync::OnceLock;
 use std::time::Duration;
+use std::{env, fmt, fs, process};
 
+use fathom_cc::catalogue;
 use fathom_netsim::hash::StableHash;
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +68,12 @@ impl Study {
                     key: point.key.clone(),
                     seed,
                     scenario: scenario.clone(),
-                    fingerprint: fingerprint(&(text.clone() + &path_text(&scenario)), seed, scale, version(&scenario)),
+                    fingerprint: fingerprint(
+                        &(text.clone() + &path_text(&scenario) + &own_code(&scenario)),
+                        seed,
+                        scale,
+                        version(&scenario),
+                    ),
                 });
             }
         }
@@ -113,6 +121,32 @@ fn version(scenario: &Scenario) -> u32 {
 /// What a path came to: presets, traces and models may change under the same name.
 fn path_text(scenario: &Scenario) -> String {
     scenario.chain.path.as_ref().map(|path| format!("{path:?}")).unwrap_or_default()
+}
+
+/// What a run of the user's own controllers also depends on: the program. Nothing where all are Fathom's, whose changes raise the version.
+fn own_code(scenario: &Scenario) -> String {
+    let traffic = scenario.traffic.iter().flat_map(|t| &t.mix).map(|(_, controller)| controller.spec());
+    let background = scenario.background.iter().flat_map(|b| &b.mix).map(|(_, config)| config.spec());
+    if traffic.chain(background).any(|spec| catalogue::is_added(&spec)) { program().to_string() } else { String::new() }
+}
+
+/// A hash of this program's file. Where that cannot be read, one that no other process has: results are then not found again, rather than
+/// taken for those of other code.
+fn program() -> u64 {
+    static PROGRAM: OnceLock<u64> = OnceLock::new();
+    *PROGRAM.get_or_init(|| {
+        let file = env::current_exe().and_then(fs::read);
+        file.map_or_else(
+            |_| RandomState::new().hash_one(process::id()),
+            |bytes| {
+                let mut hash = StableHash::default();
+                let words =
+                    bytes.chunks(8).map(|chunk| chunk.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+                words.for_each(|word| hash.add(word));
+                hash.value()
+            },
+        )
+    })
 }
 
 /// Over the scenario as it is written out again, with every default: comments, order and what was put in by variables do not count.

@@ -9,4 +9,4 @@ pub use junit::junit;
 pub use text::text;
 
 /// What every report says of the thresholds.
-const OURS: &str = "RFC 9743 gives no thresholds and calls its criteria no checklist. The thresholds are Fathom's, each with its reason in bench/judge/thresholds.toml.";
+pub(crate) const OURS: &str = "RFC 9743 gives no thresholds and calls its criteria no checklist. The thresholds are Fathom's, each with its reason in bench/judge/thresholds.toml.";

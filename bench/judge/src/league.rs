@@ -1,0 +1,141 @@
+//! Scorecards beside each other: a table of controllers by criterion, and what decided each failure, with the command that shows it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::report::OURS;
+use crate::scorecard::{JudgedCheck, JudgedCriterion, Scorecard};
+use crate::verdict::Verdict;
+
+/// Scorecards that stand in one table.
+#[derive(Clone, Debug)]
+pub struct League {
+    cards: Vec<Scorecard>,
+}
+
+impl League {
+    /// Ranks scorecards: fewest failed criteria first, then most passed, then by stack and name.
+    ///
+    /// # Errors
+    /// There is none, they were not made by the same battery (depth, seeds, references), or one stands twice: one line.
+    pub fn new(mut cards: Vec<Scorecard>) -> Result<Self, String> {
+        let Some(first) = cards.first() else { return Err("no scorecard is given; name some".to_owned()) };
+        let made = |card: &Scorecard| (card.fathom.clone(), card.depth.clone(), card.seeds, card.against.clone());
+        let names = |card: &Scorecard| card.criteria.iter().map(|c| c.section.clone()).collect::<Vec<_>>();
+        if let Some(other) = cards.iter().find(|card| made(card) != made(first) || names(card) != names(first)) {
+            return Err(format!(
+                "{} on {} was judged otherwise than {} on {} (version, depth, seeds, references or criteria); judge them alike",
+                other.controller, other.stack, first.controller, first.stack
+            ));
+        }
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = cards.iter().find(|card| !seen.insert((card.controller.clone(), card.stack.clone()))) {
+            return Err(format!("{} on {} is given twice; name it once", twice.controller, twice.stack));
+        }
+        cards.sort_by(|a, b| {
+            let key = |card: &Scorecard| (card.counts.failed, std::cmp::Reverse(card.counts.passed));
+            key(a).cmp(&key(b)).then_with(|| (&a.stack, &a.controller).cmp(&(&b.stack, &b.controller)))
+        });
+        Ok(Self { cards })
+    }
+
+    /// In Markdown: a table of controllers by criterion, what the columns ask, then every failure with its command.
+    pub fn markdown(&self) -> String {
+        let first = &self.cards[0];
+        let asked: Vec<&JudgedCriterion> = first.criteria.iter().filter(|c| c.not_applicable.is_none()).collect();
+        let mut text = String::new();
+        let heads: Vec<&str> = asked.iter().map(|c| &*c.section).collect();
+        let _ = writeln!(text, "| controller | stack | pass | fail | open | {} |", heads.join(" | "));
+        let _ = writeln!(text, "|---|---|--:|--:|--:|{}", ":-:|".repeat(heads.len()));
+        for card in &self.cards {
+            let cells: Vec<&str> = asked.iter().map(|c| mark(verdict(card, &c.section))).collect();
+            let counts = card.counts;
+            let _ = writeln!(
+                text,
+                "| `{}` | {} | {} | {} | {} | {} |",
+                card.controller,
+                card.stack,
+                counts.passed,
+                counts.failed,
+                counts.not_decided,
+                cells.join(" | ")
+            );
+        }
+        text += "\n✓ pass, **✗** fail, ? not decided, – not asked on this stack. ";
+        text += OURS;
+        text += "\n\n| section | asks |\n|---|---|\n";
+        for criterion in &asked {
+            let _ = writeln!(
+                text,
+                "| {} ({}) | {}: {} |",
+                criterion.section,
+                criterion.strength.word(),
+                criterion.title,
+                criterion.asks
+            );
+        }
+        text += "\n## What failed, and the command that shows it\n";
+        for card in &self.cards {
+            text += &failures(card);
+        }
+        text
+    }
+}
+
+/// A controller's failures, each with its value and threshold.
+fn failures(card: &Scorecard) -> String {
+    let mut text = format!("\n### `{}` on {}\n\n", card.controller, card.stack);
+    if card.counts.failed == 0 {
+        return text + "Nothing failed.\n";
+    }
+    let against = card.against.join(",");
+    let _ = writeln!(
+        text,
+        "```sh\nfathom judge '{}' --stack {} --against '{against}' --{} --seeds {}{}\n```\n",
+        card.controller,
+        card.stack,
+        card.depth,
+        card.seeds,
+        card.criteria
+            .iter()
+            .filter(|c| c.verdict == Verdict::Fail)
+            .map(|c| format!(" --only {}", c.section))
+            .collect::<String>()
+    );
+    for criterion in &card.criteria {
+        for test in &criterion.tests {
+            let failed: Vec<&JudgedCheck> = test.checks.iter().filter(|check| check.verdict == Verdict::Fail).collect();
+            if let Some(worst) = failed.first() {
+                let at = worst.at_text();
+                let _ = writeln!(
+                    text,
+                    "- {}/{}{}: {}: {}{}",
+                    criterion.section,
+                    test.name,
+                    if at.is_empty() { String::new() } else { format!(" ({at})") },
+                    worst.measure,
+                    card.finding(worst),
+                    if failed.len() > 1 {
+                        format!("; and {} more checks of this test", failed.len() - 1)
+                    } else {
+                        String::new()
+                    }
+                );
+            }
+        }
+    }
+    text
+}
+
+fn verdict(card: &Scorecard, section: &str) -> Verdict {
+    card.criteria.iter().find(|c| c.section == section).map_or(Verdict::NotApplicable, |c| c.verdict)
+}
+
+const fn mark(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::NotApplicable => "–",
+        Verdict::Pass => "✓",
+        Verdict::NotDecided => "?",
+        Verdict::Fail => "**✗**",
+    }
+}
