@@ -4,7 +4,9 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use fathom_analyze::report;
-use fathom_analyze::{AnalyzeError, Kept, Page, Source, compare, gather, gather_folder, loss_delay, response};
+use fathom_analyze::{
+    AnalyzeError, Kept, Page, Source, by_controller, compare, gather, gather_folder, loss_delay, response,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -49,8 +51,28 @@ or what fathom serve logs. In a table: from the intended start.")]
     #[command(after_help = "Examples:
   fathom analyze compare reno.sqlog sync.sqlog
   fathom analyze compare logs-reno logs-sync
-  fathom analyze compare before.csv after.csv --report change.html")]
-    Compare(Question),
+  fathom analyze compare before.csv after.csv --report change.html
+  fathom analyze compare logs --by controller
+
+--by controller takes the logs of one fathom serve --qlog that divides its
+connections among controllers: response times, round trips and losses of each,
+with intervals over connections, and the differences to the first.")]
+    Compare(Compare),
+}
+
+#[derive(clap::Args)]
+struct Compare {
+    #[command(flatten)]
+    question: Question,
+    /// What the files are told apart by. controller: all files are one server's, and each connection goes to the controller its log names.
+    #[arg(long, value_name = "WHAT", default_value = "file")]
+    by: By,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    File,
+    Controller,
 }
 
 #[derive(clap::Args)]
@@ -70,7 +92,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.what {
         What::LossDelay(q) => answer(q, loss_delay, |a| a.page()),
         What::Response(q) => answer(q, response, |a| a.page()),
-        What::Compare(q) => answer(q, compare, |a| a.page()),
+        What::Compare(Compare { question: q, by: By::File }) => answer(q, compare, |a| a.page()),
+        What::Compare(Compare { question: q, by: By::Controller }) => answer(q, by_controller, |a| a.page()),
     }
 }
 

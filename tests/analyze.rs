@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+mod common;
+
 fn fathom(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fathom")).args(args).output().expect("fathom runs")
 }
@@ -91,6 +93,34 @@ fn responses_are_analyzed_and_compared() {
     assert!(out.status.success() && text(&out.stdout).contains("Responses: below 10 kB"), "{}", text(&out.stdout));
 }
 
+/// Sixty connections, each dealt one of two controllers: that fewer than ten go to either happens once in a hundred million runs.
+#[test]
+fn logs_of_a_weighted_server_are_told_apart() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let logs = dir.path().join("logs");
+    let (mut server, port) = common::serve(&["--controller", "native:cubic=50,reno=50", "--qlog", arg(&logs)]);
+    let url = format!("https://localhost:{port}/bytes/20000");
+    let load = ["load", &url, "--insecure", "-n", "60", "--rate", "200", "--connections", "fresh"];
+    let out = fathom(&load);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let ended = Command::new("kill").args(["-TERM", &server.child.id().to_string()]).status().expect("kill runs");
+    assert!(ended.success() && server.child.wait().expect("an end").success());
+    let out = fathom(&["analyze", "compare", arg(&logs), "--by", "controller", "--json", "-"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("reno − native:cubic"), "{}", text(&out.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let group = |n: usize, field: &str| json["controllers"][n][field].clone();
+    assert_eq!((group(0, "controller"), group(1, "controller")), ("native:cubic".into(), "reno".into()));
+    let responses = |n: usize| group(n, "responses").as_u64().expect("a count");
+    assert_eq!(responses(0) + responses(1), 60);
+    let mean = json["tables"][0]["measures"].as_array().expect("rows").iter().find(|m| m["name"] == "mean (ms)");
+    let reno = &mean.expect("a mean")["controllers"][1];
+    assert!(
+        reno["interval"][0].as_f64() < reno["value"].as_f64() && reno["difference_interval"][1].is_number(),
+        "{reno}"
+    );
+}
+
 #[test]
 fn a_log_is_exported_for_qvis() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -120,7 +150,7 @@ fn invalid_input_gives_one_line_with_a_hint() {
     let blocked = file("file", "");
     let nothing = dir.path().join("nothing");
     std::fs::create_dir(&nothing).expect("made");
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["analyze", "loss-delay", "/nowhere.qlog"], "cannot be read"),
         (&["analyze", "loss-delay", arg(&nothing)], "name files"),
         (&["analyze", "loss-delay", &empty], "empty"),
@@ -128,6 +158,8 @@ fn invalid_input_gives_one_line_with_a_hint() {
         (&["analyze", "loss-delay", &table], "fathom analyze response"),
         (&["analyze", "response", &odd], "total_ms"),
         (&["analyze", "compare", arg(&good)], "two files"),
+        (&["analyze", "compare", &table, "--by", "controller"], "holds a table"),
+        (&["analyze", "compare", arg(&good), "--by", "controller"], "no log names its controller"),
         (&["analyze", "loss-delay"], "FILE"),
         (&["analyze", "loss-delay", arg(&good), "--json", "/nowhere/x.json"], "folder"),
         (&["qlog", "export", &empty, "--to", "qvis"], "empty"),

@@ -9,9 +9,11 @@ const ROUNDS: usize = 400;
 /// Rotations of a test.
 const ROTATIONS: u32 = 1_999;
 /// Values of which a bootstrap is made at most: of more, every so many is taken, which makes intervals wider, never narrower.
-const VALUES: usize = 20_000;
+pub(super) const VALUES: usize = 20_000;
 /// Blocks of neighbours that a series is cut into: neighbours are alike, so single values would make intervals too narrow.
 const BLOCKS: usize = 50;
+/// Pieces below which a bootstrap over them has no interval: it would be too narrow.
+const PIECES: usize = 10;
 
 pub(super) fn rng() -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(1)
@@ -114,15 +116,29 @@ pub(super) fn ratio_interval(
 
 /// A bootstrap over pieces of which a number is made.
 pub(super) fn piece_interval<T>(pieces: &[T], made: impl Fn(&[&T]) -> Option<f64>) -> Option<(f64, f64)> {
-    if pieces.len() < 10 {
+    if pieces.len() < PIECES {
         return None;
     }
     let mut rng = rng();
-    let mut round = || {
-        let drawn: Vec<&T> = (0..pieces.len()).map(|_| &pieces[rng.random_range(0..pieces.len())]).collect();
-        made(&drawn)
-    };
+    middle((0..ROUNDS).filter_map(|_| made(&redrawn(pieces, &mut rng))).collect())
+}
+
+/// The same of the difference between the number that `pieces` make and that of `first`.
+pub(super) fn piece_difference<T>(
+    first: &[T],
+    pieces: &[T],
+    made: impl Fn(&[&T]) -> Option<f64>,
+) -> Option<(f64, f64)> {
+    if first.len().min(pieces.len()) < PIECES {
+        return None;
+    }
+    let mut rng = rng();
+    let mut round = || Some(-made(&redrawn(first, &mut rng))? + made(&redrawn(pieces, &mut rng))?);
     middle((0..ROUNDS).filter_map(|_| round()).collect())
+}
+
+fn redrawn<'a, T>(pieces: &'a [T], rng: &mut Pcg64Mcg) -> Vec<&'a T> {
+    (0..pieces.len()).map(|_| &pieces[rng.random_range(0..pieces.len())]).collect()
 }
 
 /// A series of yes and no, and places in it.
@@ -190,6 +206,18 @@ mod tests {
             assert!(low <= 1.0 && 1.0 <= high);
         }
         assert_eq!(ratio_interval(&a[..5], &b, Draw::Single, &mean), None);
+    }
+
+    #[test]
+    fn a_difference_lies_in_its_interval_and_equal_pieces_have_one() {
+        let made = |drawn: &[&f64]| mean(&mut drawn.iter().map(|v| **v).collect::<Vec<f64>>());
+        let a: Vec<f64> = (0..40).map(|n| f64::from(n % 7)).collect();
+        let b: Vec<f64> = a.iter().map(|v| v + 5.0).collect();
+        let (low, high) = piece_difference(&a, &b, made).unwrap();
+        assert!(3.5 < low && low < 5.0 && 5.0 < high && high < 6.5, "{low} {high}");
+        let (low, high) = piece_difference(&a, &a, made).unwrap();
+        assert!(low < 0.0 && 0.0 < high, "both are drawn by themselves: {low} {high}");
+        assert_eq!(piece_difference(&a[..PIECES - 1], &b, made), None);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct Comparison {
 }
 
 /// What is compared of a file.
-struct Values {
+pub(super) struct Values {
     rtts: Vec<f64>,
     responses: Vec<f64>,
     sent: Option<u64>,
@@ -57,7 +57,7 @@ struct Values {
 type Part = fn(&Values) -> &[f64];
 
 impl Values {
-    fn of(source: &Source) -> Self {
+    pub(super) fn of(source: &Source) -> Self {
         let connections = || source.connections.iter();
         let samples = || connections().flat_map(|c| &c.series.samples);
         let sent: u64 = connections().filter_map(|c| c.sent).sum();
@@ -110,7 +110,7 @@ pub fn compare(sources: Vec<Source>) -> Result<Comparison, AnalyzeError> {
 }
 
 /// Why response times of these files are not put side by side.
-fn not_comparable(sources: &[Source]) -> Option<String> {
+pub(super) fn not_comparable(sources: &[Source]) -> Option<String> {
     let mut kinds: Vec<ResponseEnd> = sources.iter().filter_map(Source::until).collect();
     kinds.sort();
     kinds.dedup();
@@ -189,7 +189,7 @@ fn losses(all: &[Values]) -> Measure {
     row
 }
 
-fn figures(all: &[Values], names: &[String]) -> Vec<Drawn> {
+pub(super) fn figures(all: &[Values], names: &[String]) -> Vec<Drawn> {
     let draw = |title: &str, label: &str, of: Part| {
         let curve = |(values, name): (&Values, &String)| {
             let mut latencies = Latencies::default();

@@ -16,7 +16,8 @@ use std::time::Duration;
 use fathom_cc::Time;
 use fathom_metrics::{RttSample, RttSeries};
 use fathom_qlog::{
-    LoggedEvent, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, Phase, ResponseEnd, VantagePoint,
+    LoggedEvent, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, Phase, ResponseEnd, ServerTitle,
+    VantagePoint,
 };
 use serde::Serialize;
 
@@ -37,6 +38,8 @@ const PACKET: f64 = 1_200.0;
 pub struct Connection {
     /// Its name in the log.
     pub name: Option<String>,
+    /// The server's controller with its options, where its log names it (those of `fathom serve` do).
+    pub controller: Option<String>,
     /// Round trips and losses.
     #[serde(skip)]
     pub series: RttSeries,
@@ -62,6 +65,7 @@ pub struct Connection {
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     name: Option<String>,
+    controller: Option<String>,
     samples: Vec<RttSample>,
     /// When the first round trip came that was not kept.
     cut_at: Option<Time>,
@@ -123,7 +127,8 @@ fn time(ms: f64) -> Time {
 
 impl Builder {
     pub(super) fn new(event: &LoggedEvent<'_>) -> Self {
-        Self { name: event.group.map(str::to_owned), ..Self::default() }
+        let controller = event.title.and_then(ServerTitle::parse).map(|title| title.controller.to_owned());
+        Self { name: event.group.map(str::to_owned), controller, ..Self::default() }
     }
 
     pub(super) fn take(&mut self, event: &LoggedEvent<'_>, kept: &mut Kept) {
@@ -244,6 +249,7 @@ impl Builder {
         }
         Connection {
             name: self.name,
+            controller: self.controller,
             only_smoothed: series.samples.is_empty() && self.smoothed.is_some() && self.latest.is_none(),
             series,
             sent,

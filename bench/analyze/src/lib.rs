@@ -8,11 +8,13 @@
 //! | `loss.rs` | did delay predict loss, and what would acting on it have cost? |
 //! | `response.rs` | response times by size |
 //! | `compare.rs` | several files side by side |
+//! | `by_controller.rs` | the logs of one server, by controller |
 //! | `kept.rs` | how much of files is kept |
 //! | `chance.rs` | intervals and tests |
 //! | `page.rs` | an answer as text, tables and figures, before it is printed |
 //! | `report.rs` | its text and its HTML |
 
+mod by_controller;
 mod chance;
 mod compare;
 mod connection;
@@ -24,6 +26,9 @@ mod response;
 mod responses;
 mod source;
 
+pub use by_controller::{
+    ControllerComparison, ControllerGroup, ControllerMeasure, ControllerTable, OfController, by_controller,
+};
 pub use compare::{Compared, Comparison, compare};
 pub use kept::Kept;
 pub use loss::{LossAnswer, Verdict, loss_delay};

@@ -8,7 +8,7 @@ use fathom_cc::{AckEvent, Cause, CongestionEvent, ControllerMetrics, OneWayDelay
 use fathom_plugin::Observer;
 use fathom_qlog::{
     CongestionStateChange, EcnMark, Event, Log, LogFolder, Metrics, OneWayDelaySample, PacketsLost, ResponseAbandoned,
-    ResponseCompleted, TraceHeader, VantagePoint,
+    ResponseCompleted, ServerTitle, TraceHeader, VantagePoint,
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -78,7 +78,8 @@ struct ObservedState {
 impl ConnectionLog {
     /// The log of a server's connection `id` with these labels. Events are logged from [`Self::begin`] on.
     pub(crate) fn deferred(id: String, of: &ControllerLabels) -> Self {
-        Self::of(id, VantagePoint::Server, format!("fathom serve: {} with {}", of.stack, of.controller))
+        let title = ServerTitle { stack: of.stack, controller: &of.controller };
+        Self::of(id, VantagePoint::Server, title.to_string())
     }
 
     /// Begins the log of the connection `id`, seen from one of its ends.

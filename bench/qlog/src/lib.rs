@@ -10,6 +10,7 @@
 //! | `folder_state.rs` | its limits and counts |
 //! | `writer.rs` | the writer thread |
 //! | `read/` | reads any stack's file, event by event |
+//! | `title.rs` | a log's title: stack and controller |
 //! | `parsed_event.rs` | an event's content, independent of draft and stack |
 //! | `qvis.rs` | export to qlog 0.3 for qvis |
 //!
@@ -23,6 +24,7 @@ mod folder_state;
 mod parsed_event;
 mod qvis;
 mod read;
+mod title;
 mod writer;
 
 pub use event::{
@@ -37,3 +39,4 @@ pub use parsed_event::{
 };
 pub use qvis::{ExportError, export};
 pub use read::{LoggedEvent, Malformed, ReadError, ReadProgress, Summary, read};
+pub use title::ServerTitle;

@@ -47,6 +47,8 @@ pub struct LoggedEvent<'a> {
     pub group: Option<&'a str>,
     /// Which end logged it, where the file says so.
     pub vantage: Option<VantagePoint>,
+    /// Title of its trace, where the file has one.
+    pub title: Option<&'a str>,
     /// Milliseconds since the first event of its trace. Negative where events are out of order.
     pub at: f64,
     /// First part of its name, such as `recovery`, in lower case; empty where there is none.
@@ -203,6 +205,7 @@ impl<'a> Out<'a> {
             connection,
             group,
             vantage,
+            title: trace.title.as_deref(),
             at: said.at,
             category: &said.category,
             name: &said.name,

@@ -1,0 +1,45 @@
+//! The title of a server's log: with which stack and controller the connection ran.
+
+use std::fmt;
+
+/// Stack and controller of a connection of `fathom serve`, which its log has as its title.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerTitle<'a> {
+    /// QUIC stack.
+    pub stack: &'a str,
+    /// Controller with its options.
+    pub controller: &'a str,
+}
+
+const BEFORE_STACK: &str = "fathom serve: ";
+const BEFORE_CONTROLLER: &str = " with ";
+
+impl fmt::Display for ServerTitle<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{BEFORE_STACK}{}{BEFORE_CONTROLLER}{}", self.stack, self.controller)
+    }
+}
+
+impl<'a> ServerTitle<'a> {
+    /// Reads a log's title; `None` where it is not one of `fathom serve`.
+    pub fn parse(title: &'a str) -> Option<Self> {
+        let (stack, controller) = title.strip_prefix(BEFORE_STACK)?.split_once(BEFORE_CONTROLLER)?;
+        (!stack.is_empty() && !controller.is_empty()).then_some(Self { stack, controller })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_read_as_it_was_written() {
+        for (stack, controller) in [("quinn", "sync:signal=either"), ("noq", "native:cubic"), ("quiche", "a with b")] {
+            let title = ServerTitle { stack, controller };
+            assert_eq!(ServerTitle::parse(&title.to_string()), Some(title));
+        }
+        for other in ["", "quinn", "fathom serve: ", "fathom serve: quinn", "fathom serve: quinn with ", "a with b"] {
+            assert_eq!(ServerTitle::parse(other), None, "{other}");
+        }
+    }
+}
