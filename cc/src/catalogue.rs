@@ -41,13 +41,11 @@ pub fn all() -> impl Iterator<Item = &'static Algorithm> {
     CATALOGUE.iter().chain(ADDED.get().copied().unwrap_or_default())
 }
 
-/// Whether a spec names a controller that [`extend`] added.
+/// Whether a spec names a controller that [`extend`] added, by itself or in a wrapper.
 pub fn is_added(spec: &str) -> bool {
     let added = ADDED.get().copied().unwrap_or_default();
-    let names = spec.split('/').filter_map(|part| part.split(':').next()).map(str::trim);
-    names
-        .into_iter()
-        .any(|name| added.iter().any(|algorithm| algorithm.name == name || algorithm.aliases.contains(&name)))
+    let name = |part: &str| part.split(':').next().unwrap_or_default().trim().to_owned();
+    spec.split('/').map(name).any(|name| added.iter().any(|a| a.name == name || a.aliases.contains(&&*name)))
 }
 
 /// Whether specs and lists can hold it: lower-case letters, digits and hyphens, a letter first.

@@ -239,7 +239,8 @@ pub trait Options: fmt::Debug + Copy + Send + Sync + 'static {
 }
 
 /// The name of a field as users type it: `-` for `_`.
-pub(crate) const fn option_name<const N: usize>(field: &str) -> [u8; N] {
+#[doc(hidden)]
+pub const fn option_name<const N: usize>(field: &str) -> [u8; N] {
     let (mut name, mut at) = ([0; N], 0);
     while at < N {
         name[at] = if field.as_bytes()[at] == b'_' { b'-' } else { field.as_bytes()[at] };
@@ -250,6 +251,7 @@ pub(crate) const fn option_name<const N: usize>(field: &str) -> [u8; N] {
 
 /// A struct of options: each field is an option, its doc comment the help text. Where the type is an enum of [`option_values!`], its words are the
 /// values and the first is the default; else `= default in values` says both. Makes the struct, its default and a setter per field.
+#[macro_export]
 macro_rules! options {
     (
         $(#[$meta:meta])*
@@ -318,9 +320,11 @@ macro_rules! options {
         }
     };
 }
-pub(crate) use options;
+#[doc(inline)]
+pub use options;
 
 /// An option's enum together with the words users type, the default first: `ALL` and `NAMES` in the same order, and `name()`.
+#[macro_export]
 macro_rules! option_values {
     (
         $(#[$meta:meta])* pub enum $name:ident {
@@ -362,4 +366,5 @@ macro_rules! option_values {
         }
     };
 }
-pub(crate) use option_values;
+#[doc(inline)]
+pub use option_values;

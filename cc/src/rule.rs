@@ -201,6 +201,7 @@ impl Algorithm {
 }
 
 /// The [`options!`] of a [`WindowRule`](crate::rule::WindowRule): those given, and HyStart++, which the window brings.
+#[macro_export]
 macro_rules! rule_options {
     ($(#[$meta:meta])* pub struct $name:ident { $($options:tt)* }) => {
         $crate::options::options! {
@@ -219,4 +220,5 @@ macro_rules! rule_options {
         }
     };
 }
-pub(crate) use rule_options;
+#[doc(inline)]
+pub use rule_options;

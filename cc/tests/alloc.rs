@@ -1,10 +1,8 @@
 //! Steady state allocates nothing: counted by a global allocator, hence a test binary of its own.
 
-mod common;
-
 use allocation_counter::measure;
-use common::{Script, variants};
 use fathom_cc::catalogue::CATALOGUE;
+use fathom_cc::testing::script::{Script, variants};
 use fathom_cc::{Cause, PathChange};
 
 #[test]

@@ -1,11 +1,9 @@
 //! Specs: what they say comes out again, and an error is one line with a hint.
 
-mod common;
-
-use common::values;
 use fathom_cc::catalogue::{self, CATALOGUE, SpecError, split};
 use fathom_cc::hystart;
 use fathom_cc::sync_tcp::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncTcpConfig};
+use fathom_cc::testing::script::values;
 use fathom_cc::{Capabilities, ControllerConfig};
 use proptest::prelude::*;
 use std::time::Duration;

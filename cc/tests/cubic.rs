@@ -1,8 +1,6 @@
 //! CUBIC through real events: the curve, Reno's share, fast convergence, what does not count as time, undo, timeout.
 
-mod common;
-
-use common::{MSS, Script};
+use fathom_cc::testing::script::{MSS, Script};
 use fathom_cc::{Cause, PathChange, Phase};
 use std::time::Duration;
 

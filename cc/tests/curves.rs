@@ -2,10 +2,8 @@
 //!
 //! `FATHOM_CURVES=ascii cargo test -p fathom-cc --test curves -- --nocapture` draws them; `FATHOM_CURVES=csv` prints their points.
 
-mod common;
-
-use common::{ALL_SIGNALS, MSS};
 use fathom_cc::catalogue;
+use fathom_cc::testing::script::{ALL_SIGNALS, MSS};
 use fathom_cc::testing::{Bottleneck, Curve, Null};
 use fathom_cc::{Rate, Start, Time};
 use std::time::Duration;

@@ -24,8 +24,9 @@ fn added_controllers_are_found_by_name() {
         );
     }
     assert_eq!(catalogue::parse("packet-size/never-grows").expect("wrapped").spec(), "packet-size/never-grows");
-    assert!(catalogue::is_added("packet-size/never-grows") && catalogue::is_added("never-grows"));
-    assert!(!catalogue::is_added("packet-size:packets=4/cubic") && !catalogue::is_added("never"));
+    let added = ["never-grows", "packet-size/never-grows", "packet-size:floor=300 / never-grows:hystart=on"];
+    assert!(added.iter().all(|spec| catalogue::is_added(spec)));
+    assert!(!["cubic", "packet-size/cubic", "native:never-grows", ""].iter().any(|spec| catalogue::is_added(spec)));
     let hint = catalogue::parse("never-grow").expect_err("no such").to_string();
     assert!(hint.contains("did you mean 'never-grows'?"), "{hint}");
     assert_eq!(refused(named("mine")), ExtendError::Again);

@@ -1,9 +1,7 @@
 //! gHSTCP through real events: two modes by the trend of the round trips, one decision per round trip.
 
-mod common;
-
-use common::{MSS, Script};
 use fathom_cc::PathChange;
+use fathom_cc::testing::script::{MSS, Script};
 use std::time::Duration;
 
 const SPECS: [&str; 3] = ["gentle", "gentle:trend=t-test", "gentle:trend=mann-kendall"];

@@ -1,9 +1,7 @@
 //! HighSpeed TCP through real events.
 
-mod common;
-
-use common::{MSS, Script};
 use fathom_cc::Phase;
+use fathom_cc::testing::script::{MSS, Script};
 
 /// In avoidance with a window of exactly `packets`; the loss that ended slow start is over.
 fn avoiding(spec: &str, packets: u64) -> Script {

@@ -1,8 +1,6 @@
 //! Adaptive packet size, scripted: datagrams of 1200 bytes, eight in the window.
 
-mod common;
-
-use common::{MSS, Script};
+use fathom_cc::testing::script::{self, MSS, Script};
 use fathom_cc::{Cause, PathChange};
 use std::time::Duration;
 
@@ -171,7 +169,7 @@ fn what_is_missing_is_named_by_who_misses_it() {
     use fathom_cc::{Capabilities, catalogue};
     let lacking =
         |offers: Capabilities| catalogue::parse("packet-size/sync").expect("known").check(offers).expect_err("lacking");
-    let all = common::ALL_SIGNALS;
+    let all = script::ALL_SIGNALS;
     let error = lacking(Capabilities { one_way: false, ..all });
     assert_eq!(error.controller, "sync");
     assert!(error.to_string().contains("sync:signal=rtt"), "{error}");

@@ -1,10 +1,8 @@
 //! Any sequence of events, sensible or not: what must always hold. Failing cases print a seed that proptest replays.
 
-mod common;
-
-use common::start;
 use fathom_cc::aimd::MAX_WINDOW;
 use fathom_cc::catalogue::{self, Algorithm, CATALOGUE, Values};
+use fathom_cc::testing::script::{self, start};
 use fathom_cc::{
     AckEvent, Acked, Cause, CongestionEvent, Controller, EcnDelta, OneWayDelay, Pacing, PathChange, Phase, Rtt, Sent,
     Time,
@@ -37,7 +35,7 @@ fn configured(entry: &'static Algorithm) -> impl Strategy<Value = String> {
 }
 
 fn value(values: &Values) -> BoxedStrategy<String> {
-    let ends = proptest::sample::select(common::values(values));
+    let ends = proptest::sample::select(script::values(values));
     match *values {
         Values::Integer { min, max } => prop_oneof![ends, (min..=max).prop_map(|n| n.to_string())].boxed(),
         _ => ends.boxed(),

@@ -1,8 +1,6 @@
 //! SDC against numbers worked out by hand from the box in SDC §2.2: RTT 100 ms, datagrams of 1200 bytes.
 
-mod common;
-
-use common::{MSS, Script};
+use fathom_cc::testing::script::{self, MSS, Script};
 use fathom_cc::{AckEvent, Acked, Cause, CongestionEvent, Pacing, PathChange, Phase, Rtt, Time};
 use std::time::Duration;
 
@@ -169,7 +167,7 @@ fn an_undone_loss_and_another_path_take_the_delay_back() {
 #[test]
 fn ecn_can_be_required() {
     use fathom_cc::{Capabilities, Start, catalogue};
-    let no_ecn = Start { provided: Capabilities { pacing: true, ..Capabilities::NONE }, ..common::start() };
+    let no_ecn = Start { provided: Capabilities { pacing: true, ..Capabilities::NONE }, ..script::start() };
     assert!(catalogue::parse("sdc").expect("known").start(&no_ecn).is_ok());
     let error = catalogue::parse("sdc:signal=ecn").expect("known").start(&no_ecn).expect_err("no ECN").to_string();
     assert!(error.contains("ECN") && error.contains("sdc:signal=either"), "{error}");
@@ -195,19 +193,19 @@ fn marks_double_the_round_trip_once_per_flight() {
     // SRTT is 100 after ten packets and a loss. A flight of five, each one marked.
     let flight = s.now;
     for _ in 0..5 {
-        frame(&mut s, flight, common::RTT, 1);
+        frame(&mut s, flight, script::RTT, 1);
         s.congestion_event(Cause::Mark);
         close(&s, 100.0); // RTT + D = 200, twice SRTT
     }
     // The next flight felt 100 ms: 0.9 * (100 + 100) - 100 = 80 with its first ACK, and SRTT 112.5: 2 * 112.5 - 100.
     s.next_round();
     let flight = s.now - Duration::from_millis(1);
-    frame(&mut s, flight, common::RTT, 1);
+    frame(&mut s, flight, script::RTT, 1);
     close(&s, 80.0);
     s.controller.on_congestion_event(&CongestionEvent { now: s.now, sent: flight, cause: Cause::Mark });
     close(&s, 125.0);
     // Its second ACK: 0.9 * 225 - 100 = 102.5. It felt the D before this rise, 80: SRTT 7/8 * 112.5 + 180/8 = 120.9375.
-    frame(&mut s, flight, common::RTT, 1);
+    frame(&mut s, flight, script::RTT, 1);
     close(&s, 102.5);
     s.controller.on_congestion_event(&CongestionEvent { now: s.now, sent: flight, cause: Cause::Mark });
     close(&s, 141.875);

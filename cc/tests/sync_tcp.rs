@@ -1,8 +1,6 @@
 //! Sync-TCP through real events: the warm-up, every row of Algorithm 2, and every option.
 
-mod common;
-
-use common::{MSS, RTT, Script};
+use fathom_cc::testing::script::{MSS, RTT, Script};
 use fathom_cc::{Cause, PathChange, Phase};
 use std::time::Duration;
 

@@ -2,8 +2,10 @@
 
 mod bottleneck;
 pub mod broken;
+pub mod contract;
 mod null;
 mod recording;
+pub mod script;
 
 pub use bottleneck::{Bottleneck, Curve, Point};
 pub use broken::BROKEN;

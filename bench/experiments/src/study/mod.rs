@@ -6,6 +6,7 @@
 //! | `read.rs` | a study as written in TOML: axes, combinations, skips |
 //! | `substitute.rs` | `$axis` and `$axis.field` in the strings of a scenario template |
 //! | `study_run.rs` | runs: scale, seed, fingerprint, parts |
+//! | `own_code.rs` | what runs with a user's own controllers depend on besides |
 //! | `executor.rs` | makes the runs on all cores |
 //! | `store.rs` | results as files: each complete or not there |
 //! | `estimate.rs` | what a run will cost |
@@ -17,6 +18,7 @@
 mod estimate;
 mod executor;
 mod explain;
+mod own_code;
 mod read;
 mod report;
 mod shipped;

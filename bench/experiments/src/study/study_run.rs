@@ -1,16 +1,14 @@
 //! The runs of a study. Each has a fingerprint of everything that its outcome depends on.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher as _, RandomState};
+use std::fmt;
 use std::str::FromStr;
-use std::sync::OnceLock;
 use std::time::Duration;
-use std::{env, fmt, fs, process};
 
-use fathom_cc::catalogue;
 use fathom_netsim::hash::StableHash;
 use serde::{Deserialize, Serialize};
 
+use super::own_code::own_code_text;
 use super::{RESULTS_VERSION, Study, key_text};
 use crate::scenario::{Outcome, PlanError, Scenario, Stop, Workload};
 use crate::stack::Stack;
@@ -33,7 +31,8 @@ pub struct StudyRun {
     pub seed: u64,
     /// What runs.
     pub scenario: Scenario,
-    /// Sixteen hexadecimal digits: equal where scenario, scale, seed and version of results are (`RESULTS_VERSION`). Names the file of the result.
+    /// Sixteen hexadecimal digits: equal where scenario, scale, seed and version of results are (`RESULTS_VERSION`), and with a user's own
+    /// controller the program. Names the file of the result.
     pub fingerprint: String,
 }
 
@@ -63,17 +62,13 @@ impl Study {
         for point in &self.points {
             let text = toml::to_string(&point.spec).map_err(|e| PlanError(e.to_string()))?;
             let scenario = scaled(&point.scenario, scale);
+            let text = text + &path_text(&scenario) + &own_code_text(&scenario);
             for seed in 1..=self.seeds {
                 runs.push(StudyRun {
                     key: point.key.clone(),
                     seed,
                     scenario: scenario.clone(),
-                    fingerprint: fingerprint(
-                        &(text.clone() + &path_text(&scenario) + &own_code(&scenario)),
-                        seed,
-                        scale,
-                        version(&scenario),
-                    ),
+                    fingerprint: fingerprint(&text, seed, scale, version(&scenario)),
                 });
             }
         }
@@ -121,32 +116,6 @@ fn version(scenario: &Scenario) -> u32 {
 /// What a path came to: presets, traces and models may change under the same name.
 fn path_text(scenario: &Scenario) -> String {
     scenario.chain.path.as_ref().map(|path| format!("{path:?}")).unwrap_or_default()
-}
-
-/// What a run of the user's own controllers also depends on: the program. Nothing where all are Fathom's, whose changes raise the version.
-fn own_code(scenario: &Scenario) -> String {
-    let traffic = scenario.traffic.iter().flat_map(|t| &t.mix).map(|(_, controller)| controller.spec());
-    let background = scenario.background.iter().flat_map(|b| &b.mix).map(|(_, config)| config.spec());
-    if traffic.chain(background).any(|spec| catalogue::is_added(&spec)) { program().to_string() } else { String::new() }
-}
-
-/// A hash of this program's file. Where that cannot be read, one that no other process has: results are then not found again, rather than
-/// taken for those of other code.
-fn program() -> u64 {
-    static PROGRAM: OnceLock<u64> = OnceLock::new();
-    *PROGRAM.get_or_init(|| {
-        let file = env::current_exe().and_then(fs::read);
-        file.map_or_else(
-            |_| RandomState::new().hash_one(process::id()),
-            |bytes| {
-                let mut hash = StableHash::default();
-                let words =
-                    bytes.chunks(8).map(|chunk| chunk.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
-                words.for_each(|word| hash.add(word));
-                hash.value()
-            },
-        )
-    })
 }
 
 /// Over the scenario as it is written out again, with every default: comments, order and what was put in by variables do not count.

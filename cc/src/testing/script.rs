@@ -1,26 +1,30 @@
 //! A connection in miniature: sends and acknowledges packets, so that a test reads like a story.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use std::time::Duration;
 
-use fathom_cc::catalogue::{self, Algorithm, CATALOGUE, Values};
-use fathom_cc::{
-    AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, OneWayDelay, Rtt, Sent, Start, Time,
-};
+use crate::catalogue::{self, Algorithm, CATALOGUE, Values};
+use crate::units::duration_text;
+use crate::{AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, OneWayDelay, Rtt, Sent, Start, Time};
 
+/// Bytes of every packet.
 pub const MSS: u64 = 1_200;
+/// All that a stack may provide.
 pub const ALL_SIGNALS: Capabilities = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
+/// The path's round trip without queueing.
 pub const RTT: Duration = Duration::from_millis(100);
 
+/// The start of the connection: a second after the clock's zero, with [`ALL_SIGNALS`].
 pub fn start() -> Start {
     Start { now: Time::from_millis(1_000), datagram: MSS as u16, provided: ALL_SIGNALS }
 }
 
-/// Values of an option as users type them: every word, numbers at their ends.
+/// Values of an option as users type them: every word, numbers at their ends, durations near 1 ms and 2 s.
 pub fn values(values: &Values) -> Vec<String> {
     match values {
         Values::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
-        Values::Duration { .. } => vec!["1ms".to_owned(), "2s".to_owned()],
+        Values::Duration { min, max } => {
+            [1, 2_000].map(|ms| duration_text(Duration::from_millis(ms).clamp(*min, *max))).into()
+        }
         Values::Integer { min, max } => vec![min.to_string(), max.to_string()],
         Values::Fraction { min, max } => vec![min.decimal(), max.decimal()],
     }
@@ -41,18 +45,27 @@ pub fn variants(entry: &Algorithm) -> Vec<String> {
 
 /// A controller with a clock that moves by one millisecond per ACK frame.
 pub struct Script {
+    /// The controller.
     pub controller: Box<dyn Controller>,
+    /// Its clock.
     pub now: Time,
     /// Propagation plus clock offset; the test's delays lie above it.
     pub base: i64,
+    /// The round trip of the moment.
     pub rtt: Duration,
+    /// ACK frames bring a one-way delay.
     pub one_way: bool,
+    /// The application is the limit.
     pub app_limited: bool,
     /// Bytes that each ACK frame acknowledges.
     pub bytes: u64,
 }
 
 impl Script {
+    /// A new connection of the controller that `spec` names.
+    ///
+    /// # Panics
+    /// Where there is none, or where it does not start.
     pub fn new(spec: &str) -> Self {
         Self {
             controller: catalogue::parse(spec).expect(spec).start(&start()).expect(spec),
@@ -65,6 +78,7 @@ impl Script {
         }
     }
 
+    /// The window in bytes.
     pub fn window(&self) -> u64 {
         self.controller.send_params().window
     }
@@ -95,6 +109,7 @@ impl Script {
         (0..count).map(|_| self.ack(queued_us)).last().unwrap_or(0)
     }
 
+    /// A packet leaves.
     pub fn send(&mut self) {
         self.controller.on_sent(&Sent { now: self.now, bytes: MSS });
     }
@@ -104,10 +119,12 @@ impl Script {
         self.controller.on_congestion_event(&CongestionEvent { now: self.now, sent: self.now, cause });
     }
 
+    /// A packet sent just now was lost.
     pub fn lose(&mut self) {
         self.congestion_event(Cause::Loss { bytes: MSS, persistent: false });
     }
 
+    /// The same, with all before it: persistent congestion.
     pub fn collapse(&mut self) {
         self.congestion_event(Cause::Loss { bytes: MSS, persistent: true });
     }

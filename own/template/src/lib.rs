@@ -1,0 +1,58 @@
+//! `template-controller`: NewReno that also gives way to a standing queue.
+//!
+//! The decision is in [`Rule::on_ack`]: change it. Slow start, recovery, undo, path changes and the bounds of the window
+//! are [`Aimd`]'s.
+
+use std::time::Duration;
+
+use fathom_cc::aimd::Aimd;
+use fathom_cc::catalogue::{Algorithm, Values};
+use fathom_cc::round::RoundTrip;
+use fathom_cc::rule::{RuleConfig, WindowRule, rule_options};
+use fathom_cc::{AckEvent, Ratio, Time};
+
+/// What a queue above the target leaves of the window.
+pub const DELAY_REDUCTION: Ratio = Ratio::new(7, 8);
+
+/// The entry in the catalogue: what `fathom controllers` shows.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "template-controller",
+    summary: "NewReno that gives up an eighth per round trip while packets queue for longer than its target",
+    source: "own work",
+    ..Algorithm::of_rule::<Config>()
+};
+
+rule_options! {
+    /// What users may set, as in `template-controller:target=5ms`. Each field is an option, its comment the help text.
+    pub struct Config {
+        /// queueing delay above which the window is reduced
+        target: Duration = "20ms" in Values::Duration { min: Duration::from_millis(1), max: Duration::from_secs(1) },
+    }
+}
+
+impl RuleConfig for Config {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
+    type Rule = Rule;
+
+    fn rule(&self, _window: &Aimd, _now: Time) -> Rule {
+        Rule { target: self.target, round: RoundTrip::default() }
+    }
+}
+
+/// The state of one connection, besides its window.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    target: Duration,
+    round: RoundTrip,
+}
+
+impl WindowRule for Rule {
+    /// An ACK frame came: `acks` is all that is known, `acked` are the bytes that may count as growth.
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
+        window.grow_as_reno(acked);
+        let queueing = acks.rtt.latest.saturating_sub(acks.rtt.min);
+        if self.round.on_ack(acks) && !window.in_recovery() && queueing > self.target {
+            window.cut(DELAY_REDUCTION);
+        }
+    }
+}

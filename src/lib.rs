@@ -1,0 +1,144 @@
+//! The `fathom` command as a library: [`run_with`] is all of it, for programs that bring controllers of their own (`fathom new-controller`
+//! makes one). It parses, calls and prints; the work is done in the crates.
+
+mod allocator;
+mod analyze;
+mod compare;
+mod controllers;
+mod diagnostics;
+mod judge;
+mod kernel;
+mod league;
+mod link;
+mod load;
+mod new_controller;
+mod numbers;
+mod output;
+mod path_args;
+mod paths;
+mod plan;
+mod probe;
+mod qlog;
+mod reproduce;
+mod serve;
+mod signals;
+mod stacks;
+mod toml_file;
+mod usage;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use fathom_cc::catalogue::{self, Algorithm};
+use fathom_papers::PAPERS;
+
+const FILES: &str = "\
+Options that name a file accept '-' for standard output, one per command.
+Symbolic links are followed, file modes kept, devices and FIFOs written in
+place. Exit codes: 1: failure, 2: invalid input, 130: interrupted.";
+
+/// Delay-based congestion controllers for QUIC, and a laboratory to compare them.
+#[derive(Parser)]
+#[command(name = "fathom", version, arg_required_else_help = true, after_help = FILES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    verbosity: diagnostics::Verbosity,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Analyze qlog files and load results: delay before loss, response times, comparisons.
+    Analyze(Box<analyze::Args>),
+    /// Run the same web traffic under several controllers in virtual time and compare response times.
+    Compare(Box<compare::Args>),
+    /// List the congestion controllers with their options, requirements and sources.
+    Controllers(controllers::Args),
+    /// Judge a congestion controller by the criteria of RFC 9743.
+    Judge(Box<judge::Args>),
+    /// Set scorecards of controllers beside each other.
+    League(league::Args),
+    /// Emulate a link between clients and a server in real time: delay, queue, loss, reordering, corruption.
+    Link(Box<link::Args>),
+    /// Generate HTTP/3 load and report response times.
+    Load(Box<load::Args>),
+    /// Make a crate for a congestion controller of your own, in a clone of Fathom.
+    NewController(new_controller::Args),
+    /// List the paths with a name and the models of links, with their numbers and sources.
+    Paths(paths::Args),
+    /// List, show, check and run studies: parameter sweeps that answer one question each.
+    Plan(plan::Args),
+    /// Probe servers for timestamp extensions, ECN support and ACK behaviour.
+    Probe(probe::Args),
+    /// Convert qlog files for qvis.
+    Qlog(qlog::Args),
+    /// Reproduce a paper's experiments: its tables and figures beside the paper's, and whether its claims hold.
+    Reproduce(reproduce::Args),
+    /// Serve files and synthetic bodies over HTTP/3 with selectable congestion controllers.
+    Serve(Box<serve::Args>),
+    /// List the QUIC stacks: capabilities, supported controllers and native controllers.
+    Stacks(stacks::Args),
+}
+
+/// A failure as the user sees it: one line, and the exit code.
+struct Failure {
+    line: String,
+    code: u8,
+}
+
+impl Failure {
+    /// Invalid input: the line says what is wrong and gives a hint.
+    fn input(line: impl std::fmt::Display) -> Self {
+        Self { line: line.to_string(), code: 2 }
+    }
+
+    /// Any other failure.
+    fn run(line: impl std::fmt::Display) -> Self {
+        Self { line: line.to_string(), code: 1 }
+    }
+}
+
+impl Command {
+    fn run(&self) -> Result<(), Failure> {
+        match self {
+            Self::Analyze(args) => analyze::run(args),
+            Self::Compare(args) => compare::run(args),
+            Self::Controllers(args) => controllers::run(args),
+            Self::Judge(args) => judge::run(args),
+            Self::League(args) => league::run(args),
+            Self::Link(args) => link::run(args),
+            Self::Load(args) => load::run(args),
+            Self::NewController(args) => new_controller::run(args),
+            Self::Paths(args) => paths::run(args),
+            Self::Plan(args) => plan::run(args),
+            Self::Probe(args) => probe::run(args),
+            Self::Qlog(args) => qlog::run(args),
+            Self::Reproduce(args) => reproduce::run(PAPERS, args),
+            Self::Serve(args) => serve::run(args),
+            Self::Stacks(args) => stacks::run(args),
+        }
+    }
+}
+
+/// Runs the command that the program's arguments name, with these controllers beside Fathom's: every command takes them by name. They
+/// cannot come twice in a process, nor after [`fathom_cc::catalogue::extend`].
+///
+/// The exit code is the program's: 0 done, 1 failure, 2 invalid input (a controller whose name is taken, too), 130 interrupted. The
+/// allocator is the program's own; `fathom` has mimalloc, with which a server needs a tenth less CPU time for short connections.
+pub fn run_with(controllers: &'static [Algorithm]) -> ExitCode {
+    // Arguments may name them.
+    let added = catalogue::extend(controllers).map_err(Failure::input);
+    let outcome = match Cli::try_parse() {
+        Ok(Cli { command, verbosity }) => added.and_then(|()| verbosity.apply()).and_then(|()| command.run()),
+        Err(e) => return usage::print_error(&e, &Cli::command()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // One line, whatever is in it.
+            output::say(format!("fathom: {}", failure.line.replace('\n', "; ")));
+            ExitCode::from(failure.code)
+        }
+    }
+}

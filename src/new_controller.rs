@@ -1,0 +1,117 @@
+//! `fathom new-controller`: a crate for a user's controller, which is `own/template` under another name, in the same clone.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+use fathom_cc::catalogue;
+
+use crate::{Failure, output};
+
+/// Make a crate for a congestion controller of your own, in a clone of Fathom.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fathom new-controller mine
+  fathom new-controller mine --fathom ~/src/fathom
+
+Writes own/NAME of the clone: a small controller to start from, its tests, a
+program that is fathom with this controller, and a README that goes from
+there to the scorecard. Git ignores the folder: make it a repository of its
+own.")]
+pub(crate) struct Args {
+    /// The controller's name: lower-case letters, digits and hyphens, a letter first.
+    name: String,
+    /// A clone of Fathom. [default: the one that the current directory is in]
+    #[arg(long, value_name = "DIR")]
+    fathom: Option<PathBuf>,
+}
+
+/// The folder of users' controllers in a clone, and in it that of the template.
+const OWN: &str = "own";
+const TEMPLATE: &str = "template";
+/// The template's name, as a controller and package, and as a crate in code.
+const PLACEHOLDERS: [&str; 2] = ["template-controller", "template_controller"];
+/// Longer names make no sense in tables.
+const LONGEST: usize = 40;
+/// What no crate may be called, as it would hide the language's own, and `native`, which specs have for a stack's own controllers.
+const RESERVED: [&str; 7] = ["alloc", "core", "native", "proc-macro", "std", "template", "test"];
+/// Rust's keywords and reserved words without capitals (Rust Reference, "Keywords", edition 2024).
+const KEYWORDS: &str = " abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if impl \
+    in let loop macro match mod move mut override priv pub ref return self static struct super trait true try type typeof unsafe unsized use \
+    virtual where while yield ";
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let name = &args.name;
+    check_name(name)?;
+    let clone = clone(args.fathom.as_deref())?;
+    let lock = fs::read_to_string(clone.join("Cargo.lock")).unwrap_or_default();
+    if lock.contains(&format!("\nname = \"{name}\"\n")) {
+        return Err(Failure::input(format!("the clone has a package '{name}' already; choose another name")));
+    }
+    let made = clone.join(OWN).join(name);
+    let failed = |e: io::Error| match e.kind() {
+        io::ErrorKind::AlreadyExists => {
+            Failure::input(format!("'{}' is there already; choose another name", made.display()))
+        }
+        _ => Failure::run(format!("'{}' cannot be written: {e}", made.display())),
+    };
+    fs::create_dir(&made).map_err(failed)?;
+    copy(&clone.join(OWN).join(TEMPLATE), &made, name).map_err(|e| {
+        // Half a crate would stop every build of the clone.
+        let _ = fs::remove_dir_all(&made);
+        failed(e)
+    })?;
+    let within = env::current_dir().is_ok_and(|here| here.starts_with(&clone));
+    let go = if within { String::new() } else { format!("  cd {}\n", clone.display()) };
+    output::print(&format!(
+        "'{}' is written: the decision is in src/lib.rs, all else in README.md. Next:\n{go}  \
+         cargo test --release -p {name}\n  cargo run --release -p {name} -- judge {name}\n",
+        made.display()
+    ))
+}
+
+fn check_name(name: &str) -> Result<(), Failure> {
+    let shown = output::plain(name);
+    if !catalogue::is_name(name) || name.len() > LONGEST {
+        return Err(Failure::input(format!(
+            "'{shown}' is no name for a controller; use lower-case letters, digits and hyphens, a letter first, {LONGEST} at most"
+        )));
+    }
+    if catalogue::find(name).is_ok() {
+        return Err(Failure::input(format!("there is a controller '{shown}' already; choose another name")));
+    }
+    if RESERVED.contains(&name) || KEYWORDS.contains(&format!(" {name} ")) {
+        return Err(Failure::input(format!("'{shown}' means something else here or in Rust; choose another name")));
+    }
+    Ok(())
+}
+
+/// The clone that is named, or that the current directory is in.
+fn clone(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    let is_clone = |dir: &&Path| dir.join(OWN).join(TEMPLATE).join("Cargo.toml").is_file();
+    match named {
+        Some(dir) => Some(dir).filter(is_clone).map(Path::to_owned).ok_or_else(|| {
+            Failure::input(format!("--fathom '{}': there is no clone of Fathom; name the folder of one", dir.display()))
+        }),
+        None => env::current_dir()
+            .ok()
+            .and_then(|here| here.ancestors().find(is_clone).map(Path::to_owned))
+            .ok_or_else(|| Failure::input("this is no clone of Fathom; go into one, or name it with --fathom DIR")),
+    }
+}
+
+/// Copies a folder of text files, with the name in the place of the template's.
+fn copy(from: &Path, to: &Path, name: &str) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            fs::create_dir(&to)?;
+            copy(&entry.path(), &to, name)?;
+        } else {
+            let text = fs::read_to_string(entry.path())?;
+            let [package, code] = PLACEHOLDERS;
+            fs::write(to, text.replace(package, name).replace(code, &name.replace('-', "_")))?;
+        }
+    }
+    Ok(())
+}
