@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml readers backends lint format doc deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic chromium soak interop h2load stock
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic chromium soak interop h2load stock
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
@@ -20,6 +20,15 @@ test: setup uml readers
 # The same plan on the three backends, at full length: run it on a machine that does nothing else.
 backends: setup uml
 	$(CARGO) run --release --locked --features quiche -- compare bench/plans/backends.toml --backend all --report backends.html
+
+# Does the battery find controllers that are broken on purpose, and only those? Writes docs/judge-sensitivity.md; some twenty minutes of CPU time.
+sensitivity: setup
+	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --test sensitivity -- --ignored --nocapture
+
+# docs/league.md: controllers of every stack, and ours on quinn, judged. Stored runs are not repeated; an hour of CPU time without any.
+league: setup
+	$(CARGO) build --release --locked --features quiche
+	bench/judge/league.sh target/release/fathom
 
 # Stock quiche's unit tests on the derived crate, and that both crates send the same packets. `make test` runs these too.
 test-quiche: setup

@@ -39,8 +39,9 @@ impl League {
         Ok(Self { cards })
     }
 
-    /// In Markdown: a table of controllers by criterion, what the columns ask, then every failure with its command.
-    pub fn markdown(&self) -> String {
+    /// In Markdown: a table of controllers by criterion, what the columns ask, then every failure with its command, which begins with
+    /// `program`.
+    pub fn markdown(&self, program: &str) -> String {
         let first = &self.cards[0];
         let asked: Vec<&JudgedCriterion> = first.criteria.iter().filter(|c| c.not_applicable.is_none()).collect();
         let mut text = String::new();
@@ -76,14 +77,14 @@ impl League {
         }
         text += "\n## What failed, and the command that shows it\n";
         for card in &self.cards {
-            text += &failures(card);
+            text += &failures(card, program);
         }
         text
     }
 }
 
 /// A controller's failures, each with its value and threshold.
-fn failures(card: &Scorecard) -> String {
+fn failures(card: &Scorecard, program: &str) -> String {
     let mut text = format!("\n### `{}` on {}\n\n", card.controller, card.stack);
     if card.counts.failed == 0 {
         return text + "Nothing failed.\n";
@@ -91,7 +92,7 @@ fn failures(card: &Scorecard) -> String {
     let against = card.against.join(",");
     let _ = writeln!(
         text,
-        "```sh\nfathom judge '{}' --stack {} --against '{against}' --{} --seeds {}{}\n```\n",
+        "```sh\n{program} judge '{}' --stack {} --against '{against}' --{} --seeds {}{}\n```\n",
         card.controller,
         card.stack,
         card.depth,

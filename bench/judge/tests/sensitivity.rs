@@ -102,7 +102,7 @@ fn all_as_expected(only: &[&str]) -> League {
         wrong.is_empty(),
         "{}\nrepeat: cargo test --release -p fathom-judge --test sensitivity\n{}",
         wrong.join("\n"),
-        league.markdown()
+        league.markdown("fathom")
     );
     league
 }
@@ -118,7 +118,7 @@ fn what_is_broken_is_found_and_nothing_else() {
 fn the_whole_battery_finds_what_is_broken() {
     let league = all_as_expected(&[]);
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/judge-sensitivity.md");
-    let text = format!("{HEAD}{}", league.markdown());
+    let text = format!("{HEAD}{}", league.markdown("cargo run --release --example broken --"));
     if std::env::var_os("FATHOM_WRITE").is_some() {
         std::fs::write(page, text).expect("docs can be written");
     } else {
