@@ -1,6 +1,6 @@
 //! DualPI2, the Dual-Queue Coupled AQM with PI2 for the classic queue (RFC 9332, appendix A).
 //!
-//! Packets marked ECT(1) or CE go to the low-latency queue L, all others to the classic queue C (RFC 9332 §2.5.1.1). One controller
+//! Packets marked ECT(1) or CE go to the low-latency queue L, all others to the classic queue C (RFC 9332 §2.3). One controller
 //! steers both: every `T` its base probability follows the time packets wait, in seconds,
 //!
 //! ```text

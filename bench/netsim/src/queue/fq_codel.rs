@@ -9,7 +9,8 @@
 //! quantum and a packet.
 //!
 //! Each queue has a CoDel of its own, which decides as a packet leaves: `codel.rs` says how. Where all queues together exceed `limit`, the
-//! one that holds most bytes loses packets from its head, half its bytes but no more than 64 packets at once (RFC 8290 §4.1).
+//! one that holds most bytes loses packets from its head: half its bytes, as in Linux (RFC 8290 §4.1 has half its packets), but no more than
+//! 64 packets at once.
 //!
 //! Departures:
 //! - CoDel spares a queue with at most one full packet left. The full packet is the largest seen, the queue the flow's own. Linux takes the
