@@ -1,14 +1,17 @@
 //! `fathom judge`: a controller by the criteria of RFC 9743.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use fathom_cc::catalogue;
 use fathom_experiments::study::{self, MOST_SEEDS, StudyError};
 use fathom_judge::{Battery, Depth, JudgePlan, Scorecard, Settings, Verdict, changes, report, scorecard};
+use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
 
+use crate::kernel::{self, Kernel};
 use crate::plan::{RESULTS, execute};
 use crate::{Failure, numbers, output};
 
@@ -53,9 +56,19 @@ pub(crate) struct Args {
     /// Seeds of each combination, in place of three or ten.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=MOST_SEEDS))]
     seeds: Option<u64>,
-    /// Only criteria of this section of RFC 9743 and those below it: 5.1, 7.8. May be given several times.
+    /// Only criteria of this section of RFC 9743 and those below it: 5.1, 7.8; or one test: 5.2.1/one-to-one. May be given several times.
     #[arg(long, value_name = "SECTION")]
     only: Vec<String>,
+    /// Where the tests run: virtual, loopback or netem (docs/backends.md). Real time takes as long as it says; tests whose queues are
+    /// not to be had there are left out.
+    #[arg(long, value_name = "BACKEND", default_value_t)]
+    backend: Backend,
+    /// Whose kernel --backend netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
+    #[arg(long, value_name = "KERNEL", default_value_t, value_enum)]
+    kernel: Kernel,
+    /// Multiplies the times of every test, for a quick look or for real time: above 0, at most 1.
+    #[arg(long, value_name = "X", value_parser = numbers::scale, default_value_t = 1.0)]
+    scale: f64,
     /// An older scorecard: say what became better and what worse since.
     #[arg(long, value_name = "OLD.json")]
     baseline: Option<PathBuf>,
@@ -100,9 +113,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         depth: if args.full { Depth::Full } else { Depth::Quick },
         seeds: args.seeds,
         only: args.only.clone(),
+        backend: args.backend,
+        scale: args.scale,
     };
     let plan = JudgePlan::new(battery, settings).map_err(Failure::input)?;
-    let card = judge(&plan, &args.results.join(FOLDER), args.jobs)?;
+    let folder = args.results.join(FOLDER);
+    let card = if args.backend == Backend::Netem && args.kernel.is_elsewhere()? {
+        judge_in_guest(&plan, args, &folder)?
+    } else {
+        judge(&plan, &folder, args.jobs)?
+    };
     let changed = old.as_ref().map(|old| changes(old, &card));
     output::first_failure([
         text.print(&report::text(&card, changed.as_deref())),
@@ -132,6 +152,34 @@ fn judge(plan: &JudgePlan, folder: &Path, jobs: Option<NonZero<usize>>) -> Resul
         Err(e @ StudyError::Store { .. }) => return Err(Failure::input(e)),
     };
     Ok(scorecard(plan, &results, &failed))
+}
+
+/// Makes the runs on another kernel, which stores their results in the same folder, and judges by them.
+fn judge_in_guest(plan: &JudgePlan, args: &Args, folder: &Path) -> Result<Scorecard, Failure> {
+    let Settings { controller, against, stack, depth, seeds, only, backend, scale } = &plan.settings;
+    let mut words: Vec<OsString> = vec!["judge".into(), controller.into(), format!("--{}", depth.name()).into()];
+    let mut give = |name: &str, value: &dyn std::fmt::Display| words.push(format!("--{name}={value}").into());
+    give("against", &against.join(","));
+    give("stack", stack);
+    give("backend", backend);
+    give("scale", scale);
+    seeds.iter().for_each(|seeds| give("seeds", seeds));
+    only.iter().for_each(|only| give("only", only));
+    words.extend(["--results".into(), args.results.clone().into()]);
+    match kernel::in_guest(&words.iter().map(OsString::as_os_str).collect::<Vec<_>>()) {
+        // Criteria that fail there fail here, too.
+        Err(failure) if failure.code != 1 => return Err(failure),
+        _ => {}
+    }
+    let results = study::stored(&plan.runs, folder);
+    let missing = plan.runs.len() - results.len();
+    if missing > 0 {
+        return Err(Failure::run(format!(
+            "{missing} of {} runs in User-Mode Linux ended without a result, see above",
+            plan.runs.len()
+        )));
+    }
+    Ok(scorecard(plan, &results, &BTreeMap::new()))
 }
 
 /// Reads a scorecard; `of` is the argument that names it.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fathom_experiments::scenario::PlanError;
 use fathom_experiments::study::{Study, StudyRun};
+use fathom_netsim::backend::Backend;
 use fathom_stacks::{Controller, Stack};
 use toml::{Table, Value};
 
@@ -60,14 +61,18 @@ pub struct Settings {
     pub depth: Depth,
     /// Seeds of each combination, in place of the depth's.
     pub seeds: Option<u64>,
-    /// Sections to judge, `5.1` with all below it; empty: all.
+    /// Sections to judge, `5.1` with all below it, or single tests, `5.2.1/one-to-one`; empty: all.
     pub only: Vec<String>,
+    /// Where tests run. Those whose queues are not to be had there are left out.
+    pub backend: Backend,
+    /// Multiplies the times of every run: above 0, at most 1.
+    pub scale: f64,
 }
 
 /// What is run to judge a controller.
 #[derive(Clone, Debug)]
 pub struct JudgePlan {
-    /// The battery.
+    /// The battery, as far as it is asked.
     pub battery: Battery,
     /// Who is judged; controllers are written as their specs, with all that differs from defaults.
     pub settings: Settings,
@@ -80,7 +85,7 @@ impl JudgePlan {
     ///
     /// # Errors
     /// A controller is not there or cannot run on the stack, or no criterion has a section asked for: one line.
-    pub fn new(battery: Battery, mut settings: Settings) -> Result<Self, PlanError> {
+    pub fn new(mut battery: Battery, mut settings: Settings) -> Result<Self, PlanError> {
         let spec = |text: &str| Controller::read(text, settings.stack).map(|c| c.spec()).map_err(PlanError);
         let controller = spec(&settings.controller)?;
         let mut against = Vec::new();
@@ -95,21 +100,30 @@ impl JudgePlan {
             return Err(PlanError("against: name at least one controller, such as cubic".to_owned()));
         }
         (settings.controller, settings.against) = (controller, against);
-        let sections = || battery.criteria.iter().map(|criterion| &*criterion.section);
-        if let Some(unknown) = settings.only.iter().find(|of| !sections().any(|section| is_within(section, of))) {
-            let known: Vec<&str> = sections().collect();
+        let named = |of: &str| {
+            let mut tests =
+                battery.criteria.iter().flat_map(|c| c.tests.iter().map(|test| test_name(&c.section, test)));
+            battery.criteria.iter().any(|c| is_within(&c.section, of)) || tests.any(|name| name == of)
+        };
+        if let Some(unknown) = settings.only.iter().find(|of| !named(of)) {
+            let known: Vec<&str> = battery.criteria.iter().map(|criterion| &*criterion.section).collect();
             return Err(PlanError(format!(
-                "only: no criterion is in section {unknown}; write one of {}",
+                "only: '{unknown}' is no section and no test; write one of {}, or 5.2.1/one-to-one, as --criteria has them",
                 known.join(", ")
             )));
         }
+        let asked = |name: &str| settings.only.is_empty() || settings.only.iter().any(|of| is_within(name, of));
+        battery.criteria.retain_mut(|Criterion { section, tests, .. }| {
+            tests.retain(|test| asked(&test_name(section, test)));
+            asked(section) || !tests.is_empty()
+        });
         let mut plan = Self { battery, settings, runs: Vec::new() };
         let mut runs = Vec::new();
-        for criterion in plan.wanted() {
+        for criterion in &plan.battery.criteria {
             for test in &criterion.tests {
-                let name = test_name(criterion, test);
+                let name = test_name(&criterion.section, test);
                 let Some(study) = plan.study(&name, test)? else { continue };
-                for mut run in study.runs(1.0)? {
+                for mut run in study.runs(plan.settings.scale)? {
                     run.key.insert(TEST.to_owned(), name.clone());
                     runs.push(run);
                 }
@@ -119,12 +133,6 @@ impl JudgePlan {
         Ok(plan)
     }
 
-    /// Criteria that are judged.
-    pub(crate) fn wanted(&self) -> impl Iterator<Item = &Criterion> {
-        let only = &self.settings.only;
-        self.battery.criteria.iter().filter(move |c| only.is_empty() || only.iter().any(|of| is_within(&c.section, of)))
-    }
-
     /// The reference: what the controller is set against.
     pub fn reference(&self) -> &str {
         &self.settings.against[0]
@@ -132,7 +140,7 @@ impl JudgePlan {
 
     /// A test as a study; `None` where the stack lacks what it asks for.
     fn study(&self, name: &str, test: &Test) -> Result<Option<Study>, PlanError> {
-        let Settings { controller, against, stack, depth, seeds, .. } = &self.settings;
+        let Settings { controller, against, stack, depth, seeds, backend, .. } = &self.settings;
         let scenario = toml::to_string(&test.scenario).map_err(|e| PlanError(e.to_string()))?;
         let uses = |axis: &str| scenario.contains(&format!("${axis}")) || scenario.contains(&format!("${{{axis}}}"));
         let mut sweep = test.sweep.clone();
@@ -163,16 +171,17 @@ impl JudgePlan {
         study.insert("sweep".to_owned(), Value::Table(sweep));
         study.insert("scenario".to_owned(), Value::Table(scenario));
         let text = toml::to_string(&study).map_err(|e| PlanError(e.to_string()))?;
-        Study::from_toml(name, &text).map(Some).map_err(|e| PlanError(format!("{name}: {e}")))
+        let study = Study::from_toml(name, &text).map_err(|e| PlanError(format!("{name}: {e}")))?;
+        Ok(Some(if *backend == Backend::Virtual { study } else { study.as_far_as(*backend) }))
     }
 }
 
-/// Whether a section is another, or below it: 5.1.2 is within 5.1.
-fn is_within(section: &str, of: &str) -> bool {
-    section.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+/// Whether a section or test is another, or below it: 5.1.2/four-flows is within 5.1.2, and that within 5.1.
+fn is_within(name: &str, of: &str) -> bool {
+    name.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
 }
 
 /// `5.1.2/deep-buffer`.
-pub(crate) fn test_name(criterion: &Criterion, test: &Test) -> String {
-    format!("{}/{}", criterion.section, test.name)
+pub(crate) fn test_name(section: &str, test: &Test) -> String {
+    format!("{section}/{}", test.name)
 }

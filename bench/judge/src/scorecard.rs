@@ -6,6 +6,7 @@ use fathom_experiments::provenance::{VERSION, stack_versions};
 use fathom_experiments::scenario::Outcome;
 use fathom_experiments::study::StudyRunResult;
 use fathom_metrics::Estimate;
+use fathom_netsim::backend::Backend;
 use serde::{Deserialize, Serialize};
 
 use crate::battery::{Check, Criterion, Relation, Strength, Test, Threshold, behind};
@@ -15,7 +16,7 @@ use crate::verdict::Verdict;
 /// Raised when a field gets another name or meaning; new fields do not raise it.
 pub const SCHEMA: u32 = 1;
 
-/// What came of judging a controller. Nothing in it depends on the machine.
+/// What came of judging a controller. Nothing in it depends on the machine, but on a backend of real time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scorecard {
     /// Version of these fields: [`SCHEMA`].
@@ -34,6 +35,12 @@ pub struct Scorecard {
     pub depth: String,
     /// Seeds of each combination.
     pub seeds: u64,
+    /// Where its tests ran.
+    #[serde(default, skip_serializing_if = "Backend::is_virtual")]
+    pub backend: Backend,
+    /// What the times of its tests were multiplied by, if not 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
     /// Criteria by verdict.
     pub counts: Counts,
     /// In the order of their sections.
@@ -115,7 +122,8 @@ pub struct JudgedCheck {
 pub fn scorecard(plan: &JudgePlan, results: &[StudyRunResult], failed: &BTreeMap<String, String>) -> Scorecard {
     let outcomes = results.iter().map(|result| (&*result.fingerprint, &result.outcome)).collect();
     let judge = Judge { plan, outcomes, failed };
-    let criteria: Vec<JudgedCriterion> = plan.wanted().map(|criterion| judge.criterion(criterion)).collect();
+    let criteria: Vec<JudgedCriterion> =
+        plan.battery.criteria.iter().map(|criterion| judge.criterion(criterion)).collect();
     let count = |verdict| criteria.iter().filter(|criterion| criterion.verdict == verdict).count();
     let checks = || criteria.iter().flat_map(|c| &c.tests).flat_map(|t| &t.checks);
     let mut thresholds = plan.battery.thresholds.clone();
@@ -130,6 +138,8 @@ pub fn scorecard(plan: &JudgePlan, results: &[StudyRunResult], failed: &BTreeMap
         against: settings.against.clone(),
         depth: settings.depth.name().to_owned(),
         seeds: settings.seeds.unwrap_or(settings.depth.seeds()),
+        backend: settings.backend,
+        scale: Some(settings.scale).filter(|scale| *scale != 1.0),
         counts: Counts {
             passed: count(Verdict::Pass),
             failed: count(Verdict::Fail),
@@ -172,7 +182,7 @@ impl Judge<'_> {
     }
 
     fn test(&self, criterion: &Criterion, test: &Test) -> JudgedTest {
-        let points = self.points(&test_name(criterion, test));
+        let points = self.points(&test_name(&criterion.section, test));
         let checks: Vec<JudgedCheck> = points
             .iter()
             .flat_map(|(at, point)| test.checks.iter().map(|check| self.check(check, at, point)))

@@ -194,6 +194,18 @@ impl Study {
         }
         Ok(self)
     }
+
+    /// The same study on another backend, without the combinations whose queues are not to be had there: it may have no runs then.
+    pub fn as_far_as(mut self, backend: Backend) -> Self {
+        self.points.retain_mut(|point| {
+            point.spec.backend = backend;
+            point.spec.check().is_ok_and(|scenario| {
+                point.scenario = scenario;
+                true
+            })
+        });
+        self
+    }
 }
 
 fn checked(key: &BTreeMap<String, String>, spec: &ScenarioSpec) -> Result<Scenario, PlanError> {

@@ -42,7 +42,10 @@ pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
         h2 { "How this was made" }
         ul {
             li { "Controller " code { (card.controller) } " on " (card.stack) ", against " code { (card.against.join(", ")) } "; the first is the reference." }
-            li { (card.seeds) " seeds of each combination, in virtual time: the same command gives the same bytes." }
+            li {
+                (card.seeds) " seeds of each combination, "
+                @if card.backend.is_virtual() { "in virtual time: the same command gives the same bytes." } @else { "on the backend " (card.backend) "." }
+            }
             li { "A check passes where the whole 95 % interval over the seeds is within its threshold, and fails where the whole of it is outside." }
             li { "fathom " (card.fathom) "; " (card.stacks.values().cloned().collect::<Vec<_>>().join("; ")) "." }
         }

@@ -68,7 +68,7 @@ pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
 pub(super) fn answer(card: &Scorecard) -> String {
     let counts = card.counts;
     format!(
-        "{} on {}: {} criteria passed, {} failed, {} not decided, {} not applicable ({}, {} seeds, against {})",
+        "{} on {}: {} criteria passed, {} failed, {} not decided, {} not applicable ({}, {} seeds, against {}{}{})",
         card.controller,
         card.stack,
         counts.passed,
@@ -77,7 +77,9 @@ pub(super) fn answer(card: &Scorecard) -> String {
         counts.not_applicable,
         card.depth,
         card.seeds,
-        card.against.join(", ")
+        card.against.join(", "),
+        if card.backend.is_virtual() { String::new() } else { format!(", on {}", card.backend) },
+        card.scale.map(|scale| format!(", times scaled by {scale}")).unwrap_or_default()
     )
 }
 
