@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use fathom_cc::catalogue;
 use fathom_experiments::study::{self, MOST_SEEDS, StudyError};
-use fathom_judge::{Battery, Depth, JudgePlan, Scorecard, Settings, Verdict, changes, report, scorecard};
+use fathom_judge::{Battery, Depth, JudgePlan, Scorecard, Settings, Verdict, changes, cpu_per_ack, report, scorecard};
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
 
@@ -72,6 +72,9 @@ pub(crate) struct Args {
     /// An older scorecard: say what became better and what worse since.
     #[arg(long, value_name = "OLD.json")]
     baseline: Option<PathBuf>,
+    /// Measure CPU time per ACK frame beside the reference's too. It depends on the machine, so the scorecard has it only then.
+    #[arg(long)]
+    cpu: bool,
     /// Folder of results.
     #[arg(long, value_name = "DIR", default_value = RESULTS)]
     results: PathBuf,
@@ -118,11 +121,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let plan = JudgePlan::new(battery, settings).map_err(Failure::input)?;
     let folder = args.results.join(FOLDER);
-    let card = if args.backend == Backend::Netem && args.kernel.is_elsewhere()? {
+    let mut card = if args.backend == Backend::Netem && args.kernel.is_elsewhere()? {
         judge_in_guest(&plan, args, &folder)?
     } else {
         judge(&plan, &folder, args.jobs)?
     };
+    if args.cpu {
+        match cpu_per_ack(&plan) {
+            Ok(cpu) => card.add_cpu(cpu, &plan),
+            Err(why) => output::say(format!("--cpu: not applicable: {why}")),
+        }
+    }
     let changed = old.as_ref().map(|old| changes(old, &card));
     output::first_failure([
         text.print(&report::text(&card, changed.as_deref())),
@@ -133,6 +142,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let worse = changed.iter().flatten().filter(|change| change.worse).count();
     if worse > 0 {
         return Err(Failure::run(format!("{worse} checks became worse than in the baseline")));
+    }
+    if card.cpu.as_ref().is_some_and(|cpu| cpu.verdict == Verdict::Fail) {
+        return Err(Failure::run("CPU time per ACK frame is beyond its threshold"));
     }
     match (card.verdict(), card.counts.failed) {
         (Verdict::Fail, failed) => Err(Failure::run(format!("{failed} criteria failed"))),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Serialize};
 
+use crate::cpu::CPU_PER_ACK;
 use crate::measure::Quantity;
 
 static CRITERIA: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/criteria");
@@ -184,8 +185,13 @@ impl Battery {
             read.push(criterion);
         }
         read.sort_by_key(|criterion| order(&criterion.section));
-        let used: BTreeSet<&str> =
-            read.iter().flat_map(|c| &c.tests).flat_map(|t| &t.checks).map(|check| &*check.threshold).collect();
+        let used: BTreeSet<&str> = read
+            .iter()
+            .flat_map(|c| &c.tests)
+            .flat_map(|t| &t.checks)
+            .map(|check| &*check.threshold)
+            .chain([CPU_PER_ACK])
+            .collect();
         if let Some(unused) = thresholds.keys().find(|name| !used.contains(name.as_str())) {
             return Err(wrong("thresholds.toml", &format!("'{unused}' is used nowhere")));
         }

@@ -8,6 +8,7 @@
 //! | `plan.rs` | the battery for one controller: its studies and their runs |
 //! | `measure.rs` | what tests read from a run's outcome |
 //! | `verdict.rs` | values over seeds against a threshold |
+//! | `cpu.rs` | CPU time per ACK frame, beside the reference's |
 //! | `scorecard.rs` | all verdicts as data, and from results to them |
 //! | `changes.rs` | what became better or worse between two scorecards |
 //! | `league.rs` | several scorecards as one table |
@@ -17,6 +18,7 @@
 
 mod battery;
 mod changes;
+mod cpu;
 mod league;
 mod measure;
 mod plan;
@@ -26,6 +28,7 @@ mod verdict;
 
 pub use battery::{Battery, BatteryError, Check, Criterion, Relation, Strength, Test, Threshold};
 pub use changes::{Change, changes};
+pub use cpu::{CpuPerAck, cpu_per_ack};
 pub use league::League;
 pub use plan::{Depth, JudgePlan, Settings};
 pub use scorecard::{Counts, JudgedCheck, JudgedCriterion, JudgedTest, SCHEMA, Scorecard, scorecard};

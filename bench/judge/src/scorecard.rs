@@ -10,6 +10,7 @@ use fathom_netsim::backend::Backend;
 use serde::{Deserialize, Serialize};
 
 use crate::battery::{Check, Criterion, Relation, Strength, Test, Threshold, behind};
+use crate::cpu::CpuPerAck;
 use crate::plan::{CONTROLLER, JudgePlan, TEST, test_name};
 use crate::verdict::Verdict;
 
@@ -41,6 +42,9 @@ pub struct Scorecard {
     /// What the times of its tests were multiplied by, if not 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
+    /// CPU time per ACK frame, where it was asked for: it depends on the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuPerAck>,
     /// Criteria by verdict.
     pub counts: Counts,
     /// In the order of their sections.
@@ -140,6 +144,7 @@ pub fn scorecard(plan: &JudgePlan, results: &[StudyRunResult], failed: &BTreeMap
         seeds: settings.seeds.unwrap_or(settings.depth.seeds()),
         backend: settings.backend,
         scale: Some(settings.scale).filter(|scale| *scale != 1.0),
+        cpu: None,
         counts: Counts {
             passed: count(Verdict::Pass),
             failed: count(Verdict::Fail),

@@ -38,7 +38,7 @@ pub(crate) fn poll_read(
 pub type Socket = Arc<dyn quinn::AsyncUdpSocket>;
 
 /// One of quinn's own controllers, by its name in the table of `stack.rs`.
-fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
+pub fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
     match name {
         "cubic" => Arc::new(CubicConfig::default()),
         "bbr" => Arc::new(BbrConfig::default()),

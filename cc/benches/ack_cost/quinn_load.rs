@@ -1,17 +1,57 @@
-//! `RttEstimator`s: they have no public constructor, so a client and a server in memory exchange packets, and a controller keeps what it
-//! is shown.
+//! The same ACK frames for quinn's own controllers. They want an `RttEstimator`, which has no public constructor: a client and a server
+//! in memory exchange packets, and a controller keeps the one that it is shown for each delay. `fathom judge --cpu` compiles this file too.
 
 use std::any::Any;
+use std::hint::black_box;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fathom_cc::testing::ack_load::{FRAMES, GAP, MSS, PERIOD, RTT, queued};
 use quinn_proto::congestion::{Controller, ControllerFactory};
 use quinn_proto::{
     ClientConfig, Connection, DatagramEvent, Endpoint, EndpointConfig, RttEstimator, ServerConfig, TransportConfig,
 };
 use rustls::RootCertStore;
 use rustls::pki_types::PrivateKeyDer;
+
+/// When the path begins, and its estimators after each queueing delay.
+pub(crate) struct QuinnLoad {
+    origin: Instant,
+    rtts: Vec<RttEstimator>,
+}
+
+impl QuinnLoad {
+    pub(crate) fn new() -> Self {
+        let (origin, rtts) = estimators((0..PERIOD).map(queued));
+        let spread = || rtts.iter().map(RttEstimator::get);
+        assert!(spread().max() > spread().min().map(|min| min + Duration::from_millis(15)), "RTTs rise and fall");
+        Self { origin, rtts }
+    }
+
+    /// A controller out of its first slow start.
+    pub(crate) fn fresh(&self, factory: Arc<dyn ControllerFactory + Send + Sync>) -> Box<dyn Controller> {
+        let mut fresh = factory.build(self.origin, MSS as u16);
+        fresh.on_congestion_event(self.origin, self.origin + Duration::from_nanos(1), false, MSS);
+        fresh
+    }
+
+    /// [`FRAMES`] ACK frames and one loss; the window afterwards.
+    pub(crate) fn run(&self, mut controller: Box<dyn Controller>) -> u64 {
+        let mut now = self.origin + Duration::from_secs(1);
+        for n in 0..FRAMES {
+            now += GAP;
+            let sent = now - RTT - queued(n);
+            let rtt = &self.rtts[(n % PERIOD) as usize];
+            controller.on_ack(now, sent, MSS, false, rtt);
+            controller.on_ack(now, sent, MSS, false, rtt);
+            controller.on_end_acks(now, 20 * MSS, false, Some(2 * n));
+            black_box(controller.window());
+        }
+        controller.on_congestion_event(now, now, false, MSS);
+        controller.window()
+    }
+}
 
 /// Forward and return delay of the path in memory.
 const LATENCY: Duration = Duration::from_millis(20);
@@ -127,7 +167,7 @@ fn address(port: u16) -> SocketAddr {
 }
 
 /// The moment the path begins, and its estimator after round trips of 40 ms and each of these queueing delays.
-pub(crate) fn estimators(queued: impl IntoIterator<Item = Duration>) -> (Instant, Vec<RttEstimator>) {
+fn estimators(queued: impl IntoIterator<Item = Duration>) -> (Instant, Vec<RttEstimator>) {
     #[allow(clippy::disallowed_methods, reason = "quinn's times can only be made from the clock; it is read once")]
     let origin = Instant::now();
     let keeper = Keeper::default();

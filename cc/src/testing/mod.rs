@@ -1,5 +1,6 @@
 //! Controllers and a path for tests of adapters, laboratories and controllers. No dependency, no clock.
 
+pub mod ack_load;
 mod bottleneck;
 pub mod broken;
 pub mod contract;

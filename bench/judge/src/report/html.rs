@@ -46,6 +46,7 @@ pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
                 (card.seeds) " seeds of each combination, "
                 @if card.backend.is_virtual() { "in virtual time: the same command gives the same bytes." } @else { "on the backend " (card.backend) "." }
             }
+            @if let Some(cpu) = &card.cpu { li { (cpu.text(&card.thresholds)) } }
             li { "A check passes where the whole 95 % interval over the seeds is within its threshold, and fails where the whole of it is outside." }
             li { "fathom " (card.fathom) "; " (card.stacks.values().cloned().collect::<Vec<_>>().join("; ")) "." }
         }

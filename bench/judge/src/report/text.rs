@@ -57,6 +57,10 @@ pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
             ));
         }
     }
+    if let Some(cpu) = &card.cpu {
+        lines.push(String::new());
+        lines.extend(wrapped(&cpu.text(&card.thresholds), WIDTH));
+    }
     lines.push(String::new());
     for line in card.status().iter().map(String::as_str).chain([OURS]) {
         lines.extend(wrapped(line, WIDTH));

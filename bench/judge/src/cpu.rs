@@ -1,0 +1,154 @@
+//! CPU time per ACK frame beside the reference's. RFC 9743 has no section for it. It is of this machine, and another in each run: a
+//! scorecard has it only where it is asked for.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+
+use fathom_cc::testing::ack_load::{FRAMES, acknowledge_all, fresh};
+use fathom_metrics::Estimate;
+use fathom_stacks::{Controller, Stack};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use self::quinn_load::QuinnLoad;
+use crate::battery::Threshold;
+use crate::plan::JudgePlan;
+use crate::scorecard::Scorecard;
+use crate::verdict::Verdict;
+
+#[path = "../../../cc/benches/ack_cost/quinn_load.rs"]
+mod quinn_load;
+
+/// Its threshold.
+pub(crate) const CPU_PER_ACK: &str = "cpu-per-ack";
+/// Times that the two take turns. An interval is over them, so that what another program does to both is in neither.
+const ROUNDS: usize = 40;
+/// Runs of a thousand frames in a turn: a millisecond or two.
+const RUNS: u64 = 30;
+
+/// What a controller's work on an ACK frame of two packets costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CpuPerAck {
+    /// CPU time in nanoseconds: median over rounds.
+    pub nanoseconds: f64,
+    /// The reference's.
+    pub reference_nanoseconds: f64,
+    /// Percent of the reference's of the same round, mean and 95 % interval over rounds.
+    pub percent_of_reference: Estimate,
+    /// What came of it.
+    pub verdict: Verdict,
+}
+
+impl CpuPerAck {
+    /// In a sentence.
+    pub(crate) fn text(&self, thresholds: &BTreeMap<String, Threshold>) -> String {
+        format!(
+            "CPU time per ACK frame: {:.0} ns, the reference {:.0} ns, {} % of the reference's; {}: {}. It is this machine's; RFC 9743 does not ask for it.",
+            self.nanoseconds,
+            self.reference_nanoseconds,
+            self.percent_of_reference,
+            thresholds.get(CPU_PER_ACK).map(Threshold::text).unwrap_or_default(),
+            self.verdict.text()
+        )
+    }
+}
+
+impl Scorecard {
+    /// Adds what [`cpu_per_ack`] found.
+    pub fn add_cpu(&mut self, cpu: CpuPerAck, plan: &JudgePlan) {
+        self.thresholds.insert(CPU_PER_ACK.to_owned(), plan.battery.thresholds[CPU_PER_ACK].clone());
+        self.cpu = Some(cpu);
+    }
+}
+
+/// Gives the controller and the reference the same ACK frames in turns, and counts this thread's CPU time.
+///
+/// # Errors
+/// Why it cannot be measured: the controller, or the reference, is a stack's own, and not quinn's.
+pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, String> {
+    let stack = plan.settings.stack;
+    let turns = [load(&plan.settings.controller, stack)?, load(plan.reference(), stack)?];
+    let turn = |load: &Load| {
+        let before = thread_nanoseconds();
+        (0..RUNS).for_each(|_| {
+            black_box(load());
+        });
+        (thread_nanoseconds() - before) as f64 / (RUNS * FRAMES) as f64
+    };
+    // The first warms caches.
+    let _ = turns.each_ref().map(turn);
+    let [mut own, mut reference] = [(); 2].map(|()| Vec::with_capacity(ROUNDS));
+    for _ in 0..ROUNDS {
+        own.push(turn(&turns[0]));
+        reference.push(turn(&turns[1]));
+    }
+    let percent: Vec<f64> = own.iter().zip(&reference).map(|(own, reference)| 100.0 * own / reference).collect();
+    let percent_of_reference = Estimate::of(&percent).ok_or("this machine's clock of CPU time stands still")?;
+    Ok(CpuPerAck {
+        nanoseconds: median(own),
+        reference_nanoseconds: median(reference),
+        verdict: Verdict::of(&percent_of_reference, &plan.battery.thresholds[CPU_PER_ACK]),
+        percent_of_reference,
+    })
+}
+
+/// A thousand ACK frames for a controller that is always as new.
+type Load = Box<dyn Fn() -> u64>;
+
+fn load(spec: &str, stack: Stack) -> Result<Load, String> {
+    Ok(match Controller::read(spec, stack)? {
+        Controller::Fathom(config) => {
+            let controller = fresh(&*config).map_err(|e| e.to_string())?;
+            Box::new(move || acknowledge_all(&mut *controller.boxed()))
+        }
+        Controller::Native(name) if stack == Stack::Quinn => {
+            let load = QuinnLoad::new();
+            let controller = load.fresh(fathom_stacks::quinn::native(name));
+            Box::new(move || load.run(controller.clone_box()))
+        }
+        Controller::Native(name) => {
+            return Err(format!("'native:{name}' cannot be run outside {stack}; of stacks' own only quinn's can"));
+        }
+    })
+}
+
+fn thread_nanoseconds() -> u64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    t.tv_sec.unsigned_abs() * 1_000_000_000 + t.tv_nsec.unsigned_abs()
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Battery, Depth, Settings};
+
+    fn plan(controller: &str, stack: Stack) -> JudgePlan {
+        let settings = Settings {
+            controller: controller.to_owned(),
+            against: vec!["cubic".to_owned()],
+            stack,
+            depth: Depth::Quick,
+            seeds: None,
+            only: vec!["6.1".to_owned()],
+            backend: fathom_netsim::backend::Backend::Virtual,
+            scale: 1.0,
+        };
+        JudgePlan::new(Battery::shipped(), settings).unwrap()
+    }
+
+    /// Medians and means of values that exist, whatever the machine's speed.
+    #[test]
+    fn every_kind_of_controller_is_measured_or_refused() {
+        for controller in ["vegas", "sync", "native:bbr"] {
+            let cpu = cpu_per_ack(&plan(controller, Stack::Quinn)).unwrap();
+            assert!(cpu.nanoseconds > 0.0 && cpu.reference_nanoseconds > 0.0, "{controller}: {cpu:?}");
+            assert_eq!(cpu.percent_of_reference.n, ROUNDS, "{controller}");
+        }
+        assert!(cpu_per_ack(&plan("native:bbr3", Stack::Noq)).unwrap_err().contains("only quinn's can"));
+    }
+}
