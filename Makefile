@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic chromium soak interop h2load stock
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic chromium soak interop h2load stock judge-cross-check
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
@@ -113,6 +113,14 @@ stock: setup
 	$(CARGO) build --release --locked -p fathom-quiche-stock --example stock_quiche
 	for stack in quinn quiche; do python3 bench/http/beside/stock.py --fathom target/release/fathom \
 	  --stock target/release/examples/stock_$$stack --stack $$stack || exit 1; done
+
+# `fathom judge` in virtual time beside the kernel's queues, and beside other projects' servers (docs/judge-evidence.md): as root, an hour
+# and a half of real time on a machine that does nothing else.
+judge-cross-check: setup uml
+	$(CARGO) build --release --locked --features quiche
+	python3 bench/judge/beside/cross_check.py
+	interop/peers/quic-go/install && interop/peers/ngtcp2/install
+	python3 bench/judge/beside/foreign.py
 
 # A C compiler builds ring's assembly; BoringSSL, under quiche, wants C++, CMake and libclang's headers. Debian and Ubuntu get them here,
 # elsewhere the message says what to do. `cargo fetch` also brings the sources that the derived quiche is made from.

@@ -111,3 +111,28 @@ fn unknown_backends_are_refused() {
     let error = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.code() == Some(2) && error.contains("--backend loopback"), "{error}");
 }
+
+/// Tests whose queue no kernel has are left out; a criterion that fails in the guest is a verdict, not an error.
+#[test]
+fn judge_uses_the_queues_of_the_guests_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("card.json");
+    let done = fathom()
+        .args(["judge", "vegas", "--against", "cubic", "--only", "7.1", "--seeds", "2", "--scale", "0.03"])
+        .args(["--backend", "netem", "--kernel", "uml", "--results"])
+        .arg(folder.path())
+        .arg("--json")
+        .arg(&json)
+        .env("TMPDIR", folder.path())
+        .output()
+        .unwrap();
+    let card: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap_or_default())
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&done.stderr)));
+    let failed = card["counts"]["failed"].as_u64().unwrap() > 0;
+    assert_eq!(done.status.code(), Some(i32::from(failed)), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!((&card["backend"], &card["scale"]), (&"netem".into(), &0.03.into()));
+    let checks = card["criteria"][0]["tests"][0]["checks"].as_array().unwrap();
+    let queues: Vec<_> = checks.iter().step_by(2).map(|check| check["at"]["queue"].as_str().unwrap()).collect();
+    assert_eq!(queues, ["codel", "fq-codel", "pie"]);
+    assert!(checks.iter().all(|check| check["value"]["n"] == 2), "{checks:?}");
+}

@@ -185,3 +185,55 @@ fn is_within(name: &str, of: &str) -> bool {
 pub(crate) fn test_name(section: &str, test: &Test) -> String {
     format!("{section}/{}", test.name)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn plan(only: &str, backend: Backend, scale: f64) -> Result<JudgePlan, PlanError> {
+        let settings = Settings {
+            controller: "vegas".to_owned(),
+            against: vec!["cubic".to_owned()],
+            stack: Stack::default(),
+            depth: Depth::Quick,
+            seeds: Some(2),
+            only: vec![only.to_owned()],
+            backend,
+            scale,
+        };
+        JudgePlan::new(Battery::shipped(), settings)
+    }
+
+    fn of_axis(plan: &JudgePlan, axis: &str) -> BTreeSet<String> {
+        plan.runs.iter().map(|run| run.key[axis].clone()).collect()
+    }
+
+    #[test]
+    fn one_test_may_be_asked_for_alone() {
+        let one = plan("5.2.1/one-to-one", Backend::Virtual, 1.0).unwrap();
+        assert_eq!(of_axis(&one, TEST), ["5.2.1/one-to-one".to_owned()].into());
+        assert_eq!(one.battery.criteria.len(), 1);
+        assert!(of_axis(&plan("5.2.1", Backend::Virtual, 1.0).unwrap(), TEST).len() > 1, "a section has all its tests");
+        assert!(plan("5.2.1/one", Backend::Virtual, 1.0).unwrap_err().to_string().contains("no test"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn queues_that_a_backend_lacks_are_left_out() {
+        let queues = |backend| of_axis(&plan("7.1", backend, 1.0).unwrap(), "queue");
+        assert!(queues(Backend::Virtual).contains("dualpi2"));
+        assert_eq!(queues(Backend::Netem), ["codel", "fq-codel", "pie"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn scaled_and_real_runs_have_results_of_their_own() {
+        let names = |backend, scale| -> BTreeSet<String> {
+            let plan = plan("7.1", backend, scale).unwrap();
+            plan.runs.into_iter().map(|run| run.fingerprint).collect()
+        };
+        let [whole, short] = [1.0, 0.5].map(|scale| names(Backend::Virtual, scale));
+        assert!(whole.is_disjoint(&short) && whole.is_disjoint(&names(Backend::Loopback, 1.0)));
+    }
+}
