@@ -157,8 +157,8 @@ impl PacketProtection {
         }
     }
 
-    /// Opens packet number `packet` of `path` in place and takes our frames out. Where there may be none the payload becomes empty,
-    /// on which stacks close the connection.
+    /// Opens packet number `packet` of `path` in place and takes our frames out, and once there is a connection PADDING at the end.
+    /// Where there may be none of ours the payload becomes empty, on which stacks close the connection.
     ///
     /// # Errors
     /// [`NotAuthentic`] when the tag does not match.
@@ -169,19 +169,24 @@ impl PacketProtection {
         };
         let len = opened.map_err(|_| NotAuthentic)?.len();
         payload.truncate(len);
-        let lead = match &self.extra {
+        let visible = match &self.extra {
             Extra::Frames(state, updates) => {
                 if *updates > 0 {
                     state.key_counts().on_opened(*updates);
                 }
                 state.open(path, packet, payload)
             }
-            Extra::Padding(..) => check_none(payload).map(|()| 0),
+            // Of a server's first packet stacks count what is left of it against amplification (RFC 9000 §8.1): PADDING stays.
+            Extra::Padding(_, None) => check_none(payload).map(|_| 0..len),
+            Extra::Padding(_, Some(_)) => check_none(payload),
         };
-        match lead {
+        match visible {
             // The stack closes on a packet without frames.
             Ok(_) if self.state().is_some_and(|state| state.key_counts().unsealed() > 0) => payload.clear(),
-            Ok(lead) => payload.advance(lead),
+            Ok(visible) => {
+                payload.truncate(visible.end);
+                payload.advance(visible.start);
+            }
             Err(NotNegotiated) => {
                 tracing::warn!("a packet holds a timestamp where none was negotiated");
                 // Stacks close on a packet without frames with PROTOCOL_VIOLATION (RFC 9000 §12.4), the code that this takes.

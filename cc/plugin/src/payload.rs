@@ -177,13 +177,13 @@ pub(crate) enum PeerTimestamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotNegotiated;
 
-/// The payload, of a packet that may hold no frame of ours at all, holds one.
-pub(crate) fn check_none(payload: &[u8]) -> Result<(), NotNegotiated> {
-    if is_one_stream_frame(payload) {
-        Ok(())
-    } else {
-        IncomingFrames::default().read(payload, &NegotiatedExtensions::default())
+/// What the stack is to see of a payload that may hold no frame of ours at all; an error when it holds one.
+pub(crate) fn check_none(payload: &[u8]) -> Result<Range<usize>, NotNegotiated> {
+    let mut found = IncomingFrames::default();
+    if !is_one_stream_frame(payload) {
+        found.read(payload, &NegotiatedExtensions::default())?;
     }
+    Ok(found.visible(0, payload.len()))
 }
 
 /// Our own stack's payload asks for an acknowledgement.
@@ -199,6 +199,8 @@ pub(crate) struct IncomingFrames {
     /// The largest TIMESTAMP frame that is read.
     pub(crate) timestamp: Option<Timestamp>,
     pub(crate) ack_eliciting: bool,
+    /// Bytes of PADDING at its end.
+    pub(crate) padding: usize,
     ack: Option<AckSeen>,
     /// Of other paths; nearly always there are none.
     more_acks: Vec<AckSeen>,
@@ -252,6 +254,9 @@ impl IncomingFrames {
         self.ack_eliciting |= frame.is_ack_eliciting();
         let range = start + frame.range.start..start + frame.range.end;
         let to = range.end;
+        if frame.ty == PADDING && to == payload.len() {
+            self.padding = range.len();
+        }
         match frame.content {
             Content::SyncTimestamp(stamp) => {
                 if self.count == MAX_FRAMES || !negotiated.sync.accepts(&stamp) {
@@ -300,13 +305,20 @@ impl IncomingFrames {
         places.map(|(start, end)| usize::from(*start)..usize::from(*end))
     }
 
-    /// Takes our frames out of the payload in which they were found; how many leading bytes the caller must drop.
-    pub(crate) fn remove_from(&self, payload: &mut [u8]) -> usize {
+    /// Takes our frames out of the payload in which they were found; what the stack is to see of it.
+    pub(crate) fn remove_from(&self, payload: &mut [u8]) -> Range<usize> {
         if self.count == 0 {
-            return 0;
+            return self.visible(0, payload.len());
         }
         // From the last frame to the first: at most the first one lies at the start.
-        self.ranges().rev().fold(0, |lead, range| lead + remove(payload, range))
+        let lead = self.ranges().rev().fold(0, |lead, range| lead + remove(payload, range));
+        self.visible(lead, payload.len())
+    }
+
+    /// A payload of `len` bytes without the first `lead` and without the PADDING at its end, which quinn and noq read byte by byte: some 800
+    /// frames in each Initial packet. A payload without frames would be a PROTOCOL_VIOLATION (RFC 9000 §12.4), so one byte stays.
+    fn visible(&self, lead: usize, len: usize) -> Range<usize> {
+        lead..(len - self.padding).max(lead + 1).min(len)
     }
 
     /// The ACK frames, in order.
@@ -438,6 +450,26 @@ mod tests {
         assert!(check_none(&[0x01, 0x42, 0xf5, 0x01]).is_err());
         assert!(check_none(&[0x08, 0x00, 0x42, 0xf5, 0x01]).is_ok(), "data");
         assert!(check_none(&[0x01, 0x42, 0xf5]).is_ok(), "truncated: the stack finds a frame that it cannot read");
+    }
+
+    #[test]
+    fn padding_at_the_end_is_not_seen() {
+        let visible = |payload: &[u8]| found(payload).remove_from(&mut payload.to_vec());
+        // PING; CRYPTO and STREAM with bytes that are zero; an unknown frame.
+        let crypto = [0x06, 0, 3, 0, 0, 0];
+        for frames in [&[0x01][..], &crypto, &[0, 0, 0x01], &[0x40, 0x7b, 0, 0]] {
+            let payload = [frames, &[0; 800]].concat();
+            let unknown = frames[0] == 0x40;
+            assert_eq!(check_none(&payload).unwrap(), 0..if unknown { payload.len() } else { frames.len() });
+            assert_eq!(visible(&payload), check_none(&payload).unwrap());
+        }
+        assert_eq!(check_none(&[0x08, 0, 0, 0, 0]).unwrap(), 0..5, "data to the end");
+        // A payload without frames would be an error.
+        assert_eq!(check_none(&[0; 800]).unwrap(), 0..1);
+        assert_eq!(check_none(&[]).unwrap(), 0..0);
+        assert_eq!(visible(&[&OURS[..], &[0; 9]].concat()), 8..9);
+        assert_eq!(visible(&[&OURS[..], &[0x01], &[0; 9]].concat()), 8..9);
+        assert_eq!(visible(&[&[0x01], &OURS[..], &[0; 9]].concat()), 0..9);
     }
 
     #[test]

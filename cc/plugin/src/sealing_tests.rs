@@ -532,6 +532,22 @@ fn before_1_rtt_there_is_no_frame_of_ours() {
 }
 
 #[test]
+fn padding_of_an_initial_packet_is_taken_off_once_there_is_a_connection() {
+    let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
+    let keys = |side| suite.keys(b"shaping", side, rustls::quic::Version::V1);
+    let opened = |state| {
+        let mut payload = [PING, &[0; 1_000]].concat();
+        let tag = keys(rustls::Side::Client).local.packet.encrypt_in_place(7, b"header", &mut payload).expect("sealed");
+        let mut sealed = BytesMut::from(&[&payload[..], tag.as_ref()].concat()[..]);
+        let open = PacketProtection::padded(keys(rustls::Side::Server).remote.packet, 0, state);
+        open.decrypt(0, 7, b"header", &mut sealed).expect("authentic");
+        sealed
+    };
+    assert_eq!(opened(Some(Pair::confirmed(None).state)), PING);
+    assert_eq!(opened(None).len(), PING.len() + 1_000);
+}
+
+#[test]
 fn an_endpoint_that_was_not_wired_loses_five_packets() {
     let mut pair = Pair::confirmed(None);
     pair.request(1_200, 500, 0);

@@ -1,5 +1,6 @@
 //! Packets out and in: what keys, or a stack that seals by itself, call for each.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use fathom_cc::Time;
@@ -84,41 +85,40 @@ impl ConnectionState {
 
     // ---- packets in ----
 
-    /// Takes our frames out of an opened payload and records what they and its ACK frames say. Returns how many leading bytes the
-    /// caller must drop.
-    pub(crate) fn open(&self, path: u32, packet: u64, payload: &mut [u8]) -> Result<usize, NotNegotiated> {
+    /// Takes our frames out of an opened payload and records what they and its ACK frames say. Returns what the stack is to see of it.
+    pub(crate) fn open(&self, path: u32, packet: u64, payload: &mut [u8]) -> Result<Range<usize>, NotNegotiated> {
         let parts = &mut *self.parts.lock();
         if !parts.reads {
             // Where both extensions are off their frames are unknown ones, on which the stack closes the connection.
-            return if parts.negotiation.is_off() { Ok(0) } else { check_none(payload).map(|()| 0) };
+            return if parts.negotiation.is_off() { Ok(0..payload.len()) } else { check_none(payload) };
         }
-        let (acknowledges, lead) = self.read(parts, path, packet, payload)?;
+        let (acknowledges, visible) = self.read(parts, path, packet, payload)?;
         if let Some(shaping) = &mut parts.shaping {
             shaping.on_packet_received(path, packet, acknowledges);
             parts.update_tail(self.clock.now());
         }
         self.room.publish(parts);
-        Ok(lead)
+        Ok(visible)
     }
 
-    /// The part of [`ConnectionState::open`] that reads the payload: whether an ACK frame is in it, and how many leading bytes to drop.
+    /// The part of [`ConnectionState::open`] that reads the payload: whether an ACK frame is in it, and what the stack is to see.
     fn read(
         &self,
         parts: &mut Parts,
         path: u32,
         packet: u64,
         payload: &mut [u8],
-    ) -> Result<(bool, usize), NotNegotiated> {
+    ) -> Result<(bool, Range<usize>), NotNegotiated> {
         let bytes = payload.len();
         let wire_now = || self.clock.wire_now();
         if is_one_stream_frame(payload) {
             // Nothing in it is ours or an ACK frame, so it does not matter here whether it is a duplicate.
             parts.stamps.on_ack_eliciting(&parts.negotiation, bytes, None, wire_now);
-            return Ok((false, 0));
+            return Ok((false, 0..bytes));
         }
         let mut found = IncomingFrames::default();
         if let Err(not_negotiated) = found.read(payload, parts.negotiation.negotiated()) {
-            return if parts.negotiation.is_off() { Ok((false, 0)) } else { Err(not_negotiated) };
+            return if parts.negotiation.is_off() { Ok((false, 0..bytes)) } else { Err(not_negotiated) };
         }
         let now = wire_now();
         let is_new = parts.signals.on_packet_received(&parts.negotiation, path, packet, now, &found);
@@ -134,7 +134,7 @@ impl ConnectionState {
     /// # Errors
     /// [`NotNegotiated`]: the caller closes the connection with PROTOCOL_VIOLATION.
     pub fn on_packet_received(&self, packet: u64, payload: &mut [u8]) -> Result<usize, NotNegotiated> {
-        self.open(0, packet, payload)
+        self.open(0, packet, payload).map(|visible| visible.start)
     }
 
     /// Looks for our frames in an opened Initial, Handshake or 0-RTT payload, where none may be.
@@ -142,7 +142,7 @@ impl ConnectionState {
     /// # Errors
     /// [`NotNegotiated`]: the caller closes the connection with PROTOCOL_VIOLATION.
     pub fn on_early_packet_received(&self, payload: &[u8]) -> Result<(), NotNegotiated> {
-        if self.parts.lock().negotiation.is_off() { Ok(()) } else { check_none(payload) }
+        if self.parts.lock().negotiation.is_off() { Ok(()) } else { check_none(payload).map(drop) }
     }
 }
 
