@@ -10,6 +10,7 @@
 //! | `native.rs` | watching a stack's own controller from outside |
 //! | `quinn.rs`, `noq.rs` | what differs between the two: names, numbers, the signature of a controller |
 //! | `endpoint.rs`, `watched.rs` | the traits for both, and how a controller of theirs is watched: compiled once per stack, on its types |
+//! | `prioritised.rs`, `zeros.rs` | HTTP/3 whose streams have priorities, for both; what its streams send without a copy |
 //! | `quiche.rs`, `quiche/` | quiche, and what runs it |
 //! | `stock_quiche.rs` | unchanged quiche, as a peer in tests |
 //!
@@ -30,6 +31,7 @@ mod stack;
 #[cfg(feature = "stock-quiche")]
 pub mod stock_quiche;
 mod traits;
+mod zeros;
 
 pub use controller::Controller;
 pub use native::{NativeClock, NativeMonitor, NativeWatch};
@@ -41,3 +43,4 @@ pub use traits::{
     Close, CloseKind, Closer, Connecting, Connection, ConnectionStats, Delivery, EarlyDataAccepted, Endpoint, Incoming,
     Monitor, RequestStream, SetPriority,
 };
+pub use zeros::ZEROS;

@@ -33,6 +33,16 @@ pub(crate) fn poll_read(
     pin!(stream.read_chunk(usize::MAX)).poll(cx)
 }
 
+/// Hands over some of `chunk`, without a copy if noq keeps it whole (its own bound is 1,452 bytes); how many bytes. As with reads, no state
+/// is lost with the future.
+pub(crate) fn poll_write_chunk(
+    stream: &mut noq::SendStream,
+    cx: &mut Context<'_>,
+    chunk: Bytes,
+) -> Poll<Result<usize, noq::WriteError>> {
+    pin!(stream.write_many_chunks(&mut &mut [chunk][..])).poll(cx)
+}
+
 /// A socket as an endpoint holds it.
 pub type Socket = Box<dyn noq::AsyncUdpSocket>;
 

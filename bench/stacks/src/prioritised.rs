@@ -49,7 +49,8 @@ mod stack {
     use bytes::{Buf, Bytes};
 
     pub(crate) use super::super::poll_read;
-    use super::super::stack as plain;
+    use super::super::{poll_write_chunk, stack as plain};
+    use crate::zeros::as_static;
     use plain::{ClosedStream, StoppedError};
     pub(crate) use plain::{ConnectionError, ReadError, RecvStream, StreamId, VarInt, WriteError};
 
@@ -146,7 +147,10 @@ mod stack {
                 // Refused only by a stream that is closed, which the write tells.
                 let _ = self.plain.set_priority(priority);
             }
-            Pin::new(&mut self.plain).poll_write(cx, data)
+            match as_static(data) {
+                Some(data) => poll_write_chunk(&mut self.plain, cx, Bytes::from_static(data)),
+                None => Pin::new(&mut self.plain).poll_write(cx, data),
+            }
         }
 
         pub(crate) fn finish(&mut self) -> Result<(), ClosedStream> {

@@ -34,6 +34,15 @@ pub(crate) fn poll_read(
     Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| chunk.bytes)))
 }
 
+/// Hands over some of `chunk` without a copy; how many bytes. As with reads, no state is lost with the future.
+pub(crate) fn poll_write_chunk(
+    stream: &mut quinn::SendStream,
+    cx: &mut Context<'_>,
+    chunk: Bytes,
+) -> Poll<Result<usize, quinn::WriteError>> {
+    pin!(stream.write_chunks(&mut [chunk])).poll(cx).map_ok(|written| written.bytes)
+}
+
 /// A socket as an endpoint holds it.
 pub type Socket = Arc<dyn quinn::AsyncUdpSocket>;
 

@@ -6,6 +6,7 @@ use std::pin::pin;
 
 use bytes::{Buf, Bytes};
 use fathom_cc::Time;
+use fathom_stacks::ZEROS;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
@@ -14,10 +15,6 @@ use h3::server::RequestStream;
 use http::{Method, Request, Response, StatusCode};
 
 use super::{HttpError, LiveRequest, Priority};
-
-/// Bytes handed to the stream at once: as many as stacks buffer for a fresh stream anyway.
-pub(super) const CHUNK: usize = 64 * 1024;
-pub(super) static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
 /// Serves the requests of one connection until the client closes it. `think` is waited for before each answer: the server's delay, and the
 /// time that the request names. `live` sends a live stream's frames as datagrams, once a request for them is answered. `prioritise` is told the priority of streams whose request has one, before anything is sent on them.
@@ -121,7 +118,7 @@ async fn answer<S: BidiStream<Bytes>>(
     stream.send_response(head).await?;
     let mut left = bytes;
     while left > 0 {
-        let n = left.min(CHUNK as u64);
+        let n = left.min(ZEROS.len() as u64);
         stream.send_data(Bytes::from_static(&ZEROS[..n as usize])).await?;
         left -= n;
     }

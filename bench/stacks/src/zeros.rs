@@ -1,0 +1,24 @@
+//! Bodies of zeros, which streams with priorities send without a copy.
+
+/// The bytes of any synthetic body, 64 KiB at a time: as many as stacks buffer for a fresh stream anyway.
+pub static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// These bytes as a part of [`ZEROS`], if that is where they lie.
+pub(crate) fn as_static(bytes: &[u8]) -> Option<&'static [u8]> {
+    let start = bytes.as_ptr().addr().checked_sub(ZEROS.as_ptr().addr())?;
+    ZEROS.get(start..start.checked_add(bytes.len())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ZEROS, as_static};
+
+    #[test]
+    fn only_parts_of_the_zeros_are_static() {
+        for part in [&ZEROS[..], &ZEROS[1..9], &ZEROS[ZEROS.len() - 1..]] {
+            assert_eq!(as_static(part).map(|found| found.as_ptr_range()), Some(part.as_ptr_range()));
+        }
+        let others = vec![0; 3 * ZEROS.len()];
+        assert!(others.chunks(1_000).all(|other| as_static(other).is_none()));
+    }
+}
