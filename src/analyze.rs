@@ -112,6 +112,17 @@ fn answer<A: Serialize>(
     publish(question, text, &answer, &page)
 }
 
+/// A bar over the bytes of files, where reading them takes a while.
+pub(crate) fn reading_bar(files: &[PathBuf]) -> ProgressBar {
+    let size = files.iter().map(|f| size(f)).sum();
+    let bar =
+        if size >= LARGE && std::io::stderr().is_terminal() { ProgressBar::new(size) } else { ProgressBar::hidden() };
+    let bar = output::bar(bar);
+    let style = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {eta} left");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
 /// Bytes of a file, or of the files of a folder.
 fn size(path: &Path) -> u64 {
     let of = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
@@ -120,12 +131,7 @@ fn size(path: &Path) -> u64 {
 }
 
 fn read(files: &[PathBuf]) -> Result<(Vec<Source>, bool), Failure> {
-    let size = files.iter().map(|f| size(f)).sum();
-    let bar =
-        if size >= LARGE && std::io::stderr().is_terminal() { ProgressBar::new(size) } else { ProgressBar::hidden() };
-    let bar = output::bar(bar);
-    let style = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {eta} left");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar = reading_bar(files);
     let mut kept = Kept::default();
     let mut sources = Vec::new();
     for file in files {

@@ -372,13 +372,13 @@ fn publish(
 
 /// Progress on a terminal; what each run cost is said with -v.
 #[derive(Default)]
-struct Watcher {
+pub(crate) struct Watcher {
     live: Mutex<HashMap<String, (ProgressBar, Arc<std::sync::atomic::AtomicU64>)>>,
     over: Arc<AtomicBool>,
 }
 
 impl Watcher {
-    fn on_stage(&self, stage: Stage) {
+    pub(crate) fn on_stage(&self, stage: Stage) {
         match stage {
             Stage::Begins { name, of, progress } => {
                 let bar = output::bar(ProgressBar::new(of).with_prefix(name.clone()));
@@ -402,7 +402,7 @@ impl Watcher {
         }
     }
 
-    fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.over.store(true, Ordering::Relaxed);
         for (_, (bar, _)) in self.live.lock().drain() {
             bar.finish_and_clear();

@@ -1,6 +1,7 @@
 //! The `fathom` command as a library: [`run_with`] is all of it, for programs that bring controllers of their own (`fathom new-controller`
 //! makes one). It parses, calls and prints; the work is done in the crates.
 
+mod advise;
 mod allocator;
 mod analyze;
 mod compare;
@@ -49,6 +50,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Advise on the controller for one's own clients, from logs of the server or a path.
+    Advise(Box<advise::Args>),
     /// Analyze qlog files and load results: delay before loss, response times, comparisons.
     Analyze(Box<analyze::Args>),
     /// Run the same web traffic under several controllers in virtual time and compare response times.
@@ -102,6 +105,7 @@ impl Failure {
 impl Command {
     fn run(&self) -> Result<(), Failure> {
         match self {
+            Self::Advise(args) => advise::run(args),
             Self::Analyze(args) => analyze::run(args),
             Self::Compare(args) => compare::run(args),
             Self::Controllers(args) => controllers::run(args),

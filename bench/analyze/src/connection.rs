@@ -131,10 +131,10 @@ impl Builder {
         Self { name: event.group.map(str::to_owned), controller, ..Self::default() }
     }
 
-    pub(super) fn take(&mut self, event: &LoggedEvent<'_>, kept: &mut Kept) {
+    pub(super) fn take(&mut self, event: &LoggedEvent<'_>, parsed: ParsedEvent, kept: &mut Kept) {
         self.now = self.now.max(event.at);
         let at = self.now;
-        match ParsedEvent::parse(event) {
+        match parsed {
             ParsedEvent::Metrics(metrics) => self.metrics(at, &metrics, kept),
             ParsedEvent::Phase(phase) => self.recovers = phase == Phase::Recovery,
             ParsedEvent::Lost(loss) => self.lost(at, &loss),
@@ -142,7 +142,9 @@ impl Builder {
             ParsedEvent::Stream(way, bytes, until) => self.streams.moved(at, way, bytes, until, event.vantage),
             ParsedEvent::Response(r) if kept.response() => {
                 self.until = Some(self.until.map_or(r.until, |until| until.min(r.until)));
-                self.responses.push(ResponseTime { bytes: r.bytes.max(0.0) as u64, ms: r.total, first_byte_ms: None });
+                let began_ms = Some(at - r.total);
+                let bytes = r.bytes.max(0.0) as u64;
+                self.responses.push(ResponseTime { bytes, ms: r.total, first_byte_ms: None, began_ms });
             }
             ParsedEvent::Response(_) | ParsedEvent::Other => {}
         }

@@ -34,7 +34,7 @@ pub use kept::Kept;
 pub use loss::{LossAnswer, Verdict, loss_delay};
 pub use page::{Drawn, Page, Sheet};
 pub use response::{ResponseAnswer, response};
-pub use source::{AnalyzeError, Source, gather, gather_folder};
+pub use source::{AnalyzeError, Source, Tap, gather, gather_folder, gather_with};
 
 pub use self::connection::Connection;
 pub use self::responses::{Class, ResponseTime};

@@ -22,6 +22,8 @@ pub struct ResponseTime {
     pub ms: f64,
     /// The same to the first byte of the response, where that is known.
     pub first_byte_ms: Option<f64>,
+    /// When that was, in milliseconds of its log or table, where that is known.
+    pub began_ms: Option<f64>,
 }
 
 /// Responses by size.
@@ -122,7 +124,8 @@ impl Streams {
         let time = |(_, s): (u64, Stream)| {
             let way = response(&s);
             let first = way.first?;
-            Some(ResponseTime { bytes: way.end, ms: way.last - s.began, first_byte_ms: Some(first - s.began) })
+            let (ms, first_byte_ms) = (way.last - s.began, Some(first - s.began));
+            Some(ResponseTime { bytes: way.end, ms, first_byte_ms, began_ms: Some(s.began) })
         };
         let until = open.iter().filter_map(|(_, s)| response(s).until).min();
         (open.into_iter().filter_map(time).collect(), until)
@@ -176,7 +179,8 @@ pub(super) fn table(from: &mut impl BufRead, bytes: &mut dyn FnMut(u64), kept: &
                 if kept.response() {
                     let first_byte_ms = value(first)?.map(|took| took * unit + late);
                     let ms = took * unit + if whole { 0.0 } else { late };
-                    table.responses.push(ResponseTime { bytes: bytes as u64, ms, first_byte_ms });
+                    let began_ms = value(intended.or(start))?.map(|began| began * 1e3);
+                    table.responses.push(ResponseTime { bytes: bytes as u64, ms, first_byte_ms, began_ms });
                 }
             }
             _ => table.failed += 1,
@@ -217,17 +221,22 @@ mod tests {
                     3.0,3.0,,,,0,,2\n\
                     4.0,4.0,5,20,30,100,503,2\n";
         let table = read(text).unwrap();
-        let of = |bytes, ms, first| ResponseTime { bytes, ms, first_byte_ms: Some(first) };
-        assert_eq!(table.responses, [of(1_000, 30.5, 20.0), of(2_000, 280.0, 270.0)]);
+        let of = |began_ms, bytes, ms, first| ResponseTime {
+            bytes,
+            ms,
+            first_byte_ms: Some(first),
+            began_ms: Some(began_ms),
+        };
+        assert_eq!(table.responses, [of(1e3, 1_000, 30.5, 20.0), of(2e3, 2_000, 280.0, 270.0)]);
         assert_eq!(table.failed, 2);
         // As fathom load writes it, in seconds: the response is from the intended start already, its first byte is not.
         let text = "intended,start,connect,first_byte,service,response,bytes,result,connection,path\n\
                     2.0,2.25,0.005,0.02,0.03,0.28,2000,200,1,\"/a,b\"\n3.0,3.0,,,1.0,1.0,0,timeout,2,/\n";
         let table = read(text).unwrap();
-        assert_eq!((table.responses, table.failed), (vec![of(2_000, 280.0, 270.0)], 1));
+        assert_eq!((table.responses, table.failed), (vec![of(2e3, 2_000, 280.0, 270.0)], 1));
         // Another order, and no more than is needed.
         let table = read("bytes,\"total_ms\"\n5,1\n").unwrap();
-        assert_eq!(table.responses, [ResponseTime { bytes: 5, ms: 1.0, first_byte_ms: None }]);
+        assert_eq!(table.responses, [ResponseTime { bytes: 5, ms: 1.0, first_byte_ms: None, began_ms: None }]);
     }
 
     #[test]
@@ -255,7 +264,7 @@ mod tests {
             assert!(vantage.is_none() || measured == Some(until(response)));
             responses
         };
-        let wanted = [ResponseTime { bytes: 1_500, ms: 35.0, first_byte_ms: Some(20.0) }];
+        let wanted = [ResponseTime { bytes: 1_500, ms: 35.0, first_byte_ms: Some(20.0), began_ms: Some(10.0) }];
         assert_eq!(run(Some(VantagePoint::Server), Direction::Sent, Direction::Received), wanted);
         assert_eq!(run(Some(VantagePoint::Client), Direction::Received, Direction::Sent), wanted);
         assert_eq!(run(None, Direction::Received, Direction::Sent)[..1], wanted);

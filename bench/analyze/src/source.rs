@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use fathom_qlog::{Malformed, ResponseEnd, read};
+use fathom_qlog::{LoggedEvent, Malformed, ParsedEvent, ResponseEnd, read};
 use serde::Serialize;
 
 use super::connection::{Builder, Connection};
@@ -91,6 +91,9 @@ impl Source {
     }
 }
 
+/// Is shown every event of a log as it is read.
+pub type Tap<'a> = &'a mut dyn FnMut(&LoggedEvent<'_>, &ParsedEvent);
+
 /// Reads all logs and tables of a folder as one source: `fathom serve` writes a file per connection.
 ///
 /// # Errors
@@ -130,6 +133,19 @@ pub fn gather_folder(folder: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64))
 /// # Errors
 /// It is neither, or cannot be read.
 pub fn gather(path: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Result<Source, AnalyzeError> {
+    gather_with(path, kept, bytes, &mut |_, _| {})
+}
+
+/// As [`gather`]; `tap` is shown every event of a log.
+///
+/// # Errors
+/// As [`gather`].
+pub fn gather_with(
+    path: &Path,
+    kept: &mut Kept,
+    bytes: &mut dyn FnMut(u64),
+    tap: Tap<'_>,
+) -> Result<Source, AnalyzeError> {
     let name = path.display().to_string();
     let failed = |why: String| AnalyzeError::File(name.clone(), why);
     let file = File::open(path).map_err(|e| failed(format!("cannot be read: {e}")))?;
@@ -143,10 +159,16 @@ pub fn gather(path: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Resul
         return Ok(Source { name, rows: table.responses, failed: table.failed, ..Source::default() });
     }
     drop(file);
-    log(path, name, kept, bytes)
+    log(path, name, kept, bytes, tap)
 }
 
-fn log(path: &Path, name: String, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Result<Source, AnalyzeError> {
+fn log(
+    path: &Path,
+    name: String,
+    kept: &mut Kept,
+    bytes: &mut dyn FnMut(u64),
+    tap: Tap<'_>,
+) -> Result<Source, AnalyzeError> {
     let mut builders: Vec<Builder> = Vec::new();
     let mut incomplete = None;
     let summary = read(path, bytes, &mut |event| {
@@ -156,7 +178,9 @@ fn log(path: &Path, name: String, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -
         if event.category == "fathom" && event.name == "log_incomplete" {
             incomplete = event.data.get("events_dropped").and_then(serde_json::Value::as_u64).or(Some(0));
         }
-        builders[event.connection].take(event, kept);
+        let parsed = ParsedEvent::parse(event);
+        tap(event, &parsed);
+        builders[event.connection].take(event, parsed, kept);
     })
     .map_err(|e| AnalyzeError::File(name.clone(), e.to_string()))?;
     let connections: Vec<Connection> = builders.into_iter().map(|b| b.finish(kept)).collect();

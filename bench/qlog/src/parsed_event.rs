@@ -43,6 +43,8 @@ pub struct ParsedMetrics {
     pub min_rtt: Option<f64>,
     /// Congestion window.
     pub window: Option<f64>,
+    /// Bytes in flight.
+    pub in_flight: Option<f64>,
     /// Packets that the ACK frame behind the event acknowledged (our logs only).
     pub acked_packets: Option<f64>,
     /// Their bytes (our logs only).
@@ -93,8 +95,12 @@ pub struct Packet {
     pub direction: Direction,
     /// Its space and number, where the event has both.
     pub number: Option<(PacketNumberSpace, u64)>,
+    /// Its bytes, where the event says so.
+    pub bytes: Option<u64>,
     /// STREAM frames in it.
     pub streams: Vec<StreamData>,
+    /// First and last packet number of each range that its ACK frames acknowledge.
+    pub acked: Vec<(u64, u64)>,
 }
 
 /// The point at which a response time ends, as a log or table records it.
@@ -184,6 +190,7 @@ fn metrics(data: &Value, unit: f64) -> ParsedMetrics {
         smoothed_rtt: rtt("smoothed_rtt"),
         min_rtt: rtt("min_rtt"),
         window: first(data, &["congestion_window", "cwnd", "current_cwnd"]).filter(|w| *w > 0.0),
+        in_flight: first(data, &["bytes_in_flight"]).filter(|bytes| *bytes >= 0.0),
         acked_packets: first(data, &["fathom_acked_packets"]),
         acked_bytes: first(data, &["fathom_acked_bytes"]),
         packets_sent: first(data, &["fathom_packets_sent"]),
@@ -228,14 +235,39 @@ fn loss(data: &Value, unit: f64) -> ParsedLoss {
 }
 
 fn packet(direction: Direction, data: &Value) -> Packet {
-    let frames = data.get("frames").and_then(Value::as_array).into_iter().flatten();
-    let streams =
-        frames.filter(|f| f.get("frame_type").and_then(Value::as_str).is_some_and(is_stream)).filter_map(bytes);
-    Packet { direction, number: packet_number(data), streams: streams.collect() }
+    let frames = |kind: &'static str| {
+        let all = data.get("frames").and_then(Value::as_array).into_iter().flatten();
+        let is = move |f: &&Value| f.get("frame_type").and_then(Value::as_str).is_some_and(|k| k.eq_ignore_ascii_case(kind));
+        all.filter(is)
+    };
+    Packet {
+        direction,
+        number: packet_number(data),
+        bytes: packet_bytes(data),
+        streams: frames("stream").filter_map(bytes).collect(),
+        acked: frames("ack").flat_map(acked).collect(),
+    }
 }
 
-fn is_stream(kind: &str) -> bool {
-    kind.eq_ignore_ascii_case("stream")
+/// The size of a packet: drafts have it in `raw`, picoquic and mvfst in the header, as has quinn.
+fn packet_bytes(data: &Value) -> Option<u64> {
+    let header = || data.get("header").and_then(|h| count(h, &["packet_size", "length"]));
+    let raw = data.get("raw").and_then(|raw| count(raw, &["length"]));
+    raw.or_else(header).or_else(|| count(data, &["packet_size"])).filter(|bytes| *bytes > 0)
+}
+
+/// The ranges of an ACK frame: pairs, or one number where both ends are the same.
+fn acked(frame: &Value) -> impl Iterator<Item = (u64, u64)> + '_ {
+    let whole = |v: &Value| number(v).filter(|n| (0.0..=9.007e15).contains(n)).map(|n| n as u64);
+    let range = move |range: &Value| match range {
+        Value::Array(ends) => {
+            let first = whole(ends.first()?)?;
+            let last = ends.get(1).map_or(Some(first), whole)?;
+            Some((first.min(last), first.max(last)))
+        }
+        single => whole(single).map(|n| (n, n)),
+    };
+    frame.get("acked_ranges").and_then(Value::as_array).into_iter().flatten().filter_map(range)
 }
 
 /// STREAM frame or moved bytes, as the drafts and picoquic have them.

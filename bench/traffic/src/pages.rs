@@ -26,6 +26,10 @@ pub const IN_FLIGHT: u32 = 100;
 pub const KEPT_IDLE: Duration = Duration::from_secs(30);
 /// Waves of a page at most.
 pub const WAVES: usize = 4;
+/// The quantiles by which sizes of objects are given: those of the body of a distribution, and of its tail.
+pub const SIZE_QUANTILES: [f64; 6] = [0.05, 0.25, 0.5, 0.75, 0.9, 0.99];
+/// Objects of a page of sampled sizes at most.
+pub const MOST_OBJECTS: u32 = 1_000;
 /// Page views of a visit at most.
 pub const MOST_VIEWS: u32 = 20;
 /// Bytes of a request's header, as PackMime's median request (421 bytes).
@@ -162,6 +166,13 @@ pub enum PageShape {
     Archive,
     /// In each wave so many objects of so many bytes; a visit is one view, and nothing is parsed.
     Waves([(u32, u64); WAVES]),
+    /// A geometric number of objects whose sizes are drawn: the first, then all others at once. A visit is one view, and nothing is parsed.
+    Sizes {
+        /// Thousandths of an object per page on average, 1,000 or more.
+        objects: u32,
+        /// Bytes at each of [`SIZE_QUANTILES`]; between two the logarithm is even, and none is below the first or above the last.
+        bytes: [u64; SIZE_QUANTILES.len()],
+    },
 }
 
 /// A user's visit to the origin: page views one after the other, over a connection that is kept.
@@ -185,6 +196,9 @@ impl Visit {
         match self.shape {
             PageShape::Archive => archive_page(self.seed, number),
             PageShape::Waves(waves) => known_page(&waves),
+            PageShape::Sizes { objects, bytes } => {
+                sampled_page(f64::from(objects) / 1e3, &bytes, &mut generator(self.seed, number, 4))
+            }
         }
     }
 }
@@ -353,6 +367,32 @@ fn known_page(waves: &[(u32, u64); WAVES]) -> PageView {
     PageView { objects: objects.collect(), parse: [Duration::ZERO; WAVES], reading: Duration::ZERO }
 }
 
+/// The page is a document, the others are data.
+fn sampled_page(mean: f64, quantiles: &[u64; SIZE_QUANTILES.len()], rng: &mut Pcg64) -> PageView {
+    let object = |kind, wave, rng: &mut Pcg64| Object {
+        kind,
+        wave,
+        bytes: size_at(quantiles, rng.random()),
+        request_bytes: REQUEST,
+    };
+    let mut objects = vec![object(Kind::Html, 0, rng)];
+    while objects.len() < MOST_OBJECTS as usize && rng.random::<f64>() * mean >= 1.0 {
+        objects.push(object(Kind::Other, 1, rng));
+    }
+    PageView { objects, parse: [Duration::ZERO; WAVES], reading: Duration::ZERO }
+}
+
+/// The size below which this part of all objects is.
+fn size_at(quantiles: &[u64; SIZE_QUANTILES.len()], part: f64) -> u64 {
+    let above = SIZE_QUANTILES.partition_point(|quantile| *quantile <= part);
+    let (Some(low), Some(high)) = (above.checked_sub(1), quantiles.get(above)) else {
+        return quantiles[above.min(quantiles.len() - 1)].max(1);
+    };
+    let along = (part - SIZE_QUANTILES[low]) / (SIZE_QUANTILES[above] - SIZE_QUANTILES[low]);
+    let (from, to) = (quantiles[low].max(1) as f64, (*high).max(1) as f64);
+    (from * (to / from).powf(along)).round() as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -436,6 +476,23 @@ mod tests {
         assert!(
             Pages::new(0.0, 1, PageShape::Archive).is_err() && Pages::new(f64::NAN, 1, PageShape::Archive).is_err()
         );
+    }
+
+    #[test]
+    fn sampled_pages_have_the_given_quantiles_and_mean() {
+        let bytes = [500, 2_000, 10_000, 40_000, 200_000, 3_000_000];
+        let shape = PageShape::Sizes { objects: 3_500, bytes };
+        let visits = Pages::new(10.0, 3, shape).unwrap().take(20_000);
+        let pages: Vec<PageView> = visits.map(|visit| visit.view(visit.first)).collect();
+        let mut sizes: Vec<f64> = pages.iter().flat_map(|page| &page.objects).map(|o| o.bytes as f64).collect();
+        near(sizes.len() as f64 / pages.len() as f64, 3.5, 0.03, "objects");
+        for (part, wanted) in SIZE_QUANTILES.into_iter().zip(bytes) {
+            near(quantile(&mut sizes, part), wanted as f64, 0.06, "size");
+        }
+        assert!(pages.iter().all(|page| page.objects.iter().filter(|object| object.wave == 0).count() == 1));
+        let one = PageShape::Sizes { objects: 1_000, bytes: [7; 6] };
+        let mut visits = Pages::new(10.0, 3, one).unwrap().take(100);
+        assert!(visits.all(|visit| visit.view(0).objects.iter().map(|o| o.bytes).eq([7])));
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub struct TrafficSpec {
     /// `web:LOAD of RATE`, such as `web:90% of 10Mbps`, for a part of the run `web:95% of 10Mbps from 200s to 400s`; `flows:N` that outlast the run; or `flows:NxSIZE`. Flows may have a spread of
     /// their starts, and wait before the first: `flows:100@2s`, `flows:1 after 20s`. `bulk:COUNTxSIZE@INTERVAL` are flows one after the
     /// other, `uploads:COUNTxSIZE@INTERVAL` the same with bodies from clients to servers. `pages:RATE/s` are page views, as many as fill a
-    /// part of a link `pages:60% of 10Mbps`, of known objects `pages:1/s with 20kB,4x50kB`. `media:N at RATE FPSfps deadline TIME` are live
+    /// part of a link `pages:60% of 10Mbps`, of known objects `pages:1/s with 20kB,4x50kB`, of sampled sizes `pages:1/s with 3.5x1kB..4kB..9kB..40kB..200kB..2MB`. `media:N at RATE FPSfps deadline TIME` are live
     /// streams, with an end `for 60s`. Options come last: `pages:2/s resume=0rtt tickets=40%`.
     pub workload: String,
     /// A controller, or several with their parts: `reno`, `20% sync + 80% reno`.

@@ -127,7 +127,11 @@ fn group(s: &Scenario, t: &Traffic) -> String {
         }
         Workload::Pages { load, shape, period, priorities, in_flight, resumption } => {
             let load = offers(load, "page views");
-            let known = if shape == PageShape::Archive { "" } else { " of known objects" };
+            let known = match shape {
+                PageShape::Archive => "",
+                PageShape::Waves(_) => " of known objects",
+                PageShape::Sizes { .. } => " of objects of given sizes",
+            };
             let order = if priorities { "urgent objects first" } else { "no priorities" };
             let (during, resumes) = (during(period), resumes(resumption));
             format!("pages{known}, {load}, {in_flight} requests at once, {order}{during}{resumes}")

@@ -51,6 +51,8 @@ pub struct LoggedEvent<'a> {
     pub title: Option<&'a str>,
     /// Milliseconds since the first event of its trace. Negative where events are out of order.
     pub at: f64,
+    /// Time of day of the trace's reference time, in milliseconds since 1970, where the file says so.
+    pub reference: Option<f64>,
     /// First part of its name, such as `recovery`, in lower case; empty where there is none.
     pub category: &'a str,
     /// Last part of its name, such as `metrics_updated`, in lower case.
@@ -207,6 +209,7 @@ impl<'a> Out<'a> {
             vantage,
             title: trace.title.as_deref(),
             at: said.at,
+            reference: trace.reference,
             category: &said.category,
             name: &said.name,
             data: said.data,

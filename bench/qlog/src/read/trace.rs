@@ -24,6 +24,8 @@ pub(super) struct Trace {
     pub(super) group: Option<String>,
     pub(super) vantage: Option<VantagePoint>,
     pub(super) title: Option<String>,
+    /// Time of day of the reference time, in milliseconds since 1970.
+    pub(super) reference: Option<f64>,
     times: Times,
     /// Names of the places of an event that is an array (draft-02 and before).
     fields: Vec<String>,
@@ -40,6 +42,7 @@ impl Default for Trace {
             group: None,
             vantage: None,
             title: None,
+            reference: None,
             times: Times::Same,
             fields: ["relative_time", "category", "event", "data"].map(str::to_owned).into(),
             first: None,
@@ -67,6 +70,29 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
     n.filter(|n: &f64| n.is_finite())
 }
 
+/// A reference time: a number of the trace's unit since 1970, or an object with a date (draft-09 on). What is no time of day is none.
+fn reference(value: &Value, unit: f64) -> Option<f64> {
+    let of_number = || number(value).map(|n| n * unit).filter(|ms| *ms > 0.0 && *ms < 1e14);
+    let date = || ["wall_clock_time", "epoch"].into_iter().find_map(|key| rfc3339(value.get(key)?.as_str()?));
+    of_number().or_else(date)
+}
+
+/// `2026-01-31T12:00:00.250Z` in milliseconds since 1970; other time zones than UTC are not read.
+fn rfc3339(text: &str) -> Option<f64> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let numbers = |text: &str, by: char| -> Option<Vec<f64>> {
+        text.split(by).map(|n| n.parse().ok().filter(|n: &f64| (0.0..10_000.0).contains(n))).collect()
+    };
+    let (date, time) = (numbers(date, '-')?, numbers(time, ':')?);
+    let ([year, month, day], [hour, minute, second]) = (&date[..], &time[..]) else { return None };
+    // Years begin in March: the leap day comes last.
+    let year = if *month <= 2.0 { year - 1.0 } else { *year };
+    let day_of_year = ((153.0 * ((month + 9.0) % 12.0) + 2.0) / 5.0).floor() + day - 1.0;
+    let leap_days = (year / 4.0).floor() - (year / 100.0).floor() + (year / 400.0).floor();
+    let days = 365.0 * year + leap_days + day_of_year - 719_468.0;
+    Some(((days * 24.0 + hour) * 60.0 + minute) * 60e3 + second * 1e3)
+}
+
 impl Trace {
     /// Takes one entry of the trace's own object, `events` excepted.
     pub(super) fn set(&mut self, key: &str, value: &Value) {
@@ -78,6 +104,7 @@ impl Trace {
                     let of_previous = matches!(format, "delta" | "relative_to_previous_event");
                     self.times = if of_previous { Times::Previous } else { Times::Same };
                 }
+                self.reference = get("reference_time").and_then(|v| reference(v, self.unit)).or(self.reference);
                 let name = ["group_id", "ODCID", "odcid", "dcid"].into_iter().find_map(|k| get(k)?.as_str());
                 self.group = name.map(str::to_owned).or(self.group.take());
             }
@@ -228,6 +255,21 @@ mod tests {
         assert_eq!((at(&mut seconds, json!(1)), at(&mut seconds, json!(1.5))), (0.0, 500.0));
         let mut disordered = Trace::default();
         assert_eq!((at(&mut disordered, json!(5)), at(&mut disordered, json!(3))), (0.0, -2.0));
+    }
+
+    #[test]
+    fn reference_times_are_times_of_day() {
+        let of = |value: Value, unit| reference(&value, unit);
+        assert_eq!(of(json!(1_700_000_000_000.5), 1.0), Some(1_700_000_000_000.5));
+        assert_eq!(of(json!("1600000000000000"), 1e-3), Some(1_600_000_000_000.0));
+        let date = |text: &str| of(json!({ "clock_type": "monotonic", "epoch": "unknown", "wall_clock_time": text }), 1.0);
+        assert_eq!(date("1970-01-01T00:00:00.000Z"), Some(0.0));
+        assert_eq!(date("2000-03-01T00:00:00.000Z"), Some(951_868_800_000.0));
+        assert_eq!(date("2025-12-31T23:59:59.999Z"), Some(1_767_225_599_999.0));
+        for none in ["", "unknown", "2025-12-31", "2025-12-31T23:59Z", "2025-12-31T23:59:59+01:00"] {
+            assert_eq!(date(none), None, "{none}");
+        }
+        assert_eq!(of(json!("0"), 1e-3), None);
     }
 
     #[test]

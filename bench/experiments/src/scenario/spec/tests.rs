@@ -78,6 +78,13 @@ fn pages_uploads_and_media_are_read() {
     let Workload::Pages { load, shape, priorities, in_flight, .. } = pages else { panic!("{pages:?}") };
     assert_eq!((load, priorities, in_flight), (WebLoad::Connections(0.5), true, 100));
     assert_eq!(shape, PageShape::Waves([(1, 20_000), (4, 50_000), (20, 30_000), (0, 0)]));
+    let pages = read("pages:20% of 8Mbps with 3.5x500B..2kB..10kB..40kB..200kB..3MB");
+    let Workload::Pages { shape, .. } = pages else { panic!("{pages:?}") };
+    let bytes = [500, 2_000, 10_000, 40_000, 200_000, 3_000_000];
+    assert_eq!(shape, PageShape::Sizes { objects: 3_500, bytes });
+    for wrong in ["3x1kB..2kB", "3x2kB..1kB..3kB..4kB..5kB..6kB", "0.5x1B..1B..1B..1B..1B..1B", "1B..1B..1B..1B..1B..1B"] {
+        assert!(format!("pages:2/s with {wrong}").parse::<Workload>().unwrap_err().contains("99th"), "{wrong}");
+    }
     let uploads = Workload::Uploads { count: 4, bytes: 10_000_000, spread: secs(3) };
     assert_eq!((read("uploads:4x10MB@1s"), uploads.requests()), (uploads, Some(4)));
     let media = read("media:3 at 2Mbps 30fps deadline 100ms for 60s");

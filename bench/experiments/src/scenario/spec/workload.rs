@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fathom_cc::units::{parse_duration, parse_whole};
 use fathom_netsim::path::parse_rate;
-use fathom_traffic::pages::{IN_FLIGHT, WAVES};
+use fathom_traffic::pages::{IN_FLIGHT, MOST_OBJECTS, SIZE_QUANTILES, WAVES};
 use fathom_traffic::{Arrivals, PageShape};
 
 use super::super::{MediaTransport, Period, Resume, Resumption, WebLoad, Workload};
@@ -194,12 +194,13 @@ fn parse_period<'a>(whole: &str, rest: &'a str) -> Result<(&'a str, Period), Str
 fn parse_pages(whole: &str, rest: &str) -> Result<Workload, String> {
     let help = || {
         format!(
-            "'{whole}' is not a workload; write pages:2/s (page views), pages:60% of 10Mbps, or pages:2/s with 20kB,4x50kB,20x30kB (objects of each wave, 4 waves at most)"
+            "'{whole}' is not a workload; write pages:2/s (page views), pages:60% of 10Mbps, pages:2/s with 20kB,4x50kB,20x30kB (objects of each wave, 4 waves at most), or pages:2/s with 3.5x1kB..4kB..9kB..40kB..200kB..2MB (objects of a page on average, and their size's 5th, 25th, 50th, 75th, 90th and 99th percentile)"
         )
     };
     let (rest, period) = parse_period(whole, rest)?;
     let (rest, shape) = match rest.split_once(" with ") {
         None => (rest, PageShape::Archive),
+        Some((rest, sizes)) if sizes.contains("..") => (rest, parse_sizes(sizes).ok_or_else(help)?),
         Some((rest, waves)) => (rest, parse_waves(waves).ok_or_else(help)?),
     };
     let load = match rest.split_once(" of ") {
@@ -222,6 +223,15 @@ fn parse_waves(text: &str) -> Option<PageShape> {
         *waves.get_mut(number)? = (count, parse_bytes(size).filter(|bytes| *bytes <= 1_000_000_000)?);
     }
     (waves[0].0 == 1).then_some(PageShape::Waves(waves))
+}
+
+/// Reads `3.5x1kB..4kB..9kB..40kB..200kB..2MB`: the mean number of objects, and quantiles of their sizes, which do not fall.
+fn parse_sizes(text: &str) -> Option<PageShape> {
+    let (mean, sizes) = text.trim().split_once('x')?;
+    let mean = mean.trim().parse::<f64>().ok().filter(|mean| (1.0..=f64::from(MOST_OBJECTS)).contains(mean))?;
+    let sizes = sizes.split("..").map(|size| parse_bytes(size.trim()).filter(|bytes| *bytes <= 1_000_000_000));
+    let bytes: [u64; SIZE_QUANTILES.len()] = sizes.collect::<Option<Vec<u64>>>()?.try_into().ok()?;
+    bytes.is_sorted().then_some(PageShape::Sizes { objects: (1e3 * mean).round() as u32, bytes })
 }
 
 /// Reads `4 at 2Mbps 30fps deadline 100ms`, with ` for 60s` where streams end.

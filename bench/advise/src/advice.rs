@@ -1,0 +1,287 @@
+//! The advice: every class's path is run under every controller; what each controller changes for each class and for all clients
+//! together, which one to take, and for how many clients it matters.
+//!
+//! All clients together: seed by seed, the logarithm of a controller's ratio to the current one is averaged over the classes by their
+//! shares; those averages have a mean and Student's 95 % interval, as the ratios of one class have.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fathom_experiments::compare::{Change, Comparison, Stage, compare_until};
+use fathom_experiments::scenario::ScenarioError;
+use fathom_metrics::Estimate;
+use serde::Serialize;
+
+use crate::scenario::Scenario;
+
+/// What a controller changes from the current one, in percent of the measure; below zero is better.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// On average.
+    pub percent: f64,
+    /// Both ends of the 95 % interval; `None`: one seed has none.
+    pub interval_percent: Option<(f64, f64)>,
+    /// It is a difference in percentage points.
+    pub points: bool,
+}
+
+impl Effect {
+    fn of(change: &Change) -> Self {
+        Self { percent: change.percent, interval_percent: change.interval_percent, points: change.points }
+    }
+
+    /// Better than the current controller by its whole interval.
+    pub fn is_better(&self) -> bool {
+        self.interval_percent.is_some_and(|(_, high)| high < 0.0)
+    }
+
+    /// Worse by its whole interval.
+    pub fn is_worse(&self) -> bool {
+        self.interval_percent.is_some_and(|(low, _)| low > 0.0)
+    }
+
+    /// As the ranking of a comparison has it: `-27 % (-34 to -18)`.
+    pub fn text(&self) -> String {
+        let Self { percent, interval_percent, points } = *self;
+        Change { percent, interval_percent, seeds: 0, points }.text()
+    }
+}
+
+/// A controller in one class.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InClass {
+    /// The controller.
+    pub controller: String,
+    /// The measure, with half of its interval.
+    pub value: Option<(f64, Option<f64>)>,
+    /// Against the current controller; `None` for that itself, and where it has no results.
+    pub effect: Option<Effect>,
+    /// It may be the best as well as the first.
+    pub tied: bool,
+    /// Logarithm of the ratio to the current one by seed; differences in points where the measure has no ratios.
+    #[serde(skip)]
+    by_seed: Vec<(u64, f64)>,
+}
+
+/// The ranking in one class.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassAdvice {
+    /// Its name.
+    pub name: String,
+    /// Part of all clients.
+    pub share: f64,
+    /// Best first.
+    pub ranking: Vec<InClass>,
+    /// What its runs tell besides: results that are missing, events that came too late.
+    pub notes: Vec<String>,
+}
+
+/// A controller over all clients.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Overall {
+    /// The controller.
+    pub controller: String,
+    /// Against the current one; `None` for that itself, and where a class has no results of it.
+    pub effect: Option<Effect>,
+    /// Part of the clients for whom it is better by a whole interval, and for whom it is worse.
+    pub better_for: f64,
+    /// See `better_for`.
+    pub worse_for: f64,
+    /// It cannot be told from the first.
+    pub tied: bool,
+}
+
+/// The advice.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// What was simulated.
+    pub scenario: Scenario,
+    /// What the ranking is by, and its unit.
+    pub measure: &'static str,
+    /// See `measure`.
+    pub unit: &'static str,
+    /// The controller to take, if one is better over all clients by a whole interval.
+    pub take: Option<String>,
+    /// Part of the clients for whom it is better by a whole interval.
+    pub matters_for: f64,
+    /// What to give `fathom serve`.
+    pub flags: String,
+    /// Over all clients, best first.
+    pub overall: Vec<Overall>,
+    /// By class.
+    pub classes: Vec<ClassAdvice>,
+}
+
+/// Runs a scenario, and gives advice. `watch` hears of every run.
+///
+/// # Errors
+/// The scenario is wrong, a run failed, or `interrupt` was set.
+pub fn advise(
+    scenario: &Scenario,
+    watch: &(dyn Fn(Stage) + Sync),
+    interrupt: &Arc<AtomicBool>,
+) -> Result<Advice, ScenarioError> {
+    let plans = scenario.plans()?;
+    let mut classes = Vec::new();
+    let mut measure = None;
+    for (class, (share, plan)) in scenario.classes.iter().zip(&plans) {
+        let (comparison, failed) = compare_until(plan, watch, interrupt, None)?;
+        if let Some(e @ ScenarioError::Run(fathom_experiments::scenario::RunError::Interrupted)) = failed {
+            return Err(e);
+        }
+        let primary = comparison.primary();
+        measure = Some((primary.name, primary.unit));
+        classes.push(of_class(class.name.clone(), *share, &comparison));
+    }
+    let (measure, unit) = measure.unwrap_or_default();
+    Ok(conclude(scenario.clone(), measure, unit, classes))
+}
+
+fn of_class(name: String, share: f64, comparison: &Comparison) -> ClassAdvice {
+    let measure = comparison.primary();
+    let candidates = comparison.candidates();
+    let base = candidates.iter().find(|candidate| candidate.label == comparison.plan.controllers[0]);
+    let of_base = base.map(|base| base.values(measure)).unwrap_or_default();
+    let points = measure.unit == "%";
+    let ratio = |(seed, value): (u64, f64)| {
+        let base = of_base.iter().find(|(other, _)| *other == seed)?.1;
+        if points { Some((seed, value - base)) } else { (base > 0.0 && value > 0.0).then(|| (seed, (value / base).ln())) }
+    };
+    let ranking = comparison.ranking();
+    let entry = |entry: &fathom_experiments::compare::Ranked<'_>| InClass {
+        controller: entry.candidate.label.to_owned(),
+        value: entry.value.map(|value| (value.mean, value.half_width)),
+        effect: entry.change.as_ref().map(Effect::of),
+        tied: entry.tied,
+        by_seed: entry.candidate.values(measure).into_iter().filter_map(ratio).collect(),
+    };
+    let late = comparison.late_events().into_iter().map(|(_, line)| line);
+    let notes = comparison.missing().into_iter().chain(late).collect();
+    ClassAdvice { name, share, ranking: ranking.entries.iter().map(entry).collect(), notes }
+}
+
+fn conclude(scenario: Scenario, measure: &'static str, unit: &'static str, classes: Vec<ClassAdvice>) -> Advice {
+    let points = unit == "%";
+    let current = scenario.current.trim();
+    let mut all: Vec<(Overall, Vec<(u64, f64)>)> = (scenario.all_controllers().into_iter())
+        .filter_map(|name| Some((name.clone(), over_classes(&classes, label(&classes, &name)?)?)))
+        .map(|(controller, by_seed)| {
+            let is_current = controller == current;
+            let shares = |holds: fn(&Effect) -> bool| {
+                let of = |class: &ClassAdvice| {
+                    let found = class.ranking.iter().find(|r| same(&r.controller, &controller));
+                    found.and_then(|r| r.effect).filter(holds).map_or(0.0, |_| class.share)
+                };
+                classes.iter().map(of).sum()
+            };
+            let effect = (!is_current).then(|| effect(&by_seed, points)).flatten();
+            let (better_for, worse_for) = (shares(Effect::is_better), shares(Effect::is_worse));
+            (Overall { controller, effect, better_for, worse_for, tied: false }, by_seed)
+        })
+        .collect();
+    let mean = |by_seed: &[(u64, f64)]| by_seed.iter().map(|(_, value)| value).sum::<f64>() / by_seed.len().max(1) as f64;
+    all.sort_by(|a, b| mean(&a.1).total_cmp(&mean(&b.1)));
+    let first = all.first().map(|(_, by_seed)| by_seed.clone()).unwrap_or_default();
+    for (overall, by_seed) in all.iter_mut().skip(1) {
+        let pairs = by_seed.iter().filter_map(|(seed, value)| Some((*seed, value - first.iter().find(|(s, _)| s == seed)?.1)));
+        let from_first = effect(&pairs.collect::<Vec<_>>(), points);
+        overall.tied = from_first.is_some_and(|e| e.interval_percent.is_some() && !e.is_worse() && !e.is_better());
+    }
+    let overall: Vec<Overall> = all.into_iter().map(|(overall, _)| overall).collect();
+    // The current one stays where nothing is better than it beyond doubt.
+    let best = overall.iter().find(|o| o.effect.is_some_and(|effect| effect.is_better()));
+    let take = best.map(|best| best.controller.clone());
+    let matters_for = best.map_or(0.0, |best| best.better_for);
+    let flags = format!("--stack {} --controller {}", scenario.stack, take.as_deref().unwrap_or(current));
+    Advice { scenario, measure, unit, take, matters_for, flags, overall, classes }
+}
+
+/// Whether two names are of one controller: the laboratory writes them in full.
+pub(crate) fn same(label: &str, name: &str) -> bool {
+    label == name || fathom_cc::catalogue::parse(name).is_ok_and(|config| config.spec() == label)
+}
+
+/// The label under which a controller has results.
+fn label<'a>(classes: &'a [ClassAdvice], name: &str) -> Option<&'a str> {
+    let ranking = &classes.first()?.ranking;
+    ranking.iter().map(|r| r.controller.as_str()).find(|label| same(label, name))
+}
+
+/// The mean over the classes by their shares, seed by seed; `None`: a class has no results.
+fn over_classes(classes: &[ClassAdvice], controller: &str) -> Option<Vec<(u64, f64)>> {
+    let of: Vec<(f64, &Vec<(u64, f64)>)> = (classes.iter())
+        .map(|class| Some((class.share, &class.ranking.iter().find(|r| r.controller == controller)?.by_seed)))
+        .collect::<Option<_>>()?;
+    let value = |seed: u64| -> Option<f64> {
+        let parts = of.iter().map(|(share, by_seed)| Some(share * by_seed.iter().find(|(s, _)| *s == seed)?.1));
+        parts.sum()
+    };
+    let seeds = of.first()?.1.iter().map(|(seed, _)| *seed);
+    let all: Vec<(u64, f64)> = seeds.filter_map(|seed| Some((seed, value(seed)?))).collect();
+    (!all.is_empty()).then_some(all)
+}
+
+/// Of logarithms of ratios by seed, or of differences in points.
+fn effect(by_seed: &[(u64, f64)], points: bool) -> Option<Effect> {
+    let values: Vec<f64> = by_seed.iter().map(|(_, value)| *value).collect();
+    let mean = Estimate::of(&values)?;
+    let percent = |x: f64| if points { x } else { 100.0 * (x.exp() - 1.0) };
+    let interval_percent = mean.interval().map(|(low, high)| (percent(low), percent(high)));
+    Some(Effect { percent: percent(mean.mean), interval_percent, points })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A class in which each controller's times are these, by seed, and the first one's is the current one's.
+    fn class(share: f64, times: &[(&str, [f64; 3])]) -> ClassAdvice {
+        let base = times[0].1;
+        let ranking = times.iter().map(|(name, times)| {
+            let by_seed: Vec<(u64, f64)> = (0..3).map(|s| (s as u64, (times[s] / base[s]).ln())).collect();
+            let effect = (*name != "native:cubic").then(|| effect(&by_seed, false)).flatten();
+            InClass { controller: (*name).into(), value: None, effect, tied: false, by_seed }
+        });
+        ClassAdvice { name: String::new(), share, ranking: ranking.collect(), notes: Vec::new() }
+    }
+
+    fn scenario(controllers: &[&str]) -> Scenario {
+        let controllers = controllers.iter().map(|name| (*name).to_owned()).collect();
+        Scenario { current: "native:cubic".into(), controllers, ..Scenario::default() }
+    }
+
+    fn concluded(classes: Vec<ClassAdvice>) -> Advice {
+        conclude(scenario(&["vegas", "native:bbr"]), "mean response time", "ms", classes)
+    }
+
+    #[test]
+    fn the_best_over_all_clients_is_taken_and_says_for_whom() {
+        let cubic = ("native:cubic", [100.0, 110.0, 120.0]);
+        let few = class(0.3, &[cubic, ("vegas", [50.0, 56.0, 60.0]), ("native:bbr", [120.0, 133.0, 144.0])]);
+        let many = class(0.7, &[cubic, ("vegas", [101.0, 108.0, 121.0]), ("native:bbr", [90.0, 121.0, 110.0])]);
+        let advice = concluded(vec![few, many]);
+        assert_eq!((advice.take.as_deref(), advice.flags.as_str()), (Some("vegas"), "--stack quinn --controller vegas"));
+        assert!((advice.matters_for - 0.3).abs() < 1e-9);
+        // 0.5 to the power of 0.3 is 0.81.
+        let vegas = &advice.overall[0];
+        assert!((vegas.effect.unwrap().percent + 18.7).abs() < 1.0 && vegas.effect.unwrap().is_better(), "{vegas:?}");
+        let bbr = advice.overall.iter().find(|o| o.controller == "native:bbr").unwrap();
+        assert!((bbr.worse_for - 0.3).abs() < 1e-9 && bbr.better_for == 0.0 && !bbr.tied, "{bbr:?}");
+    }
+
+    #[test]
+    fn the_current_one_stays_where_nothing_is_better_beyond_doubt() {
+        let times = [("native:cubic", [100.0, 110.0, 120.0]), ("vegas", [90.0, 121.0, 119.0]), ("native:bbr", [100.0, 110.0, 120.0])];
+        let advice = concluded(vec![class(1.0, &times)]);
+        assert_eq!((advice.take, advice.matters_for), (None, 0.0));
+        assert_eq!(advice.flags, "--stack quinn --controller native:cubic");
+        assert!(advice.overall.iter().skip(1).all(|o| o.tied), "{:?}", advice.overall);
+    }
+
+    #[test]
+    fn a_controller_without_results_in_a_class_is_not_ranked() {
+        let all = [("native:cubic", [1.0; 3]), ("vegas", [0.5; 3]), ("native:bbr", [2.0; 3])];
+        let advice = concluded(vec![class(0.5, &all), class(0.5, &all[..1])]);
+        assert_eq!(advice.overall.len(), 1, "{:?}", advice.overall);
+    }
+}

@@ -1,0 +1,277 @@
+//! What a connection's log shows of its path: its smallest round trip, the rate that it got while the path was full, losses at an empty
+//! and at a full queue, and how long the queue grew.
+
+use std::collections::BTreeMap;
+
+use fathom_analyze::Connection;
+use fathom_qlog::{Direction, LoggedEvent, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, VantagePoint};
+use serde::Serialize;
+
+use crate::delivery::{Bins, RateSource, is_queue};
+
+/// Packets whose size is remembered until they are acknowledged or lost; more than any window.
+const REMEMBERED: usize = 1 << 16;
+/// A packet's bytes while none is known (RFC 9000 §14.1).
+const PACKET: f64 = 1_200.0;
+/// Header of UDP and IPv4 in front of each packet, bytes.
+const HEADERS: f64 = 28.0;
+/// Steps of the histogram of round trips in a factor of e: each is 3 %.
+const STEPS: f64 = 32.0;
+/// Of the packets, so many have a round trip up to what counts as a full queue.
+const FULL: f64 = 0.99;
+/// Loss events at a short queue from which on they are taken for the path's.
+const RANDOM_EVENTS: u64 = 3;
+
+/// What a connection shows of its path.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Observation {
+    /// Base round trip in milliseconds: the smallest one, less the time of a full packet where the rate is known.
+    pub rtt_ms: Option<f64>,
+    /// Rate of its path in bits per second, headers of IP and UDP included, where it was full for a while.
+    pub rate_bps: Option<f64>,
+    /// The highest rate that it was seen at: its path has that much.
+    pub seen_bps: Option<f64>,
+    /// Where the rate comes from.
+    pub rate_source: Option<RateSource>,
+    /// Packets sent and lost.
+    pub sent: u64,
+    /// Lost ones of them.
+    pub lost: u64,
+    /// Part of the packets lost while the queue was short: by the path, and not by its queue.
+    pub random_loss: Option<f64>,
+    /// The longest queue in bytes, where packets were lost at it.
+    pub queue_bytes: Option<f64>,
+    /// Bytes delivered.
+    pub bytes: u64,
+    /// Sizes of its responses in bytes.
+    #[serde(skip)]
+    pub responses: Vec<u64>,
+    /// Milliseconds between the starts of requests, one after the other.
+    #[serde(skip)]
+    pub gaps_ms: Vec<f64>,
+    /// When it began, in milliseconds since 1970, where the log says so.
+    pub began_ms: Option<f64>,
+}
+
+impl Observation {
+    /// Part of its packets that was lost.
+    pub fn loss(&self) -> Option<f64> {
+        (self.sent > 0).then(|| self.lost as f64 / self.sent.max(self.lost) as f64)
+    }
+
+    /// Takes over the responses that the log has.
+    pub(crate) fn with_responses(mut self, connection: &Connection) -> Self {
+        self.responses = connection.responses.iter().map(|r| r.bytes).filter(|bytes| *bytes > 0).collect();
+        let mut starts: Vec<f64> = connection.responses.iter().filter_map(|r| r.began_ms).collect();
+        starts.sort_by(f64::total_cmp);
+        self.gaps_ms = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        self
+    }
+}
+
+/// Makes an [`Observation`] of the events of a connection.
+#[derive(Clone, Debug, Default)]
+pub struct Observer {
+    bins: Bins,
+    /// Sizes of packets on their way.
+    sizes: BTreeMap<(u8, u64), f64>,
+    /// Smallest round trip and newest one, in milliseconds.
+    least: Option<f64>,
+    latest: Option<f64>,
+    only_smoothed: Option<f64>,
+    /// Packets acknowledged and lost, by the round trip that was newest.
+    by_rtt: BTreeMap<i32, Weight>,
+    window: Option<f64>,
+    counted_bytes: Option<f64>,
+    counted_packets: Option<f64>,
+    /// Packets sent, lost and acknowledged, and bytes of what was acknowledged or sent.
+    sent: f64,
+    lost: f64,
+    packets: f64,
+    packet_bytes: f64,
+    client: bool,
+    reference: Option<f64>,
+    now: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Weight {
+    packets: f64,
+    lost: f64,
+    events: u64,
+}
+
+fn place((space, number): (PacketNumberSpace, u64)) -> (u8, u64) {
+    (space as u8, number)
+}
+
+impl Observer {
+    /// Takes the next event.
+    pub fn take(&mut self, event: &LoggedEvent<'_>, parsed: &ParsedEvent) {
+        self.now = self.now.max(event.at);
+        self.client |= event.vantage == Some(VantagePoint::Client);
+        self.reference = self.reference.or(event.reference);
+        match parsed {
+            ParsedEvent::Metrics(metrics) => self.metrics(metrics),
+            ParsedEvent::Lost(loss) => self.lost(loss),
+            ParsedEvent::Packet(packet) => self.packet(packet),
+            _ => {}
+        }
+    }
+
+    fn metrics(&mut self, m: &ParsedMetrics) {
+        let bin = self.bins.at(self.now);
+        let acked = m.acked_bytes.unwrap_or(0.0).max(0.0);
+        bin.acked += acked;
+        self.window = m.window.or(self.window);
+        bin.in_flight = m.in_flight.or(bin.in_flight);
+        if let Some(bytes) = m.bytes_sent {
+            let before = self.counted_bytes.replace(bytes).unwrap_or(0.0);
+            bin.sent += (bytes - before).max(0.0);
+        }
+        self.counted_packets = m.packets_sent.or(self.counted_packets);
+        let packets = m.acked_packets.unwrap_or(0.0).max(0.0);
+        self.packets += packets;
+        self.packet_bytes += acked;
+        let rtt = m.latest_rtt.or_else(|| if self.latest.is_none() { m.smoothed_rtt } else { None });
+        if m.latest_rtt.is_some() {
+            self.latest = m.latest_rtt;
+        } else {
+            self.only_smoothed = m.smoothed_rtt.or(self.only_smoothed);
+        }
+        bin.sample(rtt);
+        for rtt in [rtt, m.min_rtt].into_iter().flatten() {
+            self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
+        }
+        if let Some(rtt) = rtt {
+            self.weight(rtt).packets += packets.max(1.0);
+        }
+    }
+
+    fn weight(&mut self, rtt: f64) -> &mut Weight {
+        self.by_rtt.entry(((rtt.max(1e-3)).ln() * STEPS).round() as i32).or_default()
+    }
+
+    fn packet(&mut self, packet: &Packet) {
+        let bytes = packet.bytes.map_or(PACKET, |bytes| (bytes as f64).min(65_535.0));
+        let bin = self.bins.at(self.now);
+        match packet.direction {
+            Direction::Received => bin.received += bytes,
+            Direction::Sent => {
+                bin.sent += bytes;
+                self.sent += 1.0;
+                self.packets += 1.0;
+                self.packet_bytes += bytes;
+                if let Some(number) = packet.number {
+                    self.sizes.insert(place(number), bytes);
+                    while self.sizes.len() > REMEMBERED {
+                        self.sizes.pop_first();
+                    }
+                }
+            }
+        }
+        let Some((space, _)) = packet.number.filter(|_| packet.direction == Direction::Received) else { return };
+        let space = space as u8;
+        let mut acked = 0.0;
+        for (first, last) in &packet.acked {
+            let there: Vec<_> = self.sizes.range((space, *first)..=(space, *last)).map(|(place, _)| *place).collect();
+            acked += there.iter().filter_map(|place| self.sizes.remove(place)).sum::<f64>();
+        }
+        self.bins.at(self.now).acked += acked;
+    }
+
+    fn lost(&mut self, loss: &ParsedLoss) {
+        let each = self.mean_packet();
+        let known = loss.packet.and_then(|packet| self.sizes.remove(&place(packet)));
+        let packets = loss.packets.map(|n| n as f64).or_else(|| loss.bytes.map(|bytes| (bytes / each).round()));
+        let packets = packets.unwrap_or(1.0).clamp(1.0, 1e9);
+        self.lost += packets;
+        self.bins.at(self.now).lost += loss.bytes.or(known).unwrap_or(each * packets);
+        if let Some(rtt) = self.latest.or(self.only_smoothed) {
+            let weight = self.weight(rtt);
+            weight.lost += packets;
+            weight.events += 1;
+        }
+    }
+
+    fn mean_packet(&self) -> f64 {
+        if self.packets >= 1.0 && self.packet_bytes > 0.0 { self.packet_bytes / self.packets } else { PACKET }
+    }
+
+    /// Where the delivered bytes are taken from.
+    fn source(&self) -> Option<RateSource> {
+        let sum = |of: fn(&crate::delivery::Bin) -> f64| self.bins.sum(of);
+        let flight = sum(|bin| f64::from(u8::from(bin.in_flight.is_some_and(|bytes| bytes > 0.0)))) > 0.0;
+        let (acked, sent, received) = (sum(|bin| bin.acked), sum(|bin| bin.sent), sum(|bin| bin.received));
+        if received > 0.0 && received >= sent && self.client {
+            return Some(RateSource::Received);
+        }
+        match (acked > 0.0, sent > 0.0, flight) {
+            (true, ..) => Some(RateSource::Acknowledged),
+            (_, true, true) => Some(RateSource::SentLessInFlight),
+            (_, true, false) => Some(RateSource::Sent),
+            (_, _, true) => Some(RateSource::FlightOverRtt),
+            _ => None,
+        }
+    }
+
+    /// What they show.
+    pub fn finish(self) -> Observation {
+        let source = self.source();
+        let packet = self.mean_packet();
+        // Full packets are larger than the mean where there are acknowledgements among them.
+        let with_headers = (packet + HEADERS) / packet;
+        let sent = self.counted_packets.unwrap_or(self.sent).max(0.0);
+        let sent = if sent > 0.0 { sent } else { self.packets + self.lost };
+        let mut observation = Observation {
+            rtt_ms: self.least,
+            rate_source: source,
+            sent: sent.min(1e15) as u64,
+            lost: self.lost.min(1e15) as u64,
+            bytes: source.map_or(0.0, |source| self.bins.total(source)).min(1e18) as u64,
+            began_ms: self.reference,
+            ..Observation::default()
+        };
+        let Some((base, source)) = self.least.zip(source) else { return observation };
+        let delivered = self.bins.rate(source, base, packet);
+        let bits = |rate: f64| rate * 8.0 * with_headers;
+        observation.seen_bps = delivered.highest.map(bits);
+        observation.rate_bps = delivered.full.map(bits);
+        let rate = delivered.full.or(delivered.highest);
+        let packet_ms = rate.map_or(0.0, |rate| 1e3 * packet / rate);
+        if delivered.full.is_some() {
+            // What is left is propagation: the smallest round trip had one full packet's time on the link in it.
+            observation.rtt_ms = Some((base - packet_ms).max(base / 10.0));
+        }
+        let (random, longest) = self.losses(base, packet_ms);
+        observation.random_loss = random;
+        observation.queue_bytes =
+            longest.zip(delivered.full).map(|(above, rate)| above / 1e3 * rate * with_headers);
+        observation
+    }
+
+    /// The part lost at a short queue, and how long the queue was in milliseconds where packets were lost at its end.
+    fn losses(&self, base: f64, packet_ms: f64) -> (Option<f64>, Option<f64>) {
+        let all: f64 = self.by_rtt.values().map(|weight| weight.packets).sum();
+        let mut below = 0.0;
+        let longest = self.by_rtt.iter().find(|(_, weight)| {
+            below += weight.packets;
+            below >= FULL * all
+        });
+        let rtt_of = |step: i32| (f64::from(step) / STEPS).exp();
+        let above = longest.map_or(0.0, |(step, _)| rtt_of(*step) - base);
+        let queues = is_queue(above, base, packet_ms);
+        let half = if queues { base + above / 2.0 } else { f64::INFINITY };
+        let (mut low, mut high) = (Weight::default(), Weight::default());
+        for (step, weight) in &self.by_rtt {
+            let part = if rtt_of(*step) < half { &mut low } else { &mut high };
+            part.packets += weight.packets;
+            part.lost += weight.lost;
+            part.events += weight.events;
+        }
+        let part = low.lost / (low.packets + low.lost).max(1.0);
+        let random = if low.events >= RANDOM_EVENTS { part } else { 0.0 };
+        let known = low.packets + low.lost > 0.0;
+        (known.then_some(random), (queues && high.lost > 0.0).then_some(above))
+    }
+}

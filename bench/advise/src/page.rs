@@ -1,0 +1,223 @@
+//! The profile and the advice as a reader sees them.
+
+use fathom_analyze::{Drawn, Page, Sheet};
+use fathom_cc::Rate;
+use fathom_report::{Axis, Figure, Series};
+
+use crate::Observed;
+use crate::advice::{Advice, InClass, Overall, same};
+use crate::profile::{Class, Profile, SHOWN, Spread};
+use crate::scenario::Scenario;
+
+/// With more controllers, one of twenty intervals misses by chance.
+const MANY: usize = 6;
+
+/// What a profile tells, and does not: to be read before its numbers are used.
+pub fn cautions(profile: &Profile, observed: &Observed, scenario: &Scenario) -> Vec<String> {
+    let part = |n: usize| percent(n as f64 / profile.connections.max(1) as f64);
+    let mut lines = observed.cautions.clone();
+    if profile.measured == 0 {
+        lines.push(
+            "No connection filled its path: rates are the highest that were seen, and paths may have more. Controllers differ where paths are full."
+                .into(),
+        );
+    } else if profile.measured < profile.connections {
+        lines.push(format!(
+            "{} of the connections never filled their path; they are counted with the class whose round trip is nearest.",
+            part(profile.connections - profile.measured)
+        ));
+    }
+    if profile.without_rtt > 0 {
+        lines.push(format!("{} of the connections have no round trip in their log and are in no class.", part(profile.without_rtt)));
+    }
+    if profile.classes.iter().any(|class| class.measured < 5) {
+        lines.push("A class stands on fewer than five connections that filled their path.".into());
+    }
+    if profile.response_bytes.count == 0 && scenario.workload.starts_with(crate::workload::PREFIX) {
+        lines.push("These logs say nothing of responses: each connection is taken for one response of all its bytes.".into());
+    }
+    lines.extend(BLIND.iter().map(|line| (*line).to_owned()));
+    lines
+}
+
+/// What no log of a server tells.
+const BLIND: &[&str] = &[
+    "Logs know connections, not clients: a client with many connections counts as many.",
+    "Logs do not tell what else a client's link carries, nor the rate of its way back: each client is taken to be alone on its link, and both ways to have one rate.",
+    "Losses at a short queue are taken for the path's; a queue that drops early (CoDel, RED) looks the same.",
+    "A rate that changes while a connection lasts is its median here; edit the scenario's path (trace, events, jitter) to try that.",
+    "What clients would have asked for over a faster path is not in logs.",
+];
+
+impl Profile {
+    /// As a reader sees it.
+    pub fn sheets(&self) -> Vec<Sheet> {
+        let heads = SHOWN.iter().map(|part| format!("p{:.0}", part * 100.0));
+        let row = |name: &str, spread: &Spread, text: fn(f64) -> String| {
+            let cells = spread.quantiles.iter().map(|value| text(*value));
+            (spread.count > 0).then(|| (name.to_owned(), std::iter::once(spread.count.to_string()).chain(cells).collect()))
+        };
+        let rows = [
+            row("smallest round trip (ms)", &self.rtt_ms, number),
+            row("rate where the path was full", &self.rate_bps, rate),
+            row("packets lost (%)", &self.loss, |part| number(100.0 * part)),
+            row("response (bytes)", &self.response_bytes, |bytes| format!("{bytes:.0}")),
+            row("requests of a connection", &self.requests, |n| format!("{n:.0}")),
+            row("between requests (ms)", &self.request_gap_ms, number),
+            row("between connections (ms)", &self.connection_gap_ms, number),
+        ];
+        let seen = Sheet {
+            title: "What the logs show".into(),
+            columns: std::iter::once("of".to_owned()).chain(heads).collect(),
+            rows: rows.into_iter().flatten().collect(),
+        };
+        let class = |class: &Class| {
+            let queue = class.queue_bytes.map_or("–".into(), |bytes| format!("{:.0} kB", bytes / 1e3));
+            let counted = format!("{} ({})", class.connections, class.measured);
+            let cells = [percent(class.share), counted, number(class.rtt_ms), rate(class.rate_bps), number(100.0 * class.loss), queue];
+            (format!("{}, {} ms", rate(class.rate_bps), number(class.rtt_ms)), cells.into())
+        };
+        let columns = ["share", "connections (full)", "RTT ms", "rate", "loss %", "queue"].map(str::to_owned).into();
+        let classes =
+            Sheet { title: "Classes of clients".into(), columns, rows: self.classes.iter().map(class).collect() };
+        vec![seen, classes]
+    }
+}
+
+impl Advice {
+    /// As a reader sees it; of what logs show, and what to know before it is believed, where it comes of logs.
+    pub fn page(&self, profile: Option<&Profile>, cautions: &[String]) -> Page {
+        let mut sheets = profile.map(Profile::sheets).unwrap_or_default();
+        sheets.push(self.overall_sheet());
+        sheets.extend(self.class_sheets());
+        let mut notes: Vec<String> = cautions.to_vec();
+        for class in &self.classes {
+            notes.extend(class.notes.iter().map(|note| format!("{}: {note}", class.name)));
+        }
+        if self.overall.len() > MANY {
+            notes.push(format!(
+                "With {} controllers, one of twenty intervals misses by chance: judge close ones with more seeds.",
+                self.overall.len()
+            ));
+        }
+        Page {
+            title: format!("Advice for {} on {}", self.scenario.current, self.scenario.stack),
+            verdicts: self.verdicts(),
+            cautions: notes,
+            sheets,
+            figures: vec![self.figure()],
+            method: METHOD.iter().map(|line| (*line).to_owned()).collect(),
+        }
+    }
+
+    /// The answer in sentences.
+    pub fn verdicts(&self) -> Vec<String> {
+        let current = &self.scenario.current;
+        let Some(best) = self.take.as_ref().and_then(|take| self.overall.iter().find(|o| o.controller == *take)) else {
+            let why = match self.scenario.seeds {
+                1 => "one seed is no result; write more seeds",
+                _ => "no other controller is better over all clients by its whole interval",
+            };
+            return vec![format!("Stay with {current}: {why}."), format!("fathom serve {}", self.flags)];
+        };
+        let change = best.effect.map_or_else(String::new, |effect| effect.text());
+        let mut lines = vec![format!(
+            "Take {}: over all clients its {} changes by {change} against {current}.",
+            best.controller, self.measure
+        )];
+        let same = (1.0 - best.better_for - best.worse_for).max(0.0);
+        let mut whom = format!("It is better for {} of the clients by a whole interval", percent(best.better_for));
+        if best.worse_for > 0.0 {
+            whom += &format!(", worse for {}", percent(best.worse_for));
+        }
+        if same > 0.005 {
+            whom += &format!("; for {} no difference can be told", percent(same));
+        }
+        lines.push(whom + ".");
+        let tied: Vec<&str> = self.overall.iter().filter(|o| o.tied && o.controller != *current).map(|o| o.controller.as_str()).collect();
+        if !tied.is_empty() {
+            lines.push(format!("Cannot be told from it over all clients: {}.", tied.join(", ")));
+        }
+        lines.push(format!("fathom serve {}", self.flags));
+        lines
+    }
+
+    fn overall_sheet(&self) -> Sheet {
+        let row = |o: &Overall| {
+            let change = o.effect.map_or_else(|| "current".into(), |effect| effect.text());
+            let mark = if o.tied { "~" } else { "" };
+            (format!("{}{mark}", o.controller), vec![change, percent(o.better_for), percent(o.worse_for)])
+        };
+        let against = format!("{} against {}", self.measure, self.scenario.current);
+        let columns = vec![against, "better for".into(), "worse for".into()];
+        Sheet { title: "All clients".into(), columns, rows: self.overall.iter().map(row).collect() }
+    }
+
+    fn class_sheets(&self) -> impl Iterator<Item = Sheet> + '_ {
+        self.classes.iter().map(|class| {
+            let row = |r: &InClass| {
+                let value = r.value.map_or_else(
+                    || "–".into(),
+                    |(mean, half)| half.map_or_else(|| number(mean), |half| format!("{} ± {}", number(mean), number(half))),
+                );
+                let change = r.effect.map_or_else(|| if same(&r.controller, &self.scenario.current) { "current".into() } else { "–".into() }, |e| e.text());
+                (format!("{}{}", r.controller, if r.tied { "~" } else { "" }), vec![value, change])
+            };
+            let columns = vec![format!("{} ({})", self.measure, self.unit), "change".into()];
+            let title = format!("{}: {} of the clients", class.name, percent(class.share));
+            Sheet { title, columns, rows: class.ranking.iter().map(row).collect() }
+        })
+    }
+
+    /// A curve for each class: what each controller changes.
+    fn figure(&self) -> Drawn {
+        let order: Vec<&str> = self.overall.iter().filter(|o| o.effect.is_some()).map(|o| o.controller.as_str()).collect();
+        let series = self.classes.iter().map(|class| {
+            let point = |(i, name): (usize, &&str)| {
+                let found = class.ranking.iter().find(|r| same(&r.controller, name))?;
+                Some((1.0 + i as f64, found.effect?.percent))
+            };
+            Series::line(&class.name, order.iter().enumerate().filter_map(point).collect())
+        });
+        let unit = if self.unit == "%" { "points" } else { "%" };
+        let names: Vec<String> = order.iter().enumerate().map(|(i, name)| format!("{} {name}", i + 1)).collect();
+        Drawn {
+            title: format!("Change of the {} by class of clients", self.measure),
+            note: format!("Controllers: {}. Below zero is better than {}.", names.join(", "), self.scenario.current),
+            figure: Figure {
+                x: Axis::linear("controller, the best over all clients first"),
+                y: Axis::linear(&format!("change ({unit})")),
+                series: series.collect(),
+            },
+        }
+    }
+}
+
+/// A part of the whole in percent.
+fn percent(part: f64) -> String {
+    let percent = 100.0 * part;
+    if percent > 0.0 && percent < 1.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}
+
+/// Three digits that count.
+fn number(value: f64) -> String {
+    let digits = (2 - value.abs().max(1e-3).log10().floor() as i32).clamp(0, 3) as usize;
+    format!("{value:.digits$}")
+}
+
+fn rate(bps: f64) -> String {
+    let digits = 10f64.powf(bps.max(1.0).log10().floor() - 2.0);
+    Rate::from_bits_per_sec(((bps / digits).round() * digits) as u64).to_string()
+}
+
+const METHOD: &[&str] = &[
+    "Round trip: the smallest one of a connection, less the time that a full packet takes at its rate.",
+    "Rate: bytes delivered per time, headers of IP and UDP included, in windows of three base round trips (50 ms at least) in which no round \
+     trip came within two packets' time of the smallest one, so that the link was never idle; the median of those windows.",
+    "Loss: packets lost while round trips were in the lower half between the smallest and the 99th percentile, of those sent then.",
+    "Classes: connections are divided by least squares of the logarithms of round trip and rate, as long as the means of both parts differ by \
+     half and each has a twentieth of the connections.",
+    "Advice: each class's path carries connections with the sizes and numbers of the logs, under every controller with the same seeds, in virtual \
+     time. All clients: ratios by seed, averaged by the classes' shares; intervals are Student's, 95 %, over seeds. They say how far the simulation \
+     is certain, not how far the logs are like tomorrow.",
+];

@@ -1,0 +1,255 @@
+//! `fathom advise`: from logs to a scenario, and from a scenario to a controller.
+
+use std::path::PathBuf;
+
+use fathom_advise::{
+    Advice, ClassPath, MOST_CLASSES, Objects, Observed, Profile, Scenario, advise, available, cautions, default_controller,
+};
+use fathom_analyze::report;
+use fathom_cc::catalogue;
+use fathom_experiments::compare::PAGE_LOAD;
+use fathom_experiments::scenario::{RunError, ScenarioError};
+use fathom_experiments::study::MOST_SEEDS;
+use fathom_stacks::Stack;
+use serde::Serialize;
+
+use crate::analyze::reading_bar;
+use crate::compare::Watcher;
+use crate::path_args::{self, PathArgs};
+use crate::signals::{self, INTERRUPTED};
+use crate::{Failure, numbers, output, toml_file};
+
+/// Advise on the controller for one's own clients: from logs of one's server to paths and traffic, and from those to a ranking with intervals.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fathom advise logs/                                  logs of fathom serve --qlog, or of any stack
+  fathom advise logs/ --stack noq --report advice.html
+  fathom advise logs/ --scenario clients.toml --dry-run  write what the logs show, and edit it
+  fathom advise --from-scenario clients.toml
+  fathom advise --path lte --workload page             without logs
+
+Logs are qlog of any stack (.qlog, .sqlog), what 'fathom load --csv' writes, or
+a table with a row per connection: rtt_ms, rate_bps, loss, bytes, requests
+(docs/advise.md). A folder is all of those in it.
+
+Every class of clients found is simulated with every controller and seed, in
+virtual time. The first controller is what clients have now (--current).")]
+pub(crate) struct Args {
+    /// Logs (.qlog, .sqlog) or tables (.csv); a folder is all of those in it.
+    #[arg(value_name = "LOGS", conflicts_with = "from_scenario")]
+    logs: Vec<PathBuf>,
+    /// A scenario that --scenario wrote, edited or not, in place of logs.
+    #[arg(long, value_name = "FILE")]
+    from_scenario: Option<PathBuf>,
+    /// Stack whose controllers are ranked (see 'fathom stacks'). [default: quinn]
+    #[arg(long, value_name = "STACK")]
+    stack: Option<Stack>,
+    /// Controllers to try, or all of those that the stack has. [default: the stack's own, cubic, vegas and sync:signal=either]
+    #[arg(long, value_name = "LIST")]
+    controllers: Option<String>,
+    /// The controller that clients have now. [default: the stack's own CUBIC]
+    #[arg(long, value_name = "CONTROLLER")]
+    current: Option<String>,
+    /// Classes of clients at most.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = classes)]
+    classes: usize,
+    /// What clients ask for, in place of what logs show: a workload of 'fathom compare'. [default without logs: page]
+    #[arg(long, value_name = "WORKLOAD", conflicts_with = "from_scenario")]
+    workload: Option<String>,
+    /// Offered load of each client's path. [default: 10%; without logs, of page, 50%]
+    #[arg(long, value_name = "PERCENT")]
+    load: Option<String>,
+    /// Connections, page views or responses of each run. [default: as many as are 50 MB, 10 to 100; without logs 40]
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=1_000_000))]
+    responses: Option<u64>,
+    /// Seeds of each class and controller: intervals come of several. [default: 5]
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=MOST_SEEDS))]
+    seeds: Option<u64>,
+    /// The first seed. [default: 1]
+    #[arg(long, value_name = "S", value_parser = numbers::seed)]
+    seed: Option<u64>,
+    #[command(flatten)]
+    path: PathArgs,
+    /// Queue in front of the link, as in 'fathom compare'.
+    #[arg(long, value_name = "QUEUE", help_heading = "Path")]
+    queue: Option<String>,
+    /// Say what the logs show and write --scenario; simulate nothing.
+    #[arg(long, conflicts_with = "from_scenario")]
+    dry_run: bool,
+    /// Write the scenario as TOML, to read and to edit.
+    #[arg(long, value_name = "FILE", conflicts_with = "from_scenario")]
+    scenario: Option<PathBuf>,
+    /// Write one self-contained HTML file.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write everything as JSON; '-' is standard output, and the text then goes to standard error.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn classes(text: &str) -> Result<usize, String> {
+    fathom_cc::units::parse_whole(text, 1..=MOST_CLASSES as u64).map(|n| n as usize)
+}
+
+/// Everything, as JSON has it.
+#[derive(Serialize)]
+struct Document<'a> {
+    fathom: &'static str,
+    profile: Option<&'a Profile>,
+    cautions: &'a [String],
+    scenario: &'a Scenario,
+    advice: Option<&'a Advice>,
+}
+
+/// A scenario, and what it is made of.
+#[derive(Default)]
+struct Basis {
+    scenario: Scenario,
+    profile: Option<Profile>,
+    cautions: Vec<String>,
+    about: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let text = output::check(&[
+        ("--scenario", args.scenario.as_deref()),
+        ("--report", args.report.as_deref()),
+        ("--json", args.json.as_deref()),
+    ])?;
+    let mut basis = basis(args)?;
+    change(&mut basis.scenario, args);
+    let named = |e: &dyn std::fmt::Display| match &args.from_scenario {
+        Some(file) => toml_file::named(file, e),
+        None => wrong(&e.to_string()),
+    };
+    basis.scenario.plans().map_err(|e| named(&e))?;
+    if let Some(file) = &args.scenario {
+        output::write(file, &basis.scenario.to_toml(&basis.about))?;
+    }
+    let advice = if args.dry_run { None } else { Some(simulate(&basis.scenario)?) };
+    let profile = basis.profile.as_ref();
+    let page = match (&advice, profile) {
+        (Some(advice), profile) => advice.page(profile, &basis.cautions),
+        (None, Some(profile)) => fathom_analyze::Page {
+            title: basis.about.first().cloned().unwrap_or_default(),
+            cautions: basis.cautions.clone(),
+            sheets: profile.sheets(),
+            ..fathom_analyze::Page::default()
+        },
+        (None, None) => return Err(Failure::input("--dry-run: it shows what logs show; name logs, or leave it out")),
+    };
+    let document = Document {
+        fathom: env!("CARGO_PKG_VERSION"),
+        profile,
+        cautions: &basis.cautions,
+        scenario: &basis.scenario,
+        advice: advice.as_ref(),
+    };
+    output::first_failure([
+        text.print(&report::text(&page)),
+        output::write_json(args.json.as_deref(), &document),
+        output::write_report(args.report.as_deref(), || report::html(&page)),
+    ])
+}
+
+/// An error of a field as one of its option.
+fn wrong(e: &str) -> Failure {
+    let in_class = e.strip_prefix("class ").and_then(|e| e.split_once("': ")).map_or(e, |(_, e)| e);
+    match in_class.strip_prefix("path.") {
+        Some(e) => path_args::wrong(e.to_owned()),
+        None if ["controllers: ", "workload: ", "load: ", "current: "].iter().any(|field| in_class.starts_with(field)) => {
+            Failure::input(format!("--{in_class}"))
+        }
+        None => Failure::input(in_class),
+    }
+}
+
+fn basis(args: &Args) -> Result<Basis, Failure> {
+    let path = args.path.spec(args.queue.as_ref());
+    if let Some(file) = &args.from_scenario {
+        if !path.is_empty() {
+            return Err(Failure::input("--from-scenario: the file has its paths; edit them there, or name no file"));
+        }
+        let text = toml_file::read(file)?;
+        let scenario = Scenario::from_toml(&text).map_err(|e| toml_file::named(file, e))?;
+        return Ok(Basis { scenario, ..Basis::default() });
+    }
+    if args.logs.is_empty() {
+        if path.is_empty() {
+            return Err(Failure::input("there is nothing to go by; name logs, --from-scenario FILE or a path, such as --path lte"));
+        }
+        let name = path.preset.clone().unwrap_or_else(|| "this path".into());
+        let classes = vec![ClassPath { name, share: 1.0, path }];
+        return Ok(Basis { scenario: Scenario { load: PAGE_LOAD.into(), classes, ..Scenario::default() }, ..Basis::default() });
+    }
+    if !path.is_empty() {
+        return Err(Failure::input("LOGS: they have their paths; leave out the path's options, or edit what --scenario writes"));
+    }
+    let observed = read(&args.logs)?;
+    let profile = Profile::of(&observed, args.classes);
+    let objects = Objects::observed(&observed);
+    let Some(objects) = objects.filter(|_| !profile.classes.is_empty()) else {
+        return Err(Failure::input(format!(
+            "'{}' has no connection with a round trip and a rate; log at the server, with recovery metrics and packets, or name a path",
+            args.logs[0].display()
+        )));
+    };
+    let scenario = Scenario::of(&profile, &objects, args.stack.unwrap_or_default());
+    let about = format!("What {} connections of {} files show ({} filled their path)", profile.connections, observed.files, profile.measured);
+    let cautions = cautions(&profile, &observed, &scenario);
+    let about = std::iter::once(about).chain(observed.titles.iter().map(|title| format!("log: {title}"))).collect();
+    Ok(Basis { scenario, profile: Some(profile), cautions, about })
+}
+
+/// What the arguments say in place of the scenario.
+fn change(scenario: &mut Scenario, args: &Args) {
+    let by_default = scenario.current == default_controller(scenario.stack);
+    if let Some(stack) = args.stack {
+        scenario.stack = stack;
+        if by_default {
+            scenario.current = default_controller(stack);
+        }
+    }
+    let list = args.controllers.as_deref();
+    if list.is_some() || scenario.controllers.is_empty() || args.stack.is_some() {
+        scenario.controllers = match list {
+            Some("all") => available(scenario.stack, scenario.timestamps, true),
+            Some(list) => catalogue::split(list),
+            None => available(scenario.stack, scenario.timestamps, false),
+        };
+    }
+    let set = |field: &mut String, arg: &Option<String>| {
+        if let Some(value) = arg {
+            field.clone_from(value);
+        }
+    };
+    set(&mut scenario.current, &args.current);
+    set(&mut scenario.workload, &args.workload);
+    set(&mut scenario.load, &args.load);
+    scenario.responses = args.responses.unwrap_or(scenario.responses);
+    scenario.seeds = args.seeds.unwrap_or(scenario.seeds);
+    scenario.seed = args.seed.unwrap_or(scenario.seed);
+}
+
+fn simulate(scenario: &Scenario) -> Result<Advice, Failure> {
+    let interrupt = signals::stop()?;
+    let watcher = Watcher::default();
+    let advice = advise(scenario, &|stage| watcher.on_stage(stage), &interrupt);
+    watcher.finish();
+    advice.map_err(|e| match e {
+        ScenarioError::Plan(e) => wrong(&e.to_string()),
+        ScenarioError::Rate { .. } => Failure::input(e),
+        ScenarioError::Run(RunError::Interrupted) => Failure {
+            line: "interrupted: there is no advice of some of the classes; write --seeds 3 or --classes 2 for less".into(),
+            code: INTERRUPTED,
+        },
+        ScenarioError::Run(e) => Failure::run(e),
+    })
+}
+
+fn read(files: &[PathBuf]) -> Result<Observed, Failure> {
+    let bar = reading_bar(files);
+    let observed = Observed::read(files, &mut |n| bar.inc(n)).map_err(Failure::input);
+    bar.finish_and_clear();
+    observed
+}
