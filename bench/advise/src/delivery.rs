@@ -133,6 +133,11 @@ impl Bins {
         self.bins.iter().map(of).sum()
     }
 
+    /// Leaves out the round trips so far.
+    pub(crate) fn forget_round_trips(&mut self) {
+        self.bins.iter_mut().for_each(|bin| bin.rtt = None);
+    }
+
     /// Bytes delivered in all, by this source.
     pub(crate) fn total(&self, source: RateSource) -> f64 {
         self.delivered(source).iter().sum()

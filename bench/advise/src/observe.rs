@@ -17,8 +17,8 @@ const PACKET: f64 = 1_200.0;
 const HEADERS: f64 = 28.0;
 /// Steps of the histogram of round trips in a factor of e: each is 3 %.
 const STEPS: f64 = 32.0;
-/// Of the packets, so many have a round trip up to what counts as a full queue.
-const FULL: f64 = 0.99;
+/// Of the packets, so many have a round trip up to what counts as a long queue: late acknowledgements are the rest.
+const LONG: f64 = 0.9;
 /// Loss events at a short queue from which on they are taken for the path's.
 const RANDOM_EVENTS: u64 = 3;
 
@@ -78,7 +78,8 @@ pub struct Observer {
     /// Smallest round trip and newest one, in milliseconds.
     least: Option<f64>,
     latest: Option<f64>,
-    only_smoothed: Option<f64>,
+    /// Where the log has no others.
+    smoothed: Option<f64>,
     /// Packets acknowledged and lost, by the round trip that was newest.
     by_rtt: BTreeMap<i32, Weight>,
     window: Option<f64>,
@@ -133,13 +134,16 @@ impl Observer {
         let packets = m.acked_packets.unwrap_or(0.0).max(0.0);
         self.packets += packets;
         self.packet_bytes += acked;
-        let rtt = m.latest_rtt.or_else(|| if self.latest.is_none() { m.smoothed_rtt } else { None });
-        if m.latest_rtt.is_some() {
-            self.latest = m.latest_rtt;
-        } else {
-            self.only_smoothed = m.smoothed_rtt.or(self.only_smoothed);
+        if m.latest_rtt.is_some() && self.latest.is_none() {
+            // Smoothed ones before the first sample are a stack's guess, or its initial 333 ms.
+            self.bins.forget_round_trips();
+            self.by_rtt.clear();
+            self.least = None;
         }
-        bin.sample(rtt);
+        self.latest = m.latest_rtt.or(self.latest);
+        self.smoothed = m.smoothed_rtt.or(self.smoothed);
+        let rtt = m.latest_rtt.or_else(|| m.smoothed_rtt.filter(|_| self.latest.is_none()));
+        self.bins.at(self.now).sample(rtt);
         for rtt in [rtt, m.min_rtt].into_iter().flatten() {
             self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
         }
@@ -187,7 +191,7 @@ impl Observer {
         let packets = packets.unwrap_or(1.0).clamp(1.0, 1e9);
         self.lost += packets;
         self.bins.at(self.now).lost += loss.bytes.or(known).unwrap_or(each * packets);
-        if let Some(rtt) = self.latest.or(self.only_smoothed) {
+        if let Some(rtt) = self.latest.or(self.smoothed) {
             let weight = self.weight(rtt);
             weight.lost += packets;
             weight.events += 1;
@@ -252,26 +256,37 @@ impl Observer {
 
     /// The part lost at a short queue, and how long the queue was in milliseconds where packets were lost at its end.
     fn losses(&self, base: f64, packet_ms: f64) -> (Option<f64>, Option<f64>) {
-        let all: f64 = self.by_rtt.values().map(|weight| weight.packets).sum();
-        let mut below = 0.0;
-        let longest = self.by_rtt.iter().find(|(_, weight)| {
-            below += weight.packets;
-            below >= FULL * all
-        });
-        let rtt_of = |step: i32| (f64::from(step) / STEPS).exp();
-        let above = longest.map_or(0.0, |(step, _)| rtt_of(*step) - base);
+        let above = quantile_of(self.by_rtt.iter().map(|(step, weight)| (*step, weight.packets)), LONG).map_or(0.0, |rtt| rtt - base);
         let queues = is_queue(above, base, packet_ms);
         let half = if queues { base + above / 2.0 } else { f64::INFINITY };
-        let (mut low, mut high) = (Weight::default(), Weight::default());
-        for (step, weight) in &self.by_rtt {
-            let part = if rtt_of(*step) < half { &mut low } else { &mut high };
-            part.packets += weight.packets;
-            part.lost += weight.lost;
-            part.events += weight.events;
+        let mut low = Weight::default();
+        for (_, weight) in self.by_rtt.iter().filter(|(step, _)| rtt_of(**step) < half) {
+            low.packets += weight.packets;
+            low.lost += weight.lost;
+            low.events += weight.events;
         }
+        let lost_at_high = |step: i32, weight: &Weight| if rtt_of(step) < half { 0.0 } else { weight.lost };
+        let steps = self.by_rtt.iter().map(|(step, weight)| (*step, lost_at_high(*step, weight)));
+        let longest = quantile_of(steps, 0.5).map(|rtt| rtt - base);
         let part = low.lost / (low.packets + low.lost).max(1.0);
         let random = if low.events >= RANDOM_EVENTS { part } else { 0.0 };
         let known = low.packets + low.lost > 0.0;
-        (known.then_some(random), (queues && high.lost > 0.0).then_some(above))
+        (known.then_some(random), longest.filter(|_| queues))
     }
+}
+
+/// The round trip of a step in milliseconds.
+fn rtt_of(step: i32) -> f64 {
+    (f64::from(step) / STEPS).exp()
+}
+
+/// The round trip that this part of the weight does not exceed; `None`: there is no weight.
+fn quantile_of(steps: impl Iterator<Item = (i32, f64)> + Clone, part: f64) -> Option<f64> {
+    let all: f64 = steps.clone().map(|(_, weight)| weight).sum();
+    let mut below = 0.0;
+    let mut reached = |(step, weight): (i32, f64)| {
+        below += weight;
+        (weight > 0.0 && below >= part * all).then(|| rtt_of(step))
+    };
+    steps.into_iter().find_map(&mut reached)
 }

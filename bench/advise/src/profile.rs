@@ -138,7 +138,6 @@ fn classes(all: &[Observation], most: usize) -> Vec<Class> {
         return Vec::new();
     }
     let mut groups = split(points, most.clamp(1, MOST_CLASSES));
-    let measured: Vec<usize> = groups.iter().map(|g| g.iter().filter(|p| p.of.rate_bps.is_some()).count()).collect();
     let middles: Vec<[f64; 2]> = groups.iter().map(|group| middle(group)).collect();
     let members: HashSet<*const Observation> = groups.iter().flatten().map(|point| ptr::from_ref(point.of)).collect();
     let others = all.iter().filter(|c| !members.contains(&ptr::from_ref(*c)));
@@ -152,7 +151,7 @@ fn classes(all: &[Observation], most: usize) -> Vec<Class> {
         }
     }
     let count: usize = groups.iter().map(Vec::len).sum();
-    let mut classes: Vec<Class> = groups.iter().zip(measured).map(|(g, measured)| class(g, measured, count)).collect();
+    let mut classes: Vec<Class> = groups.iter().zip(&middles).map(|(group, middle)| class(group, *middle, count)).collect();
     classes.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.rtt_ms.total_cmp(&b.rtt_ms)));
     classes
 }
@@ -161,8 +160,8 @@ fn middle(group: &[Point<'_>]) -> [f64; 2] {
     [0, 1].map(|dim| median(&mut group.iter().map(|point| point.at[dim]).collect::<Vec<f64>>()).unwrap_or(0.0))
 }
 
-fn class(group: &[Point<'_>], measured: usize, all: usize) -> Class {
-    let [rtt, rate] = middle(group);
+/// `middle` is that of the connections it was found by, of all whose logs show a path.
+fn class(group: &[Point<'_>], [rtt, rate]: [f64; 2], all: usize) -> Class {
     let with_loss: Vec<(f64, f64)> =
         group.iter().filter_map(|p| Some((p.of.random_loss?, p.of.sent.max(1) as f64))).collect();
     let packets: f64 = with_loss.iter().map(|(_, sent)| sent).sum();
@@ -170,7 +169,7 @@ fn class(group: &[Point<'_>], measured: usize, all: usize) -> Class {
     Class {
         share: group.len() as f64 / all as f64,
         connections: group.len(),
-        measured,
+        measured: group.iter().filter(|point| point.of.rate_bps.is_some()).count(),
         rtt_ms: rtt.exp(),
         rate_bps: rate.exp(),
         loss: with_loss.iter().map(|(loss, sent)| loss * sent).sum::<f64>() / packets.max(1.0),
