@@ -1,0 +1,234 @@
+//! Logs recorded behind a known path lead back to it: rates and round trips within 10 %, and to the ranking of a direct run. All of it in
+//! virtual time: a controller writes, per connection, the records that `fathom serve --qlog` writes. `-- --nocapture` shows the figures.
+
+use std::sync::{Arc, Mutex};
+
+use fathom_advise::{Advice, ClassPath, Objects, Observed, Profile, Scenario, advise};
+use fathom_cc::algorithm::Algorithm;
+use fathom_cc::catalogue::{self, CATALOGUE};
+use fathom_cc::{
+    AckEvent, Capabilities, Cause, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, PathChange,
+    SendParams, Sent, Start, Time,
+};
+use fathom_experiments::compare::{Plan, compare};
+use fathom_netsim::path::PathSpec;
+use fathom_qlog::{Event, Metrics, PacketsLost};
+
+/// Connections' logs so far.
+static LOGS: Mutex<Vec<Arc<Mutex<String>>>> = Mutex::new(Vec::new());
+const HEADER: &str = "\u{1e}{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n";
+/// A connection's sender is the server's where it sent as much: clients' senders only ask.
+const SERVER: u64 = 30_000;
+
+/// CUBIC that writes a log.
+#[derive(Debug)]
+struct LoggedConfig(Arc<dyn ControllerConfig>);
+
+#[derive(Debug)]
+struct Logged {
+    inner: Box<dyn Controller>,
+    log: Arc<Mutex<String>>,
+    sent: u64,
+}
+
+fn build() -> Arc<dyn ControllerConfig> {
+    Arc::new(LoggedConfig(catalogue::parse("cubic").unwrap()))
+}
+
+impl ControllerConfig for LoggedConfig {
+    fn name(&self) -> &'static str {
+        "logged"
+    }
+    fn spec(&self) -> String {
+        "logged".into()
+    }
+    fn required(&self) -> Capabilities {
+        self.0.required()
+    }
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
+        let log = Arc::new(Mutex::new(HEADER.to_owned()));
+        LOGS.lock().unwrap().push(Arc::clone(&log));
+        Ok(Box::new(Logged { inner: self.0.start(start)?, log, sent: 0 }))
+    }
+}
+
+impl Logged {
+    fn event(&self, at: Time, event: &Event) {
+        let data = serde_json::to_string(event).unwrap();
+        let record = format!("\u{1e}{{\"time\":{},\"name\":\"{}\",\"data\":{data}}}\n", at.as_secs_f64() * 1e3, event.name());
+        self.log.lock().unwrap().push_str(&record);
+    }
+}
+
+impl Controller for Logged {
+    fn on_sent(&mut self, sent: &Sent) {
+        self.sent += sent.bytes;
+        self.inner.on_sent(sent);
+    }
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+        self.inner.on_ack(acks);
+        let metrics = Metrics {
+            latest_rtt: Some(acks.rtt.latest + acks.rtt.ack_delay),
+            min_rtt: Some(acks.rtt.min),
+            bytes_in_flight: Some(acks.in_flight),
+            congestion_window: Some(self.inner.send_params().window),
+            acked_packets: Some(acks.packets.len() as u64),
+            acked_bytes: Some(acks.bytes()),
+            bytes_sent: Some(self.sent),
+            ..Metrics::default()
+        };
+        self.event(acks.now, &Event::Metrics(metrics));
+    }
+    fn on_congestion_event(&mut self, event: &CongestionEvent) {
+        self.inner.on_congestion_event(event);
+        if let Cause::Loss { bytes, persistent } = event.cause {
+            let lost = PacketsLost { sent: None, packets: None, bytes: Some(bytes), persistent };
+            self.event(event.now, &Event::Lost(lost));
+        }
+    }
+    fn on_spurious_congestion_event(&mut self, now: Time) {
+        self.inner.on_spurious_congestion_event(now);
+    }
+    fn on_path(&mut self, now: Time, change: PathChange) {
+        self.inner.on_path(now, change);
+    }
+    fn send_params(&self) -> SendParams {
+        self.inner.send_params()
+    }
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
+    }
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(Self { inner: self.inner.boxed(), log: Arc::clone(&self.log), sent: self.sent })
+    }
+}
+
+fn path(rate: &str, rtt: &str, loss: Option<&str>) -> PathSpec {
+    let own = |text: &str| Some(text.to_owned());
+    // Acknowledgements come back as they left.
+    let up_loss = loss.map(|_| "0%".to_owned());
+    PathSpec { rate: own(rate), rtt: own(rtt), loss: loss.map(str::to_owned), up_loss, ..PathSpec::default() }
+}
+
+/// Runs traffic over a path, and writes a log per connection.
+fn record(folder: &std::path::Path, name: &str, path: &PathSpec, workload: &str, responses: u64) {
+    LOGS.lock().unwrap().clear();
+    let plan = Plan {
+        controllers: vec!["logged".into()],
+        path: path.clone(),
+        workload: workload.into(),
+        responses,
+        seeds: 1,
+        max_window: "none".into(),
+        ..Plan::default()
+    };
+    compare(&plan, &|_| {}).unwrap();
+    for (i, log) in LOGS.lock().unwrap().iter().enumerate() {
+        let text = log.lock().unwrap();
+        let sent = text.rsplit("\"fathom_bytes_sent\":").next().and_then(|n| n.split(['}', ',']).next()?.parse().ok());
+        if sent.is_some_and(|sent: u64| sent > SERVER) {
+            std::fs::write(folder.join(format!("{name}-{i:04}.sqlog")), &*text).unwrap();
+        }
+    }
+}
+
+fn observed(folder: &std::path::Path) -> Observed {
+    Observed::read(&[folder.to_owned()], &mut |_| {}).unwrap()
+}
+
+fn off(found: f64, truth: f64) -> f64 {
+    100.0 * (found / truth - 1.0)
+}
+
+/// Paths by rate in Mbps, round trip in ms and loss; over each, transfers one at a time.
+fn paths_are_found_again() {
+    println!("{:>10} {:>8} {:>6}   {:>12} {:>12} {:>8} {:>8}", "rate", "rtt", "loss", "rate found", "rtt found", "loss %", "queue");
+    for (rate, rtt, loss, workload) in [
+        (2.0, 100.0, None, "bulk:6x1MB@8s"),
+        (10.0, 40.0, None, "bulk:6x3MB@5s"),
+        (10.0, 40.0, Some(0.5), "bulk:6x3MB@8s"),
+        (25.0, 150.0, None, "bulk:6x10MB@8s"),
+        (50.0, 20.0, None, "bulk:6x10MB@4s"),
+        (50.0, 20.0, Some(0.1), "bulk:6x10MB@6s"),
+        (300.0, 8.0, None, "bulk:6x20MB@2s"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let percent = loss.map(|loss| format!("{loss}%"));
+        let truth = path(&format!("{rate}Mbps"), &format!("{rtt}ms"), percent.as_deref());
+        record(folder.path(), "transfer", &truth, workload, 6);
+        let observed = observed(folder.path());
+        let profile = Profile::of(&observed, 4);
+        assert_eq!(profile.connections, 6, "a log for each transfer");
+        let [class] = &profile.classes[..] else { panic!("{rate} Mbps, {rtt} ms: {:?}", profile.classes) };
+        let (of_rate, of_rtt) = (off(class.rate_bps, rate * 1e6), off(class.rtt_ms, rtt));
+        println!(
+            "{rate:>5} Mbps {rtt:>5} ms {:>6}   {:>5.2} {of_rate:>+5.1}% {:>5.1} {of_rtt:>+5.1}% {:>8.3} {:>8.0}  {} of {} full",
+            percent.as_deref().unwrap_or("0"),
+            class.rate_bps / 1e6,
+            class.rtt_ms,
+            100.0 * class.loss,
+            class.queue_bytes.unwrap_or(0.0) / 1e3,
+            profile.measured,
+            profile.connections,
+        );
+        assert!(profile.measured > 0 && of_rate.abs() < 10.0 && of_rtt.abs() < 10.0, "{rate} Mbps, {rtt} ms: {class:?}");
+        // Loss of the path within a factor of two; none where there is none.
+        let truth = loss.unwrap_or(0.0) / 100.0;
+        assert!(class.loss <= 2.0 * truth + 1e-4 && class.loss >= truth / 2.0 - 1e-4, "{truth}: {class:?}");
+    }
+}
+
+fn figures(of: &str, advice: &Advice) {
+    println!("{of}: take {:?}, better for {:.0} %", advice.take, 100.0 * advice.matters_for);
+    for overall in &advice.overall {
+        println!("  {:20} {}", overall.controller, overall.effect.map_or("current".into(), |effect| effect.text()));
+    }
+}
+
+/// Two kinds of clients, 60 and 40 % of connections: classes, shares, sizes and ranking are those of a run on the true paths.
+fn ranking_is_that_of_a_direct_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let truths = [("cellular", 0.4, path("5Mbps", "60ms", Some("1%"))), ("fixed", 0.6, path("40Mbps", "15ms", None))];
+    record(folder.path(), "cellular", &truths[0].2, "bulk:20x2MB@12s", 20);
+    record(folder.path(), "fixed", &truths[1].2, "bulk:30x2MB@3s", 30);
+    let observed = observed(folder.path());
+    let profile = Profile::of(&observed, 4);
+    let objects = Objects::observed(&observed).unwrap();
+    let stack = fathom_stacks::Stack::default();
+    let scenario = Scenario {
+        controllers: ["native:new-reno", "native:bbr", "vegas"].map(str::to_owned).into(),
+        responses: 20,
+        seeds: 3,
+        ..Scenario::of(&profile, &objects, stack)
+    };
+    print!("{}", scenario.to_toml(&[]));
+    let classes: Vec<ClassPath> =
+        truths.iter().map(|(name, share, path)| ClassPath { name: (*name).into(), share: *share, path: path.clone() }).collect();
+    let direct = Scenario { classes, workload: "objects:1x2MB..2MB..2MB..2MB..2MB..2MB".into(), ..scenario.clone() };
+    let shares: Vec<f64> = scenario.classes.iter().map(|class| class.share).collect();
+    assert_eq!(shares, [0.6, 0.4], "classes of clients");
+    let run = |scenario: &Scenario| advise(scenario, &|_| {}, &Arc::default()).unwrap();
+    let (of_logs, of_truth) = (run(&scenario), run(&direct));
+    figures("from logs", &of_logs);
+    figures("direct run", &of_truth);
+    let order = |advice: &Advice| advice.overall.iter().map(|o| o.controller.clone()).collect::<Vec<_>>();
+    assert_eq!(of_logs.take, of_truth.take);
+    assert_eq!(order(&of_logs), order(&of_truth));
+    for overall in &of_logs.overall {
+        let other = of_truth.overall.iter().find(|o| o.controller == overall.controller).unwrap();
+        let overlap = overall.effect.zip(other.effect).is_none_or(|(a, b)| {
+            let ((a_low, a_high), (b_low, b_high)) = (a.interval_percent.unwrap(), b.interval_percent.unwrap());
+            a_low <= b_high && b_low <= a_high
+        });
+        assert!(overlap, "{}: {:?} and {:?}", overall.controller, overall.effect, other.effect);
+    }
+}
+
+/// One test: the catalogue is extended once per process, and logs are everybody's.
+#[test]
+fn logs_lead_back_to_their_path_and_to_its_ranking() {
+    let logged = Algorithm { name: "logged", aliases: &[], options: &[], build: |_| build(), ..CATALOGUE[0] };
+    catalogue::extend(vec![logged].leak()).unwrap();
+    paths_are_found_again();
+    ranking_is_that_of_a_direct_run();
+}
