@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use fathom_advise::{
-    Advice, ClassPath, MOST_CLASSES, Objects, Observed, Profile, Scenario, advise, available, cautions, default_controller,
+    Advice, ClassPath, MOST_CLASSES, Objects, Observed, Profile, Scenario, advise, available, cautions,
+    default_controller,
 };
 use fathom_analyze::report;
 use fathom_cc::catalogue;
@@ -41,13 +42,13 @@ pub(crate) struct Args {
     /// A scenario that --scenario wrote, edited or not, in place of logs.
     #[arg(long, value_name = "FILE")]
     from_scenario: Option<PathBuf>,
-    /// Stack whose controllers are ranked (see 'fathom stacks'). [default: quinn]
+    /// Stack whose controllers are ranked (see 'fathom stacks'). [default: that of fathom serve's logs, or quinn]
     #[arg(long, value_name = "STACK")]
     stack: Option<Stack>,
     /// Controllers to try, or all of those that the stack has. [default: the stack's own, cubic, vegas and sync:signal=either]
     #[arg(long, value_name = "LIST")]
     controllers: Option<String>,
-    /// The controller that clients have now. [default: the stack's own CUBIC]
+    /// The controller that clients have now. [default: that of fathom serve's logs, or the stack's own CUBIC]
     #[arg(long, value_name = "CONTROLLER")]
     current: Option<String>,
     /// Classes of clients at most.
@@ -157,7 +158,10 @@ fn wrong(e: &str) -> Failure {
     let in_class = e.strip_prefix("class ").and_then(|e| e.split_once("': ")).map_or(e, |(_, e)| e);
     match in_class.strip_prefix("path.") {
         Some(e) => path_args::wrong(e.to_owned()),
-        None if ["controllers: ", "workload: ", "load: ", "current: "].iter().any(|field| in_class.starts_with(field)) => {
+        None if ["controllers: ", "workload: ", "load: ", "current: "]
+            .iter()
+            .any(|field| in_class.starts_with(field)) =>
+        {
             Failure::input(format!("--{in_class}"))
         }
         None => Failure::input(in_class),
@@ -176,14 +180,21 @@ fn basis(args: &Args) -> Result<Basis, Failure> {
     }
     if args.logs.is_empty() {
         if path.is_empty() {
-            return Err(Failure::input("there is nothing to go by; name logs, --from-scenario FILE or a path, such as --path lte"));
+            return Err(Failure::input(
+                "there is nothing to go by; name logs, --from-scenario FILE or a path, such as --path lte",
+            ));
         }
         let name = path.preset.clone().unwrap_or_else(|| "this path".into());
         let classes = vec![ClassPath { name, share: 1.0, path }];
-        return Ok(Basis { scenario: Scenario { load: PAGE_LOAD.into(), classes, ..Scenario::default() }, ..Basis::default() });
+        return Ok(Basis {
+            scenario: Scenario { load: PAGE_LOAD.into(), classes, ..Scenario::default() },
+            ..Basis::default()
+        });
     }
     if !path.is_empty() {
-        return Err(Failure::input("LOGS: they have their paths; leave out the path's options, or edit what --scenario writes"));
+        return Err(Failure::input(
+            "LOGS: they have their paths; leave out the path's options, or edit what --scenario writes",
+        ));
     }
     let observed = read(&args.logs)?;
     let profile = Profile::of(&observed, args.classes);
@@ -194,8 +205,17 @@ fn basis(args: &Args) -> Result<Basis, Failure> {
             args.logs[0].display()
         )));
     };
-    let scenario = Scenario::of(&profile, &objects, args.stack.unwrap_or_default());
-    let about = format!("What {} connections of {} files show ({} filled their path)", profile.connections, observed.files, profile.measured);
+    let served_by =
+        observed.served_by().and_then(|(stack, controller)| Some((stack.parse::<Stack>().ok()?, controller)));
+    let stack = args.stack.or(served_by.map(|(stack, _)| stack)).unwrap_or_default();
+    let mut scenario = Scenario::of(&profile, &objects, stack);
+    if let Some((_, controller)) = served_by.filter(|(of_logs, _)| *of_logs == stack) {
+        controller.clone_into(&mut scenario.current);
+    }
+    let about = format!(
+        "What {} connections of {} files show ({} filled their path)",
+        profile.connections, observed.files, profile.measured
+    );
     let cautions = cautions(&profile, &observed, &scenario);
     let about = std::iter::once(about).chain(observed.titles.iter().map(|title| format!("log: {title}"))).collect();
     Ok(Basis { scenario, profile: Some(profile), cautions, about })
@@ -240,7 +260,8 @@ fn simulate(scenario: &Scenario) -> Result<Advice, Failure> {
         ScenarioError::Plan(e) => wrong(&e.to_string()),
         ScenarioError::Rate { .. } => Failure::input(e),
         ScenarioError::Run(RunError::Interrupted) => Failure {
-            line: "interrupted: there is no advice of some of the classes; write --seeds 3 or --classes 2 for less".into(),
+            line: "interrupted: there is no advice of some of the classes; write --seeds 3 or --classes 2 for less"
+                .into(),
             code: INTERRUPTED,
         },
         ScenarioError::Run(e) => Failure::run(e),

@@ -145,7 +145,11 @@ fn of_class(name: String, share: f64, comparison: &Comparison) -> ClassAdvice {
     let points = measure.unit == "%";
     let ratio = |(seed, value): (u64, f64)| {
         let base = of_base.iter().find(|(other, _)| *other == seed)?.1;
-        if points { Some((seed, value - base)) } else { (base > 0.0 && value > 0.0).then(|| (seed, (value / base).ln())) }
+        if points {
+            Some((seed, value - base))
+        } else {
+            (base > 0.0 && value > 0.0).then(|| (seed, (value / base).ln()))
+        }
     };
     let ranking = comparison.ranking();
     let entry = |entry: &fathom_experiments::compare::Ranked<'_>| InClass {
@@ -179,11 +183,13 @@ fn conclude(scenario: Scenario, measure: &'static str, unit: &'static str, class
             (Overall { controller, effect, better_for, worse_for, tied: false }, by_seed)
         })
         .collect();
-    let mean = |by_seed: &[(u64, f64)]| by_seed.iter().map(|(_, value)| value).sum::<f64>() / by_seed.len().max(1) as f64;
+    let mean =
+        |by_seed: &[(u64, f64)]| by_seed.iter().map(|(_, value)| value).sum::<f64>() / by_seed.len().max(1) as f64;
     all.sort_by(|a, b| mean(&a.1).total_cmp(&mean(&b.1)));
     let first = all.first().map(|(_, by_seed)| by_seed.clone()).unwrap_or_default();
     for (overall, by_seed) in all.iter_mut().skip(1) {
-        let pairs = by_seed.iter().filter_map(|(seed, value)| Some((*seed, value - first.iter().find(|(s, _)| s == seed)?.1)));
+        let pairs =
+            by_seed.iter().filter_map(|(seed, value)| Some((*seed, value - first.iter().find(|(s, _)| s == seed)?.1)));
         let from_first = effect(&pairs.collect::<Vec<_>>(), points);
         overall.tied = from_first.is_some_and(|e| e.interval_percent.is_some() && !e.is_worse() && !e.is_better());
     }
@@ -260,7 +266,10 @@ mod tests {
         let few = class(0.3, &[cubic, ("vegas", [50.0, 56.0, 60.0]), ("native:bbr", [120.0, 133.0, 144.0])]);
         let many = class(0.7, &[cubic, ("vegas", [101.0, 108.0, 121.0]), ("native:bbr", [90.0, 121.0, 110.0])]);
         let advice = concluded(vec![few, many]);
-        assert_eq!((advice.take.as_deref(), advice.flags.as_str()), (Some("vegas"), "--stack quinn --controller vegas"));
+        assert_eq!(
+            (advice.take.as_deref(), advice.flags.as_str()),
+            (Some("vegas"), "--stack quinn --controller vegas")
+        );
         assert!((advice.matters_for - 0.3).abs() < 1e-9);
         // 0.5 to the power of 0.3 is 0.81.
         let vegas = &advice.overall[0];
@@ -271,7 +280,11 @@ mod tests {
 
     #[test]
     fn the_current_one_stays_where_nothing_is_better_beyond_doubt() {
-        let times = [("native:cubic", [100.0, 110.0, 120.0]), ("vegas", [90.0, 121.0, 119.0]), ("native:bbr", [100.0, 110.0, 120.0])];
+        let times = [
+            ("native:cubic", [100.0, 110.0, 120.0]),
+            ("vegas", [90.0, 121.0, 119.0]),
+            ("native:bbr", [100.0, 110.0, 120.0]),
+        ];
         let advice = concluded(vec![class(1.0, &times)]);
         assert_eq!((advice.take, advice.matters_for), (None, 0.0));
         assert_eq!(advice.flags, "--stack quinn --controller native:cubic");

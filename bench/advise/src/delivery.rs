@@ -180,7 +180,9 @@ impl Bins {
             }
             next = from + window / 4.0;
             let inside = self.bins[i..].partition_point(|bin| bin.at as f64 * self.width < from + window);
-            let Some(w) = Window::of(&self.bins[i..i + inside], &delivered[i..i + inside], self.width) else { continue };
+            let Some(w) = Window::of(&self.bins[i..i + inside], &delivered[i..i + inside], self.width) else {
+                continue;
+            };
             if w.ms < window / 2.0 || w.gap > window / 2.0 {
                 continue;
             }
@@ -194,7 +196,8 @@ impl Bins {
 
     /// How long a window is, in milliseconds.
     fn window(&self, base: f64) -> f64 {
-        let mut gaps: Vec<f64> = (self.bins.windows(2)).map(|pair| (pair[1].at - pair[0].at) as f64 * self.width).collect();
+        let mut gaps: Vec<f64> =
+            (self.bins.windows(2)).map(|pair| (pair[1].at - pair[0].at) as f64 * self.width).collect();
         let gap = crate::profile::median(&mut gaps).unwrap_or(0.0);
         (ROUND_TRIPS * base).max(SHORTEST).max(LEAST_BINS * self.width).max(LEAST_SAMPLES * gap)
     }

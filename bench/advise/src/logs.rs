@@ -45,7 +45,9 @@ impl Observed {
             for file in &inside {
                 match all.add(file, &mut kept, bytes) {
                     // A connection that never came about has a log without events.
-                    Err(AnalyzeError::File(_, why)) if path.is_dir() && why.starts_with("has no event") => all.empty += 1,
+                    Err(AnalyzeError::File(_, why)) if path.is_dir() && why.starts_with("has no event") => {
+                        all.empty += 1
+                    }
                     done => done?,
                 }
                 all.files += 1;
@@ -63,6 +65,12 @@ impl Observed {
             all.cautions.push(format!("{} logs without an event were left out.", all.empty));
         }
         Ok(all)
+    }
+
+    /// Stack and controller, where all logs are of one `fathom serve`: its title is `fathom serve: quinn with cubic`.
+    pub fn served_by(&self) -> Option<(&str, &str)> {
+        let [title] = &self.titles[..] else { return None };
+        title.strip_prefix("fathom serve: ")?.split_once(" with ")
     }
 
     fn add(&mut self, path: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Result<(), AnalyzeError> {

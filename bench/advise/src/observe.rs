@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use fathom_analyze::Connection;
-use fathom_qlog::{Direction, LoggedEvent, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, VantagePoint};
+use fathom_qlog::{
+    Direction, LoggedEvent, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, VantagePoint,
+};
 use serde::Serialize;
 
 use crate::delivery::{Bins, RateSource, is_queue};
@@ -39,7 +41,7 @@ pub struct Observation {
     pub lost: u64,
     /// Part of the packets lost while the queue was short: by the path, and not by its queue.
     pub random_loss: Option<f64>,
-    /// The longest queue in bytes, where packets were lost at it.
+    /// The longest queue in bytes, where packets were lost at it and the path loses none by itself.
     pub queue_bytes: Option<f64>,
     /// Bytes delivered.
     pub bytes: u64,
@@ -249,14 +251,14 @@ impl Observer {
         }
         let (random, longest) = self.losses(base, packet_ms);
         observation.random_loss = random;
-        observation.queue_bytes =
-            longest.zip(delivered.full).map(|(above, rate)| above / 1e3 * rate * with_headers);
+        observation.queue_bytes = longest.zip(delivered.full).map(|(above, rate)| above / 1e3 * rate * with_headers);
         observation
     }
 
     /// The part lost at a short queue, and how long the queue was in milliseconds where packets were lost at its end.
     fn losses(&self, base: f64, packet_ms: f64) -> (Option<f64>, Option<f64>) {
-        let above = quantile_of(self.by_rtt.iter().map(|(step, weight)| (*step, weight.packets)), LONG).map_or(0.0, |rtt| rtt - base);
+        let above = quantile_of(self.by_rtt.iter().map(|(step, weight)| (*step, weight.packets)), LONG)
+            .map_or(0.0, |rtt| rtt - base);
         let queues = is_queue(above, base, packet_ms);
         let half = if queues { base + above / 2.0 } else { f64::INFINITY };
         let mut low = Weight::default();
@@ -271,7 +273,8 @@ impl Observer {
         let part = low.lost / (low.packets + low.lost).max(1.0);
         let random = if low.events >= RANDOM_EVENTS { part } else { 0.0 };
         let known = low.packets + low.lost > 0.0;
-        (known.then_some(random), longest.filter(|_| queues))
+        // Where the path loses packets by itself, losses do not tell how long the queue may grow.
+        (known.then_some(random), longest.filter(|_| queues && random == 0.0))
     }
 }
 

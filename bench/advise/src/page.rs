@@ -28,13 +28,18 @@ pub fn cautions(profile: &Profile, observed: &Observed, scenario: &Scenario) -> 
         ));
     }
     if profile.without_rtt > 0 {
-        lines.push(format!("{} of the connections have no round trip in their log and are in no class.", part(profile.without_rtt)));
+        lines.push(format!(
+            "{} of the connections have no round trip in their log and are in no class.",
+            part(profile.without_rtt)
+        ));
     }
     if profile.classes.iter().any(|class| class.measured < 5) {
         lines.push("A class stands on fewer than five connections that filled their path.".into());
     }
     if profile.response_bytes.count == 0 && scenario.workload.starts_with(crate::workload::PREFIX) {
-        lines.push("These logs say nothing of responses: each connection is taken for one response of all its bytes.".into());
+        lines.push(
+            "These logs say nothing of responses: each connection is taken for one response of all its bytes.".into(),
+        );
     }
     lines.extend(BLIND.iter().map(|line| (*line).to_owned()));
     lines
@@ -55,7 +60,8 @@ impl Profile {
         let heads = SHOWN.iter().map(|part| format!("p{:.0}", part * 100.0));
         let row = |name: &str, spread: &Spread, text: fn(f64) -> String| {
             let cells = spread.quantiles.iter().map(|value| text(*value));
-            (spread.count > 0).then(|| (name.to_owned(), std::iter::once(spread.count.to_string()).chain(cells).collect()))
+            (spread.count > 0)
+                .then(|| (name.to_owned(), std::iter::once(spread.count.to_string()).chain(cells).collect()))
         };
         let rows = [
             row("smallest round trip (ms)", &self.rtt_ms, number),
@@ -74,7 +80,14 @@ impl Profile {
         let class = |class: &Class| {
             let queue = class.queue_bytes.map_or("–".into(), |bytes| format!("{:.0} kB", bytes / 1e3));
             let counted = format!("{} ({})", class.connections, class.measured);
-            let cells = [percent(class.share), counted, number(class.rtt_ms), rate(class.rate_bps), number(100.0 * class.loss), queue];
+            let cells = [
+                percent(class.share),
+                counted,
+                number(class.rtt_ms),
+                rate(class.rate_bps),
+                number(100.0 * class.loss),
+                queue,
+            ];
             (format!("{}, {} ms", rate(class.rate_bps), number(class.rtt_ms)), cells.into())
         };
         let columns = ["share", "connections (full)", "RTT ms", "rate", "loss %", "queue"].map(str::to_owned).into();
@@ -134,7 +147,8 @@ impl Advice {
             whom += &format!("; for {} no difference can be told", percent(same));
         }
         lines.push(whom + ".");
-        let tied: Vec<&str> = self.overall.iter().filter(|o| o.tied && o.controller != *current).map(|o| o.controller.as_str()).collect();
+        let tied: Vec<&str> =
+            self.overall.iter().filter(|o| o.tied && o.controller != *current).map(|o| o.controller.as_str()).collect();
         if !tied.is_empty() {
             lines.push(format!("Cannot be told from it over all clients: {}.", tied.join(", ")));
         }
@@ -158,9 +172,14 @@ impl Advice {
             let row = |r: &InClass| {
                 let value = r.value.map_or_else(
                     || "–".into(),
-                    |(mean, half)| half.map_or_else(|| number(mean), |half| format!("{} ± {}", number(mean), number(half))),
+                    |(mean, half)| {
+                        half.map_or_else(|| number(mean), |half| format!("{} ± {}", number(mean), number(half)))
+                    },
                 );
-                let change = r.effect.map_or_else(|| if same(&r.controller, &self.scenario.current) { "current".into() } else { "–".into() }, |e| e.text());
+                let change = r.effect.map_or_else(
+                    || if same(&r.controller, &self.scenario.current) { "current".into() } else { "–".into() },
+                    |e| e.text(),
+                );
                 (format!("{}{}", r.controller, if r.tied { "~" } else { "" }), vec![value, change])
             };
             let columns = vec![format!("{} ({})", self.measure, self.unit), "change".into()];
@@ -171,7 +190,8 @@ impl Advice {
 
     /// A curve for each class: what each controller changes.
     fn figure(&self) -> Drawn {
-        let order: Vec<&str> = self.overall.iter().filter(|o| o.effect.is_some()).map(|o| o.controller.as_str()).collect();
+        let order: Vec<&str> =
+            self.overall.iter().filter(|o| o.effect.is_some()).map(|o| o.controller.as_str()).collect();
         let series = self.classes.iter().map(|class| {
             let point = |(i, name): (usize, &&str)| {
                 let found = class.ranking.iter().find(|r| same(&r.controller, name))?;

@@ -62,7 +62,7 @@ pub struct Class {
     pub rate_bps: f64,
     /// Part of the packets that its paths lose.
     pub loss: f64,
-    /// Median of the longest queues in bytes, where packets were lost at them.
+    /// Median of the longest queues in bytes, where packets were lost at them and the path loses none by itself.
     pub queue_bytes: Option<f64>,
 }
 
@@ -151,7 +151,8 @@ fn classes(all: &[Observation], most: usize) -> Vec<Class> {
         }
     }
     let count: usize = groups.iter().map(Vec::len).sum();
-    let mut classes: Vec<Class> = groups.iter().zip(&middles).map(|(group, middle)| class(group, *middle, count)).collect();
+    let mut classes: Vec<Class> =
+        groups.iter().zip(&middles).map(|(group, middle)| class(group, *middle, count)).collect();
     classes.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.rtt_ms.total_cmp(&b.rtt_ms)));
     classes
 }
@@ -183,7 +184,9 @@ fn split(points: Vec<Point<'_>>, most: usize) -> Vec<Vec<Point<'_>>> {
     let least = ((LEAST_SHARE * points.len() as f64).ceil() as usize).max(1);
     let mut groups = vec![points];
     while groups.len() < most {
-        let cut = |(i, group): (usize, &Vec<Point<'_>>)| (0..2).filter_map(move |dim| Some((i, best_cut(group, dim, least)?))).collect::<Vec<_>>();
+        let cut = |(i, group): (usize, &Vec<Point<'_>>)| {
+            (0..2).filter_map(move |dim| Some((i, best_cut(group, dim, least)?))).collect::<Vec<_>>()
+        };
         let best = groups.iter().enumerate().flat_map(cut).max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
         let Some((i, cut)) = best else { break };
         let (low, high) = groups.swap_remove(i).into_iter().partition(|point| point.at[cut.dim] < cut.below);
@@ -256,7 +259,10 @@ mod tests {
 
     #[test]
     fn quantiles_and_medians() {
-        assert_eq!((median(&mut []), median(&mut [3.0, 1.0]), median(&mut [5.0, 1.0, 2.0])), (None, Some(2.0), Some(2.0)));
+        assert_eq!(
+            (median(&mut []), median(&mut [3.0, 1.0]), median(&mut [5.0, 1.0, 2.0])),
+            (None, Some(2.0), Some(2.0))
+        );
         let spread = Spread::of((1..=100).map(f64::from).collect());
         assert_eq!((spread.count, spread.quantiles), (100, vec![5.0, 25.0, 50.0, 75.0, 95.0]));
     }

@@ -154,7 +154,9 @@ impl Scenario {
         let wrong = |what: String| Err(PlanError(what));
         if self.classes.is_empty() || self.classes.len() > MOST_CLASSES {
             let n = self.classes.len();
-            return wrong(format!("class: there are {n}; write 1 to {MOST_CLASSES} tables [[class]] with name, share and path"));
+            return wrong(format!(
+                "class: there are {n}; write 1 to {MOST_CLASSES} tables [[class]] with name, share and path"
+            ));
         }
         if self.controllers.iter().all(|name| *name == self.current) {
             return wrong(format!("controllers: there is none beside '{}'; name another to try", self.current));
@@ -194,7 +196,8 @@ impl Scenario {
         match self.workload.strip_prefix(workload::PREFIX) {
             None => plan.set_workload(&self.workload),
             Some(objects) => {
-                let path = class.path.expanded().and_then(|spec| spec.check_simulated()).map_err(|e| format!("path.{e}"))?;
+                let path =
+                    class.path.expanded().and_then(|spec| spec.check_simulated()).map_err(|e| format!("path.{e}"))?;
                 let Some((capacity, _)) = &path.down.link else {
                     return Err("path: it has no rate; add rate, such as rate = \"20Mbps\"".into());
                 };
@@ -284,7 +287,7 @@ mod tests {
             (of(|s| s.classes[0].path.loss = Some("200%".into())), "path.loss: "),
             (of(|s| s.classes[0].path = PathSpec::default()), "path: there is none"),
             (of(|s| s.controllers = vec![s.current.clone()]), "controllers: there is none beside"),
-            (of(|s| s.current = "native:speed".into()), "native:speed"),
+            (of(|s| s.current = "native:speed".into()), "no controller 'speed'"),
             (of(|s| s.workload = "objects:many".into()), "workload"),
             (of(|s| s.seeds = 0), "seeds: 0"),
         ] {

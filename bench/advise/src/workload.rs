@@ -28,12 +28,17 @@ impl Objects {
         sorted.sort_by(f64::total_cmp);
         let at = |part: f64| quantile(&sorted, part).map_or(SIZES.0, |bytes| bytes as u64);
         let mean = mean.clamp(1.0, f64::from(MOST_OBJECTS));
-        Self { mean: (mean * 100.0).round() / 100.0, sizes: SIZE_QUANTILES.map(|part| two_digits(at(part))), of_connections: false }
+        Self {
+            mean: (mean * 100.0).round() / 100.0,
+            sizes: SIZE_QUANTILES.map(|part| two_digits(at(part))),
+            of_connections: false,
+        }
     }
 
     /// What logs show; where they say nothing of responses, all bytes of a connection are one. `None`: there are no bytes at all.
     pub fn observed(observed: &Observed) -> Option<Self> {
-        let with: Vec<&Vec<u64>> = observed.connections.iter().map(|c| &c.responses).filter(|r| !r.is_empty()).collect();
+        let with: Vec<&Vec<u64>> =
+            observed.connections.iter().map(|c| &c.responses).filter(|r| !r.is_empty()).collect();
         let sizes: Vec<u64> = with.iter().flat_map(|sizes| sizes.iter().copied()).collect();
         if !sizes.is_empty() {
             return Some(Self::of(&sizes, sizes.len() as f64 / with.len() as f64));
@@ -48,7 +53,8 @@ impl Objects {
     /// Bytes of a connection on average, as they are simulated: between two quantiles the logarithm is even.
     pub fn bytes_per_connection(&self) -> f64 {
         let sizes = self.sizes.map(|bytes| bytes as f64);
-        let mut sum = SIZE_QUANTILES[0] * sizes[0] + (1.0 - SIZE_QUANTILES[SIZE_QUANTILES.len() - 1]) * sizes[sizes.len() - 1];
+        let mut sum =
+            SIZE_QUANTILES[0] * sizes[0] + (1.0 - SIZE_QUANTILES[SIZE_QUANTILES.len() - 1]) * sizes[sizes.len() - 1];
         for (part, size) in SIZE_QUANTILES.windows(2).zip(sizes.windows(2)) {
             let logarithm = (size[1] / size[0]).ln();
             let mean = if logarithm > 1e-9 { (size[1] - size[0]) / logarithm } else { size[0] };

@@ -7,8 +7,8 @@ use fathom_advise::{Advice, ClassPath, Objects, Observed, Profile, Scenario, adv
 use fathom_cc::algorithm::Algorithm;
 use fathom_cc::catalogue::{self, CATALOGUE};
 use fathom_cc::{
-    AckEvent, Capabilities, Cause, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, PathChange,
-    SendParams, Sent, Start, Time,
+    AckEvent, Capabilities, Cause, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing,
+    PathChange, SendParams, Sent, Start, Time,
 };
 use fathom_experiments::compare::{Plan, compare};
 use fathom_netsim::path::PathSpec;
@@ -17,8 +17,8 @@ use fathom_qlog::{Event, Metrics, PacketsLost};
 /// Connections' logs so far.
 static LOGS: Mutex<Vec<Arc<Mutex<String>>>> = Mutex::new(Vec::new());
 const HEADER: &str = "\u{1e}{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n";
-/// A connection's sender is the server's where it sent as much: clients' senders only ask.
-const SERVER: u64 = 30_000;
+/// A connection's sender is the server's where it sent this part of the most that one sent: clients' senders ask and acknowledge.
+const SERVER: f64 = 0.5;
 
 /// CUBIC that writes a log.
 #[derive(Debug)]
@@ -55,7 +55,8 @@ impl ControllerConfig for LoggedConfig {
 impl Logged {
     fn event(&self, at: Time, event: &Event) {
         let data = serde_json::to_string(event).unwrap();
-        let record = format!("\u{1e}{{\"time\":{},\"name\":\"{}\",\"data\":{data}}}\n", at.as_secs_f64() * 1e3, event.name());
+        let record =
+            format!("\u{1e}{{\"time\":{},\"name\":\"{}\",\"data\":{data}}}\n", at.as_secs_f64() * 1e3, event.name());
         self.log.lock().unwrap().push_str(&record);
     }
 }
@@ -123,12 +124,14 @@ fn record(folder: &std::path::Path, name: &str, path: &PathSpec, workload: &str,
         ..Plan::default()
     };
     compare(&plan, &|_| {}).unwrap();
-    for (i, log) in LOGS.lock().unwrap().iter().enumerate() {
-        let text = log.lock().unwrap();
-        let sent = text.rsplit("\"fathom_bytes_sent\":").next().and_then(|n| n.split(['}', ',']).next()?.parse().ok());
-        if sent.is_some_and(|sent: u64| sent > SERVER) {
-            std::fs::write(folder.join(format!("{name}-{i:04}.sqlog")), &*text).unwrap();
-        }
+    let logs: Vec<String> = LOGS.lock().unwrap().iter().map(|log| log.lock().unwrap().clone()).collect();
+    let sent = |log: &String| -> f64 {
+        let last = log.rsplit("\"fathom_bytes_sent\":").next().and_then(|n| n.split(['}', ',']).next()?.parse().ok());
+        last.unwrap_or(0.0)
+    };
+    let most = logs.iter().map(sent).fold(0.0, f64::max);
+    for (i, log) in logs.iter().enumerate().filter(|(_, log)| sent(log) >= SERVER * most) {
+        std::fs::write(folder.join(format!("{name}-{i:04}.sqlog")), log).unwrap();
     }
 }
 
@@ -142,7 +145,10 @@ fn off(found: f64, truth: f64) -> f64 {
 
 /// Paths by rate in Mbps, round trip in ms and loss; over each, transfers one at a time.
 fn paths_are_found_again() {
-    println!("{:>10} {:>8} {:>6}   {:>12} {:>12} {:>8} {:>8}", "rate", "rtt", "loss", "rate found", "rtt found", "loss %", "queue");
+    println!(
+        "{:>10} {:>8} {:>6}   {:>12} {:>12} {:>8} {:>8}",
+        "rate", "rtt", "loss", "rate found", "rtt found", "loss %", "queue"
+    );
     for (rate, rtt, loss, workload) in [
         (2.0, 100.0, None, "bulk:6x1MB@8s"),
         (10.0, 40.0, None, "bulk:6x3MB@5s"),
@@ -171,7 +177,10 @@ fn paths_are_found_again() {
             profile.measured,
             profile.connections,
         );
-        assert!(profile.measured > 0 && of_rate.abs() < 10.0 && of_rtt.abs() < 10.0, "{rate} Mbps, {rtt} ms: {class:?}");
+        assert!(
+            profile.measured > 0 && of_rate.abs() < 10.0 && of_rtt.abs() < 10.0,
+            "{rate} Mbps, {rtt} ms: {class:?}"
+        );
         // Loss of the path within a factor of two; none where there is none.
         let truth = loss.unwrap_or(0.0) / 100.0;
         assert!(class.loss <= 2.0 * truth + 1e-4 && class.loss >= truth / 2.0 - 1e-4, "{truth}: {class:?}");
@@ -202,8 +211,10 @@ fn ranking_is_that_of_a_direct_run() {
         ..Scenario::of(&profile, &objects, stack)
     };
     print!("{}", scenario.to_toml(&[]));
-    let classes: Vec<ClassPath> =
-        truths.iter().map(|(name, share, path)| ClassPath { name: (*name).into(), share: *share, path: path.clone() }).collect();
+    let classes: Vec<ClassPath> = truths
+        .iter()
+        .map(|(name, share, path)| ClassPath { name: (*name).into(), share: *share, path: path.clone() })
+        .collect();
     let direct = Scenario { classes, workload: "objects:1x2MB..2MB..2MB..2MB..2MB..2MB".into(), ..scenario.clone() };
     let shares: Vec<f64> = scenario.classes.iter().map(|class| class.share).collect();
     assert_eq!(shares, [0.6, 0.4], "classes of clients");

@@ -237,7 +237,8 @@ fn loss(data: &Value, unit: f64) -> ParsedLoss {
 fn packet(direction: Direction, data: &Value) -> Packet {
     let frames = |kind: &'static str| {
         let all = data.get("frames").and_then(Value::as_array).into_iter().flatten();
-        let is = move |f: &&Value| f.get("frame_type").and_then(Value::as_str).is_some_and(|k| k.eq_ignore_ascii_case(kind));
+        let is =
+            move |f: &&Value| f.get("frame_type").and_then(Value::as_str).is_some_and(|k| k.eq_ignore_ascii_case(kind));
         all.filter(is)
     };
     Packet {

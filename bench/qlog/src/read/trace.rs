@@ -262,7 +262,8 @@ mod tests {
         let of = |value: Value, unit| reference(&value, unit);
         assert_eq!(of(json!(1_700_000_000_000.5), 1.0), Some(1_700_000_000_000.5));
         assert_eq!(of(json!("1600000000000000"), 1e-3), Some(1_600_000_000_000.0));
-        let date = |text: &str| of(json!({ "clock_type": "monotonic", "epoch": "unknown", "wall_clock_time": text }), 1.0);
+        let date =
+            |text: &str| of(json!({ "clock_type": "monotonic", "epoch": "unknown", "wall_clock_time": text }), 1.0);
         assert_eq!(date("1970-01-01T00:00:00.000Z"), Some(0.0));
         assert_eq!(date("2000-03-01T00:00:00.000Z"), Some(951_868_800_000.0));
         assert_eq!(date("2025-12-31T23:59:59.999Z"), Some(1_767_225_599_999.0));

@@ -82,7 +82,9 @@ fn pages_uploads_and_media_are_read() {
     let Workload::Pages { shape, .. } = pages else { panic!("{pages:?}") };
     let bytes = [500, 2_000, 10_000, 40_000, 200_000, 3_000_000];
     assert_eq!(shape, PageShape::Sizes { objects: 3_500, bytes });
-    for wrong in ["3x1kB..2kB", "3x2kB..1kB..3kB..4kB..5kB..6kB", "0.5x1B..1B..1B..1B..1B..1B", "1B..1B..1B..1B..1B..1B"] {
+    for wrong in
+        ["3x1kB..2kB", "3x2kB..1kB..3kB..4kB..5kB..6kB", "0.5x1B..1B..1B..1B..1B..1B", "1B..1B..1B..1B..1B..1B"]
+    {
         assert!(format!("pages:2/s with {wrong}").parse::<Workload>().unwrap_err().contains("99th"), "{wrong}");
     }
     let uploads = Workload::Uploads { count: 4, bytes: 10_000_000, spread: secs(3) };
