@@ -206,7 +206,7 @@ impl Advice {
             note: format!("Controllers: {}. Below zero is better than {}.", names.join(", "), self.scenario.current),
             figure: Figure {
                 x: Axis::linear("controller, the best over all clients first"),
-                y: Axis::linear(&format!("change ({unit})")),
+                y: Axis::linear(format!("change ({unit})")),
                 series: series.collect(),
             },
         }

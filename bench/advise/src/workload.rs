@@ -78,7 +78,8 @@ fn two_digits(bytes: u64) -> u64 {
 
 /// Bytes as workloads have them: whole numbers of the largest unit that needs no fraction.
 fn size_text(bytes: u64) -> String {
-    let unit = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)].into_iter().find(|(_, of)| bytes % of == 0);
+    let unit =
+        [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)].into_iter().find(|(_, of)| bytes.is_multiple_of(*of));
     unit.map_or_else(|| format!("{bytes}B"), |(unit, of)| format!("{}{unit}", bytes / of))
 }
 

@@ -70,9 +70,12 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
     n.filter(|n: &f64| n.is_finite())
 }
 
+/// The year 2000 in milliseconds: a smaller number is of a clock that began with its machine.
+const YEAR_2000: f64 = 946_684_800_000.0;
+
 /// A reference time: a number of the trace's unit since 1970, or an object with a date (draft-09 on). What is no time of day is none.
 fn reference(value: &Value, unit: f64) -> Option<f64> {
-    let of_number = || number(value).map(|n| n * unit).filter(|ms| *ms > 0.0 && *ms < 1e14);
+    let of_number = || number(value).map(|n| n * unit).filter(|ms| *ms > YEAR_2000 && *ms < 1e14);
     let date = || ["wall_clock_time", "epoch"].into_iter().find_map(|key| rfc3339(value.get(key)?.as_str()?));
     of_number().or_else(date)
 }
@@ -270,7 +273,7 @@ mod tests {
         for none in ["", "unknown", "2025-12-31", "2025-12-31T23:59Z", "2025-12-31T23:59:59+01:00"] {
             assert_eq!(date(none), None, "{none}");
         }
-        assert_eq!(of(json!("0"), 1e-3), None);
+        assert_eq!((of(json!("0"), 1e-3), of(json!("3638855510"), 1e-3)), (None, None));
     }
 
     #[test]
