@@ -35,6 +35,9 @@ thresholds: they are Fathom's, each with its reason (--thresholds).
 Finished runs are stored at once and not repeated: the same command goes on
 where it was stopped, and the references' runs serve every controller.
 
+A controller of your own: 'fathom new-controller NAME', then this command with the
+program that it makes.
+
 Exit codes: 0: no criterion failed; 1: one failed, or became worse than in
 --baseline; 2: invalid input; 130: interrupted.")]
 pub(crate) struct Args {

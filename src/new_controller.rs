@@ -43,8 +43,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let name = &args.name;
     check_name(name)?;
     let clone = clone(args.fathom.as_deref())?;
-    let lock = fs::read_to_string(clone.join("Cargo.lock")).unwrap_or_default();
-    if lock.contains(&format!("\nname = \"{name}\"\n")) {
+    let lock = clone.join("Cargo.lock");
+    let locked = fs::read_to_string(&lock).unwrap_or_default();
+    if locked.contains(&format!("\nname = \"{name}\"\n")) {
         return Err(Failure::input(format!("the clone has a package '{name}' already; choose another name")));
     }
     let made = clone.join(OWN).join(name);
@@ -60,6 +61,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let _ = fs::remove_dir_all(&made);
         failed(e)
     })?;
+    // Where this fails, Cargo does it, and builds more than it had to.
+    let _ = with_package(&locked, name).map(|text| write_as_old(&lock, &text));
     let within = env::current_dir().is_ok_and(|here| here.starts_with(&clone));
     let go = if within { String::new() } else { format!("  cd {}\n", clone.display()) };
     output::print(&format!(
@@ -97,6 +100,28 @@ fn clone(named: Option<&Path>) -> Result<PathBuf, Failure> {
             .and_then(|here| here.ancestors().find(is_clone).map(Path::to_owned))
             .ok_or_else(|| Failure::input("this is no clone of Fathom; go into one, or name it with --fathom DIR")),
     }
+}
+
+/// The lock file with the new package, an entry as the template's, where Cargo would put it.
+fn with_package(lock: &str, name: &str) -> Option<String> {
+    let [template, _] = PLACEHOLDERS;
+    let named = |entry: &str| entry.split('"').nth(1).unwrap_or_default().to_owned();
+    const ENTRY: &str = "[[package]]\n";
+    let (head, packages) = lock.split_once(ENTRY)?;
+    let mut packages: Vec<String> = packages.split(ENTRY).map(|entry| entry.trim_end().to_owned()).collect();
+    let new = packages.iter().find(|entry| named(entry) == template)?.replacen(template, name, 1);
+    let at = packages.partition_point(|entry| *named(entry) < *name);
+    packages.insert(at, new);
+    let packages: Vec<String> = packages.into_iter().map(|entry| format!("{ENTRY}{entry}\n")).collect();
+    Some(head.to_owned() + &packages.join("\n"))
+}
+
+/// Writes a file and leaves its time: what was built by its other entries, such as the versions of stacks that results name, is not out of
+/// date, and takes minutes to build.
+fn write_as_old(path: &Path, text: &str) -> io::Result<()> {
+    let modified = fs::metadata(path)?.modified()?;
+    fs::write(path, text)?;
+    fs::File::options().write(true).open(path)?.set_modified(modified)
 }
 
 /// Copies a folder of text files, with the name in the place of the template's.

@@ -48,7 +48,8 @@ pub fn cautions(profile: &Profile, observed: &Observed, scenario: &Scenario) -> 
 /// What no log of a server tells.
 const BLIND: &[&str] = &[
     "Logs know connections, not clients: a client with many connections counts as many.",
-    "Logs do not tell what else a client's link carries, nor the rate of its way back: each client is taken to be alone on its link, and both ways to have one rate.",
+    "Logs do not tell what else a client's link carries, nor the rate of its way back: each client is taken to be alone on its link, and both \
+     ways to have one rate.",
     "Losses at a short queue are taken for the path's; a queue that drops early (CoDel, RED) looks the same.",
     "A rate that changes while a connection lasts is its median here; edit the scenario's path (trace, events, jitter) to try that.",
     "What clients would have asked for over a faster path is not in logs.",

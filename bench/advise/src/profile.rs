@@ -36,7 +36,7 @@ pub(crate) fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
 pub struct Spread {
     /// Values it is of.
     pub count: usize,
-    /// Its values at [`SHOWN`].
+    /// Its 5th, 25th, 50th, 75th and 95th percentile.
     pub quantiles: Vec<f64>,
 }
 
