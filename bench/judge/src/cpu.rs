@@ -87,7 +87,7 @@ pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, String> {
     Ok(CpuPerAck {
         nanoseconds: median(own),
         reference_nanoseconds: median(reference),
-        verdict: Verdict::of(&percent_of_reference, &plan.battery.thresholds[CPU_PER_ACK]),
+        verdict: Verdict::of(percent_of_reference.interval(), &plan.battery.thresholds[CPU_PER_ACK]),
         percent_of_reference,
     })
 }

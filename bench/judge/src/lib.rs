@@ -7,7 +7,8 @@
 //! | `battery.rs` | reads and checks these files |
 //! | `plan.rs` | the battery for one controller: its studies and their runs |
 //! | `measure.rs` | what tests read from a run's outcome |
-//! | `verdict.rs` | values over seeds against a threshold |
+//! | `value.rs` | means over seeds with their intervals |
+//! | `verdict.rs` | an interval against a threshold |
 //! | `cpu.rs` | CPU time per ACK frame, beside the reference's |
 //! | `scorecard.rs` | all verdicts as data, and from results to them |
 //! | `changes.rs` | what became better or worse between two scorecards |
@@ -24,6 +25,7 @@ mod measure;
 mod plan;
 pub mod report;
 mod scorecard;
+mod value;
 mod verdict;
 
 pub use battery::{Battery, BatteryError, Check, Criterion, Relation, Strength, Test, Threshold};
@@ -32,4 +34,5 @@ pub use cpu::{CpuPerAck, cpu_per_ack};
 pub use league::League;
 pub use plan::{Depth, JudgePlan, Settings};
 pub use scorecard::{Counts, JudgedCheck, JudgedCriterion, JudgedTest, SCHEMA, Scorecard, scorecard};
+pub use value::Value;
 pub use verdict::Verdict;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use fathom_experiments::provenance::{VERSION, stack_versions};
 use fathom_experiments::scenario::Outcome;
 use fathom_experiments::study::StudyRunResult;
-use fathom_metrics::Estimate;
 use fathom_netsim::backend::Backend;
 use serde::{Deserialize, Serialize};
 
 use crate::battery::{Check, Criterion, Relation, Strength, Test, Threshold, behind};
 use crate::cpu::CpuPerAck;
 use crate::plan::{CONTROLLER, JudgePlan, TEST, test_name};
+use crate::value::Value;
 use crate::verdict::Verdict;
 
 /// Raised when a field gets another name or meaning; new fields do not raise it.
@@ -111,7 +111,7 @@ pub struct JudgedCheck {
     /// What the value is set against.
     pub relation: Relation,
     /// Mean over seeds with its 95 % interval; `None`: the runs have no value.
-    pub value: Option<Estimate>,
+    pub value: Option<Value>,
     /// Name of the threshold.
     pub threshold: String,
     /// What came of it.
@@ -251,7 +251,10 @@ impl Judge<'_> {
                 }
             })
             .collect();
-        let value = values.and_then(|values| Estimate::of(&values));
+        let value = values.and_then(|values| match check.relation {
+            Relation::PercentOfReference => Value::of_ratios(&values),
+            _ => Value::of(&values),
+        });
         let relative = check.relation != Relation::Absolute;
         let (verdict, note) = match (&value, point.failure) {
             (_, Some((true, why))) => (Verdict::Fail, Some(format!("a run failed: {why}"))),
@@ -259,7 +262,7 @@ impl Judge<'_> {
                 (Verdict::NotDecided, Some(format!("a run of the reference failed: {why}")))
             }
             (None, _) => (Verdict::NotDecided, Some("its runs have no such value".to_owned())),
-            (Some(value), _) => (Verdict::of(value, threshold), None),
+            (Some(value), _) => (Verdict::of(value.interval(), threshold), None),
         };
         let unit = match check.relation {
             Relation::PercentOfReference => "%",
@@ -335,14 +338,14 @@ impl Scorecard {
 }
 
 impl JudgedCheck {
-    /// The value with its interval and unit: `12.3 ± 0.4 %`; `nothing` where there is none.
+    /// The value with its interval and unit: `12.3 ± 0.4 %`, `210 (163 to 281) % of the reference's`; `nothing` where there is none.
     pub fn value_text(&self) -> String {
         let Some(value) = &self.value else { return "nothing".to_owned() };
         let unit = behind(&self.unit);
         match self.relation {
-            Relation::Absolute => format!("{value}{unit}"),
-            Relation::PercentOfReference => format!("{value} % of the reference's"),
-            Relation::MoreThanReference => format!("{value}{unit} more than the reference"),
+            Relation::Absolute => format!("{}{unit}", value.text()),
+            Relation::PercentOfReference => format!("{} % of the reference's", value.ratio_text()),
+            Relation::MoreThanReference => format!("{}{unit} more than the reference", value.text()),
         }
     }
 

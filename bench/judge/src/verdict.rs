@@ -1,6 +1,5 @@
-//! Values over seeds against a threshold.
+//! An interval against a threshold.
 
-use fathom_metrics::Estimate;
 use serde::{Deserialize, Serialize};
 
 use crate::battery::Threshold;
@@ -35,9 +34,9 @@ impl Verdict {
         of.into_iter().max().unwrap_or(Self::NotApplicable)
     }
 
-    /// A mean and its interval against a threshold. One seed decides nothing.
-    pub(crate) fn of(value: &Estimate, threshold: &Threshold) -> Self {
-        let Some((low, high)) = value.interval() else { return Self::NotDecided };
+    /// The interval of a mean against a threshold. One seed has none, and decides nothing.
+    pub(crate) fn of(interval: Option<(f64, f64)>, threshold: &Threshold) -> Self {
+        let Some((low, high)) = interval else { return Self::NotDecided };
         let (least, most) =
             (threshold.at_least.unwrap_or(f64::NEG_INFINITY), threshold.at_most.unwrap_or(f64::INFINITY));
         if low >= least && high <= most {
@@ -57,17 +56,16 @@ mod tests {
     #[test]
     fn the_whole_interval_decides() {
         let threshold = |at_least, at_most| Threshold { at_least, at_most, unit: "%".into(), reason: String::new() };
-        let value = |mean, half| Estimate { n: 3, mean, deviation: Some(1.0), half_width: Some(half) };
+        let value = |mean: f64, half: f64| Some((mean - half, mean + half));
         let least = threshold(Some(25.0), None);
-        assert_eq!(Verdict::of(&value(30.0, 5.0), &least), Verdict::Pass);
-        assert_eq!(Verdict::of(&value(30.0, 5.1), &least), Verdict::NotDecided);
-        assert_eq!(Verdict::of(&value(20.0, 5.0), &least), Verdict::NotDecided);
-        assert_eq!(Verdict::of(&value(19.0, 5.0), &least), Verdict::Fail);
+        assert_eq!(Verdict::of(value(30.0, 5.0), &least), Verdict::Pass);
+        assert_eq!(Verdict::of(value(30.0, 5.1), &least), Verdict::NotDecided);
+        assert_eq!(Verdict::of(value(20.0, 5.0), &least), Verdict::NotDecided);
+        assert_eq!(Verdict::of(value(19.0, 5.0), &least), Verdict::Fail);
         let both = threshold(Some(25.0), Some(80.0));
-        assert_eq!(Verdict::of(&value(79.0, 2.0), &both), Verdict::NotDecided);
-        assert_eq!(Verdict::of(&value(90.0, 2.0), &both), Verdict::Fail);
-        let one = Estimate { n: 1, mean: 30.0, deviation: None, half_width: None };
-        assert_eq!(Verdict::of(&one, &least), Verdict::NotDecided, "one seed is no result");
+        assert_eq!(Verdict::of(value(79.0, 2.0), &both), Verdict::NotDecided);
+        assert_eq!(Verdict::of(value(90.0, 2.0), &both), Verdict::Fail);
+        assert_eq!(Verdict::of(None, &least), Verdict::NotDecided, "one seed is no result");
     }
 
     #[test]

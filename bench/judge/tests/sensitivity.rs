@@ -9,6 +9,7 @@ use fathom_cc::catalogue;
 use fathom_cc::testing::BROKEN;
 use fathom_experiments::study::{RunOptions, run_study};
 use fathom_judge::{Battery, Depth, JudgePlan, League, Scorecard, Settings, Verdict, scorecard};
+use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
 
 /// A controller, and what is known of it without a run.
@@ -25,14 +26,12 @@ const CASES: &[Case] = &[
     Case { controller: "cubic", fails: &["7.4"], open: &[] },
     // It needs long to fill a long path, and after losses that are none of the link's.
     Case { controller: "reno", fails: &[], open: &["6.4", "7.4", "7.5"] },
-    // What is sent is more than any queue holds.
+    // What is sent is more than any queue holds. Said to fail 5.1.2, and does not: what ten seconds of buffer take is never lost, and of four
+    // flows CUBIC keeps the buffer nearly as full. Said to pass 6.1, and does not: nine packets in ten are lost at the shallow buffer.
     Case {
         controller: "ignores-loss",
-        fails: &[
-            "5.1.1", "5.1.2", "5.1.3", "5.1.5", "5.2", "5.2.1", "5.2.2", "5.2.3", "6.2", "7.1", "7.2", "7.4", "7.8",
-            "7.9",
-        ],
-        open: &["5.1.4", "6.3", "7.6", "7.11"],
+        fails: &["5.1.1", "5.1.3", "5.1.5", "5.2", "5.2.1", "5.2.2", "5.2.3", "6.2", "7.1", "7.2", "7.4", "7.8", "7.9"],
+        open: &["5.1.2", "5.1.4", "6.1", "6.3", "7.6", "7.11"],
     },
     // Ten packets per round trip at most: harmless, and of no use on a fast or long path.
     Case {
@@ -74,6 +73,8 @@ fn judge(controller: &str, only: &[&str]) -> Scorecard {
         depth: Depth::Quick,
         seeds: None,
         only: only.iter().map(|section| (*section).to_owned()).collect(),
+        backend: Backend::Virtual,
+        scale: 1.0,
     };
     let plan = JudgePlan::new(Battery::shipped(), settings).expect("a controller that runs");
     let results = run_study(&plan.runs, &RunOptions::default(), &|_| ()).expect("runs that end");

@@ -63,6 +63,11 @@ impl Estimate {
     }
 }
 
+/// `x` with so many significant digits, where it has decimals to show them: `0.123`, `12.3`, `1234`.
+pub fn significant_text(x: f64, digits: i32) -> String {
+    format!("{x:.*}", decimals(x, digits))
+}
+
 /// Decimals that show `x` to so many significant digits, up to 12.
 fn decimals(x: f64, digits: i32) -> usize {
     if x == 0.0 {

@@ -15,7 +15,7 @@ mod two_sample;
 mod verify;
 mod window_trace;
 
-pub use confidence::Estimate;
+pub use confidence::{Estimate, significant_text};
 pub use dca_prediction::{Counts, Prediction, Replay, predict, replay};
 pub use delivery::{Delivery, Sealed, pieces};
 pub use fairness::{Fairness, GroupBytes, GroupShares, ShareDistribution, WINDOWS, WindowFairness, fair_by_packets};

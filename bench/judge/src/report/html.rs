@@ -8,6 +8,7 @@ use super::text::answer;
 use crate::battery::Relation;
 use crate::changes::Change;
 use crate::scorecard::{JudgedCheck, JudgedCriterion, JudgedTest, Scorecard};
+use crate::value::Value;
 use crate::verdict::Verdict;
 
 /// Verdicts stand out by word, sign and colour.
@@ -119,13 +120,9 @@ fn drawing(card: &Scorecard, name: &str, checks: &[&JudgedCheck]) -> Markup {
         Whisker {
             name: if at.is_empty() { first.measure.clone() } else { at },
             value: check.value.as_ref().map(|value| value.mean),
-            interval: check.value.as_ref().and_then(fathom_metrics::Estimate::interval),
+            interval: check.value.as_ref().and_then(Value::interval),
             samples: Vec::new(),
-            note: format!(
-                "{} {}",
-                check.verdict.text(),
-                check.value.as_ref().map(ToString::to_string).unwrap_or_default()
-            ),
+            note: format!("{} {}", check.verdict.text(), check.value_text()),
             pen: Pen::Of(0),
         }
     });

@@ -1,0 +1,88 @@
+//! What a check is judged by: a mean over seeds with its interval, of values or of ratios.
+
+use fathom_metrics::{Estimate, significant, significant_text};
+use serde::{Deserialize, Serialize};
+
+/// A mean over seeds, and the ends of its 95 % interval by Student's t; one seed has no interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Value {
+    /// Seeds.
+    pub n: usize,
+    /// Of values their mean, of ratios their geometric mean.
+    pub mean: f64,
+    /// Lower end of the interval.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+/// Digits that are shown of ratios and their intervals.
+const SHOWN: i32 = 3;
+/// Digits that are kept, as an [`Estimate`] does.
+const KEPT: i32 = 9;
+
+impl Value {
+    /// Of one value per seed; `None` without any, or where one is not finite.
+    pub(crate) fn of(values: &[f64]) -> Option<Self> {
+        Estimate::of(values).map(|estimate| Self::with(&estimate, |x| x))
+    }
+
+    /// Of one ratio per seed: mean and interval of the logarithms, since twice as much and half as much are equally far from the same.
+    /// With a ratio of nothing there are no logarithms: it is then as [`Self::of`].
+    pub(crate) fn of_ratios(ratios: &[f64]) -> Option<Self> {
+        if ratios.iter().any(|ratio| *ratio <= 0.0) {
+            return Self::of(ratios);
+        }
+        let logarithms: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
+        Estimate::of(&logarithms).map(|estimate| Self::with(&estimate, f64::exp))
+    }
+
+    fn with(estimate: &Estimate, back: impl Fn(f64) -> f64) -> Self {
+        let back = |x| significant(back(x), KEPT);
+        let interval = estimate.interval();
+        Self {
+            n: estimate.n,
+            mean: back(estimate.mean),
+            low: interval.map(|(low, _)| back(low)),
+            high: interval.map(|(_, high)| back(high)),
+        }
+    }
+
+    /// Both ends.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+
+    /// `12.3 ± 0.4`.
+    pub(crate) fn text(&self) -> String {
+        let half_width = self.interval().map(|(low, high)| (high - low) / 2.0);
+        Estimate { n: self.n, mean: self.mean, deviation: None, half_width }.to_string()
+    }
+
+    /// `210 (163 to 281)`.
+    pub(crate) fn ratio_text(&self) -> String {
+        let text = |x| significant_text(x, SHOWN);
+        match self.interval() {
+            Some((low, high)) => format!("{} ({} to {})", text(self.mean), text(low), text(high)),
+            None => text(self.mean),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_as_far_above_as_below() {
+        let value = Value::of_ratios(&[50.0, 100.0, 200.0]).unwrap();
+        // Deviation ln 2, of three: t(2) = 4.302652730, half a width of 1.721888.
+        let by_hand = [100.0, 100.0 * (-1.721_888_f64).exp(), 100.0 * 1.721_888_f64.exp()];
+        let found = [value.mean, value.low.unwrap(), value.high.unwrap()];
+        assert!(found.iter().zip(by_hand).all(|(a, b)| (a / b - 1.0).abs() < 1e-5), "{found:?} {by_hand:?}");
+        assert_eq!(value.ratio_text(), "100 (17.9 to 560)");
+        assert_eq!(Value::of_ratios(&[0.0, 100.0]), Value::of(&[0.0, 100.0]));
+        assert_eq!(Value::of_ratios(&[80.0]).unwrap().ratio_text(), "80.0");
+        assert_eq!(Value::of(&[30.0, 40.0, 50.0]).unwrap().text(), "40 ± 20");
+    }
+}
