@@ -44,7 +44,8 @@ def values(card):
         for test in criterion["tests"]:
             for check in test["checks"]:
                 at = ", ".join(f"{axis}={value}" for axis, value in check["at"].items() if axis not in ("rival", "reference"))
-                key = (f"{criterion['section']}/{test['name']}", at, check["measure"] + (" of the reference's" if check["relation"] != "absolute" else ""))
+                relation = "" if check["relation"] == "absolute" else " of the reference's"
+                key = (f"{criterion['section']}/{test['name']}", at, check["measure"] + relation)
                 before = found.get(key, (None, "not-applicable"))[1]
                 found[key] = (check["value"], max(before, check["verdict"], key=WORST_LAST.index))
     return found
@@ -94,8 +95,9 @@ def main():
             within &= {ours[1], kernels[1]} != {"pass", "fail"}
             missed += not within
             test, at, measure = key
-            print(f"| {test} | {at} | {controller} beside {against} | {measure} | {cell(*ours)} | {cell(*kernels)} | {apart:+.1f}{'' if within else ' MISSED'} |")
-            sys.stdout.flush()
+            verdict = "" if within else " MISSED"
+            print(f"| {test} | {at} | {controller} beside {against} | {measure} | {cell(*ours)} | {cell(*kernels)} "
+                  f"| {apart:+.1f}{verdict} |", flush=True)
     print(f"\n{missed} beyond the bounds; {len(kept)} runs stayed late")
     sys.exit(1 if missed else 0)
 

@@ -169,7 +169,8 @@ def one_run(args, peer, controller, site):
         packets = packet_socket(clients)
         stop, warm_up = STOP_SECONDS * args.scale, WARM_UP_SECONDS * args.scale
         for port in (OURS, THEIRS):
-            link = [args.fathom, "link", "--listen", f"127.0.0.1:{port}", "--to", f"{SERVERS}:{port}", "--rate", "1Gbps", "--rtt", "40ms", "--jitter", "1ms"]
+            link = [args.fathom, "link", "--listen", f"127.0.0.1:{port}", "--to", f"{SERVERS}:{port}"]
+            link += ["--rate", "1Gbps", "--rtt", "40ms", "--jitter", "1ms"]
             stack.enter_context(process(clients.inside(*link)))
         time.sleep(0.5)
         bytes_path = f"bytes/{BODY_BYTES}"
