@@ -111,22 +111,18 @@ impl WindowRule for StarvesOthers {
 /// Queueing delay below which [`BelievesALiar`] takes the path for empty: some packets at 10 Mbps, some jitter.
 pub const EMPTY: Duration = Duration::from_millis(2);
 /// Datagrams per round trip that it then adds.
-pub const FAST: Ratio = Ratio::new(8, 1);
+pub const FAST: Ratio = Ratio::new(32, 1);
 
-/// Adds [`FAST`] per round trip where timestamps show less queueing than [`EMPTY`].
+/// Adds [`FAST`] per round trip where timestamps show less queueing than [`EMPTY`] above what they showed first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BelievesALiar {
-    least: Option<OneWayDelay>,
+    first: Option<OneWayDelay>,
 }
 
 impl WindowRule for BelievesALiar {
     fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         let left = window.grow_slow_start(acked);
-        let empty = acks.one_way.is_some_and(|delay| {
-            let least = self.least.map_or(delay, |least| least.min(delay));
-            self.least = Some(least);
-            delay.above(least) < EMPTY
-        });
+        let empty = acks.one_way.is_some_and(|delay| delay.above(*self.first.get_or_insert(delay)) < EMPTY);
         window.grow_additive(if empty { FAST } else { Ratio::ONE }, left);
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::{ResponseTime, report};
 
 fn connection(controller: Option<&str>, ms: &[f64]) -> Connection {
-    let response = |ms: &f64| ResponseTime { bytes: 5_000, ms: *ms, first_byte_ms: None };
+    let response = |ms: &f64| ResponseTime { bytes: 5_000, ms: *ms, first_byte_ms: None, began_ms: None };
     Connection {
         controller: controller.map(str::to_owned),
         until: Some(ResponseEnd::Acknowledged),
@@ -70,7 +70,7 @@ fn connections_that_are_alike_widen_the_interval() {
 fn what_names_no_controller_is_refused_with_a_hint() {
     let refused = |source: Source| by_controller(vec![source]).unwrap_err().to_string();
     assert!(refused(log(connections(None, 3, 1.0))).contains("fathom serve --qlog"));
-    let rows = vec![ResponseTime { bytes: 1, ms: 1.0, first_byte_ms: None }];
+    let rows = vec![ResponseTime { bytes: 1, ms: 1.0, first_byte_ms: None, began_ms: None }];
     assert!(refused(Source { name: "t.csv".into(), rows, ..Source::default() }).contains("'t.csv' holds a table"));
     let mut old = connection(Some("a"), &[1.0]);
     (old.until, old.sent) = (Some(ResponseEnd::HandedOver), None);
