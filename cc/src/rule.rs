@@ -200,7 +200,7 @@ impl Algorithm {
     }
 }
 
-/// The [`options!`] of a [`WindowRule`](crate::rule::WindowRule): those given, and HyStart++, which the window brings.
+/// The [`options!`](macro@crate::options) of a [`WindowRule`](crate::rule::WindowRule): those given, and HyStart++, which the window brings.
 #[macro_export]
 macro_rules! rule_options {
     ($(#[$meta:meta])* pub struct $name:ident { $($options:tt)* }) => {
