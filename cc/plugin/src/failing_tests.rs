@@ -159,7 +159,7 @@ fn says_nothing(packet: &[u8]) -> bool {
 fn a_packet_that_cannot_be_sealed_leaves_as_zeros() {
     for suite in SUITES {
         let fixture = Fixture::new(suite, false);
-        assert_eq!(fixture.receive(0, PING), PING);
+        assert_eq!(fixture.receive(0, PING), PING[..1], "all but the PADDING");
         fixture.packets.store(true, Ordering::Relaxed);
         let packet = fixture.send(0, 0x41);
         assert!(says_nothing(&packet), "{suite:?}");

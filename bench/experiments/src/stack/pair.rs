@@ -39,10 +39,6 @@ pub(super) fn ends<E: Endpoint, T>(
     })
 }
 
-/// Streams that HTTP/3 hardly uses: of both ends' own ones three (RFC 9114 §6.2), of requests by servers none. quinn and noq make room for
-/// all that are allowed when a connection begins. As many bytes on the wire as their default, 100.
-const STREAMS: u32 = 64;
-
 /// The TLS of stacks on rustls.
 pub(super) fn rustls(side: Side, identity: &Identity) -> Result<Tls, SetupError> {
     Ok(match side {
@@ -65,8 +61,6 @@ fn of_side<T>(settings: &EndpointSettings<'_>, side: Side, tls: T) -> Settings<T
             idle: Some(settings.idle),
             stream_window: settings.stream_window(),
             send_window: settings.send_window(),
-            bidi_streams: (side == Side::Client).then_some(STREAMS),
-            uni_streams: Some(STREAMS),
             // The emulated path carries this size and no other.
             datagram: Some(settings.datagram),
             datagrams: settings.datagrams,
