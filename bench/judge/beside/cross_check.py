@@ -57,8 +57,12 @@ def late(args):
     return {file for file in files if json.loads(file.read_text())["outcome"]["punctuality"]["p99_ms"] > LATE_MS}
 
 
+def half_width(value):
+    return (value["high"] - value["low"]) / 2
+
+
 def cell(value, verdict):
-    return f"{value['mean']:.1f} ± {value['half_width']:.1f}, {verdict.replace('-', ' ')}"
+    return f"{value['mean']:.1f} ± {half_width(value):.1f}, {verdict.replace('-', ' ')}"
 
 
 def main():
@@ -91,7 +95,7 @@ def main():
             if ours[0] is None or kernels[0] is None:
                 sys.exit(f"{controller}: {' '.join(key)} has no value")
             apart = kernels[0]["mean"] - ours[0]["mean"]
-            within = abs(apart) <= max(BOUND, ours[0]["half_width"] + kernels[0]["half_width"])
+            within = abs(apart) <= max(BOUND, half_width(ours[0]) + half_width(kernels[0]))
             within &= {ours[1], kernels[1]} != {"pass", "fail"}
             missed += not within
             test, at, measure = key

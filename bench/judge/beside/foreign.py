@@ -206,7 +206,7 @@ def judged(args, controller, rival, folder):
     subprocess.run([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     checks = json.loads(file.read_text())["criteria"][0]["tests"][0]["checks"]
     value = next(check["value"] for check in checks if check["at"]["buffer"] == f"{args.buffer}p")
-    return value["mean"], value["half_width"]
+    return value["mean"], (value["high"] - value["low"]) / 2
 
 
 def main():
