@@ -1,11 +1,11 @@
 //! The profile and the advice as a reader sees them.
 
-use fathom_analyze::{Drawn, Page, Sheet};
+use fathom_analyze::{Drawing, Drawn, Page, Sheet};
 use fathom_cc::Rate;
-use fathom_report::{Axis, Figure, Series};
+use fathom_report::{Axis, Pen, Whisker, Whiskers};
 
 use crate::Observed;
-use crate::advice::{Advice, InClass, Overall, same};
+use crate::advice::{Advice, Effect, InClass, Overall, same};
 use crate::profile::{Class, Profile, SHOWN, Spread};
 use crate::scenario::Scenario;
 
@@ -119,7 +119,7 @@ impl Advice {
             verdicts: self.verdicts(),
             cautions: notes,
             sheets,
-            figures: vec![self.figure()],
+            figures: self.figures(),
             method: METHOD.iter().map(|line| (*line).to_owned()).collect(),
         }
     }
@@ -189,27 +189,39 @@ impl Advice {
         })
     }
 
-    /// A curve for each class: what each controller changes.
-    fn figure(&self) -> Drawn {
-        let order: Vec<&str> =
-            self.overall.iter().filter(|o| o.effect.is_some()).map(|o| o.controller.as_str()).collect();
-        let series = self.classes.iter().map(|class| {
-            let point = |(i, name): (usize, &&str)| {
-                let found = class.ranking.iter().find(|r| same(&r.controller, name))?;
-                Some((1.0 + i as f64, found.effect?.percent))
-            };
-            Series::line(&class.name, order.iter().enumerate().filter_map(point).collect())
-        });
+    /// What each controller changes, over all clients and in each class where there are several.
+    fn figures(&self) -> Vec<Drawn> {
+        let all = self.overall.iter().map(|o| (&*o.controller, o.effect));
+        let mut figures = vec![self.figure("all clients", all.collect())];
+        if self.classes.len() > 1 {
+            figures.extend(self.classes.iter().map(|class| {
+                let ranking = class.ranking.iter().map(|r| (&*r.controller, r.effect));
+                self.figure(&class.name, ranking.collect())
+            }));
+        }
+        figures
+    }
+
+    fn figure(&self, whom: &str, effects: Vec<(&str, Option<Effect>)>) -> Drawn {
         let unit = if self.unit == "%" { "points" } else { "%" };
-        let names: Vec<String> = order.iter().enumerate().map(|(i, name)| format!("{} {name}", i + 1)).collect();
+        let row = |(controller, effect): (&str, Option<Effect>)| {
+            effect.map(|effect| Whisker {
+                name: controller.to_owned(),
+                value: Some(effect.percent),
+                interval: effect.interval_percent,
+                samples: Vec::new(),
+                note: effect.text(),
+                pen: Pen::Of(0),
+            })
+        };
         Drawn {
-            title: format!("Change of the {} by class of clients", self.measure),
-            note: format!("Controllers: {}. Below zero is better than {}.", names.join(", "), self.scenario.current),
-            figure: Figure {
-                x: Axis::linear("controller, the best over all clients first"),
-                y: Axis::linear(format!("change ({unit})")),
-                series: series.collect(),
-            },
+            title: format!("Change of the {} of {whom}", self.measure),
+            note: format!("The best is on top; left of zero is better than {}.", self.scenario.current),
+            drawing: Drawing::Whiskers(Whiskers {
+                axis: Axis::linear(format!("change ({unit})")),
+                mark: Some((0.0, self.scenario.current.clone())),
+                rows: effects.into_iter().filter_map(row).collect(),
+            }),
         }
     }
 }

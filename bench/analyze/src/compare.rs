@@ -6,7 +6,7 @@ use fathom_report::{Axis, Figure, Series};
 use serde::Serialize;
 
 use super::chance::{Draw, Statistic, mean, quantile, ratio_interval};
-use super::page::{Drawn, Page, Sheet, fraction, millis, short_names};
+use super::page::{Drawing, Drawn, Page, Sheet, fraction, millis, short_names};
 use super::source::{AnalyzeError, Source};
 
 /// A number of a file, and what it is against the first file's.
@@ -201,7 +201,11 @@ pub(super) fn figures(all: &[Values], names: &[String]) -> Vec<Drawn> {
         };
         let series: Vec<_> = all.iter().zip(names).filter_map(curve).collect();
         let figure = Figure { x: Axis::logarithmic(label), y: fraction(), series };
-        (!figure.series.is_empty()).then(|| Drawn { title: title.into(), note: String::new(), figure })
+        (!figure.series.is_empty()).then(|| Drawn {
+            title: title.into(),
+            note: String::new(),
+            drawing: Drawing::Curves(figure),
+        })
     };
     let responses = draw("Response times", "response time (ms)", |v| &v.responses);
     let rtts = draw("Round trips", "round trip (ms)", |v| &v.rtts);

@@ -32,7 +32,7 @@ pub use by_controller::{
 pub use compare::{Compared, Comparison, compare};
 pub use kept::Kept;
 pub use loss::{LossAnswer, Verdict, loss_delay};
-pub use page::{Drawn, Page, Sheet};
+pub use page::{Drawing, Drawn, Page, Sheet};
 pub use response::{ResponseAnswer, response};
 pub use source::{AnalyzeError, Source, Tap, gather, gather_folder, gather_with};
 

@@ -15,7 +15,7 @@ use fathom_report::{Axis, Figure, Series};
 use serde::Serialize;
 
 use super::chance::{Marked, piece_interval, rotation_test, share_interval};
-use super::page::{Drawn, Page, Sheet, fraction, millis, percent, percents};
+use super::page::{Drawing, Drawn, Page, Sheet, fraction, millis, percent, percents};
 use super::source::{AnalyzeError, Source};
 
 /// Losses, and round trips, below which a log says nothing.
@@ -416,7 +416,11 @@ impl LossAnswer {
             };
             let note = "Delay that predicts loss rises to the left of 0, well above 1. Right of 0 the queue has lost packets and the sender \
                         has cut its window.";
-            all.push(Drawn { title: "Delay before and after losses".into(), note: note.into(), figure });
+            all.push(Drawn {
+                title: "Delay before and after losses".into(),
+                note: note.into(),
+                drawing: Drawing::Curves(figure),
+            });
         }
         if self.before_loss.count > 0 {
             let figure = Figure {
@@ -428,7 +432,11 @@ impl LossAnswer {
                 ],
             };
             let note = "Where losses follow high delay the second curve lies far to the right of the first.";
-            all.push(Drawn { title: "Round trips, and those before losses".into(), note: note.into(), figure });
+            all.push(Drawn {
+                title: "Round trips, and those before losses".into(),
+                note: note.into(),
+                drawing: Drawing::Curves(figure),
+            });
         }
         all
     }

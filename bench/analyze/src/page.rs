@@ -1,6 +1,6 @@
 //! An answer before it is printed.
 
-use fathom_report::{Axis, Figure};
+use fathom_report::{Axis, Figure, Whiskers};
 
 /// An answer as a reader sees it.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,16 @@ pub struct Drawn {
     /// What to look for.
     pub note: String,
     /// The plot itself.
-    pub figure: Figure,
+    pub drawing: Drawing,
+}
+
+/// What a plot consists of.
+#[derive(Clone, Debug)]
+pub enum Drawing {
+    /// Curves.
+    Curves(Figure),
+    /// Values with their intervals, a row each.
+    Whiskers(Whiskers),
 }
 
 /// A share in percent.

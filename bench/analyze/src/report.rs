@@ -5,10 +5,20 @@ use std::fmt::Write;
 use fathom_report::{Column, Grid, csv, plain, plot, shown};
 use maud::{Markup, html};
 
-use crate::{Page, Sheet};
+use crate::{Drawing, Page, Sheet};
 
 /// Characters of a line of text.
 const WIDTH: usize = 110;
+
+impl Drawing {
+    /// The picture and its numbers; `None` where there is nothing to draw.
+    fn svg_and_csv(&self) -> Option<(String, String)> {
+        match self {
+            Self::Curves(figure) => plot(figure).map(|svg| (svg, csv(figure))),
+            Self::Whiskers(whiskers) => whiskers.svg().map(|svg| (svg, whiskers.csv())),
+        }
+    }
+}
 
 /// For a terminal. Names of files and what logs say of themselves are shown as they are, not acted upon.
 pub fn text(page: &Page) -> String {
@@ -72,9 +82,9 @@ pub fn html(page: &Page) -> String {
         @for line in &page.verdicts { p.answer { (line) } }
         @if !page.cautions.is_empty() { (list(&page.cautions)) }
         @for drawn in &page.figures {
-            @if let Some(drawing) = plot(&drawn.figure) {
+            @if let Some((drawing, csv)) = drawn.drawing.svg_and_csv() {
                 h2 { (drawn.title) }
-                (shown(&drawn.title, &drawing, &csv(&drawn.figure)))
+                (shown(&drawn.title, &drawing, &csv))
                 @if !drawn.note.is_empty() { p.note { (drawn.note) } }
             }
         }

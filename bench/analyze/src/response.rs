@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::chance::quantile_interval;
 use super::loss::several;
-use super::page::{Drawn, Page, Sheet, fraction, millis, short_names};
+use super::page::{Drawing, Drawn, Page, Sheet, fraction, millis, short_names};
 use super::responses::{Class, ResponseTime};
 use super::source::{AnalyzeError, Source};
 
@@ -122,7 +122,7 @@ impl ResponseAnswer {
             verdicts: Vec::new(),
             cautions: self.cautions.clone(),
             sheets: self.sheets(&names),
-            figures: vec![Drawn { title: "Response times".into(), note, figure }],
+            figures: vec![Drawn { title: "Response times".into(), note, drawing: Drawing::Curves(figure) }],
             method: METHOD.iter().map(|m| (*m).to_owned()).collect(),
         }
     }
