@@ -100,7 +100,7 @@ fn a_league_of_scorecards() {
         (&["league", "nothing.json"], "'nothing.json'"),
         (&["league"], "SCORECARD.json"),
         (&["judge", "cubic", "--baseline", "nothing.json"], "--baseline 'nothing.json'"),
-        (&["judge", "cubic", "--only", "9.9"], "no criterion is in section 9.9"),
+        (&["judge", "cubic", "--only", "9.9"], "'9.9' is no section and no test"),
         (&["judge", "cubic", "--against", "cubic,cubic"], "named twice"),
     ] {
         let out = run(folder.path(), args);
