@@ -53,8 +53,8 @@ const CASES: &[Case] = &[
         open: &["5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2", "6.2", "6.3", "7.4", "7.6", "7.9", "7.11"],
     },
     // Reno, as long as the peer tells the truth. A first version, which compared with the smallest delay seen, was not fooled: a liar's delays
-    // vary by what the queue grows meanwhile.
-    Case { controller: "believes-a-liar", fails: &["7.6"], open: &["6.4", "7.4", "7.5"] },
+    // vary by what the queue grows meanwhile. The present one loses a seventh at a policer (5.1.3), which shows no queue either: not foreseen.
+    Case { controller: "believes-a-liar", fails: &["7.6"], open: &["5.1.3", "6.4", "7.2", "7.4", "7.5"] },
     // The longer a connection lasts and the more it carries, the less is left.
     Case {
         controller: "leaks-window",
