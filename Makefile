@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic chromium soak interop h2load stock judge-cross-check
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages msrv chromium soak interop h2load stock judge-cross-check
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
@@ -38,6 +38,18 @@ test-quiche: setup
 # tokio-quiche, unmodified, on the derived quiche: its telemetry alone is two hundred crates, so `make test` does without and CI does not.
 test-tokio-quiche: setup
 	$(CARGO) test --release $(TOKIO_QUICHE)
+
+# The crates as packaged, in a workspace of somebody else: servers of quinn's, noq's and tokio-quiche's own examples adopt them, with ring and
+# with AWS-LC. `cargo package` takes what is committed or not.
+test-packages: setup
+	$(CARGO) test --release --locked --features quiche --test packages -- --include-ignored --nocapture --test-threads 1
+
+# What is published compiles with the oldest Rust that it names. Installs that one.
+MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+msrv: setup
+	rustup toolchain install $(MSRV) --profile minimal --no-self-update
+	cargo +$(MSRV) check --locked --target-dir target/msrv -p fathom-units -p fathom-cc -p fathom-frames -p fathom-netsim -p fathom-plugin -p fathom-quinn \
+	  -p fathom-noq -p h3-noq --all-features
 
 # s2n-quic in the laboratory. Without optimisation, which its small runs do without: two and a half minutes of CPU time, nearly all for the build.
 test-s2n-quic: setup

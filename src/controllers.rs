@@ -5,6 +5,10 @@ use fathom_cc::catalogue::{self, Algorithm, find};
 use crate::{Failure, output};
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fathom controllers
+  fathom controllers sync
+  fathom compare --controllers sync:signal=either,vegas:alpha=2,native:cubic")]
 pub(crate) struct Args {
     /// Show only this controller.
     name: Option<String>,

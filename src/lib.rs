@@ -5,6 +5,7 @@ mod advise;
 mod allocator;
 mod analyze;
 mod compare;
+mod completions;
 mod controllers;
 mod diagnostics;
 mod judge;
@@ -12,6 +13,7 @@ mod kernel;
 mod league;
 mod link;
 mod load;
+mod man;
 mod new_controller;
 mod numbers;
 mod output;
@@ -26,6 +28,7 @@ mod signals;
 mod stacks;
 mod toml_file;
 mod usage;
+mod version;
 
 use std::process::ExitCode;
 
@@ -40,7 +43,7 @@ place. Exit codes: 1: failure, 2: invalid input, 130: interrupted.";
 
 /// Delay-based congestion controllers for QUIC, and a laboratory to compare them.
 #[derive(Parser)]
-#[command(name = "fathom", version, arg_required_else_help = true, after_help = FILES)]
+#[command(name = "fathom", version, long_version = version::long(), arg_required_else_help = true, after_help = FILES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -56,6 +59,8 @@ enum Command {
     Analyze(Box<analyze::Args>),
     /// Run the same web traffic under several controllers in virtual time and compare response times.
     Compare(Box<compare::Args>),
+    /// Print completions of commands and options for a shell.
+    Completions(completions::Args),
     /// List the congestion controllers with their options, requirements and sources.
     Controllers(controllers::Args),
     /// Judge a congestion controller by the criteria of RFC 9743.
@@ -66,6 +71,8 @@ enum Command {
     Link(Box<link::Args>),
     /// Generate HTTP/3 load and report response times.
     Load(Box<load::Args>),
+    /// Write manual pages of all commands.
+    Man(man::Args),
     /// Make a crate for a congestion controller of your own, in a clone of Fathom.
     NewController(new_controller::Args),
     /// List the paths with a name and the models of links, with their numbers and sources.
@@ -108,11 +115,13 @@ impl Command {
             Self::Advise(args) => advise::run(args),
             Self::Analyze(args) => analyze::run(args),
             Self::Compare(args) => compare::run(args),
+            Self::Completions(args) => completions::run(args, Cli::command()),
             Self::Controllers(args) => controllers::run(args),
             Self::Judge(args) => judge::run(args),
             Self::League(args) => league::run(args),
             Self::Link(args) => link::run(args),
             Self::Load(args) => load::run(args),
+            Self::Man(args) => man::run(args, Cli::command()),
             Self::NewController(args) => new_controller::run(args),
             Self::Paths(args) => paths::run(args),
             Self::Plan(args) => plan::run(args),
@@ -144,5 +153,28 @@ pub fn run_with(controllers: &'static [Algorithm]) -> ExitCode {
             output::say(format!("fathom: {}", failure.line.replace('\n', "; ")));
             ExitCode::from(failure.code)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its own, or those of the command above it.
+    #[test]
+    fn every_command_has_examples() {
+        fn check(command: &clap::Command, above: bool) {
+            let has = command.get_after_help().is_some_and(|help| help.to_string().contains("Example")) || above;
+            for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+                check(sub, has && command.get_name() != "fathom");
+            }
+            assert!(has || command.get_name() == "fathom", "'{}' has no examples", command.get_name());
+        }
+        check(&Cli::command(), false);
+    }
+
+    #[test]
+    fn names_of_options_are_consistent() {
+        Cli::command().debug_assert();
     }
 }

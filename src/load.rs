@@ -5,7 +5,7 @@ mod report;
 
 use std::fs::File;
 use std::io::BufReader;
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use fathom_http::load::{
 use fathom_stacks::Stack;
 use fathom_traffic::{Options, PackMime};
 use http::Uri;
+use http::header::{HeaderName, HeaderValue};
 use http::uri::Authority;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
@@ -38,6 +39,7 @@ const LASTS: Duration = Duration::from_secs(10);
   fathom load https://localhost:4433/ --ca root.pem --rate 200 --warm-up 2s -d 60s --hgrm times.hgrm
   fathom load https://localhost:4433/ --insecure --model packmime=50 --connections fresh -d 60s --json -
   fathom load https://localhost:4433/ --insecure --trace day.csv --connect-to 127.0.0.1:4434
+  fathom load https://example.com/api -k --resolve example.com:443:127.0.0.1 -H 'Accept: application/json'
 
 Closed loop: each of -c connections keeps -m requests in flight. Open loop
 (--rate, --model, --trace): each request has a start time, and its response
@@ -127,14 +129,20 @@ struct Open {
 #[command(next_help_heading = "Server")]
 struct Server {
     /// Accept any certificate.
-    #[arg(long, conflicts_with = "ca")]
+    #[arg(short = 'k', long, conflicts_with = "ca")]
     insecure: bool,
     /// Root certificates in PEM, instead of the platform's.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, visible_alias = "cacert", value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Connect to this host and port; SNI and :authority stay those of the URL.
     #[arg(long, value_name = "ADDR")]
     connect_to: Option<String>,
+    /// Connect to this address where the URL names this host and port, as curl does: example.com:443:127.0.0.1.
+    #[arg(long, value_name = "HOST:PORT:ADDRESS", conflicts_with = "connect_to", value_parser = parse_resolve)]
+    resolve: Vec<(String, SocketAddr)>,
+    /// Send a header field with each request: 'Name: value'. May be given several times.
+    #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = parse_header)]
+    headers: Vec<(HeaderName, HeaderValue)>,
     /// Send the requests of fresh connections in 0-RTT, with session tickets of earlier ones.
     #[arg(long)]
     zero_rtt: bool,
@@ -165,6 +173,32 @@ struct Files {
 fn parse_rate(s: &str) -> Result<f64, String> {
     let rate = s.parse::<f64>().ok().filter(|rate| (0.001..=1e6).contains(rate));
     rate.ok_or_else(|| format!("'{s}' is not a rate; write requests per second from 0.001 to 1000000, such as 200"))
+}
+
+/// As curl has it: what the URL says, and where its packets go.
+fn parse_resolve(s: &str) -> Result<(String, SocketAddr), String> {
+    let read = || {
+        let host_end = if s.starts_with('[') { s.find(']')? + 1 } else { s.find(':')? };
+        let (port, address) = s.get(host_end..)?.strip_prefix(':')?.split_once(':')?;
+        let address = address.strip_prefix('[').and_then(|a| a.strip_suffix(']')).unwrap_or(address);
+        let port = port.parse().ok().filter(|port| *port > 0)?;
+        Some((format!("{}:{port}", s[..host_end].to_ascii_lowercase()), SocketAddr::new(address.parse().ok()?, port)))
+    };
+    read().ok_or_else(|| format!("'{s}' names no address; write HOST:PORT:ADDRESS, such as example.com:443:127.0.0.1"))
+}
+
+/// Fields that HTTP/3 does not have, or that come with the URL or the body (RFC 9114 §4.2, §4.3.1).
+const NOT_FOR_USERS: [&str; 8] =
+    ["connection", "content-length", "host", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
+
+fn parse_header(s: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let wrong = |why: &str| format!("'{}' {why}; write 'Name: value'", s.escape_debug());
+    let (name, value) = s.split_once(':').ok_or_else(|| wrong("has no colon"))?;
+    let name: HeaderName = name.trim().parse().map_err(|_| wrong("has no name of a field"))?;
+    if NOT_FOR_USERS.contains(&name.as_str()) {
+        return Err(format!("field '{name}' is not sent in HTTP/3, or is the URL's to say; leave it out"));
+    }
+    Ok((name, HeaderValue::from_str(value.trim()).map_err(|_| wrong("has a value that no field may have"))?))
 }
 
 fn parse_model(s: &str) -> Result<f64, String> {
@@ -302,12 +336,22 @@ fn config(args: &Args) -> Result<LoadConfig, Failure> {
         trust: Trust::from_options(args.server.ca.as_deref(), args.server.insecure),
         zero_rtt: args.server.zero_rtt,
         check_digests: args.check_digest,
+        headers: args.server.headers.iter().cloned().collect(),
     })
 }
 
 /// Where packets go: `--connect-to`, or what the URL's host is called.
-fn address(args: &Args, authority: &Authority) -> Result<std::net::SocketAddr, Failure> {
+fn address(args: &Args, authority: &Authority) -> Result<SocketAddr, Failure> {
     let named = format!("{}:{}", authority.host(), load::port(authority));
+    let resolved = args.server.resolve.iter().find(|(name, _)| *name == named.to_ascii_lowercase());
+    if let Some((_, address)) = resolved {
+        return Ok(*address);
+    }
+    if let Some((other, _)) = args.server.resolve.first() {
+        return Err(Failure::input(format!(
+            "--resolve is of '{other}', the URL of '{named}'; write the URL's host and port"
+        )));
+    }
     let name = args.server.connect_to.as_ref().unwrap_or(&named);
     let wrong = |why: &dyn std::fmt::Display| {
         Failure::input(format!("'{name}' has no address: {why}; write HOST:PORT, or name an address with --connect-to"))

@@ -8,6 +8,8 @@ use fathom_qlog::{ExportError, export};
 use crate::{Failure, output};
 
 #[derive(clap::Args)]
+#[command(after_help = "Example:
+  fathom qlog export server.sqlog --to qvis --output server.qlog")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,

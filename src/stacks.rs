@@ -7,6 +7,11 @@ use fathom_stacks::Stack;
 use crate::{Failure, output};
 
 #[derive(clap::Args)]
+#[command(after_help = "Example:
+  fathom stacks
+
+'shaping' stands where a shaping socket provides what the stack by itself does
+not; docs/stacks.md compares the stacks.")]
 pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args) -> Result<(), Failure> {

@@ -143,6 +143,15 @@ fn an_interrupt_prints_the_results_so_far() {
 }
 
 #[test]
+fn names_of_curls_options_work() {
+    let (_server, port) = serve(&[]);
+    let url = format!("https://Nowhere.Invalid:{port}/bytes/100");
+    let resolve = format!("nowhere.invalid:{port}:127.0.0.1");
+    let out = fathom(&["load", &url, "-k", "--resolve", &resolve, "-H", "Accept: */*", "-n", "3", "--json", "-"]);
+    assert_eq!(json(&out)["requests"]["completed"], 3);
+}
+
+#[test]
 fn invalid_input_gives_one_line_with_a_hint() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("trace.csv");
@@ -150,7 +159,7 @@ fn invalid_input_gives_one_line_with_a_hint() {
     let trace = trace.to_string_lossy().into_owned();
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").to_string_lossy().into_owned();
     let url = "https://127.0.0.1:9/";
-    let cases: [(&[&str], &str); 28] = [
+    let cases: [(&[&str], &str); 34] = [
         (&["http://127.0.0.1:9/"], "https"),
         (&["127.0.0.1:9"], "https://localhost:4433/"),
         (&[url, "https://127.0.0.1:10/"], "one at a time"),
@@ -179,6 +188,12 @@ fn invalid_input_gives_one_line_with_a_hint() {
         (&[url, "--seed", "-1"], "'--seed': it is negative"),
         (&[url, "--csv", "-", "--json", "-"], "standard output takes one"),
         (&[url, "--max-failed", "2"], "such as 1%"),
+        (&[url, "-H", "accept"], "write 'Name: value'"),
+        (&[url, "-H", "a b: c"], "no name of a field"),
+        (&[url, "-H", "Host: other"], "leave it out"),
+        (&[url, "--resolve", "127.0.0.1:9"], "HOST:PORT:ADDRESS"),
+        (&[url, "--resolve", "127.0.0.1:0:127.0.0.1"], "HOST:PORT:ADDRESS"),
+        (&[url, "--resolve", "127.0.0.1:10:127.0.0.1"], "the URL's host and port"),
     ];
     for (args, hint) in cases {
         let out = fathom(&[&["load"][..], args].concat());

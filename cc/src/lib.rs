@@ -26,3 +26,8 @@ pub use config::{ControllerConfig, Missing};
 pub use controller::{Controller, ControllerMetrics, Pacing, Phase, SendParams};
 pub use event::{AckEvent, Acked, Cause, CongestionEvent, EcnDelta, PathChange, Rtt, Sent, Start};
 pub use fathom_units::{self as units, OneWayDelay, Rate, Ratio, Time, math};
+
+/// The code of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -76,6 +76,7 @@ fn config(address: SocketAddr, traffic: Traffic) -> LoadConfig {
         trust: Trust::Insecure,
         zero_rtt: false,
         check_digests: false,
+        headers: http::HeaderMap::new(),
     }
 }
 

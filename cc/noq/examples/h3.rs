@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use http::{Request, Response};
+use noq::Endpoint;
 use noq::crypto::rustls::QuicClientConfig;
-use noq::{Endpoint, TransportConfig};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
@@ -29,16 +29,16 @@ async fn run() -> Outcome<()> {
     let (server_tls, client_tls) = tls()?;
 
     // >>> Fathom: before, ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server_tls)?))
-    let server = fathom_noq::Plugin::named("sync:signal=either")?.server(server_tls)?;
-    let listening = Endpoint::server(server.config(), "127.0.0.1:0".parse()?)?;
+    let server_config = fathom_noq::Plugin::named("sync:signal=either")?.server(server_tls)?.config();
     // <<<
+    let listening = Endpoint::server(server_config, "127.0.0.1:0".parse()?)?;
     let to = listening.local_addr()?;
 
     let serving = tokio::spawn(async move {
         let incoming = listening.accept().await.ok_or("the endpoint is closed")?;
-        // >>> Fathom: before, incoming.await?
-        let (connecting, monitor) = server.accept(incoming, TransportConfig::default())?;
-        let connection = connecting.await?;
+        let connection = incoming.await?;
+        // >>> Fathom: how the connection stands, at any time.
+        let monitor = fathom_noq::monitor(&connection).ok_or("a controller of another's")?;
         // <<<
         let mut http = h3::server::Connection::<_, Bytes>::new(h3_noq::Connection::new(connection)).await?;
         while let Ok(Some(resolver)) = http.accept().await {

@@ -16,6 +16,11 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
+#[cfg(all(feature = "aws-lc-rs", not(feature = "ring")))]
+use rustls::crypto::aws_lc_rs as provider;
+#[cfg(feature = "ring")]
+use rustls::crypto::ring as provider;
+
 static SESSION: LazyLock<Option<Box<dyn Session>>> = LazyLock::new(session_after_client_hello);
 
 /// Ours as noq's. As ours only if noq's session did not read its own ClientHello, which a test rules out.
@@ -30,7 +35,7 @@ pub(crate) fn to_noq(ours: fathom_plugin::HandshakeData) -> Box<dyn Any> {
 
 /// A server's session that has read the ClientHello of a client that exists only here.
 fn session_after_client_hello() -> Option<Box<dyn Session>> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(provider::default_provider());
     let tls13 = &[&rustls::version::TLS13];
     let parameters = TransportParameters::read(Side::Client, &mut &[][..]).ok()?;
 

@@ -2,21 +2,27 @@
 //!
 //! A [`Plugin`] is a controller chosen by name. [`Plugin::server`](fathom_plugin::Plugin::server) and
 //! [`Plugin::client`](fathom_plugin::Plugin::client) put it under a rustls configuration;
-//! [`ServerPlugin::accept`](fathom_plugin::ServerPlugin::accept) and [`ClientPlugin::connect`](fathom_plugin::ClientPlugin::connect) wire one
-//! connection: its controllers, its frame layer and the [`ConnectionMonitor`] that shows both. Everything else of noq stays as it is.
+//! [`ServerPlugin::config`](fathom_plugin::ServerPlugin::config) and [`ClientPlugin::shared_config`](fathom_plugin::ClientPlugin::shared_config)
+//! take the place of noq's own configurations: each connection then has its controller and its frame layer, and [`monitor`] shows both. Everything
+//! else of noq stays as it is.
 //!
 //! ```no_run
 //! # async fn serve(tls: std::sync::Arc<rustls::ServerConfig>) -> Result<(), Box<dyn std::error::Error>> {
-//! let plugin = fathom_noq::Plugin::named("sync:signal=either")?.server(tls)?;
-//! let endpoint = noq::Endpoint::server(plugin.config(), "[::]:443".parse()?)?;
+//! let config = fathom_noq::Plugin::named("sync:signal=either")?.server(tls)?.config();
+//! let endpoint = noq::Endpoint::server(config, "[::]:443".parse()?)?;
 //! while let Some(incoming) = endpoint.accept().await {
-//!     // An attempt that fails, such as a junk Initial packet, must not end the server.
-//!     let Ok((connecting, _monitor)) = plugin.accept(incoming, noq::TransportConfig::default()) else { continue };
-//!     tokio::spawn(async move { connecting.await });
+//!     tokio::spawn(async move {
+//!         let connection = incoming.await?;
+//!         println!("{:?}", fathom_noq::monitor(&connection).map(|monitor| monitor.report()));
+//!         Ok::<_, noq::ConnectionError>(())
+//!     });
 //! }
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! [`ServerPlugin::accept`](fathom_plugin::ServerPlugin::accept) and [`ClientPlugin::connect`](fathom_plugin::ClientPlugin::connect) give one connection
+//! transport settings of its own, [`Plugin::controller_factory`](fathom_plugin::Plugin::controller_factory) makes controllers where TLS is not ours to replace.
 //!
 //! # Pacing
 //!
@@ -65,13 +71,10 @@
 //! be built outside noq, so an empty one is taken from a session of noq's own and filled in.
 
 mod adapter;
-#[path = "../../plugin/per_stack/crypto.rs"]
 mod crypto;
 mod handshake_data;
-#[path = "../../plugin/per_stack/shaping_socket.rs"]
 mod shaping_socket;
 mod stack;
-#[path = "../../plugin/per_stack/wiring.rs"]
 mod wiring;
 
 use fathom_cc::Capabilities;
@@ -81,6 +84,11 @@ pub use fathom_plugin::{
 };
 
 pub use shaping_socket::ShapingSocket;
+
+/// A view of a live connection, wherever its configuration came from; `None`: its controller is not one of ours, or its first path is gone.
+pub fn monitor(connection: &noq::Connection) -> Option<ConnectionMonitor> {
+    adapter::monitor(connection.congestion_state(noq::PathId::ZERO)?)
+}
 
 /// What noq delivers and honours: forward one-way delay through our frame, ECN counts, and a pacing rate. It has no datagram size of
 /// the controller's choice.
@@ -96,3 +104,8 @@ pub type ServerPlugin = fathom_plugin::ServerPlugin<Noq>;
 /// noq, as a stack that takes plug-ins.
 #[derive(Clone, Copy, Debug)]
 pub struct Noq;
+
+/// The code of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use fathom_plugin::CloseError;
+pub(crate) use noq::congestion::ControllerFactory;
 pub(crate) use noq::udp::{EcnCodepoint, Transmit};
 pub(crate) use noq::{
     AsyncTimer, AsyncUdpSocket, ClientConfig, ConnectError, Connecting, ConnectionError, Endpoint, Incoming, Runtime,

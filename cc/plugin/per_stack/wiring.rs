@@ -4,19 +4,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fathom_cc::Capabilities;
-use fathom_plugin::{ClientCryptoConfig, ConnectionState, ServerCryptoConfig, Stack};
+use fathom_plugin::{ClientCryptoConfig, ControllerSource, ServerCryptoConfig, Stack};
 
 use crate::adapter::Factory;
 use crate::crypto::{ClientCrypto, ServerCrypto};
 use crate::stack::{
-    self, ClientConfig, ConnectError, Connecting, ConnectionError, Endpoint, Incoming, ServerConfig, ThisStack,
-    TransportConfig,
+    self, ClientConfig, ConnectError, Connecting, ConnectionError, ControllerFactory, Endpoint, Incoming, ServerConfig,
+    ThisStack, TransportConfig,
 };
 
 impl Stack for ThisStack {
     const PROVIDED: Capabilities = crate::PROVIDED;
     const MULTIPATH: bool = stack::MULTIPATH;
     type Transport = TransportConfig;
+    type ControllerFactory = dyn ControllerFactory + Send + Sync;
     type ClientConfig = ClientConfig;
     type ServerConfig = ServerConfig;
     type Endpoint = Endpoint;
@@ -29,24 +30,28 @@ impl Stack for ThisStack {
         stack::disable_multipath(transport);
     }
 
+    fn controller_factory(source: ControllerSource) -> Arc<Self::ControllerFactory> {
+        Arc::new(Factory(source))
+    }
+
     fn client_config(setup: ClientCryptoConfig, mut transport: TransportConfig) -> ClientConfig {
-        transport.congestion_controller_factory(Arc::new(Factory(Arc::clone(setup.state()))));
+        transport.congestion_controller_factory(Self::controller_factory(setup.source().clone()));
         let mut config = ClientConfig::new(Arc::new(ClientCrypto(setup)));
         config.transport_config(Arc::new(transport));
         config
     }
 
     fn server_config(setup: ServerCryptoConfig) -> ServerConfig {
-        ServerConfig::with_crypto(Arc::new(ServerCrypto(setup)))
+        let mut transport = TransportConfig::default();
+        stack::disable_multipath(&mut transport);
+        transport.congestion_controller_factory(Self::controller_factory(setup.source().clone()));
+        let mut config = ServerConfig::with_crypto(Arc::new(ServerCrypto(setup)));
+        config.transport_config(Arc::new(transport));
+        config
     }
 
-    fn configure_accepted(
-        config: &mut ServerConfig,
-        setup: ServerCryptoConfig,
-        state: Arc<ConnectionState>,
-        mut transport: TransportConfig,
-    ) {
-        transport.congestion_controller_factory(Arc::new(Factory(state)));
+    fn configure_accepted(config: &mut ServerConfig, setup: ServerCryptoConfig, mut transport: TransportConfig) {
+        transport.congestion_controller_factory(Self::controller_factory(setup.source().clone()));
         config.crypto = Arc::new(ServerCrypto(setup));
         config.transport = Arc::new(transport);
     }

@@ -26,6 +26,8 @@ pub enum PluginError {
     DatagramsInUse(&'static str),
     /// The controller needs one-way delays and the extension is off.
     ExtensionOff(&'static str),
+    /// The controller needs one-way delays, and there is no TLS session of ours to bring them.
+    NeedsSession(&'static str),
     /// The TLS configuration has no TLS 1.3 suite that protects Initial packets.
     NoInitialSuite,
     /// The suite given for Initial packets is not TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
@@ -57,6 +59,12 @@ impl fmt::Display for PluginError {
             }
             Self::ExtensionOff(name) => {
                 write!(f, "controller '{name}' needs one-way delay, but the extension is off; give it a mode")
+            }
+            Self::NeedsSession(name) => {
+                write!(
+                    f,
+                    "controller '{name}' needs one-way delay, which comes with the TLS session; use Plugin::server or Plugin::client"
+                )
             }
             Self::NoInitialSuite => {
                 f.write_str("the TLS configuration lacks TLS13_AES_128_GCM_SHA256, which QUIC needs; add it")

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use crate::clock::ConnectionClock;
 use crate::close_error::CloseError;
 use crate::config::{ConnectionConfig, PluginError};
-use crate::extension::Extension;
+use crate::endpoint::SharedEndpoint;
 use crate::key_counts::KeyCounts;
 use crate::negotiation::Negotiation;
 use crate::path_signals::PathSignals;
@@ -39,6 +39,8 @@ pub struct ConnectionState {
     clock: ConnectionClock,
     provided: Capabilities,
     controller_config: Option<Arc<dyn ControllerConfig>>,
+    /// The endpoint whose configuration it shares with others, if it does.
+    endpoint: Option<Arc<SharedEndpoint>>,
     observer: Option<Arc<dyn Observer>>,
     /// ACK frames are read for the report's sake.
     monitors_acks: bool,
@@ -105,6 +107,7 @@ impl ConnectionState {
             clock: ConnectionClock::start(clock),
             provided,
             controller_config,
+            endpoint: None,
             observer,
             monitors_acks,
             room,
@@ -115,10 +118,14 @@ impl ConnectionState {
         }
     }
 
-    /// The state of a connection that was not wired: it offers nothing and has no controller.
-    pub(crate) fn inert() -> Self {
-        let setup = ConnectionConfig { extension: Extension::OFF, ..ConnectionConfig::default() };
-        Self::new(setup, Capabilities::NONE, false, None)
+    /// As one that shares the configuration of `endpoint`.
+    pub(crate) fn of_endpoint(mut self, endpoint: &Arc<SharedEndpoint>) -> Self {
+        self.endpoint = Some(Arc::clone(endpoint));
+        self
+    }
+
+    pub(crate) const fn endpoint(&self) -> Option<&Arc<SharedEndpoint>> {
+        self.endpoint.as_ref()
     }
 
     /// A connection of a stack that carries the plug-in in its own code, and so needs no keys or sessions of ours. Such a stack calls

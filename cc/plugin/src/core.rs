@@ -34,6 +34,32 @@ impl Core {
         if self.registry.is_some() { with_shaping_socket(bare) } else { bare }
     }
 
+    /// What is left of `provided` where packets are not sealed and opened by keys of ours.
+    pub(crate) const fn without_session(provided: Capabilities) -> Capabilities {
+        Capabilities { one_way: false, ecn: false, ..provided }
+    }
+
+    /// The state of a connection without a session of ours. Where the controller cannot do without, Reno takes its place: a connection is
+    /// not the place to fail.
+    pub(crate) fn connection_without_session(&self, bare: Capabilities) -> ConnectionState {
+        let provided = Self::without_session(bare);
+        let runs = self.controller_config.check(provided).is_ok();
+        if !runs {
+            tracing::warn!(
+                "controller '{}' has no TLS session to read delays with; Reno runs",
+                self.controller_config.name()
+            );
+        }
+        let own = || Arc::clone(&self.controller_config);
+        let setup = ConnectionConfig {
+            controller_config: if runs { Some(own()) } else { fathom_cc::catalogue::parse("reno").ok() },
+            clock: Arc::clone(&self.clock),
+            extension: Extension::OFF,
+            ..ConnectionConfig::default()
+        };
+        ConnectionState::new(setup, provided, false, None)
+    }
+
     /// The state of a new connection, on a stack that provides `bare` by itself.
     pub(crate) fn connection(&self, bare: Capabilities, observer: Option<Arc<dyn Observer>>) -> ConnectionState {
         let setup = ConnectionConfig {

@@ -15,6 +15,7 @@ use fathom_cc::{
 };
 
 use crate::connection_state::{ConnectionState, LockedState};
+use crate::monitor::ConnectionMonitor;
 use crate::path_signals::AckSignals;
 use crate::report::Observer;
 use crate::shaping::ShapingRequest;
@@ -119,7 +120,7 @@ impl ControllerDriver {
     /// give its number, 0. `None`: the first packet sent shows it ([`ControllerDriver::on_packet_sent`]).
     ///
     /// # Panics
-    /// If the connection was not wired ([`crate::ServerCryptoConfig`] without a plug-in's `accept`).
+    /// If the connection has no controllers of ours ([`ConnectionConfig::controller_config`](crate::ConnectionConfig)).
     pub fn start(state: Arc<ConnectionState>, path: Option<u32>, now: Instant, datagram: u16) -> Self {
         let start = Start { now: state.clock().time(now), datagram, provided: state.provided() };
         let controller = state
@@ -147,6 +148,11 @@ impl ControllerDriver {
 
     fn state(&self) -> &ConnectionState {
         &self.registration.state
+    }
+
+    /// A view of the connection, for the application.
+    pub fn monitor(&self) -> ConnectionMonitor {
+        self.registration.state.monitor()
     }
 
     fn time(&self, at: Instant) -> Time {

@@ -28,6 +28,9 @@
     expect(dead_code, reason = "without sessions of ours nothing is sealed, trimmed or held back")
 )]
 
+#[cfg(all(feature = "rustls", not(any(feature = "ring", feature = "aws-lc-rs"))))]
+compile_error!("fathom-plugin: choose whose AES signs Retry packets: feature `ring` or `aws-lc-rs`");
+
 mod by_path;
 mod clock;
 mod close_error;
@@ -35,6 +38,7 @@ mod config;
 mod connection_state;
 mod core;
 mod driver;
+mod endpoint;
 mod extension;
 #[cfg(all(test, feature = "rustls"))]
 mod failing_tests;
@@ -63,6 +67,7 @@ pub use config::{ConnectionConfig, PluginError};
 pub use connection_state::ConnectionState;
 pub use core::with_shaping_socket;
 pub use driver::{AckBatch, ControllerDriver};
+pub use endpoint::{ControllerSource, SharedEndpoint};
 pub use extension::{Extension, InUse};
 pub use fathom_frames::{EcnCounts, EnableTimestamp, Offer};
 pub use monitor::ConnectionMonitor;

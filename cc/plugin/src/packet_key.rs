@@ -174,6 +174,7 @@ impl PacketProtection {
                 if *updates > 0 {
                     state.key_counts().on_opened(*updates);
                 }
+                state.enter();
                 state.open(path, packet, payload)
             }
             // Of a server's first packet stacks count what is left of it against amplification (RFC 9000 §8.1): PADDING stays.

@@ -13,6 +13,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::PluginError;
 use crate::connection_state::ConnectionState;
 use crate::core::{Core, with_shaping_socket};
+use crate::endpoint::{ControllerSource, SharedEndpoint};
 use crate::extension::Extension;
 use crate::monitor::ConnectionMonitor;
 use crate::packet_key::{HeaderProtection, PacketProtection};
@@ -28,6 +29,8 @@ pub trait Stack: Clone + Send + Sync + 'static {
     const MULTIPATH: bool = false;
     /// Transport settings.
     type Transport;
+    /// What makes controllers for transport settings.
+    type ControllerFactory: ?Sized;
     /// Configuration of an outgoing connection.
     type ClientConfig;
     /// Configuration of an endpoint that accepts, or of one accepted connection.
@@ -45,17 +48,14 @@ pub trait Stack: Clone + Send + Sync + 'static {
 
     /// Turns several paths off, for a stack that has them: the crypto provider cannot seal packets of a second one, and junk would leave.
     fn disable_multipath(_: &mut Self::Transport) {}
-    /// The configuration of one outgoing connection: `setup` is its crypto, its controllers come from [`ClientCryptoConfig::state`].
+    /// Makes the controllers of `source`.
+    fn controller_factory(source: ControllerSource) -> Arc<Self::ControllerFactory>;
+    /// The configuration of outgoing connections: `setup` is their crypto, their controllers come from [`ClientCryptoConfig::source`].
     fn client_config(setup: ClientCryptoConfig, transport: Self::Transport) -> Self::ClientConfig;
-    /// An endpoint's configuration with this crypto.
+    /// An endpoint's configuration with this crypto and the controllers of [`ServerCryptoConfig::source`], and without multipath.
     fn server_config(setup: ServerCryptoConfig) -> Self::ServerConfig;
-    /// Makes `config` that of one accepted connection, whose controllers come from `state`.
-    fn configure_accepted(
-        config: &mut Self::ServerConfig,
-        setup: ServerCryptoConfig,
-        state: Arc<ConnectionState>,
-        transport: Self::Transport,
-    );
+    /// Makes `config` that of one accepted connection.
+    fn configure_accepted(config: &mut Self::ServerConfig, setup: ServerCryptoConfig, transport: Self::Transport);
     /// Opens a connection.
     ///
     /// # Errors
@@ -191,6 +191,16 @@ impl<S: Stack> Plugin<S> {
         self
     }
 
+    /// Makes controllers for transport settings where TLS is not ours to replace, as under frameworks that bring their own. Such
+    /// controllers know round-trip times, losses and marks as the stack reports them: without an extension there are no one-way delays, and ACK delays stay in
+    /// the round trip. A `TransportConfig` with it serves any number of connections, and any number of paths.
+    ///
+    /// # Errors
+    /// The controller needs one-way delays or ECN counts.
+    pub fn controller_factory(&self) -> Result<Arc<S::ControllerFactory>, PluginError> {
+        Ok(S::controller_factory(ControllerSource::without_sessions(&self.core, S::PROVIDED)?))
+    }
+
     /// Under this TLS configuration, for outgoing connections.
     ///
     /// # Errors
@@ -245,8 +255,13 @@ impl<S: Stack> Plugin<S> {
         // Accepting a connection cannot fail for what the configuration lacks: rustls checks it now.
         rustls::quic::ServerConnection::new(Arc::clone(&tls), Version::V1, Vec::new()).map_err(PluginError::Tls)?;
         let seals_paths = seals_paths::<S>(tls.crypto_provider());
-        let base = S::server_config(ServerCryptoConfig { tls: Arc::clone(&tls), initial, state: None });
-        Ok(ServerPlugin { plugin: self.clone(), tls, initial, seals_paths, base })
+        let source = self.shared_source();
+        let base = S::server_config(ServerCryptoConfig { tls: Arc::clone(&tls), initial, source: source.clone() });
+        Ok(ServerPlugin { plugin: self.clone(), tls, initial, seals_paths, source, base })
+    }
+
+    fn shared_source(&self) -> ControllerSource {
+        ControllerSource::Endpoint(Arc::new(SharedEndpoint::new(self.core.clone(), S::PROVIDED)))
     }
 
     fn new_state(&self, observer: Option<Arc<dyn Observer>>) -> Arc<ConnectionState> {
@@ -313,11 +328,24 @@ impl<S: Stack> ClientPlugin<S> {
         observer: Option<Arc<dyn Observer>>,
     ) -> (S::ClientConfig, ConnectionMonitor) {
         let state = self.plugin.new_state(observer);
-        let setup = ClientCryptoConfig { tls: Arc::clone(&self.tls), initial: self.initial, state: Arc::clone(&state) };
         if !self.seals_paths {
             S::disable_multipath(&mut transport);
         }
-        (S::client_config(setup, transport), ConnectionMonitor::new(state))
+        (
+            S::client_config(self.crypto(ControllerSource::Connection(Arc::clone(&state))), transport),
+            ConnectionMonitor::new(state),
+        )
+    }
+
+    /// One configuration for any number of connections, for whoever opens them by itself: a framework, or `Endpoint::set_default_client_config`.
+    /// Each has its own controller and frame layer; the plug-in crate's `monitor` shows them. Multipath is off.
+    pub fn shared_config(&self, mut transport: S::Transport) -> S::ClientConfig {
+        S::disable_multipath(&mut transport);
+        S::client_config(self.crypto(self.plugin.shared_source()), transport)
+    }
+
+    fn crypto(&self, source: ControllerSource) -> ClientCryptoConfig {
+        ClientCryptoConfig { tls: Arc::clone(&self.tls), initial: self.initial, source }
     }
 }
 
@@ -328,17 +356,28 @@ pub struct ServerPlugin<S: Stack> {
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
     seals_paths: bool,
+    /// What `base` makes controllers of.
+    source: ControllerSource,
     base: S::ServerConfig,
 }
 
 impl<S: Stack> ServerPlugin<S> {
-    /// The endpoint's configuration. Connections get their controller from [`ServerPlugin::accept`].
+    /// The endpoint's configuration: whoever accepts connections with it, a framework or `incoming.await`, has a controller and a frame layer for
+    /// each. The plug-in crate's `monitor` shows them. Its transport settings are the stack's defaults, without multipath; others take
+    /// [`ServerPlugin::controller_factory`].
+    ///
+    /// [`ServerPlugin::accept`] gives a connection transport settings, or an observer, of its own.
     pub fn config(&self) -> S::ServerConfig {
         self.base.clone()
     }
 
-    /// Changes the endpoint's configuration that accepted connections start from, for settings such as `max_incoming`; its `crypto`
-    /// and `transport` are not used for them.
+    /// Makes controllers for transport settings that take the place of those in [`ServerPlugin::config`].
+    pub fn controller_factory(&self) -> Arc<S::ControllerFactory> {
+        S::controller_factory(self.source.clone())
+    }
+
+    /// Changes the endpoint's configuration that accepted connections start from, for settings such as `max_incoming`.
+    /// [`ServerPlugin::accept`] does not use its `crypto` and `transport`.
     #[must_use]
     pub fn with_config(mut self, change: impl FnOnce(&mut S::ServerConfig)) -> Self {
         change(&mut self.base);
@@ -368,28 +407,28 @@ impl<S: Stack> ServerPlugin<S> {
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<(S::Connecting, ConnectionMonitor), S::ConnectionError> {
         let state = self.plugin.new_state(observer);
-        let setup =
-            ServerCryptoConfig { tls: Arc::clone(&self.tls), initial: self.initial, state: Some(Arc::clone(&state)) };
+        let source = ControllerSource::Connection(Arc::clone(&state));
+        let setup = ServerCryptoConfig { tls: Arc::clone(&self.tls), initial: self.initial, source };
         if !self.seals_paths {
             S::disable_multipath(&mut transport);
         }
         let mut config = self.base.clone();
-        S::configure_accepted(&mut config, setup, Arc::clone(&state), transport);
+        S::configure_accepted(&mut config, setup, transport);
         Ok((S::accept(incoming, Arc::new(config))?, ConnectionMonitor::new(state)))
     }
 }
 
-/// What the crypto of one outgoing connection starts from.
+/// What the crypto of outgoing connections starts from.
 pub struct ClientCryptoConfig {
     tls: Arc<rustls::ClientConfig>,
     initial: Suite,
-    state: Arc<ConnectionState>,
+    source: ControllerSource,
 }
 
 impl ClientCryptoConfig {
-    /// Where the connection's controllers come from.
-    pub fn state(&self) -> &Arc<ConnectionState> {
-        &self.state
+    /// Where their controllers come from.
+    pub const fn source(&self) -> &ControllerSource {
+        &self.source
     }
 
     /// Starts TLS towards `server_name` with the encoded transport parameters `parameters`; `None` when that is not a name.
@@ -403,24 +442,29 @@ impl ClientCryptoConfig {
         mut parameters: Vec<u8>,
     ) -> Result<Option<Tls>, UnknownVersion> {
         UnknownVersion::check(version)?;
-        self.state.complete_parameters(&mut parameters);
+        let state = self.source.start_connection();
+        state.complete_parameters(&mut parameters);
         let tls = ServerName::try_from(server_name).ok().and_then(|name| {
             let config = Arc::clone(&self.tls);
             rustls::quic::ClientConnection::new(config, Version::V1, name.to_owned(), parameters).ok()
         });
-        Ok(tls.map(|tls| Tls::new(Connection::Client(tls), self.initial, Arc::clone(&self.state))))
+        Ok(tls.map(|tls| Tls::new(Connection::Client(tls), self.initial, state)))
     }
 }
 
-/// What a server's crypto starts from. That of an endpoint has no state: its connections (those accepted without
-/// [`ServerPlugin::accept`]) run without the extension.
+/// What a server's crypto starts from: that of one connection, or of an endpoint.
 pub struct ServerCryptoConfig {
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
-    state: Option<Arc<ConnectionState>>,
+    source: ControllerSource,
 }
 
 impl ServerCryptoConfig {
+    /// Where the connections' controllers come from.
+    pub const fn source(&self) -> &ControllerSource {
+        &self.source
+    }
+
     /// The server's keys of Initial packets.
     ///
     /// # Errors
@@ -439,7 +483,7 @@ impl ServerCryptoConfig {
     /// # Panics
     /// Never: rustls has checked the configuration when the plug-in was made.
     pub fn start(&self, mut parameters: Vec<u8>) -> Tls {
-        let state = self.state.clone().unwrap_or_else(|| Arc::new(ConnectionState::inert()));
+        let state = self.source.start_connection();
         state.complete_parameters(&mut parameters);
         let tls = rustls::quic::ServerConnection::new(Arc::clone(&self.tls), Version::V1, parameters)
             // rustls looks at the configuration only, and has taken this one once.

@@ -235,7 +235,11 @@ impl Tls {
 
 /// Integrity tag of a Retry packet (RFC 9001 §5.8).
 pub fn retry_tag(orig_dst_cid: &[u8], packet: &[u8]) -> [u8; 16] {
+    #[cfg(all(feature = "aws-lc-rs", not(feature = "ring")))]
+    use aws_lc_rs::aead;
+    #[cfg(feature = "ring")]
     use ring::aead;
+
     let mut pseudo = Vec::with_capacity(1 + orig_dst_cid.len() + packet.len());
     pseudo.push(orig_dst_cid.len() as u8);
     pseudo.extend_from_slice(orig_dst_cid);

@@ -37,7 +37,6 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use ring::rand::{SecureRandom, SystemRandom};
 
 const TOKEN: usize = 8;
 const WRITER_ID: usize = 8;
@@ -101,7 +100,7 @@ impl TrailerRegistry {
 /// Random bytes; connections with a token of zeros would still differ by their number.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    if SystemRandom::new().fill(&mut bytes).is_err() {
+    if getrandom::fill(&mut bytes).is_err() {
         tracing::error!("no randomness for a shaping socket");
     }
     bytes

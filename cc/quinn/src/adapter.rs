@@ -5,18 +5,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fathom_cc::Cause;
-use fathom_plugin::{AckBatch, ConnectionState, ControllerDriver};
+use fathom_plugin::{AckBatch, ConnectionMonitor, ControllerDriver, ControllerSource};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 
 /// Builds the controller of one connection, again after each migration.
-pub(crate) struct Factory(pub(crate) Arc<ConnectionState>);
+pub(crate) struct Factory(pub(crate) ControllerSource);
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         // quinn has one path and calls it nothing.
-        Box::new(Adapter(ControllerDriver::start(Arc::clone(&self.0), Some(0), now, current_mtu)))
+        Box::new(Adapter(ControllerDriver::start(self.0.connection(), Some(0), now, current_mtu)))
     }
+}
+
+/// A view of the connection that this controller belongs to; `None`: it is not one of ours.
+pub(crate) fn monitor(controller: Box<dyn Controller>) -> Option<ConnectionMonitor> {
+    Some(controller.into_any().downcast::<Adapter>().ok()?.0.monitor())
 }
 
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use fathom_plugin::CloseError;
+pub(crate) use quinn::congestion::ControllerFactory;
 pub(crate) use quinn::udp::{EcnCodepoint, Transmit};
 pub(crate) use quinn::{
     AsyncTimer, AsyncUdpSocket, ClientConfig, ConnectError, Connecting, ConnectionError, Endpoint, Incoming, Runtime,

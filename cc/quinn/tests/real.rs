@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_quinn::{ClientPlugin, ConnectionMonitor, Extension, InUse, Plugin, Report, ServerPlugin};
+use fathom_quinn::{ClientPlugin, Extension, InUse, Plugin, Report, ServerPlugin};
 use quinn::{Endpoint, TransportConfig};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -42,22 +42,17 @@ fn plugin(spec: &str, extension: Extension) -> Plugin {
     Plugin::named(spec).expect("a plug-in").with_extension(extension).expect("an extension")
 }
 
-/// Accepts one connection, with or without the plug-in's own wiring, echoes a body and gives the monitor's last report.
-async fn echo(endpoint: Endpoint, plugin: ServerPlugin, wired: bool) -> Option<Report> {
+/// Accepts one connection, echoes a body and gives the monitor's last report.
+async fn echo(endpoint: Endpoint, plugin: ServerPlugin) -> Report {
     let incoming = endpoint.accept().await.expect("a client");
-    let (connecting, monitor): (_, Option<ConnectionMonitor>) = if wired {
-        let (connecting, monitor) = plugin.accept(incoming, TransportConfig::default()).expect("accepted");
-        (connecting, Some(monitor))
-    } else {
-        (incoming.accept().expect("accepted"), None)
-    };
+    let (connecting, monitor) = plugin.accept(incoming, TransportConfig::default()).expect("accepted");
     let connection = connecting.await.expect("a handshake");
     let (mut send, mut recv) = connection.accept_bi().await.expect("a stream");
     let got = recv.read_to_end(2 * BYTES).await.expect("read");
     send.write_all(&got).await.expect("written");
     send.finish().expect("open");
     connection.closed().await;
-    monitor.map(|p| p.report())
+    monitor.report()
 }
 
 async fn send_and_compare(plugin: &ClientPlugin, to: std::net::SocketAddr) -> Report {
@@ -79,12 +74,12 @@ async fn send_and_compare(plugin: &ClientPlugin, to: std::net::SocketAddr) -> Re
 }
 
 /// One transfer of 2 MB each way; what client and server saw.
-async fn transfer(server: Plugin, client: Plugin, wired: bool) -> (Report, Option<Report>) {
+async fn transfer(server: Plugin, client: Plugin) -> (Report, Report) {
     let (server_tls, client_tls) = tls();
     let server = server.server(server_tls).expect("a server");
     let endpoint = Endpoint::server(server.config(), "127.0.0.1:0".parse().expect("an address")).expect("an endpoint");
     let to = endpoint.local_addr().expect("bound");
-    let serving = tokio::spawn(echo(endpoint, server, wired));
+    let serving = tokio::spawn(echo(endpoint, server));
     let client = client.client(client_tls).expect("a client");
     let run = async { (send_and_compare(&client, to).await, serving.await.expect("the server ended well")) };
     // Only what hangs takes so long.
@@ -94,8 +89,8 @@ async fn transfer(server: Plugin, client: Plugin, wired: bool) -> (Report, Optio
 #[tokio::test]
 async fn sync_runs_on_one_way_delays_between_real_sockets() {
     let sync = || plugin("sync", Extension::default());
-    let (client, server) = transfer(sync(), sync(), true).await;
-    for report in [client, server.expect("wired")] {
+    let (client, server) = transfer(sync(), sync()).await;
+    for report in [client, server] {
         assert!(report.negotiated && report.in_use == InUse::Sync, "{report:?}");
         assert!(report.stamps_received > 10 && report.stamps_sent > 10, "{report:?}");
         assert!(report.samples.samples > 10 && report.one_way.is_some(), "{report:?}");
@@ -107,8 +102,8 @@ async fn sync_runs_on_one_way_delays_between_real_sockets() {
 async fn sync_runs_on_timestamps_with_a_peer_that_has_only_those() {
     let other = Extension { offer: None, ..Extension::default() };
     for (server, client) in [(Extension::default(), other), (other, Extension::default())] {
-        let (client, server) = transfer(plugin("sync", server), plugin("sync", client), true).await;
-        for report in [client, server.expect("wired")] {
+        let (client, server) = transfer(plugin("sync", server), plugin("sync", client)).await;
+        for report in [client, server] {
             assert!(report.negotiated && report.in_use == InUse::Timestamp, "{report:?}");
             assert!(report.stamps_received > 10 && report.stamps_sent > 10, "{report:?}");
             assert!(report.samples.samples > 10 && report.one_way.is_some(), "{report:?}");
@@ -120,24 +115,16 @@ async fn sync_runs_on_timestamps_with_a_peer_that_has_only_those() {
 async fn a_peer_without_the_extension_never_sees_a_frame() {
     let off = Extension::OFF;
     for (server, client) in [(Extension::default(), off), (off, Extension::default())] {
-        let (client, server) = transfer(plugin("reno", server), plugin("reno", client), true).await;
-        for report in [client, server.expect("wired")] {
+        let (client, server) = transfer(plugin("reno", server), plugin("reno", client)).await;
+        for report in [client, server] {
             assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{report:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_was_not_wired_works_without_the_extension() {
-    let reno = || plugin("reno", Extension::default());
-    let (client, server) = transfer(reno(), reno(), false).await;
-    assert!(server.is_none());
-    assert!(!client.negotiated && client.stamps_sent == 0, "{client:?}");
-}
-
-#[tokio::test]
 async fn room_is_constant_for_applications_that_send_datagrams() {
     let constant = Extension { datagrams: true, ..Extension::default() };
-    let (client, _) = transfer(plugin("sync", constant), plugin("sync", constant), true).await;
+    let (client, _) = transfer(plugin("sync", constant), plugin("sync", constant)).await;
     assert!(client.negotiated && client.stamps_sent > 100, "every packet is stamped: {client:?}");
 }

@@ -10,15 +10,15 @@ use super::client::{Client, Connection};
 use super::clock::now;
 use super::load_stats::{EarlyData, LoadStats};
 use super::request::{Failure, FailureKind, Request};
-use super::session::Session;
+use super::session::{RequestFields, Session};
 
 /// How requests are made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RequestOptions {
     /// Timeout of a request.
     pub(super) timeout: Duration,
     pub(super) zero_rtt: bool,
-    pub(super) check_digests: bool,
+    pub(super) fields: Arc<RequestFields>,
 }
 
 /// State of a run that all requests share.
@@ -49,7 +49,8 @@ impl<E: Endpoint> LoadContext<E> {
         };
         self.stats.record_handshake(now() - began, true, began);
         // A server that lets no stream be opened would be waited for without end.
-        let started = Session::start(connection, self.number(), Arc::clone(&self.stats), self.options.check_digests);
+        let started =
+            Session::start(connection, self.number(), Arc::clone(&self.stats), Arc::clone(&self.options.fields));
         tokio::time::timeout(self.options.timeout, started)
             .await
             .unwrap_or_else(|_| Err(failed(late(self.options.timeout))))
@@ -83,7 +84,8 @@ impl<E: Endpoint> LoadContext<E> {
     ) -> Result<(), Failure> {
         let number = self.number();
         let (session, http3) =
-            Session::<E>::prepare(connection, number, Arc::clone(&self.stats), self.options.check_digests).await?;
+            Session::<E>::prepare(connection, number, Arc::clone(&self.stats), Arc::clone(&self.options.fields))
+                .await?;
         request.connection = number;
         let session = kept.insert(session);
         let (mut sender, began) = (session.sender(), request.start);
@@ -123,7 +125,7 @@ impl<E: Endpoint> LoadContext<E> {
     ) -> Result<(), Failure> {
         let number = self.number();
         let session =
-            Session::<E>::start(connection, number, Arc::clone(&self.stats), self.options.check_digests).await?;
+            Session::<E>::start(connection, number, Arc::clone(&self.stats), Arc::clone(&self.options.fields)).await?;
         request.connection = number;
         let session = kept.insert(session);
         let mut sender = session.sender();

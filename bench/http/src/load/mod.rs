@@ -110,6 +110,8 @@ pub struct LoadConfig {
     pub zero_rtt: bool,
     /// Requests a digest of each body; a mismatch is a failure.
     pub check_digests: bool,
+    /// Fields of each request.
+    pub headers: http::HeaderMap,
 }
 
 /// Detailed outputs that are written during a run.

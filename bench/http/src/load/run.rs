@@ -20,6 +20,7 @@ use super::load_stats::{LoadStats, Totals};
 use super::open_loop::{self, OpenLoopConfig};
 use super::request_csv::RequestCsv;
 use super::saturation::ClientSaturation;
+use super::session::RequestFields;
 use super::{LoadConfig, LoadError, LoadReport, Outputs, PoolSize, Progress, Traffic};
 use crate::server::{NO_ERROR, stopped};
 
@@ -90,15 +91,16 @@ async fn drive<E: Endpoint>(
     mut stop: watch::Receiver<bool>,
     mut watch: impl FnMut(&Progress),
 ) -> Result<LoadReport, LoadError> {
-    let LoadConfig { origin, traffic, warm_up, duration, requests, timeout, zero_rtt, check_digests, .. } = config;
+    let LoadConfig { origin, traffic, warm_up, duration, requests, timeout, zero_rtt, check_digests, headers, .. } =
+        config;
     tokio::select! {
         found = check_reachable(&client, timeout, zero_rtt) => found.map_err(|why| LoadError::Unreachable(origin, why))?,
         () = stopped(&mut stop) => return Err(LoadError::Unreachable(origin, "stopped before there was an answer".into())),
     }
     let stats = Arc::new(LoadStats::new(now(), warm_up, duration, outputs.rows.map(RequestCsv::to)));
     let mut meter = Meter::new(&stats, outputs.intervals);
-    let context =
-        Arc::new(LoadContext::new(client, Arc::clone(&stats), RequestOptions { timeout, zero_rtt, check_digests }));
+    let fields = Arc::new(RequestFields::new(headers, check_digests));
+    let context = Arc::new(LoadContext::new(client, Arc::clone(&stats), RequestOptions { timeout, zero_rtt, fields }));
     let open_loop = matches!(traffic, Traffic::Open(..));
     let full_time = Arc::new(AtomicBool::new(false));
     {

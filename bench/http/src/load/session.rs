@@ -35,8 +35,24 @@ pub(super) struct Session<E: Endpoint> {
     /// The server has sent GOAWAY.
     spent: AtomicBool,
     stats: Arc<LoadStats>,
+    fields: Arc<RequestFields>,
+}
+
+/// What every request has besides its URL.
+#[derive(Debug)]
+pub(super) struct RequestFields {
+    headers: http::HeaderMap,
     /// Bodies are checked against the server's digests.
     check_digests: bool,
+}
+
+impl RequestFields {
+    pub(super) fn new(mut headers: http::HeaderMap, check_digests: bool) -> Self {
+        if check_digests {
+            headers.insert(digest::WANT_CONTENT_DIGEST, digest::WANTED);
+        }
+        Self { headers, check_digests }
+    }
 }
 
 impl<E: Endpoint> Session<E> {
@@ -45,9 +61,9 @@ impl<E: Endpoint> Session<E> {
         connection: Connection<E>,
         id: u64,
         stats: Arc<LoadStats>,
-        check_digests: bool,
+        fields: Arc<RequestFields>,
     ) -> Result<Self, Failure> {
-        let (mut session, http3) = Self::prepare(connection, id, stats, check_digests).await?;
+        let (mut session, http3) = Self::prepare(connection, id, stats, fields).await?;
         session.drive(http3);
         Ok(session)
     }
@@ -57,15 +73,12 @@ impl<E: Endpoint> Session<E> {
         connection: Connection<E>,
         id: u64,
         stats: Arc<LoadStats>,
-        check_digests: bool,
+        fields: Arc<RequestFields>,
     ) -> Result<(Self, Http3Driver<E>), Failure> {
         match stream_limits::client(connection.h3()).await {
             Ok((http3, sender)) => {
                 let spent = AtomicBool::new(false);
-                Ok((
-                    Self { id, connection: Some(connection), sender, driver: None, spent, stats, check_digests },
-                    http3,
-                ))
+                Ok((Self { id, connection: Some(connection), sender, driver: None, spent, stats, fields }, http3))
             }
             Err(e) => {
                 connection.close(NO_ERROR);
@@ -110,7 +123,7 @@ impl<E: Endpoint> Session<E> {
         url: &Uri,
         progress: &mut ResponseProgress,
     ) -> Result<(), Failure> {
-        let answered = send_request::<E>(sender, url, self.check_digests, progress).await;
+        let answered = send_request::<E>(sender, url, &self.fields, progress).await;
         if matches!(&answered, Err(failure) if failure.why == GOAWAY_RECEIVED) {
             self.spent.store(true, Ordering::Relaxed);
         }
@@ -137,7 +150,7 @@ impl<E: Endpoint> Drop for Session<E> {
 async fn send_request<E: Endpoint>(
     sender: &mut RequestSender<E>,
     url: &Uri,
-    check_digest: bool,
+    fields: &RequestFields,
     progress: &mut ResponseProgress,
 ) -> Result<(), Failure> {
     // Whether the variant may be named without its braces is up to a feature of h3's, which other crates of a build choose.
@@ -148,10 +161,9 @@ async fn send_request<E: Endpoint>(
     };
     let mut request = http::Request::new(());
     *request.uri_mut() = url.clone();
-    if check_digest {
-        request.headers_mut().insert(digest::WANT_CONTENT_DIGEST, digest::WANTED);
-    }
-    let mut digest = check_digest.then(Digest::default);
+    // A map without fields holds no memory.
+    request.headers_mut().clone_from(&fields.headers);
+    let mut digest = fields.check_digests.then(Digest::default);
     let mut stream = sender.send_request(request).await.map_err(reset)?;
     // A server that has read enough may stop the rest (RFC 9114 §4.1); what else went wrong, the response tells.
     let _ = stream.finish().await;
@@ -175,7 +187,7 @@ async fn send_request<E: Endpoint>(
     // `h3` takes an empty DATA frame for the body's end. Behind the last one the stream's own end is still to come: dropped before, it would
     // be stopped. In the middle of a body more of it would end the connection.
     let whole = promised.flatten().is_none_or(|length| length == progress.bytes);
-    let trailers = if check_digest || whole { stream.recv_trailers().await.map_err(reset)? } else { None };
+    let trailers = if fields.check_digests || whole { stream.recv_trailers().await.map_err(reset)? } else { None };
     progress.last_byte = Some(now());
     if head.status().is_client_error() || head.status().is_server_error() {
         return Err(Failure::new(FailureKind::Status, head.status()));

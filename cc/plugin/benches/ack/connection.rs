@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fathom_cc::Capabilities;
 use fathom_frames::SyncTimestamp;
 use fathom_plugin::{
-    AckBatch, ClientCryptoConfig, Clock, ConnectionState, ControllerDriver, Extension, Offer, Plugin,
+    AckBatch, ClientCryptoConfig, Clock, ConnectionState, ControllerDriver, ControllerSource, Extension, Offer, Plugin,
     ServerCryptoConfig, Stack, SystemClock, TrailerRegistry,
 };
 
@@ -39,6 +39,7 @@ struct NoStack;
 impl Stack for NoStack {
     const PROVIDED: Capabilities = Capabilities { one_way: true, ecn: true, pacing: false, datagram: false };
     type Transport = ();
+    type ControllerFactory = ControllerSource;
     type ClientConfig = ClientCryptoConfig;
     type ServerConfig = ();
     type Endpoint = ();
@@ -47,11 +48,14 @@ impl Stack for NoStack {
     type ConnectError = Infallible;
     type ConnectionError = Infallible;
 
+    fn controller_factory(source: ControllerSource) -> Arc<ControllerSource> {
+        Arc::new(source)
+    }
     fn client_config(setup: ClientCryptoConfig, (): ()) -> ClientCryptoConfig {
         setup
     }
     fn server_config(_: ServerCryptoConfig) {}
-    fn configure_accepted((): &mut (), _: ServerCryptoConfig, _: Arc<ConnectionState>, (): ()) {}
+    fn configure_accepted((): &mut (), _: ServerCryptoConfig, (): ()) {}
     fn connect((): &(), _: ClientCryptoConfig, _: SocketAddr, _: &str) -> Result<(), Infallible> {
         Ok(())
     }
@@ -90,7 +94,7 @@ impl Connection {
             .with_root_certificates(rustls::RootCertStore::empty())
             .with_no_client_auth();
         let (config, _) = plugin.client(Arc::new(tls)).expect("a client").config((), None);
-        let state = Arc::clone(config.state());
+        let state = config.source().connection();
         // The peer offers the same.
         let mut parameters = Vec::new();
         state.append_parameters(&mut parameters);

@@ -6,18 +6,12 @@
 
 pub use quinn;
 
-#[path = "../../../noq/h3/src/bidi.rs"]
 mod bidi;
-#[path = "../../../noq/h3/src/connection.rs"]
 mod connection;
-#[path = "../../../noq/h3/src/error.rs"]
 mod error;
-#[path = "../../../noq/h3/src/recv.rs"]
 mod recv;
-#[path = "../../../noq/h3/src/send.rs"]
 mod send;
 mod stack;
-#[path = "../../../noq/h3/src/waiting.rs"]
 mod waiting;
 
 pub use bidi::BidiStream;

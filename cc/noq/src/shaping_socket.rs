@@ -1,0 +1,1 @@
+../../plugin/per_stack/shaping_socket.rs

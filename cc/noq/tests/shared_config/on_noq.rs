@@ -1,0 +1,7 @@
+//! On noq.
+
+use {fathom_noq as plugin, noq as stack};
+
+#[allow(clippy::duplicate_mod, reason = "one source, compiled for each stack")]
+#[path = "connections.rs"]
+mod connections;

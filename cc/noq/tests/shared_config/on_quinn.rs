@@ -1,0 +1,7 @@
+//! On quinn.
+
+use {fathom_quinn as plugin, quinn as stack};
+
+#[allow(clippy::duplicate_mod, reason = "one source, compiled for each stack")]
+#[path = "connections.rs"]
+mod connections;

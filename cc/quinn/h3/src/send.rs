@@ -1,0 +1,1 @@
+../../../noq/h3/src/send.rs

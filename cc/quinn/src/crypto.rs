@@ -1,0 +1,1 @@
+../../plugin/per_stack/crypto.rs

@@ -1,0 +1,1 @@
+../../plugin/per_stack/wiring.rs

@@ -1,0 +1,83 @@
+//! The crates as `cargo package` makes them, in a workspace outside this one: what a stranger adopts. Servers of quinn's, noq's and tokio-quiche's own examples
+//! take a controller by changing so many lines, with ring and with AWS-LC.
+//!
+//! Builds all of it anew and fetches what nothing else here needs: `make test-packages`.
+
+mod adoption;
+mod outside;
+
+use std::fs;
+
+use adoption::{Adoption, NOQ, QUINN};
+use outside::{Workspace, package, repository, run};
+
+/// At most so many lines of a server's example change.
+const MOST_LINES: usize = 5;
+
+#[test]
+#[ignore = "make test-packages"]
+fn crates_are_adopted_from_their_packages() {
+    let workspace = Workspace::create("target/outside");
+    for name in outside::CRATES {
+        workspace.unpack(&package(), name);
+    }
+    let servers = [QUINN, NOQ].map(|adoption| (workspace.adopt(&adoption), adoption));
+    for (lines, Adoption { stack, .. }) in &servers {
+        println!("{stack}'s own server example: {lines} lines changed");
+        assert!(*lines <= MOST_LINES, "{stack}: {lines} lines changed");
+    }
+    workspace.write_client();
+    for provider in ["ring", "aws-lc-rs"] {
+        workspace.cargo(&["build", "--release", "--workspace", "--no-default-features", "--features", provider]);
+        for (_, Adoption { stack, .. }) in &servers {
+            workspace.serve_and_fetch(stack, provider);
+        }
+        // Its own example: a simulated network. Packages bring their examples with them.
+        workspace.cargo(&["run", "--release", "--bin", "simulate", "--no-default-features", "--features", provider]);
+    }
+}
+
+/// quiche has no place for plug-ins: `[patch.crates-io]` names the derived one, and nothing in the server changes.
+#[test]
+#[ignore = "make test-packages"]
+fn tokio_quiches_server_takes_a_controller_by_one_line_of_its_manifest() {
+    let workspace = Workspace::create("target/outside-quiche");
+    let lines = workspace.adopt_tokio_quiche();
+    println!("tokio-quiche's own server example: {lines} line of Cargo.toml");
+    assert!(lines <= MOST_LINES);
+    workspace.serve_tokio_quiche();
+}
+
+#[test]
+fn packaged_crates_have_what_a_registry_asks_for() {
+    let metadata =
+        run(env!("CARGO"), &["metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"], &repository());
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).expect("Cargo's metadata");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let mut published: Vec<&str> = Vec::new();
+    for package in packages.iter().filter(|package| package["publish"].is_null()) {
+        let name = package["name"].as_str().expect("a name");
+        let folder =
+            std::path::Path::new(package["manifest_path"].as_str().expect("a path")).parent().expect("a folder");
+        for field in ["description", "license", "readme", "rust_version"] {
+            assert!(package[field].is_string(), "{name}: {field} is missing in Cargo.toml");
+        }
+        for list in ["keywords", "categories"] {
+            let count = package[list].as_array().map_or(0, Vec::len);
+            assert!((1..=5).contains(&count), "{name}: {count} {list}, a registry takes one to five");
+        }
+        for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+            assert!(!fs::read_to_string(folder.join(file)).unwrap_or_default().is_empty(), "{name}: {file}");
+        }
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            // A registry knows versions; `*` is what a path without one becomes. Development dependencies without one are left out.
+            let versioned = dependency["req"] != "*" || dependency["kind"] == "dev";
+            assert!(versioned, "{name}: {} has no version", dependency["name"]);
+        }
+        published.push(name);
+    }
+    published.sort_unstable();
+    let mut wanted = outside::CRATES.to_vec();
+    wanted.sort_unstable();
+    assert_eq!(published, wanted);
+}
