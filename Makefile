@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages msrv chromium soak interop h2load stock judge-cross-check
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages msrv chromium soak interop h2load stock judge-cross-check
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
@@ -74,6 +74,13 @@ format: setup
 
 doc: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --workspace --features quiche --no-deps --locked
+
+# The documentation site, in target/site/book: the pages, and the API of the crates. Installs mdBook below target/.
+MDBOOK_VERSION = 0.5.4
+site: doc
+	@command -v mdbook >/dev/null || test -x target/mdbook/bin/mdbook \
+	  || $(CARGO) install --locked --root target/mdbook --version $(MDBOOK_VERSION) --no-default-features --features search mdbook
+	PATH="$$PATH:$(CURDIR)/target/mdbook/bin" docs/site/build.sh
 
 # Licences, banned crates and sources are checked by `make test` (tests/dependencies.rs). cargo-deny asks the same, and known
 # vulnerabilities where the network has the list of them.

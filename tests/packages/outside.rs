@@ -92,6 +92,8 @@ impl Workspace {
             "[workspace]\nmembers = [\"quinn\", \"noq\", \"client\"]\nresolver = \"3\"\n\n# A registry would have them.\n[patch.crates-io]\n{patches}"
         );
         write(&folder.join("Cargo.toml"), &manifest);
+        // What both need has the version that is tested here; the rest is the newest.
+        fs::copy(repository().join("Cargo.lock"), folder.join("Cargo.lock")).expect("copied");
         Self(folder)
     }
 
@@ -240,10 +242,14 @@ edition = "2021"
 clap = {{ version = "4", features = ["derive"] }}
 env_logger = {{ version = "0.11", default-features = false, features = ["auto-color", "humantime"] }}
 futures = "0.3"
+futures-util = {{ version = "0.3", features = ["sink"] }}
 http = "1"
+http-body = "1"
+http-body-util = "0.1"
 log = "0.4"
 regex = "1"
 tokio = {{ version = "1", features = ["macros", "net", "rt-multi-thread"] }}
+tokio-util = "0.7"
 tokio-quiche = {{ version = "0.20", default-features = false }}
 
 [patch.crates-io]
@@ -257,6 +263,8 @@ debug = false
 "#
         );
         write(&self.0.join("Cargo.toml"), &manifest);
+        // The same versions, so that the build below is nearly done.
+        fs::copy(quiche.join("tokio/Cargo.lock"), self.0.join("Cargo.lock")).expect("copied");
         changed.lines().count()
     }
 
