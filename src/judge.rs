@@ -157,14 +157,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Makes the runs that are not stored yet, and judges by all.
 fn judge(plan: &JudgePlan, folder: &Path, jobs: Option<NonZero<usize>>) -> Result<Scorecard, Failure> {
-    let (results, failed) = match execute(&plan.runs, folder, jobs) {
+    let (results, failed) = match execute(&plan.runs, &folder.into(), jobs) {
         Ok(results) => (results, BTreeMap::new()),
         // A run that fails says something of the controller.
         Err(StudyError::Runs { failed, .. }) => {
             let failed = failed.into_iter().map(|f| (f.label, f.error.to_string())).collect();
             (study::stored(&plan.runs, folder), failed)
         }
-        Err(e @ StudyError::Store { .. }) => return Err(Failure::input(e)),
+        Err(e) => return Err(crate::plan::failure(e)),
     };
     Ok(scorecard(plan, &results, &failed))
 }

@@ -132,7 +132,7 @@ fn run_all(work: Vec<StudyWork>, args: &Args) -> Result<StudyOutcomes, Failure> 
     for (i, work) in work.into_iter().enumerate() {
         output::say(format!("study {} ({} of {of})", work.study.name, i + 1));
         let folder = args.results.join(&work.study.name);
-        let results = match plan::execute(&work.runs, &folder, args.jobs) {
+        let results = match plan::execute(&work.runs, &folder.as_path().into(), args.jobs) {
             Ok(results) => results,
             Err(e @ StudyError::Runs { .. }) => {
                 failed.push(format!("{}: {e}", work.study.name));

@@ -1,5 +1,8 @@
 //! `fathom plan`: lists, shows, checks and runs studies.
 
+mod cluster;
+mod options;
+mod runs;
 mod watch;
 
 use std::ffi::{OsStr, OsString};
@@ -9,13 +12,14 @@ use std::path::{Path, PathBuf};
 
 use fathom_cc::catalogue::hint;
 use fathom_experiments::compare::Plan;
-use fathom_experiments::study::{self, AxisFilter, Part, RunOptions, Study, StudyError, shipped, shipped_studies};
+use fathom_experiments::study::{self, Location, Part, RunOptions, Study, StudyError, shipped, shipped_studies};
 use fathom_netsim::backend::Backend;
-use fathom_stacks::Stack;
 
 use crate::kernel::{self, Kernel};
 use crate::toml_file::{self, named};
 use crate::{Failure, numbers, output, signals};
+use cluster::Task;
+use options::{Options, PartOptions, in_part};
 use watch::Watcher;
 
 /// Folder of results, in the folder where the command runs.
@@ -30,12 +34,15 @@ pub(crate) const RESULTS: &str = ".fathom/results";
   fathom plan show sdc-figure-4 > mine.toml
   fathom plan run collapse-stacks --only stack=quinn --seeds 1
   fathom plan run mine.toml --part 2/5 --json mine.json
+  fathom plan status mine.toml
   fathom plan run mine.toml --report mine.html --parquet mine.parquet
 
 Finished runs are stored at once, in DIR/NAME/FINGERPRINT.json, and
-not repeated: a stopped study continues where it was. To share the work,
-run each part on a machine of its own, copy the files into one folder,
-and run the study there without --part.")]
+not repeated: a stopped study continues where it was. Many processes may
+share a folder. Without one, run each part on a machine of its own, copy
+the files into one folder, and run the study there without --part.
+In an array of Slurm or an indexed job of Kubernetes each task takes its
+part by itself; docs/sweeps.md has scripts.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -55,18 +62,44 @@ enum Command {
         /// A study in TOML, the name of one that comes with fathom, or a plan of 'fathom compare'.
         plan: PathBuf,
         #[command(flatten)]
-        options: Options,
+        options: PartOptions,
+    },
+    /// List the runs of a study: fingerprint, state, guessed CPU time, values of the axes and seed.
+    Runs {
+        /// A study in TOML, or the name of one that comes with fathom.
+        plan: PathBuf,
+        #[command(flatten)]
+        options: PartOptions,
+        /// Where 'fathom plan run' keeps results.
+        #[arg(long, value_name = "DIR|URL", default_value = RESULTS)]
+        results: Location,
+        /// Write the list as JSON. [without FILE: to standard output]
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+        json: Option<PathBuf>,
+    },
+    /// Count the runs of a study that are done, running, failed, broken and missing. Exit code 0: all are done, 1: not all.
+    Status {
+        /// A study in TOML, or the name of one that comes with fathom.
+        plan: PathBuf,
+        #[command(flatten)]
+        options: PartOptions,
+        /// Where 'fathom plan run' keeps results.
+        #[arg(long, value_name = "DIR|URL", default_value = RESULTS)]
+        results: Location,
+        /// Write the counts, and the runs that are not done, as JSON. [without FILE: to standard output]
+        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+        json: Option<PathBuf>,
     },
     /// Make the runs of a study that have no result yet, and print a table.
     Run {
         /// A study in TOML, or the name of one that comes with fathom.
         plan: PathBuf,
         #[command(flatten)]
-        options: Options,
-        /// Folder of results; each study has a folder of its own in it.
-        #[arg(long, value_name = "DIR", default_value = RESULTS)]
-        results: PathBuf,
-        /// Runs at once. [default: one per core]
+        options: PartOptions,
+        /// Folder of results, or s3://BUCKET/PREFIX, gs://, az://; each study has a folder of its own in it.
+        #[arg(long, value_name = "DIR|URL", default_value = RESULTS)]
+        results: Location,
+        /// Runs at once. [default: one per core that the process, or its Slurm task, has]
         #[arg(long, value_name = "N", value_parser = numbers::jobs)]
         jobs: Option<NonZero<usize>>,
         /// Whose kernel --backend netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
@@ -94,36 +127,17 @@ struct Files {
     json: Option<PathBuf>,
 }
 
-/// Options of one call that override those of a study.
-#[derive(clap::Args)]
-struct Options {
-    /// Multiplies time or responses of every run, for a quick look: above 0, at most 1. [default: 1]
-    #[arg(long, value_name = "X", value_parser = numbers::scale)]
-    scale: Option<f64>,
-    /// Only runs with this value of an axis. Give it again for more values of that axis (any of them), or for other axes (each of them).
-    #[arg(long, value_name = "AXIS=VALUE")]
-    only: Vec<AxisFilter>,
-    /// Only a part of the runs: 2/5 is every fifth, from the second on.
-    #[arg(long, value_name = "I/N")]
-    part: Option<Part>,
-    /// Repetitions of each combination, instead of the study's.
-    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=study::MOST_SEEDS))]
-    seeds: Option<u64>,
-    /// Stack of both ends, instead of the study's (see 'fathom stacks').
-    #[arg(long, value_name = "STACK")]
-    stack: Option<Stack>,
-    /// Where it runs: virtual, loopback or netem (see 'fathom compare --help'). Real-time runs are made one by one.
-    #[arg(long, alias = "world", value_name = "BACKEND")]
-    backend: Option<Backend>,
-}
-
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::List => output::print(&list()?),
         Command::Show { name } => output::print(shipped(name).ok_or_else(|| unknown(name))?),
         Command::Check { plan, options } => check(plan, options),
+        Command::Runs { plan, options, results, json } => runs::list(plan, options, results, json.as_deref()),
+        Command::Status { plan, options, results, json } => runs::status(plan, options, results, json.as_deref()),
         Command::Run { plan, options, results, jobs, kernel, files } => {
-            let (study, runs) = options.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
+            let (study, runs) = options.all.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
+            let part = part_of(options, runs.len())?;
+            let runs = in_part(runs, part);
             let text = output::check(&[
                 ("--report", files.report.as_deref()),
                 ("--csv", files.csv.as_deref()),
@@ -131,49 +145,63 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 ("--json", files.json.as_deref()),
             ])?;
             if runs.iter().any(|run| run.scenario.backend == Backend::Netem) && kernel.is_elsewhere()? {
-                in_guest(plan, options, results)?;
+                in_guest(plan, &options.all, part, results)?;
             }
             let outcome = execute(&runs, &results.join(&study.name), *jobs).map_err(failure)?;
             let toml = read(plan)?.1;
-            let json = || study::Document::new(&study, &toml, options.scale(), &runs, &outcome);
+            let scale = options.all.scale();
+            let json = || study::Document::new(&study, &toml, scale, &runs, &outcome);
             output::first_failure([
                 text.print(&study::table(&study.axes, &outcome)),
                 files.json.as_deref().map_or(Ok(()), |file| output::write_json(Some(file), &json())),
                 output::write_csv(files.csv.as_deref(), || study::dataset(&study.axes, &outcome)),
                 output::write_parquet(files.parquet.as_deref(), || study::dataset(&study.axes, &outcome)),
-                output::write_report(files.report.as_deref(), || study::html(&study, options.scale(), &outcome)),
+                output::write_report(files.report.as_deref(), || study::html(&study, scale, &outcome)),
             ])
         }
     }
 }
 
+/// The part of the runs that is this process's: the one that was asked for, or in an array of tasks the task's own.
+fn part_of(options: &PartOptions, runs: usize) -> Result<Option<Part>, Failure> {
+    // Whoever names runs means these, in whatever task.
+    if options.part.is_some() || options.all.names_runs() {
+        return Ok(options.part);
+    }
+    let Some(Task { part, of }) = cluster::task(&env)? else { return Ok(None) };
+    output::say(format!("part {part} of {runs} runs, as the task {of} (--part 1/1 takes all)"));
+    Ok(Some(part))
+}
+
+/// The environment is read at the process's edge only.
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// Makes the runs on another kernel, which stores the results in the same folder.
-fn in_guest(plan: &Path, options: &Options, results: &Path) -> Result<(), Failure> {
+fn in_guest(plan: &Path, options: &Options, part: Option<Part>, results: &Location) -> Result<(), Failure> {
+    let Location::Folder(folder) = results else {
+        return Err(Failure::input(format!(
+            "--results {results}: what runs on another kernel stores in a folder; name one, or run on a host with sch_netem (--kernel host)"
+        )));
+    };
     let mut words = ["plan", "run"].map(OsString::from).to_vec();
     words.push(plan.into());
-    let mut give =
-        |name: &str, value: Option<String>| words.extend(value.map(|value| format!("--{name}={value}").into()));
-    give("scale", options.scale.map(|x| x.to_string()));
-    give("part", options.part.map(|part| part.to_string()));
-    for only in &options.only {
-        give("only", Some(only.to_string()));
-    }
-    give("seeds", options.seeds.map(|n| n.to_string()));
-    give("stack", options.stack.map(|stack| stack.to_string()));
-    give("backend", options.backend.map(|backend| backend.to_string()));
+    words.extend(options.words().into_iter().map(OsString::from));
+    words.extend(part.map(|part| format!("--part={part}").into()));
     words.push("--results".into());
-    words.push(results.into());
+    words.push(folder.into());
     let words: Vec<&OsStr> = words.iter().map(OsString::as_os_str).collect();
     kernel::in_guest(&words)
 }
 
-/// Makes the runs that have no result yet, with progress on standard error. `folder` has their results.
+/// Makes the runs that have no result yet, with progress on standard error. `results` is the study's own place.
 pub(crate) fn execute(
     runs: &[study::StudyRun],
-    folder: &Path,
+    results: &Location,
     jobs: Option<NonZero<usize>>,
 ) -> Result<Vec<study::StudyRunResult>, StudyError> {
-    let store = RunOptions { jobs, results: Some(folder.to_owned()) };
+    let store = RunOptions { jobs: jobs.or_else(|| cluster::cores(&env)), results: Some(results.clone()) };
     signals::end_saying("interrupted; what is done is stored, and the same command continues");
     let watcher = Watcher::new(std::io::stderr().is_terminal());
     let outcome = study::run_study(runs, &store, &|event| watcher.on_event(event));
@@ -185,7 +213,7 @@ pub(crate) fn execute(
 pub(crate) fn failure(e: StudyError) -> Failure {
     match e {
         StudyError::Store { .. } => Failure::input(e),
-        StudyError::Runs { .. } => Failure::run(e),
+        StudyError::Runs { .. } | StudyError::Differ { .. } => Failure::run(e),
     }
 }
 
@@ -193,49 +221,6 @@ fn unknown(name: &str) -> Failure {
     let known = shipped_studies().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
     let hint = hint(name, shipped_studies().map(|(name, _)| name));
     Failure::input(format!("no study '{name}' comes with fathom{hint}; write one of {known}"))
-}
-
-impl Options {
-    fn scale(&self) -> f64 {
-        self.scale.unwrap_or(1.0)
-    }
-
-    fn apply(
-        &self,
-        mut study: Study,
-    ) -> Result<(Study, Vec<study::StudyRun>), fathom_experiments::scenario::PlanError> {
-        if let Some(seeds) = self.seeds {
-            study = study.with_seeds(seeds)?;
-        }
-        if let Some(stack) = self.stack {
-            study = study.with_stack(stack)?;
-        }
-        if let Some(backend) = self.backend {
-            study = study.with_backend(backend)?;
-        }
-        if study.absent > 0 {
-            output::say(format!(
-                "{}: {} combinations need quiche, which this build lacks, and are left out; build with --features quiche to run them",
-                study.name, study.absent
-            ));
-        }
-        let runs = study::only(study.runs(self.scale())?, &self.only)?;
-        let runs = match self.part {
-            Some(part) => study::part(runs, part),
-            None => runs,
-        };
-        Ok((study, runs))
-    }
-
-    /// Options that only studies have.
-    fn any(&self) -> bool {
-        self.scale.is_some()
-            || self.part.is_some()
-            || !self.only.is_empty()
-            || self.seeds.is_some()
-            || self.stack.is_some()
-            || self.backend.is_some()
-    }
 }
 
 fn list() -> Result<String, Failure> {
@@ -271,7 +256,7 @@ fn read_study(plan: &Path) -> Result<Study, Failure> {
     Study::from_toml(&name, &text).map_err(|e| named(plan, e))
 }
 
-fn check(plan: &Path, options: &Options) -> Result<(), Failure> {
+fn check(plan: &Path, options: &PartOptions) -> Result<(), Failure> {
     let (name, text) = read(plan)?;
     if !study::is_study(&text) {
         return check_comparison(plan, &text, options);
@@ -279,10 +264,10 @@ fn check(plan: &Path, options: &Options) -> Result<(), Failure> {
     let study = Study::from_toml(&name, &text).map_err(|e| named(plan, e))?;
     let (study, runs) = options.apply(study).map_err(|e| named(plan, e))?;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    output::print(&study::explain(&study, &runs, options.scale(), cores))
+    output::print(&study::explain(&study, &runs, options.all.scale(), cores))
 }
 
-fn check_comparison(plan: &Path, text: &str, options: &Options) -> Result<(), Failure> {
+fn check_comparison(plan: &Path, text: &str, options: &PartOptions) -> Result<(), Failure> {
     let read = Plan::from_toml(text).map_err(|e| named(plan, e))?;
     let runs = read.validate().map_err(|e| named(plan, e))?;
     if options.any() {

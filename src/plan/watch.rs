@@ -66,8 +66,8 @@ impl Watcher {
                     state.whole = Some(whole);
                 }
             }
-            Event::Broken { file, reason } => {
-                self.say(&format!("'{}' is broken and is run again: {reason}", file.display()), true);
+            Event::Broken { place, reason } => {
+                self.say(&format!("'{place}' is broken and is run again: {reason}"), true);
             }
             Event::Begins { run, of, progress } => {
                 if self.terminal {

@@ -1,26 +1,30 @@
 //! Runs runs on all cores, the longest first. A finished run is stored at once; a stored one is not run again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::estimate::estimate;
-use super::store::{Store, Stored};
+use super::store::{BEAT, Location, Saved, Store, Stored};
 use super::study_run::{StudyRun, StudyRunResult};
 use crate::scenario::{self, Cost, Outcome, Progress, ScenarioError};
+
+/// When a process first says what it is making.
+const FIRST_BEAT: Duration = Duration::from_secs(1);
 
 /// How runs are run.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// Threads; `None`: one per core.
     pub jobs: Option<NonZero<usize>>,
-    /// Folder of this study's results; `None`: nothing is stored, nothing resumed.
-    pub results: Option<PathBuf>,
+    /// Where this study's results are; `None`: nothing is stored, nothing resumed.
+    pub results: Option<Location>,
 }
 
 /// What happens while runs run, for progress bars.
@@ -35,8 +39,8 @@ pub enum Event<'a> {
     },
     /// A stored result cannot be read; the run runs again.
     Broken {
-        /// Its file.
-        file: &'a Path,
+        /// Where it is.
+        place: &'a str,
         /// Why.
         reason: &'a str,
     },
@@ -77,13 +81,22 @@ pub struct Failed {
 /// Why a study has no results.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    /// Results cannot be stored: the user can fix it.
-    #[error("cannot write results in '{}': {error}; name a folder you can write to", folder.display())]
+    /// Results cannot be stored or read: the user can fix it.
+    #[error("cannot keep results in '{location}': {}; {}", one_line(error), location.hint())]
     Store {
         /// Where.
-        folder: PathBuf,
+        location: Location,
         /// Why.
         error: std::io::Error,
+    },
+    /// A run came out otherwise than another process stored it, which a pure function of scenario and seed cannot.
+    #[error("{} of {of} runs came out otherwise than they are stored; the first is {} ('{}'): \
+        runs must not depend on machine or build; use one build of fathom, or another --results", differ.len(), differ[0].label, differ[0].place)]
+    Differ {
+        /// Those that did, at least one.
+        differ: Vec<Differs>,
+        /// Runs that were requested.
+        of: usize,
     },
     /// Runs failed; those that did not are stored.
     #[error("{} of {of} runs failed; the first ({}): {}; the others are kept, the same command runs these again",
@@ -94,6 +107,19 @@ pub enum StudyError {
         /// Runs that were requested.
         of: usize,
     },
+}
+
+/// A run that came out otherwise than it is stored.
+#[derive(Debug)]
+pub struct Differs {
+    /// Which.
+    pub label: String,
+    /// Where the stored result is.
+    pub place: String,
+}
+
+fn one_line(error: &std::io::Error) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Runs runs and gathers the results, in the order of the runs. `watch` is called with every event, from several threads.
@@ -122,17 +148,23 @@ where
     R: Fn(&StudyRun, &Progress) -> Result<(Outcome, Cost), ScenarioError> + Sync,
 {
     let store = match &options.results {
-        Some(folder) => Some(Store::open(folder).map_err(|error| cannot_store(folder, error))?),
+        Some(location) => Some(Store::open(location, runs).map_err(|error| cannot_store(location, error))?),
         None => None,
     };
-    let work = Work::find(runs, store.as_ref(), watch);
+    let work = Work::find(runs, store.as_ref(), watch).map_err(|error| cannot_store_in(options, error))?;
     let cores = || thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     // In real time runs would disturb each other.
     let real = runs.iter().any(|run| !run.scenario.backend.is_virtual());
     let threads = if real { 1 } else { options.jobs.unwrap_or_else(cores).get() }.min(work.queue.len());
     thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| work.pull(runner, watch));
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| work.pull(runner, watch))).collect();
+        let beats = store.as_ref().map(|store| scope.spawn(|| work.running.say(store)));
+        let ended: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        work.running.end();
+        let panic = ended.into_iter().chain(beats.map(|beats| beats.join())).find_map(Result::err);
+        // A panic of a run is the study's.
+        if let Some(panic) = panic {
+            std::panic::resume_unwind(panic);
         }
     });
     work.gather(options)
@@ -141,16 +173,27 @@ where
 /// The results of runs that are stored in a study's folder, in the order of the runs. Nothing runs and nothing is written; a folder or
 /// a file that is not there, or that cannot be read, holds no results.
 pub fn stored(runs: &[StudyRun], folder: &Path) -> Vec<StudyRunResult> {
-    let store = Store::read_only(folder);
-    let load = |run: &StudyRun| match store.load(run) {
-        Stored::Result(result) => Some(*result),
-        Stored::Nothing | Stored::Broken(_) => None,
-    };
-    runs.iter().filter_map(load).collect()
+    let mut results = Vec::new();
+    let read = Store::read_only(&folder.into()).and_then(|store| {
+        store.load(&runs.iter().collect::<Vec<_>>(), &mut |_, stored| {
+            if let Stored::Result(result) = stored {
+                results.push(*result);
+            }
+        })
+    });
+    if read.is_err() {
+        results.clear();
+    }
+    results
 }
 
-fn cannot_store(folder: &Path, error: std::io::Error) -> StudyError {
-    StudyError::Store { folder: folder.to_owned(), error }
+fn cannot_store(location: &Location, error: std::io::Error) -> StudyError {
+    StudyError::Store { location: location.clone(), error }
+}
+
+fn cannot_store_in(options: &RunOptions, error: std::io::Error) -> StudyError {
+    let nowhere = Location::Folder(".".into());
+    cannot_store(options.results.as_ref().unwrap_or(&nowhere), error)
 }
 
 /// What the threads share.
@@ -162,9 +205,52 @@ struct Work<'a> {
     next: AtomicUsize,
     /// Results cannot be stored: no thread begins another run.
     over: AtomicBool,
+    running: RunningNow,
     results: Mutex<BTreeMap<String, StudyRunResult>>,
     failed: Mutex<Vec<(usize, ScenarioError)>>,
+    differ: Mutex<Vec<usize>>,
     unstored: Mutex<Option<std::io::Error>>,
+}
+
+/// The runs that are being made, for whoever asks how the study stands.
+#[derive(Default)]
+struct RunningNow {
+    /// Their fingerprints, and whether no more will come.
+    state: Mutex<(BTreeSet<String>, bool)>,
+    over: Condvar,
+}
+
+impl RunningNow {
+    fn begins(&self, run: &StudyRun) {
+        self.state.lock().0.insert(run.fingerprint.clone());
+    }
+
+    fn ends(&self, run: &StudyRun) {
+        self.state.lock().0.remove(&run.fingerprint);
+    }
+
+    fn end(&self) {
+        self.state.lock().1 = true;
+        self.over.notify_all();
+    }
+
+    /// Says so in the store again and again until the end. What takes less than a second is not worth it.
+    fn say(&self, store: &Store) {
+        let (name, mut said) = (Store::beat_name(), false);
+        let mut state = self.state.lock();
+        while !state.1 {
+            let timed_out = self.over.wait_for(&mut state, if said { BEAT } else { FIRST_BEAT }).timed_out();
+            if timed_out && !state.1 && !state.0.is_empty() {
+                let running = state.0.clone();
+                MutexGuard::unlocked(&mut state, || store.say_running(&name, &running));
+                said = true;
+            }
+        }
+        drop(state);
+        if said {
+            store.say_running(&name, &BTreeSet::new());
+        }
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -173,43 +259,46 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<'a> Work<'a> {
     /// Looks at what is stored.
-    fn find(runs: &'a [StudyRun], store: Option<&'a Store>, watch: &(dyn Fn(Event<'_>) + Sync)) -> Self {
-        let mut results = BTreeMap::new();
-        let mut queue: BTreeMap<&str, usize> = BTreeMap::new();
-        if let Some(store) = store {
-            store.sweep(runs);
-        }
+    fn find(
+        runs: &'a [StudyRun],
+        store: Option<&'a Store>,
+        watch: &(dyn Fn(Event<'_>) + Sync),
+    ) -> std::io::Result<Self> {
+        // Of runs with one fingerprint the first.
+        let mut distinct: BTreeMap<&str, usize> = BTreeMap::new();
         for (i, run) in runs.iter().enumerate() {
-            if results.contains_key(&run.fingerprint) || queue.contains_key(run.fingerprint.as_str()) {
-                continue;
-            }
-            match store.map_or(Stored::Nothing, |store| store.load(run)) {
+            distinct.entry(&run.fingerprint).or_insert(i);
+        }
+        let mut results = BTreeMap::new();
+        if let Some(store) = store {
+            let of: Vec<&StudyRun> = distinct.values().map(|i| &runs[*i]).collect();
+            store.load(&of, &mut |run, stored| match stored {
                 Stored::Result(result) => {
                     results.insert(run.fingerprint.clone(), *result);
-                    continue;
                 }
                 Stored::Broken(reason) => {
-                    let file = store.map(|s| s.path(&run.fingerprint)).unwrap_or_default();
-                    watch(Event::Broken { file: &file, reason: &reason });
+                    watch(Event::Broken { place: &store.place(&run.fingerprint), reason: &reason });
                 }
                 Stored::Nothing => {}
-            }
-            queue.insert(&run.fingerprint, i);
+            })?;
         }
-        watch(Event::Starts { stored: results.len(), left: queue.len() });
+        distinct.retain(|fingerprint, _| !results.contains_key(*fingerprint));
+        watch(Event::Starts { stored: results.len(), left: distinct.len() });
         let mut queue: Vec<(f64, usize)> =
-            queue.into_values().map(|i| (estimate(&runs[i].scenario).cpu_seconds, i)).collect();
+            distinct.into_values().map(|i| (estimate(&runs[i].scenario).cpu_seconds, i)).collect();
         queue.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        Self {
+        Ok(Self {
             runs,
             store,
             queue: queue.into_iter().map(|(_, i)| i).collect(),
             next: AtomicUsize::new(0),
             over: AtomicBool::new(false),
+            running: RunningNow::default(),
             results: Mutex::new(results),
             failed: Mutex::default(),
+            differ: Mutex::default(),
             unstored: Mutex::default(),
-        }
+        })
     }
 
     /// Runs runs until none is left.
@@ -222,8 +311,9 @@ impl<'a> Work<'a> {
             let run = &self.runs[i];
             let progress = Progress::default();
             watch(Event::Begins { run, of: scenario::goal(&run.scenario), progress: Arc::clone(&progress) });
+            self.running.begins(run);
             match runner(run, &progress) {
-                Ok((outcome, cost)) => match self.keep(run, outcome) {
+                Ok((outcome, cost)) => match self.keep(i, outcome) {
                     Ok(()) => watch(Event::Ends { run, cost }),
                     Err(e) => {
                         self.over.store(true, Ordering::Relaxed);
@@ -232,25 +322,46 @@ impl<'a> Work<'a> {
                 },
                 Err(error) => {
                     watch(Event::Fails { run, error: &error });
+                    if let Some(store) = self.store {
+                        store.say_failed(run, &error);
+                    }
                     locked(&self.failed).push((i, error));
                 }
             }
+            self.running.ends(run);
         }
     }
 
-    fn keep(&self, run: &StudyRun, outcome: Outcome) -> std::io::Result<()> {
+    fn keep(&self, i: usize, outcome: Outcome) -> std::io::Result<()> {
+        let run = &self.runs[i];
         let result =
             StudyRunResult { key: run.key.clone(), seed: run.seed, fingerprint: run.fingerprint.clone(), outcome };
-        if let Some(store) = self.store {
-            store.save(&result)?;
-        }
+        let result = match self.store.map(|store| store.save(run, &result)).transpose()? {
+            Some(Saved::Other(first)) => {
+                // In real time no two runs are equal: the first is the result.
+                if run.scenario.backend.is_virtual() {
+                    locked(&self.differ).push(i);
+                }
+                *first
+            }
+            Some(Saved::Kept) | None => result,
+        };
         locked(&self.results).insert(run.fingerprint.clone(), result);
         Ok(())
     }
 
     fn gather(self, options: &RunOptions) -> Result<Vec<StudyRunResult>, StudyError> {
         if let Some(error) = self.unstored.into_inner() {
-            return Err(cannot_store(options.results.as_deref().unwrap_or(Path::new(".")), error));
+            return Err(cannot_store_in(options, error));
+        }
+        let mut differ = self.differ.into_inner();
+        if let (Some(store), false) = (self.store, differ.is_empty()) {
+            differ.sort_unstable();
+            let differs = |i: usize| {
+                let run = &self.runs[i];
+                Differs { label: run.label(), place: store.place(&run.fingerprint) }
+            };
+            return Err(StudyError::Differ { differ: differ.into_iter().map(differs).collect(), of: self.runs.len() });
         }
         let mut failed = self.failed.into_inner();
         if !failed.is_empty() {

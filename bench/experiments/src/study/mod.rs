@@ -8,7 +8,8 @@
 //! | `study_run.rs` | runs: scale, seed, fingerprint, parts |
 //! | `own_code.rs` | what runs with a user's own controllers depend on besides |
 //! | `executor.rs` | makes the runs on all cores |
-//! | `store.rs` | results as files: each complete or not there |
+//! | `store/` | results as files, or as objects of an object store: each complete or not there |
+//! | `status.rs` | how a study stands: done, running, failed, broken, missing |
 //! | `estimate.rs` | what a run will cost |
 //! | `explain.rs` | a study in words |
 //! | `table.rs` | results by key, and their table |
@@ -22,6 +23,7 @@ mod own_code;
 mod read;
 mod report;
 mod shipped;
+mod status;
 mod store;
 mod study_run;
 mod substitute;
@@ -29,12 +31,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use executor::{Event, Failed, RunOptions, StudyError, run_study, stored};
+pub use executor::{Differs, Event, Failed, RunOptions, StudyError, run_study, stored};
 pub use explain::explain;
 pub use read::{Axis, MOST_SEEDS, Study, is_study};
 pub use report::{Document, dataset, html};
 pub use shipped::{shipped, shipped_studies};
-pub use study_run::{AxisFilter, Part, StudyRun, StudyRunResult, only, part};
+pub use status::{RunState, status};
+pub use store::Location;
+pub use study_run::{Part, RunFilter, StudyRun, StudyRunResult, only, part};
 pub use table::table;
 
 pub use estimate::{Estimate, estimate};

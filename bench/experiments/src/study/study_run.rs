@@ -1,11 +1,11 @@
 //! The runs of a study. Each has a fingerprint of everything that its outcome depends on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fathom_netsim::hash::StableHash;
+use fathom_netsim::hash::{StableHash, mix};
 use serde::{Deserialize, Serialize};
 
 use super::own_code::own_code_text;
@@ -131,11 +131,25 @@ fn fingerprint(scenario: &str, seed: u64, scale: f64, version: u32) -> String {
     format!("{:016x}", hash.value())
 }
 
-/// A part of the runs, for sharing the work between machines: `2/5` is every fifth run from the second on.
+/// A part of the runs, for sharing the work between machines: `2/5` is the second of five. A run's fingerprint says which part it is in, so
+/// that another value of an axis, or another seed, moves no run to another machine, and equal runs are made on one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     index: usize,
     of: usize,
+}
+
+impl Part {
+    /// Part `index` of `of`, counted from 1; `None`: there is none.
+    pub fn new(index: usize, of: usize) -> Option<Self> {
+        (1..=of).contains(&index).then_some(Self { index, of })
+    }
+
+    fn has(self, run: &StudyRun) -> bool {
+        // Mixed: the low bits of a fingerprint depend on the low bits of what it is of.
+        let number = u64::from_str_radix(&run.fingerprint, 16).unwrap_or_default();
+        mix(&[number]) % self.of as u64 == self.index as u64 - 1
+    }
 }
 
 impl fmt::Display for Part {
@@ -150,8 +164,7 @@ impl FromStr for Part {
     fn from_str(s: &str) -> Result<Self, String> {
         let read = || {
             let (index, of) = s.split_once('/')?;
-            let (index, of): (usize, usize) = (index.parse().ok()?, of.parse().ok()?);
-            (1..=of).contains(&index).then_some(Self { index, of })
+            Self::new(index.parse().ok()?, of.parse().ok()?)
         };
         read().ok_or_else(|| format!("'{s}' is not a part; write 2/5 for the second of five"))
     }
@@ -159,63 +172,96 @@ impl FromStr for Part {
 
 /// The runs of a part. Together the parts are all runs, each once.
 pub fn part(runs: Vec<StudyRun>, part: Part) -> Vec<StudyRun> {
-    runs.into_iter().skip(part.index - 1).step_by(part.of).collect()
+    runs.into_iter().filter(|run| part.has(run)).collect()
 }
 
-/// A value of an axis, `stack=quinn`, by which runs are chosen.
+/// By what runs are chosen: a value of an axis, `stack=quinn`, or a fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AxisFilter {
-    axis: String,
-    value: String,
+pub enum RunFilter {
+    /// This value of this axis.
+    Axis {
+        /// The axis.
+        axis: String,
+        /// The value, or the name of the variant.
+        value: String,
+    },
+    /// This run.
+    Fingerprint(String),
 }
 
-impl fmt::Display for AxisFilter {
+impl fmt::Display for RunFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.axis, self.value)
+        match self {
+            Self::Axis { axis, value } => write!(f, "{axis}={value}"),
+            Self::Fingerprint(fingerprint) => f.write_str(fingerprint),
+        }
     }
 }
 
-impl FromStr for AxisFilter {
+impl FromStr for RunFilter {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
         match s.split_once('=').map(|(axis, value)| (axis.trim(), value.trim())) {
             Some((axis, value)) if !axis.is_empty() && !value.is_empty() => {
-                Ok(Self { axis: axis.to_owned(), value: value.to_owned() })
+                Ok(Self::Axis { axis: axis.to_owned(), value: value.to_owned() })
             }
-            _ => Err(format!("'{s}' is no value of an axis; write AXIS=VALUE, such as stack=quinn")),
+            None if s.trim().len() == 16 && s.trim().bytes().all(|b| b.is_ascii_hexdigit()) => {
+                Ok(Self::Fingerprint(s.trim().to_ascii_lowercase()))
+            }
+            _ => Err(format!(
+                "'{s}' is no value of an axis and no fingerprint; write AXIS=VALUE, such as stack=quinn, or the 16 digits that 'fathom plan runs' prints"
+            )),
         }
     }
 }
 
-/// The runs that have one of the values wanted of every axis that is named.
+/// The runs that have one of the values wanted of every axis that is named and, where fingerprints are named, one of these.
 ///
 /// # Errors
-/// No run has such an axis or such a value of it; the error names those there are.
-pub fn only(runs: Vec<StudyRun>, wanted: &[AxisFilter]) -> Result<Vec<StudyRun>, PlanError> {
-    for AxisFilter { axis, value } in wanted {
-        let mut values: Vec<&str> = runs.iter().filter_map(|run| run.key.get(axis)).map(String::as_str).collect();
-        if values.is_empty() {
-            let axes: Vec<&str> = runs.first().into_iter().flat_map(|run| run.key.keys()).map(String::as_str).collect();
-            let hint = if axes.is_empty() {
-                "this study has none".into()
-            } else {
-                format!("write one of {}", axes.join(", "))
-            };
-            return Err(PlanError(format!("only: there is no axis '{axis}'; {hint}")));
-        }
-        if !values.contains(&value.as_str()) {
-            values.sort_unstable();
-            values.dedup();
-            return Err(PlanError(format!(
-                "only: axis {axis} has no value '{value}'; write one of {}",
-                values.join(", ")
-            )));
+/// No run has such an axis, such a value of it, or such a fingerprint; the error names those there are.
+pub fn only(runs: Vec<StudyRun>, wanted: &[RunFilter]) -> Result<Vec<StudyRun>, PlanError> {
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut fingerprints: BTreeSet<&str> = BTreeSet::new();
+    for filter in wanted {
+        match filter {
+            RunFilter::Axis { axis, value } => {
+                check_value(&runs, axis, value)?;
+                values.entry(axis).or_default().insert(value);
+            }
+            RunFilter::Fingerprint(wanted) => {
+                fingerprints.insert(wanted);
+            }
         }
     }
-    let fits =
-        |run: &StudyRun, axis: &str| wanted.iter().any(|w| w.axis == axis && run.key.get(axis) == Some(&w.value));
-    Ok(runs.into_iter().filter(|run| wanted.iter().all(|w| fits(run, &w.axis))).collect())
+    let there: BTreeSet<&str> = runs.iter().map(|run| run.fingerprint.as_str()).collect();
+    if let Some(unknown) = fingerprints.iter().find(|wanted| !there.contains(*wanted)) {
+        return Err(PlanError(format!(
+            "only: no run has the fingerprint {unknown}; 'fathom plan runs' lists them, with the --scale, --seeds, --stack and --backend given to it"
+        )));
+    }
+    let fits = |run: &StudyRun| {
+        values.iter().all(|(axis, of)| run.key.get(*axis).is_some_and(|value| of.contains(value.as_str())))
+            && (fingerprints.is_empty() || fingerprints.contains(run.fingerprint.as_str()))
+    };
+    let chosen: Vec<bool> = runs.iter().map(fits).collect();
+    Ok(runs.into_iter().zip(chosen).filter_map(|(run, chosen)| chosen.then_some(run)).collect())
+}
+
+fn check_value(runs: &[StudyRun], axis: &str, value: &str) -> Result<(), PlanError> {
+    let mut values: Vec<&str> = runs.iter().filter_map(|run| run.key.get(axis)).map(String::as_str).collect();
+    if values.is_empty() {
+        let axes: Vec<&str> = runs.first().into_iter().flat_map(|run| run.key.keys()).map(String::as_str).collect();
+        let hint =
+            if axes.is_empty() { "this study has none".into() } else { format!("write one of {}", axes.join(", ")) };
+        return Err(PlanError(format!("only: there is no axis '{axis}'; {hint}")));
+    }
+    if !values.contains(&value) {
+        values.sort_unstable();
+        values.dedup();
+        return Err(PlanError(format!("only: axis {axis} has no value '{value}'; write one of {}", values.join(", "))));
+    }
+    Ok(())
 }
 
 /// What a run brought. Nothing in it depends on the machine.

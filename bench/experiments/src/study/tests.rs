@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::executor::{Event, RunOptions, StudyError, run_study_with};
 use super::study_run::StudyRunResult;
 use super::table::by_key;
-use super::{AxisFilter, Part, Study, StudyRun, explain, is_study, only, part, table};
+use super::{Location, Part, RunFilter, RunState, Study, StudyRun, explain, is_study, only, part, status, table};
 use crate::scenario::{Cost, GroupOutcome, LinkOutcome, Outcome, PlanError, Progress, ScenarioError, Stop};
 use crate::stack::Stack;
 
@@ -255,7 +255,6 @@ fn parts_are_a_partition() {
         let mut seen: Vec<String> = Vec::new();
         for i in 1..=n {
             let runs = part(study().runs(1.0).unwrap(), format!("{i}/{n}").parse().unwrap());
-            assert!(runs.len().abs_diff(all.len() / n) <= 1, "{i}/{n} has {}", runs.len());
             seen.extend(runs.into_iter().map(|c| c.fingerprint));
         }
         seen.sort();
@@ -269,10 +268,46 @@ fn parts_are_a_partition() {
 }
 
 #[test]
+fn a_longer_axis_moves_no_run_to_another_part() {
+    let longer = STUDY.replace("flows = [10, 20]", "flows = [5, 10, 15, 20]").replace("seeds = 2", "seeds = 40");
+    let longer = Study::from_toml("test", &longer).unwrap().runs(1.0).unwrap();
+    let before = study().runs(1.0).unwrap();
+    for n in [2, 3, 8] {
+        let prints = |runs: &[StudyRun], i: usize| -> BTreeSet<String> {
+            part(runs.to_vec(), Part::new(i, n).unwrap()).into_iter().map(|run| run.fingerprint).collect()
+        };
+        for i in 1..=n {
+            let (was, is) = (prints(&before, i), prints(&longer, i));
+            assert!(was.is_subset(&is), "{i}/{n}");
+            // Seeds count up, and the low bits of fingerprints with them: parts are about equal all the same.
+            let mean = longer.len() as f64 / n as f64;
+            assert!((is.len() as f64 - mean).abs() < 4.0 * mean.sqrt(), "{i}/{n} has {} of {}", is.len(), longer.len());
+        }
+    }
+}
+
+#[test]
+fn runs_are_chosen_by_fingerprint() {
+    let all = study().runs(1.0).unwrap();
+    let chosen = |wanted: &[&str]| {
+        let wanted: Vec<RunFilter> = wanted.iter().map(|w| w.parse().unwrap()).collect();
+        only(all.clone(), &wanted).map(|runs| runs.into_iter().map(|run| run.fingerprint).collect::<Vec<_>>())
+    };
+    let (first, last) = (&*all[0].fingerprint, &*all[11].fingerprint);
+    // Any of them, in the order of the runs.
+    assert_eq!(chosen(&[last, &first.to_uppercase()]).unwrap(), [first, last]);
+    // Beside a value of an axis both must hold.
+    assert_eq!(chosen(&[last, first, "flows=10"]).unwrap(), [first]);
+    let PlanError(error) = chosen(&["0123456789abcdef"]).unwrap_err();
+    assert!(error.contains("0123456789abcdef") && error.contains("fathom plan runs"), "{error}");
+    assert!("0123456789abcde".parse::<RunFilter>().unwrap_err().contains("16 digits"));
+}
+
+#[test]
 fn runs_are_chosen_by_values_of_axes() {
     let all = study().runs(1.0).unwrap();
     let chosen = |wanted: &[&str]| {
-        let wanted: Vec<AxisFilter> = wanted.iter().map(|w| w.parse().unwrap()).collect();
+        let wanted: Vec<RunFilter> = wanted.iter().map(|w| w.parse().unwrap()).collect();
         only(all.clone(), &wanted)
     };
     let (axis, value) = all[0].key.iter().next().unwrap();
@@ -294,7 +329,7 @@ fn runs_are_chosen_by_values_of_axes() {
         assert!(error.contains("nothing") && error.contains(names), "{error}");
     }
     for text in ["", "stack", "=quinn", "stack="] {
-        assert!(text.parse::<AxisFilter>().unwrap_err().contains("stack=quinn"), "{text}");
+        assert!(text.parse::<RunFilter>().unwrap_err().contains("stack=quinn"), "{text}");
     }
 }
 
@@ -344,10 +379,10 @@ fn fake(run: &StudyRun) -> Outcome {
 fn run_fake(runs: &[StudyRun], folder: Option<&Path>, jobs: usize) -> (Vec<StudyRunResult>, usize, Vec<String>) {
     let ran = AtomicUsize::new(0);
     let broken = Mutex::new(Vec::new());
-    let options = RunOptions { jobs: NonZero::new(jobs), results: folder.map(Path::to_owned) };
+    let options = RunOptions { jobs: NonZero::new(jobs), results: folder.map(Location::from) };
     let watch = |event: Event<'_>| {
-        if let Event::Broken { file, .. } = event {
-            broken.lock().push(file.file_name().unwrap().to_str().unwrap().to_owned());
+        if let Event::Broken { place, .. } = event {
+            broken.lock().push(Path::new(place).file_name().unwrap().to_str().unwrap().to_owned());
         }
     };
     let results = run_study_with(runs, &options, &watch, &|run: &StudyRun, _: &Progress| {
@@ -390,9 +425,10 @@ fn a_stopped_study_resumes_and_parts_merge() {
     let runs = study().runs(1.0).unwrap();
     let (fresh, _, _) = run_fake(&runs, None, 2);
     let first = part(runs.clone(), "1/3".parse().unwrap());
-    assert_eq!(run_fake(&first, Some(&folder.0), 2).1, 4);
+    assert!(!first.is_empty() && first.len() < runs.len());
+    assert_eq!(run_fake(&first, Some(&folder.0), 2).1, first.len());
     let (merged, ran, broken) = run_fake(&runs, Some(&folder.0), 2);
-    assert_eq!((ran, broken.len()), (8, 0));
+    assert_eq!((ran, broken.len()), (runs.len() - first.len(), 0));
     // Stored and read again: the same to the last bit.
     assert_eq!(merged, fresh);
     let (again, ran, _) = run_fake(&runs, Some(&folder.0), 2);
@@ -480,7 +516,7 @@ fn runs_that_count_responses_have_new_fingerprints() {
 fn a_failed_run_does_not_stop_the_others() {
     let folder = Folder::new("failed");
     let runs = study().runs(1.0).unwrap();
-    let options = RunOptions { jobs: NonZero::new(2), results: Some(folder.0.clone()) };
+    let options = RunOptions { jobs: NonZero::new(2), results: Some(Location::Folder(folder.0.clone())) };
     let error = run_study_with(&runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
         if run.key["flows"] == "20" {
             return Err(ScenarioError::Plan(PlanError("no".into())));
@@ -494,7 +530,93 @@ fn a_failed_run_does_not_stop_the_others() {
         text.contains("4 of 12") && text.contains("flows=20, size=1000, system=plain, seed 1") && !text.contains('\n'),
         "{text}"
     );
-    assert_eq!((folder.files().len(), run_fake(&runs, Some(&folder.0), 1).1), (8, 4));
+    let states = status(&runs, &Location::Folder(folder.0.clone())).unwrap();
+    let (done, failed): (Vec<_>, Vec<_>) = runs.iter().zip(&states).partition(|(run, _)| run.key["flows"] == "10");
+    assert!(done.iter().all(|(_, state)| **state == RunState::Done));
+    assert!(failed.iter().all(|(_, state)| **state == RunState::Failed("no".into())), "{failed:?}");
+    // Eight results, four failures; what failed is made again, and a result counts.
+    assert_eq!((folder.files().len(), run_fake(&runs, Some(&folder.0), 1).1), (12, 4));
+    let states = status(&runs, &Location::Folder(folder.0.clone())).unwrap();
+    assert!(states.iter().all(|state| *state == RunState::Done));
+}
+
+#[test]
+fn the_first_result_of_a_run_stays() {
+    let folder = Folder::new("first");
+    let runs = &study().runs(1.0).unwrap()[..1];
+    let options = RunOptions { jobs: NonZero::new(1), results: Some(Location::Folder(folder.0.clone())) };
+    // While a run is made, another process stores its result.
+    let beside = |other: Outcome, own: Outcome| {
+        let _ = std::fs::remove_dir_all(&folder.0);
+        let results = run_study_with(runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
+            let nested = run_study_with(runs, &options, &|_| {}, &|_: &StudyRun, _: &Progress| {
+                Ok((other.clone(), Cost::default()))
+            });
+            assert_eq!(nested.unwrap()[0].outcome, other, "{}", run.fingerprint);
+            Ok((own.clone(), Cost::default()))
+        });
+        let [file] = &folder.files()[..] else { panic!("one result") };
+        let stored = std::fs::read_to_string(folder.0.join(file)).unwrap();
+        assert_eq!(serde_json::from_str::<StudyRunResult>(&stored).unwrap().outcome, other);
+        results
+    };
+    let same = fake(&runs[0]);
+    assert_eq!(beside(same.clone(), same.clone()).unwrap()[0].outcome, same);
+    let error = beside(Outcome { seconds: 1.0, ..same.clone() }, same).unwrap_err().to_string();
+    assert!(
+        !error.contains('\n') && error.contains(&runs[0].label()) && error.contains(&runs[0].fingerprint),
+        "{error}"
+    );
+}
+
+#[test]
+fn status_knows_what_runs_and_what_is_broken() {
+    let folder = Folder::new("status");
+    let runs = study().runs(1.0).unwrap();
+    let at = Location::Folder(folder.0.clone());
+    let words = || status(&runs, &at).unwrap().iter().map(RunState::word).collect::<Vec<_>>();
+    assert!(words().iter().all(|word| *word == "missing") && !folder.0.exists(), "asking writes nothing");
+    let options = RunOptions { jobs: NonZero::new(1), results: Some(at.clone()) };
+    run_study_with(&runs[..2], &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
+        // The second waits until others can see that it runs.
+        let mut tries = 0;
+        while run.fingerprint == runs[1].fingerprint && status(&runs, &at).unwrap()[1].word() != "running" {
+            tries += 1;
+            assert!(tries < 1200, "nobody says that it runs: {:?}", folder.files());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok((fake(run), Cost::default()))
+    })
+    .unwrap();
+    std::fs::write(folder.0.join(format!("{}.json", runs[2].fingerprint)), "{}").unwrap();
+    assert_eq!(words()[..4], ["done", "done", "broken", "missing"]);
+    // A process that died an hour ago runs nothing.
+    let said = folder.0.join("host-17-0123456789abcdef.running");
+    std::fs::write(&said, format!(r#"{{"process":"host-17","fingerprints":["{}"]}}"#, runs[3].fingerprint)).unwrap();
+    assert_eq!(words()[3], "running");
+    let file = std::fs::File::options().write(true).open(&said).unwrap();
+    let now = file.metadata().unwrap().modified().unwrap();
+    file.set_modified(now - Duration::from_secs(3600)).unwrap();
+    assert_eq!(words()[3], "missing");
+    file.set_modified(now - Duration::from_secs(7 * 3600)).unwrap();
+    run_fake(&runs, Some(&folder.0), 2);
+    assert_eq!(folder.files().len(), runs.len(), "what it left is gone");
+}
+
+#[test]
+fn places_for_results_are_told_apart() {
+    for (text, is) in [
+        ("results", Location::Folder("results".into())),
+        ("file:///a/b", Location::Folder("/a/b".into())),
+        ("s3://bucket/prefix/", Location::Objects("s3://bucket/prefix".into())),
+        ("gs://bucket", Location::Objects("gs://bucket".into())),
+    ] {
+        assert_eq!(text.parse::<Location>(), Ok(is), "{text}");
+    }
+    assert_eq!("az://c/p".parse::<Location>().unwrap().join("study").to_string(), "az://c/p/study");
+    for text in ["http://host/bucket", "s3://", "s3:///", "file://host/folder"] {
+        assert!(text.parse::<Location>().unwrap_err().contains("s3://bucket/prefix"), "{text}");
+    }
 }
 
 #[test]
@@ -503,7 +625,7 @@ fn results_that_cannot_be_stored_stop_the_study() {
     let runs = study().runs(1.0).unwrap();
     // A file where the folder should be.
     std::fs::write(&folder.0, "").unwrap();
-    let options = RunOptions { jobs: NonZero::new(1), results: Some(folder.0.clone()) };
+    let options = RunOptions { jobs: NonZero::new(1), results: Some(Location::Folder(folder.0.clone())) };
     let runner = |run: &StudyRun, _: &Progress| Ok((fake(run), Cost::default()));
     let error = run_study_with(&runs, &options, &|_| {}, &runner).unwrap_err();
     assert!(error.to_string().contains("name a folder you can write to"), "{error}");

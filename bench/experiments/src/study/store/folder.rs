@@ -1,0 +1,95 @@
+//! A folder of files. Each is written under a temporary name and then gets its own: readers and a stop at any moment find all of it or
+//! nothing.
+
+use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Entry, Files, RUNNING, process_name};
+
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn new(folder: &Path) -> Self {
+        Self(folder.to_owned())
+    }
+
+    /// Writes a file under a name that no other process gives, on this machine or on one that shares the folder, and hands it to `name_it`.
+    fn write(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        name_it: impl FnOnce(&Path, &Path) -> io::Result<bool>,
+    ) -> io::Result<bool> {
+        let nonce = RandomState::new().build_hasher().finish();
+        let what = match name.strip_suffix(RUNNING) {
+            Some(_) => &RUNNING[1..],
+            None => name.trim_start_matches('.').split(['.', '-']).next().unwrap_or(name),
+        };
+        let temporary = self.0.join(format!(".{what}-{}-{nonce:016x}.tmp", process_name()));
+        let written = fs::write(&temporary, bytes).and_then(|()| name_it(&temporary, &self.0.join(name)));
+        // It has its name, or another file has it. Another process may take it for left behind, where clocks were set.
+        match fs::remove_file(&temporary) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => written.and(Err(e)),
+            _ => written,
+        }
+    }
+}
+
+impl Files for Folder {
+    fn prepare(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.0)
+    }
+
+    fn each(&self, names: &[String], take: &mut dyn FnMut(usize, io::Result<Option<Vec<u8>>>)) -> io::Result<()> {
+        for (i, name) in names.iter().enumerate() {
+            let read = match fs::read(self.0.join(name)) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+                read => read.map(Some),
+            };
+            take(i, read);
+        }
+        Ok(())
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> io::Result<bool> {
+        self.write(name, bytes, |temporary, file| match fs::hard_link(temporary, file) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            // A file system without hard links: two writers at the same instant are then as good as one, the last.
+            Err(_) if fs::symlink_metadata(file).is_ok() => Ok(false),
+            Err(_) => fs::rename(temporary, file).map(|()| true),
+        })
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.write(name, bytes, |temporary, file| fs::rename(temporary, file).map(|()| true)).map(drop)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.0.join(name)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    fn list(&self) -> io::Result<Vec<Entry>> {
+        let entries = match fs::read_dir(&self.0) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let entry = |entry: io::Result<fs::DirEntry>| {
+            let entry = entry.ok()?;
+            // What is gone by now is no error.
+            let modified = entry.metadata().and_then(|file| file.modified()).ok()?;
+            Some(Entry { name: entry.file_name().into_string().ok()?, modified })
+        };
+        Ok(entries.filter_map(entry).collect())
+    }
+
+    fn place(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}

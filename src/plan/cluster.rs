@@ -1,0 +1,150 @@
+//! What a cluster says of a task: which part of the work is its, and how many cores.
+
+use std::num::NonZero;
+
+use fathom_experiments::study::Part;
+
+use crate::Failure;
+
+/// How many tasks a Kubernetes job has. Kubernetes says only which one a pod is; `fathom plan emit k8s` has this in its manifest.
+pub(super) const COMPLETIONS: &str = "JOB_COMPLETIONS";
+
+/// What is given instead, in every error.
+const INSTEAD: &str = "or say which part with --part 2/5 (1/1 is everything)";
+
+/// A task of an array.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    pub(super) part: Part,
+    /// Where it is.
+    pub(super) of: &'static str,
+}
+
+/// The task that this process is, by its environment.
+pub(super) fn task(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Task>, Failure> {
+    if env("SLURM_ARRAY_TASK_ID").is_some() {
+        return slurm(env).map(|part| Some(Task { part, of: "of a Slurm array" }));
+    }
+    if env("JOB_COMPLETION_INDEX").is_some() {
+        return kubernetes(env).map(|part| Some(Task { part, of: "of a Kubernetes job" }));
+    }
+    Ok(None)
+}
+
+fn number(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<usize, Failure> {
+    let Some(text) = env(name) else { return Err(Failure::input(format!("{name} is not set; set it, {INSTEAD}"))) };
+    let number = text.trim().parse().ok().filter(|number| *number <= 1_000_000_000);
+    number.ok_or_else(|| Failure::input(format!("{name} is '{text}', no number of a task; correct it, {INSTEAD}")))
+}
+
+/// `--array=MIN-MAX:STEP`: tasks are counted from MIN.
+fn slurm(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
+    let [id, count, min, max] = ["ID", "COUNT", "MIN", "MAX"].map(|of| number(env, &format!("SLURM_ARRAY_TASK_{of}")));
+    let (id, count, min, max) = (id?, count?, min?, max?);
+    let step = match env("SLURM_ARRAY_TASK_STEP") {
+        Some(_) => number(env, "SLURM_ARRAY_TASK_STEP")?.max(1),
+        None => 1,
+    };
+    let index = id.checked_sub(min).filter(|off| off % step == 0).map(|off| off / step);
+    // A list with gaps: nothing says how many tasks stand before this one.
+    let even = max.checked_sub(min).is_some_and(|span| span % step == 0 && span / step + 1 == count);
+    index.filter(|_| even).and_then(|index| Part::new(index + 1, count)).ok_or_else(|| {
+        Failure::input(format!(
+            "task {id} of a Slurm array of {count} tasks from {min} to {max} by {step}: a list with gaps has no parts; submit --array=0-7, {INSTEAD}"
+        ))
+    })
+}
+
+/// An indexed job: pods are counted from 0.
+fn kubernetes(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
+    let index = number(env, "JOB_COMPLETION_INDEX")?;
+    if env(COMPLETIONS).is_none() {
+        return Err(Failure::input(format!(
+            "JOB_COMPLETION_INDEX is set and {COMPLETIONS} is not: Kubernetes does not say how many pods a job has; \
+             set it to the job's completions, as 'fathom plan emit k8s' does, {INSTEAD}"
+        )));
+    }
+    let count = number(env, COMPLETIONS)?;
+    Part::new(index + 1, count).ok_or_else(|| {
+        Failure::input(format!(
+            "JOB_COMPLETION_INDEX is {index} and {COMPLETIONS} {count}; set {COMPLETIONS} to the job's completions, {INSTEAD}"
+        ))
+    })
+}
+
+/// The cores that Slurm gave this task. (What cgroups and affinity leave of a machine the standard library knows.)
+pub(super) fn cores(env: &dyn Fn(&str) -> Option<String>) -> Option<NonZero<usize>> {
+    env("SLURM_JOB_ID")?;
+    // Set only where asked for; else the batch step's own.
+    ["SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE"].iter().find_map(|name| env(name)?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(vars: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+        let vars: Vec<(String, String)> = vars.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        move |name| vars.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
+    }
+
+    fn array(id: &str, count: &str, min: &str, max: &str, step: &str) -> Result<Option<String>, String> {
+        let env = with(&[
+            ("SLURM_ARRAY_TASK_ID", id),
+            ("SLURM_ARRAY_TASK_COUNT", count),
+            ("SLURM_ARRAY_TASK_MIN", min),
+            ("SLURM_ARRAY_TASK_MAX", max),
+            ("SLURM_ARRAY_TASK_STEP", step),
+        ]);
+        task(&env).map(|task| task.map(|task| task.part.to_string())).map_err(|e| e.line)
+    }
+
+    #[test]
+    fn a_slurm_array_is_divided_by_its_ids() {
+        for (id, count, min, max, step, part) in [
+            ("0", "8", "0", "7", "1", "1/8"),
+            ("7", "8", "0", "7", "1", "8/8"),
+            ("3", "5", "1", "5", "1", "3/5"),
+            ("14", "4", "8", "17", "3", "3/4"),
+            ("5", "1", "5", "5", "1", "1/1"),
+        ] {
+            assert_eq!(array(id, count, min, max, step), Ok(Some(part.into())), "{id} of {min}-{max}:{step}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_parts_is_an_error_with_a_mend() {
+        for (id, count, min, max, step) in [
+            ("7", "3", "1", "7", "1"),
+            ("3", "3", "1", "7", "1"),
+            ("9", "8", "0", "7", "1"),
+            ("0", "8", "1", "8", "1"),
+            ("x", "8", "0", "7", "1"),
+            ("99999999999999999999", "8", "0", "7", "1"),
+            ("0", "0", "0", "0", "0"),
+        ] {
+            let error = array(id, count, min, max, step).unwrap_err();
+            assert!(error.contains("--part 2/5") && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_kubernetes_pod_needs_the_count() {
+        let of = |vars: &[(&str, &str)]| task(&with(vars)).map(|t| t.map(|t| t.part.to_string())).map_err(|e| e.line);
+        assert_eq!(of(&[("JOB_COMPLETION_INDEX", "2"), (COMPLETIONS, "5")]), Ok(Some("3/5".into())));
+        for wrong in [&[("JOB_COMPLETION_INDEX", "2")][..], &[("JOB_COMPLETION_INDEX", "5"), (COMPLETIONS, "5")]] {
+            let error = of(wrong).unwrap_err();
+            assert!(error.contains(COMPLETIONS) && error.contains("--part"), "{error}");
+        }
+        assert_eq!(of(&[]), Ok(None));
+    }
+
+    #[test]
+    fn cores_are_those_of_the_task() {
+        let of = |vars: &[(&str, &str)]| cores(&with(vars)).map(NonZero::get);
+        assert_eq!(of(&[("SLURM_CPUS_PER_TASK", "4")]), None, "no job");
+        assert_eq!(of(&[("SLURM_JOB_ID", "1"), ("SLURM_CPUS_PER_TASK", "4"), ("SLURM_CPUS_ON_NODE", "8")]), Some(4));
+        assert_eq!(of(&[("SLURM_JOB_ID", "1"), ("SLURM_CPUS_ON_NODE", "1")]), Some(1));
+        assert_eq!(of(&[("SLURM_JOB_ID", "1")]), None);
+    }
+}

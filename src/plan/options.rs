@@ -1,0 +1,104 @@
+//! Options that say which runs of a study, and how long: the same for every command of `fathom plan`.
+
+use fathom_experiments::scenario::PlanError;
+use fathom_experiments::study::{self, Part, RunFilter, Study, StudyRun};
+use fathom_netsim::backend::Backend;
+use fathom_stacks::Stack;
+
+use crate::{numbers, output};
+
+/// Options of one call that override those of a study.
+#[derive(clap::Args)]
+pub(super) struct Options {
+    /// Multiplies time or responses of every run, for a quick look: above 0, at most 1. [default: 1]
+    #[arg(long, value_name = "X", value_parser = numbers::scale)]
+    scale: Option<f64>,
+    /// Only runs with this value of an axis, or this fingerprint ('fathom plan runs'). Give it again for more values of that axis or
+    /// more fingerprints (any of them), or for other axes (each of them).
+    #[arg(long, value_name = "AXIS=VALUE|FINGERPRINT")]
+    only: Vec<RunFilter>,
+    /// Repetitions of each combination, instead of the study's.
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=study::MOST_SEEDS))]
+    seeds: Option<u64>,
+    /// Stack of both ends, instead of the study's (see 'fathom stacks').
+    #[arg(long, value_name = "STACK")]
+    stack: Option<Stack>,
+    /// Where it runs: virtual, loopback or netem (see 'fathom compare --help'). Real-time runs are made one by one.
+    #[arg(long, alias = "world", value_name = "BACKEND")]
+    backend: Option<Backend>,
+}
+
+/// The same, and a part of the runs.
+#[derive(clap::Args)]
+pub(super) struct PartOptions {
+    #[command(flatten)]
+    pub(super) all: Options,
+    /// Only a part of the runs: 2/5 is the second of five. The fingerprint says which part a run is in.
+    #[arg(long, value_name = "I/N")]
+    pub(super) part: Option<Part>,
+}
+
+impl PartOptions {
+    /// Options that only studies have.
+    pub(super) fn any(&self) -> bool {
+        self.part.is_some() || !self.all.words().is_empty()
+    }
+
+    pub(super) fn apply(&self, study: Study) -> Result<(Study, Vec<StudyRun>), PlanError> {
+        let (study, runs) = self.all.apply(study)?;
+        Ok((study, in_part(runs, self.part)))
+    }
+}
+
+pub(super) fn in_part(runs: Vec<StudyRun>, of: Option<Part>) -> Vec<StudyRun> {
+    match of {
+        Some(of) => study::part(runs, of),
+        None => runs,
+    }
+}
+
+impl Options {
+    pub(super) fn scale(&self) -> f64 {
+        self.scale.unwrap_or(1.0)
+    }
+
+    /// The user named the runs one by one.
+    pub(super) fn names_runs(&self) -> bool {
+        self.only.iter().any(|only| matches!(only, RunFilter::Fingerprint(_)))
+    }
+
+    /// As they are written on a command line.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut give = |name: &str, value: Option<String>| words.extend(value.map(|value| format!("--{name}={value}")));
+        give("scale", self.scale.map(|x| x.to_string()));
+        for only in &self.only {
+            give("only", Some(only.to_string()));
+        }
+        give("seeds", self.seeds.map(|n| n.to_string()));
+        give("stack", self.stack.map(|stack| stack.to_string()));
+        give("backend", self.backend.map(|backend| backend.to_string()));
+        words
+    }
+
+    /// The study as these change it, and its runs.
+    pub(super) fn apply(&self, mut study: Study) -> Result<(Study, Vec<StudyRun>), PlanError> {
+        if let Some(seeds) = self.seeds {
+            study = study.with_seeds(seeds)?;
+        }
+        if let Some(stack) = self.stack {
+            study = study.with_stack(stack)?;
+        }
+        if let Some(backend) = self.backend {
+            study = study.with_backend(backend)?;
+        }
+        if study.absent > 0 {
+            output::say(format!(
+                "{}: {} combinations need quiche, which this build lacks, and are left out; build with --features quiche to run them",
+                study.name, study.absent
+            ));
+        }
+        let runs = study::only(study.runs(self.scale())?, &self.only)?;
+        Ok((study, runs))
+    }
+}
