@@ -10,6 +10,8 @@
 
 mod folder;
 mod location;
+#[cfg(feature = "object-store")]
+mod objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -111,7 +113,13 @@ impl Store {
     pub(super) fn read_only(location: &Location) -> io::Result<Self> {
         let files: Box<dyn Files> = match location {
             Location::Folder(folder) => Box::new(folder::Folder::new(folder)),
-            Location::Objects(url) => return Err(no_objects(url)),
+            #[cfg(feature = "object-store")]
+            Location::Objects(url) => Box::new(objects::Objects::new(url)?),
+            #[cfg(not(feature = "object-store"))]
+            Location::Objects(_) => {
+                let lacks = "this build lacks object stores: build it with --features object-store, or name a folder";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, lacks));
+            }
         };
         Ok(Self { files })
     }
@@ -124,7 +132,7 @@ impl Store {
         files.prepare()?;
         let nonce = RandomState::new().build_hasher().finish();
         let probe = format!(".{PROBE}-{}-{nonce:016x}.tmp", process_name());
-        let stays = files.create(&probe, b"first").and_then(|first| Ok(first && !files.create(&probe, b"second")?));
+        let stays = files.create(&probe, b"first").and_then(|_| Ok(!files.create(&probe, b"second")?));
         let entries = files.list();
         files.remove(&probe)?;
         if !stays? {
@@ -237,10 +245,6 @@ impl Store {
             }
         }
     }
-}
-
-fn no_objects(url: &str) -> io::Error {
-    io::Error::other(format!("this build has no object stores, such as {url}"))
 }
 
 /// The end of the names of failures, and of processes at work.
