@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages msrv chromium soak interop h2load stock judge-cross-check
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages msrv chromium soak interop h2load stock judge-cross-check sweeps
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
@@ -29,6 +29,14 @@ sensitivity: setup
 league: setup
 	$(CARGO) build --release --locked --features quiche
 	bench/judge/league.sh target/release/fathom
+
+# A study on a real Slurm, in an S3 server, and as a job of Kubernetes (docs/sweeps.md). As root: installs Slurm, munge and Python packages.
+sweeps: setup
+	@command -v slurmctld >/dev/null && command -v munged >/dev/null || { apt-get update && \
+	  apt-get install -y --no-install-recommends slurm-wlm slurm-wlm-basic-plugins munge; }
+	$(CARGO) test --release --locked -p fathom-experiments --features quiche,object-store --lib store
+	$(CARGO) build --release --locked --features quiche,object-store
+	for of in slurm s3 k8s; do bench/plans/cluster/$$of.sh target/release/fathom target/sweeps/$$of || exit 1; done
 
 # Stock quiche's unit tests on the derived crate, and that both crates send the same packets. `make test` runs these too.
 test-quiche: setup
@@ -65,6 +73,7 @@ lint: setup
 	$(CARGO) fmt --manifest-path cc/quiche/tokio/Cargo.toml --check
 	$(CARGO) clippy --release --workspace --all-targets --features quiche --locked -- -D warnings
 	$(CARGO) clippy --release -p fathom-experiments --all-targets --features s2n-quic --locked -- -D warnings
+	$(CARGO) clippy --release -p fathom-experiments --all-targets --features object-store --locked -- -D warnings
 	$(CARGO) clippy --release $(TOKIO_QUICHE) --all-targets -- -D warnings
 
 format: setup

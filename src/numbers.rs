@@ -27,6 +27,12 @@ pub(crate) fn jobs(s: &str) -> Result<NonZero<usize>, String> {
     NonZero::new(jobs as usize).ok_or_else(|| format!("'{s}' is not a number of jobs; write 1 to 1024"))
 }
 
+/// How many tasks an array has: as many as Slurm allows where nobody has asked it for more.
+pub(crate) fn tasks(s: &str) -> Result<NonZero<usize>, String> {
+    let tasks = parse_whole(s, 1..=1_000)?;
+    NonZero::new(tasks as usize).ok_or_else(|| format!("'{s}' is not a number of tasks; write 1 to 1000"))
+}
+
 /// What multiplies the length of runs.
 pub(crate) fn scale(s: &str) -> Result<f64, String> {
     let scale = s.trim().parse::<f64>().ok().filter(|scale| *scale > 0.0 && *scale <= 1.0);

@@ -83,7 +83,7 @@ pub(super) fn cores(env: &dyn Fn(&str) -> Option<String>) -> Option<NonZero<usiz
 mod tests {
     use super::*;
 
-    fn with(vars: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+    fn with(vars: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> + use<> {
         let vars: Vec<(String, String)> = vars.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         move |name| vars.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
     }

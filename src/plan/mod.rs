@@ -1,6 +1,7 @@
 //! `fathom plan`: lists, shows, checks and runs studies.
 
 mod cluster;
+mod emit;
 mod options;
 mod runs;
 mod watch;
@@ -19,6 +20,7 @@ use crate::kernel::{self, Kernel};
 use crate::toml_file::{self, named};
 use crate::{Failure, numbers, output, signals};
 use cluster::Task;
+use emit::{Engine, Job};
 use options::{Options, PartOptions, in_part};
 use watch::Watcher;
 
@@ -35,6 +37,7 @@ pub(crate) const RESULTS: &str = ".fathom/results";
   fathom plan run collapse-stacks --only stack=quinn --seeds 1
   fathom plan run mine.toml --part 2/5 --json mine.json
   fathom plan status mine.toml
+  fathom plan emit slurm mine.toml --tasks 8 > mine.sh
   fathom plan run mine.toml --report mine.html --parquet mine.parquet
 
 Finished runs are stored at once, in DIR/NAME/FINGERPRINT.json, and
@@ -90,6 +93,25 @@ enum Command {
         #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
         json: Option<PathBuf>,
     },
+    /// Write a job for a cluster that runs a study as an array of tasks.
+    Emit {
+        /// Whose array: a script for sbatch, or a manifest for kubectl.
+        #[arg(value_enum)]
+        engine: Engine,
+        /// A study in TOML, or the name of one that comes with fathom.
+        plan: PathBuf,
+        #[command(flatten)]
+        options: Options,
+        /// Folder of results that all tasks share, or s3://BUCKET/PREFIX, gs://, az://.
+        #[arg(long, value_name = "DIR|URL", default_value = RESULTS)]
+        results: Location,
+        /// Tasks. [default: of ten guessed minutes each, at most 100]
+        #[arg(long, value_name = "N", value_parser = numbers::tasks)]
+        tasks: Option<NonZero<usize>>,
+        /// Cores of each task: so many runs at once.
+        #[arg(long, value_name = "N", default_value = "4", value_parser = numbers::jobs)]
+        cores: NonZero<usize>,
+    },
     /// Make the runs of a study that have no result yet, and print a table.
     Run {
         /// A study in TOML, or the name of one that comes with fathom.
@@ -134,6 +156,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::Check { plan, options } => check(plan, options),
         Command::Runs { plan, options, results, json } => runs::list(plan, options, results, json.as_deref()),
         Command::Status { plan, options, results, json } => runs::status(plan, options, results, json.as_deref()),
+        Command::Emit { engine, plan, options, results, tasks, cores } => {
+            let (study, runs) = options.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
+            let text = if plan.exists() { Some(read(plan)?.1) } else { None };
+            let job = Job {
+                study: &study,
+                runs: &runs,
+                plan,
+                file: text.as_deref(),
+                words: options.words(),
+                results,
+                tasks: *tasks,
+                cores: *cores,
+            };
+            output::print(&job.write(*engine)?)
+        }
         Command::Run { plan, options, results, jobs, kernel, files } => {
             let (study, runs) = options.all.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
             let part = part_of(options, runs.len())?;

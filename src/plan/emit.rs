@@ -1,0 +1,333 @@
+//! `fathom plan emit`: a study as an array of tasks, written for a cluster's own engine.
+
+use std::num::NonZero;
+use std::path::Path;
+
+use fathom_experiments::study::{Location, Study, StudyRun, estimate, time_text};
+
+use super::cluster::COMPLETIONS;
+use crate::Failure;
+
+/// Whose array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Engine {
+    /// A script for sbatch: an array job.
+    Slurm,
+    /// A manifest for kubectl: an indexed job, and the study where it is a file.
+    K8s,
+}
+
+/// What is to be run.
+pub(super) struct Job<'a> {
+    pub(super) study: &'a Study,
+    pub(super) runs: &'a [StudyRun],
+    /// As it was named.
+    pub(super) plan: &'a Path,
+    /// Its text, where it is a file.
+    pub(super) file: Option<&'a str>,
+    /// Options that choose runs, as they were given.
+    pub(super) words: Vec<String>,
+    pub(super) results: &'a Location,
+    pub(super) tasks: Option<NonZero<usize>>,
+    pub(super) cores: NonZero<usize>,
+}
+
+/// A task is to take about so long, where nobody says how many there are.
+const TASK_SECONDS: f64 = 600.0;
+/// More tasks than this are for those who ask for them.
+const MOST_TASKS: usize = 100;
+/// What a manifest may hold of a study: Kubernetes allows a mebibyte of all data.
+const LARGEST_STUDY: usize = 900_000;
+
+/// What a task needs, guessed.
+struct Needs {
+    tasks: usize,
+    cpu_seconds: f64,
+    /// Twice the guess.
+    memory_mb: u64,
+    /// Four times the guess: parts are not equally long.
+    minutes: u64,
+}
+
+impl Job<'_> {
+    pub(super) fn write(&self, engine: Engine) -> Result<String, Failure> {
+        if self.runs.is_empty() {
+            return Err(Failure::input("no runs are left: nothing to write a job for"));
+        }
+        match engine {
+            Engine::Slurm => Ok(self.slurm()),
+            Engine::K8s => self.kubernetes(),
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        let costs: Vec<_> = self.runs.iter().map(|run| (run, estimate(&run.scenario))).collect();
+        // In real time a run takes as long as it takes, and has the machine to itself.
+        let seconds = |(run, cost): &(&StudyRun, _)| {
+            let cost: &fathom_experiments::study::Estimate = cost;
+            if run.scenario.backend.is_virtual() { cost.cpu_seconds / self.cores.get() as f64 } else { cost.seconds }
+        };
+        let all: f64 = costs.iter().map(seconds).sum();
+        let cpu_seconds: f64 = costs.iter().map(|(_, cost)| cost.cpu_seconds).sum();
+        let longest = costs.iter().map(|(_, cost)| cost.cpu_seconds).fold(0.0, f64::max);
+        let largest = costs.iter().map(|(_, cost)| cost.memory).fold(0.0, f64::max);
+        let few = ((all / TASK_SECONDS).ceil() as usize).clamp(1, MOST_TASKS.min(self.runs.len()));
+        let tasks = self.tasks.map_or(few, NonZero::get);
+        let minutes = 4.0 * (all / tasks as f64 + longest) / 60.0;
+        let memory = 2.0 * largest * self.cores.get() as f64 / 1e6;
+        Needs {
+            tasks,
+            cpu_seconds,
+            memory_mb: (memory.ceil() as u64).max(512),
+            minutes: (minutes.ceil() as u64).max(10),
+        }
+    }
+
+    /// `plan run STUDY ...`, each word by itself.
+    fn command(&self, verb: &str, plan: &str, results: &str) -> Vec<String> {
+        let words = ["plan", verb, plan].map(str::to_owned).into_iter();
+        words.chain(self.words.iter().cloned()).chain(["--results".to_owned(), results.to_owned()]).collect()
+    }
+
+    fn shell(&self, verb: &str) -> String {
+        let words = self.command(verb, &self.plan.to_string_lossy(), &self.results.to_string());
+        words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+    }
+
+    fn title(&self, needs: &Needs) -> String {
+        format!(
+            "Study {}: {} run{} in {} task{}, guessed {} of CPU time. Written by 'fathom plan emit'.",
+            self.study.name.escape_debug(),
+            self.runs.len(),
+            if self.runs.len() == 1 { "" } else { "s" },
+            needs.tasks,
+            if needs.tasks == 1 { "" } else { "s" },
+            time_text(needs.cpu_seconds),
+        )
+    }
+
+    fn slurm(&self) -> String {
+        let needs = self.needs();
+        let name = dns_label(&self.study.name);
+        let shared = match self.results {
+            Location::Folder(_) => {
+                "\n# Results go to a folder that all nodes see; paths are from where sbatch is called."
+            }
+            Location::Objects(_) => {
+                "\n# Keys of the object store come from the environment of sbatch (--export=ALL is its default)."
+            }
+        };
+        format!(
+            "#!/bin/sh
+# {title}
+# Submit: sbatch THIS-FILE. Submitted again, with any number of tasks, it makes only what is missing.
+# How it stands: fathom {status}
+# When it is complete, table and JSON: fathom {run} --json {name}.json
+
+# The name in squeue.
+#SBATCH --job-name={name}
+# Tasks, without gaps; %4 behind it has at most four at once. Each takes the runs of its part by itself.
+#SBATCH --array=0-{last}
+#SBATCH --ntasks=1
+# Cores of a task: as many runs at once.
+#SBATCH --cpus-per-task={cores}
+# Memory of a task: twice what is guessed, at least 512 MB.
+#SBATCH --mem={memory}M
+# Time limit of a task, hours:minutes:seconds: four times what is guessed, at least ten minutes. What is done by then is kept.
+#SBATCH --time={hours:02}:{minutes:02}:00
+# A task whose node fails begins again; what it stored is not repeated.
+#SBATCH --requeue
+# Messages: %A is the array's number, %a the task's.
+#SBATCH --output={name}-%A_%a.log
+# Partition and account, where your site wants them: take one # away.
+##SBATCH --partition=PARTITION
+##SBATCH --account=ACCOUNT
+
+# The program, the same build on all nodes.
+FATHOM=\"${{FATHOM:-fathom}}\"{shared}
+# A step of its own gets SIGTERM at the time limit; Slurm hands the cores on only where they are named.
+exec srun --ntasks=1 --cpus-per-task=\"$SLURM_CPUS_PER_TASK\" \"$FATHOM\" {run}
+",
+            title = self.title(&needs),
+            status = self.shell("status"),
+            run = self.shell("run"),
+            last = needs.tasks - 1,
+            cores = self.cores,
+            memory = needs.memory_mb,
+            hours = needs.minutes / 60,
+            minutes = needs.minutes % 60,
+        )
+    }
+
+    fn kubernetes(&self) -> Result<String, Failure> {
+        let needs = self.needs();
+        let name = dns_label(&self.study.name);
+        let map = self.file.map(|text| config_map(&name, &self.study.name, text)).transpose()?;
+        let plan = if map.is_some() { format!("/study/{}.toml", self.study.name) } else { self.study.name.clone() };
+        let (results, folder) = match self.results {
+            Location::Folder(_) => ("/results".to_owned(), true),
+            Location::Objects(url) => (url.clone(), false),
+        };
+        let mut mounts = Vec::new();
+        let mut volumes = Vec::new();
+        if map.is_some() {
+            mounts.push("            - { name: study, mountPath: /study, readOnly: true }\n".to_owned());
+            volumes.push(format!("        - name: study\n          configMap: {{ name: {name} }}\n"));
+        }
+        let keys = if folder {
+            mounts.push("            - { name: results, mountPath: /results }\n".to_owned());
+            volumes.push(
+                "        # A claim that pods on all nodes can write to (ReadWriteMany). An object store needs none: --results s3://BUCKET/PREFIX.\n        \
+                 - name: results\n          persistentVolumeClaim: { claimName: fathom-results }\n"
+                    .to_owned(),
+            );
+            String::new()
+        } else {
+            "          # Keys of the object store: kubectl create secret generic fathom-results --from-literal=AWS_ACCESS_KEY_ID=... \\\n          \
+             #   --from-literal=AWS_SECRET_ACCESS_KEY=... --from-literal=AWS_REGION=... (docs/sweeps.md has those of gs:// and az://)\n          \
+             envFrom:\n            - secretRef: { name: fathom-results }\n"
+                .to_owned()
+        };
+        let list = |head: &str, of: Vec<String>| {
+            if of.is_empty() { String::new() } else { format!("{head}\n{}", of.concat()) }
+        };
+        Ok(format!(
+            "# {title}
+# Start: kubectl apply -f THIS-FILE. Again after 'kubectl delete job {name}', it makes only what is missing.
+# How it stands, where the results can be read: fathom plan status
+{map}apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {name}
+spec:
+  completionMode: Indexed
+  # Tasks: change this and {COMPLETIONS} below together, as Kubernetes tells pods their number and not how many there are.
+  completions: {tasks}
+  # Pods at once.
+  parallelism: {tasks}
+  # A pod that fails begins again so many times; what it stored is not repeated.
+  backoffLimitPerIndex: 3
+  podFailurePolicy:
+    rules:
+      # An evicted pod is no failure.
+      - action: Ignore
+        onPodConditions:
+          - {{ type: DisruptionTarget, status: \"True\" }}
+      # Invalid input stays invalid.
+      - action: FailJob
+        onExitCodes: {{ containerName: fathom, operator: In, values: [2] }}
+  template:
+    spec:
+      restartPolicy: Never
+      securityContext:
+        runAsNonRoot: true
+        # Who writes results; where they go to a volume, its group too.
+        runAsUser: 1000
+        runAsGroup: 1000
+        fsGroup: 1000
+        seccompProfile: {{ type: RuntimeDefault }}
+      containers:
+        - name: fathom
+          # An image of yours with the program in its PATH.
+          image: fathom:{version}
+          command: [fathom]
+          args: {args}
+          env:
+            - {{ name: {COMPLETIONS}, value: \"{tasks}\" }}
+{keys}          resources:
+            # Cores: as many runs at once. Memory: twice what is guessed, at least 512 MB.
+            requests: {{ cpu: \"{cores}\", memory: {memory}M }}
+            limits: {{ cpu: \"{cores}\", memory: {memory}M }}
+          securityContext:
+            allowPrivilegeEscalation: false
+            capabilities: {{ drop: [ALL] }}
+{mounts}{volumes}",
+            title = self.title(&needs),
+            map = map.unwrap_or_default(),
+            tasks = needs.tasks,
+            version = env!("CARGO_PKG_VERSION"),
+            args = yaml(&self.command("run", &plan, &results)),
+            cores = self.cores,
+            memory = needs.memory_mb,
+            mounts = list("          volumeMounts:", mounts),
+            volumes = list("      volumes:", volumes),
+        ))
+    }
+}
+
+/// The study as an object beside the job.
+fn config_map(name: &str, study: &str, text: &str) -> Result<String, Failure> {
+    let sound = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if study.is_empty() || study.len() > 200 || !study.chars().all(sound) {
+        return Err(Failure::input(format!(
+            "'{}.toml' cannot be a file in Kubernetes; rename it to letters, digits, '-', '_' and '.'",
+            study.escape_debug()
+        )));
+    }
+    if text.len() > LARGEST_STUDY {
+        return Err(Failure::input(format!(
+            "the study has {} bytes, and Kubernetes takes {LARGEST_STUDY} in a manifest; put it into the image and name it there",
+            text.len()
+        )));
+    }
+    let lines: String =
+        text.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") }).collect();
+    Ok(format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  # The study. Files that it names (traces) are not here: put those into the image.\n  {}: |2\n{lines}---\n",
+        yaml(&format!("{study}.toml"))
+    ))
+}
+
+/// JSON is YAML.
+fn yaml(of: &(impl serde::Serialize + ?Sized)) -> String {
+    serde_json::to_string(of).unwrap_or_default()
+}
+
+/// A word of a shell's command line.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,%+@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// `fathom-STUDY` as Kubernetes takes names: lower case, digits and dashes, at most 52 characters, so that pods' names fit, too.
+fn dns_label(study: &str) -> String {
+    let label: String =
+        study.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).take(45).collect();
+    format!("fathom-{label}").trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_a_shell() {
+        for (word, is) in
+            [("a/b.toml", "a/b.toml"), ("my study", "'my study'"), ("it's", r"'it'\''s'"), ("$x", "'$x'"), ("", "''")]
+        {
+            assert_eq!(shell_word(word), is);
+        }
+    }
+
+    #[test]
+    fn names_are_labels() {
+        assert_eq!(dns_label("Web_90 %"), "fathom-web-90");
+        assert!(dns_label(&"x".repeat(300)).len() <= 52);
+        assert_eq!(dns_label("ä"), "fathom");
+    }
+
+    #[test]
+    fn a_study_keeps_its_lines() {
+        let text = "question = 'a: #b'\n\n  [sweep]\n\tx = [1]\n";
+        let map = config_map("fathom-a", "a", text).map_err(|e| e.line).unwrap();
+        assert!(
+            map.contains("  \"a.toml\": |2\n    question = 'a: #b'\n\n      [sweep]\n    \tx = [1]\n---\n"),
+            "{map}"
+        );
+        assert!(config_map("n", "a b", "").is_err() && config_map("n", "a", &"#".repeat(1 << 20)).is_err());
+    }
+}
