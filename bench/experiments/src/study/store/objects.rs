@@ -226,10 +226,15 @@ mod tests {
         for name in names.iter().step_by(3) {
             objects.create(name, name.as_bytes()).unwrap();
         }
-        objects.create("below/0.json", b"another study's").unwrap();
+        // Another study's, whose name goes on where this one's ends, and a folder below.
+        for other in ["some/study-2/0.json", "some/study/below/0.json"] {
+            let path = Path::from(other);
+            let put = objects.writes.put(&path, PutPayload::from_static(b"other"));
+            objects.runtime.block_on(put).unwrap();
+        }
         let mut read = Vec::new();
         objects.each(&names, &mut |i, bytes| read.push((i, bytes.unwrap()))).unwrap();
-        let expected = |i: usize| (i, (i % 3 == 0).then(|| names[i].clone().into_bytes()));
+        let expected = |i: usize| (i, i.is_multiple_of(3).then(|| names[i].clone().into_bytes()));
         assert_eq!(read, (0..100).map(expected).collect::<Vec<_>>());
         assert_eq!(objects.list().unwrap().len(), 34);
     }
