@@ -21,6 +21,7 @@ mod path_args;
 mod paths;
 mod plan;
 mod probe;
+mod proxy_args;
 mod qlog;
 mod reproduce;
 mod serve;
@@ -85,7 +86,7 @@ enum Command {
     Qlog(qlog::Args),
     /// Reproduce a paper's experiments: its tables and figures beside the paper's, and whether its claims hold.
     Reproduce(reproduce::Args),
-    /// Serve files and synthetic bodies over HTTP/3 with selectable congestion controllers.
+    /// Serve files, synthetic bodies or an upstream server over HTTP/3 with selectable congestion controllers.
     Serve(Box<serve::Args>),
     /// List the QUIC stacks: capabilities, supported controllers and native controllers.
     Stacks(stacks::Args),

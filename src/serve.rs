@@ -12,7 +12,7 @@ use fathom_http::descriptors::Descriptors;
 use fathom_http::identity::Identity;
 use fathom_http::limits::{ClientPrefix, Limits};
 use fathom_http::metrics::Metrics;
-use fathom_http::server::{Scrape, Server, Settings};
+use fathom_http::server::{Scrape, Server, Settings, TcpSettings};
 use fathom_http::site::Site;
 use fathom_http::timestamps::Timestamps;
 use fathom_qlog::{LogFolder, LogLimits};
@@ -20,15 +20,17 @@ use fathom_stacks::{Controller, Stack};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::proxy_args::ProxyArgs;
 use crate::{Failure, allocator, numbers, output};
 
-/// Serve files and synthetic bodies over HTTP/3 with selectable congestion controllers.
+/// Serve files, synthetic bodies or an upstream server over HTTP/3 with selectable congestion controllers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom serve --controller sync:signal=either --root public
   fathom serve --listen [::]:4433 --stack noq --controller sync:signal=either=50,native:cubic=50 --metrics 127.0.0.1:9090
   fathom serve --root public --qlog logs; fathom analyze loss-delay logs/*.sqlog
   fathom serve --cert fullchain.pem --key privkey.pem --root /srv/www
+  fathom serve --cert fullchain.pem --key privkey.pem --listen [::]:443 --proxy http://127.0.0.1:8080
 
 Paths: files under --root; /bytes/N is a body of N zeros, /delay/MS/bytes/N the
 same after MS milliseconds. Without --cert a self-signed certificate for
@@ -44,6 +46,15 @@ pub(crate) struct Args {
     /// Address to listen on.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4433", value_parser = numbers::address)]
     listen: SocketAddr,
+    /// Listen for HTTP/1.1 and HTTP/2 over TCP at the same port as well, and say there where HTTP/3 is (Alt-Svc). With --cert by default.
+    #[arg(long, conflicts_with = "no_tcp")]
+    tcp: bool,
+    /// Listen for HTTP/3 only, also with --cert.
+    #[arg(long)]
+    no_tcp: bool,
+    /// Port that Alt-Svc names, where clients reach HTTP/3 at another than the one of --listen.
+    #[arg(long, value_name = "PORT", conflicts_with = "no_tcp", value_parser = numbers::whole::<u16>(1..=65_535))]
+    alt_svc_port: Option<u16>,
     /// Directory of files to serve.
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
@@ -103,6 +114,8 @@ pub(crate) struct Args {
     /// Close a connection that has sent no complete request for this long, whatever else it sends.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_nonzero_duration)]
     request_timeout: Duration,
+    #[command(flatten)]
+    proxy: ProxyArgs,
     /// Accept 0-RTT requests from returning clients, which saves a round trip; tickets are single-use against replay. Not on quiche.
     #[arg(long)]
     zero_rtt: bool,
@@ -136,7 +149,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     Descriptors::raise_limit();
     let descriptors = Descriptors::of_process();
+    let metrics = Arc::new(Metrics::new());
     let site = Site::new(args.root.as_deref(), limits).map_err(Failure::input)?.with_descriptors(descriptors);
+    let site = args.proxy.add_to(site, args.root.is_some(), &limits, descriptors, &metrics)?;
+    // Who has a certificate has a site, and browsers find its HTTP/3 by this only. Without one it is a laboratory's server, which takes no
+    // other port than it was told to.
+    let tcp = (args.tcp || args.alt_svc_port.is_some() || args.cert.is_some() && !args.no_tcp).then(|| TcpSettings {
+        alt_svc_port: args.alt_svc_port,
+        connections: Some(args.max_connections.min(descriptors.tcp.max(1))),
+    });
     let identity = match (&args.cert, &args.key) {
         (Some(cert), Some(key)) => Identity::read(cert, key),
         _ => Identity::self_signed(&[args.listen.ip()]),
@@ -150,7 +171,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         LogFolder::open_bounded(dir, LogLimits { files: args.qlog_files, bytes, open })
     });
     let logs = logs.transpose().map_err(Failure::input)?.map(Arc::new);
-    let metrics = Arc::new(Metrics::new());
     let settings = Settings {
         listen: args.listen,
         stack: args.stack,
@@ -160,6 +180,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         limits,
         metrics: Arc::clone(&metrics),
         timestamps: args.timestamps,
+        tcp,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
     runtime.block_on(async {
@@ -170,7 +191,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let (stop_sender, stop) = watch::channel(false);
         stop_on_signal(stop_sender, "ending: open responses may finish; Ctrl-C again to end at once");
         let address = server.address();
-        output::say(format!("serving https://{address}/ on {} with {}; stop with Ctrl-C", args.stack, args.controller));
+        let also = if tcp.is_some() { ", and HTTP/1.1 and HTTP/2 over TCP" } else { "" };
+        output::say(format!("serving https://{address}/ on {} with {}{also}; stop with Ctrl-C", args.stack, args.controller));
         if let Some(hash) = hash {
             output::say(format!("generated a self-signed certificate; Chromium accepts it with --origin-to-force-quic-on={address} --ignore-certificate-errors-spki-list={hash}"));
         }

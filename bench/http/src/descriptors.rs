@@ -3,7 +3,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Reserve for standard streams, the runtime, sockets, scrapes of the metrics, and everything else.
+/// Reserve for standard streams, the runtime, the server's sockets, scrapes of the metrics, and everything else.
 const RESERVE: u64 = 128;
 /// More than this is not requested.
 const ENOUGH: u64 = 1 << 16;
@@ -17,6 +17,10 @@ pub struct Descriptors {
     pub reads: usize,
     /// Logs.
     pub logs: usize,
+    /// Clients' connections over TCP.
+    pub tcp: usize,
+    /// Connections to an upstream server.
+    pub upstream: usize,
 }
 
 impl Descriptors {
@@ -37,8 +41,10 @@ impl Descriptors {
     /// Of so many.
     pub fn within(limit: u64) -> Self {
         let ours = usize::try_from(limit.saturating_sub(RESERVE)).unwrap_or(usize::MAX);
-        // Of 1,024: 448, 64 and 224, and 288 for the rest.
-        Self { files: ours / 2, reads: (ours / 8).clamp(1, 64), logs: ours / 4 }
+        let (files, reads, logs) = (ours / 2, (ours / 8).clamp(1, 64), ours / 4);
+        let rest = ours.saturating_sub(files + reads + logs);
+        // Of 1,024: 448, 64, 224, 80 and 80, and 128 for the rest.
+        Self { files, reads, logs, tcp: rest / 2, upstream: rest / 2 }
     }
 }
 
@@ -49,11 +55,11 @@ mod tests {
     #[test]
     fn a_reserve_of_descriptors_always_remains() {
         for limit in [0, 1, 16, 200, 1_024, 65_536, u64::MAX] {
-            let Descriptors { files, reads, logs } = Descriptors::within(limit);
+            let Descriptors { files, reads, logs, tcp, upstream } = Descriptors::within(limit);
             assert!(reads > 0);
-            let all = (files + reads + logs) as u64;
+            let all = (files + reads + logs + tcp + upstream) as u64;
             assert!(limit <= RESERVE || all + RESERVE <= limit, "{all} of {limit}");
         }
-        assert_eq!(Descriptors::within(1_024), Descriptors { files: 448, reads: 64, logs: 224 });
+        assert_eq!(Descriptors::within(1_024), Descriptors { files: 448, reads: 64, logs: 224, tcp: 80, upstream: 80 });
     }
 }

@@ -246,7 +246,7 @@ mod tests {
     #[tokio::test]
     async fn many_files_are_sent_with_few_descriptors() {
         let (_dir, root, bytes) = root();
-        let files = Files::new(Descriptors { files: 2, reads: 1, logs: 0 });
+        let files = Files::new(Descriptors { files: 2, reads: 1, logs: 0, tcp: 0, upstream: 0 });
         let mut open = Vec::new();
         for _ in 0..50 {
             open.push(files.open(&root, "large".into(), true).await.unwrap().unwrap());
@@ -269,7 +269,7 @@ mod tests {
     #[tokio::test]
     async fn a_replaced_file_aborts_the_response() {
         let (_dir, root, _) = root();
-        let files = Files::new(Descriptors { files: 0, reads: 1, logs: 0 });
+        let files = Files::new(Descriptors { files: 0, reads: 1, logs: 0, tcp: 0, upstream: 0 });
         let mut file = files.open(&root, "large".into(), true).await.unwrap().unwrap();
         std::fs::write(root.join("new"), vec![7; 1_000_000]).unwrap();
         std::fs::rename(root.join("new"), root.join("large")).unwrap();

@@ -132,6 +132,16 @@ impl Identity {
         self.tls_config(ALPN, ring_provider()).map(|config| Arc::new(with_early_data(config)))
     }
 
+    /// TLS 1.3 for servers of HTTP/2 and HTTP/1.1 over TCP. Secrets are logged as in [`Identity::server`].
+    ///
+    /// # Errors
+    /// Certificate and key do not go together.
+    pub fn tcp_server(&self) -> Result<Arc<ServerConfig>, IdentityError> {
+        let mut config = self.tls_config(b"h2", ring_provider())?;
+        config.alpn_protocols.push(b"http/1.1".to_vec());
+        Ok(Arc::new(config))
+    }
+
     /// As [`Identity::server`], for another protocol and with other cryptography.
     ///
     /// # Errors

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `controller_shares.rs` | controllers with weights that divide the connections |
 //! | `identity.rs` | certificate and key, from files or self-signed |
-//! | `site.rs` | what is served: files under a root, synthetic bodies, delays |
+//! | `site.rs` | what is served: files under a root, synthetic bodies, delays, an upstream server |
+//! | `request.rs` | a request as it came, over any version of HTTP |
+//! | `proxy/` | the reverse proxy: requests that an upstream server answers |
 //! | `files.rs` | served files, with a limit of open descriptors |
 //! | `descriptors.rs` | how the process's file descriptors are divided |
 //! | `digest.rs` | digests of bodies (RFC 9530) |
@@ -28,6 +30,8 @@ pub mod limits;
 pub mod load;
 pub mod metrics;
 pub mod probe;
+pub mod proxy;
+pub mod request;
 pub mod server;
 pub mod site;
 mod stream_limits;

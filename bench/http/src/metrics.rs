@@ -107,6 +107,59 @@ impl ResponseMemoryMetrics {
     }
 }
 
+/// What became of a request for an upstream server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum UpstreamOutcome {
+    /// The upstream server sent a header.
+    Answered,
+    /// No connection to it (502).
+    Connect,
+    /// The connection broke, or what came was no answer (502).
+    Broken,
+    /// It did not answer in time (504).
+    Timeout,
+    /// Too many requests at once (503).
+    Busy,
+    /// The request itself was not fit to be forwarded (4xx).
+    Request,
+    /// Its body broke off, after the header: the response was reset.
+    BodyBroken,
+    /// Nothing came of its body for too long, after the header: the response was reset.
+    BodyTimeout,
+}
+
+/// Label: what became of a request for an upstream server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+/// Metrics of the upstream server.
+#[derive(Clone, Debug)]
+pub struct UpstreamMetrics {
+    requests: Family<OutcomeLabels, Counter>,
+    connections: Gauge,
+    times: Histogram,
+}
+
+impl UpstreamMetrics {
+    /// Counts what became of a request.
+    pub fn count(&self, outcome: UpstreamOutcome) {
+        self.requests.get_or_create(&OutcomeLabels { outcome: outcome.into() }).inc();
+    }
+
+    /// The upstream server sent a header after this time.
+    pub fn answered_after(&self, time: Duration) {
+        self.times.observe(time.as_secs_f64());
+    }
+
+    /// Open connections to it.
+    pub fn connections(&self) -> Gauge {
+        self.connections.clone()
+    }
+}
+
 /// Totals of the qlog files, updated on each scrape.
 #[derive(Debug, Default)]
 struct LogMetrics {
@@ -156,6 +209,7 @@ pub struct Metrics {
     handed_over: Histograms,
     first_byte: Histograms,
     response_memory: ResponseMemoryMetrics,
+    upstream: UpstreamMetrics,
     rtt: Histograms,
     queueing: Histograms,
     sent: Family<ControllerLabels, Counter>,
@@ -309,6 +363,16 @@ impl Metrics {
                     "Slow readers dropped: their responses were reset (stall) or their connection was closed while memory was short (pressure)",
                 ),
             },
+            upstream: {
+                let times = response_times();
+                let help = "Time from the request header until the upstream server's";
+                r.register_with_unit("upstream_response_time", help, Unit::Seconds, times.clone());
+                UpstreamMetrics {
+                    requests: add(r, "upstream_requests", "Requests for the upstream server by outcome"),
+                    connections: add(r, "upstream_connections_open", "Open connections to the upstream server"),
+                    times,
+                }
+            },
             rtt: histogram(r, "rtt", "Smoothed round-trip time of connections when they ended", delays),
             queueing: histogram(
                 r,
@@ -380,6 +444,11 @@ impl Metrics {
         self.open.get_or_create(of).inc();
     }
 
+    /// A connection without packets of ours to count has ended.
+    pub fn closed_tcp(&self, of: &ControllerLabels) {
+        self.open.get_or_create(of).dec();
+    }
+
     /// It has ended.
     pub fn closed(&self, of: &ControllerLabels, stats: &ConnectionStats) {
         self.open.get_or_create(of).dec();
@@ -414,6 +483,11 @@ impl Metrics {
     /// Metrics of the response memory.
     pub fn response_memory(&self) -> ResponseMemoryMetrics {
         self.response_memory.clone()
+    }
+
+    /// Metrics of the upstream server.
+    pub fn upstream(&self) -> UpstreamMetrics {
+        self.upstream.clone()
     }
 
     /// Counts a response that was not completely acknowledged.

@@ -1,15 +1,19 @@
-//! What is served: files under a root, synthetic bodies, delays.
+//! What is served: files under a root, synthetic bodies, delays, and an upstream server behind a proxy.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use crate::descriptors::Descriptors;
 pub use crate::files::ServedFile;
 use crate::files::{Files, is_missing, is_shown};
 use crate::limits::Limits;
+use crate::proxy::{Proxy, UpstreamBody};
+use crate::request::SiteRequest;
+use tokio::sync::mpsc;
 
 /// Seconds after which a request that was answered with 503 may be sent again (RFC 9110 §10.2.3): a full server has room soon.
 pub(crate) const RETRY_AFTER: &str = "1";
@@ -19,14 +23,26 @@ pub(crate) const RETRY_AFTER: &str = "1";
 pub struct SiteResponse {
     /// Status.
     pub status: StatusCode,
-    /// `content-type`.
-    pub content_type: String,
+    /// Header fields.
+    pub headers: HeaderMap,
     /// Delay before the response.
     pub wait: Duration,
     /// The body, empty for HEAD.
     pub body: Body,
-    /// `content-length`: that of the body, or of what GET would bring.
-    pub length: u64,
+    /// `content-length`: that of the body, or of what GET would bring; `None` where only its end tells.
+    pub length: Option<u64>,
+}
+
+impl SiteResponse {
+    /// With a body of this type and length.
+    fn new(status: StatusCode, content_type: &str, length: u64, body: Body) -> Self {
+        let mut headers = HeaderMap::with_capacity(4);
+        headers.insert(CONTENT_LENGTH, length.into());
+        if let Ok(value) = HeaderValue::from_str(content_type) {
+            headers.insert(CONTENT_TYPE, value);
+        }
+        Self { status, headers, wait: Duration::ZERO, body, length: Some(length) }
+    }
 }
 
 /// A body.
@@ -34,12 +50,14 @@ pub struct SiteResponse {
 pub enum Body {
     /// None.
     Empty,
-    /// So many zeros: [`SiteResponse::length`].
-    Zeros,
+    /// So many zeros.
+    Zeros(u64),
     /// A few words.
     Text(String),
-    /// A file, of which [`SiteResponse::length`] bytes are sent.
+    /// A file, of which as much is sent as it was long when it was opened.
     File(ServedFile),
+    /// What an upstream server sends.
+    Upstream(Box<UpstreamBody>),
 }
 
 /// A root folder and what is synthetic.
@@ -48,6 +66,22 @@ pub struct Site {
     root: Option<PathBuf>,
     limits: Limits,
     files: Files,
+    proxy: Option<ProxiedPaths>,
+}
+
+/// What a proxy answers.
+#[derive(Clone, Debug)]
+struct ProxiedPaths {
+    proxy: Proxy,
+    /// Paths that begin so, on a boundary of segments.
+    prefix: String,
+}
+
+impl ProxiedPaths {
+    fn has(&self, path: &str) -> bool {
+        let rest = path.strip_prefix(self.prefix.as_str());
+        rest.is_some_and(|rest| self.prefix.ends_with('/') || rest.is_empty() || rest.starts_with('/'))
+    }
 }
 
 impl Site {
@@ -66,7 +100,7 @@ impl Site {
                 Err(format!("root '{}' is no folder; name the folder the file is in", root.display()))
             }
         });
-        Ok(Self { root: root.transpose()?, limits, files: Files::new(Descriptors::of_process()) })
+        Ok(Self { root: root.transpose()?, limits, files: Files::new(Descriptors::of_process()), proxy: None })
     }
 
     /// With so many descriptors for files, which are else what the process's limit allows.
@@ -76,7 +110,32 @@ impl Site {
         self
     }
 
-    /// The answer to a request; `path` is as it came, still percent-encoded, without a query.
+    /// With what `proxy` brings for paths that begin with `prefix`: `/` is all of them, synthetic ones too.
+    #[must_use]
+    pub fn with_proxy(mut self, proxy: Proxy, prefix: &str) -> Self {
+        self.proxy = Some(ProxiedPaths { proxy, prefix: prefix.to_owned() });
+        self
+    }
+
+    /// Whether an upstream server answers this path, which may take long.
+    pub fn is_proxied(&self, path: &str) -> bool {
+        self.proxy.as_ref().is_some_and(|proxied| proxied.has(path))
+    }
+
+    /// Whether anything here reads requests' bodies.
+    pub(crate) const fn reads_bodies(&self) -> bool {
+        self.proxy.is_some()
+    }
+
+    /// The answer of an upstream server, where the path is its; else that of [`Site::answer`]. Interim responses (1xx) go to `interim`.
+    pub async fn forward(&self, request: SiteRequest, interim: mpsc::Sender<Response<()>>) -> SiteResponse {
+        match &self.proxy {
+            Some(proxied) if proxied.has(request.uri.path()) => proxied.proxy.forward(request, interim).await,
+            _ => self.answer(&request.method, request.uri.path()).await,
+        }
+    }
+
+    /// The answer to a request for what is here; `path` is as it came, still percent-encoded, without a query.
     pub async fn answer(&self, method: &Method, path: &str) -> SiteResponse {
         if method != Method::GET && method != Method::HEAD {
             return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
@@ -93,18 +152,14 @@ impl Site {
         let (Some(root), Some(inside)) = (self.root.as_deref(), inside(path)) else { return nothing() };
         let content_type = |of: &ServedFile| mime_guess::from_path(of.path()).first_or_octet_stream().to_string();
         match self.files.open(root, inside, wanted).await {
-            Ok(Some(file)) => SiteResponse {
-                status: StatusCode::OK,
-                content_type: content_type(&file),
-                wait: Duration::ZERO,
-                length: file.length(),
-                body: Body::File(file),
-            },
+            Ok(Some(file)) => SiteResponse::new(StatusCode::OK, &content_type(&file), file.length(), Body::File(file)),
             Ok(None) => nothing(),
             Err(e) if is_missing(&e) => nothing(),
             Err(e) => {
                 tracing::debug!("a file under '{}': {e}", root.display());
-                plain(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again\n")
+                let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again\n");
+                answer.headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+                answer
             }
         }
     }
@@ -137,18 +192,12 @@ fn synthetic(path: &str, limits: &Limits) -> Option<SiteResponse> {
         let most = format!("at most /delay/{}/bytes/{} here\n", limits.max_delay.as_millis(), limits.max_body);
         return Some(plain(StatusCode::BAD_REQUEST, &most));
     }
-    let content_type = "application/octet-stream".into();
-    Some(SiteResponse { status: StatusCode::OK, content_type, wait, length: bytes, body: Body::Zeros })
+    let answer = SiteResponse::new(StatusCode::OK, "application/octet-stream", bytes, Body::Zeros(bytes));
+    Some(SiteResponse { wait, ..answer })
 }
 
-fn plain(status: StatusCode, text: &str) -> SiteResponse {
-    SiteResponse {
-        status,
-        content_type: "text/plain; charset=utf-8".into(),
-        wait: Duration::ZERO,
-        length: text.len() as u64,
-        body: Body::Text(text.into()),
-    }
+pub(crate) fn plain(status: StatusCode, text: &str) -> SiteResponse {
+    SiteResponse::new(status, "text/plain; charset=utf-8", text.len() as u64, Body::Text(text.into()))
 }
 
 #[cfg(test)]
@@ -167,11 +216,11 @@ mod tests {
     async fn synthetic_bodies_have_the_requested_size_and_delay() {
         let site = site(None);
         let answer = site.answer(&Method::GET, "/delay/20/bytes/1000").await;
-        assert!(matches!(answer.body, Body::Zeros));
-        assert_eq!((answer.length, answer.wait), (1_000, Duration::from_millis(20)));
+        assert!(matches!(answer.body, Body::Zeros(1_000)));
+        assert_eq!((answer.length, answer.wait), (Some(1_000), Duration::from_millis(20)));
         let head = site.answer(&Method::HEAD, "/bytes/5").await;
         assert!(matches!(head.body, Body::Empty));
-        assert_eq!((head.length, head.status), (5, StatusCode::OK));
+        assert_eq!((head.length, head.status), (Some(5), StatusCode::OK));
         for (path, wanted) in [
             ("/bytes/x", 400),
             ("/bytes/", 400),
@@ -198,8 +247,8 @@ mod tests {
         for (path, content_type) in [("/", "text/html"), ("/index.html", "text/html"), ("/sub%20dir/a.css", "text/css")]
         {
             let answer = site.answer(&Method::GET, path).await;
-            assert_eq!((answer.status, answer.length), (StatusCode::OK, 5), "{path}");
-            assert_eq!(answer.content_type, content_type);
+            assert_eq!((answer.status, answer.length), (StatusCode::OK, Some(5)), "{path}");
+            assert_eq!(answer.headers[CONTENT_TYPE], content_type);
         }
         #[cfg(unix)]
         {

@@ -10,7 +10,8 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use h3::error::{Code, ConnectionError};
 use h3::quic::{
-    Connection, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream, StreamErrorIncoming, StreamId, WriteBuf,
+    BidiStream, Connection, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream, StreamErrorIncoming,
+    StreamId, WriteBuf,
 };
 
 use crate::limits::RESPONSE_BYTES;
@@ -159,6 +160,17 @@ impl<S: SendStream<Bytes>> SendStream<Bytes> for LimitedStream<S> {
 
     fn send_id(&self) -> StreamId {
         self.inner.send_id()
+    }
+}
+
+impl<S: BidiStream<Bytes>> BidiStream<Bytes> for LimitedStream<S> {
+    type SendStream = S::SendStream;
+    type RecvStream = LimitedStream<S::RecvStream>;
+
+    fn split(self) -> (Self::SendStream, Self::RecvStream) {
+        let Self { inner, id, left, frames, rest, reading } = self;
+        let (send, recv) = inner.split();
+        (send, LimitedStream { inner: recv, id, left, frames, rest, reading })
     }
 }
 

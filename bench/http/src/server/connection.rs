@@ -10,21 +10,22 @@ use bytes::Bytes;
 use fathom_plugin::Observer;
 use fathom_stacks::{Connecting, Connection, Endpoint, Incoming, RequestStream as ResponseStream};
 use h3::error::Code;
-use h3::quic::{RecvStream, SendStream};
+use h3::quic::{BidiStream, RecvStream, SendStream};
 use h3::server::{RequestResolver, RequestStream};
-use http::{HeaderMap, HeaderValue, StatusCode};
-use parking_lot::{Mutex, MutexGuard};
+use http::{HeaderMap, StatusCode, Version};
+use http_body_util::BodyExt;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use super::activity::RequestActivity;
 use super::admission::AdmissionGuard;
-use super::response::{ConnectionContext, DeliveryOutcome, RequestHead, ResponseWriter, answer};
+use super::request_body::H3Body;
+use super::response::{ConnectionContext, DeliveryOutcome, ResponseWriter, answer};
 use super::response_stream::{SharedStream, SharedStreamConnection, StreamRegistry};
 use super::{ServerContext, stopped};
-use crate::digest::{self, CONTENT_DIGEST};
 use crate::metrics::ControllerLabels;
-use crate::site::RETRY_AFTER;
+use crate::request::{self, SiteRequest};
 use crate::stream_limits::LimitedConnection;
 
 /// H3_NO_ERROR (RFC 9114 §8.1).
@@ -44,9 +45,6 @@ const GOAWAY: Duration = Duration::from_secs(2);
 /// handshake in a thousand takes more than ten seconds.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// Longer than any connection lasts.
-const FAR_FUTURE: Duration = Duration::from_secs(365 * 86_400);
-
 /// Serves one client from its first packet to its last.
 pub(super) async fn run<E: Endpoint>(
     endpoint: &E,
@@ -56,7 +54,12 @@ pub(super) async fn run<E: Endpoint>(
     stop: watch::Receiver<bool>,
     mut admission_guard: AdmissionGuard,
 ) {
-    let context = Arc::new(ConnectionContext::new(Arc::clone(server), share, incoming.original_dcid()));
+    let context = Arc::new(ConnectionContext::new(
+        Arc::clone(server),
+        share,
+        incoming.remote_address(),
+        incoming.original_dcid(),
+    ));
     let label = context.label();
     let taken = accept(endpoint, incoming, share, context.observer(), server.limits.early_data);
     let (connection, handshake_rest) = match tokio::time::timeout(HANDSHAKE, taken).await {
@@ -249,51 +252,18 @@ async fn drained<E: Endpoint>(connection: &E::Connection) {
     let _ = tokio::time::timeout(longest, quiet).await;
 }
 
-/// When a connection last had a request: other frames do not count as activity.
-struct RequestActivity {
-    /// Requests in progress, and when the last one started or ended.
-    open: Mutex<(usize, Instant)>,
-}
-
-impl RequestActivity {
-    fn new() -> Self {
-        Self { open: Mutex::new((0, Instant::now())) }
-    }
-
-    fn open(&self) -> MutexGuard<'_, (usize, Instant)> {
-        self.open.lock()
-    }
-
-    /// Records a complete request; the returned guard is dropped when it is answered.
-    fn request(&self) -> impl Drop {
-        struct Answering<'a>(&'a RequestActivity);
-        impl Drop for Answering<'_> {
-            fn drop(&mut self) {
-                let (open, last) = &mut *self.0.open();
-                *open -= 1;
-                *last = Instant::now();
-            }
-        }
-        self.open().0 += 1;
-        Answering(self)
-    }
-
-    /// When the connection will have had no request for this long.
-    fn unused_from(&self, bound: Duration) -> Instant {
-        let (open, last) = *self.open();
-        let since = if open > 0 { Instant::now() } else { last };
-        since.checked_add(bound).unwrap_or(since + FAR_FUTURE)
-    }
-}
-
 // Response times are of real time.
 #[allow(clippy::disallowed_methods)]
-async fn request<C: h3::quic::Connection<Bytes, BidiStream: Send>, S: ResponseStream + Send>(
+async fn request<C, S>(
     mut resolver: RequestResolver<C, Bytes>,
     streams: &StreamRegistry<S>,
     context: &ConnectionContext,
     activity: &RequestActivity,
-) {
+) where
+    C: h3::quic::Connection<Bytes>,
+    C::BidiStream: BidiStream<Bytes, SendStream: Send, RecvStream: Send + 'static> + Send,
+    S: ResponseStream + Send,
+{
     let header = poll_fn(|cx| resolver.frame_stream.poll_next(cx));
     let patience = context.server.limits.header_timeout;
     let Ok(header) = tokio::time::timeout(patience, header).await else {
@@ -305,17 +275,27 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: Send>, S: ResponseSt
     let started = std::time::Instant::now();
     let Ok(resolved) = resolver.accept_with_frame(header) else { return };
     // A refusal of what is too large is written here.
-    let Ok(Ok((request, mut stream))) = tokio::time::timeout(patience, resolved.resolve()).await else { return };
+    let Ok(Ok((request, stream))) = tokio::time::timeout(patience, resolved.resolve()).await else { return };
     let _answering = activity.request();
     let Some(shared) = streams.take(stream.id()) else { return };
-    let digest = digest::is_wanted(request.headers());
-    let request_head = RequestHead { method: request.method(), path: request.uri().path(), digest };
-    let (delivery, mut response) = (shared.delivery(), StreamResponse { stream: &mut stream, shared });
-    if answer(&mut response, delivery, started, request_head, context).await != DeliveryOutcome::Acknowledged {
+    let delivery = shared.delivery();
+    let (mut stream, received) = stream.split();
+    let (head, ()) = request.into_parts();
+    let (body, unread) = if context.server.site.is_proxied(head.uri.path()) {
+        (H3Body::new(received).boxed_unsync(), None)
+    } else {
+        (request::empty(), Some(received))
+    };
+    let http::request::Parts { method, uri, headers, .. } = head;
+    let request = SiteRequest { method, uri, version: Version::HTTP_3, headers, client: context.client, body };
+    let mut response = StreamResponse { stream: &mut stream, shared };
+    if answer(&mut response, delivery, started, request, context).await != DeliveryOutcome::Acknowledged {
         // Dropped, it would end as if it were whole; and what nobody takes is not kept.
         stream.stop_stream(Code::H3_INTERNAL_ERROR);
     }
-    finish_reading(&mut stream).await;
+    if let Some(mut unread) = unread {
+        finish_reading(&mut unread).await;
+    }
 }
 
 /// Reads the end of a request, as far as it has arrived: the rest is stopped with H3_NO_ERROR (RFC 9114 §4.1), for h2load
@@ -334,15 +314,10 @@ struct StreamResponse<'a, T, S> {
 }
 
 impl<T: SendStream<Bytes> + Send, S: ResponseStream + Send> ResponseWriter for StreamResponse<'_, T, S> {
-    async fn head(&mut self, status: StatusCode, length: u64, content_type: &str) -> Result<(), String> {
-        let mut head = http::Response::builder()
-            .status(status)
-            .header("content-length", length)
-            .header("content-type", content_type);
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            head = head.header("retry-after", RETRY_AFTER);
-        }
-        let head = head.body(()).map_err(|e| e.to_string())?;
+    async fn head(&mut self, status: StatusCode, headers: HeaderMap) -> Result<(), String> {
+        let mut head = http::Response::new(());
+        *head.status_mut() = status;
+        *head.headers_mut() = headers;
         self.stream.send_response(head).await.map_err(|e| e.to_string())
     }
 
@@ -350,10 +325,8 @@ impl<T: SendStream<Bytes> + Send, S: ResponseStream + Send> ResponseWriter for S
         self.shared.data(bytes).await.map_err(|e| format!("{e:?}"))
     }
 
-    async fn finish(&mut self, digest: Option<String>) -> Result<(), String> {
-        if let Some(digest) = digest {
-            let value = HeaderValue::try_from(digest).map_err(|e| e.to_string())?;
-            let trailers = HeaderMap::from_iter([(CONTENT_DIGEST, value)]);
+    async fn finish(&mut self, trailers: Option<HeaderMap>) -> Result<(), String> {
+        if let Some(trailers) = trailers {
             self.stream.send_trailers(trailers).await.map_err(|e| e.to_string())?;
         }
         self.stream.finish().await.map_err(|e| e.to_string())

@@ -138,11 +138,11 @@ impl ConnectionBudget {
         by_rate.min(self.budget.each).min(self.budget.free()).max(FLOOR)
     }
 
-    /// For a response.
-    pub(super) fn response(self: &Arc<Self>) -> Arc<ResponseBudget> {
-        self.fixed.fetch_add(OVERHEAD, Ordering::Relaxed);
-        self.budget.metrics.hold(OVERHEAD);
-        Arc::new(ResponseBudget { connection: Arc::clone(self), held: AtomicU64::new(0) })
+    /// For a response that takes so many bytes beside its body: [`OVERHEAD`], or 0 as long as that is bounded elsewhere.
+    pub(super) fn response(self: &Arc<Self>, beside: u64) -> Arc<ResponseBudget> {
+        self.fixed.fetch_add(beside, Ordering::Relaxed);
+        self.budget.metrics.hold(beside);
+        Arc::new(ResponseBudget { connection: Arc::clone(self), beside, held: AtomicU64::new(0) })
     }
 
     fn release(&self, of: &AtomicU64, bytes: u64) {
@@ -208,6 +208,8 @@ impl ConnectionBudget {
 #[derive(Debug)]
 pub(super) struct ResponseBudget {
     connection: Arc<ConnectionBudget>,
+    /// What it takes beside its body.
+    beside: u64,
     held: AtomicU64,
 }
 
@@ -261,7 +263,7 @@ impl ResponseBudget {
 
 impl Drop for ResponseBudget {
     fn drop(&mut self) {
-        self.connection.release(&self.connection.fixed, OVERHEAD);
+        self.connection.release(&self.connection.fixed, self.beside);
     }
 }
 
@@ -329,7 +331,7 @@ mod tests {
 
     /// What a response gets that never has enough, in pieces of 64 KiB.
     fn all_it_gets(connection: &Arc<ConnectionBudget>, now: Instant) -> Vec<Charge> {
-        let response = connection.response();
+        let response = connection.response(OVERHEAD);
         std::iter::from_fn(|| response.try_charge(now, 64 << 10, false)).collect()
     }
 
@@ -388,7 +390,7 @@ mod tests {
     /// Holds so much, and lets go of a part in each second, for a minute. When it is given up.
     fn taking(budget: &Arc<MemoryBudget>, holding: u64, per_second: u64) -> Option<(u64, SlowReader)> {
         let (connection, start) = (budget.connection(), Instant::now());
-        let response = connection.response();
+        let response = connection.response(OVERHEAD);
         let hold = |bytes: u64| {
             connection.held.fetch_add(bytes, Ordering::Relaxed);
             response.held.fetch_add(bytes, Ordering::Relaxed);
@@ -448,7 +450,7 @@ mod tests {
         let budget = budget(128 * MB);
         let connection = budget.connection();
         let _unread = all_it_gets(&connection, Instant::now());
-        let response = connection.response();
+        let response = connection.response(OVERHEAD);
         let piece = response.charge(64 << 10).await;
         assert_eq!(piece.bytes(), FLOOR);
         // The next one when that is acknowledged.

@@ -2,19 +2,25 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `activity.rs` | when a connection last had a request |
 //! | `admission.rs` | which clients are accepted, validated with a Retry, or refused |
 //! | `connection.rs` | the requests of one connection |
+//! | `request_body.rs` | a request's body, for who reads it |
 //! | `response_stream.rs` | request streams, shared between `h3` and the response |
 //! | `response.rs` | a response, from its request to the acknowledgement of its last byte, on any stack |
 //! | `memory_budget.rs` | memory for unacknowledged data, and which slow readers to drop |
+//! | `tcp.rs` | HTTP/1.1 and HTTP/2 beside HTTP/3, which say where HTTP/3 is |
 //! | `scrape.rs` | the metrics, over HTTP/1.1 |
 
+mod activity;
 mod admission;
 mod connection;
 mod memory_budget;
+mod request_body;
 mod response;
 mod response_stream;
 mod scrape;
+mod tcp;
 
 use std::fmt;
 use std::io;
@@ -44,12 +50,17 @@ use admission::{AdmissionControl, AdmissionDecision};
 pub(crate) use connection::NO_ERROR;
 use memory_budget::MemoryBudget;
 pub use scrape::Scrape;
+use tcp::TcpServer;
 
-/// Flow control window of a connection. Requests are small, and their bodies are not read.
+/// Flow control window of a connection: what all its requests may bring before it is read.
 const WINDOW: u32 = 256 << 10;
 
-/// Flow control window of a stream: a request without a body.
-fn stream_window(limits: &Limits) -> u32 {
+/// Flow control window of a stream: a request without a body, or half of a connection's window, so that a body nobody reads for now leaves
+/// others room.
+fn stream_window(limits: &Limits, bodies: bool) -> u32 {
+    if bodies {
+        return WINDOW / 2;
+    }
     u32::try_from(limits.request_bytes()).unwrap_or(WINDOW).clamp(16 << 10, WINDOW)
 }
 
@@ -72,6 +83,17 @@ pub struct Settings {
     pub metrics: Arc<Metrics>,
     /// Timestamp extension to negotiate, with controllers that are not native.
     pub timestamps: Timestamps,
+    /// HTTP/1.1 and HTTP/2 over TCP at the same port.
+    pub tcp: Option<TcpSettings>,
+}
+
+/// Settings of the listener for TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpSettings {
+    /// The port at which clients find HTTP/3, for `Alt-Svc`, where it is not the one that is listened on.
+    pub alt_svc_port: Option<u16>,
+    /// Connections at once; `None`: as many as of QUIC.
+    pub connections: Option<usize>,
 }
 
 /// Why a server cannot be set up. Each message is one line with a hint.
@@ -91,6 +113,9 @@ pub enum SetupError {
     /// The address.
     #[error("cannot listen on {0}: {1}; choose another address or a free port")]
     Listen(SocketAddr, io::Error),
+    /// The same port for TCP.
+    #[error("cannot listen on {0} for TCP: {1}; choose a port that is free for both, or leave TCP out with --no-tcp")]
+    Tcp(SocketAddr, io::Error),
 }
 
 impl SetupError {
@@ -119,6 +144,7 @@ pub struct Server {
     address: SocketAddr,
     buffers: SocketBuffers,
     listener: Listener,
+    tcp: Option<TcpServer>,
     context: Arc<ServerContext>,
 }
 
@@ -141,18 +167,18 @@ impl Server {
     /// # Errors
     /// The address is taken, a controller is unknown or lacks something, certificate and key do not go together.
     pub fn bind(settings: Settings) -> Result<Self, SetupError> {
-        let Settings { listen, stack, shares, identity, site, limits, metrics, timestamps } = settings;
-        let extension = timestamps.extension();
+        let Settings { listen, stack, shares, identity, site, limits, metrics, timestamps, tcp } = settings;
+        let (extension, bodies) = (timestamps.extension(), site.reads_bodies());
         let listen_error = |e: io::Error| SetupError::Listen(listen, e);
         let endpoint_error = |e| match e {
             fathom_stacks::SetupError::Endpoint(e) => listen_error(e),
             e => SetupError::Stack(e),
         };
-        let (socket, buffers) = udp::bind(listen).map_err(listen_error)?;
+        let (socket, buffers, tcp_socket) = bind_sockets(listen, tcp.is_some())?;
         let address = socket.local_addr().map_err(listen_error)?;
         let rustls = || {
             let tls = if limits.early_data { identity.server_with_early_data()? } else { identity.server()? };
-            endpoint_settings(stack, &shares, Tls::Server(tls), &limits, extension)
+            endpoint_settings(stack, &shares, Tls::Server(tls), &limits, bodies, extension)
         };
         let listener = match stack {
             Stack::Quinn => quinn::Endpoint::on_tokio(socket, rustls()?).map(Listener::Quinn),
@@ -163,17 +189,22 @@ impl Server {
             Stack::Quiche => {
                 let (context, protocol) = (identity.boring()?, ALPN.to_vec());
                 let tls = BoringTls { server: true, context, protocol, early_data: false, sessions: None };
-                let settings = endpoint_settings(stack, &shares, tls, &limits, extension)?;
+                let settings = endpoint_settings(stack, &shares, tls, &limits, bodies, extension)?;
                 quiche::Endpoint::on_tokio(socket, settings).map(Listener::Quiche)
             }
             _ => return Err(SetupError::Stack(fathom_stacks::SetupError::Stack(stack))),
         };
         let listener = listener.map_err(endpoint_error)?;
-        let labels =
+        let tcp = tcp
+            .zip(tcp_socket)
+            .map(|(settings, socket)| TcpServer::new(socket, &settings, &identity, address, &limits, bodies, &metrics));
+        let tcp = tcp.transpose()?;
+        let mut labels: Vec<_> =
             shares.controllers().map(|c| ControllerLabels { stack: stack.name(), controller: c.to_owned() }).collect();
+        labels.push(ControllerLabels { stack: "tcp", controller: "kernel".to_owned() });
         let budget = MemoryBudget::new(&limits, metrics.response_memory());
         let context = Arc::new(ServerContext { site, limits, metrics, labels, shares, logs: None, budget });
-        Ok(Self { address, buffers, listener, context })
+        Ok(Self { address, buffers, listener, tcp, context })
     }
 
     /// Logs every connection to this folder.
@@ -201,11 +232,43 @@ impl Server {
     /// rest.
     pub async fn serve(self, stop: watch::Receiver<bool>, grace: Duration) {
         self.buffers.warn_if_small();
-        match self.listener {
-            Listener::Quinn(stack) => serve(stack, self.context, stop, grace).await,
-            Listener::Noq(stack) => serve(stack, self.context, stop, grace).await,
-            #[cfg(feature = "quiche")]
-            Listener::Quiche(stack) => serve(stack, self.context, stop, grace).await,
+        let (context, tcp_stop) = (Arc::clone(&self.context), stop.clone());
+        let tcp = async {
+            if let Some(tcp) = self.tcp {
+                tcp.serve(context, tcp_stop, grace).await;
+            }
+        };
+        let quic = async {
+            match self.listener {
+                Listener::Quinn(stack) => serve(stack, self.context, stop, grace).await,
+                Listener::Noq(stack) => serve(stack, self.context, stop, grace).await,
+                #[cfg(feature = "quiche")]
+                Listener::Quiche(stack) => serve(stack, self.context, stop, grace).await,
+            }
+        };
+        tokio::join!(quic, tcp);
+    }
+}
+
+/// A socket for QUIC, and one for TCP of the same port.
+fn bind_sockets(
+    listen: SocketAddr,
+    tcp: bool,
+) -> Result<(std::net::UdpSocket, SocketBuffers, Option<std::net::TcpListener>), SetupError> {
+    let listen_error = |e| SetupError::Listen(listen, e);
+    // A port that the system chose for one may be taken for the other.
+    let mut tries = if listen.port() == 0 { 16 } else { 1 };
+    loop {
+        tries -= 1;
+        let (socket, buffers) = udp::bind(listen).map_err(listen_error)?;
+        if !tcp {
+            return Ok((socket, buffers, None));
+        }
+        let address = socket.local_addr().map_err(listen_error)?;
+        match tcp::bind(address) {
+            Ok(listener) => return Ok((socket, buffers, Some(listener))),
+            Err(e) if tries == 0 => return Err(SetupError::Tcp(address, e)),
+            Err(_) => {}
         }
     }
 }
@@ -216,6 +279,7 @@ fn endpoint_settings<T>(
     shares: &ControllerShares,
     tls: T,
     limits: &Limits,
+    bodies: bool,
     extension: Extension,
 ) -> Result<EndpointSettings<T>, SetupError> {
     let read = |spec: &str| Controller::read(spec, stack).map_err(|why| SetupError::controller(spec, why));
@@ -228,8 +292,7 @@ fn endpoint_settings<T>(
             bidi_streams: Some(limits.streams),
             // HTTP/3 has three of them: control and QPACK's two (RFC 9114 §6.2).
             uni_streams: Some(8),
-            // Nothing is wanted from clients but requests' headers.
-            stream_window: Some(stream_window(limits)),
+            stream_window: Some(stream_window(limits, bodies)),
             window: Some(WINDOW),
             send_window: Some(limits.send_buffer),
             datagram: None,
@@ -302,8 +365,14 @@ mod tests {
         for (shares, shaping) in [("sdc", true), ("reno,sdc", true), ("reno", false)] {
             for stack in Stack::ALL.iter().filter(|stack| stack.on_rustls()) {
                 let tls = identity.server().unwrap();
-                let settings =
-                    endpoint_settings(*stack, &shares.parse().unwrap(), tls, &Limits::default(), Extension::default());
+                let settings = endpoint_settings(
+                    *stack,
+                    &shares.parse().unwrap(),
+                    tls,
+                    &Limits::default(),
+                    false,
+                    Extension::default(),
+                );
                 assert_eq!(settings.unwrap().shaping, shaping, "{shares} on {stack}");
             }
         }

@@ -1,6 +1,7 @@
 //! A response, from its request to the acknowledgement of its last byte, on any stack.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,15 +9,18 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use fathom_plugin::Observer;
 use fathom_stacks::Delivery;
-use http::{Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::io::AsyncReadExt;
+use tokio::sync::mpsc;
 
 use super::ServerContext;
-use super::memory_budget::{Charge, ConnectionBudget, ResponseBudget};
+use super::memory_budget::{Charge, ConnectionBudget, OVERHEAD, ResponseBudget};
 use crate::connection_log::ConnectionLog;
-use crate::digest::Digest;
+use crate::digest::{self, CONTENT_DIGEST, Digest};
 use crate::metrics::{ControllerLabels, ResponseMetrics, ResponseTimes};
-use crate::site::{Body, ServedFile, SiteResponse};
+use crate::proxy::{Piece, UpstreamBody};
+use crate::request::SiteRequest;
+use crate::site::{Body, ServedFile, Site, SiteResponse};
 
 /// Bytes handed to a stream at once.
 const CHUNK: usize = 64 * 1024;
@@ -24,42 +28,32 @@ static ZEROS: [u8; CHUNK] = [0; CHUNK];
 /// The end of a body, if it is no larger, counts until the whole response is acknowledged: noq copies what is smaller than a packet, and lets
 /// go of the original at once.
 const SMALL: u64 = 2 << 10;
+/// Pieces of an upstream server's body that are smaller are copied out of the buffer they came in.
+const COPIED: usize = 16 << 10;
+/// The status of a request whose client went away before there was a response, as nginx logs it.
+const CLIENT_GONE: u16 = 499;
+
+/// Interim responses that wait for the client; what finds no room is left out.
+const INTERIM: usize = 4;
+/// A client that does not take an interim response within this time takes nothing.
+const INTERIM_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Writes a response to a stream. Each step completes when QUIC has accepted the data, limited by flow control and the send buffer.
 pub(super) trait ResponseWriter: Send {
-    /// The header.
-    fn head(
-        &mut self,
-        status: StatusCode,
-        length: u64,
-        content_type: &str,
-    ) -> impl Future<Output = Result<(), String>> + Send;
+    /// A header: the response's, or that of an interim response (1xx) before it.
+    fn head(&mut self, status: StatusCode, headers: HeaderMap) -> impl Future<Output = Result<(), String>> + Send;
     /// A part of the body.
     fn data(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), String>> + Send;
-    /// There is no more but, where it was requested, the body's digest: the value of `content-digest`, among the trailers.
-    fn finish(&mut self, digest: Option<String>) -> impl Future<Output = Result<(), String>> + Send;
-    /// All of it, of a response whose body is at hand.
-    fn whole(
-        &mut self,
-        status: StatusCode,
-        content_type: &str,
-        body: Bytes,
-        digest: Option<String>,
-    ) -> impl Future<Output = Result<(), String>> + Send {
-        async move {
-            self.head(status, body.len() as u64, content_type).await?;
-            if !body.is_empty() {
-                self.data(body).await?;
-            }
-            self.finish(digest).await
-        }
-    }
+    /// There is no more but these trailers, where there are any.
+    fn finish(&mut self, trailers: Option<HeaderMap>) -> impl Future<Output = Result<(), String>> + Send;
 }
 
 /// State that the responses of a connection share.
 pub(super) struct ConnectionContext {
     pub(super) server: Arc<ServerContext>,
     share: usize,
+    /// The client's address, as the connection began.
+    pub(super) client: SocketAddr,
     /// The connection's qlog.
     pub(super) log: Option<Arc<ConnectionLog>>,
     metrics: ResponseMetrics,
@@ -69,12 +63,20 @@ pub(super) struct ConnectionContext {
 
 impl ConnectionContext {
     /// Of a connection with the controller of this number. It is logged under `id`, from [`Self::connected`] on.
-    pub(super) fn new(server: Arc<ServerContext>, share: usize, id: String) -> Self {
+    pub(super) fn new(server: Arc<ServerContext>, share: usize, client: SocketAddr, id: String) -> Self {
         let label = &server.labels[share];
         let log = server.logs.as_ref().map(|_| Arc::new(ConnectionLog::deferred(id, label)));
         let metrics = server.metrics.response_metrics(label);
         let memory = server.budget.connection();
-        Self { server, share, log, metrics, memory }
+        Self { server, share, client, log, metrics, memory }
+    }
+
+    /// Of a connection over TCP, which has no qlog: the last of the labels is TCP's.
+    pub(super) fn of_tcp(server: Arc<ServerContext>, client: SocketAddr) -> Self {
+        let share = server.labels.len() - 1;
+        let metrics = server.metrics.response_metrics(&server.labels[share]);
+        let memory = server.budget.connection();
+        Self { server, share, client, log: None, metrics, memory }
     }
 
     /// The client has shown that it receives at its address: the log begins, unless it has.
@@ -95,15 +97,6 @@ impl ConnectionContext {
     }
 }
 
-/// The parts of a request that matter for its response.
-pub(super) struct RequestHead<'a> {
-    pub(super) method: &'a Method,
-    /// As it came, without a query.
-    pub(super) path: &'a str,
-    /// The body's digest is wanted.
-    pub(super) digest: bool,
-}
-
 /// How far a response was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeliveryOutcome {
@@ -118,19 +111,17 @@ pub(super) enum DeliveryOutcome {
 /// Answers a request whose header came at `started`; counts and logs it, whatever becomes of it.
 pub(super) async fn answer(
     writer: &mut impl ResponseWriter,
-    delivery: Delivery,
+    mut delivery: Delivery,
     started: Instant,
-    request: RequestHead<'_>,
+    request: SiteRequest,
     context: &ConnectionContext,
 ) -> DeliveryOutcome {
-    let server = &context.server;
-    let answer = server.site.answer(request.method, request.path).await;
+    let site = &context.server.site;
     // An answer to HEAD has no content, and nothing to tell of it.
-    let digest = (request.digest && request.method != Method::HEAD).then(Digest::default);
-    let status = answer.status.as_u16();
+    let digest = (request.method != Method::HEAD && digest::is_wanted(&request.headers)).then(Digest::default);
     let mut sent = ResponseProgress {
         context,
-        status,
+        status: CLIENT_GONE,
         started,
         first_byte: None,
         handed_over: None,
@@ -138,6 +129,18 @@ pub(super) async fn answer(
         digest,
         open: true,
     };
+    let answer = if site.is_proxied(request.uri.path()) {
+        match forward(writer, &mut delivery, request, site).await {
+            Ok(answer) => answer,
+            Err(why) => {
+                tracing::debug!(label = ?context.label(), "request: {why}");
+                return DeliveryOutcome::Cut;
+            }
+        }
+    } else {
+        site.answer(&request.method, request.uri.path()).await
+    };
+    sent.status = answer.status.as_u16();
     let end = with_progress_checks(&context.memory, send_all(writer, delivery, answer, &mut sent)).await;
     if let Err(why) = &end {
         tracing::debug!(label = ?context.label(), "response: {why}");
@@ -149,6 +152,29 @@ pub(super) async fn answer(
         }
         (_, Some(_)) => DeliveryOutcome::HandedOver,
         (_, None) => DeliveryOutcome::Cut,
+    }
+}
+
+/// Asks the upstream server, and hands its interim responses on meanwhile. A client that goes away ends it.
+async fn forward(
+    writer: &mut impl ResponseWriter,
+    delivery: &mut Delivery,
+    request: SiteRequest,
+    site: &Site,
+) -> Result<SiteResponse, String> {
+    let (send, mut interim) = mpsc::channel(INTERIM);
+    let mut forwarding = pin!(site.forward(request, send));
+    loop {
+        let response = tokio::select! {
+            // What came with the answer came before it.
+            biased;
+            Some(response) = interim.recv() => response,
+            answer = &mut forwarding => return Ok(answer),
+            over = &mut *delivery => return Err(over.err().unwrap_or_else(|| "the stream is over".into())),
+        };
+        let (head, ()) = response.into_parts();
+        let written = tokio::time::timeout(INTERIM_PATIENCE, writer.head(head.status, head.headers)).await;
+        written.map_err(|_| "the client takes no interim response")??;
     }
 }
 
@@ -178,6 +204,15 @@ impl ResponseProgress<'_> {
     #[allow(clippy::disallowed_methods)]
     fn passed(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// Trailers of the response: these, and the body's digest where it was requested.
+    fn trailers(&mut self, own: Option<HeaderMap>) -> Option<HeaderMap> {
+        let digest = self.digest.take().and_then(|digest| HeaderValue::try_from(digest.value()).ok());
+        let Some(digest) = digest else { return own };
+        let mut trailers = own.unwrap_or_default();
+        trailers.insert(CONTENT_DIGEST, digest);
+        Some(trailers)
     }
 
     fn more(&mut self, bytes: usize) {
@@ -260,40 +295,40 @@ async fn send(
     answer: SiteResponse,
     sent: &mut ResponseProgress<'_>,
 ) -> Result<HeldMemory, String> {
-    let budget = sent.context.memory.response();
-    let (status, content_type) = (answer.status, &answer.content_type);
-    let at_hand = match &answer.body {
-        Body::Text(text) => Some(Bytes::copy_from_slice(text.as_bytes())),
-        Body::Zeros if answer.length <= CHUNK as u64 => Some(Bytes::from_static(&ZEROS[..answer.length as usize])),
-        _ => None,
+    let SiteResponse { status, headers, body, .. } = answer;
+    let memory = &sent.context.memory;
+    let mut source = match body {
+        Body::Upstream(body) => return send_upstream(writer, status, headers, body, sent).await,
+        Body::Empty => Source::Text(Bytes::new()),
+        Body::Zeros(length) if length <= CHUNK as u64 => Source::Text(Bytes::from_static(&ZEROS[..length as usize])),
+        Body::Zeros(length) => Source::Zeros(length),
+        Body::Text(text) => Source::Text(text.into()),
+        Body::File(file) => Source::File(file.length(), file),
     };
-    if let Some(body) = at_hand
+    let budget = memory.response(OVERHEAD);
+    if let Source::Text(body) = &mut source
         && let Some(charge) = budget.charge_all(body.len() as u64)
     {
+        let body = std::mem::take(body);
         sent.digest(&body);
-        let (bytes, digest) = (body.len(), sent.digest.take().map(Digest::value));
-        writer.whole(status, content_type, body, digest).await?;
+        let bytes = body.len();
+        writer.head(status, headers).await?;
+        if !body.is_empty() {
+            writer.data(body).await?;
+        }
+        writer.finish(sent.trailers(None)).await?;
         sent.more(bytes);
         return Ok(HeldMemory { _budget: budget, _charge: Some(charge) });
     }
-    writer.head(status, answer.length, content_type).await?;
-    let mut source = match answer.body {
-        Body::Empty => None,
-        Body::Zeros => Some(Source::Zeros),
-        Body::Text(text) => Some(Source::Text(text.into())),
-        Body::File(file) => Some(Source::File(file.take(answer.length))),
-    };
-    let (mut left, mut last) = (answer.length, None);
-    while let Some(source) = &mut source
-        && left > 0
-    {
-        let mut charge = budget.charge(left.min(CHUNK as u64)).await;
+    writer.head(status, headers).await?;
+    let mut last = None;
+    while source.left() > 0 {
+        let mut charge = budget.charge(source.left().min(CHUNK as u64)).await;
         let piece = source.next(charge.bytes() as usize).await?;
         charge.shrink_to(piece.len() as u64);
         sent.digest(&piece);
-        left -= piece.len() as u64;
         let length = piece.len();
-        if left == 0 && charge.bytes() <= SMALL {
+        if source.left() == 0 && charge.bytes() <= SMALL {
             last = Some(charge);
             writer.data(piece).await?;
         } else {
@@ -301,33 +336,84 @@ async fn send(
         }
         sent.more(length);
     }
-    let digest = sent.digest.take().map(Digest::value);
-    writer.finish(digest).await?;
+    writer.finish(sent.trailers(None)).await?;
     Ok(HeldMemory { _budget: budget, _charge: last })
 }
 
-/// Source of a body.
+/// Hands an upstream server's response to QUIC as it comes. While that server sends nothing, the client owes nothing: what is beside the body
+/// counts from its end on. Until then the proxy's limit of requests bounds it.
+async fn send_upstream(
+    writer: &mut impl ResponseWriter,
+    status: StatusCode,
+    headers: HeaderMap,
+    mut body: Box<UpstreamBody>,
+    sent: &mut ResponseProgress<'_>,
+) -> Result<HeldMemory, String> {
+    let beside: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if headers.contains_key(CONTENT_DIGEST) {
+        // The upstream server's own, which the client can check all the way.
+        sent.digest = None;
+    }
+    writer.head(status, headers).await?;
+    let pieces = sent.context.memory.response(0);
+    let trailers = loop {
+        let mut data = match body.next().await? {
+            Piece::Data(data) => data,
+            Piece::Trailers(fields) => break Some(fields),
+            Piece::End => break None,
+        };
+        while !data.is_empty() {
+            let charge = pieces.charge(data.len().min(CHUNK) as u64).await;
+            let piece = data.split_to(charge.bytes() as usize);
+            sent.digest(&piece);
+            let length = piece.len();
+            // A small part of a buffer would keep all of the buffer.
+            let piece = if length < COPIED { Bytes::copy_from_slice(&piece) } else { piece };
+            writer.data(charge.of(piece)).await?;
+            sent.more(length);
+        }
+    };
+    // The upstream server may have another request now.
+    drop(body);
+    let budget = sent.context.memory.response(OVERHEAD + beside as u64);
+    writer.finish(sent.trailers(trailers)).await?;
+    Ok(HeldMemory { _budget: budget, _charge: None })
+}
+
+/// Source of a body that is here.
 enum Source {
-    Zeros,
+    Zeros(u64),
     Text(Bytes),
-    File(tokio::io::Take<ServedFile>),
+    File(u64, ServedFile),
 }
 
 impl Source {
+    /// Bytes that are still to come.
+    const fn left(&self) -> u64 {
+        match self {
+            Self::Zeros(left) | Self::File(left, _) => *left,
+            Self::Text(text) => text.len() as u64,
+        }
+    }
+
     /// At most so many bytes of it, and at least one.
     async fn next(&mut self, most: usize) -> Result<Bytes, String> {
         match self {
-            Self::Zeros => Ok(Bytes::from_static(&ZEROS[..most.min(CHUNK)])),
+            Self::Zeros(left) => {
+                let length = most.min(CHUNK);
+                *left -= length as u64;
+                Ok(Bytes::from_static(&ZEROS[..length]))
+            }
             Self::Text(text) => Ok(text.split_to(most.min(text.len()))),
-            Self::File(file) => {
+            Self::File(left, file) => {
                 let mut piece = bytes::BytesMut::with_capacity(most);
-                file.read_buf(&mut piece).await.map_err(|e| e.to_string())?;
+                (&mut *file).take(most as u64).read_buf(&mut piece).await.map_err(|e| e.to_string())?;
                 // The length was promised: what is there is no whole response.
                 if piece.is_empty() {
-                    Err("the file became shorter while it was sent".into())
-                } else {
-                    Ok(piece.freeze())
+                    return Err("the file became shorter while it was sent".into());
                 }
+                *left -= piece.len() as u64;
+                Ok(piece.freeze())
             }
         }
     }

@@ -8,7 +8,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use h3::error::Code;
 use h3::quic::{
-    Connection, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream, StreamErrorIncoming, StreamId, WriteBuf,
+    BidiStream, Connection, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream, StreamErrorIncoming,
+    StreamId, WriteBuf,
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -19,8 +20,18 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock()
 }
 
-/// A stream that `h3` and a response share. Both belong to one task, so nobody waits for the other.
+/// A stream that `h3`, a response and the reader of a request's body share. Nobody keeps it locked for longer than a poll.
 pub(crate) struct SharedStream<S>(Arc<Mutex<S>>);
+
+/// Both halves are the stream: what is left of it when one is dropped, the other has.
+impl<S: ResponseStream> BidiStream<Bytes> for SharedStream<S> {
+    type SendStream = Self;
+    type RecvStream = Self;
+
+    fn split(self) -> (Self, Self) {
+        (Self(Arc::clone(&self.0)), self)
+    }
+}
 
 impl<S: ResponseStream> SharedStream<S> {
     pub(super) fn delivery(&self) -> Delivery {

@@ -43,6 +43,7 @@ pub fn settings(stack: Stack, controller: &str, root: Option<&Path>, limits: Lim
         limits,
         metrics: Arc::default(),
         timestamps: Timestamps::Any,
+        tcp: None,
     }
 }
 

@@ -1,0 +1,165 @@
+//! Header fields on their way through the proxy.
+
+use std::net::SocketAddr;
+
+use http::header::{
+    ALT_SVC, CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE, VIA,
+};
+use http::{HeaderMap, HeaderValue, Version};
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// The pseudonym in `via`.
+const PSEUDONYM: &str = "fathom";
+
+/// Removes what belongs to one connection only (RFC 9110 §7.6.1), and what `connection` names.
+pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+        // What tells how long a message is, or whose it is, is nobody's to take out.
+        .filter(|name| *name != CONTENT_LENGTH && *name != HOST)
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in [CONNECTION, KEEP_ALIVE, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE] {
+        headers.remove(name);
+    }
+}
+
+/// The version as `via` has it (RFC 9110 §7.6.3).
+const fn received(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_3 => "3",
+        Version::HTTP_2 => "2",
+        Version::HTTP_10 => "1.0",
+        _ => "1.1",
+    }
+}
+
+fn add_via(headers: &mut HeaderMap, version: Version) {
+    if let Ok(value) = HeaderValue::try_from(format!("{} {PSEUDONYM}", received(version))) {
+        headers.append(VIA, value);
+    }
+}
+
+/// Makes a client's header fields those of a request to the upstream server. What clients say about proxies before this one is not believed:
+/// they could say anything.
+pub(super) fn to_upstream(headers: &mut HeaderMap, version: Version, client: SocketAddr, authority: &str) {
+    remove_hop_by_hop(headers);
+    for name in [FORWARDED, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO] {
+        headers.remove(name);
+    }
+    let ip = client.ip().to_canonical();
+    // An IPv6 address is quoted, in brackets (RFC 7239 §6).
+    let node = if ip.is_ipv6() { format!("\"[{ip}]\"") } else { ip.to_string() };
+    // A host of these characters only needs no escapes in a quoted string.
+    let plain = authority.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~:[]%".contains(&b));
+    let host = if plain { format!("host=\"{authority}\";") } else { String::new() };
+    for (name, value) in [
+        (FORWARDED, format!("for={node};{host}proto=https")),
+        (FORWARDED_FOR, ip.to_string()),
+        (FORWARDED_HOST, authority.to_owned()),
+        (FORWARDED_PROTO, "https".to_owned()),
+        (HOST, authority.to_owned()),
+    ] {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
+        }
+    }
+    add_via(headers, version);
+}
+
+/// Makes an upstream server's header fields those of a response. What it says of other protocols is true of its own address, not of ours.
+pub(super) fn to_client(headers: &mut HeaderMap, version: Version) {
+    remove_hop_by_hop(headers);
+    headers.remove(ALT_SVC);
+    add_via(headers, version);
+}
+
+/// What `content-length` says: `Ok(None)` without one.
+///
+/// # Errors
+/// It is no number, or several that differ (RFC 9110 §8.6).
+pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, &'static str> {
+    let mut found = None;
+    for value in headers.get_all(CONTENT_LENGTH) {
+        let digits = value.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+        let length = digits.and_then(|text| text.parse::<u64>().ok()).ok_or("content-length is no number")?;
+        if found.is_some_and(|found| found != length) {
+            return Err("content-length is said twice");
+        }
+        found = Some(length);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(all: &[(&'static str, &'static str)]) -> HeaderMap {
+        all.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn hop_by_hop_fields_stay_on_their_hop() {
+        let mut headers = fields(&[
+            ("connection", "close, X-Mine ,content-length, host"),
+            ("x-mine", "1"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("te", "trailers"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "websocket"),
+            ("content-length", "3"),
+            ("host", "a"),
+            ("cookie", "kept"),
+        ]);
+        remove_hop_by_hop(&mut headers);
+        let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["content-length", "cookie", "host"]);
+    }
+
+    #[test]
+    fn forwarded_fields_are_the_proxys_own() {
+        let mut headers = fields(&[
+            ("x-forwarded-for", "8.8.8.8"),
+            ("forwarded", "for=8.8.8.8"),
+            ("x-forwarded-proto", "http"),
+            ("host", "other"),
+            ("via", "1.1 before"),
+        ]);
+        to_upstream(&mut headers, Version::HTTP_3, "[2001:db8::1]:4000".parse().unwrap(), "example.org:8443");
+        assert_eq!(headers["forwarded"], "for=\"[2001:db8::1]\";host=\"example.org:8443\";proto=https");
+        assert_eq!(headers["x-forwarded-for"], "2001:db8::1");
+        assert_eq!(headers["x-forwarded-host"], "example.org:8443");
+        assert_eq!(headers["x-forwarded-proto"], "https");
+        assert_eq!(headers["host"], "example.org:8443");
+        assert_eq!(headers.get_all("via").iter().collect::<Vec<_>>(), ["1.1 before", "3 fathom"]);
+        to_upstream(&mut headers, Version::HTTP_2, "[::ffff:192.0.2.1]:4".parse().unwrap(), "a\"b");
+        assert_eq!(headers["forwarded"], "for=192.0.2.1;proto=https");
+    }
+
+    #[test]
+    fn content_length_is_one_number() {
+        let of = |values: &[&'static str]| {
+            let values: Vec<_> = values.iter().map(|value| ("content-length", *value)).collect();
+            content_length(&fields(&values))
+        };
+        assert_eq!(of(&[]), Ok(None));
+        assert_eq!(of(&["7"]), Ok(Some(7)));
+        assert_eq!(of(&["7", "7"]), Ok(Some(7)));
+        for wrong in [&["7", "8"][..], &["+7"], &["7, 7"], &["-1"], &["99999999999999999999999"]] {
+            assert!(of(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

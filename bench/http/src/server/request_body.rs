@@ -1,0 +1,81 @@
+//! The body of a request over HTTP/3.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use h3::error::Code;
+use h3::quic::RecvStream;
+use h3::server::RequestStream;
+use http_body::{Body, Frame};
+
+use crate::request::RequestBodyError;
+
+/// A request's body: read as its reader asks for it, so that flow control holds the client back. Dropped before its end, it is stopped.
+pub(super) struct H3Body<S: RecvStream> {
+    stream: RequestStream<S, Bytes>,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Data,
+    Trailers,
+    Over,
+}
+
+impl<S: RecvStream> H3Body<S> {
+    pub(super) const fn new(stream: RequestStream<S, Bytes>) -> Self {
+        Self { stream, state: State::Data }
+    }
+
+    fn broken(&mut self, e: &h3::error::StreamError) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+        self.state = State::Over;
+        Poll::Ready(Some(Err(RequestBodyError::Broken(e.to_string()))))
+    }
+}
+
+// Nothing in it is pinned.
+impl<S: RecvStream> Unpin for H3Body<S> {}
+
+impl<S: RecvStream> Body for H3Body<S> {
+    type Data = Bytes;
+    type Error = RequestBodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+        let this = self.get_mut();
+        if this.state == State::Data {
+            match ready!(this.stream.poll_recv_data(cx)) {
+                Ok(Some(mut data)) => {
+                    // Of `Bytes`, which all stacks here bring, this is no copy.
+                    let data = data.copy_to_bytes(data.remaining());
+                    return Poll::Ready(Some(Ok(Frame::data(data))));
+                }
+                Ok(None) => this.state = State::Trailers,
+                Err(e) => return this.broken(&e),
+            }
+        }
+        if this.state == State::Trailers {
+            match ready!(this.stream.poll_recv_trailers(cx)) {
+                Ok(fields) => {
+                    this.state = State::Over;
+                    return Poll::Ready(fields.map(|fields| Ok(Frame::trailers(fields))));
+                }
+                Err(e) => return this.broken(&e),
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.state == State::Over
+    }
+}
+
+impl<S: RecvStream> Drop for H3Body<S> {
+    fn drop(&mut self) {
+        if self.state != State::Over {
+            self.stream.stop_sending(Code::H3_NO_ERROR);
+        }
+    }
+}

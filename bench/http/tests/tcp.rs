@@ -1,0 +1,202 @@
+//! HTTP/1.1 and HTTP/2 beside HTTP/3: the same site, which says where HTTP/3 is.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::{PATIENCE, Running, settings, start_with, within};
+use fathom_http::identity::Identity;
+use fathom_http::limits::Limits;
+use fathom_http::server::{Settings, TcpSettings};
+use fathom_http::site::Site;
+use fathom_stacks::Stack;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+type Body = Empty<Bytes>;
+
+/// A server with TCP, and a client's TLS for it.
+struct Served {
+    running: Running,
+    tls: rustls::ClientConfig,
+}
+
+fn tls(identity: &Identity) -> rustls::ClientConfig {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(identity.certificate().unwrap().clone()).unwrap();
+    rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+fn serve(limits: Limits, change: impl FnOnce(&mut Settings)) -> Served {
+    let mut settings =
+        Settings { tcp: Some(TcpSettings::default()), ..settings(Stack::Quinn, "native:cubic", None, limits) };
+    change(&mut settings);
+    let tls = tls(&settings.identity);
+    Served { running: start_with(settings, None, Duration::from_secs(5)), tls }
+}
+
+impl Served {
+    async fn connect(&self, protocol: &[u8]) -> TlsStream<TcpStream> {
+        let mut tls = self.tls.clone();
+        tls.alpn_protocols = vec![protocol.to_vec()];
+        let stream = TcpStream::connect(self.running.address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let stream = TlsConnector::from(Arc::new(tls)).connect(name, stream).await.unwrap();
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(protocol));
+        stream
+    }
+
+    async fn http1(&self) -> http1::SendRequest<Body> {
+        let (sender, connection) = http1::handshake(TokioIo::new(self.connect(b"http/1.1").await)).await.unwrap();
+        tokio::spawn(connection);
+        sender
+    }
+
+    async fn http2(&self) -> http2::SendRequest<Body> {
+        let stream = TokioIo::new(self.connect(b"h2").await);
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+        tokio::spawn(connection);
+        sender
+    }
+}
+
+fn get(path: &str) -> Request<Body> {
+    let uri = format!("https://localhost{path}");
+    Request::get(uri)
+        .header("host", "localhost")
+        .header("want-content-digest", "sha-256=10")
+        .header("te", "trailers")
+        .body(Body::new())
+        .unwrap()
+}
+
+fn get1(path: &str) -> Request<Body> {
+    Request::get(path).header("host", "localhost").body(Body::new()).unwrap()
+}
+
+async fn whole(response: Response<Incoming>) -> (StatusCode, Vec<u8>) {
+    let status = response.status();
+    (status, within(response.into_body().collect()).await.unwrap().to_bytes().to_vec())
+}
+
+#[tokio::test]
+async fn http1_and_http2_serve_the_site_and_name_http3() {
+    let folder = tempfile::tempdir().unwrap();
+    let page: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
+    std::fs::write(folder.path().join("page.html"), &page).unwrap();
+    let served =
+        serve(Limits::default(), |settings| settings.site = Site::new(Some(folder.path()), Limits::default()).unwrap());
+    let alt_svc = format!("h3=\":{}\"; ma=86400", served.running.address.port());
+    let (mut one, mut two) = (served.http1().await, served.http2().await);
+    for _ in 0..3 {
+        for (path, status, wanted) in [
+            ("/page.html", StatusCode::OK, &page[..]),
+            ("/nothing", StatusCode::NOT_FOUND, b"not found\n"),
+            ("/bytes/0", StatusCode::OK, b""),
+        ] {
+            within(one.ready()).await.unwrap();
+            let response = within(one.send_request(get1(path))).await.unwrap();
+            assert_eq!(response.headers()["alt-svc"], alt_svc);
+            assert!(whole(response).await == (status, wanted.to_vec()), "HTTP/1.1 {path}");
+            let response = within(two.send_request(get(path))).await.unwrap();
+            assert_eq!(response.headers()["alt-svc"], alt_svc);
+            assert!(whole(response).await == (status, wanted.to_vec()), "HTTP/2 {path}");
+        }
+    }
+    for method in [Method::HEAD, Method::POST] {
+        let mut request = get1("/bytes/1000");
+        *request.method_mut() = method.clone();
+        within(one.ready()).await.unwrap();
+        let response = within(one.send_request(request)).await.unwrap();
+        let status = if method == Method::HEAD { StatusCode::OK } else { StatusCode::METHOD_NOT_ALLOWED };
+        assert_eq!(response.status(), status);
+        assert!(method == Method::POST || response.headers()["content-length"] == "1000");
+    }
+    // HTTP/3 at the same port has the same.
+    assert!(served.running.get("/page.html").await.2 == page);
+    // All are counted as complete, those without a body too.
+    let line = "fathom_responses_total{stack=\"tcp\",controller=\"kernel\",status=\"200\"} 13\n";
+    within(async {
+        while !served.running.metrics.text().contains(line) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    drop((one, two));
+    served.running.end().await;
+}
+
+#[tokio::test]
+async fn alt_svc_names_the_port_that_clients_reach() {
+    let served = serve(Limits::default(), |settings| {
+        settings.tcp = Some(TcpSettings { alt_svc_port: Some(443), connections: None })
+    });
+    let response = within(served.http1().await.send_request(get1("/bytes/1"))).await.unwrap();
+    assert_eq!(response.headers()["alt-svc"], "h3=\":443\"; ma=86400");
+    served.running.end().await;
+}
+
+#[tokio::test]
+async fn idle_and_incomplete_connections_are_closed() {
+    let limits = Limits {
+        header_timeout: Duration::from_millis(200),
+        request_timeout: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let served = serve(limits, |_| {});
+    // A header that never ends.
+    let mut stream = served.connect(b"http/1.1").await;
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n").await.unwrap();
+    let mut rest = Vec::new();
+    let _ = within(stream.read_to_end(&mut rest)).await;
+    // HTTP/2 without a request.
+    let mut stream = served.connect(b"h2").await;
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let _ = within(stream.read_to_end(&mut rest)).await;
+    served.running.end().await;
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_dropped() {
+    let limits = Limits { stall_timeout: Duration::from_millis(300), ..Limits::default() };
+    let served = serve(limits, |_| {});
+    for protocol in [&b"http/1.1"[..], b"h2"] {
+        let stalled = served.connect(protocol).await;
+        let mut stream = stalled;
+        if protocol == b"h2" {
+            let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+            let driver = tokio::spawn(connection);
+            let response = within(sender.send_request(get("/bytes/100000000"))).await.unwrap();
+            // The body's window stays shut: until the connection is closed.
+            let _ = within(driver).await;
+            drop(response);
+        } else {
+            stream.write_all(b"GET /bytes/1000000000 HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+            let until = tokio::time::Instant::now() + PATIENCE;
+            while !served
+                .running
+                .metrics
+                .text()
+                .contains("fathom_connections_open{stack=\"tcp\",controller=\"kernel\"} 0")
+            {
+                assert!(tokio::time::Instant::now() < until);
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    served.running.end().await;
+}

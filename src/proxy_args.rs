@@ -1,0 +1,75 @@
+//! `fathom serve --proxy`: an upstream server that answers requests.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fathom_cc::units::parse_nonzero_duration;
+use fathom_http::descriptors::Descriptors;
+use fathom_http::limits::Limits;
+use fathom_http::load::Trust;
+use fathom_http::metrics::Metrics;
+use fathom_http::proxy::{Proxy, ProxySettings, Upstream};
+use fathom_http::site::Site;
+
+use crate::{Failure, numbers};
+
+/// Where requests go that are not answered here.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Reverse proxy")]
+pub(crate) struct ProxyArgs {
+    /// Upstream server that answers the requests: http://HOST:PORT (HTTP/1.1), https://HOST:PORT (HTTP/2 or HTTP/1.1, TLS 1.3) or
+    /// h2c://HOST:PORT (HTTP/2 without TLS).
+    #[arg(long, value_name = "URL")]
+    proxy: Option<Upstream>,
+    /// Proxy only paths under this one; others are answered from --root.
+    #[arg(long, value_name = "PATH", requires = "proxy", default_value = "/", value_parser = path)]
+    proxy_path: String,
+    /// Certificates in PEM that an https upstream's must chain to, instead of the platform's roots.
+    #[arg(long, value_name = "FILE", requires = "proxy")]
+    proxy_ca: Option<PathBuf>,
+    /// Maximum concurrent requests to the upstream server, and connections; a client prefix may have a quarter. Others wait five seconds.
+    #[arg(long, value_name = "N", requires = "proxy", default_value_t = 512, value_parser = numbers::whole::<usize>(1..=100_000))]
+    proxy_requests: usize,
+    /// Timeout for the upstream server's response header, and between two parts of its body.
+    #[arg(long, value_name = "TIME", requires = "proxy", default_value = "60s", value_parser = parse_nonzero_duration)]
+    proxy_timeout: Duration,
+    /// Maximum size of a request body in MiB; larger ones get 413.
+    #[arg(long, value_name = "MIB", requires = "proxy", default_value_t = 100, value_parser = numbers::whole::<u64>(0..=1 << 20))]
+    max_request_body: u64,
+}
+
+/// A path that others may be under.
+fn path(s: &str) -> Result<String, String> {
+    let plain = s.starts_with('/') && s.bytes().all(|b| b.is_ascii_graphic() && !b"?#%\\".contains(&b));
+    let dots = s.split('/').any(|part| part == "." || part == "..");
+    if plain && !dots {
+        Ok(s.to_owned())
+    } else {
+        Err(format!("'{}' is no path; write one such as /api", s.escape_debug()))
+    }
+}
+
+impl ProxyArgs {
+    /// The site with what the upstream server answers.
+    pub(crate) fn add_to(
+        &self,
+        site: Site,
+        root: bool,
+        limits: &Limits,
+        descriptors: Descriptors,
+        metrics: &Metrics,
+    ) -> Result<Site, Failure> {
+        let Some(upstream) = &self.proxy else { return Ok(site) };
+        if root && self.proxy_path == "/" {
+            let line = "--proxy answers all paths and leaves --root none; name what it is to answer, such as --proxy-path /api";
+            return Err(Failure::input(line));
+        }
+        let mut settings = ProxySettings::new(upstream.clone());
+        settings.trust(&Trust::from_options(self.proxy_ca.as_deref(), false)).map_err(Failure::input)?;
+        settings.requests = self.proxy_requests.min(descriptors.upstream.max(1));
+        settings.timeout = self.proxy_timeout;
+        settings.max_body = self.max_request_body << 20;
+        settings.client_prefix = limits.client_prefix;
+        Ok(site.with_proxy(Proxy::new(settings, metrics.upstream()), &self.proxy_path))
+    }
+}
