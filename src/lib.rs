@@ -25,6 +25,7 @@ mod proxy_args;
 mod qlog;
 mod reproduce;
 mod serve;
+mod service_manager;
 mod signals;
 mod stacks;
 mod toml_file;

@@ -1,27 +1,29 @@
 //! `fathom serve`: an HTTP/3 server whose controllers are chosen by name.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::catalogue::{self, SpecError};
 use fathom_cc::units::{parse_duration, parse_nonzero_duration};
+use fathom_http::access_log::{AccessLog, AccessLogFormat, AccessLogTarget};
 use fathom_http::controller_shares::ControllerShares;
 use fathom_http::descriptors::Descriptors;
 use fathom_http::identity::Identity;
 use fathom_http::limits::{ClientPrefix, Limits};
 use fathom_http::metrics::Metrics;
+use fathom_http::served_identity::{IdentityFiles, ServedIdentity};
 use fathom_http::server::{Scrape, Server, Settings, TcpSettings};
 use fathom_http::site::Site;
 use fathom_http::timestamps::Timestamps;
 use fathom_qlog::{LogFolder, LogLimits};
 use fathom_stacks::{Controller, Stack};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::proxy_args::ProxyArgs;
-use crate::{Failure, allocator, numbers, output};
+use crate::{Failure, allocator, numbers, output, service_manager};
 
 /// Serve files, synthetic bodies or an upstream server over HTTP/3 with selectable congestion controllers.
 #[derive(clap::Args)]
@@ -77,6 +79,12 @@ pub(crate) struct Args {
     /// Address of the Prometheus endpoint: GET /metrics over HTTP/1.1.
     #[arg(long, value_name = "ADDR", value_parser = numbers::address)]
     metrics: Option<SocketAddr>,
+    /// Write a line for each request to the end of this file, or to standard output (-). SIGUSR1 opens the file again, for rotation.
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+    /// Form of the access log: combined (Combined Log Format and four fields more) or json (an object per line).
+    #[arg(long, value_name = "FORMAT", requires = "access_log", default_value_t, value_parser = access_log_format)]
+    access_log_format: AccessLogFormat,
     /// Directory for qlog files: one per connection (.sqlog), with its controller's and responses' events.
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
@@ -121,6 +129,10 @@ pub(crate) struct Args {
     zero_rtt: bool,
 }
 
+fn access_log_format(s: &str) -> Result<AccessLogFormat, String> {
+    s.parse().map_err(|_| format!("'{}' is no form of an access log; write combined or json", s.escape_debug()))
+}
+
 /// Rejects unknown controllers; for the name of a native one, says how to write it.
 fn check_names(args: &Args) -> Result<(), Failure> {
     let stack = args.stack.to_string().parse().unwrap_or_default();
@@ -147,6 +159,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         unacknowledged: args.response_memory << 20,
         ..Limits::default()
     };
+    let sockets = service_manager::sockets()?;
     Descriptors::raise_limit();
     let descriptors = Descriptors::of_process();
     let metrics = Arc::new(Metrics::new());
@@ -154,7 +167,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let site = args.proxy.add_to(site, args.root.is_some(), &limits, descriptors, &metrics)?;
     // Who has a certificate has a site, and browsers find its HTTP/3 by this only. Without one it is a laboratory's server, which takes no
     // other port than it was told to.
-    let tcp = (args.tcp || args.alt_svc_port.is_some() || args.cert.is_some() && !args.no_tcp).then(|| TcpSettings {
+    let given = sockets.as_ref().is_some_and(|sockets| sockets.tcp.is_some());
+    let wanted = args.tcp || args.alt_svc_port.is_some() || given || args.cert.is_some();
+    let tcp = (wanted && !args.no_tcp).then(|| TcpSettings {
         alt_svc_port: args.alt_svc_port,
         connections: Some(args.max_connections.min(descriptors.tcp.max(1))),
     });
@@ -171,6 +186,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         LogFolder::open_bounded(dir, LogLimits { files: args.qlog_files, bytes, open })
     });
     let logs = logs.transpose().map_err(Failure::input)?.map(Arc::new);
+    let access_log = args.access_log.as_deref().map(|path| open_access_log(path, args.access_log_format, &metrics));
+    let access_log = access_log.transpose()?;
     let settings = Settings {
         listen: args.listen,
         stack: args.stack,
@@ -181,12 +198,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         metrics: Arc::clone(&metrics),
         timestamps: args.timestamps,
         tcp,
+        sockets,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
     runtime.block_on(async {
         let mut server = Server::bind(settings).map_err(Failure::input)?;
         if let Some(logs) = &logs {
             server = server.logging(Arc::clone(logs));
+        }
+        if let Some(log) = &access_log {
+            server = server.with_access_log(Arc::clone(log));
+            let log = Arc::clone(log);
+            on_signal(SignalKind::user_defined1(), move || log.reopen());
+        }
+        if let (Some(certificates), Some(key)) = (&args.cert, &args.key) {
+            let files = IdentityFiles { certificates: certificates.clone(), key: key.clone() };
+            watch_identity(files, server.identity(), Arc::clone(&metrics));
         }
         let (stop_sender, stop) = watch::channel(false);
         stop_on_signal(stop_sender, "ending: open responses may finish; Ctrl-C again to end at once");
@@ -197,16 +224,55 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             output::say(format!("generated a self-signed certificate; Chromium accepts it with --origin-to-force-quic-on={address} --ignore-certificate-errors-spki-list={hash}"));
         }
         if let Some(at) = args.metrics {
-            let scrape = Scrape::bind(at, metrics).await.map_err(Failure::input)?;
+            let scrape = Scrape::bind(at, Arc::clone(&metrics)).await.map_err(Failure::input)?;
             output::say(format!("metrics at http://{}/metrics", scrape.address().map_err(Failure::run)?));
             tokio::spawn(scrape.serve());
         }
+        service_manager::ready();
         server.serve(stop, args.grace).await;
+        if let Some(log) = &access_log {
+            log.finish();
+        }
         if let Some(logs) = &logs {
             report_logs(&logs.finish());
         }
         Ok(())
     })
+}
+
+fn open_access_log(path: &Path, format: AccessLogFormat, metrics: &Metrics) -> Result<Arc<AccessLog>, Failure> {
+    let stdout = path == Path::new("-");
+    let target = if stdout { AccessLogTarget::Stdout } else { AccessLogTarget::File(path.to_owned()) };
+    AccessLog::open(target, format, metrics.access_log()).map_err(|e| {
+        Failure::input(format!("access log '{}': {e}; name a file in a folder you can write to", path.display()))
+    })
+}
+
+/// Calls `what` at each such signal.
+fn on_signal(kind: SignalKind, what: impl Fn() + Send + 'static) {
+    let Ok(mut signals) = signal(kind) else { return };
+    tokio::spawn(async move {
+        while signals.recv().await.is_some() {
+            what();
+        }
+    });
+}
+
+/// Takes up a new certificate and key when their files change, and on SIGHUP.
+fn watch_identity(files: IdentityFiles, identity: ServedIdentity, metrics: Arc<Metrics>) {
+    let now = Arc::new(Notify::new());
+    let hangup = Arc::clone(&now);
+    on_signal(SignalKind::hangup(), move || hangup.notify_one());
+    tokio::spawn(async move {
+        let report = |loaded: Result<(), _>| {
+            metrics.certificate_reloaded(loaded.is_ok());
+            match loaded {
+                Ok(()) => output::say(format!("certificate loaded again from '{}'", files.certificates.display())),
+                Err(e) => output::say(format!("the certificate stays as it was: {e}")),
+            }
+        };
+        files.watch(&identity, &now, report).await
+    });
 }
 
 /// Prints the totals of the qlog files.
@@ -237,6 +303,7 @@ pub(crate) fn stop_on_signal(stop_sender: watch::Sender<bool>, line: &'static st
                 std::process::exit(130);
             }
             let _ = stop_sender.send(true);
+            service_manager::stopping();
             output::say(line);
         }
     });

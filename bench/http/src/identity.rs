@@ -52,8 +52,8 @@ impl IdentityError {
 /// A certificate chain and its key.
 #[derive(Debug)]
 pub struct Identity {
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    pub(crate) key: PrivateKeyDer<'static>,
     /// The public key of the leaf, as it stands in the certificate, where this made the certificate.
     public_key: Option<Vec<u8>>,
 }
@@ -132,16 +132,6 @@ impl Identity {
         self.tls_config(ALPN, ring_provider()).map(|config| Arc::new(with_early_data(config)))
     }
 
-    /// TLS 1.3 for servers of HTTP/2 and HTTP/1.1 over TCP. Secrets are logged as in [`Identity::server`].
-    ///
-    /// # Errors
-    /// Certificate and key do not go together.
-    pub fn tcp_server(&self) -> Result<Arc<ServerConfig>, IdentityError> {
-        let mut config = self.tls_config(b"h2", ring_provider())?;
-        config.alpn_protocols.push(b"http/1.1".to_vec());
-        Ok(Arc::new(config))
-    }
-
     /// As [`Identity::server`], for another protocol and with other cryptography.
     ///
     /// # Errors
@@ -160,7 +150,7 @@ impl Identity {
     }
 }
 
-fn ring_provider() -> Arc<CryptoProvider> {
+pub(crate) fn ring_provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 

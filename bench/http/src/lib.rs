@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `controller_shares.rs` | controllers with weights that divide the connections |
 //! | `identity.rs` | certificate and key, from files or self-signed |
+//! | `served_identity.rs` | certificate and key as handshakes use them, replaced when their files change |
+//! | `access_log.rs` | a line for each request |
 //! | `site.rs` | what is served: files under a root, synthetic bodies, delays, an upstream server |
 //! | `request.rs` | a request as it came, over any version of HTTP |
 //! | `proxy/` | the reverse proxy: requests that an upstream server answers |
@@ -20,6 +22,7 @@
 //! | `probe.rs` | how a server reacts to the timestamp transport parameters |
 //! | `udp.rs` | UDP sockets with large buffers |
 
+pub mod access_log;
 pub mod connection_log;
 pub mod controller_shares;
 pub mod descriptors;
@@ -32,6 +35,7 @@ pub mod metrics;
 pub mod probe;
 pub mod proxy;
 pub mod request;
+pub mod served_identity;
 pub mod server;
 pub mod site;
 mod stream_limits;

@@ -129,7 +129,7 @@ pub enum UpstreamOutcome {
     BodyTimeout,
 }
 
-/// Label: what became of a request for an upstream server.
+/// Label: what became of something.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OutcomeLabels {
     outcome: &'static str,
@@ -157,6 +157,25 @@ impl UpstreamMetrics {
     /// Open connections to it.
     pub fn connections(&self) -> Gauge {
         self.connections.clone()
+    }
+}
+
+/// Metrics of the access log.
+#[derive(Clone, Debug, Default)]
+pub struct AccessLogMetrics {
+    lines: Counter,
+    dropped: Counter,
+}
+
+impl AccessLogMetrics {
+    /// Counts a line that was written.
+    pub fn written(&self) {
+        self.lines.inc();
+    }
+
+    /// Counts a line that was not.
+    pub fn dropped(&self) {
+        self.dropped.inc();
     }
 }
 
@@ -210,6 +229,8 @@ pub struct Metrics {
     first_byte: Histograms,
     response_memory: ResponseMemoryMetrics,
     upstream: UpstreamMetrics,
+    access_log: AccessLogMetrics,
+    certificates: Family<OutcomeLabels, Counter>,
     rtt: Histograms,
     queueing: Histograms,
     sent: Family<ControllerLabels, Counter>,
@@ -373,6 +394,15 @@ impl Metrics {
                     times,
                 }
             },
+            access_log: AccessLogMetrics {
+                lines: add(r, "access_log_lines", "Lines written to the access log"),
+                dropped: add(
+                    r,
+                    "access_log_dropped",
+                    "Lines of the access log lost because its writer could not keep up",
+                ),
+            },
+            certificates: add(r, "certificate_reloads", "Reloads of certificate and key by outcome: ok or failed"),
             rtt: histogram(r, "rtt", "Smoothed round-trip time of connections when they ended", delays),
             queueing: histogram(
                 r,
@@ -483,6 +513,17 @@ impl Metrics {
     /// Metrics of the response memory.
     pub fn response_memory(&self) -> ResponseMemoryMetrics {
         self.response_memory.clone()
+    }
+
+    /// Metrics of the access log.
+    pub fn access_log(&self) -> AccessLogMetrics {
+        self.access_log.clone()
+    }
+
+    /// Counts a reload of certificate and key.
+    pub fn certificate_reloaded(&self, ok: bool) {
+        let outcome = if ok { "ok" } else { "failed" };
+        self.certificates.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     /// Metrics of the upstream server.

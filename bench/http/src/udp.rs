@@ -51,6 +51,13 @@ pub fn bind(address: SocketAddr) -> io::Result<(UdpSocket, SocketBuffers)> {
     Ok((socket.into(), buffers))
 }
 
+/// Asks for the same buffers for a socket that is bound already.
+pub fn adopt(socket: UdpSocket) -> (UdpSocket, SocketBuffers) {
+    let socket = Socket::from(socket);
+    let buffers = enlarge(&socket, BUFFER_SIZE);
+    (socket.into(), buffers)
+}
+
 /// Asks for buffers of so many bytes: first as everybody may, up to `net.core.rmem_max` and `wmem_max`, then as an administrator.
 fn enlarge(socket: &Socket, bytes: usize) -> SocketBuffers {
     let receive = enlarge_buffer(

@@ -37,12 +37,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::access_log::AccessLog;
 use crate::controller_shares::ControllerShares;
 #[cfg(feature = "quiche")]
 use crate::identity::ALPN;
 use crate::identity::{Identity, IdentityError};
 use crate::limits::Limits;
 use crate::metrics::{ControllerLabels, Metrics};
+use crate::served_identity::ServedIdentity;
 use crate::site::Site;
 use crate::timestamps::Timestamps;
 use crate::udp::{self, SocketBuffers};
@@ -85,6 +87,17 @@ pub struct Settings {
     pub timestamps: Timestamps,
     /// HTTP/1.1 and HTTP/2 over TCP at the same port.
     pub tcp: Option<TcpSettings>,
+    /// Sockets that somebody else has bound, to be used instead of [`Self::listen`].
+    pub sockets: Option<BoundSockets>,
+}
+
+/// Sockets that are bound already, as a service manager hands them over.
+#[derive(Debug)]
+pub struct BoundSockets {
+    /// For QUIC.
+    pub udp: std::net::UdpSocket,
+    /// For TCP, listening; without one it is bound to the address of `udp`.
+    pub tcp: Option<std::net::TcpListener>,
 }
 
 /// Settings of the listener for TCP.
@@ -135,6 +148,8 @@ pub(crate) struct ServerContext {
     pub(crate) shares: ControllerShares,
     /// qlog folder, if connections are logged.
     pub(crate) logs: Option<Arc<LogFolder>>,
+    /// Log of requests, if there is one.
+    pub(crate) access_log: Option<Arc<AccessLog>>,
     /// Memory for responses.
     budget: Arc<MemoryBudget>,
 }
@@ -145,6 +160,7 @@ pub struct Server {
     buffers: SocketBuffers,
     listener: Listener,
     tcp: Option<TcpServer>,
+    identity: ServedIdentity,
     context: Arc<ServerContext>,
 }
 
@@ -167,17 +183,28 @@ impl Server {
     /// # Errors
     /// The address is taken, a controller is unknown or lacks something, certificate and key do not go together.
     pub fn bind(settings: Settings) -> Result<Self, SetupError> {
-        let Settings { listen, stack, shares, identity, site, limits, metrics, timestamps, tcp } = settings;
+        let Settings { listen, stack, shares, identity, site, limits, metrics, timestamps, tcp, sockets } = settings;
         let (extension, bodies) = (timestamps.extension(), site.reads_bodies());
         let listen_error = |e: io::Error| SetupError::Listen(listen, e);
         let endpoint_error = |e| match e {
             fathom_stacks::SetupError::Endpoint(e) => listen_error(e),
             e => SetupError::Stack(e),
         };
-        let (socket, buffers, tcp_socket) = bind_sockets(listen, tcp.is_some())?;
+        let (socket, buffers, tcp_socket) = match sockets {
+            Some(BoundSockets { udp, tcp: listener }) => {
+                let address = udp.local_addr().map_err(listen_error)?;
+                let (udp, buffers) = udp::adopt(udp);
+                let listener = listener.filter(|_| tcp.is_some());
+                let bind = || tcp::bind(address).map_err(|e| SetupError::Tcp(address, e));
+                let listener = if tcp.is_some() && listener.is_none() { Some(bind()?) } else { listener };
+                (udp, buffers, listener)
+            }
+            None => bind_sockets(listen, tcp.is_some())?,
+        };
         let address = socket.local_addr().map_err(listen_error)?;
+        let identity = ServedIdentity::new(&identity)?;
         let rustls = || {
-            let tls = if limits.early_data { identity.server_with_early_data()? } else { identity.server()? };
+            let tls = identity.http3(limits.early_data)?;
             endpoint_settings(stack, &shares, Tls::Server(tls), &limits, bodies, extension)
         };
         let listener = match stack {
@@ -203,8 +230,9 @@ impl Server {
             shares.controllers().map(|c| ControllerLabels { stack: stack.name(), controller: c.to_owned() }).collect();
         labels.push(ControllerLabels { stack: "tcp", controller: "kernel".to_owned() });
         let budget = MemoryBudget::new(&limits, metrics.response_memory());
-        let context = Arc::new(ServerContext { site, limits, metrics, labels, shares, logs: None, budget });
-        Ok(Self { address, buffers, listener, tcp, context })
+        let context =
+            Arc::new(ServerContext { site, limits, metrics, labels, shares, logs: None, access_log: None, budget });
+        Ok(Self { address, buffers, listener, tcp, identity, context })
     }
 
     /// Logs every connection to this folder.
@@ -214,6 +242,20 @@ impl Server {
         if let Some(context) = Arc::get_mut(&mut self.context) {
             context.metrics.set_log_folder(Arc::clone(&logs));
             context.logs = Some(logs);
+        }
+        self
+    }
+
+    /// What its handshakes use: to be replaced while it serves.
+    pub fn identity(&self) -> ServedIdentity {
+        self.identity.clone()
+    }
+
+    /// Writes a line for each request to this log.
+    #[must_use]
+    pub fn with_access_log(mut self, log: Arc<AccessLog>) -> Self {
+        if let Some(context) = Arc::get_mut(&mut self.context) {
+            context.access_log = Some(log);
         }
         self
     }

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::ServerContext;
 use super::memory_budget::{Charge, ConnectionBudget, OVERHEAD, ResponseBudget};
+use crate::access_log::{AccessLog, AccessRecord};
 use crate::connection_log::ConnectionLog;
 use crate::digest::{self, CONTENT_DIGEST, Digest};
 use crate::metrics::{ControllerLabels, ResponseMetrics, ResponseTimes};
@@ -119,8 +120,11 @@ pub(super) async fn answer(
     let site = &context.server.site;
     // An answer to HEAD has no content, and nothing to tell of it.
     let digest = (request.method != Method::HEAD && digest::is_wanted(&request.headers)).then(Digest::default);
+    let access_log = context.server.access_log.as_ref();
+    let record = access_log.map(|log| (Arc::clone(log), AccessRecord::new(&request, context.label())));
     let mut sent = ResponseProgress {
         context,
+        record,
         status: CLIENT_GONE,
         started,
         first_byte: None,
@@ -181,6 +185,8 @@ async fn forward(
 /// How far a response has come. Dropped before it is acknowledged, it is abandoned.
 struct ResponseProgress<'a> {
     context: &'a ConnectionContext,
+    /// What the access log is to have of it.
+    record: Option<(Arc<AccessLog>, AccessRecord)>,
     status: u16,
     started: Instant,
     /// Of a body that is at hand: when all of it was taken, as it is handed over as one.
@@ -228,7 +234,14 @@ impl ResponseProgress<'_> {
         if let Some(log) = &self.context.log {
             log.response_acknowledged(self.status, self.bytes, &times);
         }
+        self.log_access(true);
         self.open = false;
+    }
+
+    fn log_access(&mut self, complete: bool) {
+        if let Some((log, record)) = self.record.take() {
+            log.write(record.with_outcome(self.status, self.bytes, self.passed(), complete));
+        }
     }
 }
 
@@ -239,6 +252,7 @@ impl Drop for ResponseProgress<'_> {
             if let Some(log) = &self.context.log {
                 log.response_abandoned(self.status, self.bytes, self.handed_over);
             }
+            self.log_access(false);
         }
     }
 }

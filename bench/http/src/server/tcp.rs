@@ -30,10 +30,10 @@ use super::activity::RequestActivity;
 use super::admission::{AdmissionControl, AdmissionDecision, AdmissionGuard};
 use super::response::{ConnectionContext, DeliveryOutcome, ResponseWriter, answer};
 use super::{ServerContext, SetupError, TcpSettings, WINDOW, stopped};
-use crate::identity::Identity;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::request::{RequestBodyError, SiteRequest};
+use crate::served_identity::ServedIdentity;
 
 /// How long browsers remember where HTTP/3 is: a day, as most sites have it.
 const MAX_AGE: u32 = 86_400;
@@ -78,7 +78,7 @@ impl TcpServer {
     pub(super) fn new(
         listener: std::net::TcpListener,
         settings: &TcpSettings,
-        identity: &Identity,
+        identity: &ServedIdentity,
         address: SocketAddr,
         limits: &Limits,
         bodies: bool,
@@ -93,7 +93,7 @@ impl TcpServer {
         let alt_svc = format!("h3=\":{port}\"; ma={MAX_AGE}");
         let alt_svc = HeaderValue::try_from(alt_svc).map_err(|e| error(io::Error::other(e)))?;
         let admission = AdmissionControl::new(limits, Arc::clone(metrics));
-        Ok(Self { listener, tls: TlsAcceptor::from(identity.tcp_server()?), alt_svc, admission, limits, bodies })
+        Ok(Self { listener, tls: TlsAcceptor::from(identity.tcp()?), alt_svc, admission, limits, bodies })
     }
 
     /// Serves until `stop`, then lets open requests finish for at most `grace`.

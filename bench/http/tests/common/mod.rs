@@ -44,6 +44,7 @@ pub fn settings(stack: Stack, controller: &str, root: Option<&Path>, limits: Lim
         metrics: Arc::default(),
         timestamps: Timestamps::Any,
         tcp: None,
+        sockets: None,
     }
 }
 
