@@ -142,6 +142,14 @@ stock: setup
 	for stack in quinn quiche; do python3 bench/http/beside/stock.py --fathom target/release/fathom \
 	  --stock target/release/examples/stock_$$stack --stack $$stack || exit 1; done
 
+# `fathom serve` in front of nginx and a Python application: no wrong byte, certificates replaced under load, Chromium over TCP and HTTP/3, and
+# requests per second beside Caddy's HTTP/3 proxy. Installs what it needs, as root.
+site: setup
+	@for program in nginx:nginx-light caddy:caddy certutil:libnss3-tools chromium:chromium openssl:openssl curl:curl; do \
+	  command -v $${program%%:*} >/dev/null || apt-get install -y --no-install-recommends $${program##*:} || exit 1; done
+	$(CARGO) build --release --locked --features quiche
+	python3 bench/http/beside/site.py --fathom target/release/fathom
+
 # `fathom judge` in virtual time beside the kernel's queues, and beside other projects' servers (docs/judge-evidence.md): as root, an hour
 # and a half of real time on a machine that does nothing else.
 judge-cross-check: setup uml
