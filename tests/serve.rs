@@ -71,12 +71,64 @@ fn a_closed_stderr_stops_nothing() {
     assert_eq!(unread(&["load", &url, "--insecure", "--timeout", "200ms"], false), Some(1), "said, not panicked");
 }
 
+/// As systemd does: sockets from number 3 on, and a socket for what the server has to say.
+#[test]
+fn sockets_of_a_service_manager_are_served() {
+    let (udp, tcp) = loop {
+        let udp = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        // The number may be taken for TCP.
+        if let Ok(tcp) = std::net::TcpListener::bind(udp.local_addr().expect("an address")) {
+            break (udp, tcp);
+        }
+    };
+    let address = udp.local_addr().expect("an address");
+    let folder = tempfile::tempdir().expect("a folder");
+    let notify = std::os::unix::net::UnixDatagram::bind(folder.path().join("notify")).expect("a socket");
+    notify.set_read_timeout(Some(std::time::Duration::from_secs(120))).expect("a time-out");
+    let script = r#"LISTEN_PID=$$ LISTEN_FDS=2 exec "$0" serve 3<&0 4<&1 </dev/null >/dev/null"#;
+    let child = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_fathom")])
+        .env("NOTIFY_SOCKET", folder.path().join("notify"))
+        .stdin(std::os::fd::OwnedFd::from(udp))
+        .stdout(std::os::fd::OwnedFd::from(tcp))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut said = [0; 64];
+    let length = notify.recv(&mut said).expect("READY within two minutes");
+    assert_eq!(&said[..length], b"READY=1\n");
+    let url = format!("https://{address}/bytes/1000");
+    let loaded = fathom(&["load", &url, "--insecure", "-n", "3", "-c", "1"]);
+    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
+    // Over TCP it answers what is no TLS with an alert (RFC 8446 §5.1).
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
+    let mut first = [0];
+    stream.read_exact(&mut first).expect("an answer");
+    assert_eq!(first, [21]);
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+    let length = notify.recv(&mut said).expect("STOPPING within two minutes");
+    assert_eq!(&said[..length], b"STOPPING=1\n");
+    assert!(child.wait_with_output().expect("an end").status.success());
+}
+
 #[test]
 fn invalid_input_gives_one_line_with_a_hint() {
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let taken = taken.local_addr().expect("an address").to_string();
     let here = env!("CARGO_MANIFEST_DIR").to_owned() + "/Cargo.toml";
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 26] = [
+        (&["--proxy", "127.0.0.1:8080"], "http://127.0.0.1:8080"),
+        (&["--proxy", "http://host/path"], "has a path"),
+        (&["--proxy", "http://127.0.0.1:1", "--root", "src"], "--proxy-path"),
+        (&["--proxy", "http://127.0.0.1:1", "--proxy-path", "api"], "/api"),
+        (&["--proxy", "https://127.0.0.1:1", "--proxy-ca", &here], "PEM"),
+        (&["--proxy-timeout", "1s"], "--proxy"),
+        (&["--access-log", "/nowhere/log"], "a folder you can write to"),
+        (&["--access-log", "-", "--access-log-format", "xml"], "combined or json"),
+        (&["--tcp", "--no-tcp"], "--no-tcp"),
+        (&["--alt-svc-port", "0"], "write 1 to"),
         (&["--controller", "snyc"], "sync"),
         (&["--controller", "sync=0"], "weight"),
         (&["--controller", "native:bbr3"], "native:bbr"),
