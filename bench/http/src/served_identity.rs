@@ -128,12 +128,11 @@ impl ServedIdentity {
             context.set_select_certificate_callback(move |mut hello| {
                 let keys = Arc::clone(&current.0.read().boring);
                 let ssl = hello.ssl_mut();
-                let set = || {
+                let mut set = || {
                     ssl.set_certificate(&keys.leaf)?;
                     keys.above.iter().try_for_each(|above| ssl.add_chain_cert(above))?;
                     ssl.set_private_key(&keys.key)
                 };
-                let mut set = set;
                 set().map_err(|_: boring::error::ErrorStack| SelectCertError::ERROR)
             });
             Ok(context)
@@ -204,9 +203,8 @@ mod tests {
     use parking_lot::Mutex;
     use tokio::sync::Notify;
 
-    fn pem(folder: &Path, name: &str) -> (String, String) {
+    fn pem(name: &str) -> (String, String) {
         let signed = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
-        let _ = folder;
         (signed.cert.pem(), signed.signing_key.serialize_pem())
     }
 
@@ -214,7 +212,7 @@ mod tests {
     async fn changed_files_are_taken_up_and_broken_ones_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let files = IdentityFiles { certificates: folder.path().join("cert.pem"), key: folder.path().join("key.pem") };
-        let (cert, key) = pem(folder.path(), "one");
+        let (cert, key) = pem("one");
         std::fs::write(&files.certificates, &cert).unwrap();
         std::fs::write(&files.key, &key).unwrap();
         let served = ServedIdentity::new(&Identity::read(&files.certificates, &files.key).unwrap()).unwrap();
@@ -227,16 +225,14 @@ mod tests {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             };
-            let (cert, key) = pem(folder.path(), "two");
+            let (cert, key) = pem("two");
             std::fs::write(&files.certificates, &cert).unwrap();
             std::fs::write(&files.key, &key).unwrap();
             until(1).await;
             let second = leaf();
             assert_ne!(first, second);
             // A key of another certificate, and no certificate at all.
-            for (path, text) in
-                [(&files.key, pem(folder.path(), "three").1), (&files.certificates, "nothing".to_owned())]
-            {
+            for (path, text) in [(&files.key, pem("three").1), (&files.certificates, "nothing".to_owned())] {
                 let lines = said.lock().len() + 1;
                 std::fs::write(path, text).unwrap();
                 until(lines).await;

@@ -264,7 +264,7 @@ async fn lack_of_descriptors_is_503_not_404() {
         let path = path.clone();
         async move {
             let mut settings = settings(stack, "reno", None, Limits::default());
-            let none = Descriptors { files: 0, reads: 0, logs: 0 };
+            let none = Descriptors { files: 0, reads: 0, logs: 0, tcp: 0, upstream: 0 };
             settings.site = Site::new(Some(&path), Limits::default()).unwrap().with_descriptors(none);
             let running = start_with(settings, None, Duration::from_secs(5));
             let (_sender, mut request) = asker(&running, "/here").await;
@@ -287,7 +287,7 @@ async fn unread_files_hold_no_descriptors() {
     std::fs::write(root.path().join("here"), "hello").unwrap();
     for stack in Stack::ALL {
         let mut settings = settings(*stack, "reno", None, Limits::default());
-        let few = Descriptors { files: 3, reads: 2, logs: 0 };
+        let few = Descriptors { files: 3, reads: 2, logs: 0, tcp: 0, upstream: 0 };
         settings.site = Site::new(Some(root.path()), Limits::default()).unwrap().with_descriptors(few);
         let running = start_with(settings, None, Duration::from_secs(5));
         // Begun, and not read.

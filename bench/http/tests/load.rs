@@ -51,6 +51,8 @@ fn serve_site(identity: Identity, stack: Stack, controller: &str, limits: Limits
         limits,
         metrics: Arc::default(),
         timestamps: Timestamps::Any,
+        tcp: None,
+        sockets: None,
     };
     let metrics = Arc::clone(&settings.metrics);
     let server = Server::bind(settings).unwrap();
@@ -198,6 +200,8 @@ async fn servers_request_large_socket_buffers() {
             limits,
             metrics: Arc::default(),
             timestamps: Timestamps::Any,
+            tcp: None,
+            sockets: None,
         };
         let buffers = Server::bind(settings).unwrap().buffers();
         assert!(buffers.receive >= udp::BUFFER_SIZE.min(bound("rmem_max")), "{stack} {controller}: {buffers:?}");

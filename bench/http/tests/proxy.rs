@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use common::{Running, settings, start_with, within};
+use fathom_http::identity::Identity;
 use fathom_http::limits::Limits;
+use fathom_http::load::Trust;
 use fathom_http::proxy::{Proxy, ProxySettings};
 use fathom_stacks::Stack;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -347,9 +349,8 @@ async fn request_bodies_are_bounded() {
         assert_eq!(ask(&mut sender, post(Some(100_000)), body(1, 100_000)).await.unwrap().body.len(), 100_000);
         // The upstream server has answered before it is known: the response breaks off.
         let before = aborted.load(Ordering::Relaxed);
-        match ask(&mut sender, post(None), body(1, 1_000_000)).await {
-            Ok(got) => assert_eq!(got.status, StatusCode::PAYLOAD_TOO_LARGE, "{stack}"),
-            Err(_) => {}
+        if let Ok(got) = ask(&mut sender, post(None), body(1, 1_000_000)).await {
+            assert_eq!(got.status, StatusCode::PAYLOAD_TOO_LARGE, "{stack}");
         }
         within(async {
             while aborted.load(Ordering::Relaxed) == before {
@@ -403,6 +404,56 @@ async fn a_client_that_goes_away_frees_its_slot() {
             drop(sender);
             running.end().await;
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_https_upstream_is_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(&cert, signed.cert.pem()).unwrap();
+    std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+    let identity = Identity::read(&cert, &key).unwrap();
+    for protocol in [&b"h2"[..], b"http/1.1"] {
+        let tls = identity.tls_config(protocol, Arc::new(rustls::crypto::ring::default_provider())).unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(tls));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let Ok(stream) = acceptor.accept(stream).await else { continue };
+                let service = service_fn(|request| upstream_answer(request, Arc::default()));
+                tokio::spawn(async move {
+                    let stream = TokioIo::new(stream);
+                    if protocol == b"h2" {
+                        let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                        let _ = server.serve_connection(stream, service).await;
+                    } else {
+                        let _ = hyper::server::conn::http1::Builder::new().serve_connection(stream, service).await;
+                    }
+                });
+            }
+        });
+        let url = format!("https://localhost:{port}");
+        let running = proxy(Stack::Quinn, &url, |settings| settings.trust(&Trust::File(cert.clone())).unwrap());
+        let (_connection, mut sender) = http(&running).await;
+        for seed in 0..5 {
+            let got = ask(&mut sender, get(&format!("/data/{seed}/100000")), Vec::new()).await.unwrap();
+            assert!(got.status == StatusCode::OK && got.body == body(seed, 100_000));
+        }
+        let head = ask(&mut sender, get("/head"), Vec::new()).await.unwrap();
+        assert!(head.text().contains(if protocol == b"h2" { "HTTP/2.0\n" } else { "HTTP/1.1\n" }), "{}", head.text());
+        drop(sender);
+        running.end().await;
+        // Another name than the certificate's.
+        let url = format!("https://127.0.0.1:{port}");
+        let running = proxy(Stack::Quinn, &url, |settings| settings.trust(&Trust::File(cert.clone())).unwrap());
+        let (_connection, mut sender) = http(&running).await;
+        assert_eq!(ask(&mut sender, get("/data/1/1"), Vec::new()).await.unwrap().status, StatusCode::BAD_GATEWAY);
+        drop(sender);
+        running.end().await;
     }
 }
 

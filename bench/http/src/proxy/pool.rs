@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -58,6 +59,8 @@ pub(super) struct Pool {
     most_idle: usize,
     /// The one used last is the last.
     idle: Mutex<Vec<(Instant, http1::SendRequest<BoundedBody>)>>,
+    /// The last connection over TLS was for HTTP/1.1: the next ones are made side by side, as none can be shared.
+    chose_http1: AtomicBool,
     /// The connection that all requests share, where the server speaks HTTP/2.
     shared: tokio::sync::Mutex<Option<http2::SendRequest<BoundedBody>>>,
     open: Gauge,
@@ -96,6 +99,7 @@ impl Pool {
             idle_timeout,
             most_idle,
             idle: Mutex::default(),
+            chose_http1: AtomicBool::new(false),
             shared: tokio::sync::Mutex::default(),
             open,
         })
@@ -135,7 +139,8 @@ impl Pool {
 
     /// A connection that is free; `fresh`: none that was there before.
     async fn connection(self: &Arc<Self>, fresh: bool) -> Result<Connection, String> {
-        if self.upstream.scheme() != Scheme::Http {
+        let scheme = self.upstream.scheme();
+        if scheme == Scheme::H2c || scheme == Scheme::Https && !self.chose_http1.load(Ordering::Relaxed) {
             // Held while one is made: others wait for it instead of making their own.
             let mut shared = self.shared.lock().await;
             match shared.as_ref() {
@@ -143,20 +148,22 @@ impl Pool {
                 Some(sender) if fresh && sender.is_closed() => *shared = None,
                 _ => {}
             }
-            if self.upstream.scheme() == Scheme::Https
-                && let Some(sender) = self.idle(fresh)
-            {
-                return Ok(Connection::Http1(sender, true));
-            }
             let connection = self.connect().await?;
-            if let Connection::Http2(sender, _) = &connection {
-                *shared = Some(sender.clone());
+            match &connection {
+                Connection::Http2(sender, _) => *shared = Some(sender.clone()),
+                Connection::Http1(..) => self.chose_http1.store(true, Ordering::Relaxed),
             }
             return Ok(connection);
         }
         match self.idle(fresh) {
             Some(sender) => Ok(Connection::Http1(sender, true)),
-            None => self.connect().await,
+            None => {
+                let connection = self.connect().await?;
+                if let Connection::Http2(..) = &connection {
+                    self.chose_http1.store(false, Ordering::Relaxed);
+                }
+                Ok(connection)
+            }
         }
     }
 
