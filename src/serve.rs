@@ -173,6 +173,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         alt_svc_port: args.alt_svc_port,
         connections: Some(args.max_connections.min(descriptors.tcp.max(1))),
     });
+    let files = args.cert.as_deref().zip(args.key.as_deref()).map(|(cert, key)| IdentityFiles::new(cert, key));
     let identity = match (&args.cert, &args.key) {
         (Some(cert), Some(key)) => Identity::read(cert, key),
         _ => Identity::self_signed(&[args.listen.ip()]),
@@ -211,8 +212,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             let log = Arc::clone(log);
             on_signal(SignalKind::user_defined1(), move || log.reopen());
         }
-        if let (Some(certificates), Some(key)) = (&args.cert, &args.key) {
-            let files = IdentityFiles { certificates: certificates.clone(), key: key.clone() };
+        if let Some(files) = files {
             watch_identity(files, server.identity(), Arc::clone(&metrics));
         }
         let (stop_sender, stop) = watch::channel(false);
@@ -267,7 +267,7 @@ fn watch_identity(files: IdentityFiles, identity: ServedIdentity, metrics: Arc<M
         let report = |loaded: Result<(), _>| {
             metrics.certificate_reloaded(loaded.is_ok());
             match loaded {
-                Ok(()) => output::say(format!("certificate loaded again from '{}'", files.certificates.display())),
+                Ok(()) => output::say(format!("certificate loaded again from '{}'", files.certificates().display())),
                 Err(e) => output::say(format!("the certificate stays as it was: {e}")),
             }
         };

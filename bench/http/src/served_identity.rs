@@ -144,10 +144,10 @@ impl ServedIdentity {
 /// The files of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityFiles {
-    /// The chain in PEM.
-    pub certificates: PathBuf,
-    /// The key in PEM.
-    pub key: PathBuf,
+    certificates: PathBuf,
+    key: PathBuf,
+    /// Their state before they were first read.
+    first: [Mark; 2],
 }
 
 /// What tells one state of a file from another: links are followed, as ACME clients replace them.
@@ -160,6 +160,17 @@ fn mark(path: &Path) -> Mark {
 }
 
 impl IdentityFiles {
+    /// A chain and its key in PEM. To be made before they are read: what changes from here on is taken up.
+    pub fn new(certificates: &Path, key: &Path) -> Self {
+        let first = [mark(certificates), mark(key)];
+        Self { certificates: certificates.to_owned(), key: key.to_owned(), first }
+    }
+
+    /// The file of the chain.
+    pub fn certificates(&self) -> &Path {
+        &self.certificates
+    }
+
     fn marks(&self) -> [Mark; 2] {
         [mark(&self.certificates), mark(&self.key)]
     }
@@ -179,7 +190,7 @@ impl IdentityFiles {
         now: &tokio::sync::Notify,
         report: impl Fn(Result<(), IdentityError>),
     ) -> std::convert::Infallible {
-        let (mut loaded, mut seen) = (self.marks(), self.marks());
+        let (mut loaded, mut seen) = (self.first, self.first);
         loop {
             let asked = tokio::select! {
                 () = now.notified() => true,
@@ -211,10 +222,11 @@ mod tests {
     #[tokio::test]
     async fn changed_files_are_taken_up_and_broken_ones_are_not() {
         let folder = tempfile::tempdir().unwrap();
-        let files = IdentityFiles { certificates: folder.path().join("cert.pem"), key: folder.path().join("key.pem") };
+        let (certificates, key_file) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
         let (cert, key) = pem("one");
-        std::fs::write(&files.certificates, &cert).unwrap();
-        std::fs::write(&files.key, &key).unwrap();
+        std::fs::write(&certificates, &cert).unwrap();
+        std::fs::write(&key_file, &key).unwrap();
+        let files = IdentityFiles::new(&certificates, &key_file);
         let served = ServedIdentity::new(&Identity::read(&files.certificates, &files.key).unwrap()).unwrap();
         let leaf = || served.0.read().rustls.cert[0].clone();
         let (first, said, now) = (leaf(), Mutex::new(Vec::new()), Notify::new());
