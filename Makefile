@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages msrv chromium soak interop h2load stock judge-cross-check sweeps
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages msrv chromium soak interop h2load stock proxy judge-cross-check sweeps
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
@@ -144,7 +144,7 @@ stock: setup
 
 # `fathom serve` in front of nginx and a Python application: no wrong byte, certificates replaced under load, Chromium over TCP and HTTP/3, and
 # requests per second beside Caddy's HTTP/3 proxy. Installs what it needs, as root.
-site: setup
+proxy: setup
 	@for program in nginx:nginx-light caddy:caddy certutil:libnss3-tools chromium:chromium openssl:openssl curl:curl; do \
 	  command -v $${program%%:*} >/dev/null || apt-get install -y --no-install-recommends $${program##*:} || exit 1; done
 	$(CARGO) build --release --locked --features quiche
