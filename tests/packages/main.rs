@@ -39,7 +39,7 @@ fn crates_are_adopted_from_their_packages() {
 
 /// quiche has no place for plug-ins: `[patch.crates-io]` names the derived one, and nothing in the server changes.
 #[test]
-#[ignore = "make test-packages"]
+#[ignore = "make test-packages-tokio-quiche"]
 fn tokio_quiches_server_takes_a_controller_by_one_line_of_its_manifest() {
     let workspace = Workspace::create("target/outside-quiche");
     let lines = workspace.adopt_tokio_quiche();

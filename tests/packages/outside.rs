@@ -250,6 +250,7 @@ log = "0.4"
 regex = "1"
 tokio = {{ version = "1", features = ["macros", "net", "rt-multi-thread"] }}
 tokio-util = "0.7"
+quiche = "0.30"
 tokio-quiche = {{ version = "0.20", default-features = false }}
 
 [patch.crates-io]
