@@ -195,8 +195,9 @@ impl<E: Endpoint> Server<E> {
     {
         let (request, mut stream) = resolver.resolve_request().await.map_err(|e| e.to_string())?;
         let answer = self.site.answer(request.method(), request.uri().path()).await;
-        let head = http::Response::builder().status(answer.status).header("content-length", answer.length);
-        let head = head.header("content-type", &answer.content_type).body(()).map_err(|e| e.to_string())?;
+        let mut head = http::Response::new(());
+        *head.status_mut() = answer.status;
+        head.headers_mut().clone_from(&answer.headers);
         stream.send_response(head).await.map_err(|e| e.to_string())?;
         let mut chunks = BodyChunks::of(answer);
         while let Some(chunk) = chunks.next().await.map_err(|e| e.to_string())? {
@@ -226,7 +227,8 @@ struct BodyChunks {
 
 impl BodyChunks {
     fn of(answer: SiteResponse) -> Self {
-        Self { body: answer.body, left: answer.length }
+        // Only an upstream server's bodies have no length, and there is none here.
+        Self { body: answer.body, left: answer.length.unwrap_or_default() }
     }
 
     /// The next chunk; `None` at the end.
@@ -236,8 +238,8 @@ impl BodyChunks {
         }
         let most = self.left.min(CHUNK as u64) as usize;
         let chunk = match &mut self.body {
-            Body::Empty => return Ok(None),
-            Body::Zeros => Bytes::from(vec![0; most]),
+            Body::Empty | Body::Upstream(_) => return Ok(None),
+            Body::Zeros(_) => Bytes::from(vec![0; most]),
             Body::Text(text) => Bytes::from(std::mem::take(text)),
             Body::File(file) => {
                 let mut chunk = BytesMut::with_capacity(most);
