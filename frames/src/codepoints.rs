@@ -18,6 +18,18 @@ pub const TIMESTAMP: u64 = 0x02f5;
 /// The transport parameter enable_timestamp (`80 00 71 58`), of the same draft.
 pub const ENABLE_TIMESTAMP_PARAMETER: u64 = 0x7158;
 
+/// ACK_RECEIVE_TIMESTAMPS (`83 17 83 07`), of draft-ietf-quic-receive-ts-02.
+pub const ACK_RECEIVE_TIMESTAMPS: u64 = 0x0317_8307;
+
+/// ACK_RECEIVE_TIMESTAMPS with ECN counts (`83 17 83 08`), of the same draft.
+pub const ACK_RECEIVE_TIMESTAMPS_ECN: u64 = 0x0317_8308;
+
+/// The transport parameter max_receive_timestamps_per_ack, of the same draft.
+pub const MAX_RECEIVE_TIMESTAMPS_PARAMETER: u64 = 0x4ac07;
+
+/// The transport parameter receive_timestamps_exponent, of the same draft.
+pub const RECEIVE_TIMESTAMPS_EXPONENT_PARAMETER: u64 = 0x4ac26;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -180,7 +180,8 @@ pub fn max_ack_delay(parameters: &[u8]) -> Duration {
 
 /// Appends a parameter whose value takes one byte: its id, length and value (RFC 9000 §18).
 pub(crate) fn append(parameters: &mut Vec<u8>, id: u64, value: u64) {
-    for field in [id, 1, value] {
+    let len = varint::len(value).unwrap_or(8) as u64;
+    for field in [id, len, value] {
         let mut buf = [0; 8];
         let len = varint::encode(field, &mut buf).expect("constants below 2^62");
         parameters.extend_from_slice(&buf[..len]);
@@ -188,7 +189,16 @@ pub(crate) fn append(parameters: &mut Vec<u8>, id: u64, value: u64) {
 }
 
 /// The value of the integer parameter `id` in encoded transport parameters (RFC 9000 §18).
-pub(crate) fn integer(mut parameters: &[u8], id: u64) -> Result<Option<u64>, ParameterError> {
+pub(crate) fn integer(parameters: &[u8], id: u64) -> Result<Option<u64>, ParameterError> {
+    let Some(raw) = value(parameters, id)? else { return Ok(None) };
+    match varint::decode(raw) {
+        Some((integer, len)) if len == raw.len() => Ok(Some(integer)),
+        _ => Err(ParameterError::Value),
+    }
+}
+
+/// The value of a parameter, whatever it is.
+pub(crate) fn value(mut parameters: &[u8], id: u64) -> Result<Option<&[u8]>, ParameterError> {
     let mut found = None;
     while !parameters.is_empty() {
         let (this, value, rest) = split(parameters).ok_or(ParameterError::Truncated)?;
@@ -199,10 +209,7 @@ pub(crate) fn integer(mut parameters: &[u8], id: u64) -> Result<Option<u64>, Par
         if found.is_some() {
             return Err(ParameterError::Duplicate);
         }
-        found = match varint::decode(value) {
-            Some((integer, len)) if len == value.len() => Some(integer),
-            _ => return Err(ParameterError::Value),
-        };
+        found = Some(value);
     }
     Ok(found)
 }

@@ -3,8 +3,8 @@
 mod common;
 
 use fathom_frames::{
-    Arrival, Dedup, Echo, EnableTimestamp, Frames, Negotiated, Offer, SendTimes, SyncTimestamp, Timestamp, parameter,
-    varint,
+    AckReceiveTimestamps, Arrival, Dedup, Echo, EnableTimestamp, Frames, Negotiated, Offer, Receipt, ReceiveTimestamps,
+    SendTimes, SyncTimestamp, Timestamp, encode_receipts, parameter, varint,
 };
 use fathom_units::Time;
 use proptest::prelude::*;
@@ -181,5 +181,56 @@ proptest! {
             // A number beyond the newest takes nothing; entries below what was requested are gone.
             prop_assert_eq!(log.len(), model.len());
         }
+    }
+
+    #[test]
+    fn receive_timestamps_round_trip(
+        largest in 1u64..varint::MAX >> 1,
+        gaps in prop::collection::vec((1u64..4, 0u64..5000), 0..200),
+        exponent in 0u8..=20,
+        max_per_ack in 0u64..100,
+        room in 0usize..400,
+    ) {
+        // Newest first; packets may skip some, times never rise.
+        let (mut packet, mut micros) = (largest + 1, 1 << 40);
+        let receipts: Vec<Receipt> = gaps
+            .into_iter()
+            .map_while(|(skip, since)| {
+                packet = packet.checked_sub(skip)?;
+                micros -= since;
+                Some(Receipt { packet, micros })
+            })
+            .collect();
+        let mut out = vec![0; room];
+        let wanted = ReceiveTimestamps { max_per_ack, exponent };
+        let Some((len, written)) = encode_receipts(largest, &receipts, wanted, &mut out) else {
+            prop_assert_eq!(room, 0);
+            return Ok(());
+        };
+        let mut frame = vec![0x83, 0x17, 0x83, 0x07];
+        for field in [largest, 0, 0, 0] {
+            push(&mut frame, field);
+        }
+        frame.extend(&out[..len]);
+        let (read, read_len) = AckReceiveTimestamps::decode(&frame).expect("written here");
+        prop_assert_eq!(read_len, frame.len());
+        prop_assert_eq!(read.count, written as u64);
+        let found: Vec<Receipt> = read.receipts(exponent).collect();
+        prop_assert_eq!(found.len(), written);
+        for (found, real) in found.iter().zip(&receipts) {
+            prop_assert_eq!(found.packet, real.packet);
+            // Late by less than a unit: no error adds up.
+            prop_assert!(found.micros >= real.micros && found.micros - real.micros < 1 << exponent);
+        }
+    }
+
+    #[test]
+    fn anything_is_a_receive_timestamps_frame_or_an_error(ecn: bool, bytes in prop::collection::vec(any::<u8>(), 0..300), exponent: u8) {
+        let frame = [&[0x83, 0x17, 0x83, if ecn { 0x08 } else { 0x07 }][..], &bytes].concat();
+        if let Ok((read, len)) = AckReceiveTimestamps::decode(&frame) {
+            prop_assert!(len <= frame.len());
+            prop_assert!(read.receipts(exponent).count() as u64 <= read.count && read.count <= bytes.len() as u64);
+        }
+        let _ = ReceiveTimestamps::find(&bytes);
     }
 }

@@ -1,0 +1,390 @@
+//! The ACK_RECEIVE_TIMESTAMPS frame of draft-ietf-quic-receive-ts-02: an ACK frame that says when packets arrived.
+//!
+//! ```text
+//! ACK_RECEIVE_TIMESTAMPS Frame {
+//!   Type (i) = 0x03178307..0x03178308,   83 17 83 07; with ECN counts 83 17 83 08
+//!   (an ACK frame's fields, from Largest Acknowledged to the ECN counts)
+//!   Timestamp Range Count (i),
+//!   Timestamp Range (..) ...,            { Delta Largest Acknowledged (i), Timestamp Count (i), Timestamp Delta (i) ... }
+//! }
+//! ```
+//!
+//! A range's first packet is Delta Largest Acknowledged below the largest acknowledged, and each further one a packet number below
+//! the one before. Times count from an epoch that the receiver of the packets chose and does not tell, in units of
+//! 2^receive_timestamps_exponent microseconds: the frame's first delta is the time since the epoch, and every later one, in further ranges too,
+//! the time by which that packet came before the one in front of it. So times never rise, and packets that were overtaken stand in ranges of
+//! their own or are left out.
+//!
+//! Each endpoint says what it wants to read: max_receive_timestamps_per_ack and receive_timestamps_exponent are the reader's. Both code points have the
+//! form 31N + 27, so peers that grease may send anything under them: what is no value counts as absent.
+
+use crate::ack::Ack;
+use crate::codepoints;
+use crate::cursor::{Cursor, FrameError};
+use crate::parameter::{ParameterError, append, value};
+use crate::varint;
+
+/// Bytes of the type.
+const TYPE_LEN: usize = 4;
+/// Largest receive_timestamps_exponent.
+const MAX_EXPONENT: u64 = 20;
+/// Ranges of a frame that is written here, and timestamps of each range: what one byte holds.
+const MOST: usize = 63;
+
+/// What an endpoint wants to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiveTimestamps {
+    /// Timestamps in a frame at most; not 0.
+    pub max_per_ack: u64,
+    /// Units are 2^exponent microseconds; at most 20.
+    pub exponent: u8,
+}
+
+impl ReceiveTimestamps {
+    /// Appends the parameters (id, length, value) to encoded transport parameters that do not hold them yet.
+    pub fn append(self, parameters: &mut Vec<u8>) {
+        append(parameters, codepoints::MAX_RECEIVE_TIMESTAMPS_PARAMETER, self.max_per_ack.min(varint::MAX));
+        if self.exponent > 0 {
+            append(parameters, codepoints::RECEIVE_TIMESTAMPS_EXPONENT_PARAMETER, self.exponent.into());
+        }
+    }
+
+    /// What the peer wants in its raw transport parameters; `None` where it wants none.
+    ///
+    /// # Errors
+    /// [`ParameterError`] for a repeated parameter, an exponent above 20, or parameters that end too early.
+    pub fn find(parameters: &[u8]) -> Result<Option<Self>, ParameterError> {
+        let one = |id| Ok(value(parameters, id)?.and_then(whole));
+        let max_per_ack = one(codepoints::MAX_RECEIVE_TIMESTAMPS_PARAMETER)?.unwrap_or(0);
+        let exponent = one(codepoints::RECEIVE_TIMESTAMPS_EXPONENT_PARAMETER)?.unwrap_or(0);
+        if max_per_ack == 0 {
+            return Ok(None);
+        }
+        match u8::try_from(exponent) {
+            Ok(exponent) if u64::from(exponent) <= MAX_EXPONENT => Ok(Some(Self { max_per_ack, exponent })),
+            _ => Err(ParameterError::Value),
+        }
+    }
+}
+
+/// One varint and nothing behind it.
+fn whole(raw: &[u8]) -> Option<u64> {
+    varint::decode(raw).filter(|(_, len)| *len == raw.len()).map(|(value, _)| value)
+}
+
+/// A packet and when it came, in microseconds since the epoch of whoever received it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Packet number.
+    pub packet: u64,
+    /// Microseconds since the epoch.
+    pub micros: u64,
+}
+
+/// An ACK_RECEIVE_TIMESTAMPS frame that was checked as a whole: its packet numbers lie inside the packet number space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckReceiveTimestamps<'a> {
+    /// What an ACK frame says.
+    pub ack: Ack<'a>,
+    /// Timestamps in it.
+    pub count: u64,
+    ranges: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> AckReceiveTimestamps<'a> {
+    /// The frame at the start of `bytes`, and its length.
+    ///
+    /// # Errors
+    /// `bytes` starts with another frame, ends too early, or names packets that no packet number space has.
+    pub fn decode(bytes: &'a [u8]) -> Result<(Self, usize), FrameError> {
+        let mut cursor = Cursor::new(bytes);
+        let ty = cursor.int()?;
+        let known = matches!(ty, codepoints::ACK_RECEIVE_TIMESTAMPS | codepoints::ACK_RECEIVE_TIMESTAMPS_ECN);
+        if !known || bytes.len() - cursor.rest().len() != TYPE_LEN {
+            return Err(FrameError::Type(ty));
+        }
+        let frame = Self::read(&mut cursor, ty == codepoints::ACK_RECEIVE_TIMESTAMPS_ECN)?;
+        Ok((frame, bytes.len() - cursor.rest().len()))
+    }
+
+    /// Reads the frame behind its type. Every timestamp takes at least a byte, so a hostile count ends with the payload.
+    pub(crate) fn read(cursor: &mut Cursor<'a>, ecn: bool) -> Result<Self, FrameError> {
+        let ack = Ack::read(cursor, ecn)?;
+        let ranges = cursor.int()?;
+        let start = cursor.rest();
+        let mut count = 0u64;
+        for _ in 0..ranges {
+            let (below, stamps) = (cursor.int()?, cursor.int()?);
+            let first = ack.largest.checked_sub(below).ok_or(FrameError::Value)?;
+            // Of n packets the last is n - 1 below the first.
+            if stamps > first.saturating_add(1) {
+                return Err(FrameError::Value);
+            }
+            for _ in 0..stamps {
+                cursor.int()?;
+            }
+            count = count.saturating_add(stamps);
+        }
+        let bytes = &start[..start.len() - cursor.rest().len()];
+        Ok(Self { ack, count, ranges, bytes })
+    }
+
+    /// When packets came, as the frame has them; `exponent` is the one that its reader asked for. Ends where a time lies before the
+    /// epoch, or beyond what 64 bits hold: what a peer says that cannot be is not believed.
+    pub fn receipts(&self, exponent: u8) -> Receipts<'a> {
+        Receipts {
+            cursor: Cursor::new(self.bytes),
+            largest: self.ack.largest,
+            ranges: self.ranges,
+            left: 0,
+            next: 0,
+            before: None,
+            exponent,
+        }
+    }
+}
+
+/// Iterator over the timestamps of an [`AckReceiveTimestamps`].
+#[derive(Clone, Debug)]
+pub struct Receipts<'a> {
+    cursor: Cursor<'a>,
+    largest: u64,
+    ranges: u64,
+    /// Timestamps left in this range, and the packet of the next one.
+    left: u64,
+    next: u64,
+    /// Time of the one before.
+    before: Option<u64>,
+    exponent: u8,
+}
+
+impl Iterator for Receipts<'_> {
+    type Item = Receipt;
+
+    fn next(&mut self) -> Option<Receipt> {
+        while self.left == 0 {
+            self.ranges = self.ranges.checked_sub(1)?;
+            let below = self.cursor.int().ok()?;
+            self.left = self.cursor.int().ok()?;
+            self.next = self.largest.checked_sub(below)?;
+        }
+        let delta = self.cursor.int().ok()?;
+        let delta = delta.checked_mul(1u64.checked_shl(self.exponent.into())?);
+        let micros = match (self.before, delta) {
+            (None, Some(delta)) => Some(delta),
+            (Some(before), Some(delta)) => before.checked_sub(delta),
+            (_, None) => None,
+        };
+        let Some(micros) = micros else {
+            (self.left, self.ranges) = (0, 0);
+            return None;
+        };
+        self.before = Some(micros);
+        let packet = self.next;
+        self.left -= 1;
+        self.next = self.next.wrapping_sub(1);
+        Some(Receipt { packet, micros })
+    }
+}
+
+/// Writes what stands behind an ACK frame's fields at the start of `out`: the ranges of as many of `receipts` as fit into it, and into `wanted`, what
+/// the peer reads. `receipts` are the newest first, times never rising and packets at most `largest`; one that breaks this ends what is written.
+/// Returns the length and how many were written; `None` where `out` has no byte.
+pub fn encode_receipts(
+    largest: u64,
+    receipts: &[Receipt],
+    wanted: ReceiveTimestamps,
+    out: &mut [u8],
+) -> Option<(usize, usize)> {
+    let (count, rest) = out.split_first_mut()?;
+    let mut writer = Writer { out: rest, at: 0 };
+    let most = usize::try_from(wanted.max_per_ack).unwrap_or(usize::MAX);
+    let (mut ranges, mut written) = (0u8, 0);
+    // Time of the one before, as its reader knows it.
+    let mut before: Option<u64> = None;
+    while usize::from(ranges) < MOST && written < most.min(receipts.len()) {
+        let begin = writer.at;
+        let first = receipts[written].packet;
+        let Some(below) = largest.checked_sub(first) else { break };
+        if writer.int(below).is_none() || writer.int(0).is_none() {
+            writer.at = begin;
+            break;
+        }
+        let stamps = writer.at - 1;
+        let mut n = 0;
+        while n < MOST && written < most.min(receipts.len()) {
+            let receipt = receipts[written];
+            if first.checked_sub(n as u64) != Some(receipt.packet) {
+                break;
+            }
+            let Some((delta, known)) = delta(before, receipt.micros, wanted.exponent) else { break };
+            if writer.int(delta).is_none() {
+                break;
+            }
+            (before, n, written) = (Some(known), n + 1, written + 1);
+        }
+        if n == 0 {
+            writer.at = begin;
+            break;
+        }
+        writer.out[stamps] = n as u8;
+        ranges += 1;
+    }
+    *count = ranges;
+    Some((1 + writer.at, written))
+}
+
+/// The delta of a packet that came at `micros`, and when its reader takes it to have come. The first is rounded up, so that no later one
+/// is before it; what is rounded down later is not lost, as the next counts from there.
+fn delta(before: Option<u64>, micros: u64, exponent: u8) -> Option<(u64, u64)> {
+    let unit = 1u64.checked_shl(exponent.into())?;
+    match before {
+        None => {
+            let delta = micros.div_ceil(unit);
+            Some((delta, delta.checked_mul(unit)?))
+        }
+        Some(before) => {
+            let delta = before.checked_sub(micros)? / unit;
+            Some((delta, before - delta * unit))
+        }
+    }
+}
+
+struct Writer<'a> {
+    out: &'a mut [u8],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn int(&mut self, value: u64) -> Option<()> {
+        self.at += varint::encode(value, self.out.get_mut(self.at..)?)?;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets 96 to 100 and 87 to 91 of the draft's example, the newest first.
+    const RECEIPTS: [(u64, u64); 10] =
+        [(100, 380), (99, 370), (98, 360), (97, 355), (96, 350), (91, 330), (90, 320), (89, 310), (88, 305), (87, 300)];
+
+    fn receipts() -> Vec<Receipt> {
+        RECEIPTS.iter().map(|&(packet, micros)| Receipt { packet, micros }).collect()
+    }
+
+    const FRAME: &[u8] = &[
+        0x83, 0x17, 0x83, 0x07, 0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04, 0x02, 0x00, 0x05, 0x41, 0x7c, 0x0a, 0x0a,
+        0x05, 0x05, 0x09, 0x05, 0x14, 0x0a, 0x0a, 0x05, 0x05,
+    ];
+    /// Where its timestamps begin.
+    const BEHIND_ACK: usize = 11;
+    const IN_UNITS_OF_8: &[u8] =
+        &[0x02, 0x00, 0x05, 0x30, 0x01, 0x02, 0x00, 0x01, 0x09, 0x05, 0x02, 0x02, 0x01, 0x00, 0x01];
+
+    #[test]
+    fn drafts_example_is_read_and_written() {
+        let (frame, len) = AckReceiveTimestamps::decode(FRAME).unwrap();
+        assert_eq!((len, frame.count), (FRAME.len(), 10));
+        assert!(frame.ack.ranges().eq([96..=100, 87..=91]));
+        assert_eq!(frame.receipts(0).collect::<Vec<_>>(), receipts());
+        let wanted = ReceiveTimestamps { max_per_ack: 64, exponent: 0 };
+        let mut out = [0xee; 40];
+        assert_eq!(encode_receipts(100, &receipts(), wanted, &mut out), Some((FRAME.len() - BEHIND_ACK, 10)));
+        assert_eq!(&out[..16], &FRAME[BEHIND_ACK..]);
+    }
+
+    #[test]
+    fn frame_with_ecn_counts_and_one_without_timestamps_are_read() {
+        let mut ecn = FRAME.to_vec();
+        ecn[3] = 0x08;
+        ecn.splice(BEHIND_ACK..BEHIND_ACK, [0x0a, 0x00, 0x01]);
+        let (frame, len) = AckReceiveTimestamps::decode(&ecn).unwrap();
+        assert_eq!((len, frame.ack.ecn.map(|ecn| (ecn.ect0, ecn.ect1, ecn.ce))), (ecn.len(), Some((10, 0, 1))));
+        assert_eq!(frame.receipts(0).count(), 10);
+        let (none, len) = AckReceiveTimestamps::decode(&[0x83, 0x17, 0x83, 0x07, 5, 0, 0, 0, 0]).unwrap();
+        assert_eq!((len, none.ack.largest, none.count, none.receipts(0).count()), (9, 5, 0, 0));
+    }
+
+    #[test]
+    fn coarser_units_do_not_drift() {
+        let mut out = [0; 40];
+        let wanted = ReceiveTimestamps { max_per_ack: 64, exponent: 3 };
+        assert_eq!(encode_receipts(100, &receipts(), wanted, &mut out), Some((IN_UNITS_OF_8.len(), 10)));
+        assert_eq!(&out[..IN_UNITS_OF_8.len()], IN_UNITS_OF_8);
+        let frame = [&FRAME[..BEHIND_ACK], IN_UNITS_OF_8].concat();
+        let read = AckReceiveTimestamps::decode(&frame).unwrap().0;
+        for (read, real) in read.receipts(3).zip(receipts()) {
+            assert_eq!(read.packet, real.packet);
+            assert!((0..8).contains(&(read.micros - real.micros)), "{read:?} {real:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out() {
+        for (room, max_per_ack) in [(0, 64), (1, 64), (4, 64), (9, 64), (40, 3), (40, 0)] {
+            let wanted = ReceiveTimestamps { max_per_ack, exponent: 0 };
+            let mut out = vec![0; room];
+            let Some((len, written)) = encode_receipts(100, &receipts(), wanted, &mut out) else {
+                assert_eq!(room, 0);
+                continue;
+            };
+            assert!(len <= room && written as u64 <= max_per_ack);
+            let frame = [&FRAME[..BEHIND_ACK], &out[..len]].concat();
+            let read = AckReceiveTimestamps::decode(&frame).unwrap().0;
+            assert_eq!(read.receipts(0).collect::<Vec<_>>(), receipts()[..written]);
+        }
+    }
+
+    #[test]
+    fn times_before_the_epoch_end_the_reading() {
+        // The second packet came 11 us before the first, which came 10 us after the epoch.
+        let frame = [0x83, 0x17, 0x83, 0x07, 9, 0, 0, 0, 1, 0, 3, 10, 11, 1];
+        let read = AckReceiveTimestamps::decode(&frame).unwrap().0;
+        assert_eq!(read.receipts(0).collect::<Vec<_>>(), [Receipt { packet: 9, micros: 10 }]);
+        // Two packets below packet 0.
+        assert_eq!(
+            AckReceiveTimestamps::decode(&[0x83, 0x17, 0x83, 0x07, 1, 0, 0, 0, 1, 0, 3, 1, 1, 1]).err(),
+            Some(FrameError::Value)
+        );
+        assert_eq!(
+            AckReceiveTimestamps::decode(&[0x83, 0x17, 0x83, 0x07, 1, 0, 0, 0, 1, 2, 0]).err(),
+            Some(FrameError::Value)
+        );
+        assert_eq!(AckReceiveTimestamps::decode(&[0x02, 1, 0, 0, 0]).err(), Some(FrameError::Type(2)));
+        for cut in 0..FRAME.len() {
+            assert_eq!(AckReceiveTimestamps::decode(&FRAME[..cut]).err(), Some(FrameError::Truncated), "{cut}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_found_and_noise_under_them_is_none() {
+        let ours = ReceiveTimestamps { max_per_ack: 64, exponent: 3 };
+        let mut parameters = Vec::new();
+        ours.append(&mut parameters);
+        assert_eq!(ReceiveTimestamps::find(&parameters), Ok(Some(ours)));
+        assert_eq!(ReceiveTimestamps::find(&[]), Ok(None));
+        let raw = |id: u64, bytes: &[u8]| {
+            let mut out = vec![0; 8];
+            let len = varint::encode(id, &mut out).unwrap();
+            out.truncate(len);
+            out.push(bytes.len() as u8);
+            out.extend(bytes);
+            out
+        };
+        let max = codepoints::MAX_RECEIVE_TIMESTAMPS_PARAMETER;
+        let exponent = codepoints::RECEIVE_TIMESTAMPS_EXPONENT_PARAMETER;
+        for noise in [&[][..], &[0x40], &[1, 2, 3], &[0]] {
+            assert_eq!(ReceiveTimestamps::find(&raw(max, noise)), Ok(None), "{noise:?}");
+        }
+        assert_eq!(
+            ReceiveTimestamps::find(&[raw(max, &[5]), raw(exponent, &[21])].concat()),
+            Err(ParameterError::Value)
+        );
+        // Without a maximum an exponent means nothing.
+        assert_eq!(ReceiveTimestamps::find(&raw(exponent, &[21])), Ok(None));
+        assert!(ReceiveTimestamps::find(&[raw(max, &[5]), raw(max, &[5])].concat()).is_err());
+    }
+}
