@@ -34,25 +34,24 @@ impl Core {
         if self.registry.is_some() { with_shaping_socket(bare) } else { bare }
     }
 
-    /// What is left of `provided` where packets are not sealed and opened by keys of ours.
-    pub(crate) const fn without_session(provided: Capabilities) -> Capabilities {
-        Capabilities { one_way: false, ecn: false, ..provided }
+    /// What is left of `bare`, which a stack provides by itself, where packets are not sealed and opened by keys of ours: a shaping socket needs them, too.
+    pub(crate) const fn without_session(bare: Capabilities) -> Capabilities {
+        Capabilities { one_way: false, ecn: false, ..bare }
     }
 
     /// The state of a connection without a session of ours. Where the controller cannot do without, Reno takes its place: a connection is
     /// not the place to fail.
     pub(crate) fn connection_without_session(&self, bare: Capabilities) -> ConnectionState {
         let provided = Self::without_session(bare);
-        let runs = self.controller_config.check(provided).is_ok();
-        if !runs {
-            tracing::warn!(
-                "controller '{}' has no TLS session to read delays with; Reno runs",
-                self.controller_config.name()
-            );
-        }
-        let own = || Arc::clone(&self.controller_config);
+        let controller_config = if self.controller_config.check(provided).is_ok() {
+            Some(Arc::clone(&self.controller_config))
+        } else {
+            let name = self.controller_config.name();
+            tracing::warn!("controller '{name}' has no TLS session to read delays with; Reno runs");
+            fathom_cc::catalogue::parse("reno").ok()
+        };
         let setup = ConnectionConfig {
-            controller_config: if runs { Some(own()) } else { fathom_cc::catalogue::parse("reno").ok() },
+            controller_config,
             clock: Arc::clone(&self.clock),
             extension: Extension::OFF,
             ..ConnectionConfig::default()

@@ -73,7 +73,7 @@ impl ControllerSource {
     /// # Errors
     /// The controller needs what only a session brings: one-way delays.
     pub(crate) fn without_sessions(core: &Core, bare: Capabilities) -> Result<Self, PluginError> {
-        let provided = Core::without_session(core.provided(bare));
+        let provided = Core::without_session(bare);
         core.controller_config.check(provided).map_err(|missing| match missing {
             _ if core.controller_config.required().one_way => PluginError::NeedsSession(core.controller_config.name()),
             missing => PluginError::Missing { missing, shaping_socket_suffices: false },

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use fathom_plugin::{InUse, PluginError, Report};
+use fathom_plugin::{Clock, InUse, PluginError, Report, TrailerRegistry};
 
 use super::plugin::{Plugin, monitor};
 use super::stack::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -161,4 +161,13 @@ fn controller_that_needs_one_way_delay_needs_a_session() {
     assert!(matches!(error, PluginError::NeedsSession("sync")), "{error}");
     assert!(error.to_string().contains("Plugin::server"), "{error}");
     Plugin::named("sync:signal=either").expect("a plug-in").controller_factory().expect("round trips will do");
+}
+
+/// A shaping socket reads what keys of ours write.
+#[test]
+fn controller_that_needs_a_shaping_socket_needs_a_session() {
+    let registry = Arc::new(TrailerRegistry::new(fathom_plugin::SystemClock.now()));
+    let size = Plugin::named_with_shaping(&registry, "packet-size").expect("a plug-in");
+    let error = size.controller_factory().map(drop).expect_err("nothing sets the packet size");
+    assert!(matches!(error, PluginError::Missing { .. }), "{error}");
 }
