@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine;
-use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WantsServerCert;
+use rustls::{ConfigBuilder, ServerConfig};
 
 /// HTTP/3's ALPN token (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";
@@ -113,7 +114,18 @@ impl Identity {
     /// BoringSSL does not take certificate or key.
     #[cfg(feature = "quiche")]
     pub fn boring(&self) -> Result<boring::ssl::SslContextBuilder, IdentityError> {
-        boring_context(&self.chain, &self.key).map_err(|e| IdentityError::boring_error(&e))
+        let made = || self.boring_keys()?.context();
+        made().map_err(|e| IdentityError::boring_error(&e))
+    }
+
+    #[cfg(feature = "quiche")]
+    pub(crate) fn boring_keys(&self) -> Result<BoringKeys, boring::error::ErrorStack> {
+        let mut chain =
+            self.chain.iter().map(|der| boring::x509::X509::from_der(der)).collect::<Result<Vec<_>, _>>()?;
+        // Never empty: what reads and makes identities sees to it.
+        let leaf = chain.remove(0);
+        let key = boring::pkey::PKey::private_key_from_der(self.key.secret_der())?;
+        Ok(BoringKeys { leaf, above: chain, key })
     }
 
     /// TLS 1.3 for servers, HTTP/3 only. Secrets are logged to the file that the environment's SSLKEYLOGFILE names.
@@ -137,17 +149,25 @@ impl Identity {
     /// # Errors
     /// Certificate and key do not go together.
     pub fn tls_config(&self, protocol: &[u8], provider: Arc<CryptoProvider>) -> Result<ServerConfig, IdentityError> {
-        let builder = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(IdentityError::Mismatch)?;
-        let mut config = builder
-            .with_no_client_auth()
-            .with_single_cert(self.chain.clone(), self.key.clone_key())
-            .map_err(IdentityError::Mismatch)?;
-        config.alpn_protocols = vec![protocol.to_vec()];
-        config.key_log = Arc::new(rustls::KeyLogFile::new());
-        Ok(config)
+        server_config(provider, &[protocol], |builder| {
+            builder.with_single_cert(self.chain.clone(), self.key.clone_key())
+        })
     }
+}
+
+/// TLS 1.3 for servers: `identify` says where the certificate comes from. Secrets are logged as in [`Identity::server`].
+pub(crate) fn server_config(
+    provider: Arc<CryptoProvider>,
+    protocols: &[&[u8]],
+    identify: impl FnOnce(ConfigBuilder<ServerConfig, WantsServerCert>) -> Result<ServerConfig, rustls::Error>,
+) -> Result<ServerConfig, IdentityError> {
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(IdentityError::Mismatch)?;
+    let mut config = identify(builder.with_no_client_auth()).map_err(IdentityError::Mismatch)?;
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    config.key_log = Arc::new(rustls::KeyLogFile::new());
+    Ok(config)
 }
 
 pub(crate) fn ring_provider() -> Arc<CryptoProvider> {
@@ -163,25 +183,32 @@ pub fn with_early_data(mut config: ServerConfig) -> ServerConfig {
     config
 }
 
+/// A certificate chain and its key, for BoringSSL.
 #[cfg(feature = "quiche")]
-fn boring_context(
-    chain: &[CertificateDer<'static>],
-    key: &PrivateKeyDer<'static>,
-) -> Result<boring::ssl::SslContextBuilder, boring::error::ErrorStack> {
-    use boring::pkey::PKey;
-    use boring::x509::X509;
+pub(crate) struct BoringKeys {
+    pub(crate) leaf: boring::x509::X509,
+    pub(crate) above: Vec<boring::x509::X509>,
+    pub(crate) key: boring::pkey::PKey<boring::pkey::Private>,
+}
 
+#[cfg(feature = "quiche")]
+impl BoringKeys {
+    /// For connections that all have these.
+    pub(crate) fn context(&self) -> Result<boring::ssl::SslContextBuilder, boring::error::ErrorStack> {
+        let mut context = boring_context()?;
+        context.set_certificate(&self.leaf)?;
+        self.above.iter().try_for_each(|above| context.add_extra_chain_cert(above.clone()))?;
+        context.set_private_key(&self.key)?;
+        context.check_private_key()?;
+        Ok(context)
+    }
+}
+
+/// TLS 1.3, without a certificate yet.
+#[cfg(feature = "quiche")]
+pub(crate) fn boring_context() -> Result<boring::ssl::SslContextBuilder, boring::error::ErrorStack> {
     let mut context = boring::ssl::SslContext::builder(boring::ssl::SslMethod::tls())?;
     context.set_min_proto_version(Some(boring::ssl::SslVersion::TLS1_3))?;
-    let mut chain = chain.iter();
-    if let Some(leaf) = chain.next() {
-        context.set_certificate(&*X509::from_der(leaf)?)?;
-    }
-    for above in chain {
-        context.add_extra_chain_cert(X509::from_der(above)?)?;
-    }
-    context.set_private_key(&*PKey::private_key_from_der(key.secret_der())?)?;
-    context.check_private_key()?;
     log_secrets(&mut context);
     Ok(context)
 }

@@ -9,7 +9,9 @@ use rustls::ServerConfig;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use crate::identity::{ALPN, Identity, IdentityError, ring_provider, with_early_data};
+use crate::identity::{ALPN, Identity, IdentityError, ring_provider, server_config, with_early_data};
+#[cfg(feature = "quiche")]
+use crate::identity::{BoringKeys, boring_context};
 
 /// How often files are looked at. A change is taken up when it is this old, so that a certificate and its key, which are written one after
 /// the other, are read together.
@@ -32,14 +34,6 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-/// The same for BoringSSL.
-#[cfg(feature = "quiche")]
-struct BoringKeys {
-    leaf: boring::x509::X509,
-    above: Vec<boring::x509::X509>,
-    key: boring::pkey::PKey<boring::pkey::Private>,
-}
-
 impl Keys {
     fn new(identity: &Identity) -> Result<Self, IdentityError> {
         let key = CertifiedKey::from_der(identity.chain.clone(), identity.key.clone_key(), &ring_provider());
@@ -47,9 +41,10 @@ impl Keys {
         rustls.keys_match().map_err(IdentityError::Mismatch)?;
         #[cfg(feature = "quiche")]
         let boring = {
+            let keys = identity.boring_keys().map_err(|e| IdentityError::boring_error(&e))?;
             // What it does not take is known here, and not in a handshake.
-            identity.boring()?;
-            Arc::new(boring_keys(identity).map_err(|e| IdentityError::boring_error(&e))?)
+            keys.context().map_err(|e| IdentityError::boring_error(&e))?;
+            Arc::new(keys)
         };
         Ok(Self {
             rustls,
@@ -57,16 +52,6 @@ impl Keys {
             boring,
         })
     }
-}
-
-#[cfg(feature = "quiche")]
-fn boring_keys(identity: &Identity) -> Result<BoringKeys, boring::error::ErrorStack> {
-    let mut chain =
-        identity.chain.iter().map(|der| boring::x509::X509::from_der(der)).collect::<Result<Vec<_>, _>>()?;
-    // Never empty: `Identity` sees to it.
-    let leaf = chain.remove(0);
-    let key = boring::pkey::PKey::private_key_from_der(identity.key.secret_der())?;
-    Ok(BoringKeys { leaf, above: chain, key })
 }
 
 impl ResolvesServerCert for ServedIdentity {
@@ -95,13 +80,7 @@ impl ServedIdentity {
     }
 
     fn config(&self, protocols: &[&[u8]]) -> Result<ServerConfig, IdentityError> {
-        let builder = ServerConfig::builder_with_provider(ring_provider())
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(IdentityError::Mismatch)?;
-        let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::new(self.clone()));
-        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-        config.key_log = Arc::new(rustls::KeyLogFile::new());
-        Ok(config)
+        server_config(ring_provider(), protocols, |builder| Ok(builder.with_cert_resolver(Arc::new(self.clone()))))
     }
 
     /// TLS 1.3 for HTTP/3 over a stack with rustls. With `early_data`, clients that come again may send at once (0-RTT).
@@ -118,26 +97,19 @@ impl ServedIdentity {
     /// TLS 1.3 on BoringSSL, whose connections ask for the certificate when their client's first message is there.
     #[cfg(feature = "quiche")]
     pub(crate) fn boring(&self) -> Result<boring::ssl::SslContextBuilder, IdentityError> {
-        use boring::ssl::{SelectCertError, SslContext, SslMethod, SslVersion};
-
-        let context = || {
-            let mut context = SslContext::builder(SslMethod::tls())?;
-            context.set_min_proto_version(Some(SslVersion::TLS1_3))?;
-            crate::identity::log_secrets(&mut context);
-            let current = self.clone();
-            context.set_select_certificate_callback(move |mut hello| {
-                let keys = Arc::clone(&current.0.read().boring);
-                let ssl = hello.ssl_mut();
-                let mut set = || {
-                    ssl.set_certificate(&keys.leaf)?;
-                    keys.above.iter().try_for_each(|above| ssl.add_chain_cert(above))?;
-                    ssl.set_private_key(&keys.key)
-                };
-                set().map_err(|_: boring::error::ErrorStack| SelectCertError::ERROR)
-            });
-            Ok(context)
-        };
-        context().map_err(|e: boring::error::ErrorStack| IdentityError::boring_error(&e))
+        let mut context = boring_context().map_err(|e| IdentityError::boring_error(&e))?;
+        let current = self.clone();
+        context.set_select_certificate_callback(move |mut hello| {
+            let keys = Arc::clone(&current.0.read().boring);
+            let ssl = hello.ssl_mut();
+            let mut set = || {
+                ssl.set_certificate(&keys.leaf)?;
+                keys.above.iter().try_for_each(|above| ssl.add_chain_cert(above))?;
+                ssl.set_private_key(&keys.key)
+            };
+            set().map_err(|_: boring::error::ErrorStack| boring::ssl::SelectCertError::ERROR)
+        });
+        Ok(context)
     }
 }
 
