@@ -14,10 +14,11 @@ use fathom_http::load::{
     self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing, Timestamps,
     Traffic, Trust,
 };
+use fathom_http::request::HOP_BY_HOP;
 use fathom_stacks::Stack;
 use fathom_traffic::{Options, PackMime};
 use http::Uri;
-use http::header::{HeaderName, HeaderValue};
+use http::header::{CONTENT_LENGTH, HOST, HeaderName, HeaderValue};
 use http::uri::Authority;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
@@ -187,15 +188,12 @@ fn parse_resolve(s: &str) -> Result<(String, SocketAddr), String> {
     read().ok_or_else(|| format!("'{s}' names no address; write HOST:PORT:ADDRESS, such as example.com:443:127.0.0.1"))
 }
 
-/// Fields that HTTP/3 does not have, or that come with the URL or the body (RFC 9114 §4.2, §4.3.1).
-const NOT_FOR_USERS: [&str; 8] =
-    ["connection", "content-length", "host", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
-
 fn parse_header(s: &str) -> Result<(HeaderName, HeaderValue), String> {
     let wrong = |why: &str| format!("'{}' {why}; write 'Name: value'", s.escape_debug());
     let (name, value) = s.split_once(':').ok_or_else(|| wrong("has no colon"))?;
     let name: HeaderName = name.trim().parse().map_err(|_| wrong("has no name of a field"))?;
-    if NOT_FOR_USERS.contains(&name.as_str()) {
+    // HTTP/3 lacks some, others come with the URL or the body (RFC 9114 §4.3.1).
+    if HOP_BY_HOP.contains(&name) || [CONTENT_LENGTH, HOST].contains(&name) {
         return Err(format!("field '{name}' is not sent in HTTP/3, or is the URL's to say; leave it out"));
     }
     Ok((name, HeaderValue::from_str(value.trim()).map_err(|_| wrong("has a value that no field may have"))?))

@@ -229,6 +229,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             tokio::spawn(scrape.serve());
         }
         service_manager::ready();
+        let mut stopping = stop.clone();
+        tokio::spawn(async move {
+            if stopping.wait_for(|stop| *stop).await.is_ok() {
+                service_manager::stopping();
+            }
+        });
         server.serve(stop, args.grace).await;
         if let Some(log) = &access_log {
             log.finish();
@@ -303,7 +309,6 @@ pub(crate) fn stop_on_signal(stop_sender: watch::Sender<bool>, line: &'static st
                 std::process::exit(130);
             }
             let _ = stop_sender.send(true);
-            service_manager::stopping();
             output::say(line);
         }
     });

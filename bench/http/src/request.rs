@@ -4,9 +4,20 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use http::header::{CONNECTION, HeaderName, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, Method, Uri, Version};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty};
+
+/// Fields that belong to one connection (RFC 9110 §7.6.1), and that HTTP/2 and HTTP/3 do not have but for TE (RFC 9114 §4.2).
+pub const HOP_BY_HOP: [HeaderName; 6] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
 
 /// The body of a request, read as its reader asks for it.
 pub type RequestBody = UnsyncBoxBody<Bytes, RequestBodyError>;

@@ -2,13 +2,11 @@
 
 use std::net::SocketAddr;
 
-use http::header::{
-    ALT_SVC, CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE, VIA,
-};
+use http::header::{ALT_SVC, CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, HeaderName, VIA};
 use http::{HeaderMap, HeaderValue, Version};
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+use crate::request::HOP_BY_HOP;
+
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -29,7 +27,7 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     for name in named {
         headers.remove(name);
     }
-    for name in [CONNECTION, KEEP_ALIVE, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE] {
+    for name in HOP_BY_HOP {
         headers.remove(name);
     }
 }
