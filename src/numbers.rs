@@ -23,14 +23,17 @@ pub(crate) fn seed(s: &str) -> Result<u64, String> {
 
 /// How many run at once.
 pub(crate) fn jobs(s: &str) -> Result<NonZero<usize>, String> {
-    let jobs = parse_whole(s, 1..=1_024)?;
-    NonZero::new(jobs as usize).ok_or_else(|| format!("'{s}' is not a number of jobs; write 1 to 1024"))
+    at_least_one(s, 1_024)
 }
 
 /// How many tasks an array has: as many as Slurm allows where nobody has asked it for more.
 pub(crate) fn tasks(s: &str) -> Result<NonZero<usize>, String> {
-    let tasks = parse_whole(s, 1..=1_000)?;
-    NonZero::new(tasks as usize).ok_or_else(|| format!("'{s}' is not a number of tasks; write 1 to 1000"))
+    at_least_one(s, 1_000)
+}
+
+fn at_least_one(s: &str, most: u64) -> Result<NonZero<usize>, String> {
+    let number = parse_whole(s, 1..=most)?;
+    NonZero::new(number as usize).ok_or_else(|| format!("'{s}' is out of range; write 1 to {most}"))
 }
 
 /// What multiplies the length of runs.

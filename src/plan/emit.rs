@@ -3,7 +3,7 @@
 use std::num::NonZero;
 use std::path::Path;
 
-use fathom_experiments::study::{Location, Study, StudyRun, estimate, time_text};
+use fathom_experiments::study::{Estimate, Location, Study, StudyRun, estimate, time_text};
 
 use super::cluster::COMPLETIONS;
 use crate::Failure;
@@ -61,10 +61,9 @@ impl Job<'_> {
     }
 
     fn needs(&self) -> Needs {
-        let costs: Vec<_> = self.runs.iter().map(|run| (run, estimate(&run.scenario))).collect();
+        let costs: Vec<(&StudyRun, Estimate)> = self.runs.iter().map(|run| (run, estimate(&run.scenario))).collect();
         // In real time a run takes as long as it takes, and has the machine to itself.
-        let seconds = |(run, cost): &(&StudyRun, _)| {
-            let cost: &fathom_experiments::study::Estimate = cost;
+        let seconds = |(run, cost): &(&StudyRun, Estimate)| {
             if run.scenario.backend.is_virtual() { cost.cpu_seconds / self.cores.get() as f64 } else { cost.seconds }
         };
         let all: f64 = costs.iter().map(seconds).sum();

@@ -22,6 +22,7 @@ use crate::{Failure, numbers, output, signals};
 use cluster::Task;
 use emit::{Engine, Job};
 use options::{Options, PartOptions, in_part};
+use runs::Listing;
 use watch::Watcher;
 
 /// Folder of results, in the folder where the command runs.
@@ -68,31 +69,9 @@ enum Command {
         options: PartOptions,
     },
     /// List the runs of a study: fingerprint, state, guessed CPU time, values of the axes and seed.
-    Runs {
-        /// A study in TOML, or the name of one that comes with fathom.
-        plan: PathBuf,
-        #[command(flatten)]
-        options: PartOptions,
-        /// Where 'fathom plan run' keeps results.
-        #[arg(long, value_name = "DIR|URL", default_value = RESULTS)]
-        results: Location,
-        /// Write the list as JSON. [without FILE: to standard output]
-        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-        json: Option<PathBuf>,
-    },
+    Runs(Listing),
     /// Count the runs of a study that are done, running, failed, broken and missing. Exit code 0: all are done, 1: not all.
-    Status {
-        /// A study in TOML, or the name of one that comes with fathom.
-        plan: PathBuf,
-        #[command(flatten)]
-        options: PartOptions,
-        /// Where 'fathom plan run' keeps results.
-        #[arg(long, value_name = "DIR|URL", default_value = RESULTS)]
-        results: Location,
-        /// Write the counts, and the runs that are not done, as JSON. [without FILE: to standard output]
-        #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-        json: Option<PathBuf>,
-    },
+    Status(Listing),
     /// Write a job for a cluster that runs a study as an array of tasks.
     Emit {
         /// Whose array: a script for sbatch, or a manifest for kubectl.
@@ -154,8 +133,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::List => output::print(&list()?),
         Command::Show { name } => output::print(shipped(name).ok_or_else(|| unknown(name))?),
         Command::Check { plan, options } => check(plan, options),
-        Command::Runs { plan, options, results, json } => runs::list(plan, options, results, json.as_deref()),
-        Command::Status { plan, options, results, json } => runs::status(plan, options, results, json.as_deref()),
+        Command::Runs(listing) => runs::list(listing),
+        Command::Status(listing) => runs::status(listing),
         Command::Emit { engine, plan, options, results, tasks, cores } => {
             let (study, runs) = options.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
             let text = if plan.exists() { Some(read(plan)?.1) } else { None };

@@ -1,14 +1,48 @@
 //! `fathom plan runs` and `fathom plan status`: the runs of a study, one by one and as a whole.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use fathom_experiments::study::{self, Location, RunState, StudyRun, estimate, time_text};
+use fathom_experiments::study::{self, Location, RunState, Study, StudyRun, estimate, time_text};
 use serde::Serialize;
 
 use super::options::PartOptions;
-use super::{failure, read_study};
+use super::{RESULTS, failure, read_study};
 use crate::toml_file::named;
 use crate::{Failure, output};
+
+/// Which runs are looked at, and where.
+#[derive(clap::Args)]
+pub(super) struct Listing {
+    /// A study in TOML, or the name of one that comes with fathom.
+    plan: PathBuf,
+    #[command(flatten)]
+    options: PartOptions,
+    /// Where 'fathom plan run' keeps results.
+    #[arg(long, value_name = "DIR|URL", default_value = RESULTS)]
+    results: Location,
+    /// Write it as JSON. [without FILE: to standard output]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+/// The runs of a study, where their results are, and how each stands.
+struct Look {
+    study: Study,
+    runs: Vec<StudyRun>,
+    place: Location,
+    states: Vec<RunState>,
+    text: output::Text,
+}
+
+impl Listing {
+    fn look(&self) -> Result<Look, Failure> {
+        let (study, runs) = self.options.apply(read_study(&self.plan)?).map_err(|e| named(&self.plan, e))?;
+        let text = output::check(&[("--json", self.json.as_deref())])?;
+        let place = self.results.join(&study.name);
+        let states = study::status(&runs, &place).map_err(failure)?;
+        Ok(Look { study, runs, place, states, text })
+    }
+}
 
 /// A run, for programs.
 #[derive(Serialize)]
@@ -56,10 +90,9 @@ struct Status<'a> {
 }
 
 /// Prints a line per run.
-pub(super) fn list(plan: &Path, options: &PartOptions, results: &Location, json: Option<&Path>) -> Result<(), Failure> {
-    let (study, runs) = options.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
-    output::check(&[("--json", json)])?;
-    let states = study::status(&runs, &results.join(&study.name)).map_err(failure)?;
+pub(super) fn list(listing: &Listing) -> Result<(), Failure> {
+    let Look { runs, states, .. } = listing.look()?;
+    let json = listing.json.as_deref();
     let listed: Vec<ListedRun<'_>> = runs.iter().zip(&states).map(|(run, state)| ListedRun::new(run, state)).collect();
     if json.is_some() {
         return output::write_json(json, &listed);
@@ -75,16 +108,8 @@ pub(super) fn list(plan: &Path, options: &PartOptions, results: &Location, json:
 const SHOWN: usize = 20;
 
 /// Prints how many runs are done, and what is with the others. Not complete: a failure.
-pub(super) fn status(
-    plan: &Path,
-    options: &PartOptions,
-    results: &Location,
-    json: Option<&Path>,
-) -> Result<(), Failure> {
-    let (study, runs) = options.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
-    let text = output::check(&[("--json", json)])?;
-    let place = results.join(&study.name);
-    let states = study::status(&runs, &place).map_err(failure)?;
+pub(super) fn status(listing: &Listing) -> Result<(), Failure> {
+    let Look { study, runs, place, states, text } = listing.look()?;
     let count = |word: &str| states.iter().filter(|state| state.word() == word).count();
     let unfinished = runs.iter().zip(&states).filter(|(_, state)| **state != RunState::Done);
     let status = Status {
@@ -99,7 +124,7 @@ pub(super) fn status(
         missing: count("missing"),
         unfinished: unfinished.map(|(run, state)| ListedRun::new(run, state)).collect(),
     };
-    output::first_failure([text.print(&lines(&status)), output::write_json(json, &status)])?;
+    output::first_failure([text.print(&lines(&status)), output::write_json(listing.json.as_deref(), &status)])?;
     if status.complete {
         return Ok(());
     }
@@ -123,13 +148,13 @@ fn lines(status: &Status<'_>) -> String {
         text += &format!(", {count} {word}");
     }
     text.push('\n');
-    let told: Vec<&ListedRun<'_>> = status.unfinished.iter().filter(|run| run.reason.is_some()).collect();
-    for run in told.iter().take(SHOWN) {
+    let explained: Vec<&ListedRun<'_>> = status.unfinished.iter().filter(|run| run.reason.is_some()).collect();
+    for run in explained.iter().take(SHOWN) {
         let reason = run.reason.unwrap_or_default().replace('\n', "; ");
         text += &format!("{} {} ({}): {reason}\n", run.state, run.fingerprint, run.label);
     }
-    if told.len() > SHOWN {
-        text += &format!("and {} more; --json has all\n", told.len() - SHOWN);
+    if explained.len() > SHOWN {
+        text += &format!("and {} more; --json has all\n", explained.len() - SHOWN);
     }
     text
 }

@@ -158,7 +158,7 @@ where
     let threads = if real { 1 } else { options.jobs.unwrap_or_else(cores).get() }.min(work.queue.len());
     thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| work.pull(runner, watch))).collect();
-        let beats = store.as_ref().map(|store| scope.spawn(|| work.running.say(store)));
+        let beats = store.as_ref().map(|store| scope.spawn(|| work.running.record(store)));
         let ended: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
         work.running.end();
         let panic = ended.into_iter().chain(beats.map(|beats| beats.join())).find_map(Result::err);
@@ -234,21 +234,21 @@ impl RunningNow {
         self.over.notify_all();
     }
 
-    /// Says so in the store again and again until the end. What takes less than a second is not worth it.
-    fn say(&self, store: &Store) {
+    /// Records them in the store again and again until the end. What takes less than a second is not worth it.
+    fn record(&self, store: &Store) {
         let (name, mut said) = (Store::beat_name(), false);
         let mut state = self.state.lock();
         while !state.1 {
             let timed_out = self.over.wait_for(&mut state, if said { BEAT } else { FIRST_BEAT }).timed_out();
             if timed_out && !state.1 && !state.0.is_empty() {
                 let running = state.0.clone();
-                MutexGuard::unlocked(&mut state, || store.say_running(&name, &running));
+                MutexGuard::unlocked(&mut state, || store.record_running(&name, &running));
                 said = true;
             }
         }
         drop(state);
         if said {
-            store.say_running(&name, &BTreeSet::new());
+            store.record_running(&name, &BTreeSet::new());
         }
     }
 }
@@ -323,7 +323,7 @@ impl<'a> Work<'a> {
                 Err(error) => {
                     watch(Event::Fails { run, error: &error });
                     if let Some(store) = self.store {
-                        store.say_failed(run, &error);
+                        store.record_failure(run, &error);
                     }
                     locked(&self.failed).push((i, error));
                 }

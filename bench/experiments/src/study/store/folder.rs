@@ -2,11 +2,10 @@
 //! nothing.
 
 use std::fs;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Entry, Files, RUNNING, process_name};
+use super::{Entry, Files, RUNNING, temporary};
 
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
@@ -23,12 +22,11 @@ impl Folder {
         bytes: &[u8],
         name_it: impl FnOnce(&Path, &Path) -> io::Result<bool>,
     ) -> io::Result<bool> {
-        let nonce = RandomState::new().build_hasher().finish();
         let what = match name.strip_suffix(RUNNING) {
             Some(_) => &RUNNING[1..],
             None => name.trim_start_matches('.').split(['.', '-']).next().unwrap_or(name),
         };
-        let temporary = self.0.join(format!(".{what}-{}-{nonce:016x}.tmp", process_name()));
+        let temporary = self.0.join(temporary(what));
         let written = fs::write(&temporary, bytes).and_then(|()| name_it(&temporary, &self.0.join(name)));
         // It has its name, or another file has it. Another process may take it for left behind, where clocks were set.
         match fs::remove_file(&temporary) {

@@ -130,8 +130,7 @@ impl Store {
         let store = Self::read_only(location)?;
         let files = &store.files;
         files.prepare()?;
-        let nonce = RandomState::new().build_hasher().finish();
-        let probe = format!(".{PROBE}-{}-{nonce:016x}.tmp", process_name());
+        let probe = temporary(PROBE);
         let stays = files.create(&probe, b"first").and_then(|_| Ok(!files.create(&probe, b"second")?));
         let entries = files.list();
         files.remove(&probe)?;
@@ -185,7 +184,7 @@ impl Store {
     }
 
     /// Says that a run failed, for whoever asks how a study stands. That this cannot be said changes nothing.
-    pub(super) fn say_failed(&self, run: &StudyRun, error: &dyn std::fmt::Display) {
+    pub(super) fn record_failure(&self, run: &StudyRun, error: &dyn std::fmt::Display) {
         let failure = Failure { process: process_name().to_owned(), run: run.label(), error: error.to_string() };
         if let Ok(text) = serde_json::to_string(&failure) {
             let _ = self.files.replace(&format!("{}{FAILED}", run.fingerprint), text.as_bytes());
@@ -193,7 +192,7 @@ impl Store {
     }
 
     /// Says which runs this process is making, under a name of this process's; none: it has ended. As with failures.
-    pub(super) fn say_running(&self, beat: &str, fingerprints: &BTreeSet<String>) {
+    pub(super) fn record_running(&self, beat: &str, fingerprints: &BTreeSet<String>) {
         if fingerprints.is_empty() {
             let _ = self.files.remove(beat);
             return;
@@ -206,8 +205,7 @@ impl Store {
 
     /// A name to say so under.
     pub(super) fn beat_name() -> String {
-        let nonce = RandomState::new().build_hasher().finish();
-        format!("{}-{nonce:016x}{RUNNING}", process_name())
+        format!("{}{RUNNING}", writer_name())
     }
 
     /// What processes say of these runs.
@@ -292,6 +290,17 @@ fn is_process(name: &str) -> bool {
         && !pid.is_empty()
         && pid.bytes().all(|b| b.is_ascii_digit())
         && !host.is_empty()
+}
+
+/// `HOST-PID-NONCE`, another one each time: a name that no other writer gives, on this machine or on one that shares the place.
+fn writer_name() -> String {
+    let nonce = RandomState::new().build_hasher().finish();
+    format!("{}-{nonce:016x}", process_name())
+}
+
+/// The name of a file while it is written.
+fn temporary(what: &str) -> String {
+    format!(".{what}-{}.tmp", writer_name())
 }
 
 /// `HOST-PID` of this process.
