@@ -18,8 +18,10 @@ const MOST_LINES: usize = 5;
 #[ignore = "make test-packages"]
 fn crates_are_adopted_from_their_packages() {
     let workspace = Workspace::create("target/outside");
+    workspace.write_manifest();
+    let packages = package();
     for name in outside::CRATES {
-        workspace.unpack(&package(), name);
+        workspace.unpack(&packages, name);
     }
     let servers = [QUINN, NOQ].map(|adoption| (workspace.adopt(&adoption), adoption));
     for (lines, Adoption { stack, .. }) in &servers {

@@ -80,21 +80,27 @@ impl Drop for Server {
 pub(crate) struct Workspace(PathBuf);
 
 impl Workspace {
+    /// An empty one, but for what was built before.
     pub(crate) fn create(folder: &str) -> Self {
         let folder = repository().join(folder);
+        fs::create_dir_all(&folder).expect("a folder");
         // What was built stays: only sources are made anew.
         for part in ["crates", "quinn", "noq", "client"] {
             let _ = fs::remove_dir_all(folder.join(part));
         }
+        Self(folder)
+    }
+
+    /// Its manifest, which has packages in the place of a registry's.
+    pub(crate) fn write_manifest(&self) {
         let patches: String =
             CRATES.iter().map(|name| format!("{name} = {{ path = \"crates/{name}-0.1.0\" }}\n")).collect();
         let manifest = format!(
             "[workspace]\nmembers = [\"quinn\", \"noq\", \"client\"]\nresolver = \"3\"\n\n# A registry would have them.\n[patch.crates-io]\n{patches}"
         );
-        write(&folder.join("Cargo.toml"), &manifest);
+        write(&self.0.join("Cargo.toml"), &manifest);
         // What both need has the version that is tested here; the rest is the newest.
-        fs::copy(repository().join("Cargo.lock"), folder.join("Cargo.lock")).expect("copied");
-        Self(folder)
+        fs::copy(repository().join("Cargo.lock"), self.0.join("Cargo.lock")).expect("copied");
     }
 
     /// Unpacks one crate as it would be uploaded.
