@@ -1,5 +1,6 @@
 //! Closed loop: a fixed number of requests is in flight; each starts when its predecessor ends.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -104,8 +105,11 @@ async fn work<E: Endpoint>(closed_loop: Arc<ClosedLoop<E>>, slot: usize) {
         while session.usable() {
             let Some(mut request) = closed_loop.next() else { return };
             request.connection = session.id;
-            let sent = session.send_request(&mut sender, &request.url, &mut request.progress);
-            let result = tokio::time::timeout(limit, sent).await;
+            let result = {
+                // Pinned where it is made: moved, it would be copied for each request.
+                let sent = pin!(session.send_request(&mut sender, &request.url, &mut request.progress));
+                tokio::time::timeout(limit, sent).await
+            };
             let result = result.unwrap_or_else(|_| Err(timed_out(&request, limit)));
             if closed_loop.done(&request, result) {
                 tokio::time::sleep(BACK_OFF).await;

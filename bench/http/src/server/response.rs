@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -134,7 +134,8 @@ pub(super) async fn answer(
         open: true,
     };
     let answer = if site.is_proxied(request.uri.path()) {
-        match forward(writer, &mut delivery, request, site).await {
+        // Apart: other responses need no room for what a proxy keeps.
+        match Box::pin(forward(writer, &mut delivery, request, site)).await {
             Ok(answer) => answer,
             Err(why) => {
                 tracing::debug!(label = ?context.label(), "request: {why}");
@@ -145,7 +146,7 @@ pub(super) async fn answer(
         site.answer(&request.method, request.uri.path()).await
     };
     sent.status = answer.status.as_u16();
-    let end = with_progress_checks(&context.memory, send_all(writer, delivery, answer, &mut sent)).await;
+    let end = with_progress_checks(&context.memory, pin!(send_all(writer, delivery, answer, &mut sent))).await;
     if let Err(why) = &end {
         tracing::debug!(label = ?context.label(), "response: {why}");
     }
@@ -260,9 +261,8 @@ impl Drop for ResponseProgress<'_> {
 /// Runs `work`, and aborts it if the client reads too slowly.
 async fn with_progress_checks(
     memory: &ConnectionBudget,
-    work: impl Future<Output = Result<(), String>>,
+    mut work: Pin<&mut impl Future<Output = Result<(), String>>>,
 ) -> Result<(), String> {
-    let mut work = pin!(work);
     loop {
         match tokio::time::timeout(memory.tick(), work.as_mut()).await {
             Ok(done) => return done,
@@ -278,18 +278,20 @@ async fn send_all(
     answer: SiteResponse,
     sent: &mut ResponseProgress<'_>,
 ) -> Result<(), String> {
-    let wait = answer.wait;
-    let work = async {
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
+    let held = {
+        // Pinned where it is made: a future that is moved takes its room twice.
+        let work = pin!(async {
+            if !answer.wait.is_zero() {
+                tokio::time::sleep(answer.wait).await;
+            }
+            send(writer, answer, sent).await
+        });
+        // A client that goes away, or does not want it any more, ends a response at any point of it, also one that has not begun.
+        tokio::select! {
+            biased;
+            sent = work => sent?,
+            over = &mut delivery => return Err(over.err().unwrap_or_else(|| "the stream is over".into())),
         }
-        send(writer, answer, sent).await
-    };
-    // A client that goes away, or does not want it any more, ends a response at any point of it, also one that has not begun.
-    let held = tokio::select! {
-        biased;
-        sent = work => sent?,
-        over = &mut delivery => return Err(over.err().unwrap_or_else(|| "the stream is over".into())),
     };
     sent.handed_over = Some(sent.passed());
     delivery.await?;
@@ -312,7 +314,7 @@ async fn send(
     let SiteResponse { status, headers, body, .. } = answer;
     let memory = &sent.context.memory;
     let mut source = match body {
-        Body::Upstream(body) => return send_upstream(writer, status, headers, body, sent).await,
+        Body::Upstream(body) => return Box::pin(send_upstream(writer, status, headers, body, sent)).await,
         Body::Empty => Source::Text(Bytes::new()),
         Body::Zeros(length) if length <= CHUNK as u64 => Source::Text(Bytes::from_static(&ZEROS[..length as usize])),
         Body::Zeros(length) => Source::Zeros(length),
