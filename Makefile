@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages test-packages-tokio-quiche msrv chromium soak interop h2load stock proxy judge-cross-check sweeps
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages test-packages-tokio-quiche test-packages-frameworks msrv chromium soak interop h2load stock proxy judge-cross-check sweeps
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
@@ -50,6 +50,10 @@ test-tokio-quiche: setup
 # The crates as packaged, in a workspace of somebody else: servers of quinn's and noq's own examples adopt them, with ring and with AWS-LC. `cargo package` takes what is committed or not.
 test-packages: setup
 	$(CARGO) test --release --locked --features quiche --test packages -- --include-ignored --nocapture --test-threads 1 packages packaged
+
+# Frameworks that accept connections themselves, on the packaged crates: salvo, and iroh, which brings three hundred crates.
+test-packages-frameworks: setup
+	$(CARGO) test --release --locked --features quiche --test packages -- --include-ignored --nocapture frameworks
 
 # The same of tokio-quiche's own server, on the derived quiche.
 test-packages-tokio-quiche: setup

@@ -39,6 +39,23 @@ fn crates_are_adopted_from_their_packages() {
     }
 }
 
+/// salvo owns the accept loop and takes quinn's configuration; iroh owns TLS, too, and takes noq's factory of controllers.
+#[test]
+#[ignore = "make test-packages-frameworks"]
+fn frameworks_that_accept_connections_themselves_take_a_controller() {
+    let workspace = Workspace::create("target/outside-frameworks");
+    let packages = package();
+    for name in outside::CRATES {
+        workspace.unpack(&packages, name);
+    }
+    workspace.write_frameworks();
+    workspace.cargo(&["build", "--release"]);
+    workspace.serve_salvo();
+    let said = workspace.cargo(&["run", "--release", "--bin", "iroh"]);
+    println!("iroh: {said}");
+    assert!(said.starts_with("1000000 bytes under ") && said.to_lowercase().contains("vegas"), "{said}");
+}
+
 /// quiche has no place for plug-ins: `[patch.crates-io]` names the derived one, and nothing in the server changes.
 #[test]
 #[ignore = "make test-packages-tokio-quiche"]

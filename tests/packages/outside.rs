@@ -190,6 +190,56 @@ tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
         write(&folder.join("Cargo.toml"), manifest);
     }
 
+    /// Frameworks that accept connections themselves.
+    pub(crate) fn write_frameworks(&self) {
+        let patches: String =
+            CRATES.iter().map(|name| format!("{name} = {{ path = \"crates/{name}-0.1.0\" }}\n")).collect();
+        write(&self.0.join("src/bin/salvo.rs"), include_str!("salvo.rs"));
+        write(&self.0.join("src/bin/iroh.rs"), include_str!("iroh.rs"));
+        let manifest = format!(
+            r#"[package]
+name = "frameworks"
+version = "0.1.0"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+anyhow = "1"
+fathom-noq = "0.1"
+fathom-quinn = "0.1"
+iroh = {{ version = "1.4", default-features = false, features = ["tls-ring"] }}
+rcgen = {{ version = "0.14", default-features = false, features = ["crypto", "pem", "ring"] }}
+rustls = {{ version = "0.23", default-features = false, features = ["ring", "std"] }}
+salvo = {{ version = "1.1", default-features = false, features = ["quinn", "ring", "server"] }}
+tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
+
+[patch.crates-io]
+{patches}"#
+        );
+        write(&self.0.join("Cargo.toml"), &manifest);
+        fs::copy(repository().join("Cargo.lock"), self.0.join("Cargo.lock")).expect("copied");
+    }
+
+    /// salvo answers over HTTP/3, and both ends exchange one-way delays: the controller is ours.
+    pub(crate) fn serve_salvo(&self) {
+        let mut server = Command::new(self.0.join("target/release/salvo"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .map(Server)
+            .expect("the server runs");
+        let mut address = String::new();
+        BufReader::new(server.0.stdout.take().expect("standard output")).read_line(&mut address).expect("its address");
+        let port = address.trim().rsplit(':').next().expect("a port");
+        let url = format!("https://localhost:{port}/body");
+        let load = ["load", &url, "--insecure", "-n", "3", "--json", "-"];
+        let loaded: serde_json::Value =
+            serde_json::from_str(&run(env!("CARGO_BIN_EXE_fathom"), &load, &self.0)).expect("JSON");
+        assert_eq!(loaded["requests"]["completed"], 3, "{loaded}");
+        assert_eq!(loaded["connections"]["one_way"], 1, "{loaded}");
+        println!("salvo: 3 responses over HTTP/3, one-way delays exchanged");
+    }
+
     pub(crate) fn cargo(&self, args: &[&str]) -> String {
         run(env!("CARGO"), args, &self.0)
     }
