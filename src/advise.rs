@@ -69,11 +69,6 @@ pub(crate) struct Args {
     /// The first seed. [default: 1]
     #[arg(long, value_name = "S", value_parser = numbers::seed)]
     seed: Option<u64>,
-    #[command(flatten)]
-    path: PathArgs,
-    /// Queue in front of the link, as in 'fathom compare'.
-    #[arg(long, value_name = "QUEUE", help_heading = "Path")]
-    queue: Option<String>,
     /// Say what the logs show and write --scenario; simulate nothing.
     #[arg(long, conflicts_with = "from_scenario")]
     dry_run: bool,
@@ -86,6 +81,11 @@ pub(crate) struct Args {
     /// Write everything as JSON; '-' is standard output, and the text then goes to standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    path: PathArgs,
+    /// Queue in front of the link, as in 'fathom compare'.
+    #[arg(long, value_name = "QUEUE", help_heading = "Path")]
+    queue: Option<String>,
 }
 
 fn classes(text: &str) -> Result<usize, String> {

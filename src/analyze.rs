@@ -133,12 +133,27 @@ fn size(path: &Path) -> u64 {
 fn read(files: &[PathBuf]) -> Result<(Vec<Source>, bool), Failure> {
     let bar = reading_bar(files);
     let mut kept = Kept::default();
-    let mut sources = Vec::new();
+    let mut sources: Vec<Source> = Vec::new();
+    let mut empty = Vec::new();
     for file in files {
         let read = if file.is_dir() { gather_folder } else { gather };
-        sources.push(read(file, &mut kept, &mut |n| bar.inc(n)).map_err(Failure::input)?);
+        match read(file, &mut kept, &mut |n| bar.inc(n)) {
+            Ok(source) => sources.push(source),
+            // One of many, as `logs/*.sqlog` names them: a connection that never came about is no reason to say nothing of the others.
+            Err(e @ AnalyzeError::Empty(..)) if files.len() > 1 => empty.push(e),
+            Err(e) => return Err(Failure::input(e)),
+        }
     }
     bar.finish_and_clear();
+    match (sources.first_mut(), empty.len()) {
+        (None, _) => {
+            if let Some(e) = empty.pop() {
+                return Err(Failure::input(e));
+            }
+        }
+        (Some(first), 1..) => first.cautions.push(format!("{} logs without an event were left out", empty.len())),
+        (Some(_), 0) => {}
+    }
     Ok((sources, kept.full))
 }
 

@@ -28,8 +28,8 @@ use crate::{Failure, allocator, numbers, output, service_manager};
 /// Serve files, synthetic bodies or an upstream server over HTTP/3 with selectable congestion controllers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  fathom serve --controller sync:signal=either --root public
-  fathom serve --listen [::]:4433 --stack noq --controller sync:signal=either=50,native:cubic=50 --metrics 127.0.0.1:9090
+  fathom serve --root public
+  fathom serve --listen [::]:4433 --stack noq --controller cubic=90,sync:signal=either=10 --metrics 127.0.0.1:9090
   fathom serve --root public --qlog logs; fathom analyze loss-delay logs/*.sqlog
   fathom serve --cert fullchain.pem --key privkey.pem --root /srv/www
   fathom serve --cert fullchain.pem --key privkey.pem --listen [::]:443 --proxy http://127.0.0.1:8080
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t)]
     stack: Stack,
     /// Congestion controller, or several with weights that divide the connections, such as sync=50,native:cubic=50.
-    #[arg(long, value_name = "SHARES", default_value = "sync:signal=either")]
+    #[arg(long, value_name = "SHARES", default_value = "cubic")]
     controller: ControllerShares,
     /// Timestamp extension for one-way delays: any (SYNC_TIMESTAMP with ACK frames, or TIMESTAMP if the client supports only that),
     /// lean or paper (SYNC_TIMESTAMP only; paper: on every packet), timestamp (TIMESTAMP only) or off. Not for native controllers.
@@ -122,11 +122,11 @@ pub(crate) struct Args {
     /// Close a connection that has sent no complete request for this long, whatever else it sends.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_nonzero_duration)]
     request_timeout: Duration,
-    #[command(flatten)]
-    proxy: ProxyArgs,
     /// Accept 0-RTT requests from returning clients, which saves a round trip; tickets are single-use against replay. Not on quiche.
     #[arg(long)]
     zero_rtt: bool,
+    #[command(flatten)]
+    proxy: ProxyArgs,
 }
 
 fn access_log_format(s: &str) -> Result<AccessLogFormat, String> {

@@ -164,6 +164,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 in_guest(plan, &options.all, part, results)?;
             }
             let outcome = execute(&runs, &results.join(&study.name), *jobs).map_err(failure)?;
+            for line in study::late_events(&runs, &outcome) {
+                output::say(format!("warning: {line}"));
+            }
             let toml = read(plan)?.1;
             let scale = options.all.scale();
             let json = || study::Document::new(&study, &toml, scale, &runs, &outcome);
@@ -298,13 +301,19 @@ fn check_comparison(plan: &Path, text: &str, options: &PartOptions) -> Result<()
         bulk => bulk.to_owned(),
     };
     let stacks: Vec<&str> = read.stacks.iter().map(|s| s.name()).collect();
+    let path =
+        read.path.said().map(|(option, value)| format!("{option} {value}")).chain(read.path.events.iter().cloned());
+    let path: Vec<String> = path.collect();
+    let network = if path.is_empty() {
+        format!("bottleneck: {}, {}", read.link, read.queue)
+    } else {
+        format!("path: {} ({})", path.join(", "), read.queue)
+    };
     output::print(&format!(
         "{plan}: a valid plan of 'fathom compare'; run it with: fathom compare {plan}\n\
-         controllers: {}\nstacks: {}\nbottleneck: {}, {}\nworkload: {load}, seeds {} to {last}\nruns: {runs}\n",
+         controllers: {}\nstacks: {}\n{network}\nworkload: {load}, seeds {} to {last}\nruns: {runs}\n",
         read.controllers.join(", "),
         stacks.join(", "),
-        read.link,
-        read.queue,
         read.seed,
         plan = plan.display(),
     ))

@@ -34,6 +34,7 @@ async fn main() -> anyhow::Result<()> {
     let got = recv.read_to_end(BYTES).await?;
     connection.close(0u32.into(), b"");
     let controller = sending.await??;
-    println!("{} bytes under {controller}", got.len());
+    let rule = controller.split("config: ").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap_or(&controller);
+    println!("{} bytes under {rule}", got.len());
     Ok(())
 }

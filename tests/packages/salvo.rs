@@ -7,8 +7,8 @@ use salvo::conn::quinn::QuinnListener;
 use salvo::prelude::*;
 
 #[handler]
-async fn body() -> Vec<u8> {
-    vec![7; 100_000]
+async fn text() -> String {
+    "7".repeat(100_000)
 }
 
 #[tokio::main]
@@ -23,6 +23,6 @@ async fn main() -> anyhow::Result<()> {
     let address = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
     let acceptor = QuinnListener::new(config, address).bind().await;
     println!("{address}");
-    Server::new(acceptor).serve(Router::with_path("body").get(body)).await;
+    Server::new(acceptor).serve(Router::with_path("body").get(text)).await;
     Ok(())
 }

@@ -47,7 +47,15 @@ pub struct ResponseAnswer {
 ///
 /// # Errors
 /// A file has no responses.
-pub fn response(sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError> {
+pub fn response(mut sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError> {
+    // Of many logs some are of connections that asked for nothing.
+    let all = sources.len();
+    if sources.iter().any(|s| s.responses().next().is_some()) {
+        sources.retain(|s| !s.is_log() || s.responses().next().is_some());
+    }
+    if let (left_out @ 1.., Some(first)) = (all - sources.len(), sources.first_mut()) {
+        first.cautions.push(format!("{left_out} logs without a response were left out"));
+    }
     if let Some(none) = sources.iter().find(|s| s.responses().next().is_none()) {
         return Err(AnalyzeError::Nothing(format!(
             "'{}' has no responses: {}",

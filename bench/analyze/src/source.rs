@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use fathom_qlog::{LoggedEvent, Malformed, ParsedEvent, ResponseEnd, read};
+use fathom_qlog::{LoggedEvent, Malformed, ParsedEvent, ReadError, ResponseEnd, read};
 use serde::Serialize;
 
 use super::connection::{Builder, Connection};
@@ -17,6 +17,9 @@ pub enum AnalyzeError {
     /// It cannot be read.
     #[error("'{0}' {1}")]
     File(String, String),
+    /// A log in which nothing happened: of a connection that never came about.
+    #[error("'{0}' {1}")]
+    Empty(String, String),
     /// It has nothing for this analysis.
     #[error("{0}")]
     Nothing(String),
@@ -111,7 +114,7 @@ pub fn gather_folder(folder: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64))
     for file in &files {
         match gather(file, kept, bytes) {
             Ok(source) => parts.push(source),
-            Err(AnalyzeError::File(_, why)) if why.starts_with("has no event") => empty += 1,
+            Err(AnalyzeError::Empty(..)) => empty += 1,
             Err(e) => return Err(e),
         }
     }
@@ -182,7 +185,10 @@ fn log(
         tap(event, &parsed);
         builders[event.connection].take(event, parsed, kept);
     })
-    .map_err(|e| AnalyzeError::File(name.clone(), e.to_string()))?;
+    .map_err(|e| match e {
+        ReadError::Empty(_) => AnalyzeError::Empty(name.clone(), e.to_string()),
+        e => AnalyzeError::File(name.clone(), e.to_string()),
+    })?;
     let connections: Vec<Connection> = builders.into_iter().map(|b| b.finish(kept)).collect();
     let mut cautions = Vec::new();
     if let Some(Malformed { records, first, why }) = summary.malformed {

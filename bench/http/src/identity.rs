@@ -30,6 +30,19 @@ pub enum IdentityError {
         /// What is wrong with it.
         why: String,
     },
+    /// A file cannot be read at all.
+    #[error("the {what} '{path}' cannot be read: {why}; name a file that the server's user may read", path = path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// What was looked for.
+        what: &'static str,
+        /// What the system says.
+        why: std::io::Error,
+    },
+    /// A key behind a password, which nobody is there to type.
+    #[error("the private key '{}' is encrypted; decrypt it first: openssl pkey -in KEY -out PLAIN", .0.display())]
+    Encrypted(PathBuf),
     /// rustls does not take them.
     #[error("certificate and key do not go together: {0}; name the private key of this certificate")]
     Mismatch(rustls::Error),
@@ -50,6 +63,12 @@ impl IdentityError {
     }
 }
 
+/// A PEM file whose key only a password opens (RFC 7468 §11, and the older form with a header).
+fn is_encrypted(path: &Path) -> bool {
+    std::fs::read_to_string(path)
+        .is_ok_and(|text| text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED"))
+}
+
 /// A certificate chain and its key.
 #[derive(Debug)]
 pub struct Identity {
@@ -66,13 +85,22 @@ impl Identity {
     /// A file cannot be read or holds something else.
     pub fn read(certificates: &Path, key: &Path) -> Result<Self, IdentityError> {
         let file = |path: &Path, what, why: String| IdentityError::File { path: path.to_owned(), what, why };
+        let wrong = |path: &Path, what, e: rustls::pki_types::pem::Error| match e {
+            rustls::pki_types::pem::Error::Io(why) => IdentityError::Unreadable { path: path.to_owned(), what, why },
+            e => file(path, what, e.to_string()),
+        };
         let chain = CertificateDer::pem_file_iter(certificates)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|e| file(certificates, "certificate", e.to_string()))?;
+            .map_err(|e| wrong(certificates, "certificate", e))?;
         if chain.is_empty() {
             return Err(file(certificates, "certificate", "there is none".into()));
         }
-        let key = PrivateKeyDer::from_pem_file(key).map_err(|e| file(key, "private key", e.to_string()))?;
+        let key = PrivateKeyDer::from_pem_file(key).map_err(|e| match e {
+            rustls::pki_types::pem::Error::NoItemsFound if is_encrypted(key) => {
+                IdentityError::Encrypted(key.to_owned())
+            }
+            e => wrong(key, "private key", e),
+        })?;
         Ok(Self { chain, key, public_key: None })
     }
 

@@ -176,6 +176,34 @@ impl Comparison {
         events.iter().filter_map(line).collect()
     }
 
+    /// That the other direction than the bodies' was full, as a report says it: its queue ranks controllers, too, and no measure of the
+    /// bottleneck shows it. `None` on the built-in network, where bodies go both ways.
+    pub fn full_other_direction(&self) -> Option<String> {
+        /// From here on a direction is full.
+        const USED_PERCENT: f64 = 90.0;
+        const DROPPED_PERCENT: f64 = 1.0;
+        if self.plan.path.said().next().is_none() && self.plan.path.events.is_empty() {
+            return None;
+        }
+        let back = |run: &ComparedRun| {
+            let other = if is_forward(&run.bottleneck) { REVERSE } else { FORWARD };
+            run.outcome
+                .links
+                .get(other.1)
+                .filter(|link| link.arrived > 0)
+                .map(|l| (l.utilisation_percent, l.drops_percent))
+        };
+        let all: Vec<(f64, f64)> = self.runs.iter().filter_map(back).collect();
+        let mean = |of: fn(&(f64, f64)) -> f64| all.iter().map(of).sum::<f64>() / all.len().max(1) as f64;
+        let (used, dropped) = (mean(|back| back.0), mean(|back| back.1));
+        (used >= USED_PERCENT || dropped >= DROPPED_PERCENT).then(|| {
+            format!(
+                "the direction of requests and acknowledgements was full: {used:.0} % of it used, {dropped:.0} % of its packets dropped, which no \
+                 column shows. The ranking is of that queue as well; a lower --load leaves it free, or --workload page, which opens fewer connections"
+            )
+        })
+    }
+
     /// Adds the runs of the same plan from other backends, and sorts the backends by `order`.
     pub fn merge(&mut self, other: Self, order: &[Backend]) {
         let place = |backend: Backend| order.iter().position(|w| *w == backend);

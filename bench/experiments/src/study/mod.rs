@@ -10,6 +10,7 @@
 //! | `executor.rs` | makes the runs on all cores |
 //! | `store/` | results as files, or as objects of an object store: each complete or not there |
 //! | `status.rs` | how a study stands: done, running, failed, broken, missing |
+//! | `late_events.rs` | events of paths that came after a run's end |
 //! | `estimate.rs` | what a run will cost |
 //! | `explain.rs` | a study in words |
 //! | `table.rs` | results by key, and their table |
@@ -19,6 +20,7 @@
 mod estimate;
 mod executor;
 mod explain;
+mod late_events;
 mod own_code;
 mod read;
 mod report;
@@ -33,6 +35,7 @@ mod tests;
 
 pub use executor::{Differs, Event, Failed, RunOptions, StudyError, run_study, stored};
 pub use explain::explain;
+pub use late_events::late_events;
 pub use read::{Axis, MOST_SEEDS, Study, is_study};
 pub use report::{Document, dataset, html};
 pub use shipped::{shipped, shipped_studies};

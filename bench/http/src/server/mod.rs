@@ -124,11 +124,21 @@ pub enum SetupError {
     )]
     EarlyData(Stack),
     /// The address.
-    #[error("cannot listen on {0}: {1}; choose another address or a free port")]
+    #[error("cannot listen on {0}: {1}; {hint}", hint = listen_hint(.1))]
     Listen(SocketAddr, io::Error),
     /// The same port for TCP.
     #[error("cannot listen on {0} for TCP: {1}; choose a port that is free for both, or leave TCP out with --no-tcp")]
     Tcp(SocketAddr, io::Error),
+}
+
+/// What to do where an address cannot be had.
+fn listen_hint(why: &io::Error) -> &'static str {
+    match why.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 want root, CAP_NET_BIND_SERVICE, or the socket of a service manager (deploy/fathom.socket)"
+        }
+        _ => "choose another address or a free port",
+    }
 }
 
 impl SetupError {

@@ -237,8 +237,9 @@ fn path_in_words(path: &PathSpec) -> Option<String> {
 
 /// The answer: what is missing of it, events that had no effect, and what may be concluded.
 pub(super) fn answer(c: &Comparison) -> (Vec<String>, Vec<String>) {
-    let late = c.late_events().into_iter().map(|(_, line)| format!("NOTE: {line}."));
-    (c.missing().into_iter().chain(late).collect(), c.ranking().conclusion())
+    let late = c.late_events().into_iter().map(|(_, line)| line);
+    let notes = late.chain(c.full_other_direction()).map(|line| format!("NOTE: {line}."));
+    (c.missing().into_iter().chain(notes).collect(), c.ranking().conclusion())
 }
 
 /// What may be concluded, the ranking, and the other measures.

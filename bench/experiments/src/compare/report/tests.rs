@@ -199,6 +199,25 @@ fn events_after_the_end_of_runs_are_said_first() {
 }
 
 #[test]
+fn a_full_other_direction_is_said_first() {
+    let mut c = comparison();
+    c.plan.path.up_rate = Some("2Mbps".parse().unwrap());
+    assert_eq!(c.full_other_direction(), None);
+    for run in &mut c.runs {
+        let full =
+            LinkOutcome { arrived: 1000, drops_percent: 28.4, utilisation_percent: 98.2, ..LinkOutcome::default() };
+        run.outcome.links.insert("right-left".into(), full);
+    }
+    assert!(
+        table(&c)
+            .starts_with("NOTE: the direction of requests and acknowledgements was full: 98 % of it used, 28 % of its")
+    );
+    // On the built-in network bodies go both ways.
+    c.plan.path = PathSpec::default();
+    assert_eq!(c.full_other_direction(), None);
+}
+
+#[test]
 fn one_seed_has_no_interval_and_is_no_result() {
     let mut c = comparison();
     c.plan.seeds = 1;

@@ -1,0 +1,94 @@
+//! Events of paths that came after the end of runs, where they had no effect.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fathom_netsim::link::Capacity;
+use fathom_netsim::path::{DirectedPath, PathEvent};
+
+use super::{StudyRun, StudyRunResult};
+
+/// A line for each event that came in no run at all, or in some of those that have it only.
+pub fn late_events(runs: &[StudyRun], results: &[StudyRunResult]) -> Vec<String> {
+    let ends: BTreeMap<&str, f64> = results.iter().map(|r| (&*r.fingerprint, r.outcome.seconds)).collect();
+    // Runs that have the event, runs that ended before it, and the longest that any took.
+    let mut seen: BTreeMap<String, (usize, usize, f64)> = BTreeMap::new();
+    for run in runs {
+        let (Some(path), Some(&end)) = (&run.scenario.chain.path, ends.get(&*run.fingerprint)) else { continue };
+        for (event, at) in events(&path.down) {
+            let (all, late, longest) = seen.entry(event).or_default();
+            *all += 1;
+            *late += usize::from(end <= at.as_secs_f64());
+            *longest = longest.max(end);
+        }
+    }
+    (seen.into_iter().filter(|(_, (_, late, _))| *late > 0))
+        .map(|(event, (all, late, longest))| {
+            format!(
+                "event '{event}' came after the end of {late} of {all} runs, of which the longest took {longest:.1} s: it had no effect there; \
+                 write an earlier time, or make runs longer"
+            )
+        })
+        .collect()
+}
+
+/// Events towards clients, and when they come; a rate that changes is part of the link by now.
+fn events(way: &DirectedPath) -> Vec<(String, Duration)> {
+    let steps = match &way.link {
+        Some((Capacity::Steps(_, steps), _)) => &steps[..],
+        _ => &[],
+    };
+    let rates = steps.iter().map(|&(at, rate)| PathEvent::Rate { at, rate });
+    let all = way.impairments.events.iter().copied().chain(rates);
+    all.filter_map(|event| Some((event.to_string(), event.at()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Outcome;
+    use crate::study::Study;
+
+    #[test]
+    fn events_after_the_end_of_runs_are_told() {
+        let text = r#"
+question = "Does it come?"
+seeds = 1
+[sweep]
+controller = ["reno"]
+[scenario]
+stop = "20 responses"
+stack = "quinn"
+[scenario.network]
+topology = "path"
+[scenario.network.path]
+rate = "10Mbps"
+rtt = "20ms"
+events = ["rate:5Mbps@1s", "blackout:1s@9s", "rate:2Mbps@30s"]
+[[scenario.traffic]]
+name = "transfer"
+from = "left"
+to = "right"
+workload = "flows:20x10kB"
+controller = "$controller"
+"#;
+        let study = Study::from_toml("late.toml", text).unwrap();
+        let runs = study.runs(1.0).unwrap();
+        let results: Vec<StudyRunResult> = (runs.iter())
+            .map(|run| StudyRunResult {
+                key: run.key.clone(),
+                seed: run.seed,
+                fingerprint: run.fingerprint.clone(),
+                outcome: Outcome { seconds: 5.0, ..Outcome::default() },
+            })
+            .collect();
+        let told = late_events(&runs, &results);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(
+            told[0].starts_with(
+                "event 'blackout:1s@9s' came after the end of 1 of 1 runs, of which the longest took 5.0 s"
+            )
+        );
+        assert!(told[1].starts_with("event 'rate:2Mbps@30s'"), "{told:?}");
+    }
+}
