@@ -51,7 +51,12 @@ impl StampBudget {
 
     /// A stamp was written.
     pub fn spend(&mut self) {
-        self.nanobytes = self.nanobytes.saturating_sub(self.stamp * SCALE);
+        self.spend_bytes(self.stamp);
+    }
+
+    /// So many bytes were written instead of a stamp.
+    pub fn spend_bytes(&mut self, bytes: u64) {
+        self.nanobytes = self.nanobytes.saturating_sub(bytes.saturating_mul(SCALE));
     }
 }
 

@@ -1,6 +1,6 @@
 //! One-way delay from what is on the wire.
 //!
-//! Both modes of SYNC_TIMESTAMP end in one [`Sample`]: the forward transit time of one of our packets, on two clocks, in wrapping
+//! Both modes of SYNC_TIMESTAMP, and the other frames, end in one [`Sample`]: the forward transit time of one of our packets, on two clocks, in wrapping
 //! microseconds. [`Estimator`] makes the [`OneWayDelay`] of it that a controller steers by: the height above the transit time of
 //! an empty path, clock drift taken out.
 //!
@@ -50,6 +50,13 @@ impl Sample {
     /// `sent`. That packet arrived `ack_delay` before the stamp.
     pub fn lean(now: Time, packet: u64, stamped: u32, ack_delay: Duration, sent: Time, min_rtt: Duration) -> Self {
         let transit = stamped.wrapping_sub(ack_delay.as_micros() as u32).wrapping_sub(stamp(sent));
+        Self { packet, transit, rtt: now.since(sent), ack_delay, min_rtt }
+    }
+
+    /// ACK_RECEIVE_TIMESTAMPS: the peer says that our packet `packet`, which left at `sent`, arrived at `micros` since the peer's epoch, and that
+    /// the acknowledgement left `ack_delay` later.
+    pub fn received(now: Time, packet: u64, micros: u64, ack_delay: Duration, sent: Time, min_rtt: Duration) -> Self {
+        let transit = (micros as u32).wrapping_sub(stamp(sent));
         Self { packet, transit, rtt: now.since(sent), ack_delay, min_rtt }
     }
 

@@ -197,6 +197,11 @@ pub(crate) fn integer(parameters: &[u8], id: u64) -> Result<Option<u64>, Paramet
     }
 }
 
+/// Encoded transport parameters hold this one.
+pub fn has(parameters: &[u8], id: u64) -> bool {
+    matches!(value(parameters, id), Ok(Some(_)) | Err(ParameterError::Duplicate))
+}
+
 /// The value of a parameter, whatever it is.
 pub(crate) fn value(mut parameters: &[u8], id: u64) -> Result<Option<&[u8]>, ParameterError> {
     let mut found = None;

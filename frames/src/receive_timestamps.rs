@@ -18,14 +18,22 @@
 //! Each endpoint says what it wants to read: max_receive_timestamps_per_ack and receive_timestamps_exponent are the reader's. Both code points have the
 //! form 31N + 27, so peers that grease may send anything under them: what is no value counts as absent.
 
+use std::ops::Range;
+
 use crate::ack::Ack;
 use crate::codepoints;
 use crate::cursor::{Cursor, FrameError};
-use crate::parameter::{ParameterError, append, value};
+use crate::enable_timestamp::Timestamps;
+use crate::parameter::{Negotiated, ParameterError, append, value};
 use crate::varint;
 
 /// Bytes of the type.
 const TYPE_LEN: usize = 4;
+/// Bytes by which the type is longer than that of an ACK frame.
+const TYPE_GROWTH: usize = TYPE_LEN - 1;
+/// ACK, without and with ECN counts (RFC 9000 §19.3).
+const ACK: u8 = 0x02;
+const ACK_ECN: u8 = 0x03;
 /// Largest receive_timestamps_exponent.
 const MAX_EXPONENT: u64 = 20;
 /// Ranges of a frame that is written here, and timestamps of each range: what one byte holds.
@@ -40,7 +48,25 @@ pub struct ReceiveTimestamps {
     pub exponent: u8,
 }
 
+impl Default for ReceiveTimestamps {
+    /// One, that of the newest packet, since one sample is made of a frame. In the units of the usual ACK delay: 8 us are far below what
+    /// hosts add between a packet's arrival and its reading, and the time takes four bytes for 2.4 hours, in microseconds for 18 minutes.
+    fn default() -> Self {
+        Self { max_per_ack: 1, exponent: 3 }
+    }
+}
+
 impl ReceiveTimestamps {
+    /// Timestamps of a frame at most that are written for a peer, whatever it asks for, and read: a stack that empties its socket in one
+    /// go acknowledges some tens of packets at once.
+    pub const MOST: u64 = 32;
+
+    /// As an endpoint here may ask for it: at most [`ReceiveTimestamps::MOST`]; `None` where it is no value.
+    pub fn bounded(self) -> Option<Self> {
+        let valid = self.max_per_ack > 0 && u64::from(self.exponent) <= MAX_EXPONENT;
+        valid.then(|| Self { max_per_ack: self.max_per_ack.min(Self::MOST), ..self })
+    }
+
     /// Appends the parameters (id, length, value) to encoded transport parameters that do not hold them yet.
     pub fn append(self, parameters: &mut Vec<u8>) {
         append(parameters, codepoints::MAX_RECEIVE_TIMESTAMPS_PARAMETER, self.max_per_ack.min(varint::MAX));
@@ -67,6 +93,43 @@ impl ReceiveTimestamps {
     }
 }
 
+/// What two sides' parameters allow on one connection.
+///
+/// The parameters say what an endpoint wants to read. That it writes nobody says, so who wants to read is taken to write as well: then its frames
+/// are counted on. Frames of a peer that wants none are read when they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NegotiatedReceiveTimestamps {
+    /// What our frames hold; `None`: our ACK frames stay as they are.
+    pub sends: Option<ReceiveTimestamps>,
+    /// Unit of the peer's frames, where they tell us our forward delay.
+    pub reads: Option<u8>,
+    /// They are counted on.
+    pub expects: bool,
+    /// The peer may send them, whether they are read or not. When not, close the connection with PROTOCOL_VIOLATION.
+    pub accepts: bool,
+}
+
+impl NegotiatedReceiveTimestamps {
+    /// What `ours` and the peer's parameters allow beside the other two frames, of which either goes first: theirs are eight bytes, and
+    /// these grow with every packet.
+    pub fn between(
+        ours: Option<ReceiveTimestamps>,
+        peers: Option<ReceiveTimestamps>,
+        sync: &Negotiated,
+        timestamps: &Timestamps,
+    ) -> Self {
+        let Some(ours) = ours else { return Self::default() };
+        if *sync != Negotiated::default() || timestamps.sends || timestamps.reads {
+            return Self { accepts: true, ..Self::default() };
+        }
+        let sends = peers.map(|peers| ReceiveTimestamps {
+            max_per_ack: peers.max_per_ack.min(ReceiveTimestamps::MOST),
+            exponent: peers.exponent,
+        });
+        Self { sends, reads: Some(ours.exponent), expects: peers.is_some(), accepts: true }
+    }
+}
+
 /// One varint and nothing behind it.
 fn whole(raw: &[u8]) -> Option<u64> {
     varint::decode(raw).filter(|(_, len)| *len == raw.len()).map(|(value, _)| value)
@@ -88,6 +151,8 @@ pub struct AckReceiveTimestamps<'a> {
     pub ack: Ack<'a>,
     /// Timestamps in it.
     pub count: u64,
+    /// Bytes of the ACK frame's fields.
+    ack_fields: usize,
     ranges: u64,
     bytes: &'a [u8],
 }
@@ -110,7 +175,9 @@ impl<'a> AckReceiveTimestamps<'a> {
 
     /// Reads the frame behind its type. Every timestamp takes at least a byte, so a hostile count ends with the payload.
     pub(crate) fn read(cursor: &mut Cursor<'a>, ecn: bool) -> Result<Self, FrameError> {
+        let len = cursor.rest().len();
         let ack = Ack::read(cursor, ecn)?;
+        let ack_fields = len - cursor.rest().len();
         let ranges = cursor.int()?;
         let start = cursor.rest();
         let mut count = 0u64;
@@ -127,7 +194,7 @@ impl<'a> AckReceiveTimestamps<'a> {
             count = count.saturating_add(stamps);
         }
         let bytes = &start[..start.len() - cursor.rest().len()];
-        Ok(Self { ack, count, ranges, bytes })
+        Ok(Self { ack, count, ack_fields, ranges, bytes })
     }
 
     /// When packets came, as the frame has them; `exponent` is the one that its reader asked for. Ends where a time lies before the
@@ -186,6 +253,82 @@ impl Iterator for Receipts<'_> {
         self.next = self.next.wrapping_sub(1);
         Some(Receipt { packet, micros })
     }
+}
+
+/// Makes an ACK_RECEIVE_TIMESTAMPS frame of the ACK frame of `ack_len` bytes at the start of `bytes`; the rest of `bytes` is free, and what is
+/// not needed becomes PADDING. Arguments and limits are those of [`encode_receipts`]. Returns the frame's length; `None`, where no timestamp fits
+/// or it is no ACK frame: then the frame stays as it is, PADDING behind it.
+pub fn add_receipts(
+    bytes: &mut [u8],
+    ack_len: usize,
+    receipts: &[Receipt],
+    wanted: ReceiveTimestamps,
+) -> Option<usize> {
+    let tail = ack_len + TYPE_GROWTH;
+    let encoded = largest_of(bytes.get(..ack_len).unwrap_or_default()).and_then(|largest| {
+        let (len, written) = encode_receipts(largest, receipts, wanted, bytes.get_mut(tail..)?)?;
+        (written > 0).then_some(len)
+    });
+    let Some(len) = encoded else {
+        bytes.get_mut(ack_len..).unwrap_or_default().fill(0);
+        return None;
+    };
+    become_receive_timestamps(bytes, ack_len);
+    bytes[tail + len..].fill(0);
+    Some(tail + len)
+}
+
+/// As [`add_receipts`], with these bytes in place of the timestamps: tests send what no honest endpoint does. All of them, or none.
+#[doc(hidden)]
+pub fn add_raw(bytes: &mut [u8], ack_len: usize, raw: &[u8]) -> Option<usize> {
+    let tail = ack_len + TYPE_GROWTH;
+    let is_ack = largest_of(bytes.get(..ack_len).unwrap_or_default()).is_some();
+    let fits = is_ack && !raw.is_empty() && bytes.len() >= tail + raw.len();
+    if !fits {
+        bytes.get_mut(ack_len..).unwrap_or_default().fill(0);
+        return None;
+    }
+    bytes[tail..tail + raw.len()].copy_from_slice(raw);
+    bytes[tail + raw.len()..].fill(0);
+    become_receive_timestamps(bytes, ack_len);
+    Some(tail + raw.len())
+}
+
+/// Largest packet of an ACK frame.
+fn largest_of(ack: &[u8]) -> Option<u64> {
+    let (ty, fields) = ack.split_first()?;
+    matches!(*ty, ACK | ACK_ECN).then(|| varint::decode(fields).map(|(largest, _)| largest))?
+}
+
+/// Gives the ACK frame at the start its new type.
+fn become_receive_timestamps(bytes: &mut [u8], ack_len: usize) {
+    let ty = if bytes[0] == ACK { codepoints::ACK_RECEIVE_TIMESTAMPS } else { codepoints::ACK_RECEIVE_TIMESTAMPS_ECN };
+    bytes.copy_within(1..ack_len, TYPE_LEN);
+    varint::encode(ty, &mut bytes[..TYPE_LEN]);
+}
+
+/// Bytes by which an ACK frame grows whose receipts take `len`.
+pub const fn growth(len: usize) -> usize {
+    TYPE_GROWTH + len
+}
+
+/// Makes an ACK frame of the ACK_RECEIVE_TIMESTAMPS frame at `range`: it ends where that ended. Returns how many leading bytes the caller must
+/// drop: those that it was longer by when it comes first, else 0, and then PADDING stands before the ACK frame.
+///
+/// A range that holds no such frame changes nothing.
+pub fn restore_ack(payload: &mut [u8], range: Range<usize>) -> usize {
+    let start = range.start;
+    let Some(bytes) = payload.get_mut(range) else { return 0 };
+    let Ok((frame, len)) = AckReceiveTimestamps::decode(bytes) else { return 0 };
+    if len != bytes.len() {
+        return 0;
+    }
+    let (fields, ecn) = (frame.ack_fields, frame.ack.ecn.is_some());
+    let ack = len - fields - 1;
+    bytes.copy_within(TYPE_LEN..TYPE_LEN + fields, ack + 1);
+    bytes[ack] = if ecn { ACK_ECN } else { ACK };
+    bytes[..ack].fill(0);
+    if start == 0 { ack } else { 0 }
 }
 
 /// Writes what stands behind an ACK frame's fields at the start of `out`: the ranges of as many of `receipts` as fit into it, and into `wanted`, what
@@ -319,6 +462,83 @@ mod tests {
         for (read, real) in read.receipts(3).zip(receipts()) {
             assert_eq!(read.packet, real.packet);
             assert!((0..8).contains(&(read.micros - real.micros)), "{read:?} {real:?}");
+        }
+    }
+
+    /// The ACK frame of the draft's example, without and with ECN counts.
+    const ACKS: [&[u8]; 2] = [
+        &[0x02, 0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04],
+        &[0x03, 0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04, 0x0a, 0x00, 0x01],
+    ];
+
+    #[test]
+    fn ack_becomes_the_drafts_example_and_an_ack_again() {
+        let wanted = ReceiveTimestamps { max_per_ack: 64, exponent: 0 };
+        let mut ecn = FRAME.to_vec();
+        ecn[3] = 0x08;
+        ecn.splice(BEHIND_ACK..BEHIND_ACK, [0x0a, 0x00, 0x01]);
+        for (ack, frame) in ACKS.into_iter().zip([FRAME, &ecn]) {
+            for spare in [0, 1, 9] {
+                let mut bytes = ack.to_vec();
+                bytes.resize(frame.len() + spare, 0xee);
+                assert_eq!(add_receipts(&mut bytes, ack.len(), &receipts(), wanted), Some(frame.len()));
+                assert_eq!(bytes, [frame, &vec![0; spare]].concat());
+                // Between other frames, and as the first.
+                let mut payload = [&[0x01], frame, &[0x1e]].concat();
+                assert_eq!(restore_ack(&mut payload, 1..1 + frame.len()), 0);
+                let padding = vec![0; frame.len() - ack.len()];
+                assert_eq!(payload, [&[0x01], &padding[..], ack, &[0x1e]].concat());
+                let mut payload = [frame, &[0x1e]].concat();
+                let lead = restore_ack(&mut payload, 0..frame.len());
+                assert_eq!(payload[lead..], [ack, &[0x1e]].concat());
+            }
+        }
+    }
+
+    #[test]
+    fn ack_without_room_or_timestamps_stays() {
+        let wanted = ReceiveTimestamps { max_per_ack: 64, exponent: 0 };
+        for room in 0..8 {
+            let mut bytes = [ACKS[0], &vec![0xee; room]].concat();
+            assert_eq!(add_receipts(&mut bytes, ACKS[0].len(), &receipts(), wanted), None, "{room}");
+            assert_eq!(bytes, [ACKS[0], &vec![0; room]].concat());
+        }
+        let mut bytes = [ACKS[0], &[0xee; 30]].concat();
+        assert_eq!(add_receipts(&mut bytes, ACKS[0].len(), &[], wanted), None);
+        // Whatever is asked for: no frame, no ACK frame, longer than there are bytes.
+        assert_eq!(add_receipts(&mut [], 0, &receipts(), wanted), None);
+        assert_eq!(add_receipts(&mut [0x02, 9], 5, &receipts(), wanted), None);
+        assert_eq!(add_receipts(&mut [0x01; 40], 1, &receipts(), wanted), None);
+    }
+
+    #[test]
+    fn only_such_a_frame_becomes_an_ack() {
+        for range in [0..FRAME.len() - 1, 1..FRAME.len(), 0..FRAME.len() + 9] {
+            let mut payload = [FRAME, &[0x01]].concat();
+            assert_eq!(restore_ack(&mut payload, range), 0);
+            assert_eq!(payload, [FRAME, &[0x01]].concat());
+        }
+    }
+
+    #[test]
+    fn either_other_frame_goes_first() {
+        use crate::parameter::Offer;
+        use crate::{EnableTimestamp, Timestamps};
+        let greedy = ReceiveTimestamps { max_per_ack: 1 << 40, exponent: 20 };
+        let ours = ReceiveTimestamps::default();
+        let between = |ours, peers, offer: Option<Offer>, enable: Option<EnableTimestamp>| {
+            let sync = Negotiated::between(offer, offer);
+            NegotiatedReceiveTimestamps::between(ours, peers, &sync, &Timestamps::between(enable, enable, &sync))
+        };
+        let both = between(Some(ours), Some(greedy), None, None);
+        assert_eq!(both.sends, Some(ReceiveTimestamps { max_per_ack: ReceiveTimestamps::MOST, exponent: 20 }));
+        assert_eq!((both.reads, both.expects, both.accepts), (Some(3), true, true));
+        let one = between(Some(ours), None, None, None);
+        assert_eq!((one.sends, one.reads, one.expects, one.accepts), (None, Some(3), false, true));
+        assert_eq!(between(None, Some(greedy), None, None), NegotiatedReceiveTimestamps::default());
+        for (offer, enable) in [(Some(Offer::Lean), None), (None, Some(EnableTimestamp::Both))] {
+            let rests = between(Some(ours), Some(greedy), offer, enable);
+            assert_eq!((rests.sends, rests.reads, rests.expects, rests.accepts), (None, None, false, true));
         }
     }
 

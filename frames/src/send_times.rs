@@ -84,6 +84,18 @@ impl SendTimes {
         None
     }
 
+    /// As [`SendTimes::take`], for ACK frames that say of more packets than the largest when they arrived: `each` is called for every packet
+    /// remembered up to `largest`, in the order in which they left.
+    pub fn take_each(&mut self, largest: u64, mut each: impl FnMut(u64, Time)) {
+        if self.log.back().is_none_or(|newest| largest > newest.packet) {
+            return;
+        }
+        while let Some(entry) = self.log.front().copied().filter(|entry| entry.packet <= largest) {
+            self.log.pop_front();
+            each(entry.packet, entry.at);
+        }
+    }
+
     /// Packets remembered now.
     pub fn len(&self) -> usize {
         self.log.len()
@@ -126,6 +138,17 @@ mod tests {
         assert_eq!(log.len(), 5);
         assert_eq!(log.take(4), None);
         assert_eq!(log.take(5), Some(Time::from_micros(5)));
+    }
+
+    #[test]
+    fn each_packet_up_to_the_largest_is_given_once() {
+        let mut log = log([0, 1, 2, 5, 6]);
+        let mut taken = Vec::new();
+        for largest in [7, u64::MAX, 4, 4, 2, 5, 6] {
+            log.take_each(largest, |packet, sent| taken.push((largest, packet, sent.as_nanos() / 1_000)));
+        }
+        assert_eq!(taken, [(4, 0, 0), (4, 1, 1), (4, 2, 2), (5, 5, 5), (6, 6, 6)]);
+        assert!(log.is_empty());
     }
 
     #[test]

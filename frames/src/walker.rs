@@ -2,7 +2,7 @@
 //! which does not know them, sees the rest.
 //!
 //! Reads every frame of RFC 9000, DATAGRAM (RFC 9221), ACK_FREQUENCY and IMMEDIATE_ACK (draft-ietf-quic-ack-frequency),
-//! SYNC_TIMESTAMP and TIMESTAMP (draft-huitema-quic-ts). Frames carry no length, so nobody can step over an unknown one: the walk ends there with an error, and the
+//! SYNC_TIMESTAMP, TIMESTAMP (draft-huitema-quic-ts) and ACK_RECEIVE_TIMESTAMPS (draft-ietf-quic-receive-ts). Frames carry no length, so nobody can step over an unknown one: the walk ends there with an error, and the
 //! caller leaves the payload to the stack, which knows better or closes the connection. Which frames are allowed in 0-RTT is the
 //! stack's business too.
 
@@ -13,6 +13,7 @@ use crate::ack::Ack;
 use crate::codepoints;
 use crate::cursor::Cursor;
 pub use crate::cursor::FrameError;
+use crate::receive_timestamps::AckReceiveTimestamps;
 use crate::sync_timestamp::SyncTimestamp;
 use crate::timestamp::Timestamp;
 use crate::varint;
@@ -37,13 +38,15 @@ pub enum Content<'a> {
     SyncTimestamp(SyncTimestamp),
     /// The draft's.
     Timestamp(Timestamp),
+    /// An ACK frame that says when packets arrived.
+    AckReceiveTimestamps(AckReceiveTimestamps<'a>),
     /// Any other frame: checked for its length only.
     Other,
 }
 
 impl Frame<'_> {
     /// The receiver must acknowledge a packet with this frame (RFC 9000 §1.2, §13.2.1).
-    /// All but PADDING, ACK, CONNECTION_CLOSE, SYNC_TIMESTAMP and TIMESTAMP.
+    /// All but PADDING, ACK, ACK_RECEIVE_TIMESTAMPS, CONNECTION_CLOSE, SYNC_TIMESTAMP and TIMESTAMP.
     pub const fn is_ack_eliciting(&self) -> bool {
         matches!(self.content, Content::Other) && !matches!(self.ty, 0x00 | 0x1c | 0x1d)
     }
@@ -128,6 +131,10 @@ impl<'a> Cursor<'a> {
                 let (frame, len) = Timestamp::decode(start).map_err(|_| FrameError::Truncated)?;
                 self.rest = &start[len..];
                 return Ok((ty, Content::Timestamp(frame)));
+            }
+            codepoints::ACK_RECEIVE_TIMESTAMPS | codepoints::ACK_RECEIVE_TIMESTAMPS_ECN => {
+                let frame = AckReceiveTimestamps::read(self, ty == codepoints::ACK_RECEIVE_TIMESTAMPS_ECN)?;
+                return Ok((ty, Content::AckReceiveTimestamps(frame)));
             }
             _ => self.other(ty)?,
         }
@@ -239,6 +246,8 @@ mod tests {
         (&[0x91, 0xfa, 0x6b, 0x59, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0, 7], false),
         (&[0x42, 0xf5, 0x41, 0x56], false),
         (&[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24], false),
+        (&[0x83, 0x17, 0x83, 0x07, 0x09, 0x00, 0x00, 0x01, 0x01, 0x00, 0x02, 0x41, 0x7c, 0x0a], false),
+        (&[0x83, 0x17, 0x83, 0x08, 0x09, 0x00, 0x00, 0x01, 0x0a, 0x00, 0x01, 0x00], false),
     ];
 
     #[test]

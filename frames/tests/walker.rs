@@ -4,7 +4,10 @@ mod common;
 
 use std::ops::{Range, RangeInclusive};
 
-use fathom_frames::{Content, Echo, Frames, SyncTimestamp, Timestamp, remove, varint};
+use fathom_frames::{
+    Content, Echo, Frames, Receipt, ReceiveTimestamps, SyncTimestamp, Timestamp, add_receipts, remove, restore_ack,
+    varint,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -37,7 +40,10 @@ impl Made {
     }
 
     fn is_eliciting(&self) -> bool {
-        !matches!(self.ty, 0x00 | 0x02 | 0x03 | 0x1c | 0x1d | 0x2f5 | 0x11fa_6b58 | 0x11fa_6b59)
+        !matches!(
+            self.ty,
+            0x00 | 0x02 | 0x03 | 0x1c | 0x1d | 0x2f5 | 0x11fa_6b58 | 0x11fa_6b59 | 0x0317_8307 | 0x0317_8308
+        )
     }
 }
 
@@ -112,6 +118,39 @@ fn ack() -> impl Strategy<Value = (Made, Vec<RangeInclusive<u64>>)> {
         })
 }
 
+/// Receipts of packets up to `largest`, as they are written: the newest first.
+fn receipts(largest: u64) -> impl Strategy<Value = Vec<Receipt>> {
+    (vec((0..4u64, 0..100_000u64), 0..60), 0..1u64 << 40).prop_map(move |(steps, newest)| {
+        let (mut below, mut micros, mut receipts) = (0, newest, Vec::new());
+        for (down, earlier) in steps {
+            (below, micros) = (below + down, micros.saturating_sub(earlier));
+            receipts.extend(largest.checked_sub(below).map(|packet| Receipt { packet, micros }));
+        }
+        receipts
+    })
+}
+
+fn wanted() -> impl Strategy<Value = ReceiveTimestamps> {
+    (1..100u64, 0..=20u8).prop_map(|(max_per_ack, exponent)| ReceiveTimestamps { max_per_ack, exponent })
+}
+
+/// An ACK frame and the ACK_RECEIVE_TIMESTAMPS frame made of it.
+fn with_receipts() -> impl Strategy<Value = (Made, Made)> {
+    ack().prop_flat_map(|(frame, ranges)| (Just(frame), receipts(*ranges[0].end()), wanted())).prop_map(
+        |(ack, receipts, wanted)| {
+            let mut bytes = ack.bytes.clone();
+            bytes.resize(bytes.len() + 2_000, 0xee);
+            let Some(len) = add_receipts(&mut bytes, ack.bytes.len(), &receipts, wanted) else {
+                return (ack.clone(), ack);
+            };
+            assert!(bytes[len..].iter().all(|byte| *byte == 0), "PADDING behind it");
+            bytes.truncate(len);
+            let made = Made { ty: 0x0317_8305 + ack.ty, bytes };
+            (ack, made)
+        },
+    )
+}
+
 /// SYNC_TIMESTAMP or TIMESTAMP.
 fn ours() -> impl Strategy<Value = Made> {
     prop_oneof![sync_timestamp(), int().prop_map(|scaled| Made::new(0x2f5).int(scaled))]
@@ -132,6 +171,7 @@ fn frame() -> impl Strategy<Value = Made> {
         4 => sized(),
         2 => ack().prop_map(|(frame, _)| frame),
         2 => ours(),
+        2 => with_receipts().prop_map(|(_, frame)| frame),
         1 => (1usize..200).prop_map(|n| Made { ty: 0, bytes: vec![0; n] }),
     ]
 }
@@ -189,6 +229,15 @@ fn walk(payload: &[u8]) -> Result<(), TestCaseError> {
                 at = frame.range.end;
                 if let Content::Ack(ack) = frame.content {
                     check_ranges(&ack.ranges().collect::<Vec<_>>(), ack.largest)?;
+                }
+                if let Content::AckReceiveTimestamps(found) = frame.content {
+                    check_ranges(&found.ack.ranges().collect::<Vec<_>>(), found.ack.largest)?;
+                    for exponent in [0, 20, 63, 64, 255] {
+                        let receipts: Vec<_> = found.receipts(exponent).collect();
+                        prop_assert!(receipts.len() as u64 <= found.count && receipts.len() < payload.len());
+                        prop_assert!(receipts.iter().all(|receipt| receipt.packet <= found.ack.largest));
+                        prop_assert!(receipts.windows(2).all(|pair| pair[1].micros <= pair[0].micros));
+                    }
                 }
             }
             Err(error) => {
@@ -271,6 +320,48 @@ proptest! {
         prop_assert_eq!(others(rest), before);
         let kept = Frames::new(rest).map(|f| f.expect("valid"));
         prop_assert!(kept.into_iter().all(|f| !is_ours(&f.content)));
+    }
+
+    #[test]
+    fn an_ack_with_timestamps_becomes_that_ack_again((ack, frame) in with_receipts(), before in frames(), after in frames()) {
+        // Frames without a length can only be the last.
+        let before: Vec<_> = before.into_iter().filter(|f| !matches!(f.ty, 0x08 | 0x09 | 0x0c | 0x0d | 0x30)).collect();
+        for before in [&before[..], &[]] {
+            let (before, after) = (join(before), join(&after));
+            let mut payload = [&before[..], &frame.bytes, &after].concat();
+            let at = before.len()..before.len() + frame.bytes.len();
+            let dropped = if frame.ty == ack.ty { 0 } else { restore_ack(&mut payload, at.clone()) };
+            prop_assert!(dropped == 0 || at.start == 0);
+            prop_assert!(payload[dropped..].ends_with(&[&ack.bytes[..], &after].concat()));
+            prop_assert_eq!(&payload[..before.len()], &before[..]);
+            let between = &payload[before.len() + dropped..at.end - ack.bytes.len()];
+            prop_assert!(between.iter().all(|byte| *byte == 0), "PADDING");
+        }
+    }
+
+    #[test]
+    fn any_ack_grows_and_any_range_is_restored_without_harm(
+        mut bytes in vec(any::<u8>(), 0..60),
+        like in any::<bool>(),
+        ack_len in 0..70usize,
+        receipts in receipts(1 << 20),
+        wanted in wanted(),
+        range in (0..70usize, 0..70usize),
+    ) {
+        if let (true, Some(ty)) = (like, bytes.first_mut()) {
+            *ty = 0x02;
+        }
+        let len = bytes.len();
+        let mut grown = bytes.clone();
+        let _ = add_receipts(&mut grown, ack_len, &receipts, wanted);
+        prop_assert_eq!(grown.len(), len);
+        let dropped = restore_ack(&mut grown, range.0..range.1);
+        prop_assert!(dropped < len.max(1));
+        if let (true, Some(ty)) = (like, bytes.get_mut(..4)) {
+            ty.copy_from_slice(&[0x83, 0x17, 0x83, 0x07]);
+        }
+        let dropped = restore_ack(&mut bytes, range.0..range.1);
+        prop_assert!(dropped < len.max(1));
     }
 
     #[test]

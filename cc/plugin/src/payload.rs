@@ -274,7 +274,7 @@ impl IncomingFrames {
                 let timestamp = Some(stamp).filter(|stamp| negotiated.timestamps.reads && stamp.scaled > 0);
                 self.timestamp = self.timestamp.max(timestamp);
             }
-            Content::Ack(_) | Content::Other => {}
+            Content::Ack(_) | Content::AckReceiveTimestamps(_) | Content::Other => {}
         }
         Ok(Some(to))
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use fathom_frames::walker::{Content, Frame, Frames};
-use fathom_frames::{EcnCounts, Timestamp, varint};
+use fathom_frames::{AckReceiveTimestamps, EcnCounts, Timestamp, varint};
 use serde::Serialize;
 
 use super::capture::CapturedDatagram;
@@ -315,7 +315,9 @@ impl ConnectionTrace {
             self.on_frame(sender, kind, &frame, body);
             ack_eliciting |= frame.is_ack_eliciting();
             match frame.content {
-                Content::Ack(found) => ack = Some(found),
+                Content::Ack(found) | Content::AckReceiveTimestamps(AckReceiveTimestamps { ack: found, .. }) => {
+                    ack = Some(found);
+                }
                 Content::SyncTimestamp(found) => timestamp = Some(SendTimestamp::Sync(found.sent)),
                 Content::Timestamp(found) => timestamp = Some(SendTimestamp::Timestamp(found)),
                 Content::Other => {}
@@ -351,7 +353,7 @@ impl ConnectionTrace {
     fn on_frame(&mut self, sender: usize, kind: PacketType, frame: &Frame<'_>, body: &[u8]) {
         let side = self.side(sender);
         match (frame.content, frame.ty) {
-            (Content::Ack(ack), _) => {
+            (Content::Ack(ack) | Content::AckReceiveTimestamps(AckReceiveTimestamps { ack, .. }), _) => {
                 side.acks += 1;
                 if let Some(EcnCounts { ect0, ect1, ce }) = ack.ecn {
                     side.acks_with_ecn += 1;
@@ -450,6 +452,9 @@ fn describe_frames(payload: &[u8]) -> String {
             }
             (Content::SyncTimestamp(_), _) => text.push_str(" SYNC_TIMESTAMP"),
             (Content::Timestamp(_), _) => text.push_str(" TIMESTAMP"),
+            (Content::AckReceiveTimestamps(frame), _) => {
+                let _ = write!(text, " ACK_RECEIVE_TIMESTAMPS[{}: {}]", frame.ack.largest, frame.count);
+            }
             (_, Some(name)) => {
                 let body = &payload[frame.range.clone()];
                 let _ = match (frame.ty, varints(body)) {
