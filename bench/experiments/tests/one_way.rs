@@ -13,7 +13,9 @@ use fathom_experiments::stack::HostClock;
 use fathom_netsim::link::Link;
 use fathom_netsim::queue::QueueSpec;
 use fathom_netsim::sim::{Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, SimSocket, server_address};
-use fathom_quinn::{ClientPlugin, EnableTimestamp, Extension, InUse, Offer, Plugin, Report, ServerPlugin};
+use fathom_quinn::{
+    ClientPlugin, EnableTimestamp, Extension, InUse, Offer, Plugin, ReceiveTimestamps, Report, ServerPlugin,
+};
 use parking_lot::Mutex;
 use quinn::{ConnectionError, Endpoint, EndpointConfig, TransportConfig, VarInt};
 
@@ -21,6 +23,12 @@ const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF }
 const PAPER: Extension = Extension { offer: Some(Offer::Paper), ..Extension::OFF };
 /// What a peer of another project has.
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
+
+/// Receive timestamps in ACK frames, and nothing else: of one packet, as usual, and of all.
+const RECEIVE: Extension =
+    Extension { receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 1, exponent: 3 }), ..Extension::OFF };
+const RECEIVE_ALL: Extension =
+    Extension { receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }), ..Extension::OFF };
 
 /// What a test asks for.
 #[derive(Clone)]
@@ -314,11 +322,15 @@ fn summary(name: impl Debug, mut errors: Vec<f64>) -> (f64, f64, f64) {
 
 #[test]
 fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
-    for offer in [LEAN, PAPER, TIMESTAMP] {
+    for offer in [LEAN, PAPER, TIMESTAMP, RECEIVE] {
         let change = Time::from_millis(4_000);
         let o = run(&Setup {
             offer,
-            client_offer: if offer == TIMESTAMP { Extension::default() } else { LEAN },
+            client_offer: match offer {
+                TIMESTAMP => Extension::default(),
+                RECEIVE => Extension { receive_timestamps: RECEIVE.receive_timestamps, ..Extension::default() },
+                _ => LEAN,
+            },
             chunks: (160, 3_000, Duration::from_millis(50)),
             longer_back: Some((change, Duration::from_millis(50))),
             ..Setup::default()
@@ -351,10 +363,10 @@ fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
 #[test]
 fn the_estimate_tracks_the_queue() {
     let mut means = Vec::new();
-    for offer in [LEAN, PAPER, TIMESTAMP] {
+    for offer in [LEAN, PAPER, TIMESTAMP, RECEIVE, RECEIVE_ALL] {
         let o = run(&Setup {
             offer,
-            client_offer: if offer == TIMESTAMP { TIMESTAMP } else { LEAN },
+            client_offer: if offer == PAPER { LEAN } else { offer },
             server: "reno",
             window: 120_000,
             burst: 80_000,
@@ -371,12 +383,16 @@ fn the_estimate_tracks_the_queue() {
     }
     assert!((means[0] - means[1]).abs() < 300.0, "lean and paper differ: {means:?}");
     assert!((means[0] - means[2]).abs() < 300.0, "lean and TIMESTAMP differ: {means:?}");
+    assert!((means[0] - means[3]).abs() < 300.0, "lean and receive timestamps differ: {means:?}");
+    assert!((means[0] - means[4]).abs() < 300.0, "lean and receive timestamps differ: {means:?}");
 }
 
 #[test]
 fn drift_and_offset_of_clocks_do_not_look_like_a_queue() {
     // Just below the wrap of 2^32 us, and half a millisecond per second fast or slow: the worst of Mills' survey (Sync-TCP §5.3).
-    for (ppm, offer) in [(-500, LEAN), (0, LEAN), (500, LEAN), (-500, TIMESTAMP), (500, TIMESTAMP)] {
+    for (ppm, offer) in
+        [(-500, LEAN), (0, LEAN), (500, LEAN), (-500, TIMESTAMP), (500, TIMESTAMP), (-500, RECEIVE), (500, RECEIVE)]
+    {
         let o = run(&Setup {
             offer,
             client_offer: offer,
@@ -447,6 +463,22 @@ fn timestamps_are_exchanged_and_cost_little() {
         assert!((512..750).contains(&report.stamps_received) && report.stamps_sent < 300, "{report:?}");
         assert!(report.samples.samples > 500, "{report:?}");
         assert_eq!((report.samples.dropped_bound, report.samples.steps), (0, 0), "{report:?}");
+    }
+}
+
+#[test]
+fn receive_timestamps_are_exchanged_and_cost_little() {
+    let every = Extension { receive_timestamps: RECEIVE.receive_timestamps, ..Extension::default() };
+    for (offer, client_offer, in_use) in [(every, RECEIVE, InUse::Receive), (every, every, InUse::Sync)] {
+        let o = run(&Setup { server: "sync", offer, client_offer, ..Setup::default() });
+        assert_eq!(o.client.ok(), Some(2_000_000));
+        let report = o.report.expect("a report");
+        assert!(report.negotiated && report.in_use == in_use, "{report:?}");
+        // The budget is the same; a frame with two timestamps is longer than a stamp.
+        assert!((400..750).contains(&report.stamps_received) && report.stamps_sent < 300, "{report:?}");
+        assert!(report.samples.samples > 350, "{report:?}");
+        assert_eq!((report.samples.dropped_bound, report.samples.steps), (0, 0), "{report:?}");
+        println!("{in_use}: {} ACK frames, {} samples", report.stamps_received, report.samples.samples);
     }
 }
 

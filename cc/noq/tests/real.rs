@@ -12,7 +12,7 @@ use fathom_cc::{
     PathChange, Rate, SendParams, Sent,
 };
 use fathom_cc::{Start, Time};
-use fathom_plugin::{EnableTimestamp, Extension, InUse, Offer, Report};
+use fathom_plugin::{EnableTimestamp, Extension, InUse, Offer, ReceiveTimestamps, Report};
 
 const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
 const PAPER: Extension = Extension { offer: Some(Offer::Paper), ..Extension::OFF };
@@ -21,6 +21,10 @@ const OFF: Extension = Extension::OFF;
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
 /// SYNC_TIMESTAMP and TIMESTAMP.
 const ANY: Extension = Extension { offer: Some(Offer::Lean), ..TIMESTAMP };
+/// Receive timestamps in ACK frames, alone and beside the other two.
+const RECEIVE: Extension =
+    Extension { receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 3 }), ..Extension::OFF };
+const EVERYTHING: Extension = Extension { receive_timestamps: RECEIVE.receive_timestamps, ..ANY };
 /// RFC 9000 §20.1.
 const FRAME_ENCODING_ERROR: u64 = 0x07;
 const TRANSPORT_PARAMETER_ERROR: u64 = 0x08;
@@ -124,9 +128,81 @@ async fn timestamps_are_used_where_one_side_has_nothing_else() {
 }
 
 #[tokio::test]
+async fn receive_timestamps_are_used_where_one_side_has_nothing_else() {
+    for on in EVERY {
+        for (client, server) in [(RECEIVE, RECEIVE), (EVERYTHING, RECEIVE), (RECEIVE, EVERYTHING)] {
+            let side = |extension| SideConfig::with_plugin("sync", extension);
+            let (client, server) = until(side(client), side(server), [receives_delays; 2]);
+            let (client, server) = run(on, client, server).await;
+            for report in [client.report(), server.report()] {
+                assert!(receives_delays(&report) && report.in_use == InUse::Receive, "{on:?} {report:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn absurd_receive_timestamps_are_dropped_and_nothing_else_changes() {
+    // One time again and again; the largest; many of packets before, at times before the epoch.
+    const ABSURD: [&[u8]; 3] = [
+        &[1, 0, 1, 0x80, 0x00, 0xf4, 0x24],
+        &[1, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+        &[1, 0, 1, 0x3f],
+    ];
+    for on in [(On::Quinn, On::Noq), (On::Noq, On::Quinn)] {
+        for stamp in ABSURD {
+            let liar = SideConfig { stamp: Some(stamp), ..SideConfig::with_plugin("reno", RECEIVE) };
+            let began = now();
+            let (_, server) = run(on, liar, SideConfig::with_plugin("sync", RECEIVE)).await;
+            let report = server.report();
+            assert_eq!((server.error, report.in_use), (None, InUse::Receive), "{on:?}");
+            assert!(report.stamps_received > 5, "{on:?} {report:?}");
+            let lasted = i64::try_from(now().duration_since(began).as_nanos()).expect("seconds");
+            let worst = report.one_way.map_or(0, |delay| delay.as_nanos());
+            assert!(worst <= lasted, "{on:?} {report:?}, in {lasted} ns");
+        }
+    }
+}
+
+#[tokio::test]
+async fn receive_timestamps_that_cannot_be_read_close_the_connection() {
+    // Packets below packet 0; more timestamps than there are bytes.
+    for raw in [&[1, 0x80, 0xff, 0xff, 0xff, 1, 9][..], &[1, 0, 0x80, 0xff, 0xff, 0xff, 9]] {
+        for on in EVERY {
+            let liar = SideConfig { stamp: Some(raw), ..SideConfig::with_plugin("reno", RECEIVE) };
+            closes(on, liar, SideConfig::with_plugin("reno", RECEIVE), FRAME_ENCODING_ERROR).await;
+        }
+    }
+    // What the server's parameters ask for it does not want, or does not know.
+    const WANTED: &[u8] = &[0x80, 0x04, 0xac, 0x07, 1, 9];
+    for on in EVERY {
+        for (server, code) in [(LEAN, PROTOCOL_VIOLATION), (OFF, FRAME_ENCODING_ERROR)] {
+            let server = SideConfig { parameter: Some(WANTED), ..SideConfig::with_plugin("reno", server) };
+            closes(on, SideConfig::with_plugin("reno", RECEIVE), server, code).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_receive_timestamps_exponent_above_20_closes() {
+    const BAD: &[u8] = &[0x80, 0x04, 0xac, 0x07, 1, 9, 0x80, 0x04, 0xac, 0x26, 1, 21];
+    const NOISE: &[u8] = &[0x80, 0x04, 0xac, 0x07, 3, 1, 2, 3, 0x80, 0x04, 0xac, 0x26, 1, 21];
+    for on in EVERY {
+        let honest = || SideConfig::with_plugin("reno", EVERYTHING);
+        let (client, server) = run(on, SideConfig { parameter: Some(BAD), ..honest() }, honest()).await;
+        assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{on:?}");
+        assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{on:?}");
+        // What a peer that greases may send.
+        let greases = SideConfig { parameter: Some(NOISE), ..SideConfig::with_plugin("reno", OFF) };
+        let (client, server) = run(on, greases, honest()).await;
+        assert_eq!((client.error, server.error, server.report().in_use), (None, None, InUse::None), "{on:?}");
+    }
+}
+
+#[tokio::test]
 async fn of_two_frames_ours_is_used() {
     for on in EVERY {
-        for (client, server) in [(ANY, ANY), (ANY, LEAN), (PAPER, ANY)] {
+        for (client, server) in [(ANY, ANY), (ANY, LEAN), (PAPER, ANY), (EVERYTHING, EVERYTHING)] {
             let side = |extension| SideConfig::with_plugin("sync", extension);
             let (client, server) = until(side(client), side(server), [receives_delays; 2]);
             let (client, server) = run(on, client, server).await;
@@ -228,7 +304,7 @@ async fn absurd_timestamps_are_dropped_and_nothing_else_changes() {
 #[tokio::test]
 async fn frames_go_on_after_key_updates() {
     for on in EVERY {
-        for extension in [LEAN, PAPER, TIMESTAMP] {
+        for extension in [LEAN, PAPER, TIMESTAMP, RECEIVE] {
             let side = || SideConfig { rounds: 4, key_updates: true, ..SideConfig::with_plugin("reno", extension) };
             let (client, server) = until(side(), side(), [receives_delays; 2]);
             let (client, server) = run(on, client, server).await;

@@ -174,7 +174,7 @@ impl ConnectionState {
     /// How the connection stands now.
     pub(crate) fn report(&self) -> Report {
         let parts = self.parts.lock();
-        let (peers, peer_enable_timestamp) = parts.negotiation.peer_offers();
+        let (peers, peer_enable_timestamp, peer_receive_timestamps) = parts.negotiation.peer_offers();
         let acks = parts.signals.summary();
         Report {
             negotiated: parts.negotiation.negotiated().receives_delays(),
@@ -186,6 +186,7 @@ impl ConnectionState {
             controller: parts.controller,
             peers,
             peer_enable_timestamp,
+            peer_receive_timestamps,
             ecn: acks.ecn,
             acks: acks.acks,
             longest_ack_delay: acks.longest_ack_delay,

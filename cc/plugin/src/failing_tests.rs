@@ -89,7 +89,7 @@ struct Fixture {
 
 impl Fixture {
     fn new(suite: CipherSuite, shaping_socket: bool) -> Self {
-        let extension = Extension { offer: Some(Offer::Lean), timestamp: None, datagrams: false };
+        let extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
         let (core, registry) = core(extension, shaping_socket);
         let state = Arc::new(core.connection(Capabilities::NONE, None));
         let mut parameters = Vec::new();

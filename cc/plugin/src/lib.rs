@@ -51,6 +51,7 @@ mod path_signals;
 mod payload;
 #[cfg(feature = "rustls")]
 mod plugin;
+mod receipt_log;
 mod report;
 #[cfg(all(test, feature = "rustls"))]
 mod sealing_tests;
@@ -69,7 +70,7 @@ pub use core::with_shaping_socket;
 pub use driver::{AckBatch, ControllerDriver};
 pub use endpoint::{ControllerSource, SharedEndpoint};
 pub use extension::{Extension, InUse};
-pub use fathom_frames::{EcnCounts, EnableTimestamp, Offer};
+pub use fathom_frames::{EcnCounts, EnableTimestamp, Offer, ReceiveTimestamps};
 pub use monitor::ConnectionMonitor;
 #[cfg(feature = "rustls")]
 pub use packet_key::{HeaderProtection, NotAuthentic, PacketProtection};

@@ -1,4 +1,4 @@
-//! Negotiation of the two frames: what this endpoint offers, what the peer's transport parameters say, and what follows from both.
+//! Negotiation of the frames: what this endpoint offers, what the peer's transport parameters say, and what follows from both.
 //!
 //! It changes during the handshake only. Afterwards the other parts of a connection's state read from it how to write and to read
 //! frames.
@@ -7,15 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::ControllerConfig;
-use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent, max_ack_delay};
-use fathom_frames::{EnableTimestamp, SyncTimestamp, Timestamp, Timestamps};
+use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent, has, max_ack_delay};
+use fathom_frames::{
+    EnableTimestamp, NegotiatedReceiveTimestamps, ReceiveTimestamps, SyncTimestamp, Timestamp, Timestamps,
+};
 
 use crate::close_error::{CloseError, ErrorCode};
 use crate::extension::{Extension, NegotiatedExtensions};
 use crate::payload::{AckSeen, IncomingFrames, PeerTimestamp};
+use crate::receipt_log::KEPT_GROWTH;
 
 /// ack_delay_exponent of an endpoint that sends none (RFC 9000 §18.2).
 const DEFAULT_EXPONENT: u8 = 3;
+/// initial_max_path_id (draft-ietf-quic-multipath-21 §2.1): who sends it may come to use several paths, and PATH_ACK frames.
+const INITIAL_MAX_PATH_ID: u64 = 0x3e;
 
 /// What the peer's transport parameters say that matters here.
 #[derive(Clone, Copy)]
@@ -24,6 +29,8 @@ struct PeerParameters {
     offer: Option<Offer>,
     /// Of TIMESTAMP, likewise.
     enable_timestamp: Option<EnableTimestamp>,
+    /// Of ACK_RECEIVE_TIMESTAMPS, likewise.
+    receive_timestamps: Option<ReceiveTimestamps>,
     exponent: u8,
     /// The longest that the peer holds an acknowledgement back.
     max_ack_delay: Duration,
@@ -42,6 +49,8 @@ pub(crate) struct Negotiation {
 impl Negotiation {
     /// Nothing is known of the peer yet.
     pub(crate) fn new(extension: Extension, raw_parameter: Option<Arc<[u8]>>) -> Self {
+        let receive_timestamps = extension.receive_timestamps.and_then(ReceiveTimestamps::bounded);
+        let extension = Extension { receive_timestamps, ..extension };
         Self {
             extension,
             raw_parameter,
@@ -49,6 +58,7 @@ impl Negotiation {
             peer: PeerParameters {
                 offer: None,
                 enable_timestamp: None,
+                receive_timestamps: None,
                 exponent: DEFAULT_EXPONENT,
                 max_ack_delay: Duration::ZERO,
             },
@@ -61,6 +71,11 @@ impl Negotiation {
     /// The ack_delay_exponent among our stack's encoded parameters, which are well-formed.
     pub(crate) fn read_own_parameters(&mut self, parameters: &[u8]) {
         self.own_exponent = ack_delay_exponent(parameters).unwrap_or(DEFAULT_EXPONENT);
+        if self.extension.receive_timestamps.is_some() && has(parameters, INITIAL_MAX_PATH_ID) {
+            // Their frames for several paths are others, which are not written or read here.
+            tracing::info!("receive timestamps are not offered beside multipath");
+            self.extension.receive_timestamps = None;
+        }
     }
 
     /// The ack_delay_exponent that this endpoint sends.
@@ -80,6 +95,9 @@ impl Negotiation {
         if let Some(timestamp) = self.extension.timestamp {
             timestamp.append(parameters);
         }
+        if let Some(receive_timestamps) = self.extension.receive_timestamps {
+            receive_timestamps.append(parameters);
+        }
     }
 
     /// Reads the peer's raw transport parameters.
@@ -91,7 +109,13 @@ impl Negotiation {
             self.peer_parameters(raw).map_err(|e| CloseError::new(ErrorCode::TransportParameter, e.to_string()))?;
         let sync = Negotiated::between(self.extension.offer, peer.offer);
         let timestamps = Timestamps::between(self.extension.timestamp, peer.enable_timestamp, &sync);
-        self.negotiated = NegotiatedExtensions { sync, timestamps };
+        let receive_timestamps = NegotiatedReceiveTimestamps::between(
+            self.extension.receive_timestamps,
+            peer.receive_timestamps,
+            &sync,
+            &timestamps,
+        );
+        self.negotiated = NegotiatedExtensions { sync, timestamps, receive_timestamps };
         self.peer = peer;
         Ok(())
     }
@@ -101,6 +125,10 @@ impl Negotiation {
         Ok(PeerParameters {
             offer: if self.extension.offer.is_some() { Offer::find(raw)? } else { None },
             enable_timestamp: if self.extension.timestamp.is_some() { EnableTimestamp::find(raw)? } else { None },
+            receive_timestamps: match self.extension.receive_timestamps {
+                Some(_) => ReceiveTimestamps::find(raw)?,
+                None => None,
+            },
             exponent: ack_delay_exponent(raw)?,
             max_ack_delay: max_ack_delay(raw),
         })
@@ -129,12 +157,14 @@ impl Negotiation {
     }
 
     /// What a peer would have to offer.
-    const fn wanted_frames(&self) -> &'static str {
-        match (self.extension.offer, self.extension.timestamp) {
-            (_, None) => "SYNC_TIMESTAMP",
-            (None, Some(_)) => "TIMESTAMP",
-            (Some(_), Some(_)) => "SYNC_TIMESTAMP or TIMESTAMP",
-        }
+    fn wanted_frames(&self) -> String {
+        let offered = [
+            (self.extension.offer.is_some(), "SYNC_TIMESTAMP"),
+            (self.extension.timestamp.is_some(), "TIMESTAMP"),
+            (self.extension.receive_timestamps.is_some(), "ACK_RECEIVE_TIMESTAMPS"),
+        ];
+        let names: Vec<_> = offered.iter().filter(|(offered, _)| *offered).map(|(_, name)| *name).collect();
+        if names.is_empty() { "SYNC_TIMESTAMP".into() } else { names.join(" or ") }
     }
 
     // ---- what follows for packets ----
@@ -167,7 +197,9 @@ impl Negotiation {
     /// Bytes of the longest frame that may be negotiated, before the peer's parameters are known.
     pub(crate) fn longest_frame(&self) -> usize {
         let sync = self.extension.offer.map(|offer| Negotiated::between(Some(offer), Some(Offer::Paper)).frame_len());
-        sync.max(self.extension.timestamp.map(|_| Timestamp::LEN_LONG)).unwrap_or(0)
+        let timestamp = self.extension.timestamp.map(|_| Timestamp::LEN_LONG);
+        let receive_timestamps = self.extension.receive_timestamps.map(|_| KEPT_GROWTH);
+        sync.max(timestamp).max(receive_timestamps).unwrap_or(0)
     }
 
     /// Our ack_delay_exponent, by which our TIMESTAMP frames are scaled.
@@ -188,7 +220,9 @@ impl Negotiation {
     /// Whether the delay of our packets is known when they are acknowledged, so that their send times matter; `ack_eliciting` is called
     /// only where the answer depends on it. `Some(false)`: they matter as the send times of packets that ask for no acknowledgement.
     pub(crate) fn records_send_time(&self, ack_eliciting: impl FnOnce() -> bool) -> Option<bool> {
-        match (self.negotiated.sync.reads, self.negotiated.timestamps.reads) {
+        // A stamp beside an ACK frame is of its largest packet; receive timestamps are of any.
+        let any = self.negotiated.sync.reads || self.negotiated.receive_timestamps.reads.is_some();
+        match (any, self.negotiated.timestamps.reads) {
             (true, _) => Some(true),
             (false, true) => Some(ack_eliciting()),
             (false, false) => None,
@@ -208,9 +242,14 @@ impl Negotiation {
         }
     }
 
-    /// The peer's parameters of SYNC_TIMESTAMP and TIMESTAMP, for the report.
-    pub(crate) const fn peer_offers(&self) -> (Option<Offer>, Option<EnableTimestamp>) {
-        (self.peer.offer, self.peer.enable_timestamp)
+    /// The unit of the peer's receive timestamps, where they tell us our delay.
+    pub(crate) const fn receipts_unit(&self) -> Option<u8> {
+        self.negotiated.receive_timestamps.reads
+    }
+
+    /// The peer's parameters, for the report.
+    pub(crate) const fn peer_offers(&self) -> (Option<Offer>, Option<EnableTimestamp>, Option<ReceiveTimestamps>) {
+        (self.peer.offer, self.peer.enable_timestamp, self.peer.receive_timestamps)
     }
 }
 
@@ -231,20 +270,99 @@ mod tests {
     fn both_sides_must_offer_and_sync_timestamp_goes_first() {
         let both = Extension::default();
         let timestamp = Extension { offer: None, ..both };
+        let receive = Extension { receive_timestamps: Some(ReceiveTimestamps::default()), ..Extension::OFF };
+        let every = Extension { receive_timestamps: receive.receive_timestamps, ..both };
         for (ours, peers, in_use) in [
             (both, both, InUse::Sync),
             (both, timestamp, InUse::Timestamp),
             (timestamp, both, InUse::Timestamp),
+            (every, every, InUse::Sync),
+            (every, timestamp, InUse::Timestamp),
+            (every, receive, InUse::Receive),
+            (receive, every, InUse::Receive),
+            (receive, both, InUse::None),
+            (both, receive, InUse::None),
             (both, Extension::OFF, InUse::None),
+            (every, Extension::OFF, InUse::None),
             (Extension::OFF, both, InUse::None),
         ] {
             let negotiation = peer_of(ours, peers);
             assert_eq!(negotiation.negotiated().in_use(), in_use, "{ours:?} {peers:?}");
-            assert_eq!(negotiation.is_used(), in_use != InUse::None);
+            // Who asks for receive timestamps may be sent them by a peer that asks for none.
+            let may_come = ours.receive_timestamps.is_some();
+            assert_eq!(negotiation.is_used(), in_use != InUse::None || may_come, "{ours:?} {peers:?}");
             assert_eq!(negotiation.negotiated().receives_delays(), in_use != InUse::None);
         }
         // What is off here is not read.
-        assert_eq!(peer_of(Extension::OFF, both).peer_offers(), (None, None));
+        assert_eq!(peer_of(Extension::OFF, every).peer_offers(), (None, None, None));
+    }
+
+    /// A negotiation that asks for `max_per_ack` timestamps.
+    fn asking(max_per_ack: u64, exponent: u8) -> Negotiation {
+        let receive_timestamps = Some(ReceiveTimestamps { max_per_ack, exponent });
+        Negotiation::new(Extension { receive_timestamps, ..Extension::OFF }, None)
+    }
+
+    #[test]
+    fn each_side_writes_what_the_other_asks_for_within_bounds() {
+        let (mut ours, mut peers) = (Vec::new(), Vec::new());
+        let (mut here, mut there) = (asking(5, 7), asking(1_000_000, 0));
+        here.append_parameters(&mut ours);
+        there.append_parameters(&mut peers);
+        here.on_peer_parameters(&peers).expect("well-formed");
+        there.on_peer_parameters(&ours).expect("well-formed");
+        let of = |n: &Negotiation| (n.negotiated().receive_timestamps.sends, n.negotiated().receive_timestamps.reads);
+        assert_eq!(of(&here), (Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }), Some(7)));
+        assert_eq!(of(&there), (Some(ReceiveTimestamps { max_per_ack: 5, exponent: 7 }), Some(0)));
+        // A peer may ask for any number; more than there is room for it does not get.
+        let greedy = [0x80, 0x04, 0xac, 0x07, 8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+        here.on_peer_parameters(&greedy).expect("well-formed");
+        assert_eq!(of(&here).0, Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }));
+        // What cannot be asked for is not.
+        for negotiation in [asking(0, 0), asking(9, 21)] {
+            let mut parameters = Vec::new();
+            negotiation.append_parameters(&mut parameters);
+            assert!(parameters.is_empty() && negotiation.is_off());
+        }
+    }
+
+    #[test]
+    fn greased_receive_timestamps_are_absent_and_a_large_exponent_is_an_error() {
+        const MAX: [u8; 4] = [0x80, 0x04, 0xac, 0x07];
+        const EXPONENT: [u8; 4] = [0x80, 0x04, 0xac, 0x26];
+        let mut negotiation = asking(32, 3);
+        for noise in [&[0][..], &[1, 0x40], &[3, 1, 2, 3], &[1, 0], &[9, 1, 2, 3, 4, 5, 6, 7, 8, 9]] {
+            for id in [MAX, EXPONENT] {
+                negotiation.on_peer_parameters(&[&id, noise].concat()).expect("noise");
+                assert_eq!(negotiation.negotiated().in_use(), InUse::None, "{noise:?}");
+            }
+        }
+        // Noise beside a maximum is the default exponent; without a maximum any exponent is noise.
+        negotiation.on_peer_parameters(&[&MAX[..], &[1, 9], &EXPONENT, &[2, 1, 2]].concat()).expect("noise");
+        let sends = negotiation.negotiated().receive_timestamps.sends;
+        assert_eq!(sends, Some(ReceiveTimestamps { max_per_ack: 9, exponent: 0 }));
+        negotiation.on_peer_parameters(&[&EXPONENT[..], &[1, 21]].concat()).expect("noise");
+        let error = negotiation.on_peer_parameters(&[&MAX[..], &[1, 9], &EXPONENT, &[1, 21]].concat());
+        assert_eq!(error.expect_err("too large").code, ErrorCode::TransportParameter);
+        // Where it is off nothing of it is read.
+        let mut off = Negotiation::new(Extension::default(), None);
+        off.on_peer_parameters(&[&MAX[..], &[1, 9], &EXPONENT, &[1, 21]].concat()).expect("unknown");
+    }
+
+    #[test]
+    fn beside_multipath_receive_timestamps_are_off() {
+        for (own, offered) in [(&[0x3e, 1, 4][..], false), (&[0x0a, 1, 3], true)] {
+            let mut negotiation = asking(32, 3);
+            negotiation.read_own_parameters(own);
+            let mut parameters = Vec::new();
+            negotiation.append_parameters(&mut parameters);
+            assert_eq!(!parameters.is_empty(), offered);
+            asking(32, 3).append_parameters(&mut parameters);
+            negotiation
+                .on_peer_parameters(&parameters[..if offered { 12 } else { parameters.len() }])
+                .expect("well-formed");
+            assert_eq!(negotiation.negotiated().in_use() == InUse::Receive, offered);
+        }
     }
 
     #[test]

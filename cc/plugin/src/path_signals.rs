@@ -6,7 +6,10 @@
 use std::time::Duration;
 
 use fathom_cc::{EcnDelta, OneWayDelay, Time};
-use fathom_frames::{Arrival, Counters, Dedup, Echo, EcnCounts, Estimator, Sample, SendTimes, SyncTimestamp};
+use fathom_frames::receive_timestamps::Receipts;
+use fathom_frames::{
+    Arrival, Counters, Dedup, Echo, EcnCounts, Estimator, Receipt, ReceiveTimestamps, Sample, SendTimes, SyncTimestamp,
+};
 
 use crate::by_path::ByPath;
 use crate::negotiation::Negotiation;
@@ -64,7 +67,8 @@ impl PathSignals {
         self.paths.at(path).echo
     }
 
-    /// A packet with these frames arrived on `path` at `now`, as time on the wire; false where it came before, and says nothing new.
+    /// A packet with these frames, found in `payload`, arrived on `path` at `now`, as time on the wire; false where it came before, and says
+    /// nothing new.
     pub(crate) fn on_packet_received(
         &mut self,
         negotiation: &Negotiation,
@@ -72,6 +76,7 @@ impl PathSignals {
         packet: u64,
         now: Time,
         found: &IncomingFrames,
+        payload: &[u8],
     ) -> bool {
         self.paths.iter_mut().for_each(Path::carry_over_ecn);
         let known = self.paths.at(path);
@@ -88,8 +93,11 @@ impl PathSignals {
             summary.longest_ack_delay = summary.longest_ack_delay.max(ack.delay(exponent));
             // A path that was never used acknowledges nothing.
             let Some(acked) = self.paths.known(ack.path) else { continue };
-            let peer_timestamp = negotiation.peer_timestamp(found, ack, path);
-            let one_way = acked.on_ack(now, ack, exponent, peer_timestamp);
+            let receipts = negotiation.receipts_unit().and_then(|unit| ack.receipts(payload, unit));
+            let one_way = match receipts {
+                Some(receipts) => acked.on_receipts(now, ack, exponent, receipts),
+                None => acked.on_ack(now, ack, exponent, negotiation.peer_timestamp(found, ack, path)),
+            };
             summary.one_way = one_way.or(summary.one_way);
         }
         true
@@ -192,13 +200,49 @@ impl Path {
             PeerTimestamp::Timestamp(..) => None,
         });
         let one_way = sample.and_then(|sample| self.estimator.sample(now, &sample));
+        self.record_ack(ack, delay, one_way);
+        one_way
+    }
+
+    /// Reads an ACK_RECEIVE_TIMESTAMPS frame for this path; the one-way delay of the newest packet that it newly acknowledges and says the
+    /// arrival of.
+    ///
+    /// One sample for each frame, as from a stamp: the others of a frame came within the same round trip and are known at the same instant. The
+    /// estimator follows a queue worse with them than without (95th percentile of its error 1.3 ms against 0.7, `the_estimate_tracks_the_queue`).
+    fn on_receipts(&mut self, now: Time, ack: &AckSeen, exponent: u8, receipts: Receipts<'_>) -> Option<OneWayDelay> {
+        let delay = ack.delay(exponent);
+        let mut told = [Receipt { packet: 0, micros: 0 }; ReceiveTimestamps::MOST as usize];
+        let mut count = 0;
+        for (slot, receipt) in told.iter_mut().zip(receipts) {
+            *slot = receipt;
+            count += 1;
+        }
+        let told = &mut told[..count];
+        // The newest came last; packets that were overtaken are in between. A hostile peer's stand in any order, and more than once.
+        let newest = told.first().map_or(0, |receipt| receipt.micros);
+        told.sort_unstable_by_key(|receipt| receipt.packet);
+        let mut told = told.iter().peekable();
+        let mut sample = None;
+        self.sent.take_each(ack.largest, |packet, sent| {
+            while told.next_if(|receipt| receipt.packet < packet).is_some() {}
+            let Some(receipt) = told.next_if(|receipt| receipt.packet == packet) else { return };
+            // The frame's delay is that of the largest packet, nearly always the newest.
+            let held = delay.saturating_add(Duration::from_micros(newest.saturating_sub(receipt.micros)));
+            sample = Some(Sample::received(now, packet, receipt.micros, held, sent, Duration::MAX));
+        });
+        let one_way = sample.and_then(|sample| self.estimator.sample(now, &sample));
+        self.record_ack(ack, delay, one_way);
+        one_way
+    }
+
+    /// What an ACK frame says waits here for the controller.
+    fn record_ack(&mut self, ack: &AckSeen, delay: Duration, one_way: Option<OneWayDelay>) {
         self.carry_over_ecn();
         let ecn = sum(self.owed.take(), ack.ecn.map(|counts| self.ecn_since(counts)));
         let newest = self.largest.is_none_or(|largest| ack.largest > largest);
         self.largest = self.largest.max(Some(ack.largest));
         let ack_delay = if newest { delay } else { Duration::ZERO };
         self.pending = Some(Pending { largest: ack.largest, signals: AckSignals { one_way, ecn, ack_delay } });
-        one_way
     }
 
     /// The next packet is here: the last one's delay is history, its ECN counts are not.
@@ -257,6 +301,8 @@ fn sum(a: Option<EcnDelta>, b: Option<EcnDelta>) -> Option<EcnDelta> {
 
 #[cfg(test)]
 mod tests {
+    use fathom_frames::AckReceiveTimestamps;
+
     use super::*;
     use crate::by_path::MAX_PATHS;
 
@@ -381,6 +427,66 @@ mod tests {
         assert!(!receive(40, 3, 3), "none of them requested it");
         assert!(receive(47, 7, 3), "packet 6 did");
         assert!(!receive(47, 7, 7), "acknowledged before");
+    }
+
+    /// What ACK_RECEIVE_TIMESTAMPS of packets 0 to `largest` says, in microseconds, to a path that sent packets 0 to 9, one a millisecond.
+    fn told(path: &mut Path, at: u64, largest: u64, raw_delay: u64, ranges: &[u8]) -> Option<OneWayDelay> {
+        let ack = [&[0x83, 0x17, 0x83, 0x07, largest as u8, 0, 0, largest as u8], ranges].concat();
+        let frame = AckReceiveTimestamps::decode(&ack).expect("a frame").0;
+        let seen = AckSeen { largest, first_range: largest, raw_delay, ..AckSeen::default() };
+        path.on_receipts(Time::from_millis(at), &seen, 3, frame.receipts(0))
+    }
+
+    fn sending() -> Path {
+        let mut path = Path::default();
+        (0..10).for_each(|packet| path.sent.record(packet, Time::from_millis(packet)));
+        path
+    }
+
+    #[test]
+    fn the_newest_packet_newly_acknowledged_and_told_of_is_a_sample() {
+        let mut path = sending();
+        // Packets 3 to 1 came 23, 22 and 21 ms after the epoch; the frame left 1 ms later and took 20 ms.
+        let first = told(&mut path, 44, 3, 125, &[1, 0, 3, 0x80, 0, 0x59, 0xd8, 0x43, 0xe8, 0x43, 0xe8]);
+        assert_eq!((path.estimator.counters().samples, first.map(|d| d.as_nanos().abs() < 10_000)), (1, Some(true)));
+        // Again, and packet 0: acknowledged before.
+        assert_eq!(
+            told(&mut path, 45, 3, 0, &[1, 0, 4, 0x80, 0, 0x59, 0xd8, 0x43, 0xe8, 0x43, 0xe8, 0x43, 0xe8]),
+            None
+        );
+        assert_eq!(path.estimator.counters().samples, 1);
+        // Packets 5 and 4, 5 overtaken by 6; of 7 nothing is said. 6 came at 26, 5 at 27 ms: 2 ms of queue.
+        let last = told(&mut path, 48, 7, 0, &[2, 2, 1, 0x80, 0, 0x69, 0x78, 1, 1, 0x43, 0xe8]);
+        assert_eq!(path.estimator.counters().samples, 2);
+        assert!(last.is_some_and(|d| d.as_nanos().abs() < 500_000), "{last:?}");
+        assert_eq!(path.sent.len(), 2);
+    }
+
+    #[test]
+    fn what_a_peer_says_of_packets_not_sent_or_of_no_time_is_ignored() {
+        let mut path = sending();
+        // Packet 99; the same packet twice, times that grow by wrapping, packets in any order.
+        for (largest, ranges) in [
+            (63, &[1, 0, 1, 9][..]),
+            (9, &[3, 0, 1, 9, 0, 1, 0, 0, 1, 0]),
+            (9, &[1, 0, 2, 9, 10]),
+            (9, &[2, 9, 1, 9, 0, 1, 1]),
+            (9, &[1, 0, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0]),
+        ] {
+            let mut path = sending();
+            told(&mut path, 30, largest, 0, ranges);
+            assert!(path.estimator.counters().samples <= 2, "{ranges:?}");
+        }
+        // A clock that is anything: within what the round trip allows, or dropped.
+        for (packet, micros) in [(0, 0), (1, 63), (2, 1), (3, 60), (4, 2)] {
+            told(&mut path, 30 + packet, packet, 9_000, &[1, 0, 1, micros]);
+        }
+        let counters = path.estimator.counters();
+        assert_eq!(
+            (counters.samples, counters.dropped_bound),
+            (0, 5),
+            "held back longer than the round trip: {counters:?}"
+        );
     }
 
     #[test]

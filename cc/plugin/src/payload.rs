@@ -3,7 +3,11 @@
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
-use fathom_frames::{Content, Echo, EcnCounts, Frames, SyncTimestamp, Timestamp, ack_delay, remove, varint};
+use fathom_frames::receive_timestamps::Receipts;
+use fathom_frames::{
+    Ack, AckReceiveTimestamps, Content, Echo, EcnCounts, Frame, Frames, SyncTimestamp, Timestamp, ack_delay, remove,
+    restore_ack, varint,
+};
 
 use crate::extension::NegotiatedExtensions;
 
@@ -121,9 +125,26 @@ pub(crate) struct AckSeen {
     pub(crate) first_range: u64,
     pub(crate) raw_delay: u64,
     pub(crate) ecn: Option<EcnCounts>,
+    /// It is an ACK_RECEIVE_TIMESTAMPS frame that lies here.
+    pub(crate) receive_timestamps: Option<(u16, u16)>,
 }
 
 impl AckSeen {
+    /// Of an ACK_RECEIVE_TIMESTAMPS frame.
+    fn of_receive_timestamps(frame: &AckReceiveTimestamps<'_>, at: (u16, u16)) -> Self {
+        let Ack { largest, raw_delay, ecn, .. } = frame.ack;
+        let first_range = frame.ack.ranges().next().map_or(0, |newest| newest.end() - newest.start());
+        Self { path: 0, largest, first_range, raw_delay, ecn, receive_timestamps: Some(at) }
+    }
+
+    /// When packets arrived, in units of 2^`exponent` microseconds: what the frame in `payload` says that this was read from. Nothing for
+    /// an ACK frame.
+    pub(crate) fn receipts<'a>(&self, payload: &'a [u8], exponent: u8) -> Option<Receipts<'a>> {
+        let (start, end) = self.receive_timestamps?;
+        let frame = payload.get(usize::from(start)..usize::from(end))?;
+        AckReceiveTimestamps::decode(frame).ok().map(|(frame, _)| frame.receipts(exponent))
+    }
+
     /// The newest range; one that would begin below 0 begins there.
     pub(crate) fn newest(&self) -> RangeInclusive<u64> {
         self.largest.saturating_sub(self.first_range)..=self.largest
@@ -156,7 +177,8 @@ impl AckSeen {
             ACK_ECN | PATH_ACK_ECN => Some(EcnCounts { ect0: int()?, ect1: int()?, ce: int()? }),
             _ => None,
         };
-        Some((Self { path, largest, first_range, raw_delay, ecn }, bytes.len() - rest.len()))
+        let seen = Self { path, largest, first_range, raw_delay, ecn, receive_timestamps: None };
+        Some((seen, bytes.len() - rest.len()))
     }
 }
 
@@ -198,6 +220,8 @@ pub(crate) struct IncomingFrames {
     pub(crate) stamp: Option<SyncTimestamp>,
     /// The largest TIMESTAMP frame that is read.
     pub(crate) timestamp: Option<Timestamp>,
+    /// There is an ACK_RECEIVE_TIMESTAMPS frame that is read.
+    receives: bool,
     pub(crate) ack_eliciting: bool,
     /// Bytes of PADDING at its end.
     pub(crate) padding: usize,
@@ -207,7 +231,7 @@ pub(crate) struct IncomingFrames {
     /// Where our frames lie: the first `count` entries.
     at: [(u16, u16); MAX_FRAMES],
     count: usize,
-    /// TIMESTAMP frames for which there was no entry; nobody sends so many.
+    /// Frames for which there was no entry; nobody sends so many.
     more: Vec<(u16, u16)>,
 }
 
@@ -274,13 +298,21 @@ impl IncomingFrames {
                 let timestamp = Some(stamp).filter(|stamp| negotiated.timestamps.reads && stamp.scaled > 0);
                 self.timestamp = self.timestamp.max(timestamp);
             }
-            Content::Ack(_) | Content::AckReceiveTimestamps(_) | Content::Other => {}
+            Content::AckReceiveTimestamps(frame) => {
+                if !negotiated.receive_timestamps.accepts {
+                    return Err(NotNegotiated);
+                }
+                let at = self.record_range(range)?;
+                self.push(AckSeen::of_receive_timestamps(&frame, at));
+                self.receives |= negotiated.receive_timestamps.reads.is_some() && frame.count > 0;
+            }
+            Content::Ack(_) | Content::Other => {}
         }
         Ok(Some(to))
     }
 
     /// One of our frames lies here.
-    fn record_range(&mut self, range: Range<usize>) -> Result<(), NotNegotiated> {
+    fn record_range(&mut self, range: Range<usize>) -> Result<(u16, u16), NotNegotiated> {
         // No datagram is that long.
         let at = |offset: usize| u16::try_from(offset).map_err(|_| NotNegotiated);
         let place = (at(range.start)?, at(range.end)?);
@@ -291,12 +323,12 @@ impl IncomingFrames {
             }
             None => self.more.push(place),
         }
-        Ok(())
+        Ok(place)
     }
 
-    /// It has a stamp of when the packet left.
+    /// It says when this packet left, or when ours arrived.
     pub(crate) const fn is_stamped(&self) -> bool {
-        self.stamp.is_some() || self.timestamp.is_some()
+        self.stamp.is_some() || self.timestamp.is_some() || self.receives
     }
 
     /// Where our frames lie, in order.
@@ -305,13 +337,18 @@ impl IncomingFrames {
         places.map(|(start, end)| usize::from(*start)..usize::from(*end))
     }
 
-    /// Takes our frames out of the payload in which they were found; what the stack is to see of it.
+    /// Takes our frames out of the payload in which they were found, and leaves an ACK frame where one said when packets arrived; what the
+    /// stack is to see of it.
     pub(crate) fn remove_from(&self, payload: &mut [u8]) -> Range<usize> {
         if self.count == 0 {
             return self.visible(0, payload.len());
         }
         // From the last frame to the first: at most the first one lies at the start.
-        let lead = self.ranges().rev().fold(0, |lead, range| lead + remove(payload, range));
+        let lead = self.ranges().rev().fold(0, |lead, range| {
+            let frame = Frames::new(&payload[range.clone()]).next();
+            let acknowledges = matches!(frame, Some(Ok(Frame { content: Content::AckReceiveTimestamps(_), .. })));
+            lead + if acknowledges { restore_ack(payload, range) } else { remove(payload, range) }
+        });
         self.visible(lead, payload.len())
     }
 
@@ -337,8 +374,8 @@ impl IncomingFrames {
 
 #[cfg(test)]
 mod tests {
-    use fathom_frames::Timestamps;
     use fathom_frames::parameter::Negotiated;
+    use fathom_frames::{NegotiatedReceiveTimestamps, Timestamps};
 
     use super::*;
 
@@ -351,6 +388,14 @@ mod tests {
             reads_echoes: false,
         },
         timestamps: NONE,
+        receive_timestamps: NO_RECEIPTS,
+    };
+    const NO_RECEIPTS: NegotiatedReceiveTimestamps =
+        NegotiatedReceiveTimestamps { sends: None, reads: None, expects: false, accepts: false };
+    const RECEIPTS: NegotiatedExtensions = NegotiatedExtensions {
+        receive_timestamps: NegotiatedReceiveTimestamps { reads: Some(0), accepts: true, ..NO_RECEIPTS },
+        timestamps: NONE,
+        ..TIMESTAMPS
     };
     const NONE: Timestamps = Timestamps { sends: false, reads: false, accepts: false };
     const TIMESTAMPS: NegotiatedExtensions = NegotiatedExtensions {
@@ -361,6 +406,7 @@ mod tests {
             reads_echoes: false,
         },
         timestamps: Timestamps { sends: true, reads: true, accepts: true },
+        receive_timestamps: NO_RECEIPTS,
     };
 
     fn found(payload: &[u8]) -> IncomingFrames {
@@ -383,9 +429,9 @@ mod tests {
         ]
         .concat();
         let found = found(&payload);
-        let first = AckSeen { path: 5, largest: 100, first_range: 4, raw_delay: 32, ecn: None };
+        let first = AckSeen { path: 5, largest: 100, first_range: 4, raw_delay: 32, ..AckSeen::default() };
         let counts = EcnCounts { ect0: 6, ect1: 0, ce: 2 };
-        let second = AckSeen { path: 0, largest: 7, first_range: 0, raw_delay: 1, ecn: Some(counts) };
+        let second = AckSeen { largest: 7, raw_delay: 1, ecn: Some(counts), ..AckSeen::default() };
         assert!(found.acks().eq([&first, &second]));
         assert!(found.ack_eliciting);
         assert!(found.ranges().eq(std::iter::once(0..8)));
@@ -482,6 +528,54 @@ mod tests {
         let found = try_found(&many, &TIMESTAMPS).expect("negotiated");
         assert!(found.ranges().eq((0..400).map(|n| 3 * n..3 * n + 3)));
         assert!(!found.ack_eliciting);
+    }
+
+    /// ACK_RECEIVE_TIMESTAMPS of packets 0 to 9 with ECN counts 1, 0 and 2: packets 9 and 8 came 100 and 90 us after the epoch.
+    const RECEIVED: &[u8] = &[0x83, 0x17, 0x83, 0x08, 9, 1, 0, 9, 1, 0, 2, 1, 0, 2, 0x40, 100, 10];
+    const ITS_ACK: &[u8] = &[0x03, 9, 1, 0, 9, 1, 0, 2];
+
+    #[test]
+    fn the_stack_sees_an_ack_where_one_said_when_packets_arrived() {
+        let seen = |payload: &[u8]| {
+            let found = try_found(payload, &RECEIPTS).expect("negotiated");
+            let mut payload = payload.to_vec();
+            let visible = found.remove_from(&mut payload);
+            payload[visible].to_vec()
+        };
+        assert_eq!(seen(&[RECEIVED, &[0x01]].concat()), [ITS_ACK, &[0x01]].concat());
+        assert_eq!(seen(RECEIVED), ITS_ACK);
+        let padding = vec![0; RECEIVED.len() - ITS_ACK.len()];
+        assert_eq!(seen(&[&[0x01], RECEIVED, &[0x1e]].concat()), [&[0x01], &padding[..], ITS_ACK, &[0x1e]].concat());
+        // As many as a payload holds; no stack of ours reads that many ACK frames.
+        let many = seen(&RECEIVED.repeat(80));
+        let acks = Frames::new(&many).filter(|frame| matches!(frame, Ok(Frame { ty: ACK_ECN, .. }))).count();
+        assert_eq!((acks, Frames::new(&many).filter(Result::is_err).count()), (80, 0));
+    }
+
+    #[test]
+    fn receive_timestamps_are_read_with_their_ack() {
+        let payload = [&[0x01], RECEIVED].concat();
+        let found = try_found(&payload, &RECEIPTS).expect("negotiated");
+        assert!(found.is_stamped());
+        let ack = found.acks().next().expect("an ACK frame");
+        assert_eq!((ack.path, ack.largest, ack.newest(), ack.raw_delay), (0, 9, 0..=9, 1));
+        assert_eq!(ack.ecn, Some(EcnCounts { ect0: 1, ect1: 0, ce: 2 }));
+        let receipts: Vec<_> = ack.receipts(&payload, 0).expect("there").map(|r| (r.packet, r.micros)).collect();
+        assert_eq!(receipts, [(9, 100), (8, 90)]);
+        // They rest where another frame was negotiated, and one without any says nothing.
+        let resting = NegotiatedReceiveTimestamps { accepts: true, ..NO_RECEIPTS };
+        let resting = try_found(&payload, &NegotiatedExtensions { receive_timestamps: resting, ..LEAN });
+        assert!(!resting.expect("requested").is_stamped());
+        assert!(!try_found(&[0x83, 0x17, 0x83, 0x07, 5, 0, 0, 0, 0], &RECEIPTS).expect("negotiated").is_stamped());
+        for negotiated in [NegotiatedExtensions::default(), LEAN, TIMESTAMPS] {
+            assert!(try_found(&payload, &negotiated).is_none());
+        }
+        assert!(check_none(&payload).is_err());
+        // Cut, or a type that is too long: the stack finds a frame that it cannot read.
+        for cut in 1..RECEIVED.len() {
+            let found = try_found(&RECEIVED[..cut], &RECEIPTS).expect("unreadable");
+            assert_eq!((found.acks().count(), found.remove_from(&mut RECEIVED[..cut].to_vec())), (0, 0..cut));
+        }
     }
 
     #[test]

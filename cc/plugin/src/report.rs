@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fathom_cc::{AckEvent, CongestionEvent, ControllerMetrics, OneWayDelay, Rate, Sent, Time};
-use fathom_frames::{Counters, EcnCounts, EnableTimestamp, Offer};
+use fathom_frames::{Counters, EcnCounts, EnableTimestamp, Offer, ReceiveTimestamps};
 
 use crate::extension::InUse;
 
@@ -27,9 +27,9 @@ pub struct Report {
     pub negotiated: bool,
     /// Which frame is in use.
     pub in_use: InUse,
-    /// Stamps written.
+    /// Stamps written, or ACK frames that say when packets arrived.
     pub stamps_sent: u64,
-    /// Stamps read.
+    /// Packets with stamps, or with such ACK frames, that were read.
     pub stamps_received: u64,
     /// What became of the delay samples.
     pub samples: Counters,
@@ -41,6 +41,8 @@ pub struct Report {
     pub peers: Option<Offer>,
     /// The same of that of TIMESTAMP.
     pub peer_enable_timestamp: Option<EnableTimestamp>,
+    /// The same of those of ACK_RECEIVE_TIMESTAMPS.
+    pub peer_receive_timestamps: Option<ReceiveTimestamps>,
     /// ECN counts of the newest ACK frame with any; `None` also where ACK frames are not read.
     pub ecn: Option<EcnCounts>,
     /// ACK frames of 1-RTT packets that were read.

@@ -1,5 +1,7 @@
 //! Packets through keys and shaping socket, sealed and opened by rustls's QUIC keys: what a stack does, without a stack.
 
+mod receive_timestamps;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -102,7 +104,7 @@ struct Pair {
 
 impl Pair {
     fn new(offer: Option<Offer>, datagrams: bool) -> Self {
-        Self::offering([Extension { offer, timestamp: None, datagrams }; 2])
+        Self::offering([Extension { offer, datagrams, ..Extension::OFF }; 2])
     }
 
     /// What the sender and its peer offer.

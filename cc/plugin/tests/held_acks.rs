@@ -109,7 +109,7 @@ impl Simulation {
         while (self.in_flight.len() as u64 + 1) * DATAGRAM <= window {
             let packet = self.next;
             self.next += 1;
-            self.state.finish_packet(packet, true, &mut []);
+            self.state.finish_packet(packet, true, &mut [], 0);
             self.driver.on_sent(self.now, DATAGRAM);
             self.in_flight.insert(packet, self.now);
             self.link_free = self.link_free.max(self.now) + SENDING;

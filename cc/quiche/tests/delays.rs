@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{config, events, named, recorded, Pair, SimulatedClock, MS};
 use fathom_cc::testing::Event;
-use quiche::fathom::{ConnectionConfig, EnableTimestamp, Extension, InUse, Offer, Report};
+use quiche::fathom::{ConnectionConfig, EnableTimestamp, Extension, InUse, Offer, ReceiveTimestamps, Report};
 use quiche::{Config, CongestionControlAlgorithm};
 
 const DELAYS: [Duration; 2] = [Duration::from_micros(7_123), Duration::from_micros(31_457)];
@@ -18,6 +18,10 @@ fn offering(algorithm: CongestionControlAlgorithm, offer: Option<Offer>, clock: 
 
 /// What a peer of another project has.
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
+
+/// Receive timestamps in ACK frames, and nothing else.
+const RECEIVE: Extension =
+    Extension { receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 3 }), ..Extension::OFF };
 
 fn extended(algorithm: CongestionControlAlgorithm, extension: Extension, clock: u64) -> Config {
     let mut config = config(algorithm);
@@ -93,13 +97,36 @@ fn each_side_finds_its_own_direction_from_timestamps_whatever_the_exponents() {
 }
 
 #[test]
+fn each_side_finds_its_own_direction_from_receive_timestamps() {
+    let grown = [Duration::from_micros(9_321), Duration::from_micros(4_567)];
+    for (here, there) in [((32, 0), (32, 0)), ((1, 3), (9, 5)), ((1_000_000, 4), (2, 1))] {
+        let side = |(max_per_ack, exponent), others, clock| {
+            let receive_timestamps = Some(ReceiveTimestamps { max_per_ack, exponent });
+            extended(named("fathom:reno"), Extension { receive_timestamps, ..others }, clock)
+        };
+        // The server has all three frames, the client none but this.
+        let mut client = side(here, Extension::OFF, 5_000_000_000);
+        let mut server = side(there, Extension::default(), 123_456_000);
+        let found = change(&mut client, &mut server, grown);
+        is_close(found[0], grown[0]);
+        is_close(found[1], grown[1]);
+    }
+}
+
+#[test]
 fn timestamps_go_beside_acknowledgements_and_ours_before_them() {
     let both = Extension::default();
+    let every = Extension { receive_timestamps: RECEIVE.receive_timestamps, ..both };
     for (client, server, in_use) in [
         (TIMESTAMP, both, InUse::Timestamp),
         (both, TIMESTAMP, InUse::Timestamp),
         (both, both, InUse::Sync),
         (TIMESTAMP, Extension { timestamp: None, ..both }, InUse::None),
+        (RECEIVE, RECEIVE, InUse::Receive),
+        (RECEIVE, every, InUse::Receive),
+        (every, TIMESTAMP, InUse::Timestamp),
+        (every, every, InUse::Sync),
+        (RECEIVE, both, InUse::None),
     ] {
         let (mut client, mut server) = (extended(named("sync"), client, 0), extended(named("sync"), server, 0));
         let (pair, [client, server]) = transfer(&mut client, &mut server);
@@ -159,6 +186,34 @@ fn absurd_timestamps_say_nothing_that_the_round_trip_does_not() {
             // Queueing in both directions, what every sample may be off by, and clocks that may have drifted unseen.
             let room = (rtt.latest - least).as_nanos() as i64 + 5_000_000;
             assert!(one_way.as_nanos() <= room, "{one_way:?} of {room} ns for {stamp:x?}");
+        }
+    }
+}
+
+#[test]
+fn absurd_receive_timestamps_say_nothing_that_the_round_trip_does_not() {
+    // One time again and again, the largest, one before the epoch behind it, none; the largest packet each time.
+    let absurd: [&[u8]; 4] = [
+        &[1, 0, 1, 0x80, 0x00, 0xf4, 0x24],
+        &[1, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+        &[1, 0, 1, 0x3f],
+        &[0],
+    ];
+    for stamp in absurd {
+        let mut liar = config(named("fathom:reno"));
+        let clock = Arc::new(SimulatedClock(0));
+        let (stamp, extension) = (Some(stamp.into()), RECEIVE);
+        liar.set_fathom(ConnectionConfig { stamp, extension, clock, ..ConnectionConfig::default() });
+        let (algorithm, log) = recorded("sync");
+        let (_, [client, _]) = transfer(&mut extended(algorithm, RECEIVE, 0), &mut liar);
+        assert!(client.samples.samples + client.samples.dropped_bound <= client.acks, "{client:?}");
+        let mut least = Duration::MAX;
+        for event in events(&log) {
+            let Event::AckEvent { one_way, rtt, .. } = event else { continue };
+            least = least.min(rtt.latest);
+            let Some(one_way) = one_way else { continue };
+            let room = (rtt.latest - least).as_nanos() as i64 + 5_000_000;
+            assert!(one_way.as_nanos() <= room, "{one_way:?} of {room} ns");
         }
     }
 }
@@ -234,7 +289,9 @@ fn stock_algorithms_answer_stamps_when_told_to() {
 
 #[test]
 fn a_malformed_parameter_ends_the_handshake() {
-    let parameters: [&[u8]; 8] = [
+    let parameters: [&[u8]; 9] = [
+        // An exponent of 21 beside a maximum of 9.
+        &[0x80, 0x04, 0xac, 0x07, 1, 9, 0x80, 0x04, 0xac, 0x26, 1, 21],
         &[0xbd, 0xcf, 0x82, 0xec, 1, 9],
         &[0xbd, 0xcf, 0x82, 0xec, 2, 3, 0],
         &[0xbd, 0xcf, 0x82, 0xec, 0],
@@ -244,6 +301,7 @@ fn a_malformed_parameter_ends_the_handshake() {
         &[0x80, 0x00, 0x71, 0x58, 2, 3, 0],
         &[0x80, 0x00, 0x71, 0x58, 0],
     ];
+    let every = Extension { receive_timestamps: RECEIVE.receive_timestamps, ..Extension::default() };
     for raw in parameters {
         let mut client = config(named("sync"));
         client.set_fathom(ConnectionConfig {
@@ -251,7 +309,7 @@ fn a_malformed_parameter_ends_the_handshake() {
             clock: Arc::new(SimulatedClock(0)),
             ..ConnectionConfig::default()
         });
-        let mut pair = Pair::new(&mut client, &mut config(named("sync")), [5 * MS; 2]);
+        let mut pair = Pair::new(&mut client, &mut extended(named("sync"), every, 0), [5 * MS; 2]);
         pair.run(2_000, |_| false);
         assert!(!pair.server.conn.is_established(), "{raw:?}");
         let error = pair.server.conn.local_error().map(|e| (e.is_app, e.error_code));

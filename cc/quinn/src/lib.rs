@@ -41,8 +41,8 @@ mod wiring;
 
 use fathom_cc::Capabilities;
 pub use fathom_plugin::{
-    Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError, Report, SystemClock,
-    TrailerRegistry, with_shaping_socket,
+    Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError, ReceiveTimestamps,
+    Report, SystemClock, TrailerRegistry, with_shaping_socket,
 };
 
 pub use shaping_socket::ShapingSocket;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_quinn::{ClientPlugin, Extension, InUse, Plugin, Report, ServerPlugin};
+use fathom_quinn::{ClientPlugin, Extension, InUse, Plugin, ReceiveTimestamps, Report, ServerPlugin};
 use quinn::{Endpoint, TransportConfig};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -108,6 +108,17 @@ async fn sync_runs_on_timestamps_with_a_peer_that_has_only_those() {
             assert!(report.stamps_received > 10 && report.stamps_sent > 10, "{report:?}");
             assert!(report.samples.samples > 10 && report.one_way.is_some(), "{report:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn sync_runs_on_receive_timestamps_and_nothing_else() {
+    let receive = Extension { receive_timestamps: Some(ReceiveTimestamps::default()), ..Extension::OFF };
+    let (client, server) = transfer(plugin("sync", receive), plugin("sync", receive)).await;
+    for report in [client, server] {
+        assert!(report.negotiated && report.in_use == InUse::Receive, "{report:?}");
+        assert!(report.stamps_received > 10 && report.stamps_sent > 10, "{report:?}");
+        assert!(report.samples.samples > 10 && report.one_way.is_some(), "{report:?}");
     }
 }
 

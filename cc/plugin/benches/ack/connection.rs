@@ -112,7 +112,8 @@ impl Connection {
             for packet in [2 * n, 2 * n + 1] {
                 let mut room = [0; 16];
                 let room = &mut room[..self.state.frame_room(false)];
-                self.state.finish_packet(packet, true, room);
+                let len = room.len();
+                self.state.finish_packet(packet, true, room, len);
                 self.driver.on_sent(now, DATAGRAM);
             }
             if let Some(acked) = n.checked_sub(ROUND_TRIP) {

@@ -10,6 +10,7 @@ use crate::payload::{
     IncomingFrames, NotNegotiated, OutgoingFrames, check_none, is_ack_eliciting, is_one_stream_frame,
 };
 use crate::shaping::{Departure, Packet};
+use crate::stamp_writer::Free;
 
 impl ConnectionState {
     /// Bytes that the next 1-RTT packet must hold free.
@@ -37,7 +38,9 @@ impl ConnectionState {
         if let Some(body) = body {
             let kept = payload.len() - departure.trim;
             let frame = make_room(&mut payload[..kept], body, room);
-            if !frame.is_empty() {
+            if parts.stamps.writes_receipts() {
+                parts.stamps.write_receipts(&mut payload[..kept], Free::Before(kept - body));
+            } else if !frame.is_empty() {
                 let echo = || parts.signals.echo(path);
                 parts.stamps.write(&parts.negotiation, departs, echo, frame);
             }
@@ -63,13 +66,19 @@ impl ConnectionState {
         }
     }
 
-    /// The 1-RTT packet of this number is complete but for our frame, which goes to `room` ([`ConnectionState::frame_room`] bytes, perhaps none);
-    /// `ack_eliciting`: it asks for an acknowledgement.
-    pub fn finish_packet(&self, packet: u64, ack_eliciting: bool, room: &mut [u8]) {
+    /// The 1-RTT packet of this number is complete but for our frame; `payload` is its frames, each with a length, and `room` bytes more
+    /// ([`ConnectionState::frame_room`], or none). Our frame goes there, or an ACK frame grows by so much. `ack_eliciting`: it asks for an
+    /// acknowledgement.
+    pub fn finish_packet(&self, packet: u64, ack_eliciting: bool, payload: &mut [u8], room: usize) {
         let now = self.clock.wire_now();
         let parts = &mut *self.parts.lock();
         parts.signals.on_packet_sent(&parts.negotiation, 0, packet, now, || ack_eliciting);
-        if !room.is_empty() {
+        if parts.stamps.writes_receipts() {
+            parts.stamps.write_receipts(payload, Free::Behind(room));
+            self.room.publish(parts);
+        } else if room > 0 {
+            let body = payload.len().saturating_sub(room);
+            let room = &mut payload[body..];
             // Before there is anything to echo the frame is shorter than its room; the stack's buffer is not clean.
             room.fill(0);
             let echo = || parts.signals.echo(0);
@@ -113,6 +122,7 @@ impl ConnectionState {
         let wire_now = || self.clock.wire_now();
         if is_one_stream_frame(payload) {
             // Nothing in it is ours or an ACK frame, so it does not matter here whether it is a duplicate.
+            parts.stamps.on_packet_received(packet, wire_now);
             parts.stamps.on_ack_eliciting(&parts.negotiation, bytes, None, wire_now);
             return Ok((false, 0..bytes));
         }
@@ -121,7 +131,8 @@ impl ConnectionState {
             return if parts.negotiation.is_off() { Ok((false, 0..bytes)) } else { Err(not_negotiated) };
         }
         let now = wire_now();
-        let is_new = parts.signals.on_packet_received(&parts.negotiation, path, packet, now, &found);
+        let is_new = parts.signals.on_packet_received(&parts.negotiation, path, packet, now, &found, payload);
+        parts.stamps.on_packet_received(packet, || now);
         if is_new && found.ack_eliciting {
             parts.stamps.on_ack_eliciting(&parts.negotiation, bytes, Some(now), wire_now);
         }

@@ -200,10 +200,10 @@ impl ConnectionPlugin {
         self.state.as_ref().map_or(0, |state| state.frame_room(acknowledges))
     }
 
-    /// The 1-RTT packet is complete but for our frame, which goes to `room`.
-    pub(crate) fn finish_packet(&self, packet: u64, ack_eliciting: bool, room: &mut [u8]) {
+    /// The 1-RTT packet is complete but for our frame, which goes to the last `room` bytes of `payload`, or to its ACK frame.
+    pub(crate) fn finish_packet(&self, packet: u64, ack_eliciting: bool, payload: &mut [u8], room: usize) {
         if let Some(state) = &self.state {
-            state.finish_packet(packet, ack_eliciting, room);
+            state.finish_packet(packet, ack_eliciting, payload, room);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{ConnectionConfig, EnableTimestamp, Extension, Offer};
+use super::{ConnectionConfig, EnableTimestamp, Extension, Offer, ReceiveTimestamps};
 use crate::recovery::RecoveryOps;
 use crate::test_utils::{emit_flight, process_flight, Pipe};
 use crate::{packet, Connection, ConnectionId, Error, Header, Type};
@@ -15,6 +15,13 @@ const SHORT: [u8; 4] = [0x42, 0xf5, 0x41, 0x56];
 const LATER: [u8; 6] = [0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24];
 /// What a peer of another project has.
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
+
+/// Receive timestamps in ACK frames.
+const RECEIVE: Extension =
+    Extension { receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }), ..Extension::OFF };
+/// ACK_RECEIVE_TIMESTAMPS of packet 0, which came 9 us after the epoch; an ACK of it with ECN counts.
+const RECEIVED: [u8; 12] = [0x83, 0x17, 0x83, 0x07, 0, 0, 0, 0, 1, 0, 1, 9];
+const RECEIVED_ECN: [u8; 15] = [0x83, 0x17, 0x83, 0x08, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 9];
 
 fn pipe(offer: Option<Offer>) -> Pipe {
     extended(Extension { offer, ..Extension::OFF })
@@ -85,7 +92,7 @@ fn a_frame_that_was_not_negotiated_closes() {
     const SENDS: Extension = Extension { timestamp: Some(EnableTimestamp::Sends), ..Extension::OFF };
     let sync = |offer| Extension { offer: Some(offer), ..Extension::OFF };
     let (frame_encoding, violation) = ((Error::InvalidFrame, 0x7), (Error::InvalidPacket, 0xa));
-    let cases: [(Extension, &[u8], _); 9] = [
+    let cases: [(Extension, &[u8], _); 14] = [
         // Nobody here knows these frames.
         (Extension::OFF, &LEAN, frame_encoding),
         (Extension::OFF, &LATER, frame_encoding),
@@ -96,6 +103,12 @@ fn a_frame_that_was_not_negotiated_closes() {
         (SENDS, &SHORT, violation),
         (SENDS, &[&[PING][..], &SHORT].concat(), violation),
         (TIMESTAMP, &LEAN, violation),
+        (Extension::OFF, &RECEIVED, frame_encoding),
+        (TIMESTAMP, &RECEIVED, violation),
+        (sync(Offer::Lean), &RECEIVED_ECN, violation),
+        (RECEIVE, &LEAN, violation),
+        // Cut: stock reads the type, which it does not know.
+        (RECEIVE, &RECEIVED[..9], frame_encoding),
     ];
     for (extension, payload, (error, code)) in cases {
         let mut pipe = extended(extension);
@@ -119,6 +132,38 @@ fn of_several_timestamps_the_largest_counts() {
         assert_eq!(stamps(&pipe) - before, 1, "{payload:?}");
         assert!(pipe.server.local_error().is_none(), "{payload:?}");
     }
+}
+
+#[test]
+fn stock_reads_an_ack_where_one_said_when_packets_arrived() {
+    let payloads: [&[&[u8]]; 5] = [
+        &[&RECEIVED],
+        &[&RECEIVED, &[PING]],
+        &[&[PING], &RECEIVED_ECN, &[PING]],
+        &[&[PING], &RECEIVED, &[0, 0]],
+        &[&RECEIVED.repeat(50), &RECEIVED_ECN],
+    ];
+    for payload in payloads {
+        let mut pipe = extended(RECEIVE);
+        let before = stamps(&pipe);
+        assert!(hear(&mut pipe, &payload.concat()).is_ok(), "{payload:?}");
+        assert_eq!(stamps(&pipe) - before, 1, "{payload:?}");
+        assert!(pipe.server.local_error().is_none(), "{payload:?}");
+    }
+}
+
+#[test]
+fn an_ack_that_we_write_says_when_packets_arrived() {
+    let mut pipe = extended(RECEIVE);
+    let exchange = |pipe: &mut Pipe| {
+        pipe.client.stream_send(0, b"hello", false).expect("room");
+        pipe.advance().expect("no reason to fail");
+        let [client, server] = [&pipe.client, &pipe.server].map(|side| side.fathom().expect("ours").report());
+        assert_eq!(client.stamps_received, server.stamps_sent);
+        (server.stamps_sent, client.samples.samples)
+    };
+    let (before, after) = (exchange(&mut pipe), exchange(&mut pipe));
+    assert!(after.0 > before.0 && after.1 > before.1, "{before:?} {after:?}");
 }
 
 #[test]
@@ -216,14 +261,15 @@ proptest! {
             Extension { offer: Some(Offer::Paper), ..Extension::OFF },
             Extension { offer: Some(Offer::Lean), ..Extension::OFF },
             TIMESTAMP,
+            RECEIVE,
         ]),
         payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 4..80), 1..6),
-        ours in prop::collection::vec(0..4_usize, 6),
+        ours in prop::collection::vec(0..6_usize, 6),
     ) {
         let mut pipe = extended(extension);
         for (payload, kind) in payloads.iter().zip(ours) {
             // Random bytes seldom hold a frame of ours, or an ACK frame of what was sent.
-            let front: &[u8] = [&LEAN[..], &ECHO[..], &[0x03, 0, 0, 0, 0, 0x3f, 0x3f, 0x3f][..], &SHORT[..2]][kind];
+            let front: &[u8] = [&LEAN[..], &ECHO[..], &[0x03, 0, 0, 0, 0, 0x3f, 0x3f, 0x3f][..], &SHORT[..2], &RECEIVED[..5], &RECEIVED[..9]][kind];
             let _ = hear(&mut pipe, &[front, payload].concat());
             let _ = pipe.server.send(&mut [0; 1500]);
             pipe.server.on_timeout();
