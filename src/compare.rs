@@ -97,7 +97,8 @@ pub(crate) struct Args {
     /// fresh (a connection per request) or persistent. [default: fresh]
     #[arg(long, value_name = "HOW")]
     connections: Option<Connections>,
-    /// Encoding of one-way delays: lean, paper, timestamp (lean, in the frame of draft-huitema-quic-ts) or off. [default: lean]
+    /// Encoding of one-way delays: lean, paper, timestamp (lean, in the frame of draft-huitema-quic-ts), receive (in ACK frames, as
+    /// draft-ietf-quic-receive-ts has it) or off. [default: lean]
     #[arg(long, value_name = "MODE")]
     timestamps: Option<Timestamps>,
     /// Packet sizes and delays set in front of the socket: auto (where a controller needs it) or off. [default: auto]

@@ -64,7 +64,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t)]
     stack: Stack,
     /// Timestamp extension for one-way delays: any (SYNC_TIMESTAMP with ACK frames, or TIMESTAMP if the server supports only that),
-    /// lean or paper (SYNC_TIMESTAMP only; paper: on every packet), timestamp (TIMESTAMP only) or off (the unmodified stack).
+    /// lean or paper (SYNC_TIMESTAMP only; paper: on every packet), timestamp (TIMESTAMP only), receive (ACK_RECEIVE_TIMESTAMPS only)
+    /// or off (the unmodified stack).
     #[arg(long, value_name = "MODE", default_value_t)]
     timestamps: Timestamps,
     /// Connections; in an open loop, the maximum. [default: 1; 100 in an open loop]

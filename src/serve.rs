@@ -67,7 +67,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARES", default_value = "cubic")]
     controller: ControllerShares,
     /// Timestamp extension for one-way delays: any (SYNC_TIMESTAMP with ACK frames, or TIMESTAMP if the client supports only that),
-    /// lean or paper (SYNC_TIMESTAMP only; paper: on every packet), timestamp (TIMESTAMP only) or off. Not for native controllers.
+    /// lean or paper (SYNC_TIMESTAMP only; paper: on every packet), timestamp (TIMESTAMP only), receive (ACK_RECEIVE_TIMESTAMPS only)
+    /// or off. Not for native controllers.
     #[arg(long, value_name = "MODE", default_value_t)]
     timestamps: Timestamps,
     /// Certificate chain in PEM.

@@ -79,7 +79,7 @@ fn text() -> Result<String, Failure> {
     }
     text += "\n\
         tcp is TCP at packet level, in the laboratory only: 'fathom compare --stack tcp', or stack = \"tcp\" in a study.\n\
-        One-way delay needs a peer that speaks SYNC_TIMESTAMP or TIMESTAMP; ECN needs a path that keeps its marks.\n\
+        One-way delay needs a peer that speaks SYNC_TIMESTAMP, TIMESTAMP or ACK_RECEIVE_TIMESTAMPS; ECN needs a path that keeps its marks.\n\
         shaping: not by the stack itself, but by a ShapingSocket around the endpoint's socket (see docs/). The lab uses one where a\n\
         controller needs it.\n";
     Ok(text)

@@ -178,7 +178,7 @@ fn invalid_input_gives_one_line_with_a_hint() {
         (&[url, "-c", "0"], "1 to 1000000"),
         (&[url, "--timeout", "0s"], "such as 10s"),
         (&[url, "--stack", "msquic"], "quinn or noq"),
-        (&[url, "--timestamps", "fat"], "any, lean, paper, timestamp or off"),
+        (&[url, "--timestamps", "fat"], "any, lean, paper, timestamp, receive or off"),
         (&[url, "--ca", &here], "PEM"),
         (&[url, "--csv", "/nowhere/x.csv"], "cannot write"),
         (&["https://127.0.0.1:99999/"], "1 to 65535"),

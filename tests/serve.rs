@@ -133,7 +133,7 @@ fn invalid_input_gives_one_line_with_a_hint() {
         (&["--controller", "sync=0"], "weight"),
         (&["--controller", "native:bbr3"], "native:bbr"),
         (&["--stack", "msquic"], "quinn"),
-        (&["--timestamps", "fat"], "any, lean, paper, timestamp or off"),
+        (&["--timestamps", "fat"], "any, lean, paper, timestamp, receive or off"),
         (&["--timestamps", "off", "--controller", "sync"], "give it a mode"),
         (&["--root", "/nowhere"], "name a folder"),
         (&["--root", &here], "no folder"),

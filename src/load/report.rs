@@ -118,9 +118,10 @@ fn connections(lines: &mut Lines, outcome: &LoadReport) {
     if of.one_way > 0 {
         let queueing = &of.queueing;
         let (p50, p99) = (ms(queueing.quantile(0.5)), ms(queueing.quantile(0.99)));
-        let by = match of.by_timestamp {
-            0 => String::new(),
-            n => format!(" ({n} of them with TIMESTAMP)"),
+        let by = match (of.by_timestamp, of.by_receive_timestamps) {
+            (0, 0) => String::new(),
+            (n, 0) => format!(" ({n} of them with TIMESTAMP)"),
+            (_, n) => format!(" ({n} of them with ACK_RECEIVE_TIMESTAMPS)"),
         };
         let negotiated = of.one_way;
         let text = format!(
@@ -190,6 +191,7 @@ pub(super) fn json(outcome: &LoadReport) -> Value {
             "rtt": of_times(&of.rtt),
             "one_way": of.one_way,
             "by_timestamp": of.by_timestamp,
+            "by_receive_timestamps": of.by_receive_timestamps,
             "queueing_to_server": of_times(&of.queueing),
             "zero_rtt": { "accepted": of.early_accepted, "rejected": of.early_rejected, "without": of.early_without },
         },

@@ -1,4 +1,5 @@
-//! What carrying the one-way-delay frame costs a bulk transfer: CPU and bytes, in paired runs with and without the extension.
+//! What carrying one-way delays costs a bulk transfer, in SYNC_TIMESTAMP and in ACK_RECEIVE_TIMESTAMPS frames: CPU and bytes, in paired runs with
+//! and without the extension.
 //!
 //! `cargo bench -p fathom-experiments --bench frame_cost`. Both runs of a pair follow each other at once and take turns in going first; the
 //! figure is the median of the ratios. CPU time is that of the run's thread and covers both ends, the network and TLS. Bytes are all
@@ -38,15 +39,16 @@ fn run(stack: Stack, timestamps: Timestamps) -> (f64, f64) {
 }
 
 fn main() {
-    for stack in Stack::ALL {
+    for (stack, with) in
+        Stack::ALL.iter().flat_map(|stack| [Timestamps::Lean, Timestamps::Receive].map(|with| (stack, with)))
+    {
         let mut ratios = Vec::new();
         let mut bytes = [0.0; 2];
         for pair in 0..=PAIRS {
-            let order =
-                if pair % 2 == 0 { [Timestamps::Off, Timestamps::Lean] } else { [Timestamps::Lean, Timestamps::Off] };
+            let order = if pair % 2 == 0 { [Timestamps::Off, with] } else { [with, Timestamps::Off] };
             let mut cpu = [0.0; 2];
             for mode in order {
-                let at = usize::from(mode == Timestamps::Lean);
+                let at = usize::from(mode == with);
                 (cpu[at], bytes[at]) = run(*stack, mode);
             }
             // The first pair warms caches up.
@@ -56,7 +58,7 @@ fn main() {
         }
         ratios.sort_by(f64::total_cmp);
         println!(
-            "{stack}: {WORKLOAD}, lean against off: CPU {:+.2} % (median of {PAIRS} pairs; quartiles {:+.2}, {:+.2}), bytes {:+.3} %",
+            "{stack}: {WORKLOAD}, {with} against off: CPU {:+.2} % (median of {PAIRS} pairs; quartiles {:+.2}, {:+.2}), bytes {:+.3} %",
             ratios[PAIRS / 2],
             ratios[PAIRS / 4],
             ratios[PAIRS * 3 / 4],

@@ -164,11 +164,11 @@ fn lean_and_paper_lead_sync_the_same_way() {
         run(&plan).runs
     };
     let (lean, paper) = (times(Timestamps::Lean), times(Timestamps::Paper));
-    let other = times(Timestamps::Timestamp);
-    for (lean, other) in lean.iter().zip(&other) {
+    let others = [times(Timestamps::Timestamp), times(Timestamps::Receive)];
+    for (lean, other) in others.iter().flat_map(|others| lean.iter().zip(others)) {
         let ratio = other.times().expect("responses").mean_ms / lean.times().expect("responses").mean_ms;
         println!(
-            "{}: mean {} (lean) {} ms (timestamp)",
+            "{}: mean {} (lean) {} ms (another frame)",
             lean.label,
             lean.times().expect("responses").mean_ms,
             other.times().expect("responses").mean_ms

@@ -418,7 +418,7 @@ impl Metrics {
             extensions: add(
                 r,
                 "extension_connections",
-                "Connections by timestamp frame: sync (SYNC_TIMESTAMP), timestamp (TIMESTAMP) or none",
+                "Connections by timestamp frame: sync (SYNC_TIMESTAMP), timestamp (TIMESTAMP), receive (ACK_RECEIVE_TIMESTAMPS) or none",
             ),
             registry,
         }

@@ -60,6 +60,7 @@ impl fmt::Display for ExtensionSupport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Speaks(InUse::Sync) => f.write_str("speaks SYNC_TIMESTAMP"),
+            Self::Speaks(InUse::Receive) => f.write_str("speaks ACK_RECEIVE_TIMESTAMPS"),
             Self::Speaks(_) => f.write_str("speaks TIMESTAMP"),
             Self::Ignores => f.write_str("ignores them"),
             Self::Refuses(_) => f.write_str("REFUSES them"),

@@ -1,6 +1,6 @@
 //! The `--timestamps` option: which timestamp extension to negotiate.
 
-use fathom_plugin::{EnableTimestamp, Extension, Offer};
+use fathom_plugin::{EnableTimestamp, Extension, Offer, ReceiveTimestamps};
 
 /// How one-way delays are exchanged with the other side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString)]
@@ -15,6 +15,8 @@ pub enum Timestamps {
     Paper,
     /// Beside acknowledgements, in TIMESTAMP frames only.
     Timestamp,
+    /// In acknowledgements, which say when packets arrived: in ACK_RECEIVE_TIMESTAMPS frames only.
+    Receive,
     /// Not at all.
     Off,
 }
@@ -27,6 +29,7 @@ impl Timestamps {
             Self::Lean => Extension { offer: Some(Offer::Lean), ..Extension::OFF },
             Self::Paper => Extension { offer: Some(Offer::Paper), ..Extension::OFF },
             Self::Timestamp => Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF },
+            Self::Receive => Extension { receive_timestamps: Some(ReceiveTimestamps::default()), ..Extension::OFF },
             Self::Off => Extension::OFF,
         }
     }
@@ -34,5 +37,5 @@ impl Timestamps {
 
 fn unknown(s: &str) -> String {
     let s = s.escape_debug();
-    format!("'{s}' is no way to exchange timestamps; write any, lean, paper, timestamp or off")
+    format!("'{s}' is no way to exchange timestamps; write any, lean, paper, timestamp, receive or off")
 }

@@ -42,6 +42,15 @@ fn serve_as(identity: Identity, stack: Stack, controller: &str, limits: Limits) 
 }
 
 fn serve_site(identity: Identity, stack: Stack, controller: &str, limits: Limits, site: Site) -> Running {
+    serve_offering(Timestamps::Any, (identity, stack, controller), limits, site)
+}
+
+fn serve_offering(
+    timestamps: Timestamps,
+    (identity, stack, controller): (Identity, Stack, &str),
+    limits: Limits,
+    site: Site,
+) -> Running {
     let settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         stack,
@@ -50,7 +59,7 @@ fn serve_site(identity: Identity, stack: Stack, controller: &str, limits: Limits
         site,
         limits,
         metrics: Arc::default(),
-        timestamps: Timestamps::Any,
+        timestamps,
         tcp: None,
         sockets: None,
     };
@@ -121,11 +130,52 @@ impl Memory {
     }
 }
 
+/// `fathom load` runs on quinn and noq; a server also on quiche.
+#[tokio::test(flavor = "multi_thread")]
+async fn stacks_measure_delays_by_receive_timestamps_with_each_other() {
+    for server_stack in Stack::ALL.iter().copied().filter(|stack| !stack.is_baseline()) {
+        for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
+            let limits = Limits::default();
+            let identity = Identity::self_signed(&[]).unwrap();
+            let server = serve_offering(
+                Timestamps::Receive,
+                (identity, server_stack, "sync"),
+                limits,
+                Site::new(None, limits).unwrap(),
+            );
+            let traffic = closed(server.address, 3, 4, &["/bytes/1000", "/bytes/200000"]);
+            let timestamps = Timestamps::Receive;
+            let outcome =
+                run(LoadConfig { stack, timestamps, requests: Some(100), ..config(server.address, traffic) }).await;
+            let outcome = outcome.unwrap();
+            assert_eq!((outcome.counts.completed, outcome.counts.failed()), (100, 0), "{stack} of {server_stack}");
+            let connections = &outcome.connections;
+            let found = (connections.one_way, connections.by_receive_timestamps, connections.by_timestamp);
+            assert_eq!(found, (3, 3, 0), "{stack} of {server_stack}");
+            assert!(connections.queueing.count() > 0, "{stack} of {server_stack}: the server's frames gave no delay");
+            // Connections are counted when they end.
+            let end = async {
+                while !server.metrics.text().contains("extension=\"receive\"") {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(PATIENCE, end).await.expect("counted");
+            server.stop.send(true).unwrap();
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
     for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
-        for timestamps in [Timestamps::Any, Timestamps::Lean, Timestamps::Paper, Timestamps::Timestamp, Timestamps::Off]
-        {
+        for timestamps in [
+            Timestamps::Any,
+            Timestamps::Lean,
+            Timestamps::Paper,
+            Timestamps::Timestamp,
+            Timestamps::Receive,
+            Timestamps::Off,
+        ] {
             let server = serve(stack, "sync:signal=either", Limits::default());
             let traffic = closed(server.address, 3, 4, &["/bytes/1000", "/bytes/20000", "/nothing"]);
             let outcome =
@@ -137,14 +187,16 @@ async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
             assert_eq!(failures(&outcome, FailureKind::Status), 100);
             assert_eq!((counts.bytes_in_time, outcome.phases.service.count()), (2_100_000, 200));
             assert_eq!((outcome.connections.opened, outcome.phases.connect.count()), (3, 3));
-            let expected = if timestamps == Timestamps::Off { 0 } else { 3 };
+            // By default a server offers no receive timestamps.
+            let none = [Timestamps::Off, Timestamps::Receive].contains(&timestamps);
+            let expected = if none { 0 } else { 3 };
             assert_eq!(outcome.connections.one_way, expected, "{stack} {timestamps}");
             assert!(outcome.connections.queueing.count() == expected || timestamps != Timestamps::Paper);
             let by_timestamp = if timestamps == Timestamps::Timestamp { 3 } else { 0 };
             assert_eq!(outcome.connections.by_timestamp, by_timestamp, "{stack} {timestamps}");
             let text = server.metrics.text();
             let used = match timestamps {
-                Timestamps::Off => "none",
+                _ if none => "none",
                 Timestamps::Timestamp => "timestamp",
                 _ => "sync",
             };

@@ -52,7 +52,7 @@ pub struct Plan {
     /// `fresh`: a connection per request, as in the paper; `persistent`: requests reuse idle connections.
     pub connections: Connections,
     /// How one-way delays travel: `lean` (a stamp beside ACK frames), `paper` (every packet stamped, the receiver echoes), `timestamp`
-    /// (as `lean`, in the TIMESTAMP frame that others speak) or `off`.
+    /// (as `lean`, in the TIMESTAMP frame that others speak), `receive` (ACK frames say when the newest packet arrived) or `off`.
     pub timestamps: Timestamps,
     /// `auto`: controllers that set packet sizes or delay packets send through a shaping socket, on every stack. `off`: only what the
     /// stacks do by themselves.

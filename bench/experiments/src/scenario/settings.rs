@@ -1,6 +1,6 @@
 //! Settings of connections that every way to write an experiment has.
 
-use fathom_plugin::{EnableTimestamp, Extension, Offer};
+use fathom_plugin::{EnableTimestamp, Extension, Offer, ReceiveTimestamps};
 use serde::{Deserialize, Serialize};
 
 /// How requests use connections.
@@ -29,6 +29,8 @@ pub enum Timestamps {
     Paper,
     /// TIMESTAMP of draft-huitema-quic-ts beside ACK frames, and no SYNC_TIMESTAMP.
     Timestamp,
+    /// ACK_RECEIVE_TIMESTAMPS of draft-ietf-quic-receive-ts: ACK frames say when the newest packet arrived.
+    Receive,
     /// Not at all: the extension is not offered.
     Off,
 }
@@ -95,6 +97,10 @@ impl Timestamps {
             Self::Lean => Extension { offer: Some(Offer::Lean), ..Extension::OFF },
             Self::Paper => Extension { offer: Some(Offer::Paper), ..Extension::OFF },
             Self::Timestamp => Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF },
+            Self::Receive => Extension {
+                receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 1, exponent: 3 }),
+                ..Extension::OFF
+            },
             Self::Off => Extension::OFF,
         }
     }
@@ -105,7 +111,7 @@ fn not_connections(s: &str) -> String {
 }
 
 fn not_timestamps(s: &str) -> String {
-    format!("'{s}' is not a way to carry one-way delays; write lean, paper, timestamp or off")
+    format!("'{s}' is not a way to carry one-way delays; write lean, paper, timestamp, receive or off")
 }
 
 fn not_shaping(s: &str) -> String {

@@ -66,6 +66,8 @@ pub struct ConnectionTotals {
     pub one_way: u64,
     /// Those of them that use TIMESTAMP frames.
     pub by_timestamp: u64,
+    /// Those of them that use ACK_RECEIVE_TIMESTAMPS frames. One run uses one frame or the other.
+    pub by_receive_timestamps: u64,
     /// Packets that the client sent.
     pub sent: u64,
     /// Those of them declared lost.
@@ -212,7 +214,9 @@ impl LoadStats {
         let connections = &mut self.totals().connections;
         connections.opened += 1;
         connections.one_way += u64::from(connection.one_way);
-        connections.by_timestamp += u64::from(connection.one_way && connection.in_use == InUse::Timestamp);
+        let by = |frame| u64::from(connection.one_way && connection.in_use == frame);
+        connections.by_timestamp += by(InUse::Timestamp);
+        connections.by_receive_timestamps += by(InUse::Receive);
         connections.sent += connection.sent;
         connections.lost += connection.lost;
         if let Some(rtt) = connection.rtt {
