@@ -19,7 +19,6 @@ fn run(stack: Stack, timestamps: Timestamps) -> (f64, f64) {
         controllers: vec!["reno".into()],
         stacks: vec![stack],
         link: "100Mbps".into(),
-        reference: "1Gbps".into(),
         workload: WORKLOAD.into(),
         max_window: "none".into(),
         timestamps,

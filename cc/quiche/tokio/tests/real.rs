@@ -15,7 +15,7 @@ use fathom_cc::{
     PathChange, Rate, SendParams, Sent,
 };
 use fathom_cc::{Start, Time};
-use fathom_plugin::{EnableTimestamp, Extension, InUse, Offer, Report};
+use fathom_plugin::{EnableTimestamp, Extension, InUse, Offer, ReceiveTimestamps, Report};
 use h3_both::contents;
 use tokio::net::UdpSocket;
 use tokio_quiche::settings::QuicSettings;
@@ -292,6 +292,30 @@ async fn timestamps_between_stacks() {
             let (client, server) = run(on, client, server).await;
             for report in [client.report(), server.report()] {
                 assert!(gets_delays(&report) && report.in_use == InUse::Timestamp, "{on:?} {report:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn receive_timestamps_between_stacks() {
+    let receive = |max_per_ack, exponent| Extension {
+        receive_timestamps: Some(ReceiveTimestamps { max_per_ack, exponent }),
+        ..Extension::OFF
+    };
+    for on in [
+        (On::Quiche, On::Quiche),
+        (On::Quinn, On::Quiche),
+        (On::Quiche, On::Quinn),
+        (On::Noq, On::Quiche),
+        (On::Quiche, On::Noq),
+    ] {
+        for (client, server) in [(receive(1, 3), receive(1, 3)), (receive(32, 0), receive(5, 6))] {
+            let ask = |extension| SideConfig::with_plugin("sync", extension);
+            let (client, server) = until(ask(client), ask(server), [gets_delays; 2]);
+            let (client, server) = run(on, client, server).await;
+            for report in [client.report(), server.report()] {
+                assert!(gets_delays(&report) && report.in_use == InUse::Receive, "{on:?} {report:?}");
             }
         }
     }
