@@ -5,10 +5,10 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
 use fathom_cc::{AckEvent, Cause, CongestionEvent, ControllerMetrics, OneWayDelay, Phase, Rate, Sent, Time};
-use fathom_plugin::Observer;
+use fathom_plugin::{InUse, Observer};
 use fathom_qlog::{
     CongestionStateChange, EcnMark, Event, Log, LogFolder, Metrics, OneWayDelaySample, PacketsLost, ResponseAbandoned,
-    ResponseCompleted, ServerTitle, TraceHeader, VantagePoint,
+    ResponseCompleted, ServerTitle, TimestampsNegotiated, TraceHeader, VantagePoint,
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -110,6 +110,13 @@ impl ConnectionLog {
     #[allow(clippy::disallowed_methods)]
     fn now(&self) -> Duration {
         self.began.elapsed()
+    }
+
+    /// The handshake is over, and this frame carries one-way delays; none is no event.
+    pub(crate) fn timestamps_negotiated(&self, in_use: InUse) {
+        if in_use != InUse::None {
+            self.log.event(self.now(), Event::Timestamps(TimestampsNegotiated { frame: in_use.name() }));
+        }
     }
 
     /// The client has acknowledged all of a response.

@@ -16,6 +16,7 @@ use fathom_http::probe;
 use fathom_http::server::{Server, Settings};
 use fathom_http::site::Site;
 use fathom_http::udp;
+use fathom_qlog::LogFolder;
 use fathom_stacks::Stack;
 use http::Uri;
 use http::uri::Authority;
@@ -42,7 +43,7 @@ fn serve_as(identity: Identity, stack: Stack, controller: &str, limits: Limits) 
 }
 
 fn serve_site(identity: Identity, stack: Stack, controller: &str, limits: Limits, site: Site) -> Running {
-    serve_offering(Timestamps::Any, (identity, stack, controller), limits, site)
+    serve_offering(Timestamps::Any, (identity, stack, controller), limits, site, None)
 }
 
 fn serve_offering(
@@ -50,6 +51,7 @@ fn serve_offering(
     (identity, stack, controller): (Identity, Stack, &str),
     limits: Limits,
     site: Site,
+    logs: Option<&Arc<LogFolder>>,
 ) -> Running {
     let settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
@@ -64,7 +66,10 @@ fn serve_offering(
         sockets: None,
     };
     let metrics = Arc::clone(&settings.metrics);
-    let server = Server::bind(settings).unwrap();
+    let mut server = Server::bind(settings).unwrap();
+    if let Some(logs) = logs {
+        server = server.logging(Arc::clone(logs));
+    }
     let (address, (stop, stopped)) = (server.address(), watch::channel(false));
     let task = tokio::spawn(server.serve(stopped, Duration::from_secs(1)));
     Running { address, metrics, stop, task }
@@ -136,12 +141,14 @@ async fn stacks_measure_delays_by_receive_timestamps_with_each_other() {
     for server_stack in Stack::ALL.iter().copied().filter(|stack| !stack.is_baseline()) {
         for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
             let limits = Limits::default();
-            let identity = Identity::self_signed(&[]).unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            let folder = Arc::new(LogFolder::open(dir.path()).unwrap());
             let server = serve_offering(
                 Timestamps::Receive,
-                (identity, server_stack, "sync"),
+                (Identity::self_signed(&[]).unwrap(), server_stack, "sync"),
                 limits,
                 Site::new(None, limits).unwrap(),
+                Some(&folder),
             );
             let traffic = closed(server.address, 3, 4, &["/bytes/1000", "/bytes/200000"]);
             let timestamps = Timestamps::Receive;
@@ -161,6 +168,14 @@ async fn stacks_measure_delays_by_receive_timestamps_with_each_other() {
             };
             tokio::time::timeout(PATIENCE, end).await.expect("counted");
             server.stop.send(true).unwrap();
+            tokio::time::timeout(PATIENCE, server.task).await.expect("ended").unwrap();
+            folder.finish();
+            let files = std::fs::read_dir(dir.path()).unwrap();
+            let logs: Vec<_> = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+            let event = "\"fathom:timestamps_negotiated\",\"data\":{\"frame\":\"receive\"}";
+            assert!(logs.iter().all(|log| log.matches(event).count() == 1), "{stack} of {server_stack}: {logs:?}");
+            // A connection may come too late for any of the requests.
+            assert!(logs.iter().any(|log| log.contains("fathom:one_way_delay")), "{stack} of {server_stack}: {logs:?}");
         }
     }
 }

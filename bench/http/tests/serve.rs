@@ -119,6 +119,7 @@ async fn every_connection_has_a_log_with_any_controller() {
             assert!(metrics >= 3 && sent >= 400_000.0, "{stack} {controller}: {metrics} metrics, {sent} bytes");
             let phases = names.iter().filter(|n| *n == "quic:congestion_state_updated").count();
             assert_eq!(phases > 0, !controller.starts_with("native:"), "{stack} {controller}");
+            assert!(names.iter().all(|name| name != "fathom:timestamps_negotiated"), "a client of quinn as it comes");
         }
     }
 }

@@ -168,6 +168,13 @@ pub struct OneWayDelaySample {
     pub queueing: Duration,
 }
 
+/// How the connection's one-way delays travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TimestampsNegotiated {
+    /// The frame in use: `sync` (SYNC_TIMESTAMP), `timestamp` (TIMESTAMP) or `receive` (ACK_RECEIVE_TIMESTAMPS).
+    pub frame: &'static str,
+}
+
 /// The peer has acknowledged all of a response. Times are from its request's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ResponseCompleted {
@@ -212,6 +219,8 @@ pub enum Event {
     Marked(EcnMark),
     /// `fathom:one_way_delay`.
     OneWay(OneWayDelaySample),
+    /// `fathom:timestamps_negotiated`.
+    Timestamps(TimestampsNegotiated),
     /// `fathom:response`.
     Response(ResponseCompleted),
     /// `fathom:response_abandoned`.
@@ -227,6 +236,7 @@ impl Event {
             Self::Lost(_) => "quic:packet_lost",
             Self::Marked(_) => "fathom:mark",
             Self::OneWay(_) => "fathom:one_way_delay",
+            Self::Timestamps(_) => "fathom:timestamps_negotiated",
             Self::Response(_) => "fathom:response",
             Self::Abandoned(_) => "fathom:response_abandoned",
         }
@@ -365,6 +375,8 @@ mod tests {
         );
         let one_way = OneWayDelaySample { delay: -1_500_000, queueing: Duration::from_micros(250) };
         assert!(text(0, Event::OneWay(one_way)).contains("{\"one_way_delay\":-1.5,\"queueing_delay\":0.25}"));
+        let timestamps = Event::Timestamps(TimestampsNegotiated { frame: "receive" });
+        assert!(text(0, timestamps).contains("\"fathom:timestamps_negotiated\",\"data\":{\"frame\":\"receive\"}"));
         let ms = Duration::from_millis;
         let response = ResponseCompleted {
             status: 200,

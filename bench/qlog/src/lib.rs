@@ -29,7 +29,7 @@ mod writer;
 
 pub use event::{
     CongestionStateChange, EcnMark, Event, Metrics, OneWayDelaySample, PacketsLost, ResponseAbandoned,
-    ResponseCompleted, TraceHeader, VantagePoint,
+    ResponseCompleted, TimestampsNegotiated, TraceHeader, VantagePoint,
 };
 pub use folder::{FolderError, Log, LogCounts, LogFolder};
 pub use folder_state::LogLimits;

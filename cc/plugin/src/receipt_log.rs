@@ -28,6 +28,8 @@ pub(crate) struct ReceiptLog {
     dedup: Dedup,
     /// Largest packet so far: that of the next ACK frame.
     largest: u64,
+    /// Packets remembered: what a frame may tell.
+    most: usize,
     /// Newest first, as frames have them.
     receipts: VecDeque<Receipt>,
 }
@@ -35,8 +37,9 @@ pub(crate) struct ReceiptLog {
 impl ReceiptLog {
     /// Nothing has arrived yet; times count from `epoch`, as time on the wire.
     pub(crate) fn new(wanted: ReceiveTimestamps, epoch: Time) -> Self {
-        let receipts = VecDeque::with_capacity(ReceiveTimestamps::MOST as usize);
-        Self { wanted, epoch, dedup: Dedup::default(), largest: 0, receipts }
+        let most = wanted.max_per_ack.clamp(1, ReceiveTimestamps::MOST) as usize;
+        let receipts = VecDeque::with_capacity(most);
+        Self { wanted, epoch, dedup: Dedup::default(), largest: 0, most, receipts }
     }
 
     /// A packet arrived at `now`, as time on the wire.
@@ -48,7 +51,7 @@ impl ReceiptLog {
         // A clock that steps back would end every frame before it.
         let micros = self.receipts.front().map_or(micros, |newest| micros.max(newest.micros));
         self.largest = self.largest.max(packet);
-        self.receipts.truncate(ReceiveTimestamps::MOST as usize - 1);
+        self.receipts.truncate(self.most - 1);
         self.receipts.push_front(Receipt { packet, micros });
     }
 
@@ -132,11 +135,12 @@ mod tests {
     #[test]
     fn what_is_kept_and_told_is_bounded() {
         let mut log = log(3);
+        let capacity = log.receipts.capacity();
         for packet in 0..50 {
             log.record(packet, Time::from_millis(6 + packet));
-            assert!(log.growth(None) <= MAX_GROWTH && log.receipts.len() <= 32);
+            assert!(log.growth(None) <= MAX_GROWTH && log.receipts.len() <= 3);
         }
-        assert_eq!(log.receipts.capacity(), 32, "nothing is allocated");
+        assert_eq!(log.receipts.capacity(), capacity, "nothing is allocated");
         assert_eq!(written(&mut log, 49, 60).map(|told| told.len()), Some(3), "what the peer asked for");
         let mut log = self::log(64);
         for packet in 0..50 {

@@ -81,6 +81,9 @@ pub(super) async fn run<E: Endpoint>(
     let mut connected = || {
         admission_guard.connected();
         context.connected();
+        if let Some(log) = &context.log {
+            log.timestamps_negotiated(connection.stats().in_use);
+        }
     };
     if handshake_rest.is_none() {
         connected();
