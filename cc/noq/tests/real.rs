@@ -337,6 +337,16 @@ async fn full_size_datagrams_do_not_stall() {
 }
 
 #[tokio::test]
+async fn who_offers_multipath_offers_no_receive_timestamps() {
+    for (paths, in_use) in [([4, 4], InUse::None), ([4, 0], InUse::None), ([0, 0], InUse::Receive)] {
+        let side = |paths| SideConfig { paths, ..SideConfig::with_plugin("reno", RECEIVE) };
+        let (client, server) = run((On::Noq, On::Noq), side(paths[0]), side(paths[1])).await;
+        assert_eq!((client.error, server.error), (None, None), "{paths:?}");
+        assert_eq!((client.report().in_use, server.report().in_use), (in_use, in_use), "{paths:?}");
+    }
+}
+
+#[tokio::test]
 async fn acknowledgements_of_several_paths_are_read() {
     for extension in [LEAN, PAPER, TIMESTAMP] {
         let side = || SideConfig { paths: 4, rounds: 2, ..SideConfig::with_plugin("reno", extension) };
