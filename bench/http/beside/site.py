@@ -7,7 +7,7 @@
 3. Chromium visits once over TCP, learns of HTTP/3 by Alt-Svc, and says over what the parts of the page came.
 4. Requests per second beside Caddy's HTTP/3 reverse proxy before the same nginx, taking turns, and the ratio.
 
-Prints Markdown; ends with 1 if anything of 1 to 3 is not as it must be. See docs/serve.md. Wants nginx, caddy, chromium, certutil
+Prints Markdown; ends with 1 if anything of 1 to 3 is not as it must be. See docs/serve-measured.md. Wants nginx, caddy, chromium, certutil
 (libnss3-tools), openssl and curl.
 """
 

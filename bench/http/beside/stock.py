@@ -3,7 +3,7 @@
 
 Prints a table in Markdown: for each body size the median over pairs of runs of the requests per second and of the server's CPU time per
 request, ours against theirs. Pairs in which a request failed are left out, and the failures counted. Client and servers share this machine,
-and a server that needs less CPU time leaves the client more. See docs/serve.md.
+and a server that needs less CPU time leaves the client more. See docs/serve-measured.md.
 """
 
 import argparse
