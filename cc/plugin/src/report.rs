@@ -33,7 +33,8 @@ pub struct Report {
     pub stamps_received: u64,
     /// What became of the delay samples.
     pub samples: Counters,
-    /// The newest forward one-way delay.
+    /// The newest forward one-way delay: a difference of two clocks, which means nothing by itself. Queueing delay is its height above the
+    /// least of this connection ([`OneWayDelay::above`]); `None` until the peer's first stamp, and for peers without the extension.
     pub one_way: Option<OneWayDelay>,
     /// The controller's state after its last event; with several paths, the one that acted last.
     pub controller: Option<ControllerMetrics>,
