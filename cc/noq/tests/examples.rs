@@ -11,6 +11,10 @@ mod adopt_on_quinn;
 mod h3_server;
 #[path = "../../quinn/examples/h3.rs"]
 mod h3_server_on_quinn;
+#[path = "../examples/several.rs"]
+mod several;
+#[path = "../../quinn/examples/several.rs"]
+mod several_on_quinn;
 #[path = "../examples/shaping_socket.rs"]
 mod shaping_socket;
 #[path = "../../quinn/examples/shaping_socket.rs"]
@@ -35,6 +39,12 @@ fn a_controller_is_adopted() {
 fn packets_leave_through_a_shaping_socket() {
     ends(shaping_socket::main);
     ends(shaping_socket_on_quinn::main);
+}
+
+#[test]
+fn controllers_share_an_endpoint() {
+    ends(several::main);
+    ends(several_on_quinn::main);
 }
 
 #[test]

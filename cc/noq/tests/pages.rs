@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const MARK: &str = "// >>>";
 
 /// The examples of the plug-ins.
-const EXAMPLES: [&str; 3] = ["adopt.rs", "h3.rs", "shaping_socket.rs"];
+const EXAMPLES: [&str; 4] = ["adopt.rs", "h3.rs", "several.rs", "shaping_socket.rs"];
 
 /// Where a file of this repository is.
 fn place(path: &str) -> PathBuf {
