@@ -38,7 +38,7 @@ fn certificate() -> Outcome<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static
 fn server_tls(certs: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Outcome<Arc<ServerConfig>> {
     // >>> From certificates: before, noq::ServerConfig::with_single_cert(certs, key)?
     let mut tls = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(certs, key)?;
-    // The name of your protocol, where it has one.
+    // The name of your protocol: h3 for HTTP/3. with_single_cert has none.
     tls.alpn_protocols = vec![b"hq-interop".to_vec()];
     let tls = Arc::new(tls);
     // <<<
