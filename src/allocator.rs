@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// mimalloc keeps pages that are empty for later, and gives them back only while more is requested: a server that 2,000 clients have
-/// left kept nine tenths of its largest size for good. These cost no CPU time that could be measured (docs/serve.md).
+/// left kept nine tenths of its largest size for good. These cost no CPU time that could be measured (docs/serve-measured.md).
 const SETTINGS: [(&str, &str); 3] =
     [("MIMALLOC_PURGE_DELAY", "0"), ("MIMALLOC_PAGE_FULL_RETAIN", "0"), ("MIMALLOC_PAGE_MAX_RECLAIM", "0")];
 

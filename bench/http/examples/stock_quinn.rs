@@ -1,4 +1,4 @@
-//! The least HTTP/3 server on quinn and h3 as they come: what `fathom serve --stack quinn` is measured against (docs/serve.md).
+//! The least HTTP/3 server on quinn and h3 as they come: what `fathom serve --stack quinn` is measured against (docs/serve-measured.md).
 //!
 //! `cargo run --release -p fathom-http --example stock_quinn [ADDRESS]` answers every request for `/bytes/N` with N zeros. It has no limits,
 //! no metrics and no certificate but one it makes: not for use.

@@ -7,7 +7,7 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Bytes of receive and of send buffer requested of the system. The kernel counts some 800 bytes for the smallest datagram, and a busy server
-/// finds a request and a few acknowledgements of each client there before it reads again: these are 10,000 clients' (docs/serve.md). A
+/// finds a request and a few acknowledgements of each client there before it reads again: these are 10,000 clients' (docs/serve-measured.md). A
 /// datagram that finds the buffer full is lost, and its sender takes that for congestion.
 pub const BUFFER_SIZE: usize = 16 << 20;
 

@@ -1,4 +1,4 @@
-//! The least HTTP/3 server on quiche as it comes: what `fathom serve --stack quiche` is measured against (docs/serve.md).
+//! The least HTTP/3 server on quiche as it comes: what `fathom serve --stack quiche` is measured against (docs/serve-measured.md).
 //!
 //! `cargo run --release -p fathom-quiche-stock --example stock_quiche [ADDRESS]` answers every request for `/bytes/N` with N zeros. One
 //! thread, one loop, as in quiche's own examples; packets of one size leave in one call. It has no limits, no metrics and no certificate

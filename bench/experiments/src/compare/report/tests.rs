@@ -2,6 +2,7 @@
 
 use fathom_metrics::{Distribution, WindowPoint};
 use fathom_netsim::backend::Backend;
+use fathom_netsim::path::PathSpec;
 
 use super::{html, table};
 use crate::compare::result::FORWARD;
@@ -201,7 +202,7 @@ fn events_after_the_end_of_runs_are_said_first() {
 #[test]
 fn a_full_other_direction_is_said_first() {
     let mut c = comparison();
-    c.plan.path.up_rate = Some("2Mbps".parse().unwrap());
+    c.plan.path.up_rate = Some("2Mbps".into());
     assert_eq!(c.full_other_direction(), None);
     for run in &mut c.runs {
         let full =
