@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages test-packages-tokio-quiche test-packages-frameworks msrv chromium soak interop h2load stock proxy judge-cross-check sweeps
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages test-packages-tokio-quiche test-packages-frameworks semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
@@ -66,6 +66,15 @@ msrv: setup
 	rustup toolchain install $(MSRV) --profile minimal --no-self-update
 	cargo +$(MSRV) check --locked --target-dir target/msrv -p fathom-units -p fathom-cc -p fathom-frames -p fathom-netsim -p fathom-plugin -p fathom-quinn \
 	  -p fathom-noq -p h3-noq --all-features
+
+# Do the published crates keep what they promised? Against the commit BASE, by default the newest release's. Installs cargo-semver-checks below target/.
+BASE ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
+semver: setup
+	@test -n "$(BASE)" || { echo "there is no release yet; name a commit: make semver BASE=COMMIT"; exit 2; }
+	@command -v cargo-semver-checks >/dev/null || test -x target/tools/bin/cargo-semver-checks \
+	  || $(CARGO) install --locked --root target/tools cargo-semver-checks
+	PATH="$$PATH:$(CURDIR)/target/tools/bin" $(CARGO) semver-checks --default-features --baseline-rev $(BASE) -p fathom-units -p fathom-cc -p fathom-frames -p fathom-netsim \
+	  -p fathom-plugin -p fathom-quinn -p fathom-noq -p h3-noq
 
 # s2n-quic in the laboratory. Without optimisation, which its small runs do without: two and a half minutes of CPU time, nearly all for the build.
 test-s2n-quic: setup

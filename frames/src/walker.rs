@@ -31,6 +31,7 @@ pub struct Frame<'a> {
 
 /// The parsed part of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Content<'a> {
     /// ACK or ACK_ECN.
     Ack(Ack<'a>),

@@ -45,9 +45,7 @@ impl Observed {
             for file in &inside {
                 match all.add(file, &mut kept, bytes) {
                     // A connection that never came about has a log without events.
-                    Err(AnalyzeError::File(_, why)) if path.is_dir() && why.starts_with("has no event") => {
-                        all.empty += 1
-                    }
+                    Err(AnalyzeError::Empty(..)) if path.is_dir() || paths.len() > 1 => all.empty += 1,
                     done => done?,
                 }
                 all.files += 1;

@@ -16,6 +16,14 @@ const MANY: usize = 6;
 pub fn cautions(profile: &Profile, observed: &Observed, scenario: &Scenario) -> Vec<String> {
     let part = |n: usize| percent(n as f64 / profile.connections.max(1) as f64);
     let mut lines = observed.cautions.clone();
+    if let [_, _, ..] = &observed.titles[..] {
+        lines.push(format!(
+            "The logs are of several servers or controllers ({}). What each controller made of its path is mixed here; the advice is against {}: name another with \
+             --current, or give the logs of one at a time.",
+            observed.titles.join("; "),
+            scenario.current
+        ));
+    }
     if profile.measured == 0 {
         lines.push(
             "No connection filled its path: rates are the highest that were seen, and paths may have more. Controllers differ where paths are full."

@@ -38,6 +38,7 @@ impl Extension {
 
 /// Which frame carries one-way delays on a connection, in one direction at least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum InUse {
     /// None.
     #[default]

@@ -306,7 +306,7 @@ impl IncomingFrames {
                 self.push(AckSeen::of_receive_timestamps(&frame, at));
                 self.receives |= negotiated.receive_timestamps.reads.is_some() && frame.count > 0;
             }
-            Content::Ack(_) | Content::Other => {}
+            _ => {}
         }
         Ok(Some(to))
     }

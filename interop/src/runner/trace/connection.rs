@@ -320,7 +320,7 @@ impl ConnectionTrace {
                 }
                 Content::SyncTimestamp(found) => timestamp = Some(SendTimestamp::Sync(found.sent)),
                 Content::Timestamp(found) => timestamp = Some(SendTimestamp::Timestamp(found)),
-                Content::Other => {}
+                _ => {}
             }
         }
         if let Some(ack) = ack.filter(|_| kind == PacketType::OneRtt) {
