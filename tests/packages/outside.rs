@@ -108,7 +108,8 @@ impl Workspace {
         let to = self.0.join("crates");
         fs::create_dir_all(&to).expect("a folder");
         let archive = packages.join(format!("{name}-0.1.0.crate"));
-        run("tar", &["-xzf", &archive.to_string_lossy(), "-C", &to.to_string_lossy()], &self.0);
+        // Packages carry one time for all files, by which Cargo would take changed ones for those that it built before.
+        run("tar", &["-xzmf", &archive.to_string_lossy(), "-C", &to.to_string_lossy()], &self.0);
     }
 
     /// A program of the stack's own server example; lines changed.
