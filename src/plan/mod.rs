@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use fathom_cc::catalogue::hint;
 use fathom_experiments::compare::Plan;
+use fathom_experiments::compare::report::path_in_words;
 use fathom_experiments::study::{self, Location, Part, RunOptions, Study, StudyError, shipped, shipped_studies};
 use fathom_netsim::backend::Backend;
 
@@ -301,13 +302,9 @@ fn check_comparison(plan: &Path, text: &str, options: &PartOptions) -> Result<()
         bulk => bulk.to_owned(),
     };
     let stacks: Vec<&str> = read.stacks.iter().map(|s| s.name()).collect();
-    let path =
-        read.path.said().map(|(option, value)| format!("{option} {value}")).chain(read.path.events.iter().cloned());
-    let path: Vec<String> = path.collect();
-    let network = if path.is_empty() {
-        format!("bottleneck: {}, {}", read.link, read.queue)
-    } else {
-        format!("path: {} ({})", path.join(", "), read.queue)
+    let network = match path_in_words(&read.path) {
+        Some(path) => format!("{path} ({})", read.queue),
+        None => format!("bottleneck: {}, {}", read.link, read.queue),
     };
     output::print(&format!(
         "{plan}: a valid plan of 'fathom compare'; run it with: fathom compare {plan}\n\

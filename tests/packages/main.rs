@@ -9,7 +9,7 @@ mod outside;
 use std::fs;
 
 use adoption::{Adoption, NOQ, QUINN};
-use outside::{Workspace, package, repository, run};
+use outside::{Workspace, repository, run};
 
 /// At most so many lines of a server's example change.
 const MOST_LINES: usize = 5;
@@ -19,10 +19,7 @@ const MOST_LINES: usize = 5;
 fn crates_are_adopted_from_their_packages() {
     let workspace = Workspace::create("target/outside");
     workspace.write_manifest();
-    let packages = package();
-    for name in outside::CRATES {
-        workspace.unpack(&packages, name);
-    }
+    workspace.unpack_packages();
     let servers = [QUINN, NOQ].map(|adoption| (workspace.adopt(&adoption), adoption));
     for (lines, Adoption { stack, .. }) in &servers {
         println!("{stack}'s own server example: {lines} lines changed");
@@ -44,10 +41,7 @@ fn crates_are_adopted_from_their_packages() {
 #[ignore = "make test-packages-frameworks"]
 fn frameworks_that_accept_connections_themselves_take_a_controller() {
     let workspace = Workspace::create("target/outside-frameworks");
-    let packages = package();
-    for name in outside::CRATES {
-        workspace.unpack(&packages, name);
-    }
+    workspace.unpack_packages();
     workspace.write_frameworks();
     workspace.cargo(&["build", "--release"]);
     workspace.serve_salvo();

@@ -36,12 +36,17 @@ pub(crate) fn run(program: &str, args: &[&str], folder: &Path) -> String {
 }
 
 /// Packages every crate; the folder of the packages.
-pub(crate) fn package() -> PathBuf {
+fn package() -> PathBuf {
     let crates = CRATES.iter().flat_map(|name| ["-p", name]);
     // Verified where they are used, below: verifying builds each once more.
     let args: Vec<&str> = ["package", "--locked", "--allow-dirty", "--no-verify"].into_iter().chain(crates).collect();
     run(env!("CARGO"), &args, &repository());
     repository().join("target/package")
+}
+
+/// Packages in the place of a registry's, as lines of a manifest's `[patch]`.
+fn patches() -> String {
+    CRATES.iter().map(|name| format!("{name} = {{ path = \"crates/{name}-0.1.0\" }}\n")).collect()
 }
 
 /// The folder of a dependency of the workspace in `folder`, as Cargo has fetched it.
@@ -93,8 +98,7 @@ impl Workspace {
 
     /// Its manifest, which has packages in the place of a registry's.
     pub(crate) fn write_manifest(&self) {
-        let patches: String =
-            CRATES.iter().map(|name| format!("{name} = {{ path = \"crates/{name}-0.1.0\" }}\n")).collect();
+        let patches = patches();
         let manifest = format!(
             "[workspace]\nmembers = [\"quinn\", \"noq\", \"client\"]\nresolver = \"3\"\n\n# A registry would have them.\n[patch.crates-io]\n{patches}"
         );
@@ -103,13 +107,15 @@ impl Workspace {
         fs::copy(repository().join("Cargo.lock"), self.0.join("Cargo.lock")).expect("copied");
     }
 
-    /// Unpacks one crate as it would be uploaded.
-    pub(crate) fn unpack(&self, packages: &Path, name: &str) {
-        let to = self.0.join("crates");
+    /// Unpacks every crate as it would be uploaded.
+    pub(crate) fn unpack_packages(&self) {
+        let (packages, to) = (package(), self.0.join("crates"));
         fs::create_dir_all(&to).expect("a folder");
-        let archive = packages.join(format!("{name}-0.1.0.crate"));
-        // Packages carry one time for all files, by which Cargo would take changed ones for those that it built before.
-        run("tar", &["-xzmf", &archive.to_string_lossy(), "-C", &to.to_string_lossy()], &self.0);
+        for name in CRATES {
+            let archive = packages.join(format!("{name}-0.1.0.crate"));
+            // Packages carry one time for all files, by which Cargo would take changed ones for those that it built before.
+            run("tar", &["-xzmf", &archive.to_string_lossy(), "-C", &to.to_string_lossy()], &self.0);
+        }
     }
 
     /// A program of the stack's own server example; lines changed.
@@ -193,8 +199,7 @@ tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
 
     /// Frameworks that accept connections themselves.
     pub(crate) fn write_frameworks(&self) {
-        let patches: String =
-            CRATES.iter().map(|name| format!("{name} = {{ path = \"crates/{name}-0.1.0\" }}\n")).collect();
+        let patches = patches();
         write(&self.0.join("src/bin/salvo.rs"), include_str!("salvo.rs"));
         write(&self.0.join("src/bin/iroh.rs"), include_str!("iroh.rs"));
         let manifest = format!(

@@ -182,7 +182,7 @@ impl Comparison {
         /// From here on a direction is full.
         const USED_PERCENT: f64 = 90.0;
         const DROPPED_PERCENT: f64 = 1.0;
-        if self.plan.path.said().next().is_none() && self.plan.path.events.is_empty() {
+        if self.plan.path.is_empty() {
             return None;
         }
         let back = |run: &ComparedRun| {

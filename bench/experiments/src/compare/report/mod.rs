@@ -9,7 +9,7 @@ mod table;
 pub(crate) use data::as_json;
 pub use data::{Document, distributions, runs, write_responses};
 pub use html::html;
-pub use table::table;
+pub use table::{path_in_words, table};
 
 #[cfg(test)]
 mod tests;

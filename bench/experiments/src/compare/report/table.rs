@@ -228,8 +228,8 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
     lines
 }
 
-/// A path as its user wrote it.
-fn path_in_words(path: &PathSpec) -> Option<String> {
+/// A path as its user wrote it; `None` where nothing is said of it.
+pub fn path_in_words(path: &PathSpec) -> Option<String> {
     let said: Vec<String> = path.said().map(|(name, value)| format!("{name} {value}")).collect();
     let words = said.into_iter().chain(path.events.iter().cloned()).collect::<Vec<_>>();
     (!words.is_empty()).then(|| format!("path: {}", words.join(", ")))
