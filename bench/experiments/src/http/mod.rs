@@ -53,3 +53,15 @@ pub enum HttpError {
         wanted: u64,
     },
 }
+
+impl HttpError {
+    /// Returns the failure as a class that counts can be kept by: the text without numbers that
+    /// differ from request to request.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Length { .. } => "the body is not of the length requested".into(),
+            Self::Connection(why) => why.clone(),
+            other => other.to_string(),
+        }
+    }
+}

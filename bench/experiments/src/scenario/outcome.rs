@@ -208,6 +208,10 @@ pub struct GroupOutcome {
     /// Of them, those whose user gave up waiting.
     #[serde(default, skip_serializing_if = "is_no_count")]
     pub abandoned: u64,
+    /// Failed requests by reason: the error of the connection in the stack's words, of HTTP/3, or
+    /// of the user who gave up. Their sum is `failed`; empty in results of older versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failures: BTreeMap<String, u64>,
     /// Bytes of completed bodies.
     pub body_bytes: u64,
     /// Mean size of the completed responses in bytes.

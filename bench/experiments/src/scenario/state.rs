@@ -1,6 +1,6 @@
 //! The state and the statistics of a run while it goes on.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -76,6 +76,8 @@ pub(super) struct RunStats {
     pub(super) failed: u64,
     /// Of them, those whose user gave up.
     pub(super) abandoned: u64,
+    /// All failed requests, by reason.
+    pub(super) failures: FailureReasons,
     pub(super) connections: u64,
     /// What flows that are over sent and lost.
     pub(super) over: FlowCounts,
@@ -84,6 +86,33 @@ pub(super) struct RunStats {
     /// Server delays of the open flows that have one.
     pub(super) delays: HashMap<u32, Duration>,
     pub(super) senders: Senders,
+}
+
+/// Requests that failed, by reason.
+#[derive(Clone, Default)]
+pub(super) struct FailureReasons(BTreeMap<String, u64>);
+
+impl FailureReasons {
+    /// Distinct reasons kept: stacks have a few; texts that differ in every request must not fill
+    /// memory.
+    const MOST: usize = 16;
+    const OTHER: &str = "other reasons";
+
+    /// Counts requests that failed for a reason.
+    pub(super) fn add(&mut self, reason: String, count: u64) {
+        let known = self.0.contains_key(&reason) || self.0.len() < Self::MOST;
+        *self.0.entry(if known { reason } else { Self::OTHER.into() }).or_default() += count;
+    }
+
+    /// Adds the counts of another.
+    pub(super) fn merge(&mut self, other: &Self) {
+        other.0.iter().for_each(|(reason, count)| self.add(reason.clone(), *count));
+    }
+
+    /// Returns the counts by reason.
+    pub(super) fn into_counts(self) -> BTreeMap<String, u64> {
+        self.0
+    }
 }
 
 impl ControllerGroup {
@@ -144,6 +173,7 @@ impl ControllerGroup {
                     tracing::debug!("request failed: {e}");
                     stats.failed += 1;
                     stats.abandoned += u64::from(matches!(e, HttpError::Abandoned));
+                    stats.failures.add(e.reason(), 1);
                 }
             }
         }

@@ -203,6 +203,11 @@ pub(crate) trait Client: Send {
     fn live(&self, request: LiveRequest) -> BoxFuture<'static, Result<(), HttpError>>;
     /// The next datagram; `None` once the connection is closed, or where endpoints have none.
     fn read_datagram(&self) -> BoxFuture<'static, Option<Bytes>>;
+    /// Returns why the connection was lost, in the stack's words; `None` if it is open, was closed
+    /// by HTTP/3, or the stack does not tell.
+    fn lost(&self) -> Option<String> {
+        None
+    }
     /// Closes it.
     fn close(self: Box<Self>);
 }
@@ -213,6 +218,16 @@ struct OpenConnection<O: h3::quic::OpenStreams<Bytes>> {
     requests: Requests<O>,
     /// Reads datagrams.
     datagrams: Option<ReadDatagram>,
+    why_lost: WhyLost,
+}
+
+/// Returns why a connection was lost: see [`Client::lost`].
+type WhyLost = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// Replaces the error of a request by the reason for which its connection was lost, if it was: the
+/// `h3` crate may know no more than that there is none.
+fn explained(error: HttpError, why_lost: &WhyLost) -> HttpError {
+    why_lost().map_or(error, HttpError::Connection)
 }
 
 /// What reads a connection's next datagram.
@@ -224,11 +239,17 @@ where
     O::BidiStream: Send,
 {
     fn fetch(&self, ask: Ask) -> BoxFuture<'static, Result<Fetched, HttpError>> {
-        Box::pin(self.requests.fetch(ask))
+        let (fetched, why_lost) = (self.requests.fetch(ask), Arc::clone(&self.why_lost));
+        Box::pin(async move { fetched.await.map_err(|e| explained(e, &why_lost)) })
     }
 
     fn live(&self, request: LiveRequest) -> BoxFuture<'static, Result<(), HttpError>> {
-        Box::pin(self.requests.live(request))
+        let (over, why_lost) = (self.requests.live(request), Arc::clone(&self.why_lost));
+        Box::pin(async move { over.await.map_err(|e| explained(e, &why_lost)) })
+    }
+
+    fn lost(&self) -> Option<String> {
+        (self.why_lost)()
     }
 
     fn read_datagram(&self) -> BoxFuture<'static, Option<Bytes>> {
@@ -241,11 +262,13 @@ where
         request_bytes: u64,
         streams: u32,
     ) -> BoxFuture<'_, Result<Fetched, HttpError>> {
-        Box::pin(self.requests.get_at_once(bytes, request_bytes, streams))
+        let (fetched, why_lost) = (self.requests.get_at_once(bytes, request_bytes, streams), &self.why_lost);
+        Box::pin(async move { fetched.await.map_err(|e| explained(e, why_lost)) })
     }
 
     fn get(&mut self, bytes: u64, request_bytes: u64) -> BoxFuture<'_, Result<Fetched, HttpError>> {
-        Box::pin(self.requests.get(bytes, request_bytes))
+        let (fetched, why_lost) = (self.requests.get(bytes, request_bytes), &self.why_lost);
+        Box::pin(async move { fetched.await.map_err(|e| explained(e, why_lost)) })
     }
 
     fn close(mut self: Box<Self>) {

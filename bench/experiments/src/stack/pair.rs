@@ -5,10 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fathom_netsim::sim::{SimHandle, SimSocket, flow_of, server_address};
 use fathom_stacks::{
-    Close, Connecting, Connection, Endpoint, EndpointSettings as Settings, Incoming, SetupError, Tls, TransportSettings,
+    Close, CloseKind, Connecting, Connection, Endpoint, EndpointSettings as Settings, Incoming, SetupError, Tls,
+    TransportSettings,
 };
 
-use super::{BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, OpenConnection, ReadDatagram, Side};
+use super::explained;
+use super::{
+    BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, OpenConnection, ReadDatagram, Side, WhyLost,
+};
 use crate::http::{HttpError, Identity, NO_ERROR, Requests, Sessions, push, serve};
 
 /// Both ends on the stack whose endpoints `open` makes of a socket and what `tls` gives its side.
@@ -108,11 +112,14 @@ impl<E: Endpoint> Connector for Opener<E> {
                 let read = move || Box::pin(read_datagram(connection.clone())) as BoxFuture<'static, Option<Bytes>>;
                 Box::new(read) as ReadDatagram
             });
-            if concurrent {
-                open_http(connection.prioritised_h3().0, sim, datagrams).await
+            let lost = connection.clone();
+            let why_lost: WhyLost = Arc::new(move || lost.close_reason().and_then(reason));
+            let opened = if concurrent {
+                open_http(connection.prioritised_h3().0, sim, datagrams, Arc::clone(&why_lost)).await
             } else {
-                open_http(connection.h3(), sim, datagrams).await
-            }
+                open_http(connection.h3(), sim, datagrams, Arc::clone(&why_lost)).await
+            };
+            opened.map_err(|e| explained(e, &why_lost))
         })
     }
 }
@@ -129,6 +136,11 @@ async fn established<C: Connecting>(connecting: C, early_data: bool) -> Result<C
     }
 }
 
+/// Returns why a connection was lost; `None`: an application closed it, whose error says more.
+fn reason(close: Close) -> Option<String> {
+    (close.kind != CloseKind::Application).then_some(close.text)
+}
+
 async fn read_datagram(connection: impl Connection) -> Option<Bytes> {
     connection.read_datagram().await
 }
@@ -138,6 +150,7 @@ async fn open_http<C, O>(
     transport: C,
     sim: SimHandle,
     datagrams: Option<ReadDatagram>,
+    why_lost: WhyLost,
 ) -> Result<Box<dyn Client>, HttpError>
 where
     C: h3::quic::Connection<Bytes, OpenStreams = O> + Send + 'static,
@@ -149,7 +162,7 @@ where
 {
     let opener = transport.opener();
     let requests = Requests::open(transport, sim).await?;
-    Ok(Box::new(OpenConnection { opener, requests, datagrams }))
+    Ok(Box::new(OpenConnection { opener, requests, datagrams, why_lost }))
 }
 
 /// What a group's servers do besides answering.

@@ -14,7 +14,7 @@ use super::super::outcome::{
     DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome,
     SharesOverTime,
 };
-use super::super::state::{ControllerGroup, RunStats, WarmUpCounts};
+use super::super::state::{ControllerGroup, FailureReasons, RunStats, WarmUpCounts};
 use super::super::{Traffic, Workload};
 use super::{BuiltGroup, Run};
 use crate::stack::Stack;
@@ -148,6 +148,7 @@ fn group_outcome(
     let mut responses = Responses::default();
     let mut pages = PageStats::default();
     let mut streams: Vec<LiveStream> = Vec::new();
+    let mut failures = FailureReasons::default();
     let mut delivered = 0;
     let long = matches!(traffic.workload, Workload::Bulk { .. });
     for part in parts {
@@ -162,6 +163,7 @@ fn group_outcome(
         streams.extend_from_slice(own_streams);
         outcome.failed += failed;
         outcome.abandoned += abandoned;
+        failures.merge(&stats.failures);
         outcome.connections += connections;
         outcome.accepted += senders.began;
         outcome.one_way_negotiated += senders.did.one_way_negotiated;
@@ -202,6 +204,7 @@ fn group_outcome(
             outcome.traced_end = *part.traced_end.lock();
         }
     }
+    outcome.failures = failures.into_counts();
     outcome.backoff_seconds = round(outcome.backoff_seconds, 6);
     outcome.responses = responses.count();
     outcome.body_bytes = responses.bytes();

@@ -115,10 +115,11 @@ impl Live<'_> {
                 }
                 Event::Lost => {
                     // Frames on their way are lost with the connection.
+                    let why = client.lost().unwrap_or_else(|| "connection lost".into());
                     for frame in &pending {
-                        part.record_outcome(frame.captured, Err(HttpError::Connection("lost".into())));
+                        part.record_outcome(frame.captured, Err(HttpError::Connection(why.clone())));
                     }
-                    return Err(HttpError::Connection("lost".into()));
+                    return Err(HttpError::Connection(why));
                 }
             }
         }

@@ -134,19 +134,19 @@ impl Live<'_> {
                     if let Ok(fetched) = &result {
                         part.stats().live[self.number].arrived(frame, fetched.last_byte);
                     }
-                    let failed = result.is_err();
+                    let lost = result.as_ref().err().map(HttpError::reason);
                     let completed = result.map(|fetched| Completed {
                         bytes: fetched.bytes,
                         took: fetched.last_byte.since(captured),
                         first_byte: fetched.first_byte.since(captured),
                     });
                     part.record_outcome(captured, completed);
-                    if failed {
+                    if let Some(why) = lost {
                         // The others fail with the connection.
                         for OnItsWay(_, captured, _) in &requests {
-                            part.record_outcome(*captured, Err(HttpError::Connection("lost".into())));
+                            part.record_outcome(*captured, Err(HttpError::Connection(why.clone())));
                         }
-                        return Err(HttpError::Connection("lost".into()));
+                        return Err(HttpError::Connection(why));
                     }
                 }
             }

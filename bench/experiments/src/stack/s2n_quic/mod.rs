@@ -140,7 +140,8 @@ impl Connector for Opener {
             let transport = h3::Connection::new(connection);
             let opener = transport.opener();
             let requests = Requests::open(transport, sim).await?;
-            Ok(Box::new(OpenConnection { opener, requests, datagrams: None }) as Box<dyn super::Client>)
+            Ok(Box::new(OpenConnection { opener, requests, datagrams: None, why_lost: Arc::new(|| None) })
+                as Box<dyn super::Client>)
         })
     }
 }
