@@ -23,7 +23,7 @@ backends: setup uml
 
 # Does the battery find controllers that are broken on purpose, and only those? Writes docs/judge-sensitivity.md; some twenty minutes of CPU time.
 sensitivity: setup
-	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --test sensitivity -- --ignored --nocapture
+	FATHOM_WRITE=1 $(CARGO) test --release --locked -p fathom-judge --test judge-tests sensitivity:: -- --ignored --nocapture
 
 # docs/league.md: controllers of every stack, and ours on quinn, judged. Stored runs are not repeated; an hour of CPU time without any.
 league: setup
@@ -49,16 +49,16 @@ test-tokio-quiche: setup
 
 # The crates as packaged, in a workspace of somebody else: servers of quinn's and noq's own examples adopt them, with ring and with AWS-LC. `cargo package` takes what is committed or not.
 test-packages: setup
-	$(CARGO) test --release --locked --features quiche --test packages -- --include-ignored --nocapture --test-threads 1 packages packaged
+	$(CARGO) test --release --locked --features quiche --test fathom-tests -- --include-ignored --nocapture --test-threads 1 packages::crates packages::packaged
 
 # Frameworks that accept connections themselves, on the packaged crates: salvo, and iroh, which brings three hundred crates.
 test-packages-frameworks: setup
-	$(CARGO) test --release --locked --features quiche --test packages -- --include-ignored --nocapture frameworks
+	$(CARGO) test --release --locked --features quiche --test fathom-tests -- --include-ignored --nocapture packages::frameworks
 
 # The same of tokio-quiche's own server, on the derived quiche.
 test-packages-tokio-quiche: setup
 	$(CARGO) test --release $(TOKIO_QUICHE) --no-run
-	$(CARGO) test --release --locked --features quiche --test packages -- --include-ignored --nocapture tokio
+	$(CARGO) test --release --locked --features quiche --test fathom-tests -- --include-ignored --nocapture packages::tokio
 
 # What is published compiles with the oldest Rust that it names. Installs that one.
 MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -78,7 +78,7 @@ semver: setup
 
 # s2n-quic in the laboratory. Without optimisation, which its small runs do without: two and a half minutes of CPU time, nearly all for the build.
 test-s2n-quic: setup
-	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) test --locked -p fathom-experiments --features s2n-quic --test s2n_quic
+	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) test --locked -p fathom-experiments --features s2n-quic --test experiments-tests s2n_quic::
 
 # Every check, as CI runs them.
 check: setup lint doc test test-tokio-quiche test-s2n-quic
@@ -132,12 +132,12 @@ chromium: setup
 	    apt-get update && { apt-get install -y --no-install-recommends chromium-headless-shell \
 	      || apt-get install -y --no-install-recommends chromium; }; \
 	  else echo "Chromium is missing: install chromium-headless-shell or chromium"; exit 1; fi; fi
-	$(CARGO) test --release --workspace --features quiche --locked --test browser -- --ignored --nocapture
+	$(CARGO) test --release --workspace --features quiche --locked --test fathom-tests browser:: -- --ignored --nocapture
 
 # A minute under load on each stack, through a path that does everything wrong that a path can, and a minute of attack. Prints what it
 # measured.
 soak: setup
-	$(CARGO) test --release --workspace --features quiche --locked --test soak --test attack -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --release --workspace --features quiche --locked --test fathom-tests -- --ignored --nocapture --test-threads 1 soak:: attack::
 
 # Our endpoints and other stacks' against each other, every test of the quic-interop-runner that needs no container. Installs peers below
 # target/peers from their registries; docs/interop.md says what each test shows. Cells wait more than they work: several at once.

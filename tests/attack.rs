@@ -37,8 +37,14 @@ struct Course {
     name: &'static str,
 }
 
-const SHORT: Course =
-    Course { quiet: 2, attack: 8, half: 20, stalled: 10, judged: false, name: "cargo test --test attack" };
+const SHORT: Course = Course {
+    quiet: 2,
+    attack: 8,
+    half: 20,
+    stalled: 10,
+    judged: false,
+    name: "cargo test --test fathom-tests attack::",
+};
 const LONG: Course = Course { quiet: 20, attack: 60, half: 100, stalled: 20, judged: true, name: "make soak" };
 
 /// Junk Initials per second, 19 Mbps of them: four times what may begin without a Retry.

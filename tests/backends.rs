@@ -1,7 +1,7 @@
 //! The same plan in virtual time, over loopback and over a kernel's links. Machines that run tests are busy: nothing here is bounded from
 //! above but in virtual time, and `make backends` measures.
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
 //! Where results go: what a path names keeps being what it is, and everything that was measured is reported even if a file cannot be written.
 #![cfg(unix)]
 
-mod common;
+use crate::common;
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -1,6 +1,6 @@
 //! Runs that are always the same: a change that says it changes no behaviour leaves their trace hashes (every packet's time and size) as
 //! they are. `tests/fixed_runs/hashes.txt` has a command and its hashes per line. A change that means to change them records them anew
-//! and says why in its commit: `FATHOM_RECORD=1 cargo test --release --features quiche --test fixed_runs`.
+//! and says why in its commit: `FATHOM_RECORD=1 cargo test --release --features quiche --test fathom-tests fixed_runs::`.
 
 #![cfg(feature = "quiche")]
 

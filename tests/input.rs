@@ -1,6 +1,6 @@
 //! Bad input of every kind: exit code 2 and one line in our words, with what is accepted and whose help to read.
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! `fathom judge` and `fathom league`, end to end: the same bytes twice, a stopped one goes on, and what it writes.
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

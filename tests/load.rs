@@ -1,7 +1,7 @@
 //! `fathom load` from the command line: it measures, writes its files, ends on a signal, and names what is wrong. How it counts is tested
 //! in `bench/http/tests`.
 
-mod common;
+use crate::common;
 
 use std::net::UdpSocket;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! What `fathom serve` keeps of its memory when its clients have left.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::process::Stdio;
 use std::time::Duration;

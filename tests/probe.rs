@@ -1,6 +1,6 @@
 //! `fathom probe` from the command line: what it says of servers that speak a frame of ours, of one that does not, and of nobody.
 
-mod common;
+use crate::common;
 
 use std::net::UdpSocket;
 use std::process::Output;

@@ -1,7 +1,7 @@
 //! `fathom serve` from the command line: it says where it is, ends on a signal, and names what is wrong. What it serves is tested in
 //! `bench/http/tests`.
 
-mod common;
+use crate::common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};

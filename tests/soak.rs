@@ -7,7 +7,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -57,7 +57,7 @@ const SHORT: Course = Course {
     bearable: 5,
     former: 0.0,
     stall: f64::INFINITY,
-    name: "cargo test --test soak",
+    name: "cargo test --test fathom-tests soak::",
 };
 
 const LONG: Course = Course {

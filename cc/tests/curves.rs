@@ -1,6 +1,6 @@
 //! Window curves over a simulated bottleneck, each with bounds.
 //!
-//! `FATHOM_CURVES=ascii cargo test -p fathom-cc --test curves -- --nocapture` draws them; `FATHOM_CURVES=csv` prints their points.
+//! `FATHOM_CURVES=ascii cargo test -p fathom-cc --test cc-tests curves:: -- --nocapture` draws them; `FATHOM_CURVES=csv` prints their points.
 
 use fathom_cc::catalogue;
 use fathom_cc::testing::script::{ALL_SIGNALS, MSS};

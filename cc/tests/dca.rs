@@ -1,6 +1,6 @@
 //! TCP/DCA through real events: the detector's warm-up, the congestion epoch, what counts as a sample, and every option.
 
-mod rounds;
+use crate::rounds;
 
 use fathom_cc::{PathChange, Phase};
 use rounds::{INITIAL, MSS, Rounds};

@@ -1,6 +1,6 @@
 //! TCP/DUAL through real events, in rounds; windows computed by hand.
 
-mod rounds;
+use crate::rounds;
 
 use fathom_cc::{PathChange, Phase};
 use rounds::{INITIAL, MSS, Rounds};

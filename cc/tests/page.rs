@@ -1,6 +1,6 @@
 //! `docs/controllers.md` against the catalogue: a section, a figure and a table of options for every controller, as they are.
 //!
-//! `FATHOM_WRITE=1 cargo test -p fathom-cc --test page` writes the sections anew; without it the test compares.
+//! `FATHOM_WRITE=1 cargo test -p fathom-cc --test cc-tests page::` writes the sections anew; without it the test compares.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ fn the_page_is_that_of_the_catalogue() {
         return;
     }
     let differs = page.lines().zip(written.lines()).find(|(is, should)| is != should);
-    let hint = "FATHOM_WRITE=1 cargo test -p fathom-cc --test page";
+    let hint = "FATHOM_WRITE=1 cargo test -p fathom-cc --test cc-tests page::";
     assert!(
         page == written,
         "docs/controllers.md is not as the catalogue has it, first at {differs:?}; write it anew: {hint}"

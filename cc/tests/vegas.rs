@@ -1,7 +1,7 @@
 //! Vegas through real events, in rounds of 50 ms and more; windows in packets, computed by hand from W (RTT - 50) / RTT (ns-2) and
 //! W (RTT - 50) / 50 (Linux).
 
-mod rounds;
+use crate::rounds;
 
 use fathom_cc::{PathChange, Phase};
 use rounds::{INITIAL, MSS, Rounds};

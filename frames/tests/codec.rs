@@ -1,6 +1,6 @@
 //! Codecs: round trips, and nothing panics on any input.
 
-mod common;
+use crate::common;
 
 use fathom_frames::{
     AckReceiveTimestamps, Arrival, Dedup, Echo, EnableTimestamp, Frames, Negotiated, Offer, Receipt, ReceiveTimestamps,

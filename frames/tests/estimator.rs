@@ -1,6 +1,6 @@
 //! The estimator on simulated paths: drift, wrap, clock steps, queues in either direction, lies.
 
-mod common;
+use crate::common;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The frame walker on generated and on corrupted payloads.
 
-mod common;
+use crate::common;
 
 use std::ops::{Range, RangeInclusive};
 

@@ -84,7 +84,7 @@ fn the_committed_figure_is_the_one_drawn() {
     }
     // A checkout may have turned line ends.
     let committed = std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
-    let hint = "FATHOM_DRAW=1 cargo test -p fathom-experiments --features quiche --test packet_size_figure";
+    let hint = "FATHOM_DRAW=1 cargo test -p fathom-experiments --features quiche --test experiments-tests packet_size_figure::";
     assert!(committed == drawn, "not as drawn: {}; look what changed, then draw anew: {hint}", path.display());
 }
 

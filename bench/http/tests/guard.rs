@@ -1,6 +1,6 @@
 //! Strangers who want a server's places, files, descriptors or time: what they get, and that others are served meanwhile.
 
-mod common;
+use crate::common;
 
 use std::io::{self, Write};
 use std::sync::{Arc, mpsc};

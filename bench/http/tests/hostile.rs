@@ -1,6 +1,6 @@
 //! Clients that ask in ways no browser does, on real sockets: quinn, with HTTP/3 written by hand where `h3` would not.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
 //! The server as a reverse proxy, on every stack: what the upstream server gets, and what clients get of it.
 
-mod common;
+use crate::common;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! A certificate is replaced while a server serves: on every stack, and over TCP.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::time::Duration;

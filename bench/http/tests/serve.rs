@@ -1,6 +1,6 @@
 //! The server on real sockets, with requests of stock quinn under h3.
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! HTTP/1.1 and HTTP/2 beside HTTP/3: the same site, which says where HTTP/3 is.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -103,7 +103,7 @@ fn all_as_expected(only: &[&str]) -> League {
     let wrong: Vec<String> = CASES.iter().zip(&cards).flat_map(|(case, card)| differences(case, card)).collect();
     assert!(
         wrong.is_empty(),
-        "{}\nrepeat: cargo test --release -p fathom-judge --test sensitivity\n{}",
+        "{}\nrepeat: cargo test --release -p fathom-judge --test judge-tests sensitivity::\n{}",
         wrong.join("\n"),
         league.markdown("fathom")
     );

@@ -1,6 +1,6 @@
 //! Marks on the way reach the controller: the counts with the acknowledgements, then the congestion event, on every pair of stacks.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 //! `docs/quinn.md`, `docs/noq.md` and `docs/quiche.md` quote the marked lines of the examples, all of them and in order. The examples of
 //! noq are those of quinn with noq's name.
 //!
-//! `FATHOM_WRITE=1 cargo test -p fathom-noq --test pages` writes noq's examples anew; without it the test compares.
+//! `FATHOM_WRITE=1 cargo test -p fathom-noq --test noq-tests pages::` writes noq's examples anew; without it the test compares.
 
 use std::path::{Path, PathBuf};
 

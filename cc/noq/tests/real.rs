@@ -1,6 +1,6 @@
 //! The plug-ins over real sockets on loopback, between all stacks, with a plug-in and stock.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Crypto providers that fail, and TLS configurations that cannot carry QUIC, on quinn and noq over loopback.
 
-mod common;
+use crate::common;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Packets of the controller's size over real sockets, between all stacks, with a plug-in and stock.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::time::Duration;

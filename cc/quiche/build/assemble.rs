@@ -77,7 +77,7 @@ fn check_published(tree: &Tree, stock: &Path) -> Result<(), String> {
         "{} is not quiche {} as published: its sources have SHA-256 {found}, not {SOURCES}; delete that folder and run `cargo fetch`, or set \
          FATHOM_QUICHE_SOURCE to unchanged ones",
         stock.display(),
-        crate::locate::VERSION
+        super::locate::VERSION
     ))
 }
 
@@ -99,7 +99,7 @@ fn apply(patch: &Path, tree: &mut Tree) -> Result<(), String> {
         let parsed = diffy::Patch::from_str(&diff).map_err(|e| format!("patch/{name}: {file}: {e}"))?;
         let old = tree.get(Path::new(&file)).ok_or_else(|| format!("patch/{name}: stock has no src/{file}"))?;
         let new = diffy::apply(old, &parsed).map_err(|e| {
-            format!("patch/{name} does not fit src/{file}: {e}; the patch is for quiche {}", crate::locate::VERSION)
+            format!("patch/{name} does not fit src/{file}: {e}; the patch is for quiche {}", super::locate::VERSION)
         })?;
         tree.insert(PathBuf::from(file), new);
     }

@@ -1,6 +1,6 @@
 //! What controllers hear: every event once, in order, with the right figures.
 
-mod common;
+use crate::common;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

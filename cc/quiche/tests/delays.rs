@@ -1,6 +1,6 @@
 //! One-way delays: negotiated or not, in both modes, exact; and stock's algorithms left as they are.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::time::Duration;

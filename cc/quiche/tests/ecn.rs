@@ -1,6 +1,6 @@
 //! ECN: marks are counted and reported, paths that do not carry them end marking.
 
-mod common;
+use crate::common;
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! Another network path gets a controller of its own, and the transfer goes on.
 
-mod common;
+use crate::common;
 
 use std::net::SocketAddr;
 

@@ -1,6 +1,6 @@
 //! Packets leave at the pace, and nothing else waits for it.
 
-mod common;
+use crate::common;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Packets with stream data have the size that a controller asks for; nothing else is cut, nothing starves.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::time::Duration;

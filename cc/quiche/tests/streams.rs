@@ -1,6 +1,6 @@
 //! The end of a stream reaches the peer, whatever happens to the frames that carry it.
 
-mod common;
+use crate::common;
 
 use common::{config, named, Action, Pair, MS};
 use quiche::fathom::simulation;

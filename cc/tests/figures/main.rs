@@ -1,6 +1,6 @@
 //! How each controller reacts to the same scripted queue: computed, held against the papers' rules, and drawn.
 //!
-//! The drawings are `docs/figures/reaction-<name>.svg`. `FATHOM_DRAW=1 cargo test -p fathom-cc --test figures` draws them anew; without
+//! The drawings are `docs/figures/reaction-<name>.svg`. `FATHOM_DRAW=1 cargo test -p fathom-cc --test cc-tests figures::` draws them anew; without
 //! it the test compares.
 
 mod checks;
@@ -291,7 +291,7 @@ fn the_committed_figures_are_those_drawn() {
             stale.push(path.display().to_string());
         }
     }
-    let hint = "FATHOM_DRAW=1 cargo test -p fathom-cc --test figures";
+    let hint = "FATHOM_DRAW=1 cargo test -p fathom-cc --test cc-tests figures::";
     assert!(stale.is_empty(), "not as drawn: {}; look what changed, then draw anew: {hint}", stale.join(", "));
 }
 

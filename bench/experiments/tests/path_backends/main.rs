@@ -109,7 +109,7 @@ fn from_guest() -> Option<Groups> {
     let file = folder.path().join("samples");
     let test = std::env::current_exe().unwrap().display().to_string();
     let variable = format!("{RESULTS}={}", file.display());
-    let command = ["env", &variable, &test, "--exact", "kernel_side", "--nocapture"].map(OsStr::new);
+    let command = ["env", &variable, &test, "--exact", "path_backends::kernel_side", "--nocapture"].map(OsStr::new);
     let mut said = Vec::new();
     match run_in_guest(&command, &AtomicBool::new(false), &mut said) {
         Ok(0) => {}

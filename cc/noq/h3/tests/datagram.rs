@@ -1,6 +1,7 @@
 //! HTTP datagrams in both directions.
+#![cfg(feature = "datagram")]
 
-mod common;
+use crate::common;
 
 use std::future::poll_fn;
 

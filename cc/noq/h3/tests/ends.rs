@@ -1,7 +1,7 @@
 //! How requests and connections end when they do not end well: codes, shutdowns, timeouts, cancelled sends.
 #![allow(clippy::unneeded_struct_pattern, reason = "needed unless h3's features for back ends are on")]
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! HTTP/3 between noq and quinn, the stack h3 was made with.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

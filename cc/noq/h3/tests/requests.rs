@@ -1,6 +1,6 @@
 //! Requests and responses over real sockets on loopback.
 
-mod common;
+use crate::common;
 
 use bytes::Bytes;
 use common::{body, fetch, get, open, pair, pair_with, request, serve, within};

@@ -1,6 +1,6 @@
 //! The traits themselves, without h3 on top: waking, cancelled polls, repeated ends, numbers of streams.
 
-mod common;
+use crate::common;
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};

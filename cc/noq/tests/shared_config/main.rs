@@ -1,7 +1,5 @@
 //! One configuration for all connections of an endpoint, as frameworks take it that accept and connect by themselves: each connection has
 //! its own controller and delays all the same, on both stacks.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod on_noq;
 mod on_quinn;

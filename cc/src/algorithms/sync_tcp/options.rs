@@ -173,7 +173,7 @@ holds it is the bound at Reno's window. Other misreports, of `sync` as share of 
 
 None gains more with `sync` than with Reno. What gains with both (false acknowledgements, marks not reported) is for the stack to find: quinn,
 noq and quiche skip packet numbers now and then and close on who acknowledges one, and check ECN counts (RFC 9000 §13.4.2), which finds counts that are too small, not marks reported as none.
-`cargo test --release -p fathom-experiments --features quiche --test hostile --test hostile_acks -- --nocapture` prints these figures.",
+`cargo test --release -p fathom-experiments --features quiche --test experiments-tests hostile -- --nocapture` prints these figures.",
     figure: "Sync-TCP and the scripted queue",
     to_see: "by default it cuts with every verdict, that is every three ACKs. At the plateau its average still creeps up, so the smallest window
 stays; once the average falls it grows by half a window per round trip, up to where Reno would be.",

@@ -1,0 +1,20 @@
+//! The integration tests of this crate as one program, which links once: a file here is a module of it.
+
+mod hostile;
+mod hostile_acks;
+mod one_way;
+mod one_way_stacks;
+mod own_code;
+mod packet_size_figure;
+mod path;
+#[path = "path_backends/main.rs"]
+mod path_backends;
+mod quiche;
+mod s2n_quic;
+mod scenario;
+mod shaping;
+mod shared_bottleneck;
+mod stacks;
+mod stacks_figure;
+mod tcp;
+mod traffic;

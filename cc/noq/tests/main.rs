@@ -1,0 +1,11 @@
+//! The integration tests of this crate as one program, which links once: a file here is a module of it.
+
+mod common;
+mod ecn;
+mod examples;
+mod pages;
+mod real;
+mod sealing;
+mod shaping_socket;
+#[path = "shared_config/main.rs"]
+mod shared_config;

@@ -1,0 +1,4 @@
+//! The integration tests of this crate as one program, which links once: a file here is a module of it.
+
+mod allocations;
+mod held_acks;

@@ -1,0 +1,28 @@
+//! The integration tests of this crate as one program, which links once: a file here is a module of it.
+
+mod advise;
+mod analyze;
+mod attack;
+mod backends;
+mod browser;
+mod cli;
+mod common;
+mod dependencies;
+mod documentation;
+mod files;
+mod fixed_runs;
+mod input;
+mod judge;
+mod link;
+mod load;
+mod memory;
+mod new_controller;
+#[path = "packages/main.rs"]
+mod packages;
+mod probe;
+mod response_times;
+mod results;
+mod serve;
+mod shell;
+mod soak;
+mod sweeps;
