@@ -214,7 +214,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     // Known only now: the results are above, and are not what was asked for.
     let never = comparison.late_events().into_iter().find(|(in_no_run, _)| *in_no_run);
-    never.map_or(Ok(()), |(_, line)| Err(Failure::input(line)))
+    never.map_or(Ok(()), |(_, line)| Err(Failure::input(line)))?;
+    comparison.without_result().map_or(Ok(()), |line| Err(Failure::run(line)))
 }
 
 fn failure(e: ScenarioError) -> Failure {

@@ -7,6 +7,7 @@ mod fairness;
 mod latency;
 mod loss_delay;
 mod media;
+mod outliers;
 mod pages;
 mod pftk;
 mod responses;
@@ -22,6 +23,7 @@ pub use fairness::{Fairness, GroupBytes, GroupShares, ShareDistribution, WINDOWS
 pub use latency::{Distribution, Latencies};
 pub use loss_delay::{DelayEvent, Indication, LAGS, LagDelay, LossDelay, events, indication, lagged};
 pub use media::{LiveStream, MediaOutcome};
+pub use outliers::{median, outliers};
 pub use pages::{PageOutcome, PageStats};
 pub use pftk::{SendRate, Timeouts};
 pub use responses::Responses;

@@ -4,7 +4,9 @@
 mod all_runs;
 mod beside;
 mod calibrate;
+mod failures;
 mod measure;
+mod notes;
 mod plan;
 mod plan_file;
 mod ranking;
@@ -13,6 +15,7 @@ pub mod report;
 mod responses;
 mod result;
 mod run;
+mod seeds;
 mod unused;
 
 pub use all_runs::{Stage, compare, compare_until};

@@ -105,6 +105,8 @@ pub struct Ranking<'a> {
     pub entries: Vec<Ranked<'a>>,
     /// Label of the baseline: the plan's first controller. Where several backends are compared each is set against the first of them.
     pub baseline: String,
+    /// Seeds that are one run, since they change nothing; `None`: they differ.
+    pub one_run: Option<u64>,
 }
 
 impl Comparison {
@@ -152,7 +154,8 @@ impl Comparison {
                 entry.place = Some(i + 1);
             }
         }
-        Ranking { measure, entries, baseline }
+        let one_run = self.seeds_are_one_run().then_some(self.plan.seeds);
+        Ranking { measure, entries, baseline, one_run }
     }
 
     /// What a candidate is set against: the first one, or itself on the first backend.
@@ -173,7 +176,7 @@ impl Comparison {
 }
 
 /// Names in a sentence: `a, b and c`.
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),
@@ -187,7 +190,7 @@ impl Ranking<'_> {
         let with: Vec<&Ranked<'_>> = self.entries.iter().filter(|entry| entry.value.is_some()).collect();
         let seeds = with.iter().map(|entry| entry.candidate.runs.len()).max().unwrap_or(0);
         let (Some(best), true) = (with.first(), with.len() > 1) else {
-            let one = (seeds == 1).then(|| ONE_SEED.to_owned());
+            let one = (seeds == 1).then(|| self.one_seed());
             return one.into_iter().collect();
         };
         if best.place.is_none() {
@@ -211,13 +214,26 @@ impl Ranking<'_> {
         let best = with[0];
         let value = best.value.map_or(0.0, |value| value.mean);
         format!(
-            "{} has the {} {} in this seed, {value:.*} {}. {ONE_SEED}",
+            "{} has the {} {}{}, {value:.*} {}. {}",
             best.candidate.label,
             if self.measure.better == Better::Higher { "highest" } else { "lowest" },
             self.measure.name,
+            if self.one_run.is_some() { "" } else { " in this seed" },
             self.measure.decimals([value]),
             self.measure.unit,
+            self.one_seed(),
         )
+    }
+
+    /// What one run is worth.
+    fn one_seed(&self) -> String {
+        match self.one_run {
+            Some(seeds) => format!(
+                "The {seeds} seeds are one run: nothing in this scenario is random, so there is no interval and more seeds \
+                 add nothing (--loss, --jitter or transfers that start at random times would)."
+            ),
+            None => ONE_SEED.to_owned(),
+        }
     }
 
     fn of_seeds(&self, with: &[&Ranked<'_>], seeds: usize) -> Vec<String> {
@@ -282,7 +298,7 @@ impl Ranking<'_> {
                 change.text()
             ))
         });
-        let one = (seeds == 1).then(|| ONE_SEED.to_owned());
+        let one = (seeds == 1).then(|| self.one_seed());
         changes.chain(one).collect()
     }
 }

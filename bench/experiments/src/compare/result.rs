@@ -123,8 +123,18 @@ pub struct Candidate<'a> {
 }
 
 impl Comparison {
-    /// What is compared, in the plan's order. Runs stand together that have one label.
+    /// What is compared, in the plan's order. Runs stand together that have one label. Where seeds change nothing they are one run: each
+    /// candidate has its first.
     pub fn candidates(&self) -> Vec<Candidate<'_>> {
+        let mut candidates = self.by_label();
+        if self.seeds_are_one_run() {
+            candidates.iter_mut().for_each(|of| of.runs.truncate(1));
+        }
+        candidates
+    }
+
+    /// What is compared, with every run.
+    pub(super) fn by_label(&self) -> Vec<Candidate<'_>> {
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         for run in &self.runs {
             match candidates.iter_mut().find(|candidate| candidate.label == run.label) {

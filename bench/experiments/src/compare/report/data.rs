@@ -232,6 +232,7 @@ fn summary(c: &Comparison) -> serde_json::Value {
                 "rank": entry.place,
                 "cannot_be_told_from_best": entry.tied,
                 "change": entry.change.as_ref().map(of_change),
+                "outlying_seeds": c.outlying_seeds_of(of),
                 "measures": estimates.collect::<BTreeMap<_, _>>(),
                 "differences": differences.collect::<BTreeMap<_, _>>(),
             })
@@ -241,6 +242,9 @@ fn summary(c: &Comparison) -> serde_json::Value {
         "measure": ranking.measure.key,
         "baseline": ranking.baseline,
         "conclusion": ranking.conclusion(),
+        "seeds_are_one_run": ranking.one_run.is_some(),
+        "failed": c.failed_requests(),
+        "notes": c.notes(),
         "ranking": entries,
     })
 }

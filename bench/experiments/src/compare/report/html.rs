@@ -115,7 +115,7 @@ fn answer(c: &Comparison) -> Markup {
     html! {
         @if let Some(drawing) = plot.svg() {
             (shown(&format!("Ranking by {}", measure.name), &drawing, &plot.csv()))
-            @if changes && c.plan.seeds > 1 {
+            @if changes && c.plan.seeds > 1 && order.one_run.is_none() {
                 p.note {
                     "Dot and bar: the change and its 95 % interval; thin strokes: single seeds. A bar that crosses the upright line \
                      cannot be told apart from " (base) ". Left is faster."

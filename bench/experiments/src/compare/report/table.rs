@@ -69,10 +69,14 @@ pub(super) fn ranking(c: &Comparison) -> Grid {
         _ => String::new(),
     });
     let measure = ranking.measure;
+    let unpaired = c.unpaired_labels();
     let primary = rows.iter().map(|(_, of)| of.estimate(measure).map_or_else(|| NOTHING.to_owned(), |e| estimate(&e)));
     let change = (0..rows.len()).map(|i| match ranking.entries.get(i) {
         Some(entry) if entry.candidate.label == ranking.baseline => "baseline".to_owned(),
-        Some(entry) => entry.change.map_or_else(|| NOTHING.to_owned(), |change| change.text()),
+        Some(entry) => {
+            let mark = if unpaired.contains(&entry.candidate.label) { " *" } else { "" };
+            entry.change.map_or_else(|| NOTHING.to_owned(), |change| change.text() + mark)
+        }
         None => String::new(),
     });
     let mut columns = vec![
@@ -179,23 +183,23 @@ pub(super) fn cautions(c: &Comparison) -> Vec<String> {
     let p99 = Measure::named("response_time_p99_ms");
     let few = p99.is_some_and(|p99| rows.iter().any(|of| of.estimate(p99).is_none()));
     let several = c.ranking().entries.iter().any(|entry| entry.tied);
-    let intervals = (c.plan.seeds > 1 && !rows.is_empty()).then(|| {
+    let intervals = (c.plan.seeds > 1 && !c.seeds_are_one_run() && !rows.is_empty()).then(|| {
         let tied = if several { " ~: cannot be told apart from the best." } else { "" };
         format!("Means over the seeds; +- and the range in brackets are 95 % intervals, changes paired by seed.{tied}")
             .replace("+-", "±")
     });
     let few = few.then(|| "-: too few responses (p99 needs 1000 in all, p95 200, p90 100).".to_owned());
-    let unequal = rows.iter().any(|of| of.runs.len() < rows.iter().map(|of| of.runs.len()).max().unwrap_or(0));
-    let unequal =
-        unequal.then(|| "Not every controller has every seed: changes are over the seeds that both have.".to_owned());
-    let failed: Vec<String> = rows
-        .iter()
-        .filter(|of| of.runs.iter().any(|run| run.group().failed > 0))
-        .map(|of| of.label.to_owned())
-        .collect();
-    let failed = (!failed.is_empty())
-        .then(|| format!("Requests failed under {}: response times are of those that did not.", failed.join(", ")));
-    intervals.into_iter().chain(few).chain(unequal).chain(failed).collect()
+    let unequal = (!c.unpaired_labels().is_empty())
+        .then(|| "*: a change over the seeds that both have, which are not those of the means.".to_owned());
+    let outlying = c.outlying_seeds().into_iter().map(|line| sentence(&line));
+    intervals.into_iter().chain(few).chain(unequal).chain(outlying).collect()
+}
+
+/// A line as a sentence.
+fn sentence(line: &str) -> String {
+    let mut characters = line.chars();
+    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", characters.as_str())
 }
 
 /// What was run, in one paragraph of lines.
@@ -237,9 +241,9 @@ pub fn path_in_words(path: &PathSpec) -> Option<String> {
 
 /// The answer: what is missing of it, events that had no effect, and what may be concluded.
 pub(super) fn answer(c: &Comparison) -> (Vec<String>, Vec<String>) {
-    let late = c.late_events().into_iter().map(|(_, line)| line);
-    let notes = late.chain(c.full_other_direction()).map(|line| format!("NOTE: {line}."));
-    (c.missing().into_iter().chain(notes).collect(), c.ranking().conclusion())
+    let failed = c.failed_requests().into_iter().map(|line| format!("FAILED: {line}."));
+    let notes = c.notes().into_iter().map(|line| format!("NOTE: {line}."));
+    (c.missing().into_iter().chain(failed).chain(notes).collect(), c.ranking().conclusion())
 }
 
 /// What may be concluded, the ranking, and the other measures.

@@ -247,7 +247,97 @@ fn twelve_controllers_fit_a_terminal() {
 fn failures_show() {
     let mut c = comparison();
     group(&mut c.runs[0]).failed = 3;
-    assert!(table(&c).contains("Requests failed under reno"));
+    let text = table(&c);
+    assert!(text.starts_with("FAILED: 3 of 303 requests failed under reno"), "{text}");
+    assert!(html(&c).contains("FAILED: 3 of 303") && c.without_result().is_none());
+}
+
+#[test]
+fn a_controller_without_a_response_is_said_first_and_fails() {
+    let mut c = comparison();
+    for run in c.runs.iter_mut().filter(|run| run.controller == "sync") {
+        *group(run) = GroupOutcome { failed: 2, connections: 2, ..GroupOutcome::default() };
+    }
+    let text = table(&c);
+    assert!(text.starts_with("FAILED: all 6 requests failed under sync"), "{text}");
+    assert!(c.without_result().is_some_and(|line| line.contains("sync") && !line.contains("reno")));
+    let json = serde_json::to_value(super::Document::new(&c)).unwrap();
+    assert!(json["summary"]["failed"][0].as_str().is_some_and(|line| line.starts_with("all 6 requests")));
+}
+
+#[test]
+fn a_change_over_other_seeds_than_the_means_is_marked_and_said_first() {
+    let mut c = comparison();
+    assert!(c.unpaired().is_empty());
+    // The slow seed of one of two is missing: its mean looks 37 % better, seed by seed it is as it was.
+    let failed = c.runs.iter_mut().find(|run| run.controller == "sync" && run.seed == 3).unwrap();
+    *group(failed) = GroupOutcome { failed: 1, ..GroupOutcome::default() };
+    let text = table(&c);
+    let said = text.replace('\n', " ");
+    assert!(said.contains("NOTE: sync has 2 and reno has 3 of 3 seeds with a mean response time"), "{text}");
+    assert!(said.contains("over seeds 1 and 2, which both have (means there: 27.6 ms and 34.5 ms)"), "{text}");
+    let row = text.lines().find(|line| line.starts_with("sync ")).unwrap();
+    assert!(row.contains(") *") && said.contains("*: a change over the seeds that both have"), "{text}");
+}
+
+#[test]
+fn seeds_that_change_nothing_are_one_run_without_an_interval() {
+    let mut c = comparison();
+    for run in &mut c.runs {
+        let scale = if run.controller == "sync" { 0.6 } else { 1.0 };
+        // A few nanoseconds of a minute, as connection IDs differ.
+        let mut times = distribution(scale);
+        times.mean_ms *= 1.0 + 1e-7 * run.seed as f64;
+        let group = group(run);
+        group.times = Some(times);
+        group.request_hash = "1f".into();
+    }
+    assert!(c.seeds_are_one_run());
+    let (text, page) = (table(&c), html(&c));
+    let said = text.replace('\n', " ");
+    assert!(said.starts_with("sync has the lowest mean response time, 18 ms. The 3 seeds are one run"), "{text}");
+    assert!(!said.contains('±') && said.contains("-40.0 % ") && !said.contains("-40.0 % ("), "{text}");
+    assert!(page.contains("The 3 seeds are one run") && !page.contains("thin strokes"), "{page}");
+    // Other requests, or other times under one of them: seeds are seeds.
+    let mut other = c.clone();
+    group(&mut other.runs[1]).request_hash = "2e".into();
+    assert!(!other.seeds_are_one_run());
+    group(&mut c.runs[5]).times.as_mut().unwrap().mean_ms *= 1.01;
+    assert!(!c.seeds_are_one_run());
+}
+
+#[test]
+fn seeds_far_from_the_others_are_named() {
+    let mut c = comparison();
+    c.plan.seeds = 12;
+    c.runs = (1..=12).map(|seed| ComparedRun { seed, ..run("reno", 600.0 + seed as f64) }).collect();
+    c.runs.extend((1..=12).map(|seed| ComparedRun { seed, ..run("sync", 500.0 + seed as f64) }));
+    assert!(c.outlying_seeds().is_empty());
+    for (seed, scale) in [(6, 1_000.0), (11, 900.0)] {
+        c.runs[11 + seed] = ComparedRun { seed: seed as u64, ..run("sync", scale) };
+    }
+    let text = table(&c).replace('\n', " ");
+    assert!(text.contains("Seeds 6 and 11 took 27.0 to 30.0 s under sync, where the median of 12 seeds is 15.2 s."), "{text}");
+    let json = serde_json::to_value(super::Document::new(&c)).unwrap();
+    let of_sync = json["summary"]["ranking"].as_array().unwrap().iter().find(|entry| entry["label"] == "sync").unwrap();
+    assert_eq!(of_sync["outlying_seeds"], serde_json::json!([6, 11]));
+}
+
+#[test]
+fn tcp_without_rack_is_said_first_where_packets_overtake() {
+    let mut c = comparison();
+    c.plan.path = PathSpec { rtt: Some("30ms".into()), jitter: Some("5ms,reorder".into()), ..PathSpec::default() };
+    let said = |c: &Comparison| c.notes().iter().any(|line| line.contains("RACK"));
+    assert!(!said(&c));
+    c.plan.stacks = vec![Stack::Quinn, Stack::Tcp];
+    assert!(said(&c) && table(&c).starts_with("NOTE: the path reorders packets, and TCP here"), "{}", table(&c));
+    // In order, or on the way of acknowledgements alone.
+    c.plan.path.jitter = Some("5ms".into());
+    assert!(!said(&c));
+    c.plan.path.up_jitter = Some("5ms,reorder".into());
+    assert!(!said(&c));
+    c.plan.path.reorder = Some("1%".into());
+    assert!(said(&c));
 }
 
 #[test]

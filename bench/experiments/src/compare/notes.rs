@@ -1,0 +1,37 @@
+//! What a reader must know before the ranking: everything that is not the controllers and yet decides.
+
+use super::result::Comparison;
+use crate::stack::Stack;
+
+impl Comparison {
+    /// Returns what a report says before its verdict, one sentence each, without its full stop.
+    pub fn notes(&self) -> Vec<String> {
+        let late = self.late_events().into_iter().map(|(_, line)| line);
+        let all = late.chain(self.full_other_direction()).chain(self.unpaired()).chain(self.tcp_in_disorder());
+        all.collect()
+    }
+
+    /// Returns that the laboratory's TCP takes reordering for loss, where it is compared on a path that reorders.
+    ///
+    /// It has three duplicates and no RACK (RFC 8985 §6.2), as Linux does: there a segment is lost only once a segment sent a reordering
+    /// window later was delivered, and the window adapts.
+    fn tcp_in_disorder(&self) -> Option<String> {
+        if !self.plan.stacks.contains(&Stack::Tcp) || !self.path_reorders() {
+            return None;
+        }
+        Some(
+            "the path reorders packets, and TCP here takes three duplicate acknowledgements for a loss: it has no RACK \
+             (RFC 8985), with which Linux waits. Figures of stack tcp are those of such a sender, and far too slow for Linux's"
+                .to_owned(),
+        )
+    }
+
+    /// Returns whether packets with bodies may overtake each other.
+    pub(super) fn path_reorders(&self) -> bool {
+        let Ok(checked) = self.plan.check() else { return false };
+        let Some(path) = &checked.path else { return false };
+        let way = if checked.workload.goes_up() { &path.up } else { &path.down };
+        let does = &way.impairments;
+        does.reorder > 0.0 || (does.jitter.reorders && !does.jitter.is_none())
+    }
+}
