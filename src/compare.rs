@@ -365,8 +365,8 @@ fn publish(
         output::write_csv(args.csv.as_deref(), || report::runs(comparison)),
         output::write_parquet(args.parquet.as_deref(), || report::runs(comparison)),
         output::write_dataset(args.distributions.as_deref(), || report::distributions(comparison)),
-        output::write_rows(args.response_log.as_deref(), |to, parquet| {
-            responses.map_or(Ok(()), |log| report::write_responses(comparison, log, to, parquet))
+        output::write_rows(args.response_log.as_deref(), |open| {
+            responses.map_or(Ok(()), |log| report::write_responses(comparison, log, open))
         }),
         output::write_report(args.report.as_deref(), || report::html(comparison)),
     ])

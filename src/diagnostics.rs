@@ -9,9 +9,10 @@ use tracing::callsite::Identifier;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{FilterExt, Targets};
 use tracing_subscriber::layer::{Context, Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, filter::FilterExt};
 
 use crate::{Failure, output};
 
@@ -45,7 +46,7 @@ impl Verbosity {
             (_, 2, _) => "debug",
             _ => "trace",
         };
-        let filter = EnvFilter::try_new(words).map_err(|e| {
+        let filter = words.parse::<Targets>().map_err(|e| {
             Failure::input(format!("{VARIABLE}='{words}': {e}; write levels such as warn,fathom_http=debug"))
         })?;
         let by_default = self.verbose == 0 && (self.quiet || from_environment.is_none());

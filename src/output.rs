@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fathom_report::Dataset;
+use fathom_report::{CsvRows, Dataset, Kind, RowWriter};
 use indicatif::{MultiProgress, ProgressBar};
 use serde::Serialize;
 use tempfile::NamedTempFile;
@@ -196,15 +196,19 @@ pub(crate) fn write_parquet(path: Option<&Path>, of: impl FnOnce() -> Dataset) -
     let Some(path) = path else { return Ok(()) };
     #[cfg(feature = "parquet")]
     {
-        let bytes = of().parquet().map_err(|e| unwritten(path, &io::Error::other(e)))?;
+        let bytes = fathom_parquet::encode(&of()).map_err(|e| unwritten(path, &e))?;
         write_with(path, |file| file.write_all(&bytes).map_err(|e| unwritten(path, &e)))
     }
     #[cfg(not(feature = "parquet"))]
     {
         let _ = of;
-        Err(Failure::input(format!("cannot write '{}': this build lacks Parquet; write --csv", path.display())))
+        Err(unwritten(path, &io::Error::other(NO_PARQUET)))
     }
 }
+
+/// The error of a build without the feature.
+#[cfg(not(feature = "parquet"))]
+const NO_PARQUET: &str = "this build lacks Parquet; name a file that ends in .csv, or build with --features parquet";
 
 /// Writes it as what the name of the file says, `.parquet` or else CSV, where a path is given.
 pub(crate) fn write_dataset(path: Option<&Path>, of: impl FnOnce() -> Dataset) -> Result<(), Failure> {
@@ -219,17 +223,33 @@ fn is_parquet(path: &Path) -> bool {
     path.extension().is_some_and(|ext| ext == "parquet")
 }
 
+/// Opens a writer of rows with these columns.
+type OpenRows<'w> = Box<dyn FnOnce(&[(&str, Kind)]) -> io::Result<Box<dyn RowWriter + 'w>> + 'w>;
+
 /// Has `write` write rows to the file as they come, as Parquet where its name ends in `.parquet`, where a path is given.
 pub(crate) fn write_rows(
     path: Option<&Path>,
-    write: impl FnOnce(&mut (dyn Write + Send), bool) -> io::Result<()>,
+    write: impl FnOnce(OpenRows<'_>) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     write_with(path, |file| {
-        let mut file = io::BufWriter::new(file);
-        let written = write(&mut file, is_parquet(path)).and_then(|()| file.flush());
-        written.map_err(|e| unwritten(path, &e))
+        let open: OpenRows<'_> = Box::new(|columns| rows(io::BufWriter::new(file), is_parquet(path), columns));
+        write(open).map_err(|e| unwritten(path, &e))
     })
+}
+
+fn rows<'w>(
+    to: impl Write + Send + 'w,
+    parquet: bool,
+    columns: &[(&str, Kind)],
+) -> io::Result<Box<dyn RowWriter + 'w>> {
+    match parquet {
+        #[cfg(feature = "parquet")]
+        true => Ok(Box::new(fathom_parquet::ParquetRows::new(to, columns)?)),
+        #[cfg(not(feature = "parquet"))]
+        true => Err(io::Error::other(NO_PARQUET)),
+        false => Ok(Box::new(CsvRows::new(to, columns)?)),
+    }
 }
 
 /// Writes a report, where a path is given, and says where it is.

@@ -1,4 +1,4 @@
-//! Results as columns of typed values, for programs: CSV, and Parquet where it is built in.
+//! Results as columns of typed values, for programs, and as CSV. `fathom-parquet` writes them as Parquet.
 
 use std::fmt::Write;
 
@@ -30,7 +30,8 @@ impl Value {
         whole.or_else(number).unwrap_or_else(|| Self::Text(text.to_owned()))
     }
 
-    fn text(&self) -> String {
+    /// Returns the value as text; a missing one is empty.
+    pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Whole(n) => n.to_string(),
@@ -93,97 +94,20 @@ impl Dataset {
         csv
     }
 
-    /// A Parquet file: texts, 64-bit integers and doubles, all nullable, not compressed.
-    ///
-    /// # Errors
-    /// What the Parquet library says.
-    #[cfg(feature = "parquet")]
-    pub fn parquet(&self) -> Result<Vec<u8>, String> {
-        self.write_parquet().map_err(|e| e.to_string())
+    /// Returns the names of the columns.
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 
-    #[cfg(feature = "parquet")]
-    fn write_parquet(&self) -> parquet::errors::Result<Vec<u8>> {
-        let kinds: Vec<Kind> = (0..self.names.len()).map(|i| Kind::of(self.rows.iter().map(|row| &row[i]))).collect();
-        let mut writer = parquet_writer(Vec::new(), &self.names, &kinds)?;
-        write_row_group(&mut writer, &kinds, &self.rows)?;
-        writer.into_inner()
+    /// Returns the rows: a value for each column.
+    pub fn rows(&self) -> &[Vec<Value>] {
+        &self.rows
     }
 }
 
 /// A line of CSV, without its end.
 pub(crate) fn csv_line(row: &[Value]) -> String {
     row.iter().map(|value| cell(&value.text())).collect::<Vec<_>>().join(",")
-}
-
-/// A Parquet file to be: columns of these names and kinds.
-#[cfg(feature = "parquet")]
-pub(crate) fn parquet_writer<W: std::io::Write + Send>(
-    to: W,
-    names: &[impl AsRef<str>],
-    kinds: &[Kind],
-) -> parquet::errors::Result<parquet::file::writer::SerializedFileWriter<W>> {
-    use std::sync::Arc;
-
-    use parquet::basic::{LogicalType, Repetition, Type as Physical};
-    use parquet::file::properties::WriterProperties;
-    use parquet::file::writer::SerializedFileWriter;
-    use parquet::schema::types::Type;
-
-    let field = |(name, kind): (&str, &Kind)| {
-        let (physical, logical) = match kind {
-            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-            Kind::Whole => (Physical::INT64, None),
-            Kind::Number => (Physical::DOUBLE, None),
-        };
-        let field = Type::primitive_type_builder(name, physical).with_repetition(Repetition::OPTIONAL);
-        field.with_logical_type(logical).build().map(Arc::new)
-    };
-    let fields = names.iter().map(AsRef::as_ref).zip(kinds).map(field).collect::<Result<Vec<_>, _>>()?;
-    let schema = Arc::new(Type::group_type_builder("fathom").with_fields(fields).build()?);
-    let created = format!("fathom {}", env!("CARGO_PKG_VERSION"));
-    let properties = Arc::new(WriterProperties::builder().set_created_by(created).build());
-    SerializedFileWriter::new(to, schema, properties)
-}
-
-/// Writes these rows as a row group.
-#[cfg(feature = "parquet")]
-pub(crate) fn write_row_group<W: std::io::Write + Send>(
-    writer: &mut parquet::file::writer::SerializedFileWriter<W>,
-    kinds: &[Kind],
-    rows: &[Vec<Value>],
-) -> parquet::errors::Result<()> {
-    use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
-
-    let mut group = writer.next_row_group()?;
-    for (i, kind) in kinds.iter().enumerate() {
-        let Some(mut column) = group.next_column()? else { break };
-        let values = || rows.iter().map(|row| &row[i]).filter(|value| **value != Value::Missing);
-        // A level of one: the value is there.
-        let there: Vec<i16> = rows.iter().map(|row| i16::from(row[i] != Value::Missing)).collect();
-        match kind {
-            Kind::Text => {
-                let values: Vec<ByteArray> = values().map(|v| ByteArray::from(v.text().into_bytes())).collect();
-                column.typed::<ByteArrayType>().write_batch(&values, Some(&there), None)?;
-            }
-            Kind::Whole => {
-                let whole = |value: &Value| if let Value::Whole(n) = value { *n } else { 0 };
-                let values: Vec<i64> = values().map(whole).collect();
-                column.typed::<Int64Type>().write_batch(&values, Some(&there), None)?;
-            }
-            Kind::Number => {
-                let number = |value: &Value| match value {
-                    Value::Number(x) => *x,
-                    Value::Whole(n) => *n as f64,
-                    Value::Text(_) | Value::Missing => f64::NAN,
-                };
-                let values: Vec<f64> = values().map(number).collect();
-                column.typed::<DoubleType>().write_batch(&values, Some(&there), None)?;
-            }
-        }
-        column.close()?;
-    }
-    group.close().map(drop)
 }
 
 /// What all values of a column are.
@@ -197,9 +121,9 @@ pub enum Kind {
     Number,
 }
 
-#[cfg(feature = "parquet")]
 impl Kind {
-    fn of<'v>(values: impl Iterator<Item = &'v Value>) -> Self {
+    /// Returns the narrowest kind that holds all of these values.
+    pub fn of<'v>(values: impl Iterator<Item = &'v Value>) -> Self {
         let of = |value: &Value| match value {
             Value::Text(_) => Some(Self::Text),
             Value::Whole(_) => Some(Self::Whole),
@@ -241,18 +165,5 @@ mod tests {
             assert_eq!(Value::typed(text), value);
         }
         assert_eq!(Value::typed("inf"), Value::from("inf"));
-    }
-
-    #[cfg(feature = "parquet")]
-    #[test]
-    fn parquet_reads_back() {
-        use parquet::file::reader::{FileReader, SerializedFileReader};
-
-        let reader = SerializedFileReader::new(bytes::Bytes::from(dataset().parquet().unwrap())).unwrap();
-        let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| format!("{}", row.unwrap())).collect();
-        assert_eq!(
-            rows,
-            ["{name: \"a,b\", n: 3, x_ms: 0.1, late: null}", "{name: \"c\", n: null, x_ms: null, late: 1}"]
-        );
     }
 }

@@ -36,7 +36,7 @@ pub use grid::{Column, Grid, NOTHING, capitalised, wrapped};
 pub use page::{page, plain};
 pub use pen::Pen;
 pub use plot::{plot, plot_with};
-pub use rows::RowWriter;
+pub use rows::{CsvRows, RowWriter};
 pub use saved::{MOST_CURVES, csv, figure, figure_with, shown};
 pub use scale::estimate;
 pub use whiskers::{Whisker, Whiskers};

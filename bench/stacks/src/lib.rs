@@ -12,7 +12,6 @@
 //! | `endpoint.rs`, `watched.rs` | the traits for both, and how a controller of theirs is watched: compiled once per stack, on its types |
 //! | `prioritised.rs`, `zeros.rs` | HTTP/3 whose streams have priorities, for both; what its streams send without a copy |
 //! | `quiche.rs`, `quiche/` | quiche, and what runs it |
-//! | `stock_quiche.rs` | unchanged quiche, as a peer in tests |
 //!
 //! quiche does no I/O and has its own TLS: `quiche.rs` and `quiche/` run it, on quinn's traits of a runtime and a socket. Of a baseline,
 //! which has no plug-in and runs in the laboratory only, here is its line in the table.
@@ -28,8 +27,6 @@ pub mod quiche;
 pub mod quinn;
 mod settings;
 mod stack;
-#[cfg(feature = "stock-quiche")]
-pub mod stock_quiche;
 mod traits;
 mod zeros;
 

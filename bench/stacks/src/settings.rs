@@ -48,11 +48,13 @@ impl Sessions {
         self.0.lock().is_some()
     }
 
-    pub(crate) fn keep(&self, ticket: &[u8]) {
+    /// Keeps a ticket for the next connection, in place of the one before.
+    pub fn keep(&self, ticket: &[u8]) {
         *self.0.lock() = Some(ticket.to_vec());
     }
 
-    pub(crate) fn take(&self) -> Option<Vec<u8>> {
+    /// Takes the ticket out, where there is one.
+    pub fn take(&self) -> Option<Vec<u8>> {
         self.0.lock().take()
     }
 }

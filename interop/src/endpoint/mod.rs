@@ -32,9 +32,11 @@ pub use outcome::Outcome;
 pub use setup::{EndpointStack, Overrides, Role, Setup};
 pub use test_name::TestName;
 
+#[cfg(feature = "quiche")]
+use fathom_stacks::quiche;
 use fathom_stacks::{Endpoint, SetupError, Stack, noq, quinn};
 #[cfg(feature = "quiche")]
-use fathom_stacks::{quiche, stock_quiche};
+use fathom_stacks_stock as stock_quiche;
 
 use facts::FactsLog;
 #[cfg(feature = "quiche")]

@@ -1,6 +1,6 @@
 //! A connection: its handle. `driver.rs` has the task that reads, sends and keeps its timers.
 
-// Its place is said, since `stock_quiche.rs` compiles this file, too.
+// Its place is said, since `bench/stacks/stock` compiles this file, too.
 #[path = "connection/driver.rs"]
 mod driver;
 

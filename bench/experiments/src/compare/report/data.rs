@@ -1,7 +1,7 @@
 //! A comparison for programs: a row per run, points of distributions, and the JSON document.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use fathom_metrics::{Completed, Distribution, Estimate};
@@ -139,12 +139,16 @@ const RESPONSE_COLUMNS: [(&str, Kind); 12] = [
 /// Rows that are held at once.
 const PIECE: usize = 10_000;
 
-/// Writes a row per response of every run, in the order in which they ended: as Parquet or else as CSV.
+/// Writes a row per response of every run, in the order in which they ended, to what `open` makes of the columns.
 ///
 /// # Errors
-/// Those of `to`, of the file that the responses are kept in, and of the Parquet library, also where it is not built in.
-pub fn write_responses(c: &Comparison, log: &ResponseLog, to: impl Write + Send, parquet: bool) -> io::Result<()> {
-    let mut writer = RowWriter::new(to, parquet, &RESPONSE_COLUMNS)?;
+/// Those of `open` and of its writer, and of the file that the responses are kept in.
+pub fn write_responses<'a>(
+    c: &Comparison,
+    log: &ResponseLog,
+    open: impl FnOnce(&[(&str, Kind)]) -> io::Result<Box<dyn RowWriter + 'a>>,
+) -> io::Result<()> {
+    let mut writer = open(&RESPONSE_COLUMNS)?;
     let mut rows = Vec::with_capacity(PIECE);
     for run in &c.runs {
         let identity: Vec<Value> = identity(run).into_iter().map(|(_, value)| value).collect();

@@ -1,23 +1,23 @@
-//! Unchanged quiche, as a peer in tests: the driver of `quiche/` on its types. It has controllers of its own only, neither ECN nor a clock
-//! that can be set, and tells of a stream's data only that both halves are over.
+//! The driver of `fathom-stacks` on unchanged quiche's types. Unchanged quiche has controllers of its own only, neither ECN nor a clock that
+//! can be set, and tells of a stream's data only that both halves are over.
 
-#[path = "quiche/coalesced.rs"]
+#[path = "../../src/quiche/coalesced.rs"]
 mod coalesced;
-#[path = "quiche/connection.rs"]
+#[path = "../../src/quiche/connection.rs"]
 mod connection;
-#[path = "quiche/endpoint.rs"]
+#[path = "../../src/quiche/endpoint.rs"]
 mod endpoint;
-#[path = "quiche/h3.rs"]
+#[path = "../../src/quiche/h3.rs"]
 pub mod h3;
-#[path = "quiche/native.rs"]
+#[path = "../../src/quiche/native.rs"]
 mod native;
-#[path = "quiche/router.rs"]
+#[path = "../../src/quiche/router.rs"]
 mod router;
-#[path = "quiche/send_batch.rs"]
+#[path = "../../src/quiche/send_batch.rs"]
 mod send_batch;
-#[path = "quiche/stateless.rs"]
+#[path = "../../src/quiche/stateless.rs"]
 mod stateless;
-#[path = "quiche/stream.rs"]
+#[path = "../../src/quiche/stream.rs"]
 mod stream;
 
 use std::sync::Arc;
@@ -25,12 +25,12 @@ use std::time::Instant;
 
 use fathom_plugin::{Clock, ConnectionMonitor, Extension, Observer};
 use fathom_quiche_stock::quiche as stack;
+use fathom_stacks::Controller;
 
 pub use self::connection::Connection;
 pub use self::endpoint::{Connecting, Endpoint, Incoming};
 use self::native::{Quic, native, needs_pacing};
 pub use self::stream::{RecvStream, SendStream};
-use crate::controller::Controller;
 
 /// Random numbers that nothing takes.
 #[derive(Clone, Copy)]

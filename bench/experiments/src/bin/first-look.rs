@@ -1,0 +1,34 @@
+//! The first answer of `make demo`: the default comparison of `fathom compare` on one stack with two seeds, while the rest is being built.
+//!
+//! It needs a third of what the whole program is built from, and no options: `fathom compare` has those.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fathom_experiments::compare::{Plan, Stage, compare, report};
+
+fn main() -> ExitCode {
+    let plan = Plan { seeds: 2, ..Plan::default() };
+    let all = plan.seeds * plan.controllers.len() as u64;
+    let done = AtomicU64::new(0);
+    let watch = |stage| match stage {
+        Stage::Ends { name, .. } if name == "calibration" => {
+            eprintln!("first look: load calibrated, {all} runs follow")
+        }
+        Stage::Ends { name, .. } => {
+            eprintln!("first look: {name} done, {} of {all} runs", done.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        Stage::Begins { .. } => {}
+    };
+    match compare(&plan, &watch) {
+        Ok(comparison) => {
+            println!("{}", report::table(&comparison));
+            println!("Two seeds on one stack: a first look. `fathom compare` takes five seeds, and any stack.");
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            eprintln!("fathom: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
