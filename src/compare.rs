@@ -104,7 +104,8 @@ pub(crate) struct Args {
     /// Packet sizes and delays set in front of the socket: auto (where a controller needs it) or off. [default: auto]
     #[arg(long, alias = "outlet", value_name = "WHEN")]
     shaping: Option<Shaping>,
-    /// Largest window of a sender in packets, such as 68p, or none. [default: 68p; on a path none]
+    /// Largest window of a sender by flow control: packets such as 68p, none, or stack for each stack's defaults.
+    /// [default: 68p; on a path none]
     #[arg(long, value_name = "WINDOW")]
     max_window: Option<String>,
     /// Where it runs: virtual (virtual time), loopback (real time, datagrams over the kernel's loopback), netem (real time, the kernel's

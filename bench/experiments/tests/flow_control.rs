@@ -49,3 +49,59 @@ fn a_user_who_gives_up_is_a_reason() {
     assert_eq!((g.failed, g.abandoned), (1, 1));
     assert_eq!(g.failures.iter().collect::<Vec<_>>(), [(&"the user gave up".to_owned(), &1)]);
 }
+
+/// Every stack with packet-level TCP.
+fn stacks_and_tcp() -> impl Iterator<Item = &'static str> {
+    STACKS.iter().copied().chain(["tcp"])
+}
+
+/// Downloads `megabytes` over one stream: seconds until the last byte.
+fn download(stack: &str, network: &str, megabytes: u32, fields: &str) -> GroupOutcome {
+    let traffic = format!("workload = \"flows:1x{megabytes}MB\"\ncontroller = \"cubic\"\n{fields}");
+    let g = group(stack, "1 responses", network, &traffic);
+    assert_eq!((g.responses, g.failed), (1, 0), "{stack} on {network}: {:?}", g.failures);
+    g
+}
+
+fn seconds(g: &GroupOutcome) -> f64 {
+    g.times.as_ref().unwrap().max_ms / 1e3
+}
+
+#[test]
+fn without_a_limit_flow_control_binds_on_no_stack() {
+    // Rate in Mbps, round trip in ms, packets of queue, megabytes. No queue overflows: nothing but windows is in the way.
+    for (rate, rtt, queue, megabytes) in [(1_000, 100, 20_000, 47), (144, 600, 20_000, 20), (2_000, 20, 9_000, 40)] {
+        let network = format!("link = \"{rate}Mbps\"\ndelay = \"{}ms\"\nqueue = \"droptail:{queue}p\"", rtt / 2);
+        let times: Vec<(&str, f64)> =
+            stacks_and_tcp().map(|stack| (stack, seconds(&download(stack, &network, megabytes, "")))).collect();
+        // Handshake and request, then slow start from ten packets to a full pipe, then the rate.
+        let (rtt, bytes_per_second) = (f64::from(rtt) / 1e3, f64::from(rate) * 1e6 / 8.0);
+        let pipe = (bytes_per_second * rtt).min(f64::from(megabytes) * 1e6);
+        let start_up = (2.0 + (pipe / 13_920.0).log2().ceil()) * rtt;
+        let least = f64::from(megabytes) * 1e6 / bytes_per_second;
+        for (stack, took) in &times {
+            assert!(*took > least, "{stack} at {rate} Mbps: {times:?}");
+            assert!(
+                *took < (start_up + least) * 1.15,
+                "{stack} at {rate} Mbps: {times:?}, at most {start_up} + {least} s"
+            );
+        }
+        let took = || times.iter().map(|(_, took)| *took);
+        let ratio = took().fold(0.0, f64::max) / took().fold(f64::INFINITY, f64::min);
+        assert!(ratio < 1.25, "at {rate} Mbps and {rtt} s: {times:?}");
+    }
+}
+
+/// A deep pipe, and a queue of a fifth of it: slow start loses thousands of packets, with what came between them.
+const OVERSHOOT: &str = "link = \"200Mbps\"\ndelay = \"125ms\"\nqueue = \"droptail:1000p\"";
+
+#[test]
+fn thousands_of_gaps_in_a_stream_end_no_connection() {
+    for stack in STACKS {
+        for window in ["none", "30000p"] {
+            let g = download(stack, OVERSHOOT, 20, &format!("max-window = \"{window}\""));
+            // More than the pieces that quinn and noq keep.
+            assert!(g.lost > 1_024, "{stack}: {} lost", g.lost);
+        }
+    }
+}

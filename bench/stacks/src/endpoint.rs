@@ -21,7 +21,7 @@ use crate::controller::Controller;
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
 use crate::settings::{EndpointSettings, SetupError, Tls, TransportSettings};
 use crate::traits::{
-    self, Close, CloseKind, Closer, ConnectionStats, Delivery, EarlyDataAccepted, Monitor, SetPriority,
+    self, Close, CloseKind, Closer, ConnectionStats, Delivery, EarlyDataAccepted, Monitor, ReadOrder, SetPriority,
 };
 
 /// How connections of one controller begin.
@@ -148,10 +148,10 @@ impl Endpoint {
             t.max_concurrent_uni_streams(streams.into());
         }
         if let Some(bytes) = stream_window {
-            t.stream_receive_window(bytes.into());
+            t.stream_receive_window(window_size(bytes));
         }
         if let Some(bytes) = window {
-            t.receive_window(bytes.into());
+            t.receive_window(window_size(bytes));
         }
         if let Some(bytes) = send_window {
             t.send_window(bytes);
@@ -181,6 +181,11 @@ impl Endpoint {
         transport.congestion_controller_factory(watched(native(name), watch));
         Some(Monitor::Native(monitor))
     }
+}
+
+/// A window as transport parameters carry it.
+fn window_size(bytes: u64) -> stack::VarInt {
+    stack::VarInt::from_u64(bytes).unwrap_or(stack::VarInt::MAX)
 }
 
 fn native_share(settings: &EndpointSettings, name: &'static str) -> Result<Share, String> {
@@ -378,8 +383,8 @@ impl traits::Connection for Connection {
         acknowledged_h3::Connection::new(self.connection.clone())
     }
 
-    fn prioritised_h3(&self) -> (prioritised::Connection, SetPriority) {
-        prioritised::prioritised(self.connection.clone())
+    fn prioritised_h3(&self, order: ReadOrder) -> (prioritised::Connection, SetPriority) {
+        prioritised::prioritised(self.connection.clone(), order)
     }
 
     async fn open_bi(&self) -> io::Result<(stack::SendStream, stack::RecvStream, bool)> {

@@ -34,10 +34,10 @@ pub use controller::Controller;
 pub use native::{NativeClock, NativeMonitor, NativeWatch};
 #[cfg(feature = "quiche")]
 pub use settings::{BoringTls, Sessions};
-pub use settings::{EndpointSettings, SetupError, Tls, TransportSettings};
+pub use settings::{EndpointSettings, SetupError, Tls, TransportSettings, UNLIMITED};
 pub use stack::Stack;
 pub use traits::{
     Close, CloseKind, Closer, Connecting, Connection, ConnectionStats, Delivery, EarlyDataAccepted, Endpoint, Incoming,
-    Monitor, RequestStream, SetPriority,
+    Monitor, ReadOrder, RequestStream, SetPriority,
 };
 pub use zeros::ZEROS;

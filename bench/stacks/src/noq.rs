@@ -33,6 +33,22 @@ pub(crate) fn poll_read(
     pin!(stream.read_chunk(usize::MAX)).poll(cx)
 }
 
+/// A receiving stream that is read as data come.
+pub(crate) type UnorderedRecvStream = noq::UnorderedRecvStream;
+
+/// Makes a stream that nothing was read of one that is read as data come.
+pub(crate) fn unordered(stream: noq::RecvStream) -> UnorderedRecvStream {
+    stream.into_unordered()
+}
+
+/// As [`poll_read`], in the order in which data came: their offset with them.
+pub(crate) fn poll_read_unordered(
+    stream: &mut UnorderedRecvStream,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Option<(u64, Bytes)>, noq::ReadError>> {
+    pin!(stream.read_chunk(usize::MAX)).poll(cx).map_ok(|chunk| chunk.map(|chunk| (chunk.offset, chunk.bytes)))
+}
+
 /// Hands over some of `chunk`, without a copy if noq keeps it whole (its own bound is 1,452 bytes); how many bytes. As with reads, no state
 /// is lost with the future.
 pub(crate) fn poll_write_chunk(

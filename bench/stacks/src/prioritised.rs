@@ -1,6 +1,8 @@
 //! HTTP/3 with stream priorities (RFC 9218), for a stack with quinn's interface: the sources of `h3-noq` on streams that look up their
 //! priority when they are first written to. The `h3` crate keeps its streams to itself; a stream's number is all that a server sees of it.
 //!
+//! Streams are read in the order of their data, or as these come (`unordered.rs`).
+//!
 //! Compiled once per such stack, as `endpoint.rs`.
 
 #[path = "../../../cc/noq/h3/src/bidi.rs"]
@@ -14,6 +16,8 @@ mod error;
 mod recv;
 #[path = "../../../cc/noq/h3/src/send.rs"]
 mod send;
+#[path = "unordered.rs"]
+mod unordered;
 #[path = "../../../cc/noq/h3/src/waiting.rs"]
 mod waiting;
 
@@ -23,12 +27,12 @@ pub use self::bidi::BidiStream;
 pub use self::connection::{Connection, OpenStreams};
 pub use self::recv::RecvStream;
 pub use self::send::{NotReady, SendStream};
-use crate::traits::SetPriority;
+use crate::traits::{ReadOrder, SetPriority};
 
-/// The connection for HTTP/3, and what sets the priority of its streams.
-pub fn prioritised(connection: super::stack::Connection) -> (Connection, SetPriority) {
+/// The connection for HTTP/3 that reads streams in this order, and what sets their priority.
+pub fn prioritised(connection: super::stack::Connection, order: ReadOrder) -> (Connection, SetPriority) {
     let priorities = Arc::<stack::Priorities>::default();
-    let transport = Connection::new(stack::Connection::new(connection, Arc::clone(&priorities)));
+    let transport = Connection::new(stack::Connection::new(connection, Arc::clone(&priorities), order));
     (transport, Arc::new(move |stream, urgency, incremental| priorities.set(stream, urgency, incremental)))
 }
 
@@ -48,11 +52,12 @@ mod stack {
 
     use bytes::{Buf, Bytes};
 
-    pub(crate) use super::super::poll_read;
     use super::super::{poll_write_chunk, stack as plain};
+    pub(crate) use super::unordered::{RecvStream, poll_read};
+    use crate::traits::ReadOrder;
     use crate::zeros::as_static;
     use plain::{ClosedStream, StoppedError};
-    pub(crate) use plain::{ConnectionError, ReadError, RecvStream, StreamId, VarInt, WriteError};
+    pub(crate) use plain::{ConnectionError, ReadError, StreamId, VarInt, WriteError};
 
     /// Priorities of streams that have not been written to yet, as the stack orders them: higher first.
     #[derive(Debug, Default)]
@@ -82,11 +87,12 @@ mod stack {
     pub struct Connection {
         plain: plain::Connection,
         priorities: Arc<Priorities>,
+        order: ReadOrder,
     }
 
     impl Connection {
-        pub(crate) fn new(plain: plain::Connection, priorities: Arc<Priorities>) -> Self {
-            Self { plain, priorities }
+        pub(crate) fn new(plain: plain::Connection, priorities: Arc<Priorities>, order: ReadOrder) -> Self {
+            Self { plain, priorities, order }
         }
 
         fn send(&self, stream: plain::SendStream) -> SendStream {
@@ -95,16 +101,16 @@ mod stack {
 
         pub(crate) async fn accept_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
             let (send, recv) = self.plain.accept_bi().await?;
-            Ok((self.send(send), recv))
+            Ok((self.send(send), RecvStream::new(recv, self.order)))
         }
 
         pub(crate) async fn open_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
             let (send, recv) = self.plain.open_bi().await?;
-            Ok((self.send(send), recv))
+            Ok((self.send(send), RecvStream::new(recv, self.order)))
         }
 
         pub(crate) async fn accept_uni(&self) -> Result<RecvStream, ConnectionError> {
-            self.plain.accept_uni().await
+            self.plain.accept_uni().await.map(|recv| RecvStream::new(recv, self.order))
         }
 
         pub(crate) async fn open_uni(&self) -> Result<SendStream, ConnectionError> {

@@ -34,6 +34,23 @@ pub(crate) fn poll_read(
     Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| chunk.bytes)))
 }
 
+/// A receiving stream that is read as data come.
+pub(crate) type UnorderedRecvStream = quinn::RecvStream;
+
+/// Makes a stream that nothing was read of one that is read as data come.
+pub(crate) const fn unordered(stream: quinn::RecvStream) -> UnorderedRecvStream {
+    stream
+}
+
+/// As [`poll_read`], in the order in which data came: their offset with them.
+pub(crate) fn poll_read_unordered(
+    stream: &mut UnorderedRecvStream,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Option<(u64, Bytes)>, quinn::ReadError>> {
+    let chunk = ready!(pin!(stream.read_chunk(usize::MAX, false)).poll(cx));
+    Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| (chunk.offset, chunk.bytes))))
+}
+
 /// Hands over some of `chunk` without a copy; how many bytes. As with reads, no state is lost with the future.
 pub(crate) fn poll_write_chunk(
     stream: &mut quinn::SendStream,

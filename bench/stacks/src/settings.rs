@@ -107,6 +107,10 @@ impl<T> fmt::Debug for EndpointSettings<T> {
     }
 }
 
+/// A receive window that never binds, in bytes: a quarter of what QUIC can say (RFC 9000 §16), so that no
+/// sum of an offset and a window exceeds that.
+pub const UNLIMITED: u64 = 1 << 60;
+
 /// Settings of connections; `None` is the stack's default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransportSettings {
@@ -116,10 +120,10 @@ pub struct TransportSettings {
     pub bidi_streams: Option<u32>,
     /// Unidirectional streams that a peer may have open.
     pub uni_streams: Option<u32>,
-    /// Bytes on their way on one stream, from a peer.
-    pub stream_window: Option<u32>,
-    /// Bytes on their way on all streams, from a peer.
-    pub window: Option<u32>,
+    /// Bytes on their way on one stream, from a peer; at most [`UNLIMITED`].
+    pub stream_window: Option<u64>,
+    /// Bytes on their way on all streams, from a peer; at most [`UNLIMITED`].
+    pub window: Option<u64>,
     /// Bytes that a connection keeps until they are acknowledged.
     pub send_window: Option<u64>,
     /// UDP payload of a full packet, which the path carries: nothing is discovered.

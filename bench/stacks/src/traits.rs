@@ -27,6 +27,17 @@ pub type Delivery = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 /// in parts (RFC 9218 §4). What is urgent is sent first.
 pub type SetPriority = Arc<dyn Fn(u64, u8, bool) + Send + Sync>;
 
+/// The order in which HTTP/3 takes the data of streams from the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadOrder {
+    /// In that of the stream, as most applications read. quinn and noq keep what came behind a loss,
+    /// and close a connection that has more than 1,024 such pieces in one stream (noq: 2,048 packets).
+    Ordered,
+    /// As they come, and put in order here: the number of pieces has no bound, nor has the memory
+    /// that they take but flow control.
+    Unordered,
+}
+
 /// A socket, and the connections over it: a client or a server.
 pub trait Endpoint: Send + Sync + Sized + 'static {
     /// A client's connection attempt.
@@ -171,8 +182,9 @@ pub trait Connection: Clone + Send + Sync + 'static {
     fn h3(&self) -> Self::H3;
     /// The connection for an HTTP/3 server that must know when its responses have arrived.
     fn acknowledged_h3(&self) -> Self::AcknowledgedH3;
-    /// The connection for an HTTP/3 server that sends what is urgent first, and what says how urgent a stream is.
-    fn prioritised_h3(&self) -> (Self::PrioritisedH3, SetPriority);
+    /// The connection for an HTTP/3 server that sends what is urgent first, and what says how urgent a stream is. It sends
+    /// synthetic bodies without a copy, and reads streams in this order.
+    fn prioritised_h3(&self, order: ReadOrder) -> (Self::PrioritisedH3, SetPriority);
     /// Opens a bidirectional stream once the peer's limit permits. The flag says whether it starts in 0-RTT.
     fn open_bi(&self) -> impl Future<Output = io::Result<(Self::Send, Self::Recv, bool)>> + Send;
     /// The peer's next bidirectional stream; `None` once the connection is closed. The flag says whether it started in 0-RTT.

@@ -12,7 +12,7 @@ use fathom_netsim::queue::QueueSpec;
 use super::beside::Beside;
 use super::unused;
 use crate::scenario::{
-    Chain, Connections, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided,
+    Chain, Connections, MaxWindow, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, provided,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::MOST_SEEDS;
@@ -114,8 +114,7 @@ pub(crate) struct Checked {
     pub(crate) connections: Connections,
     pub(crate) timestamps: Timestamps,
     pub(crate) shaping: Shaping,
-    /// In packets.
-    pub(crate) max_window: Option<u32>,
+    pub(crate) max_window: MaxWindow,
 }
 
 impl Plan {
@@ -197,7 +196,7 @@ impl Plan {
             connections: self.connections,
             timestamps: self.timestamps,
             shaping: self.shaping,
-            max_window: parse_window(&self.max_window).map_err(|e| field("max-window", e))?,
+            max_window: self.max_window.parse().map_err(|e| field("max-window", e))?,
         };
         unused::check(self, &checked, calibrates)?;
         unused::check_deadline(&checked)?;

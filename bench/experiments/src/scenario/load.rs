@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use super::chain::{Chain, ChainLink, DEEP};
 use super::source::{Request, Source};
 use super::{
-    ComputedLoad, Connections, PlanError, Scenario, ScenarioError, Seeding, Shaping, Stop, TcpSettings, Timestamps,
-    Traffic, WebLoad, Workload,
+    ComputedLoad, Connections, MaxWindow, PlanError, Scenario, ScenarioError, Seeding, Shaping, Stop, TcpSettings,
+    Timestamps, Traffic, WebLoad, Workload,
 };
 use crate::stack::{Controller, Stack};
 
@@ -169,7 +169,7 @@ fn view_bytes(visits: Source, from: Duration, span: Duration, costs: Costs) -> f
     bytes
 }
 
-type Key = (Stack, Timestamps, u16, Option<u32>, Option<TcpSettings>);
+type Key = (Stack, Timestamps, u16, MaxWindow, Option<TcpSettings>);
 
 /// Two downloads on a network that does not queue. Measured once per process: nothing in it is random.
 fn costs(timestamps: Timestamps, traffic: &Traffic, on_the_wire: BytesOnTheWire) -> Result<Costs, ScenarioError> {

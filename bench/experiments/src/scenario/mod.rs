@@ -7,6 +7,7 @@
 //! | `background.rs` | packet-level flows that load the links besides |
 //! | `load.rs` | what a workload offers: rates of new connections for a wanted load |
 //! | `tcp.rs` | how TCP sends and acknowledges, where it is the stack |
+//! | `max_window.rs` | the largest window of a sender, as plans write it |
 //! | `source.rs` | the requests of one group of traffic |
 //! | `traffic.rs` | the clients and servers of one group |
 //! | `state.rs` | the state and statistics of a run |
@@ -21,6 +22,7 @@ mod chain;
 mod cost;
 mod error;
 mod load;
+mod max_window;
 mod outcome;
 mod recorder;
 mod responses;
@@ -43,6 +45,7 @@ pub use chain::{Access, AccessQueues, Chain, ChainLink};
 pub use cost::Cost;
 pub use error::{PlanError, RunError, ScenarioError};
 pub use fathom_traffic::{Arrivals, PageShape};
+pub use max_window::MaxWindow;
 pub use outcome::{
     ComputedLoad, DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome, Outcome, PacketDelay,
     RttOutcome, SharesOverTime, TcpOutcome, TracedOutcome,
@@ -58,9 +61,7 @@ pub use tcp::{TcpSettings, TcpSpec};
 pub(crate) use responses::ResponseSpool;
 pub(crate) use run::{RunControl, computed_rate, goal, run_with};
 
-pub(crate) use spec::{
-    RENAMED, parse_load, parse_responses, parse_window, provided, read_toml, split_options, toml_message,
-};
+pub(crate) use spec::{RENAMED, parse_load, parse_responses, provided, read_toml, split_options, toml_message};
 
 use crate::stack::{ClockMisreport, Controller, Stack};
 
@@ -137,8 +138,8 @@ pub struct Traffic {
     pub connections: Connections,
     /// UDP payload of a full packet in bytes.
     pub datagram: u16,
-    /// Largest window of a sender in packets, by the receiver's flow control.
-    pub max_window: Option<u32>,
+    /// Largest window of a sender, by the receiver's flow control.
+    pub max_window: MaxWindow,
     /// Largest drift of a client's clock in microseconds per second; each connection's is drawn evenly from 0 to it (Sync-TCP §5.3).
     pub drift: u32,
     /// How its clients misreport time, knowing the queue of the first link of their way; `None`: they do not, and drift.

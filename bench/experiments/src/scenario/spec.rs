@@ -15,9 +15,11 @@ use serde::{Deserialize, Serialize};
 use super::background::Background;
 use super::chain::{Access, AccessQueues, Chain, ChainLink};
 use super::tcp::TcpSpec;
-use super::{Connections, Period, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload};
+use super::{
+    Connections, MaxWindow, Period, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload,
+};
 use crate::stack::{Controller, IDLE, Stack};
-pub(crate) use values::{RENAMED, parse_load, parse_responses, parse_window, read_toml, toml_message};
+pub(crate) use values::{RENAMED, parse_load, parse_responses, read_toml, toml_message};
 use values::{parse_mix, parse_stop};
 pub(crate) use workload::split_options;
 
@@ -117,7 +119,7 @@ pub struct TrafficSpec {
     /// Size of a full packet on the wire in bytes.
     #[serde(default = "packet")]
     pub packet: u16,
-    /// Largest window of a sender in packets, or `none`.
+    /// Largest window of a sender in packets, `none`, or `stack` for the stacks' defaults.
     #[serde(default = "none")]
     pub max_window: String,
     /// Largest drift of a client's clock in microseconds per second.
@@ -449,9 +451,19 @@ impl BackgroundSpec {
             tcp: (stack == Stack::Tcp).then(|| scenario.tcp.check(&TcpSpec::default())).transpose()?,
             mix: field(&at("controller"), mix)?,
             datagram: self.packet - fathom_netsim::sim::WIRE_OVERHEAD as u16,
-            max_window: field(&at("max-window"), parse_window(&self.max_window))?,
+            max_window: field(&at("max-window"), self.packets())?,
             rtt: field(&at("rtt"), parse_range(&self.rtt))?,
         })
+    }
+}
+
+impl BackgroundSpec {
+    /// Returns the largest window in packets.
+    fn packets(&self) -> Result<Option<u32>, String> {
+        match self.max_window.parse()? {
+            MaxWindow::Stack => Err("packet-level flows have no stack; write packets such as 68p, or none".into()),
+            window => Ok(window.packets()),
+        }
     }
 }
 

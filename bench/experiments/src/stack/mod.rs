@@ -25,7 +25,7 @@ use fathom_plugin::{Clock, Extension, Observer};
 #[cfg(feature = "quiche")]
 use fathom_stacks::quiche;
 pub use fathom_stacks::{Controller, SetupError, Stack};
-use fathom_stacks::{noq, quinn};
+use fathom_stacks::{ReadOrder, UNLIMITED, noq, quinn};
 use h3::error::Code;
 
 pub(crate) use self::misreport::misreport;
@@ -33,13 +33,20 @@ pub use self::misreport::{ClockMisreport, MISREPORTS};
 pub(crate) use self::senders::{ReportSender, Senders};
 pub(crate) use self::tickets::issue_tickets;
 use crate::http::{Ask, Fetched, HttpError, Identity, LiveRequest, Requests};
-use crate::scenario::TcpSettings;
+use crate::scenario::{MaxWindow, TcpSettings};
 
 /// UDP payload of a full packet: with [`fathom_netsim::sim::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
 pub const DATAGRAM: u16 = 1392;
 /// Bytes of a packet that are no stream data, for turning the paper's window in packets into flow control in bytes: 1 + 8 + 2 bytes of
 /// short header, 16 of tag, about 8 of STREAM frame header.
-const PACKET_OVERHEAD: u32 = 35;
+const PACKET_OVERHEAD: u64 = 35;
+/// What a sender without a limit keeps at most in bytes: twenty times 1 Gbps over 400 ms, so that data which wait for a
+/// packet lost several times do not hold it up either. Synthetic bodies are not copied: 1 GiB of them takes 0.5 MB, which
+/// bounds the memory of a body that never ends.
+const UNLIMITED_BUFFER: u64 = 1 << 30;
+/// Packets of a stream that its receiver may hold out of order before quinn or noq may close the connection: they allow
+/// 1,024 pieces.
+const IN_ORDER: u32 = 1_000;
 /// Longest silence before a connection is given up, where a group does not say. The paper's longest base round trip is over 9 s, the model's over 12 s.
 pub(crate) const IDLE: Duration = Duration::from_secs(120);
 
@@ -60,8 +67,8 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) extension: Extension,
     /// Endpoints send through a shaping socket.
     pub(crate) shaping: bool,
-    /// Largest window of a sender in packets, by the receiver's flow control.
-    pub(crate) max_window: Option<u32>,
+    /// Largest window of a sender, by the receiver's flow control.
+    pub(crate) max_window: MaxWindow,
     /// Streams that share a connection's window evenly, 1 or more.
     pub(crate) streams: u32,
     /// UDP payload of a full packet in bytes, 1200 or more; of TCP what follows 28 bytes of its header.
@@ -85,21 +92,44 @@ pub(crate) struct EndpointSettings<'a> {
 }
 
 impl EndpointSettings<'_> {
-    /// Flow control window of a stream in bytes. Stacks do not write to streams in turn once their send buffer is full: where streams are
-    /// many so that none has too many gaps, each must have its own bound.
-    fn stream_window(&self) -> Option<u32> {
-        self.max_window.map(|packets| packets.div_ceil(self.streams).saturating_mul(self.packet()))
+    /// Flow control window of a stream in bytes; `None`: the stack's default. Stacks do not write to streams in turn
+    /// once their send buffer is full: where streams are many so that none has too many gaps, each must have its own bound.
+    fn stream_window(&self) -> Option<u64> {
+        match self.max_window {
+            MaxWindow::Unlimited => Some(UNLIMITED),
+            MaxWindow::Stack => None,
+            MaxWindow::Packets(packets) => Some(u64::from(packets.div_ceil(self.streams)) * self.packet()),
+        }
     }
 
-    /// Bytes that a connection keeps at most. Twice what may be under way: what is written and cannot leave is only memory, 10 MB of it for
-    /// each large response by default.
+    /// Flow control window of a connection in bytes; `None`: the stack's default. A limit is one of streams.
+    fn window(&self) -> Option<u64> {
+        (self.max_window != MaxWindow::Stack).then_some(UNLIMITED)
+    }
+
+    /// Bytes that a connection keeps at most; `None`: the stack's default. Under a limit twice what may be under way:
+    /// what is written and cannot leave is only memory.
     fn send_window(&self) -> Option<u64> {
-        self.max_window.map(|packets| u64::from(packets.saturating_mul(self.packet())) * 2)
+        match self.max_window {
+            MaxWindow::Unlimited => Some(UNLIMITED_BUFFER),
+            MaxWindow::Stack => None,
+            MaxWindow::Packets(packets) => Some(u64::from(packets) * self.packet() * 2),
+        }
+    }
+
+    /// The order in which streams are read.
+    fn read_order(&self) -> ReadOrder {
+        let ordered = match self.max_window {
+            MaxWindow::Unlimited => false,
+            MaxWindow::Stack => true,
+            MaxWindow::Packets(packets) => packets.div_ceil(self.streams) <= IN_ORDER,
+        };
+        if ordered { ReadOrder::Ordered } else { ReadOrder::Unordered }
     }
 
     /// Stream bytes of a full packet.
-    fn packet(&self) -> u32 {
-        u32::from(self.datagram) - PACKET_OVERHEAD
+    fn packet(&self) -> u64 {
+        u64::from(self.datagram) - PACKET_OVERHEAD
     }
 
     /// The clock behind one side's timestamps.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fathom_netsim::sim::{SimHandle, SimSocket, flow_of, server_address};
 use fathom_stacks::{
-    Close, CloseKind, Connecting, Connection, Endpoint, EndpointSettings as Settings, Incoming, SetupError, Tls,
-    TransportSettings,
+    Close, CloseKind, Connecting, Connection, Endpoint, EndpointSettings as Settings, Incoming, ReadOrder, SetupError,
+    Tls, TransportSettings,
 };
 
 use super::explained;
@@ -34,7 +34,7 @@ pub(super) fn ends<E: Endpoint, T>(
             endpoint: client,
             sim: settings.sim.clone(),
             senders: settings.uploads.then(|| Arc::clone(&host)),
-            concurrent: settings.concurrent,
+            transport: Transport::of(settings),
             sessions: settings.identity.sessions.clone(),
             early_data: settings.identity.early_data(),
             datagrams: settings.datagrams.is_some(),
@@ -64,6 +64,7 @@ fn of_side<T>(settings: &EndpointSettings<'_>, side: Side, tls: T) -> Settings<T
         transport: TransportSettings {
             idle: Some(settings.idle),
             stream_window: settings.stream_window(),
+            window: settings.window(),
             send_window: settings.send_window(),
             // The emulated path carries this size and no other.
             datagram: Some(settings.datagram),
@@ -79,8 +80,7 @@ struct Opener<E> {
     sim: SimHandle,
     /// Who follows the clients' senders, where bodies travel from them.
     senders: Option<Arc<dyn Host>>,
-    /// Connections carry many requests at once.
-    concurrent: bool,
+    transport: Transport,
     /// What they resume.
     sessions: Option<Arc<Sessions>>,
     /// Requests are sent with the handshake where the client holds a ticket.
@@ -99,7 +99,7 @@ impl<E: Endpoint> Connector for Opener<E> {
         let (early_data, datagrams) = (self.early_data, self.datagrams);
         let connecting =
             self.endpoint.connect(server_address(flow), "lab.test", None, observer).map_err(HttpError::Connect);
-        let (sim, senders, concurrent) = (self.sim.clone(), self.senders.clone(), self.concurrent);
+        let (sim, senders, transport) = (self.sim.clone(), self.senders.clone(), self.transport);
         Box::pin(async move {
             let connecting = connecting?;
             if let (Some(host), Some(monitor)) = (senders, connecting.monitor().cloned()) {
@@ -114,10 +114,11 @@ impl<E: Endpoint> Connector for Opener<E> {
             });
             let lost = connection.clone();
             let why_lost: WhyLost = Arc::new(move || lost.close_reason().and_then(reason));
-            let opened = if concurrent {
-                open_http(connection.prioritised_h3().0, sim, datagrams, Arc::clone(&why_lost)).await
-            } else {
-                open_http(connection.h3(), sim, datagrams, Arc::clone(&why_lost)).await
+            let opened = match transport {
+                Transport::Plain => open_http(connection.h3(), sim, datagrams, Arc::clone(&why_lost)).await,
+                Transport::Prioritised(order) => {
+                    open_http(connection.prioritised_h3(order).0, sim, datagrams, Arc::clone(&why_lost)).await
+                }
             };
             opened.map_err(|e| explained(e, &why_lost))
         })
@@ -165,13 +166,28 @@ where
     Ok(Box::new(OpenConnection { opener, requests, datagrams, why_lost }))
 }
 
+/// The transport of the `h3` crate that both ends use.
+#[derive(Clone, Copy)]
+enum Transport {
+    /// That of most applications of the stack.
+    Plain,
+    /// The one whose streams cost least and have priorities, and that reads them in this order.
+    Prioritised(ReadOrder),
+}
+
+impl Transport {
+    fn of(settings: &EndpointSettings<'_>) -> Self {
+        let order = settings.read_order();
+        if settings.concurrent || order == ReadOrder::Unordered { Self::Prioritised(order) } else { Self::Plain }
+    }
+}
+
 /// What a group's servers do besides answering.
 #[derive(Clone, Copy)]
 struct Serving {
     /// Their senders are of no interest: bodies travel to them.
     uploads: bool,
-    /// Connections carry many requests at once.
-    concurrent: bool,
+    transport: Transport,
     /// Requests come with the handshake.
     early_data: bool,
 }
@@ -179,12 +195,12 @@ struct Serving {
 impl Serving {
     fn of(settings: &EndpointSettings<'_>) -> Self {
         let early_data = settings.identity.early_data();
-        Self { uploads: settings.uploads, concurrent: settings.concurrent, early_data }
+        Self { uploads: settings.uploads, transport: Transport::of(settings), early_data }
     }
 }
 
 async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, serving: Serving) {
-    let Serving { uploads, concurrent, early_data } = serving;
+    let Serving { uploads, transport, early_data } = serving;
     while let Some(incoming) = endpoint.accept().await {
         let flow = incoming.local_ip().and_then(flow_of);
         // A refused attempt shows on the client's side.
@@ -200,14 +216,15 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, s
                 // The client reports what fails.
                 let think = |at| host.think(flow, at);
                 let live = |request| push(&task, &connection, request);
-                let _ = if concurrent {
-                    let (transport, set) = connection.prioritised_h3();
-                    serve(transport, think, live, |stream, priority| {
-                        set(stream, priority.urgency, priority.incremental)
-                    })
-                    .await
-                } else {
-                    serve(connection.h3(), think, live, |_, _| ()).await
+                let _ = match transport {
+                    Transport::Plain => serve(connection.h3(), think, live, |_, _| ()).await,
+                    Transport::Prioritised(order) => {
+                        let (transport, set) = connection.prioritised_h3(order);
+                        serve(transport, think, live, |stream, priority| {
+                            set(stream, priority.urgency, priority.incremental)
+                        })
+                        .await
+                    }
                 };
                 connection.close(NO_ERROR);
             }

@@ -31,7 +31,7 @@ pub(super) fn ends(settings: &EndpointSettings<'_>, host: Arc<dyn Host>) -> Resu
     };
     let provided = settings.tcp.provided();
     let timestamps = TcpSettings::stamps(&**config) && !settings.extension.is_off();
-    let sender = settings.tcp.sender(settings.datagram, settings.max_window, timestamps);
+    let sender = settings.tcp.sender(settings.datagram, settings.max_window.packets(), timestamps);
     let opener = Opener {
         connections: TcpConnections::new(settings.sim),
         sim: settings.sim.clone(),

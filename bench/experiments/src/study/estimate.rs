@@ -188,7 +188,7 @@ fn group_rates(scenario: &Scenario) -> Vec<f64> {
         };
         let access = t.access.rate.bits_per_sec() as f64 * t.access.hosts.map_or(flows(t), f64::from);
         // A window a round trip is the most that a limited sender can have.
-        let window = t.max_window.map_or(f64::INFINITY, |packets| {
+        let window = t.max_window.packets().map_or(f64::INFINITY, |packets| {
             let bits = f64::from(packets) * (f64::from(t.datagram) + f64::from(WIRE_OVERHEAD)) * 8.0;
             flows(t) * bits / base_round_trip(scenario, t).0.as_secs_f64()
         });

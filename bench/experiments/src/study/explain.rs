@@ -8,8 +8,8 @@ use fathom_traffic::{Arrivals, PageShape};
 use super::estimate::{Estimate, base_round_trip, estimate};
 use super::{Study, StudyRun, key_text};
 use crate::scenario::{
-    Access, Background, ChainLink, Load, MediaTransport, Period, Resume, Resumption, Scenario, Stop, Traffic, WebLoad,
-    Workload,
+    Access, Background, ChainLink, Load, MaxWindow, MediaTransport, Period, Resume, Resumption, Scenario, Stop,
+    Traffic, WebLoad, Workload,
 };
 use crate::stack::IDLE;
 
@@ -159,7 +159,11 @@ fn group(s: &Scenario, t: &Traffic) -> String {
         [(_, only)] => vec![only.spec()],
         several => several.iter().map(|(part, c)| format!("{:.0}% {}", part * 100.0, c.spec())).collect(),
     };
-    let window = t.max_window.map_or(String::new(), |w| format!(", windows up to {w} packets"));
+    let window = match t.max_window {
+        MaxWindow::Unlimited => String::new(),
+        MaxWindow::Stack => ", the stack's own windows".into(),
+        MaxWindow::Packets(packets) => format!(", windows up to {packets} packets"),
+    };
     let clock = if t.drift == 0 { String::new() } else { format!(", clocks drift up to {} us/s", t.drift) };
     let patience = t.patience.map_or(String::new(), |patience| format!(", users wait {patience:?}"));
     let idle = if t.idle == IDLE { String::new() } else { format!(", idle timeout {:?}", t.idle) };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use fathom_plugin::Observer;
 use fathom_stacks::{
     Connecting as _, Connection as _, ConnectionStats, Controller, EarlyDataAccepted, Endpoint, EndpointSettings,
-    SetupError, Stack, Tls, TransportSettings,
+    SetupError, Stack, Tls, TransportSettings, UNLIMITED,
 };
 
 use super::target::{Origin, wildcard_address};
@@ -19,7 +19,7 @@ use super::{LoadError, Timestamps};
 use crate::udp;
 
 /// What a response may have on the way: enough for 1 Gbps over 100 ms, so that flow control is not what is measured.
-const STREAM_WINDOW: u32 = 16 << 20;
+const STREAM_WINDOW: u64 = 16 << 20;
 
 /// How clients are made.
 #[derive(Clone, Debug)]
@@ -47,6 +47,8 @@ impl ClientConfig {
                 uni_streams: Some(8),
                 bidi_streams: Some(0),
                 stream_window: Some(STREAM_WINDOW),
+                // What streams have in all is bounded by their number.
+                window: Some(UNLIMITED),
                 ..TransportSettings::default()
             },
             ..EndpointSettings::new(Tls::Client(Arc::clone(&self.tls)), vec![controller])

@@ -344,8 +344,8 @@ fn endpoint_settings<T>(
             bidi_streams: Some(limits.streams),
             // HTTP/3 has three of them: control and QPACK's two (RFC 9114 §6.2).
             uni_streams: Some(8),
-            stream_window: Some(stream_window(limits, bodies)),
-            window: Some(WINDOW),
+            stream_window: Some(stream_window(limits, bodies).into()),
+            window: Some(WINDOW.into()),
             send_window: Some(limits.send_buffer),
             datagram: None,
             datagrams: None,

@@ -181,7 +181,7 @@ fn measured_connections_have_the_windows_and_packets_of_the_paper() {
     for (name, packets) in [(EMORY, 12), (ASU, 6), (ALTERED, 12)] {
         for run in study(name).runs(1.0).unwrap() {
             let t = &run.scenario.traffic[0];
-            assert_eq!((t.max_window, u32::from(t.datagram) + 28), (Some(packets), 1_448 + 52), "{name}");
+            assert_eq!((t.max_window.packets(), u32::from(t.datagram) + 28), (Some(packets), 1_448 + 52), "{name}");
             assert_eq!(t.access.rate.bits_per_sec(), 10_000_000);
         }
     }

@@ -371,7 +371,7 @@ fn every_run_a_claim_needs_is_in_a_shipped_study() {
             let (group, part) = curve.group.split_once('/').unwrap_or((curve.group, ""));
             let traffic = run.scenario.traffic.iter().find(|t| t.name == group).unwrap();
             assert!(part.is_empty() || traffic.mix.iter().any(|(_, control)| control.spec() == part), "{part}");
-            assert_eq!((traffic.max_window, traffic.datagram), (Some(68), 1_392), "Sync-TCP §4.4");
+            assert_eq!((traffic.max_window.packets(), traffic.datagram), (Some(68), 1_392), "Sync-TCP §4.4");
         }
     }
 }

@@ -24,18 +24,19 @@ use super::stream::{RecvStream, SendStream};
 use super::{ConnectionRng, Share, h3};
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
 use crate::settings::{BoringTls, EndpointSettings, Sessions, SetupError, TransportSettings};
-use crate::traits::{self, Close, ConnectionStats, Delivery, EarlyDataAccepted, Monitor, SetPriority};
+use crate::traits::{self, Close, ConnectionStats, Delivery, EarlyDataAccepted, Monitor, ReadOrder, SetPriority};
 
 /// The largest packet sent, as tokio-quiche has it: it fits where tunnels take their share of an Ethernet frame. Larger ones are discovered.
 const PACKET: usize = 1350;
-/// What quiche has no defaults for, as quinn's: receive window of a stream (100 ms at 100 Mbps), idle timeout, streams of each kind.
-const STREAM_WINDOW: u32 = 1_250_000;
+/// Receive windows that a stream and a connection begin with where settings have none, in bytes: tokio-quiche's,
+/// as quiche has no defaults for these. quiche then doubles them up to 16 and 24 MiB, its own defaults.
+const STREAM_WINDOW: u64 = 1_000_000;
+const WINDOW: u64 = 10_000_000;
+/// What quiche has no defaults for, as quinn's: idle timeout, streams of each kind.
 const IDLE: Duration = Duration::from_secs(30);
 const STREAMS: u32 = 100;
 /// Connection IDs that a peer may give, as quinn's.
 const CONNECTION_IDS: u64 = 5;
-/// No limit on a connection's data.
-const NO_LIMIT: u64 = (1 << 62) - 1;
 
 /// A client or a server.
 pub struct Endpoint {
@@ -168,15 +169,18 @@ fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
     config.set_max_idle_timeout(u64::try_from(idle.unwrap_or(IDLE).as_millis()).unwrap_or(u64::MAX));
     config.set_initial_max_streams_bidi(bidi_streams.unwrap_or(STREAMS).into());
     config.set_initial_max_streams_uni(uni_streams.unwrap_or(STREAMS).into());
-    let stream_window = stream_window.unwrap_or(STREAM_WINDOW).into();
+    // Windows that were set stay as they begin: the other stacks do not tune theirs.
+    if let Some(bytes) = stream_window {
+        config.set_max_stream_window(bytes);
+    }
+    if let Some(bytes) = window {
+        config.set_max_connection_window(bytes);
+    }
+    let stream_window = stream_window.unwrap_or(STREAM_WINDOW);
     config.set_initial_max_stream_data_bidi_local(stream_window);
     config.set_initial_max_stream_data_bidi_remote(stream_window);
     config.set_initial_max_stream_data_uni(stream_window);
-    // The windows stay as they begin: the other stacks do not tune theirs.
-    config.set_max_stream_window(stream_window);
-    let window = window.map_or(NO_LIMIT, u64::from);
-    config.set_initial_max_data(window);
-    config.set_max_connection_window(window);
+    config.set_initial_max_data(window.unwrap_or(WINDOW));
     config.set_max_send_udp_payload_size(datagram.map_or(PACKET, usize::from));
     config.discover_pmtu(datagram.is_none());
     config.set_max_recv_udp_payload_size(LARGEST);
@@ -357,7 +361,8 @@ impl traits::Connection for Connection {
         h3::Connection::new(self.clone())
     }
 
-    fn prioritised_h3(&self) -> (h3::Connection, SetPriority) {
+    /// quiche keeps any number of pieces: the order makes no difference.
+    fn prioritised_h3(&self, _: ReadOrder) -> (h3::Connection, SetPriority) {
         let connection = self.clone();
         // quiche's urgencies begin at 0 with what is not said otherwise at 127: the control streams come last, which they can.
         let set = move |stream, urgency, incremental| {

@@ -24,7 +24,7 @@ fn parameters(plan: &Plan) -> Record {
     let text = |text: &dyn ToString| Value::Text(text.to_string());
     let load =
         (named_options(&plan.workload).0 == "packmime").then(|| crate::scenario::parse_load(&plan.load).ok()).flatten();
-    let window = checked.as_ref().and_then(|checked| checked.max_window);
+    let window = checked.as_ref().and_then(|checked| checked.max_window.packets());
     let fields = [
         ("link_bps", bps(|checked| checked.link)),
         ("queue", text(&plan.queue)),

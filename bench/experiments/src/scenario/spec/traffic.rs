@@ -4,7 +4,7 @@ use fathom_traffic::Arrivals;
 use fathom_traffic::pages::IN_FLIGHT;
 
 use super::super::{Chain, Connections, PlanError, SMALLEST_STOCK_DATAGRAM, Traffic, Workload};
-use super::values::{parse_idle, parse_mix, parse_patience, parse_window};
+use super::values::{parse_idle, parse_mix, parse_patience};
 use super::{ScenarioSpec, TrafficSpec, ends, field, is_idle, provided};
 use crate::stack::{Controller, Stack, misreport};
 
@@ -86,7 +86,7 @@ impl TrafficSpec {
             workload,
             connections: self.connections,
             datagram: self.datagram(),
-            max_window: field(&at("max-window"), parse_window(&self.max_window))?,
+            max_window: field(&at("max-window"), self.max_window.parse())?,
             drift: self.drift,
             misreport: field(&at("misreport"), self.misreport.as_deref().map(misreport).transpose())?,
             streams: self.streams.unwrap_or(1),

@@ -79,17 +79,6 @@ pub(crate) fn parse_load(s: &str) -> Result<f64, String> {
     load.filter(|load| (0.01..=2.0).contains(load)).ok_or_else(help)
 }
 
-/// Reads `68p`, or `none`.
-pub(crate) fn parse_window(s: &str) -> Result<Option<u32>, String> {
-    if s == "none" {
-        return Ok(None);
-    }
-    let packets = s.strip_suffix('p').and_then(|n| n.parse().ok()).filter(|n| (2..=1_000_000).contains(n));
-    packets
-        .map(Some)
-        .ok_or_else(|| format!("'{s}' is not a window; write packets such as 68p (2p to 1000000p), or none"))
-}
-
 /// Reads how long a user waits: `10s`, or `none`.
 pub(super) fn parse_patience(s: &str) -> Result<Option<Duration>, String> {
     if s == "none" {

@@ -35,10 +35,6 @@ use self::random::Random;
 use super::{BoxFuture, Connector, Controller, EndpointPair, EndpointSettings, Host, OpenConnection, SetupError, Side};
 use crate::http::{HttpError, Requests, serve};
 
-/// Receive window of a stream where the plan sets none: quinn's default (100 ms at 100 Mbps), as the other stacks'.
-const STREAM_WINDOW: u32 = 1_250_000;
-/// Bytes that a stream keeps where the plan sets no window: quinn's default for a connection.
-const SEND_BUFFER: u32 = 10_000_000;
 /// Streams of each kind a peer may have open: quinn's default.
 const STREAMS: u64 = 100;
 
@@ -108,22 +104,29 @@ fn wrong(why: impl Display) -> SetupError {
 
 /// Settings of every connection, as near to the other stacks' as s2n-quic has them.
 fn limits(settings: &EndpointSettings<'_>) -> Result<Limits, ValidationError> {
-    let window = u64::from(settings.stream_window().unwrap_or(STREAM_WINDOW));
-    let buffer = settings.send_window().map_or(SEND_BUFFER, |bytes| bytes.try_into().unwrap_or(u32::MAX));
-    Limits::new()
+    /// The most that s2n-quic takes: its flow control renews windows long before.
+    const MOST: u64 = u32::MAX as u64;
+    let mut limits = Limits::new();
+    if let Some(window) = settings.stream_window().map(|bytes| bytes.min(MOST)) {
+        limits = limits
+            .with_bidirectional_local_data_window(window)?
+            .with_bidirectional_remote_data_window(window)?
+            .with_unidirectional_data_window(window)?;
+    }
+    if let Some(window) = settings.window() {
+        limits = limits.with_data_window(window.min(MOST))?;
+    }
+    if let Some(buffer) = settings.send_window() {
+        limits = limits.with_max_send_buffer_size(buffer.try_into().unwrap_or(u32::MAX))?;
+    }
+    limits
         .with_max_idle_timeout(settings.idle)?
         // The others bound a handshake by the idle timeout only.
         .with_max_handshake_duration(settings.idle)?
-        .with_bidirectional_local_data_window(window)?
-        .with_bidirectional_remote_data_window(window)?
-        .with_unidirectional_data_window(window)?
-        // The most that s2n-quic takes: the others do not limit a connection's data.
-        .with_data_window(u32::MAX.into())?
         .with_max_open_local_bidirectional_streams(STREAMS)?
         .with_max_open_local_unidirectional_streams(STREAMS)?
         .with_max_open_remote_bidirectional_streams(STREAMS)?
-        .with_max_open_remote_unidirectional_streams(STREAMS)?
-        .with_max_send_buffer_size(buffer)
+        .with_max_open_remote_unidirectional_streams(STREAMS)
 }
 
 struct Opener {
