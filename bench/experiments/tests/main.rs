@@ -1,5 +1,6 @@
 //! The integration tests of this crate as one program, which links once: a file here is a module of it.
 
+mod flow_control;
 mod hostile;
 mod hostile_acks;
 mod one_way;

@@ -14,7 +14,7 @@ mod settings {
 mod traits {
     pub(crate) use fathom_stacks::{
         Close, CloseKind, Closer, Connecting, Connection, ConnectionStats, Delivery, EarlyDataAccepted, Endpoint,
-        Incoming, Monitor, RequestStream, SetPriority,
+        Incoming, Monitor, ReadOrder, RequestStream, SetPriority,
     };
 }
 
