@@ -7,6 +7,7 @@
 //! | `served_identity.rs` | certificate and key as handshakes use them, replaced when their files change |
 //! | `access_log.rs` | a line for each request |
 //! | `site.rs` | what is served: files under a root, synthetic bodies, delays, an upstream server |
+//! | `confinement.rs` | whether a path stays below a folder in every reading |
 //! | `request.rs` | a request as it came, over any version of HTTP |
 //! | `proxy/` | the reverse proxy: requests that an upstream server answers |
 //! | `files.rs` | served files, with a limit of open descriptors |
@@ -23,6 +24,7 @@
 //! | `udp.rs` | UDP sockets with large buffers |
 
 pub mod access_log;
+mod confinement;
 pub mod connection_log;
 pub mod controller_shares;
 pub mod descriptors;

@@ -7,6 +7,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 
+use crate::confinement::stays_below;
 use crate::descriptors::Descriptors;
 pub use crate::files::ServedFile;
 use crate::files::{Files, is_missing, is_shown};
@@ -80,7 +81,15 @@ struct ProxiedPaths {
 impl ProxiedPaths {
     fn has(&self, path: &str) -> bool {
         let rest = path.strip_prefix(self.prefix.as_str());
+        let all = self.prefix == "/";
+        // `*` is the whole server, of which OPTIONS may ask.
         rest.is_some_and(|rest| self.prefix.ends_with('/') || rest.is_empty() || rest.starts_with('/'))
+            || (all && path == "*")
+    }
+
+    /// Whether the upstream server may be asked for this path: one that leads out of the prefix would reach what is not to be proxied.
+    fn confines(&self, path: &str) -> bool {
+        self.prefix == "/" || stays_below(path, &self.prefix)
     }
 }
 
@@ -130,7 +139,12 @@ impl Site {
     /// The answer of an upstream server, where the path is its; else that of [`Site::answer`]. Interim responses (1xx) go to `interim`.
     pub async fn forward(&self, request: SiteRequest, interim: mpsc::Sender<Response<()>>) -> SiteResponse {
         match &self.proxy {
-            Some(proxied) if proxied.has(request.uri.path()) => proxied.proxy.forward(request, interim).await,
+            Some(proxied) if proxied.has(request.uri.path()) => {
+                if !proxied.confines(request.uri.path()) {
+                    return plain(StatusCode::BAD_REQUEST, &format!("the path leads out of {}\n", proxied.prefix));
+                }
+                proxied.proxy.forward(request, interim).await
+            }
             _ => self.answer(&request.method, request.uri.path()).await,
         }
     }
@@ -149,6 +163,9 @@ impl Site {
 
     async fn file(&self, path: &str, wanted: bool) -> SiteResponse {
         let nothing = || plain(StatusCode::NOT_FOUND, "not found\n");
+        if !path.is_empty() && !stays_below(path, "/") {
+            return plain(StatusCode::BAD_REQUEST, "the path leads out of the root\n");
+        }
         let (Some(root), Some(inside)) = (self.root.as_deref(), inside(path)) else { return nothing() };
         let content_type = |of: &ServedFile| mime_guess::from_path(of.path()).first_or_octet_stream().to_string();
         match self.files.open(root, inside, wanted).await {
@@ -269,10 +286,7 @@ mod tests {
             assert_eq!(status(&site, &format!("/{}", "long".repeat(100))).await, 404);
         }
         for path in [
-            "/../secret.txt",
-            "/%2e%2e/secret.txt",
-            "/..%2fsecret.txt",
-            "/sub dir/../../secret.txt",
+            "/sub%20dir/../index.html",
             "/.hidden",
             "/sub%20dir",
             "/nothing",
@@ -283,6 +297,16 @@ mod tests {
         ] {
             let wanted = if path.is_empty() { 200 } else { 404 };
             assert_eq!(status(&site, path).await, wanted, "{path}");
+        }
+        for path in [
+            "/../secret.txt",
+            "/%2e%2e/secret.txt",
+            "/..%2fsecret.txt",
+            "/sub dir/../../secret.txt",
+            "/..\\secret.txt",
+            "/%252e%252e/secret.txt",
+        ] {
+            assert_eq!(status(&site, path).await, 400, "{path}");
         }
     }
 
