@@ -203,7 +203,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         sockets,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         let mut server = Server::bind(settings).map_err(Failure::input)?;
         if let Some(logs) = &logs {
             server = server.logging(Arc::clone(logs));
@@ -244,7 +244,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             report_logs(&logs.finish());
         }
         Ok(())
-    })
+    });
+    // A read of a file on a disk that stands still would hold the end up.
+    runtime.shutdown_background();
+    served
 }
 
 fn open_access_log(path: &Path, format: AccessLogFormat, metrics: &Metrics) -> Result<Arc<AccessLog>, Failure> {

@@ -19,11 +19,14 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::descriptors::Descriptors;
+use crate::regular_file;
 
 /// Bytes read at once.
 const PIECE: u64 = 64 << 10;
 /// A read that waits longer for a descriptor is given up: the disk stands still.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A read that takes longer is on a disk that stands still: one that only has to start turning takes some ten seconds.
+const STALLED: Duration = Duration::from_secs(30);
 
 /// The descriptors of all files that are served.
 #[derive(Clone, Debug)]
@@ -68,8 +71,10 @@ impl Files {
     }
 }
 
+/// What takes longer than [`STALLED`] is given up, and goes on by itself: its permit is its own.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+    let done = tokio::time::timeout(STALLED, tokio::task::spawn_blocking(work)).await;
+    done.map_err(|_| io::ErrorKind::TimedOut)?.map_err(io::Error::other)?
 }
 
 /// It will not be there in a moment either; anything else may pass: too many open files, a disk that fails, no memory.
@@ -94,9 +99,9 @@ fn find(root: &Path, inside: &Path) -> io::Result<Option<(PathBuf, File, Metadat
     if !meta.is_file() {
         return Ok(None);
     }
-    let file = File::open(&found)?;
+    let file = regular_file::open(&found)?;
     let meta = file.metadata()?;
-    Ok(meta.is_file().then_some((found, file, meta)))
+    Ok(Some((found, file, meta)))
 }
 
 /// Below the root, with no name on the way that begins with a dot.
@@ -133,7 +138,7 @@ impl Source {
         if let Some((file, _)) = &mut self.kept {
             return piece(file, length);
         }
-        let mut file = File::open(&self.path)?;
+        let mut file = regular_file::open(&self.path)?;
         if id(&file.metadata()?) != self.id {
             return Err(io::Error::other("the file was replaced while it was sent"));
         }

@@ -11,11 +11,16 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WantsServerCert;
 use rustls::{ConfigBuilder, ServerConfig};
 
+use crate::regular_file;
+
 /// HTTP/3's ALPN token (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";
 
 /// Tickets that a server remembers, with less than a kilobyte each.
 const TICKETS: usize = 16_384;
+
+/// Bytes of a file of certificates, or of a key: chains have some ten thousand.
+const MOST: u64 = 1 << 20;
 
 /// Why there is no identity. Each message is one line with a hint.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +45,9 @@ pub enum IdentityError {
         /// What the system says.
         why: std::io::Error,
     },
+    /// Nothing came of the files for so long.
+    #[error("'{path}' and its key cannot be read within {limit:?}: the disk stands still; they are taken up when it goes on", path = .0.display(), limit = .1)]
+    Stalled(PathBuf, std::time::Duration),
     /// A key behind a password, which nobody is there to type.
     #[error("the private key '{}' is encrypted; decrypt it first: openssl pkey -in KEY -out PLAIN", .0.display())]
     Encrypted(PathBuf),
@@ -64,9 +72,9 @@ impl IdentityError {
 }
 
 /// A PEM file whose key only a password opens (RFC 7468 §11, and the older form with a header).
-fn is_encrypted(path: &Path) -> bool {
-    std::fs::read_to_string(path)
-        .is_ok_and(|text| text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED"))
+fn is_encrypted(pem: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(pem);
+    text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED")
 }
 
 /// A certificate chain and its key.
@@ -85,21 +93,23 @@ impl Identity {
     /// A file cannot be read or holds something else.
     pub fn read(certificates: &Path, key: &Path) -> Result<Self, IdentityError> {
         let file = |path: &Path, what, why: String| IdentityError::File { path: path.to_owned(), what, why };
-        let wrong = |path: &Path, what, e: rustls::pki_types::pem::Error| match e {
-            rustls::pki_types::pem::Error::Io(why) => IdentityError::Unreadable { path: path.to_owned(), what, why },
-            e => file(path, what, e.to_string()),
+        let read = |path: &Path, what| {
+            let unreadable = |why| IdentityError::Unreadable { path: path.to_owned(), what, why };
+            regular_file::read(path, MOST).map_err(unreadable)
         };
-        let chain = CertificateDer::pem_file_iter(certificates)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|e| wrong(certificates, "certificate", e))?;
+        let pem = read(certificates, "certificate")?;
+        let chain = CertificateDer::pem_slice_iter(&pem)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|e| file(certificates, "certificate", e.to_string()))?;
         if chain.is_empty() {
             return Err(file(certificates, "certificate", "there is none".into()));
         }
-        let key = PrivateKeyDer::from_pem_file(key).map_err(|e| match e {
-            rustls::pki_types::pem::Error::NoItemsFound if is_encrypted(key) => {
+        let pem = read(key, "private key")?;
+        let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|e| match e {
+            rustls::pki_types::pem::Error::NoItemsFound if is_encrypted(&pem) => {
                 IdentityError::Encrypted(key.to_owned())
             }
-            e => wrong(key, "private key", e),
+            e => file(key, "private key", e.to_string()),
         })?;
         Ok(Self { chain, key, public_key: None })
     }

@@ -10,6 +10,7 @@
 //! | `confinement.rs` | whether a path stays below a folder in every reading |
 //! | `request.rs` | a request as it came, over any version of HTTP |
 //! | `proxy/` | the reverse proxy: requests that an upstream server answers |
+//! | `regular_file.rs` | files that cannot hold their reader up |
 //! | `files.rs` | served files, with a limit of open descriptors |
 //! | `descriptors.rs` | how the process's file descriptors are divided |
 //! | `digest.rs` | digests of bodies (RFC 9530) |
@@ -36,6 +37,7 @@ pub mod load;
 pub mod metrics;
 pub mod probe;
 pub mod proxy;
+mod regular_file;
 pub mod request;
 pub mod served_identity;
 pub mod server;

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use rustls::ServerConfig;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::identity::{ALPN, Identity, IdentityError, ring_provider, server_config, with_early_data};
 #[cfg(feature = "quiche")]
@@ -16,6 +18,10 @@ use crate::identity::{BoringKeys, boring_context};
 /// How often files are looked at. A change is taken up when it is this old, so that a certificate and its key, which are written one after
 /// the other, are read together.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// A look at the files that takes longer is said to stand still. It goes on, and no other begins beside it.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest wait before files that could not be used are read again although they look the same. It begins with [`INTERVAL`] and doubles.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A handle to what a server's handshakes use: clones are the same.
 #[derive(Clone, Debug)]
@@ -122,13 +128,16 @@ pub struct IdentityFiles {
     first: [Mark; 2],
 }
 
-/// What tells one state of a file from another: links are followed, as ACME clients replace them.
-type Mark = Option<(SystemTime, u64, u64)>;
+/// What tells one state of a file from another: links are followed, as ACME clients replace them. The time of the last change of status
+/// (ctime) tells of a changed mode or owner, too. `None` where it cannot be looked at.
+type Mark = Option<[i128; 4]>;
 
 fn mark(path: &Path) -> Mark {
     use std::os::unix::fs::MetadataExt;
     let meta = std::fs::metadata(path).ok()?;
-    Some((meta.modified().ok()?, meta.len(), meta.ino()))
+    let time = |seconds: i64, nanoseconds: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+    let (modified, changed) = (time(meta.mtime(), meta.mtime_nsec()), time(meta.ctime(), meta.ctime_nsec()));
+    Some([modified, changed, meta.len().into(), meta.ino().into()])
 }
 
 impl IdentityFiles {
@@ -155,7 +164,8 @@ impl IdentityFiles {
         into.replace(&Identity::read(&self.certificates, &self.key)?)
     }
 
-    /// Puts them into use whenever they have changed, and when `now` is notified; says how it went. Never ends.
+    /// Puts them into use whenever they have changed, and when `now` is notified; says how it went. What could not be used is tried again,
+    /// less and less often. Never ends, and never holds up its task: the files are read by a thread of its own.
     pub async fn watch(
         &self,
         into: &ServedIdentity,
@@ -163,19 +173,64 @@ impl IdentityFiles {
         report: impl Fn(Result<(), IdentityError>),
     ) -> std::convert::Infallible {
         let (mut loaded, mut seen) = (self.first, self.first);
+        let mut failed: Option<Failure> = None;
         loop {
             let asked = tokio::select! {
                 () = now.notified() => true,
                 () = tokio::time::sleep(INTERVAL) => false,
             };
-            let marks = self.marks();
+            let files = self.clone();
+            let Some(marks) = self.patiently(move || files.marks(), &report).await else { continue };
             // A change that goes on is waited out.
-            if asked || (marks != loaded && marks == seen) {
-                loaded = marks;
-                report(self.load(into));
-            }
+            let changed = marks != loaded && marks == seen;
+            let again = failed.as_ref().is_some_and(|failed| failed.again <= Instant::now());
             seen = marks;
+            if !asked && !changed && !again {
+                continue;
+            }
+            let (files, into) = (self.clone(), into.clone());
+            let Some(result) = self.patiently(move || files.load(&into), &report).await else { continue };
+            loaded = marks;
+            // A failure is said once.
+            let next = result.as_ref().err().map(|e| Failure::after(failed.as_ref().filter(|_| !changed && !asked), e));
+            let known =
+                failed.as_ref().is_some_and(|failed| next.as_ref().is_some_and(|next| next.line == failed.line));
+            if !known || asked || changed {
+                report(result);
+            }
+            failed = next;
         }
+    }
+
+    /// What `work` gives, from a thread of its own; `None` where there can be none now. One that stands still is reported, and waited for.
+    async fn patiently<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+        report: &impl Fn(Result<(), IdentityError>),
+    ) -> Option<T> {
+        let (send, mut done) = oneshot::channel();
+        // Not of the runtime's: that one waits for its threads when it ends.
+        let thread = std::thread::Builder::new().name("certificates".into());
+        thread.spawn(move || drop(send.send(work()))).ok()?;
+        if let Ok(found) = tokio::time::timeout(PATIENCE, &mut done).await {
+            return found.ok();
+        }
+        report(Err(IdentityError::Stalled(self.certificates.clone(), PATIENCE)));
+        done.await.ok()
+    }
+}
+
+/// Files that could not be used.
+struct Failure {
+    line: String,
+    wait: Duration,
+    again: Instant,
+}
+
+impl Failure {
+    fn after(before: Option<&Self>, e: &IdentityError) -> Self {
+        let wait = before.map_or(INTERVAL, |before| (before.wait * 2).min(LONGEST_WAIT));
+        Self { line: e.to_string(), wait, again: Instant::now() + wait }
     }
 }
 
@@ -189,6 +244,49 @@ mod tests {
     fn pem(name: &str) -> (String, String) {
         let signed = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
         (signed.cert.pem(), signed.signing_key.serialize_pem())
+    }
+
+    /// A file that stands still, as one on a lost network disk: it holds its reader up, and nobody else.
+    #[tokio::test]
+    async fn files_that_stand_still_hold_nobody_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = IdentityFiles::new(&folder.path().join("a"), &folder.path().join("b"));
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let said = Mutex::new(Vec::new());
+        let report = |result: Result<(), IdentityError>| said.lock().push(result.unwrap_err().to_string());
+        let mut stalled = std::pin::pin!(files.patiently(move || held.recv().is_ok(), &report));
+        tokio::select! {
+            _ = stalled.as_mut() => panic!("it stands still"),
+            () = async {
+                while said.lock().is_empty() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            } => {}
+        }
+        assert!(said.lock()[0].contains("stands still"), "{:?}", said.lock());
+        release.send(()).unwrap();
+        assert_eq!(stalled.await, Some(true));
+        assert_eq!(said.lock().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_failed_load_is_tried_again_although_the_files_look_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let (certificates, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+        std::fs::write(&certificates, pem("one").0).unwrap();
+        std::fs::write(&key, pem("two").1).unwrap();
+        let e = Identity::read(&certificates, &key).unwrap().server().unwrap_err();
+        let mut failure = Failure::after(None, &e);
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            waits.push(failure.wait.as_secs());
+            failure = Failure::after(Some(&failure), &e);
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+        // A mode is a change as well.
+        let before = mark(&key);
+        std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        assert_ne!(mark(&key), before);
     }
 
     #[tokio::test]
@@ -228,6 +326,19 @@ mod tests {
             now.notify_one();
             until(4).await;
             assert_eq!(leaf(), second);
+            // Files that the server may not read yet, as after `install -m 600`: neither their length nor their time changes later. Root
+            // may read everything, so a folder stands in the way here.
+            let (cert, key) = pem("four");
+            std::fs::remove_file(&files.key).unwrap();
+            std::fs::create_dir(&files.key).unwrap();
+            std::fs::write(&files.certificates, &cert).unwrap();
+            until(5).await;
+            assert_eq!(leaf(), second);
+            std::fs::remove_dir(&files.key).unwrap();
+            std::fs::write(&files.key, &key).unwrap();
+            until(6).await;
+            assert!(said.lock()[5].is_ok(), "{:?}", said.lock());
+            assert_ne!(leaf(), second);
         };
         tokio::time::timeout(Duration::from_secs(120), async {
             tokio::select! { never = watched => match never {}, () = test => {} }
