@@ -1,10 +1,8 @@
 //! A line for each request, in Combined Log Format or as JSON. Lines are written by a thread of their own; one that cannot keep up, because a
 //! disk or a pipe stands still, costs lines, and no connection waits for it.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -16,6 +14,8 @@ use http::{HeaderMap, HeaderName, Method, Version};
 use parking_lot::Mutex;
 use serde::Serialize;
 
+pub use crate::line_file::AccessLogTarget;
+use crate::line_file::LineFile;
 use crate::metrics::{AccessLogMetrics, ControllerLabels};
 use crate::request::SiteRequest;
 
@@ -189,30 +189,14 @@ impl Date {
     }
 }
 
-/// Where lines go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AccessLogTarget {
-    /// Standard output.
-    Stdout,
-    /// The end of this file.
-    File(PathBuf),
-}
-
-impl AccessLogTarget {
-    fn open(&self) -> io::Result<Box<dyn Write + Send>> {
-        Ok(match self {
-            Self::Stdout => Box::new(io::stdout()),
-            Self::File(path) => Box::new(File::options().append(true).create(true).open(path)?),
-        })
-    }
-}
-
 /// A log of requests.
 #[derive(Debug)]
 pub struct AccessLog {
     sender: Mutex<Option<SyncSender<AccessRecord>>>,
     metrics: AccessLogMetrics,
     reopen: Arc<AtomicBool>,
+    /// It was said that lines are lost.
+    behind: AtomicBool,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -224,23 +208,23 @@ impl AccessLog {
     pub fn open(target: AccessLogTarget, format: AccessLogFormat, metrics: AccessLogMetrics) -> io::Result<Arc<Self>> {
         let (sender, receiver) = sync_channel(WAITING);
         let reopen = Arc::new(AtomicBool::new(false));
-        let writer = Writer {
-            out: BufWriter::new(target.open()?),
-            target,
-            format,
-            metrics: metrics.clone(),
-            reopen: Arc::clone(&reopen),
-            date: Date::default(),
-        };
+        let out = LineFile::open(target, metrics.clone())?;
+        let writer = Writer { out, format, reopen: Arc::clone(&reopen), date: Date::default() };
         let writer = std::thread::Builder::new().name("access-log".into()).spawn(move || writer.run(&receiver))?;
-        Ok(Arc::new(Self { sender: Mutex::new(Some(sender)), metrics, reopen, writer: Mutex::new(Some(writer)) }))
+        let (sender, writer) = (Mutex::new(Some(sender)), Mutex::new(Some(writer)));
+        Ok(Arc::new(Self { sender, metrics, reopen, behind: AtomicBool::new(false), writer }))
     }
 
     /// Writes a line, if there is room for it: never waits.
     pub fn write(&self, record: AccessRecord) {
         let sent = self.sender.lock().as_ref().is_some_and(|sender| sender.try_send(record).is_ok());
         if !sent {
-            self.metrics.dropped();
+            self.metrics.dropped(1);
+            if !self.behind.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    "the access log cannot keep up, and lines are lost (fathom_access_log_dropped_total counts them)"
+                );
+            }
         }
     }
 
@@ -264,10 +248,8 @@ impl AccessLog {
 }
 
 struct Writer {
-    out: BufWriter<Box<dyn Write + Send>>,
-    target: AccessLogTarget,
+    out: LineFile,
     format: AccessLogFormat,
-    metrics: AccessLogMetrics,
     reopen: Arc<AtomicBool>,
     date: Date,
 }
@@ -280,7 +262,7 @@ impl Writer {
             let record = match records.try_recv() {
                 Ok(record) => record,
                 Err(_) => {
-                    self.flush();
+                    self.out.flush();
                     match records.recv_timeout(LOOK) {
                         Ok(record) => record,
                         Err(RecvTimeoutError::Timeout) => {
@@ -297,35 +279,13 @@ impl Writer {
                 AccessLogFormat::Combined => record.combined(&mut line, &mut self.date),
                 AccessLogFormat::Json => record.json(&mut line),
             }
-            match self.out.write_all(line.as_bytes()) {
-                Ok(()) => self.metrics.written(),
-                Err(_) => self.failed(),
-            }
-        }
-    }
-
-    fn flush(&mut self) {
-        if self.out.flush().is_err() {
-            self.failed();
-        }
-    }
-
-    /// What is buffered cannot be written: it is lost, or every line after it would be, too.
-    fn failed(&mut self) {
-        self.metrics.dropped();
-        if let Ok(out) = self.target.open() {
-            let (_, _) = std::mem::replace(&mut self.out, BufWriter::new(out)).into_parts();
+            self.out.push(&line);
         }
     }
 
     fn reopen_if_asked(&mut self) {
-        if !self.reopen.swap(false, Ordering::Relaxed) {
-            return;
-        }
-        self.flush();
-        match self.target.open() {
-            Ok(out) => self.out = BufWriter::new(out),
-            Err(e) => tracing::warn!("the access log cannot be opened again, and goes on where it was: {e}"),
+        if self.reopen.swap(false, Ordering::Relaxed) {
+            self.out.reopen();
         }
     }
 }
@@ -399,7 +359,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         // Opened by a reader that reads nothing.
-        let reader = File::options().read(true).write(true).open(&pipe).unwrap();
+        let reader = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
         let metrics = Metrics::new();
         let log = AccessLog::open(AccessLogTarget::File(pipe), AccessLogFormat::Json, metrics.access_log()).unwrap();
         for _ in 0..2 * WAITING {

@@ -6,6 +6,7 @@
 //! | `identity.rs` | certificate and key, from files or self-signed |
 //! | `served_identity.rs` | certificate and key as handshakes use them, replaced when their files change |
 //! | `access_log.rs` | a line for each request |
+//! | `line_file.rs` | lines at the end of a file, and how many arrived |
 //! | `site.rs` | what is served: files under a root, synthetic bodies, delays, an upstream server |
 //! | `confinement.rs` | whether a path stays below a folder in every reading |
 //! | `request.rs` | a request as it came, over any version of HTTP |
@@ -33,6 +34,7 @@ pub mod digest;
 mod files;
 pub mod identity;
 pub mod limits;
+mod line_file;
 pub mod load;
 pub mod metrics;
 pub mod probe;

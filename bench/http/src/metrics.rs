@@ -168,14 +168,14 @@ pub struct AccessLogMetrics {
 }
 
 impl AccessLogMetrics {
-    /// Counts a line that was written.
-    pub fn written(&self) {
-        self.lines.inc();
+    /// Counts lines that were written.
+    pub fn written(&self, lines: u64) {
+        self.lines.inc_by(lines);
     }
 
-    /// Counts a line that was not.
-    pub fn dropped(&self) {
-        self.dropped.inc();
+    /// Counts lines that were not.
+    pub fn dropped(&self, lines: u64) {
+        self.dropped.inc_by(lines);
     }
 }
 
