@@ -200,3 +200,39 @@ async fn a_client_that_reads_nothing_is_dropped() {
     }
     served.running.end().await;
 }
+
+/// A thousand connections that say nothing, half a handshake, noise, or half a request: whoever comes after them is served.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_say_nothing_leave_room_for_others() {
+    let limits = Limits { header_timeout: Duration::from_secs(2), ..Limits::default() };
+    // All come from one address, which may have all places: as from many with a part each.
+    let served =
+        serve(limits, |settings| settings.tcp = Some(TcpSettings { alt_svc_port: None, connections: Some(200) }));
+    let mut held = Vec::new();
+    // A ClientHello's record header and no more; a record of no known kind; HTTP without TLS.
+    let said: [&[u8]; 4] = [b"", b"\x16\x03\x01\x02\x00\x01", &[0xa5; 600], b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"];
+    for n in 0..1_000 {
+        let mut stream = within(TcpStream::connect(served.running.address)).await.unwrap();
+        let _ = stream.write_all(said[n % said.len()]).await;
+        held.push(stream);
+    }
+    let mut slow = Vec::new();
+    for _ in 0..20 {
+        let mut stream = served.connect(b"http/1.1").await;
+        stream.write_all(b"GET /bytes/1 HTTP/1.1\r\nhost: x\r\nx-").await.unwrap();
+        slow.push(stream);
+    }
+    for _ in 0..10 {
+        let response = within(served.http1().await.send_request(get1("/bytes/1000"))).await.unwrap();
+        assert_eq!(whole(response).await.1.len(), 1_000);
+        let response = within(served.http2().await.send_request(get("/bytes/1000"))).await.unwrap();
+        assert_eq!(whole(response).await.1.len(), 1_000);
+        assert_eq!(within(served.running.get("/bytes/1000")).await.2.len(), 1_000);
+    }
+    // Half requests end when their time is over.
+    for mut stream in slow {
+        let _ = within(stream.read_to_end(&mut Vec::new())).await;
+    }
+    drop(held);
+    served.running.end().await;
+}

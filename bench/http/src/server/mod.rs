@@ -10,6 +10,7 @@
 //! | `response.rs` | a response, from its request to the acknowledgement of its last byte, on any stack |
 //! | `memory_budget.rs` | memory for unacknowledged data, and which slow readers to drop |
 //! | `tcp.rs` | HTTP/1.1 and HTTP/2 beside HTTP/3, which say where HTTP/3 is |
+//! | `tcp_handshakes.rs` | TLS handshakes over TCP, which take a part of the places |
 //! | `scrape.rs` | the metrics, over HTTP/1.1 |
 
 mod activity;
@@ -21,6 +22,7 @@ mod response;
 mod response_stream;
 mod scrape;
 mod tcp;
+mod tcp_handshakes;
 
 use std::fmt;
 use std::io;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fathom_stacks::Delivery;
 use http::header::ALT_SVC;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -29,6 +29,7 @@ use tokio_rustls::server::TlsStream;
 use super::activity::RequestActivity;
 use super::admission::{AdmissionControl, AdmissionDecision, AdmissionGuard};
 use super::response::{ConnectionContext, DeliveryOutcome, ResponseWriter, answer};
+use super::tcp_handshakes::{Handshakes, UnderWay};
 use super::{ServerContext, SetupError, TcpSettings, WINDOW, stopped};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -100,6 +101,7 @@ impl TcpServer {
     pub(super) async fn serve(self, context: Arc<ServerContext>, mut stop: watch::Receiver<bool>, grace: Duration) {
         let this = Arc::new(self);
         let mut connections = JoinSet::new();
+        let mut handshakes = Handshakes::new(this.limits.connections);
         loop {
             tokio::select! {
                 accepted = this.listener.accept() => {
@@ -112,8 +114,13 @@ impl TcpServer {
                     let AdmissionDecision::Accept(guard) = this.admission.decide(from, true, Instant::now()) else {
                         continue;
                     };
+                    let client = this.limits.client_prefix.of(from.ip());
                     let (this, context, stop) = (Arc::clone(&this), Arc::clone(&context), stop.clone());
-                    connections.spawn(async move { this.connection(stream, from, &context, stop, guard).await });
+                    let under_way = UnderWay::default();
+                    let place = (guard, Arc::clone(&under_way));
+                    let task =
+                        connections.spawn(async move { this.connection(stream, from, &context, stop, place).await });
+                    handshakes.add(client, task, &under_way);
                 }
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
                 () = stopped(&mut stop) => break,
@@ -130,12 +137,13 @@ impl TcpServer {
         from: SocketAddr,
         server: &Arc<ServerContext>,
         stop: watch::Receiver<bool>,
-        mut guard: AdmissionGuard,
+        (mut guard, under_way): (AdmissionGuard, UnderWay),
     ) {
         let context = Arc::new(ConnectionContext::of_tcp(Arc::clone(server), from));
         let label = context.label();
         // Heads and small bodies are written in one piece: nothing is gained by waiting for more.
         let _ = stream.set_nodelay(true);
+        bound_kernel_buffer(&stream);
         let stream = match timeout(HANDSHAKE, self.tls.accept(stream)).await {
             Ok(Ok(stream)) => stream,
             failed => {
@@ -146,6 +154,7 @@ impl TcpServer {
                 return;
             }
         };
+        drop(under_way);
         guard.connected();
         server.metrics.opened(label);
         let _closed = Closed(&context);
@@ -231,6 +240,14 @@ impl TcpServer {
     }
 }
 
+/// What the kernel takes and has not sent waits for a client that reads slowly: it would be up to 4 MiB (`tcp_wmem`) for each.
+fn bound_kernel_buffer(stream: &TcpStream) {
+    #[cfg(target_os = "linux")]
+    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(BUFFER as u32);
+    #[cfg(not(target_os = "linux"))]
+    let _ = stream;
+}
+
 struct Closed<'a>(&'a ConnectionContext);
 
 impl Drop for Closed<'_> {
@@ -258,7 +275,7 @@ async fn respond(
 ) -> io::Result<Response<PipedBody>> {
     let started = std::time::Instant::now();
     let (head, body) = request.into_parts();
-    let none = head.method == Method::HEAD;
+    let (none, http2) = (head.method == Method::HEAD, head.version == Version::HTTP_2);
     let request = SiteRequest {
         method: head.method,
         uri: head.uri,
@@ -287,7 +304,8 @@ async fn respond(
     let length = headers.get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let none = none || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let left = if none { Some(0) } else { length };
-    let mut response = Response::new(PipedBody { receiver, length, left, delivered, _held: held });
+    let over = none && http2;
+    let mut response = Response::new(PipedBody { receiver, length, left, over, delivered, _held: held });
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response.headers_mut().insert(ALT_SVC, alt_svc);
@@ -348,6 +366,8 @@ struct PipedBody {
     length: Option<u64>,
     /// Bytes that are still to come, where that is known.
     left: Option<u64>,
+    /// The header ends the stream: after a `content-length`, an empty DATA frame would be a body that is too short.
+    over: bool,
     delivered: Delivered,
     /// Dropped with the body.
     _held: oneshot::Sender<()>,
@@ -376,6 +396,10 @@ impl Body for PipedBody {
             None if self.delivered.0.is_some() => Some(Err(io::Error::other("the response broke off"))),
             None => None,
         })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.over
     }
 
     fn size_hint(&self) -> SizeHint {
