@@ -8,6 +8,7 @@
 //! | `access_log.rs` | a line for each request |
 //! | `line_file.rs` | lines at the end of a file, and how many arrived |
 //! | `site.rs` | what is served: files under a root, synthetic bodies, delays, an upstream server |
+//! | `authority.rs` | the host that a request asks for |
 //! | `confinement.rs` | whether a path stays below a folder in every reading |
 //! | `request.rs` | a request as it came, over any version of HTTP |
 //! | `proxy/` | the reverse proxy: requests that an upstream server answers |
@@ -26,6 +27,7 @@
 //! | `udp.rs` | UDP sockets with large buffers |
 
 pub mod access_log;
+mod authority;
 mod confinement;
 pub mod connection_log;
 pub mod controller_shares;

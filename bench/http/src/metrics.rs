@@ -127,6 +127,8 @@ pub enum UpstreamOutcome {
     BodyBroken,
     /// Nothing came of its body for too long, after the header: the response was reset.
     BodyTimeout,
+    /// The client took too little while slots were scarce, or had more than its part of them: the response was reset.
+    Evicted,
 }
 
 /// Label: what became of something.

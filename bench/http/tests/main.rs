@@ -5,6 +5,7 @@ mod guard;
 mod hostile;
 mod load;
 mod proxy;
+mod proxy_attack;
 mod reload;
 mod serve;
 mod tcp;

@@ -29,11 +29,18 @@ struct State {
     /// When the upstream server took the last piece.
     last: Instant,
     error: Option<RequestBodyError>,
+    /// All of it was taken.
+    over: bool,
 }
 
 impl BodyProgress {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(State { last: Instant::now(), error: None }) })
+    fn new(over: bool) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new(State { last: Instant::now(), error: None, over }) })
+    }
+
+    /// Whether the upstream server has taken all of it.
+    pub(super) fn is_over(&self) -> bool {
+        self.state.lock().over
     }
 
     /// When something of it went on last.
@@ -49,7 +56,7 @@ impl BodyProgress {
 
 /// How fast a client sends, while somebody waits for it: in each stretch of `patience` it has to send [`LEAST_RATE`].
 #[derive(Debug)]
-struct Pace {
+pub(super) struct Pace {
     patience: Duration,
     /// Time waited for it in this stretch, and bytes that came in it.
     waited: Duration,
@@ -58,17 +65,17 @@ struct Pace {
 }
 
 impl Pace {
-    const fn new(patience: Duration) -> Self {
+    pub(super) const fn new(patience: Duration) -> Self {
         Self { patience, waited: Duration::ZERO, bytes: 0, since: None }
     }
 
     /// It is waited for. When the stretch ends.
-    fn wait(&mut self, now: Instant) -> Instant {
+    pub(super) fn wait(&mut self, now: Instant) -> Instant {
         *self.since.get_or_insert(now) + self.patience.saturating_sub(self.waited)
     }
 
     /// The wait is over, for so many bytes.
-    fn brought(&mut self, now: Instant, bytes: u64) {
+    pub(super) fn brought(&mut self, now: Instant, bytes: u64) {
         if let Some(since) = self.since.take() {
             self.waited += now.saturating_duration_since(since);
         }
@@ -76,7 +83,7 @@ impl Pace {
     }
 
     /// The stretch has ended; whether too little came in it.
-    fn is_slow(&mut self) -> bool {
+    pub(super) fn is_slow(&mut self) -> bool {
         let slow = (self.bytes as f64) < LEAST_RATE * self.patience.as_secs_f64();
         *self = Self::new(self.patience);
         slow
@@ -111,7 +118,7 @@ impl BoundedBody {
             alarm: Box::pin(sleep_until(Instant::now() + patience)),
             peeked: None,
             ended,
-            progress: BodyProgress::new(),
+            progress: BodyProgress::new(ended || declared == Some(0)),
         }
     }
 
@@ -157,6 +164,7 @@ impl BoundedBody {
                 if self.declared.is_some_and(|left| left > 0) {
                     return self.fail(RequestBodyError::Length);
                 }
+                self.progress.state.lock().over = true;
                 Poll::Ready(None)
             }
             Some(Err(error)) => self.fail(error),
@@ -181,7 +189,11 @@ impl BoundedBody {
         } else if let Some(trailers) = frame.trailers_mut() {
             remove_hop_by_hop(trailers);
         }
-        self.progress.state.lock().last = Instant::now();
+        let mut state = self.progress.state.lock();
+        state.last = Instant::now();
+        // hyper asks for no more than it was told.
+        state.over = self.declared == Some(0) || frame.is_trailers();
+        drop(state);
         Poll::Ready(Some(Ok(frame)))
     }
 }

@@ -82,14 +82,16 @@ pub(super) fn to_client(headers: &mut HeaderMap, version: Version) {
     add_via(headers, version);
 }
 
-/// What `content-length` says: `Ok(None)` without one.
+/// Reads `content-length`: `Ok(None)` without one. One length in several lines, or in a list, is that length (RFC 9110 §8.6).
 ///
 /// # Errors
-/// It is no number, or several that differ (RFC 9110 §8.6).
+/// It is no number, or several that differ.
 pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, &'static str> {
     let mut found = None;
-    for value in headers.get_all(CONTENT_LENGTH) {
-        let digits = value.to_str().ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    let values = headers.get_all(CONTENT_LENGTH).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    for value in values {
+        let digits =
+            std::str::from_utf8(value.trim_ascii()).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
         let length = digits.and_then(|text| text.parse::<u64>().ok()).ok_or("content-length is no number")?;
         if found.is_some_and(|found| found != length) {
             return Err("content-length is said twice");
@@ -156,7 +158,8 @@ mod tests {
         assert_eq!(of(&[]), Ok(None));
         assert_eq!(of(&["7"]), Ok(Some(7)));
         assert_eq!(of(&["7", "7"]), Ok(Some(7)));
-        for wrong in [&["7", "8"][..], &["+7"], &["7, 7"], &["-1"], &["99999999999999999999999"]] {
+        assert_eq!(of(&["7, 7"]), Ok(Some(7)));
+        for wrong in [&["7", "8"][..], &["+7"], &["7, 8"], &["7,"], &[""], &["-1"], &["99999999999999999999999"]] {
             assert!(of(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -5,27 +5,30 @@
 //! | `upstream.rs` | the upstream server's URL |
 //! | `headers.rs` | header fields on their way through |
 //! | `body.rs` | bounds of request bodies |
+//! | `framing.rs` | how long a response is, by its header |
+//! | `upstream_body.rs` | a response's body |
 //! | `slots.rs` | requests at once, of all clients and of each |
 //! | `pool.rs` | connections to the upstream server |
 
 mod body;
+mod framing;
 mod headers;
 mod pool;
 mod slots;
 mod upstream;
+mod upstream_body;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST, RETRY_AFTER, TE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use rustls::ClientConfig;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::limits::ClientPrefix;
@@ -34,14 +37,23 @@ use crate::metrics::{UpstreamMetrics, UpstreamOutcome};
 use crate::request::{self, RequestBodyError, SiteRequest};
 use crate::site::{Body, SiteResponse, plain};
 use body::{BodyProgress, BoundedBody};
+use framing::framing;
 use headers::{content_length, to_client, to_upstream};
 use pool::{Pool, SendError, UpstreamRequest};
-use slots::{Slot, Slots};
+use slots::Slots;
 use upstream::Scheme;
 pub use upstream::Upstream;
+use upstream_body::Answered;
+pub(crate) use upstream_body::Piece;
+pub use upstream_body::UpstreamBody;
 
 /// The least time a client gets for a body, however little it sends.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Interim responses (1xx) to a request; more are none of an honest server. (Go's `net/http` bears five.)
+const MOST_INTERIM: usize = 32;
+/// What clients are told of an answer that is none.
+const INVALID: &str = "the upstream server gave no valid answer";
 
 /// Settings of a proxy.
 #[derive(Clone, Debug)]
@@ -50,7 +62,7 @@ pub struct ProxySettings {
     pub upstream: Upstream,
     /// TLS for an `https` upstream: see [`Self::trust`].
     tls: Option<Arc<ClientConfig>>,
-    /// Requests with the upstream server at once, and so connections to it. A client prefix may have a quarter.
+    /// Requests with the upstream server at once, and so connections to it. A client prefix may have as many as are free, and a quarter.
     pub requests: usize,
     /// Time for a connection to the upstream server, and for a free slot.
     pub connect_timeout: Duration,
@@ -62,6 +74,13 @@ pub struct ProxySettings {
     pub max_body: u64,
     /// How much of an address is one client's.
     pub client_prefix: ClientPrefix,
+    /// How long a request waits for a slot before a client that has more than an equal part of them gives one back.
+    pub grace: Duration,
+    /// How long a request's slot is kept after its client broke off what the upstream server was working on.
+    pub cooldown: Duration,
+    /// While fewer than a fourth of the slots are free, the client of a response takes 500 bytes per second of it, over each such time that
+    /// it is waited for.
+    pub pace: Duration,
 }
 
 impl ProxySettings {
@@ -77,6 +96,9 @@ impl ProxySettings {
             idle_timeout: Duration::from_secs(4),
             max_body: 100 << 20,
             client_prefix: ClientPrefix::default(),
+            grace: Duration::from_secs(1),
+            cooldown: Duration::from_secs(1),
+            pace: Duration::from_secs(5),
         }
     }
 
@@ -109,62 +131,6 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// An upstream server's answer, body and all.
-pub struct UpstreamBody {
-    body: Incoming,
-    patience: Duration,
-    metrics: UpstreamMetrics,
-    over: bool,
-    _slot: Slot,
-}
-
-impl fmt::Debug for UpstreamBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UpstreamBody").finish_non_exhaustive()
-    }
-}
-
-/// A part of an upstream server's body.
-pub(crate) enum Piece {
-    Data(Bytes),
-    Trailers(HeaderMap),
-    End,
-}
-
-impl UpstreamBody {
-    /// The next piece of it.
-    ///
-    /// # Errors
-    /// It broke off, or nothing came for too long.
-    pub(crate) async fn next(&mut self) -> Result<Piece, String> {
-        if self.over {
-            return Ok(Piece::End);
-        }
-        let Ok(next) = timeout(self.patience, self.body.frame()).await else {
-            self.metrics.count(UpstreamOutcome::BodyTimeout);
-            return Err("the upstream server sent nothing for too long".into());
-        };
-        let frame = match next {
-            None => {
-                self.over = true;
-                return Ok(Piece::End);
-            }
-            Some(Err(e)) => {
-                self.metrics.count(UpstreamOutcome::BodyBroken);
-                return Err(format!("the upstream server's body broke off: {}", one_line(&e)));
-            }
-            Some(Ok(frame)) => frame,
-        };
-        Ok(match frame.into_data() {
-            Ok(data) => Piece::Data(data),
-            Err(frame) => match frame.into_trailers() {
-                Ok(fields) => Piece::Trailers(body::trailers(fields)),
-                Err(_) => Piece::Data(Bytes::new()),
-            },
-        })
-    }
-}
-
 /// An error and what caused it, in a line.
 fn one_line(e: &(dyn std::error::Error + 'static)) -> String {
     let mut text = e.to_string();
@@ -189,6 +155,11 @@ struct Refusal {
 impl Refusal {
     fn new(status: StatusCode, outcome: UpstreamOutcome, line: &'static str, why: impl fmt::Display) -> Self {
         Self { status, outcome, line, why: why.to_string() }
+    }
+
+    /// What the upstream server said is no answer.
+    fn invalid(why: impl fmt::Display) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, UpstreamOutcome::Broken, INVALID, why)
     }
 
     fn of_body(error: &RequestBodyError) -> Self {
@@ -223,7 +194,7 @@ impl Proxy {
             settings.requests,
             metrics.connections(),
         );
-        let slots = Slots::new(settings.requests);
+        let slots = Slots::new(settings.requests, settings.grace, settings.cooldown);
         Self { settings: Arc::new(settings), pool, slots, metrics }
     }
 
@@ -270,7 +241,9 @@ impl Proxy {
         // GET and its like have no body as a rule. Whether this one has is known with its first frame, or its end.
         let rarely = matches!(method, Method::GET | Method::HEAD | Method::OPTIONS | Method::DELETE | Method::TRACE);
         let empty = match declared {
-            Some(length) => length == 0,
+            // A body that was said to be empty must be.
+            Some(0) => body.is_empty().await.map_err(|e| Refusal::of_body(&e))?,
+            Some(_) => false,
             None if rarely => body.is_empty().await.map_err(|e| Refusal::of_body(&e))?,
             None => body.is_end_stream(),
         };
@@ -280,11 +253,13 @@ impl Proxy {
         let slot = timeout(self.settings.connect_timeout, self.slots.take(client)).await;
         let slot = slot.ok().flatten().ok_or_else(|| busy("raise --proxy-requests, or see why it is slow"))?;
         let progress = body.progress();
+        let floods = Arc::new(InterimCount::default());
         let anew = |body: BoundedBody| {
             let mut request = head.clone().map(|()| body);
-            let interim = interim.clone();
+            let (interim, floods) = (interim.clone(), Arc::clone(&floods));
             hyper::ext::on_informational(&mut request, move |response| {
-                forward_interim(&interim, response.status(), response.headers())
+                floods.add();
+                forward_interim(&interim, response.status(), response.headers());
             });
             request
         };
@@ -296,17 +271,26 @@ impl Proxy {
             // hyper takes a GET without a length for one without a body.
             first.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
-        let sending = self.pool.send(first, Some(again).filter(|_| empty && idempotent));
-        let sent = tokio::select! {
-            sent = sending => sent,
+        let sending = self.pool.send(first, Some(again).filter(|_| empty && idempotent), || slot.begun());
+        let answered = tokio::select! {
+            biased;
+            sent = sending => sent.map_err(|error| refused(error, &progress)),
+            () = floods.too_many() => Err(Refusal::invalid("it sends interim responses without an end")),
             () = silence(&progress, self.settings.timeout) => {
                 let line = "the upstream server did not answer in time";
                 let why = format!("no header within {:?}", self.settings.timeout);
-                return Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, UpstreamOutcome::Timeout, line, why));
+                Err(Refusal::new(StatusCode::GATEWAY_TIMEOUT, UpstreamOutcome::Timeout, line, why))
             }
+            () = slot.evicted() => Err(busy(upstream_body::SHARE)),
         };
-        let response = sent.map_err(|error| refused(error, &progress))?;
-        self.response(response, &method, slot)
+        let (response, tail) = answered.inspect_err(|_| slot.settled())?;
+        if floods.is_too_many() {
+            slot.settled();
+            return Err(Refusal::invalid("it sends interim responses without an end"));
+        }
+        let (metrics, patience, pace) = (self.metrics.clone(), self.settings.timeout, self.settings.pace);
+        let request = Some(progress).filter(|_| !empty);
+        self.response(response, &method, Answered { slot, tail, request, metrics, patience, pace }).await
     }
 
     /// What goes to the upstream server.
@@ -320,8 +304,8 @@ impl Proxy {
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
         let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-        // `*`, which OPTIONS may ask for, is no path of a URI.
-        let path = if path.starts_with('/') { path } else { "/" };
+        // `*` is the whole server, which OPTIONS may ask for.
+        let path = if path.starts_with('/') || (path == "*" && method == Method::OPTIONS) { path } else { "/" };
         let target: Uri = path
             .parse()
             .map_err(|e| Refusal::new(StatusCode::BAD_REQUEST, UpstreamOutcome::Request, "the path is invalid", e))?;
@@ -336,25 +320,56 @@ impl Proxy {
         Ok((head, BoundedBody::new(body, self.settings.max_body, declared, BODY_PATIENCE)))
     }
 
-    fn response(&self, response: Response<Incoming>, method: &Method, slot: Slot) -> Result<SiteResponse, Refusal> {
+    async fn response(
+        &self,
+        response: Response<Incoming>,
+        method: &Method,
+        mut answered: Answered,
+    ) -> Result<SiteResponse, Refusal> {
         let (mut head, body) = response.into_parts();
-        if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            let line = "the upstream server switched protocols, which nobody asked for";
-            return Err(Refusal::new(StatusCode::BAD_GATEWAY, UpstreamOutcome::Broken, line, ""));
-        }
+        let framing = framing(method, head.status, head.version, &mut head.headers);
+        let framing = framing.map_err(|why| {
+            answered.tail.discard();
+            answered.slot.settled();
+            Refusal::invalid(format!("the response has {why}"))
+        })?;
         to_client(&mut head.headers, head.version);
         head.headers.remove(HOST);
         let length = content_length(&head.headers).ok().flatten();
-        let none = *method == Method::HEAD
-            || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
-            || body.is_end_stream();
-        let body = if none {
+        let empty = framing.empty || body.is_end_stream();
+        let mut body = UpstreamBody::new(body, head.version, framing.length, answered);
+        let body = if empty {
+            body.read_end().await.map_err(Refusal::invalid)?;
             Body::Empty
         } else {
-            let (metrics, patience) = (self.metrics.clone(), self.settings.timeout);
-            Body::Upstream(Box::new(UpstreamBody { body, patience, metrics, over: false, _slot: slot }))
+            Body::Upstream(Box::new(body))
         };
         Ok(SiteResponse { status: head.status, headers: head.headers, wait: Duration::ZERO, body, length })
+    }
+}
+
+/// Interim responses to a request.
+#[derive(Debug, Default)]
+struct InterimCount {
+    count: AtomicUsize,
+    told: Notify,
+}
+
+impl InterimCount {
+    fn add(&self) {
+        if self.count.fetch_add(1, Ordering::Relaxed) >= MOST_INTERIM {
+            self.told.notify_one();
+        }
+    }
+
+    fn is_too_many(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > MOST_INTERIM
+    }
+
+    async fn too_many(&self) {
+        while !self.is_too_many() {
+            self.told.notified().await;
+        }
     }
 }
 
@@ -391,7 +406,7 @@ fn refused(error: SendError, progress: &BodyProgress) -> Refusal {
         }
         (SendError::Broken(e, used), None) => {
             let why = format!("{}{}", one_line(&e), if used { ", on a connection that was kept" } else { "" });
-            Refusal::new(gateway, UpstreamOutcome::Broken, "the upstream server gave no valid answer", why)
+            Refusal::invalid(why)
         }
     }
 }

@@ -1,13 +1,16 @@
 //! Connections to the upstream server: made when they are needed, kept for the next request, and never more than there are slots.
 //!
 //! hyper's pooling client looks connections up by the request's authority. Here that is the client's, any number of names, and all of them
-//! go to one server: so connections are kept by hand.
+//! go to one server: so connections are kept by hand. Requests wait in line for a connection, whether it is a new one or one that another
+//! request is done with. A connection is made to its end although the request that asked for it is gone: the next one has it. So clients that
+//! cancel their requests at once cost no connection each.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::Response;
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -15,8 +18,10 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
@@ -25,10 +30,15 @@ use super::upstream::{Scheme, Upstream};
 
 /// Bytes that a connection buffers, each way.
 const BUFFER: usize = 64 << 10;
+/// The kernel's buffers of an HTTP/1.1 connection, each way: what a response brings that its client does not read waits there, and at the
+/// server. Linux would let them grow to 6 MiB (`tcp_rmem`) for each of some hundred connections. It counts twice the number (socket(7)).
+const KERNEL_BUFFER: usize = 128 << 10;
 /// Flow control windows of an HTTP/2 connection: what its streams may bring before they are read. Each stream's is its part of the memory
 /// that a proxied response may take.
 const STREAM_WINDOW: u32 = 128 << 10;
 const CONNECTION_WINDOW: u32 = 4 << 20;
+/// A connection shows within this time that a response is over on it. Its task is on this machine, and has nothing to wait for.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// A request to the upstream server.
 pub(super) type UpstreamRequest = http::Request<BoundedBody>;
@@ -43,10 +53,33 @@ pub(super) enum SendError {
     Broken(hyper::Error, bool),
 }
 
-/// A connection that can take a request.
+/// A connection for one request after the other.
+struct Http1 {
+    sender: http1::SendRequest<BoundedBody>,
+    /// Tells when the connection is over, and why if the server said something that nobody had asked for.
+    over: oneshot::Receiver<Option<String>>,
+}
+
+/// A connection that can take a request, and whether it has been there before.
 enum Connection {
-    Http1(http1::SendRequest<BoundedBody>, bool),
+    Http1(Http1, bool),
     Http2(http2::SendRequest<BoundedBody>, bool),
+}
+
+type Waiting = oneshot::Sender<Result<Connection, String>>;
+
+/// The connections, and who waits for one.
+#[derive(Default)]
+struct State {
+    /// The one used last is the last.
+    idle: Vec<(Instant, Http1)>,
+    /// The connection that all requests share, where the server speaks HTTP/2.
+    shared: Option<http2::SendRequest<BoundedBody>>,
+    /// The last connection over TLS was for HTTP/1.1: the next ones are made side by side, as none can be shared.
+    chose_http1: bool,
+    waiting: VecDeque<Waiting>,
+    /// Connections under way.
+    connecting: usize,
 }
 
 /// Connections to one server.
@@ -57,12 +90,7 @@ pub(super) struct Pool {
     idle_timeout: Duration,
     /// Idle connections at most.
     most_idle: usize,
-    /// The one used last is the last.
-    idle: Mutex<Vec<(Instant, http1::SendRequest<BoundedBody>)>>,
-    /// The last connection over TLS was for HTTP/1.1: the next ones are made side by side, as none can be shared.
-    chose_http1: AtomicBool,
-    /// The connection that all requests share, where the server speaks HTTP/2.
-    shared: tokio::sync::Mutex<Option<http2::SendRequest<BoundedBody>>>,
+    state: Mutex<State>,
     open: Gauge,
 }
 
@@ -82,6 +110,51 @@ impl Drop for Open {
     }
 }
 
+/// The connection of a response that is not over. Dropped before, it is kept if the response can be read to its end at once, and closed
+/// otherwise.
+pub(super) struct Tail {
+    http1: Option<Http1>,
+    pool: Arc<Pool>,
+}
+
+impl Tail {
+    /// The response is over: the connection is for the next one. If `sent`, so is the request, and what the server says beyond its
+    /// response shows here, unless it comes later.
+    ///
+    /// # Errors
+    /// It said more than its response.
+    pub(super) async fn end(&mut self, sent: bool) -> Result<(), String> {
+        let Some(mut http1) = self.http1.take() else { return Ok(()) };
+        if !sent {
+            self.pool.keep(http1);
+            return Ok(());
+        }
+        match tokio::time::timeout(SETTLE, http1.sender.ready()).await {
+            Ok(Ok(())) => self.pool.offer(http1),
+            Ok(Err(_)) => {
+                if let Ok(Ok(Some(excess))) = tokio::time::timeout(SETTLE, http1.over).await {
+                    return Err(excess);
+                }
+            }
+            Err(_) => self.pool.keep(http1),
+        }
+        Ok(())
+    }
+
+    /// The connection is not used again: where a response ends on it is in doubt.
+    pub(super) fn discard(&mut self) {
+        self.http1 = None;
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        if let Some(http1) = self.http1.take() {
+            self.pool.keep(http1);
+        }
+    }
+}
+
 impl Pool {
     pub(super) fn new(
         upstream: Upstream,
@@ -92,45 +165,33 @@ impl Pool {
         open: Gauge,
     ) -> Arc<Self> {
         let tls = tls.zip(upstream.server_name()).map(|(config, name)| (TlsConnector::from(config), name));
-        Arc::new(Self {
-            upstream,
-            tls,
-            connect_timeout,
-            idle_timeout,
-            most_idle,
-            idle: Mutex::default(),
-            chose_http1: AtomicBool::new(false),
-            shared: tokio::sync::Mutex::default(),
-            open,
-        })
+        Arc::new(Self { upstream, tls, connect_timeout, idle_timeout, most_idle, state: Mutex::default(), open })
     }
 
     /// Sends a request, on a connection that is there or a new one; `again` makes the same request anew where that is harmless. A request of
-    /// which nothing was sent is sent on another connection.
+    /// which nothing was sent is sent on another connection. Calls `sending` before a connection has the request.
     pub(super) async fn send(
         self: &Arc<Self>,
-        request: UpstreamRequest,
+        mut request: UpstreamRequest,
         again: Option<&(dyn Fn() -> UpstreamRequest + Send + Sync)>,
-    ) -> Result<http::Response<Incoming>, SendError> {
-        let mut request = request;
+        sending: impl Fn() + Send,
+    ) -> Result<(Response<Incoming>, Tail), SendError> {
         let mut fresh = false;
         loop {
             let connection = self.connection(fresh).await.map_err(SendError::Connect)?;
-            let (sent, used) = match connection {
-                Connection::Http1(mut sender, used) => {
-                    let sent = sender.try_send_request(request).await;
-                    if sent.is_ok() {
-                        self.keep(sender);
-                    }
-                    (sent, used)
+            sending();
+            let (sent, used, http1) = match connection {
+                Connection::Http1(mut http1, used) => {
+                    let sent = http1.sender.try_send_request(request).await;
+                    (sent, used, Some(http1))
                 }
                 Connection::Http2(mut sender, used) => {
                     set_version(&mut request, self.tls.is_some());
-                    (sender.try_send_request(request).await, used)
+                    (sender.try_send_request(request).await, used, None)
                 }
             };
             match sent {
-                Ok(response) => return Ok(response),
+                Ok(response) => return Ok((response, Tail { http1, pool: Arc::clone(self) })),
                 Err(failed) => request = another_try(failed, used, fresh, again)?,
             }
             fresh = true;
@@ -139,54 +200,117 @@ impl Pool {
 
     /// A connection that is free; `fresh`: none that was there before.
     async fn connection(self: &Arc<Self>, fresh: bool) -> Result<Connection, String> {
-        let scheme = self.upstream.scheme();
-        if scheme == Scheme::H2c || scheme == Scheme::Https && !self.chose_http1.load(Ordering::Relaxed) {
-            // Held while one is made: others wait for it instead of making their own.
-            let mut shared = self.shared.lock().await;
-            match shared.as_ref() {
-                Some(sender) if !fresh && !sender.is_closed() => return Ok(Connection::Http2(sender.clone(), true)),
-                Some(sender) if fresh && sender.is_closed() => *shared = None,
-                _ => {}
-            }
-            let connection = self.connect().await?;
-            match &connection {
-                Connection::Http2(sender, _) => *shared = Some(sender.clone()),
-                Connection::Http1(..) => self.chose_http1.store(true, Ordering::Relaxed),
-            }
-            return Ok(connection);
+        let gone = || "the connection was given up".to_owned();
+        let (to, connection) = oneshot::channel();
+        if fresh {
+            let pool = Arc::clone(self);
+            tokio::spawn(async move {
+                let made = pool.connect().await;
+                pool.made(made, Some(to));
+            });
+            return connection.await.map_err(|_| gone())?;
         }
-        match self.idle(fresh) {
-            Some(sender) => Ok(Connection::Http1(sender, true)),
-            None => {
-                let connection = self.connect().await?;
-                if let Connection::Http2(..) = &connection {
-                    self.chose_http1.store(false, Ordering::Relaxed);
+        {
+            let mut state = self.state.lock();
+            if let Some(sender) = state.shared.as_ref().filter(|sender| !sender.is_closed()) {
+                return Ok(Connection::Http2(sender.clone(), true));
+            }
+            state.shared = None;
+            state.idle.retain(|(since, http1)| !http1.sender.is_closed() && since.elapsed() < self.idle_timeout);
+            if let Some((_, http1)) = state.idle.pop() {
+                return Ok(Connection::Http1(http1, true));
+            }
+            state.waiting.push_back(to);
+            self.connect_for(&mut state);
+        }
+        connection.await.map_err(|_| gone())?
+    }
+
+    /// Makes connections for those who wait: one for each, or one for all as long as it may be shared.
+    fn connect_for(self: &Arc<Self>, state: &mut State) {
+        state.waiting.retain(|waiting| !waiting.is_closed());
+        let side_by_side = match self.upstream.scheme() {
+            Scheme::Http => true,
+            Scheme::Https => state.chose_http1,
+            Scheme::H2c => false,
+        };
+        let wanted = if side_by_side { state.waiting.len() } else { state.waiting.len().min(1) };
+        while state.connecting < wanted {
+            state.connecting += 1;
+            let pool = Arc::clone(self);
+            tokio::spawn(async move {
+                let made = pool.connect().await;
+                pool.state.lock().connecting -= 1;
+                pool.made(made, None);
+            });
+        }
+    }
+
+    /// Hands a new connection to whom it is for, or who waits; without anybody it is kept.
+    fn made(self: &Arc<Self>, made: Result<Connection, String>, to: Option<Waiting>) {
+        let mut state = self.state.lock();
+        if let Some(to) = to {
+            state.waiting.push_front(to);
+        }
+        match made {
+            Ok(Connection::Http2(sender, _)) => {
+                state.chose_http1 = false;
+                state.shared = Some(sender.clone());
+                for (n, waiting) in state.waiting.drain(..).enumerate() {
+                    let _ = waiting.send(Ok(Connection::Http2(sender.clone(), n > 0)));
                 }
-                Ok(connection)
+            }
+            Ok(Connection::Http1(http1, _)) => {
+                state.chose_http1 = true;
+                self.give(&mut state, http1, false);
+                self.connect_for(&mut state);
+            }
+            Err(why) => {
+                // Nobody waits longer than for one attempt.
+                let shared = state.connecting == 0;
+                let mut told = false;
+                while let Some(waiting) = state.waiting.pop_front() {
+                    told |= waiting.send(Err(why.clone())).is_ok();
+                    if told && !shared {
+                        break;
+                    }
+                }
             }
         }
     }
 
-    /// The idle connection used last.
-    fn idle(&self, fresh: bool) -> Option<http1::SendRequest<BoundedBody>> {
-        let mut idle = self.idle.lock();
-        idle.retain(|(since, sender)| !sender.is_closed() && since.elapsed() < self.idle_timeout);
-        if fresh { None } else { idle.pop().map(|(_, sender)| sender) }
+    /// A connection that is free is for whoever waits longest, or is kept.
+    fn give(&self, state: &mut State, http1: Http1, used: bool) {
+        let mut offered = Ok(Connection::Http1(http1, used));
+        while let Some(waiting) = state.waiting.pop_front() {
+            match waiting.send(offered) {
+                Ok(()) => return,
+                Err(back) => offered = back,
+            }
+        }
+        if let Ok(Connection::Http1(http1, _)) = offered {
+            if state.idle.len() >= self.most_idle.max(1) {
+                state.idle.remove(0);
+            }
+            state.idle.push((Instant::now(), http1));
+        }
+    }
+
+    fn offer(&self, http1: Http1) {
+        self.give(&mut self.state.lock(), http1, true);
     }
 
     /// Keeps a connection for the next request, once its response was read.
-    fn keep(self: &Arc<Self>, mut sender: http1::SendRequest<BoundedBody>) {
+    fn keep(self: &Arc<Self>, mut http1: Http1) {
         let pool = Arc::clone(self);
-        tokio::spawn(async move {
-            if sender.ready().await.is_err() {
-                return;
-            }
-            let mut idle = pool.idle.lock();
-            if idle.len() >= pool.most_idle {
-                idle.remove(0);
-            }
-            idle.push((Instant::now(), sender));
-        });
+        // Without a runtime the connections are gone as well.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if http1.sender.ready().await.is_ok() {
+                    pool.offer(http1);
+                }
+            });
+        }
     }
 
     async fn connect(&self) -> Result<Connection, String> {
@@ -200,10 +324,13 @@ impl Pool {
         // Heads and small bodies are written in one piece: nothing is gained by waiting for more.
         stream.set_nodelay(true).map_err(text)?;
         let Some((tls, name)) = &self.tls else {
-            return self.speak(stream, self.upstream.scheme() == Scheme::H2c).await.map_err(|e| e.to_string());
+            let http2 = self.upstream.scheme() == Scheme::H2c;
+            bound_kernel_buffers(&stream, http2);
+            return self.speak(stream, http2).await.map_err(|e| e.to_string());
         };
         let stream = tls.connect(name.clone(), stream).await.map_err(text)?;
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        bound_kernel_buffers(stream.get_ref().0, http2);
         self.speak(stream, http2).await.map_err(|e| e.to_string())
     }
 
@@ -230,14 +357,31 @@ impl Pool {
             return Ok(Connection::Http2(sender, false));
         }
         let (sender, connection) = http1::Builder::new().max_buf_size(BUFFER).handshake(stream).await?;
+        let (tell, over) = oneshot::channel();
         tokio::spawn(async move {
             let _open = open;
-            let _ = connection.await;
+            let _ = tell.send(connection.await.err().filter(is_excess).map(|e| e.to_string()));
         });
-        Ok(Connection::Http1(sender, false))
+        Ok(Connection::Http1(Http1 { sender, over }, false))
     }
 }
 
+/// Whether a connection ended because the server said something on it that no request had asked for. hyper has no predicate for that: it is
+/// what remains, and has no cause.
+fn is_excess(e: &hyper::Error) -> bool {
+    let other = e.is_parse() || e.is_user() || e.is_canceled() || e.is_closed() || e.is_incomplete_message();
+    std::error::Error::source(e).is_none() && !other && !e.is_body_write_aborted() && !e.is_timeout()
+}
+
+/// All of HTTP/2's requests share a connection, whose windows bound what it brings.
+fn bound_kernel_buffers(stream: &TcpStream, http2: bool) {
+    if !http2 {
+        let socket = SockRef::from(stream);
+        // Where the system refuses, its own bounds hold.
+        let _ = socket.set_recv_buffer_size(KERNEL_BUFFER);
+        let _ = socket.set_send_buffer_size(KERNEL_BUFFER);
+    }
+}
 /// HTTP/2's requests name their scheme and have no `host` beside `:authority`.
 fn set_version(request: &mut UpstreamRequest, tls: bool) {
     *request.version_mut() = http::Version::HTTP_2;

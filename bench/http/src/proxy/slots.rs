@@ -1,77 +1,283 @@
 //! How many requests may be with the upstream server at once: of all clients, and of each.
+//!
+//! Slots are shared as memory is (`server/memory_budget.rs`): a client prefix may hold as many as are free, and a quarter at most. So n
+//! clients that all want more get a part of n + 1 each, and one such part stays free for whoever comes next. Who holds more than an equal
+//! part when others have waited for a while, because there were fewer clients before, gives slots back: its slowest responses end.
+//!
+//! A response whose client reads it slowly holds its slot for long. While few are free,
+//! each has to move on by itself (`upstream_body.rs`).
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, timeout};
+
+/// While fewer than one part in this many is free, slots are scarce.
+const SCARCE: usize = 4;
 
 /// The slots of a server.
 #[derive(Debug)]
 pub(super) struct Slots {
-    all: Arc<Semaphore>,
+    all: usize,
     /// Of one client prefix at most.
     each: usize,
-    clients: Mutex<HashMap<IpAddr, ClientSlots>>,
+    /// Who has waited so long has others give slots back that hold more than their part; what has begun within this time is left alone.
+    grace: Duration,
+    /// How long a slot is kept after its client broke off a request that was with the upstream server: each such costs a connection.
+    cooldown: Duration,
+    state: Mutex<State>,
 }
 
 #[derive(Debug)]
+struct State {
+    free: usize,
+    /// Those that hold a slot, or wait for one.
+    clients: HashMap<IpAddr, ClientSlots>,
+    /// Clients that wait, in the order in which they will be looked at.
+    turns: u64,
+}
+
+#[derive(Debug, Default)]
 struct ClientSlots {
-    slots: Arc<Semaphore>,
-    /// Requests that have one, or wait for one.
-    users: usize,
+    held: Vec<Arc<Hold>>,
+    waiting: VecDeque<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    turn: u64,
+    grant: oneshot::Sender<Slot>,
+}
+
+/// What is known of a request that holds a slot.
+#[derive(Debug)]
+pub(super) struct Hold {
+    since: Instant,
+    /// Bytes that its client has taken.
+    moved: AtomicU64,
+    /// The response has begun: its client decides how long it takes.
+    streams: AtomicBool,
+    evicted: AtomicBool,
+    told: Notify,
+}
+
+impl Hold {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            since: Instant::now(),
+            moved: AtomicU64::new(0),
+            streams: AtomicBool::new(false),
+            evicted: AtomicBool::new(false),
+            told: Notify::new(),
+        })
+    }
+
+    /// Ordered as slots are taken back: responses before what waits for the upstream server, the slowest first.
+    fn order(&self, now: Instant) -> (Reverse<bool>, u64) {
+        let held = now.saturating_duration_since(self.since).as_secs_f64().max(1e-3);
+        let rate = self.moved.load(Ordering::Relaxed) as f64 / held;
+        (Reverse(self.streams.load(Ordering::Relaxed)), rate as u64)
+    }
+
+    fn evict(&self) {
+        self.evicted.store(true, Ordering::Relaxed);
+        self.told.notify_waiters();
+        self.told.notify_one();
+    }
 }
 
 /// A request's slot, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
-    _all: OwnedSemaphorePermit,
-    _client: ClientSlot,
-}
-
-#[derive(Debug)]
-struct ClientSlot {
     of: Arc<Slots>,
     client: IpAddr,
-    permit: Option<OwnedSemaphorePermit>,
+    hold: Arc<Hold>,
+    begun: AtomicBool,
 }
 
-impl Drop for ClientSlot {
+impl Slot {
+    /// Resolves when the slot is taken back.
+    pub(super) async fn evicted(&self) {
+        evicted(&self.hold).await;
+    }
+
+    /// The response has begun.
+    pub(super) fn streams(&self) {
+        self.hold.streams.store(true, Ordering::Relaxed);
+    }
+
+    /// The client has taken so many bytes.
+    pub(super) fn moved(&self, bytes: u64) {
+        self.hold.moved.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether few slots are free.
+    pub(super) fn is_scarce(&self) -> bool {
+        self.of.state.lock().free < self.of.all.div_ceil(SCARCE)
+    }
+
+    /// The request is on a connection: broken off by its client from here on, it costs one.
+    pub(super) fn begun(&self) {
+        self.begun.store(true, Ordering::Relaxed);
+    }
+
+    /// The response is over, or the server gave it up.
+    pub(super) fn settled(&self) {
+        self.begun.store(false, Ordering::Relaxed);
+    }
+
+    /// Keeps the slot a little longer, unless others need it.
+    fn cool_down(&self) -> bool {
+        let (of, client, hold) = (Arc::clone(&self.of), self.client, Arc::clone(&self.hold));
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return false };
+        if of.cooldown.is_zero() {
+            return false;
+        }
+        let slot = Self { of, client, hold, begun: AtomicBool::new(false) };
+        runtime.spawn(async move {
+            let _ = timeout(slot.of.cooldown, slot.evicted()).await;
+        });
+        true
+    }
+}
+
+async fn evicted(hold: &Hold) {
+    loop {
+        let told = hold.told.notified();
+        if hold.evicted.load(Ordering::Relaxed) {
+            return;
+        }
+        told.await;
+    }
+}
+
+impl Drop for Slot {
     fn drop(&mut self) {
-        drop(self.permit.take());
-        let mut clients = self.of.clients.lock();
-        if let Some(slots) = clients.get_mut(&self.client) {
-            slots.users -= 1;
-            if slots.users == 0 {
-                clients.remove(&self.client);
+        if self.begun.load(Ordering::Relaxed) && self.cool_down() {
+            return;
+        }
+        let mut state = self.of.state.lock();
+        if let Some(client) = state.clients.get_mut(&self.client) {
+            client.held.retain(|hold| !Arc::ptr_eq(hold, &self.hold));
+            if client.held.is_empty() && client.waiting.is_empty() {
+                state.clients.remove(&self.client);
             }
         }
+        state.free += 1;
+        let grants = self.of.grants(&mut state);
+        drop(state);
+        send(grants);
+    }
+}
+
+type Grant = (oneshot::Sender<Slot>, Slot);
+
+/// Hands slots to those who wait. One that is gone meanwhile gives its slot to the next.
+fn send(grants: Vec<Grant>) {
+    for (to, slot) in grants {
+        // Dropped, it is granted to another.
+        let _ = to.send(slot);
     }
 }
 
 impl Slots {
-    /// So many of all clients, a quarter of them of each: who takes all that one may have leaves others most of them.
-    pub(super) fn new(all: usize) -> Arc<Self> {
+    /// So many of all clients. `grace` and `cooldown` are those of [`Slots`].
+    pub(super) fn new(all: usize, grace: Duration, cooldown: Duration) -> Arc<Self> {
         let all = all.max(1);
-        Arc::new(Self { all: Arc::new(Semaphore::new(all)), each: (all / 4).max(1), clients: Mutex::default() })
+        let state = State { free: all, clients: HashMap::new(), turns: 0 };
+        Arc::new(Self { all, each: (all / 4).max(1), grace, cooldown, state: Mutex::new(state) })
     }
 
-    /// A slot for a request of this client prefix, as soon as there is one. Who waits is served in turn.
+    /// A slot for a request of this client prefix, as soon as there is one. The client that has the fewest is served first, and each
+    /// client's requests in turn.
     pub(super) async fn take(self: &Arc<Self>, client: IpAddr) -> Option<Slot> {
-        let slots = {
-            let mut clients = self.clients.lock();
-            let entry = clients
-                .entry(client)
-                .or_insert_with(|| ClientSlots { slots: Arc::new(Semaphore::new(self.each)), users: 0 });
-            entry.users += 1;
-            Arc::clone(&entry.slots)
+        let (grant, granted) = oneshot::channel();
+        let mut place = Place { slots: self, client, granted };
+        let grants = {
+            let mut state = self.state.lock();
+            state.turns += 1;
+            let turn = state.turns;
+            state.clients.entry(client).or_default().waiting.push_back(Waiting { turn, grant });
+            self.grants(&mut state)
         };
-        // From here on the client is given back, also where this future is dropped while it waits.
-        let mut of_client = ClientSlot { of: Arc::clone(self), client, permit: None };
-        of_client.permit = Some(slots.acquire_owned().await.ok()?);
-        let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
-        Some(Slot { _all: all, _client: of_client })
+        send(grants);
+        loop {
+            match timeout(self.grace, &mut place.granted).await {
+                Ok(slot) => return slot.ok(),
+                Err(_) => self.take_back(client),
+            }
+        }
+    }
+
+    /// What may be handed out now.
+    fn grants(self: &Arc<Self>, state: &mut State) -> Vec<Grant> {
+        let mut grants = Vec::new();
+        while state.free > 0 {
+            let most = self.each.min(state.free);
+            let next = state.clients.iter_mut().filter_map(|(client, slots)| {
+                while slots.waiting.front().is_some_and(|waiting| waiting.grant.is_closed()) {
+                    slots.waiting.pop_front();
+                }
+                let turn = slots.waiting.front()?.turn;
+                (slots.held.len() < most).then_some((slots.held.len(), turn, *client))
+            });
+            let Some((_, _, client)) = next.min() else { break };
+            let Some(slots) = state.clients.get_mut(&client) else { break };
+            let Some(waiting) = slots.waiting.pop_front() else { break };
+            let hold = Hold::new();
+            slots.held.push(Arc::clone(&hold));
+            state.free -= 1;
+            grants.push((waiting.grant, Slot { of: Arc::clone(self), client, hold, begun: AtomicBool::new(false) }));
+        }
+        grants
+    }
+
+    /// Takes a slot back for a client that has waited, if it has less than an equal part and another has more.
+    fn take_back(&self, client: IpAddr) {
+        let state = self.state.lock();
+        let part = (self.all / state.clients.len().max(1)).max(1);
+        let has = state.clients.get(&client).map_or(0, |slots| slots.held.len());
+        if has >= part {
+            return;
+        }
+        let now = Instant::now();
+        // What is taken back already counts no more.
+        let kept = |slots: &ClientSlots| slots.held.iter().filter(|h| !h.evicted.load(Ordering::Relaxed)).count();
+        let most = state.clients.values().max_by_key(|slots| kept(slots));
+        let Some(most) = most.filter(|slots| kept(slots) > part) else { return };
+        let old = |hold: &&Arc<Hold>| {
+            !hold.evicted.load(Ordering::Relaxed) && now.saturating_duration_since(hold.since) >= self.grace
+        };
+        if let Some(slowest) = most.held.iter().filter(old).min_by_key(|hold| hold.order(now)) {
+            slowest.evict();
+        }
+    }
+}
+
+/// A place among those who wait.
+struct Place<'a> {
+    slots: &'a Slots,
+    client: IpAddr,
+    granted: oneshot::Receiver<Slot>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        // A slot that was granted meanwhile is given back with this.
+        self.granted.close();
+        let mut state = self.slots.state.lock();
+        if let Some(slots) = state.clients.get_mut(&self.client) {
+            slots.waiting.retain(|waiting| !waiting.grant.is_closed());
+            if slots.held.is_empty() && slots.waiting.is_empty() {
+                state.clients.remove(&self.client);
+            }
+        }
     }
 }
 
@@ -85,33 +291,128 @@ mod tests {
 
     /// What it gets at once.
     fn now<T>(what: impl Future<Output = T>) -> Option<T> {
-        match pin!(what).poll(&mut Context::from_waker(Waker::noop())) {
+        // Without tokio's budget, which lets a task do so much before others have their turn.
+        match pin!(tokio::task::unconstrained(what)).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => Some(done),
             Poll::Pending => None,
         }
     }
 
-    #[test]
-    fn one_client_leaves_slots_to_others() {
-        let slots = Slots::new(8);
-        let (ours, others): (IpAddr, IpAddr) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
-        let mut held: Vec<Slot> = (0..2).map(|_| now(slots.take(ours)).unwrap().unwrap()).collect();
-        assert!(now(slots.take(ours)).is_none(), "a third waits");
-        held.push(now(slots.take(others)).unwrap().unwrap());
-        held.remove(0);
-        held.push(now(slots.take(ours)).unwrap().unwrap());
-        drop(held);
-        assert!(slots.clients.lock().is_empty());
-        assert_eq!(slots.all.available_permits(), 8);
+    const GRACE: Duration = Duration::from_millis(50);
+
+    fn client(n: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, n])
     }
 
-    #[test]
-    fn all_clients_together_are_bounded() {
-        let slots = Slots::new(4);
-        let client = |n: u8| IpAddr::from([192, 0, 2, n]);
+    fn is_evicted(slot: &Slot) -> bool {
+        slot.hold.evicted.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a slot that it must not get, until this one is taken back.
+    async fn until_evicted(slots: &Arc<Slots>, of: IpAddr, slot: &Slot) {
+        let waited = async {
+            tokio::select! {
+                _ = slots.take(of) => panic!("there is none"),
+                () = slot.evicted() => {}
+            }
+        };
+        timeout(Duration::from_secs(120), waited).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn one_client_leaves_slots_to_others() {
+        let slots = Slots::new(8, GRACE, GRACE);
+        let mut held: Vec<Slot> = (0..2).map(|_| now(slots.take(client(1))).unwrap().unwrap()).collect();
+        assert!(now(slots.take(client(1))).is_none(), "a third waits");
+        held.push(now(slots.take(client(2))).unwrap().unwrap());
+        held.remove(0);
+        held.push(now(slots.take(client(1))).unwrap().unwrap());
+        drop(held);
+        let state = slots.state.lock();
+        assert!(state.clients.is_empty());
+        assert_eq!(state.free, 8);
+    }
+
+    #[tokio::test]
+    async fn all_clients_together_are_bounded() {
+        let slots = Slots::new(4, GRACE, GRACE);
         let held: Vec<Slot> = (0..4).map(|n| now(slots.take(client(n))).unwrap().unwrap()).collect();
         assert!(now(slots.take(client(9))).is_none());
         drop(held);
         assert!(now(slots.take(client(9))).is_some());
+    }
+
+    #[tokio::test]
+    async fn greedy_clients_leave_an_equal_part_to_the_next() {
+        let slots = Slots::new(512, GRACE, GRACE);
+        let mut held = Vec::new();
+        // Each takes what it gets, in turns, as four addresses did that held all of them.
+        for _ in 0..600 {
+            for n in 1..=4 {
+                held.extend(now(slots.take(client(n))).flatten());
+            }
+        }
+        let of = |n| slots.state.lock().clients[&client(n)].held.len();
+        for n in 1..=4 {
+            assert!((100..=104).contains(&of(n)), "{}", of(n));
+        }
+        let newcomer: Vec<_> = (0..50).map_while(|_| now(slots.take(client(5)))).collect();
+        assert_eq!(newcomer.len(), 50, "without a wait");
+    }
+
+    #[tokio::test]
+    async fn who_waits_gets_its_part_from_the_slowest_of_who_has_more() {
+        let slots = Slots::new(16, GRACE, GRACE);
+        let take = |n| now(slots.take(client(n))).flatten().unwrap();
+        let mut held: Vec<Slot> = (0..4).map(|_| take(1)).collect();
+        held.iter().for_each(Slot::streams);
+        for (n, slot) in held.iter().enumerate() {
+            slot.moved([9_000, 100, 5_000, 7_000][n]);
+        }
+        // Others take the rest, one each.
+        let others: Vec<Slot> = (2..14).map(take).collect();
+        assert!(now(slots.take(client(20))).is_none() && !held.iter().any(is_evicted), "nothing is taken back at once");
+        until_evicted(&slots, client(20), &held[1]).await;
+        for (n, slot) in held.iter().enumerate() {
+            assert_eq!(is_evicted(slot), n == 1, "{n}");
+        }
+        assert!(!others.iter().any(is_evicted), "an equal part");
+        held.remove(1);
+        assert!(now(slots.take(client(20))).flatten().is_some());
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_the_upstream_server_is_taken_back_last() {
+        let slots = Slots::new(8, GRACE, GRACE);
+        let take = |n| now(slots.take(client(n))).flatten().unwrap();
+        let (asked, read) = (take(1), take(1));
+        read.streams();
+        read.moved(1_000_000);
+        let _others: Vec<Slot> = (2..8).map(take).collect();
+        until_evicted(&slots, client(20), &read).await;
+        assert!(!is_evicted(&asked));
+    }
+
+    #[tokio::test]
+    async fn a_slot_of_a_broken_off_request_is_kept_for_a_while() {
+        let slots = Slots::new(4, GRACE, GRACE);
+        now(slots.take(client(1))).flatten().unwrap().begun();
+        assert!(now(slots.take(client(1))).is_none());
+        assert!(timeout(Duration::from_secs(120), slots.take(client(1))).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_given_up_while_it_waits_leaves_nothing() {
+        let slots = Slots::new(1, GRACE, GRACE);
+        let held = now(slots.take(client(1))).flatten().unwrap();
+        assert!(now(slots.take(client(2))).is_none());
+        {
+            let mut waiting = pin!(slots.take(client(3)));
+            assert!(now(waiting.as_mut()).is_none());
+            // Granted, and never looked at.
+            drop(held);
+        }
+        assert!(now(slots.take(client(4))).flatten().is_some());
+        assert!(slots.state.lock().clients.is_empty());
     }
 }

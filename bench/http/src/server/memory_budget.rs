@@ -22,6 +22,9 @@ use crate::metrics::{ResponseMemoryMetrics, SlowReader};
 
 /// What a connection may always hold.
 pub(super) const FLOOR: u64 = 16 << 10;
+/// What a response may hold beyond its connection's part while memory is not short, so that the upstream server that brings it is done with
+/// it: most pages and images are smaller.
+pub(super) const AHEAD: u64 = 64 << 10;
 /// What it may hold before it is known how fast its client is.
 const START: u64 = 256 << 10;
 /// A client's rate is averaged over this time: acknowledgements come in bursts.
@@ -215,7 +218,7 @@ pub(super) struct ResponseBudget {
 
 impl ResponseBudget {
     /// Charges `wanted` bytes, or the part of it that is free if that is worth a piece.
-    fn try_charge(self: &Arc<Self>, now: Instant, wanted: u64, all: bool) -> Option<Charge> {
+    fn try_charge(self: &Arc<Self>, now: Instant, wanted: u64, all: bool, ahead: u64) -> Option<Charge> {
         let connection = &self.connection;
         let allowance = connection.allowance(now);
         let part = |held: u64| {
@@ -228,9 +231,11 @@ impl ResponseBudget {
             Ok(held) => part(held)?,
             Err(_) => {
                 let budget = &connection.budget;
-                let alone = self.held.load(Ordering::Relaxed) == 0 && budget.free() > budget.total / 4;
-                let bytes = wanted.min(FLOOR);
-                if !alone || (all && bytes < wanted) {
+                let own = self.held.load(Ordering::Relaxed);
+                let alone = if own == 0 && budget.free() > budget.total / 4 { FLOOR } else { 0 };
+                let ahead = if budget.is_under_pressure() { 0 } else { ahead.saturating_sub(own) };
+                let bytes = wanted.min(alone.max(ahead));
+                if bytes == 0 || (all && bytes < wanted) {
                     return None;
                 }
                 connection.held.fetch_add(bytes, Ordering::Relaxed);
@@ -244,15 +249,25 @@ impl ResponseBudget {
 
     /// Charges all of it, if there is room now.
     pub(super) fn charge_all(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
-        self.try_charge(Instant::now(), bytes, true)
+        self.try_charge(Instant::now(), bytes, true, 0)
     }
 
     /// Charges at most what is wanted, as soon as there is room.
     pub(super) async fn charge(self: &Arc<Self>, wanted: u64) -> Charge {
+        self.charge_within(wanted, 0).await
+    }
+
+    /// As [`Self::charge`] for what somebody else brings, whom a slow client would keep waiting: unless more than half of the budget is in
+    /// use, the response may hold [`AHEAD`].
+    pub(super) async fn charge_ahead(self: &Arc<Self>, wanted: u64) -> Charge {
+        self.charge_within(wanted, AHEAD).await
+    }
+
+    async fn charge_within(self: &Arc<Self>, wanted: u64, ahead: u64) -> Charge {
         loop {
             // Before it is looked whether there is room: what is freed meanwhile is noticed.
             let freed = self.connection.freed.notified();
-            if let Some(charge) = self.try_charge(Instant::now(), wanted, false) {
+            if let Some(charge) = self.try_charge(Instant::now(), wanted, false, ahead) {
                 return charge;
             }
             // Only what the connection itself frees is reported: others are looked for now and then.
@@ -332,7 +347,7 @@ mod tests {
     /// What a response gets that never has enough, in pieces of 64 KiB.
     fn all_it_gets(connection: &Arc<ConnectionBudget>, now: Instant) -> Vec<Charge> {
         let response = connection.response(OVERHEAD);
-        std::iter::from_fn(|| response.try_charge(now, 64 << 10, false)).collect()
+        std::iter::from_fn(|| response.try_charge(now, 64 << 10, false, 0)).collect()
     }
 
     fn bytes(charges: &[Charge]) -> u64 {
@@ -443,6 +458,32 @@ mod tests {
         let _piece = all_it_gets(&connection, start);
         assert_eq!(connection.check(start + hour * 2), Ok(()));
         assert_eq!(connection.check(start + hour * 2 + Duration::from_secs(4)), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_small_body_is_taken_whole_from_who_brings_it() {
+        let budget = budget(128 * MB);
+        let connection = budget.connection();
+        let _unread = all_it_gets(&connection, Instant::now());
+        // A hundred responses beside it, none of which is read.
+        let mut held = Vec::new();
+        for _ in 0..100 {
+            let response = connection.response(0);
+            let mut left = AHEAD;
+            while left > 0 {
+                let charge = response.charge_ahead(left).await;
+                left -= charge.bytes();
+                held.push(charge);
+            }
+            let mut more = std::pin::pin!(response.charge_ahead(1));
+            let now = more.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+            assert!(now.is_pending(), "no more than that");
+        }
+        // While memory is short each waits for its client.
+        budget.metrics.hold(128 * MB);
+        let response = connection.response(0);
+        let mut ahead = std::pin::pin!(response.charge_ahead(AHEAD));
+        assert!(ahead.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_pending());
     }
 
     #[tokio::test]

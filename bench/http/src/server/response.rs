@@ -16,12 +16,13 @@ use tokio::sync::mpsc;
 use super::ServerContext;
 use super::memory_budget::{Charge, ConnectionBudget, OVERHEAD, ResponseBudget};
 use crate::access_log::{AccessLog, AccessRecord};
+use crate::authority;
 use crate::connection_log::ConnectionLog;
 use crate::digest::{self, CONTENT_DIGEST, Digest};
 use crate::metrics::{ControllerLabels, ResponseMetrics, ResponseTimes};
 use crate::proxy::{Piece, UpstreamBody};
 use crate::request::SiteRequest;
-use crate::site::{Body, ServedFile, Site, SiteResponse};
+use crate::site::{Body, ServedFile, Site, SiteResponse, plain};
 
 /// Bytes handed to a stream at once.
 const CHUNK: usize = 64 * 1024;
@@ -119,7 +120,8 @@ pub(super) async fn answer(
 ) -> DeliveryOutcome {
     let site = &context.server.site;
     // An answer to HEAD has no content, and nothing to tell of it.
-    let digest = (request.method != Method::HEAD && digest::is_wanted(&request.headers)).then(Digest::default);
+    let head = request.method == Method::HEAD;
+    let digest = (!head && digest::is_wanted(&request.headers)).then(Digest::default);
     let access_log = context.server.access_log.as_ref();
     let record = access_log.map(|log| (Arc::clone(log), AccessRecord::new(&request, context.label())));
     let mut sent = ResponseProgress {
@@ -133,7 +135,10 @@ pub(super) async fn answer(
         digest,
         open: true,
     };
-    let answer = if site.is_proxied(request.uri.path()) {
+    let malformed = authority::check(&request.method, &request.uri, request.version, &request.headers).err();
+    let mut answer = if let Some((status, line)) = malformed {
+        plain(status, &format!("{line}\n"))
+    } else if site.is_proxied(request.uri.path()) {
         // Apart: other responses need no room for what a proxy keeps.
         match Box::pin(forward(writer, &mut delivery, request, site)).await {
             Ok(answer) => answer,
@@ -145,6 +150,10 @@ pub(super) async fn answer(
     } else {
         site.answer(&request.method, request.uri.path()).await
     };
+    if head {
+        // Refusals have a line of text.
+        answer.body = Body::Empty;
+    }
     sent.status = answer.status.as_u16();
     let end = with_progress_checks(&context.memory, pin!(send_all(writer, delivery, answer, &mut sent))).await;
     if let Err(why) = &end {
@@ -356,7 +365,8 @@ async fn send(
     Ok(HeldMemory { _budget: budget, _charge: last })
 }
 
-/// Hands an upstream server's response to QUIC as it comes. While that server sends nothing, the client owes nothing: what is beside the body
+/// Hands an upstream server's response to QUIC. It is read ahead of the client as far as memory goes, so that a small one is with the
+/// upstream server no longer than that server needs. While that server sends nothing, the client owes nothing: what is beside the body
 /// counts from its end on. Until then the proxy's limit of requests bounds it.
 async fn send_upstream(
     writer: &mut impl ResponseWriter,
@@ -370,27 +380,41 @@ async fn send_upstream(
         // The upstream server's own, which the client can check all the way.
         sent.digest = None;
     }
-    writer.head(status, headers).await?;
     let pieces = sent.context.memory.response(0);
-    let trailers = loop {
-        let mut data = match body.next().await? {
-            Piece::Data(data) => data,
-            Piece::Trailers(fields) => break Some(fields),
-            Piece::End => break None,
+    // Of no length, since each piece in it is charged.
+    let (queue, mut queued) = mpsc::unbounded_channel();
+    let read = async move {
+        let trailers = loop {
+            let mut data = match body.next().await? {
+                Piece::Data(data) => data,
+                Piece::Trailers(fields) => break Some(fields),
+                Piece::End => break None,
+            };
+            while !data.is_empty() {
+                let room = pieces.charge_ahead(data.len().min(CHUNK) as u64);
+                let charge = body.until_client_takes(room).await?;
+                let piece = data.split_to(charge.bytes() as usize);
+                body.taken(charge.bytes());
+                // A small part of a buffer would keep all of the buffer.
+                let piece = if piece.len() < COPIED { Bytes::copy_from_slice(&piece) } else { piece };
+                let _ = queue.send((piece, charge));
+            }
         };
-        while !data.is_empty() {
-            let charge = pieces.charge(data.len().min(CHUNK) as u64).await;
-            let piece = data.split_to(charge.bytes() as usize);
+        // The upstream server may have another request now.
+        drop((body, queue));
+        Ok::<_, String>(trailers)
+    };
+    let write = async {
+        writer.head(status, headers).await?;
+        while let Some((piece, charge)) = queued.recv().await {
             sent.digest(&piece);
             let length = piece.len();
-            // A small part of a buffer would keep all of the buffer.
-            let piece = if length < COPIED { Bytes::copy_from_slice(&piece) } else { piece };
             writer.data(charge.of(piece)).await?;
             sent.more(length);
         }
+        Ok::<(), String>(())
     };
-    // The upstream server may have another request now.
-    drop(body);
+    let (trailers, ()) = tokio::try_join!(read, write)?;
     let budget = sent.context.memory.response(OVERHEAD + beside as u64);
     writer.finish(sent.trailers(trailers)).await?;
     Ok(HeldMemory { _budget: budget, _charge: None })

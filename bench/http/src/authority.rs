@@ -1,0 +1,184 @@
+//! The host that a request asks for, as its version of HTTP allows to say it.
+
+use http::header::{HOST, TRANSFER_ENCODING};
+use http::{HeaderMap, Method, StatusCode, Uri, Version};
+
+/// Why a request is refused before anybody looks at its path, with its status.
+pub(crate) type Malformed = (StatusCode, &'static str);
+
+const fn bad(line: &'static str) -> Malformed {
+    (StatusCode::BAD_REQUEST, line)
+}
+
+/// Checks what a request says of its host and its body's coding: an upstream server might read either in another way.
+///
+/// # Errors
+/// HTTP/1.1 without exactly one `host` (RFC 9112 §3.2); HTTP/2 and HTTP/3 without an authority, or with two that differ (RFC 9114 §4.3.1);
+/// an authority that is no host and port, or names a user (RFC 9110 §4.2.4); a transfer coding other than chunked (RFC 9112 §6.1).
+pub(crate) fn check(method: &Method, uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Malformed> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let (host, another) = (hosts.next(), hosts.next());
+    if another.is_some() {
+        return Err(bad("the request has more than one host"));
+    }
+    if *method == Method::CONNECT {
+        return Ok(());
+    }
+    let asked = uri.authority().map(|authority| authority.as_str().as_bytes());
+    let host = host.map(|host| host.as_bytes());
+    match version {
+        Version::HTTP_09 | Version::HTTP_10 => {}
+        Version::HTTP_11 if host.is_none() => return Err(bad("the request has no host")),
+        _ if host.is_none() && asked.is_none() => return Err(bad("the request has no host")),
+        _ => {}
+    }
+    if [asked, host].into_iter().flatten().any(|authority| !is_host_and_port(authority)) {
+        return Err(bad("the request's host is none"));
+    }
+    // HTTP/1.1's absolute form overrules the field (RFC 9112 §3.2.2).
+    if matches!(version, Version::HTTP_2 | Version::HTTP_3)
+        && let (Some(asked), Some(host)) = (asked, host)
+        && !asked.eq_ignore_ascii_case(host)
+    {
+        return Err(bad("the request has two hosts that differ"));
+    }
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next().filter(|_| matches!(version, Version::HTTP_10 | Version::HTTP_11))
+        && (codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
+    {
+        return Err((StatusCode::NOT_IMPLEMENTED, "no transfer-encoding but chunked is supported"));
+    }
+    Ok(())
+}
+
+/// `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2), with a host that is not empty.
+fn is_host_and_port(authority: &[u8]) -> bool {
+    let (host, port) = match authority {
+        [b'[', rest @ ..] => {
+            let Some(end) = rest.iter().position(|byte| *byte == b']') else { return false };
+            let literal =
+                std::str::from_utf8(&rest[..end]).ok().and_then(|text| text.parse::<std::net::Ipv6Addr>().ok());
+            if literal.is_none() {
+                return false;
+            }
+            (&b"ipv6"[..], &rest[end + 1..])
+        }
+        _ => authority.split_at(authority.iter().position(|byte| *byte == b':').unwrap_or(authority.len())),
+    };
+    let port = match port {
+        [] => true,
+        [b':', digits @ ..] => digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    port && !host.is_empty() && is_registered_name(host)
+}
+
+/// Unreserved characters, sub-delimiters and escapes (RFC 3986 §3.2.2).
+fn is_registered_name(host: &[u8]) -> bool {
+    let mut rest = host;
+    while let [byte, after @ ..] = rest {
+        rest = match (byte, after) {
+            (b'%', [a, b, after @ ..]) if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => after,
+            (byte, _) if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(byte) => after,
+            _ => return false,
+        };
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use http::{HeaderName, HeaderValue};
+
+    fn checked(version: Version, uri: &str, fields: &[(&'static str, &[u8])]) -> Result<(), u16> {
+        let headers: HeaderMap = fields
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap()))
+            .collect();
+        check(&Method::GET, &uri.parse().unwrap(), version, &headers).map_err(|(status, _)| status.as_u16())
+    }
+
+    #[test]
+    fn a_request_names_one_host() {
+        let host = |value: &'static [u8]| ("host", value);
+        for version in [Version::HTTP_10, Version::HTTP_11] {
+            assert_eq!(checked(version, "/a", &[host(b"example.org")]), Ok(()));
+            assert_eq!(checked(version, "/a", &[host(b"a"), host(b"b")]), Err(400));
+            assert_eq!(checked(version, "/a", &[host(b"a"), host(b"a")]), Err(400));
+            assert_eq!(checked(version, "http://b/a", &[host(b"a")]), Ok(()));
+        }
+        assert_eq!(checked(Version::HTTP_11, "/a", &[]), Err(400));
+        assert_eq!(checked(Version::HTTP_11, "http://b/a", &[]), Err(400));
+        assert_eq!(checked(Version::HTTP_10, "/a", &[]), Ok(()));
+        for version in [Version::HTTP_2, Version::HTTP_3] {
+            assert_eq!(checked(version, "/a", &[]), Err(400));
+            assert_eq!(checked(version, "/a", &[host(b"b")]), Ok(()));
+            assert_eq!(checked(version, "https://b/a", &[]), Ok(()));
+            assert_eq!(checked(version, "https://b/a", &[host(b"B")]), Ok(()));
+            assert_eq!(checked(version, "https://b/a", &[host(b"c")]), Err(400));
+            assert_eq!(checked(version, "https://user@b/a", &[]), Err(400));
+        }
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_with_a_port() {
+        let is = |host: &'static [u8]| checked(Version::HTTP_11, "/", &[("host", host)]) == Ok(());
+        for host in [
+            &b"example.org"[..],
+            b"EXAMPLE.org:443",
+            b"127.0.0.1",
+            b"[::1]",
+            b"[2001:db8::1]:8443",
+            b"xn--caf-dma.example",
+            b"a_b.example",
+            b"caf%c3%a9",
+            b"localhost:",
+        ] {
+            assert!(is(host), "{host:?}");
+        }
+        for host in [
+            &b""[..],
+            b":443",
+            b"a/b?c#d@e",
+            b"a/b",
+            b"a?b",
+            b"a#b",
+            b"user@a",
+            b"user:password@a",
+            b"a b",
+            b"a,b c",
+            b"caf\xc3\xa9",
+            b"\xff",
+            b"a\\b",
+            b"a\"b",
+            b"a:b",
+            b"a:443:443",
+            b"a:123456",
+            b"a:-1",
+            b"[::1",
+            b"[::1]x",
+            b"[x]",
+            b"::1",
+            b"a%",
+            b"a%zz",
+            b"<script>",
+        ] {
+            assert!(!is(host), "{host:?}");
+        }
+    }
+
+    #[test]
+    fn only_chunked_is_a_coding_here() {
+        let with = |values: &[&'static [u8]]| {
+            let mut fields = vec![("host", &b"a"[..])];
+            fields.extend(values.iter().map(|value| ("transfer-encoding", *value)));
+            checked(Version::HTTP_11, "/", &fields)
+        };
+        assert_eq!((with(&[]), with(&[b"chunked"]), with(&[b"Chunked "])), (Ok(()), Ok(()), Ok(())));
+        for values in [&[&b"gzip, chunked"[..]][..], &[b"gzip"], &[b"gzip", b"chunked"], &[b"chunked", b"chunked"]] {
+            assert_eq!(with(values), Err(501), "{values:?}");
+        }
+    }
+}

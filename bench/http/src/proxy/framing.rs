@@ -1,0 +1,123 @@
+//! How long an upstream server says that its response is. One that contradicts itself is an error: a client that believed the other part of
+//! it would take a cut response for a whole one (RFC 9112 §6.3).
+
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, Method, StatusCode, Version};
+
+use super::headers::content_length;
+
+/// What a response's header says of its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Framing {
+    /// The response has no content, whatever its header says: its status or its request's method is one of those.
+    pub(super) empty: bool,
+    /// `content-length`.
+    pub(super) length: Option<u64>,
+}
+
+/// Reads the framing of a response to a request with this method, and leaves one `content-length` at most.
+///
+/// # Errors
+/// The framing contradicts itself, or is none that is spoken here. RFC 9112 §6.3 allows to drop a `content-length` beside
+/// `transfer-encoding`, but calls it a sign of response splitting that "ought to be handled as an error": a response whose end is in doubt
+/// is none.
+pub(super) fn framing(
+    method: &Method,
+    status: StatusCode,
+    version: Version,
+    headers: &mut HeaderMap,
+) -> Result<Framing, &'static str> {
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        return Err("the status of another protocol, which nobody asked for");
+    }
+    let length = content_length(headers).map_err(|_| "content-length is no number, or several that differ")?;
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next() {
+        if version != Version::HTTP_11 {
+            return Err("transfer-encoding, which only HTTP/1.1 has");
+        }
+        if length.is_some() {
+            return Err("content-length beside transfer-encoding");
+        }
+        // No other was asked for (`te`), and what is not undone here would arrive encoded without a word.
+        if codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") {
+            return Err("a transfer-encoding other than chunked");
+        }
+    }
+    let bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let empty = bodiless || *method == Method::HEAD;
+    // RFC 9110 §8.6: there is none in a 204.
+    match length.filter(|_| status != StatusCode::NO_CONTENT) {
+        Some(length) => headers.insert(CONTENT_LENGTH, length.into()),
+        None => headers.remove(CONTENT_LENGTH),
+    };
+    Ok(Framing { empty, length: length.filter(|_| !empty) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use http::{HeaderName, HeaderValue};
+
+    fn of(method: Method, status: u16, version: Version, all: &[(&'static str, &'static str)]) -> Option<Framing> {
+        let mut headers: HeaderMap =
+            all.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
+        let found = framing(&method, StatusCode::from_u16(status).unwrap(), version, &mut headers).ok();
+        assert!(found.is_none() || headers.get_all(CONTENT_LENGTH).iter().count() <= 1);
+        found
+    }
+
+    #[test]
+    fn contradicting_framing_is_an_error() {
+        let length = ("content-length", "3");
+        for fields in [
+            &[length, ("transfer-encoding", "chunked")][..],
+            &[("transfer-encoding", "chunked"), ("content-length", "0")],
+            &[("transfer-encoding", "gzip, chunked")],
+            &[("transfer-encoding", "gzip")],
+            &[("transfer-encoding", "chunked, chunked")],
+            &[("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")],
+            &[("transfer-encoding", "identity")],
+            &[("transfer-encoding", "")],
+            &[length, ("content-length", "4")],
+            &[("content-length", "3, 4")],
+            &[("content-length", "-1")],
+            &[("content-length", "+3")],
+            &[("content-length", "3 3")],
+            &[("content-length", "")],
+            &[("content-length", "0x3")],
+            &[("content-length", "99999999999999999999999")],
+        ] {
+            for method in [Method::GET, Method::HEAD, Method::POST] {
+                for status in [200, 204, 304, 404] {
+                    assert_eq!(
+                        of(method.clone(), status, Version::HTTP_11, fields),
+                        None,
+                        "{method} {status} {fields:?}"
+                    );
+                }
+            }
+        }
+        assert_eq!(of(Method::GET, 200, Version::HTTP_10, &[("transfer-encoding", "chunked")]), None);
+        assert_eq!(of(Method::GET, 200, Version::HTTP_2, &[("transfer-encoding", "chunked")]), None);
+    }
+
+    #[test]
+    fn consistent_framing_is_read() {
+        let of = |method, status, fields| of(method, status, Version::HTTP_11, fields).unwrap();
+        let framing = |empty, length| Framing { empty, length };
+        assert_eq!(of(Method::GET, 200, &[("transfer-encoding", "Chunked ")]), framing(false, None));
+        assert_eq!(of(Method::GET, 200, &[]), framing(false, None));
+        for fields in [
+            &[("content-length", "3")][..],
+            &[("content-length", "3"), ("content-length", "3")],
+            &[("content-length", "3, 3")],
+        ] {
+            assert_eq!(of(Method::GET, 200, fields), framing(false, Some(3)));
+            assert_eq!(of(Method::HEAD, 200, fields), framing(true, None));
+            assert_eq!(of(Method::GET, 304, fields), framing(true, None));
+            assert_eq!(of(Method::GET, 204, fields), framing(true, None));
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The body of an upstream server's response, on its way to a client.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Version};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::body::{BodyProgress, Pace};
+use super::pool::Tail;
+use super::slots::Slot;
+use super::{body, one_line};
+use crate::metrics::{UpstreamMetrics, UpstreamOutcome};
+
+/// Why a slot was taken back.
+pub(super) const SHARE: &str = "the client has more than its part of the slots, for which others wait";
+
+/// A request that was answered: what it still holds.
+pub(super) struct Answered {
+    pub(super) slot: Slot,
+    pub(super) tail: Tail,
+    /// How far its body has come, where it has one.
+    pub(super) request: Option<Arc<BodyProgress>>,
+    pub(super) metrics: UpstreamMetrics,
+    /// The longest wait for a piece of the response.
+    pub(super) patience: Duration,
+    /// While slots are scarce, the client takes 500 bytes per second in each such time that it is waited for.
+    pub(super) pace: Duration,
+}
+
+/// An upstream server's body, with the slot of its request.
+pub struct UpstreamBody {
+    body: Incoming,
+    of: Answered,
+    pace: Pace,
+    /// Bytes that `content-length` says are still to come.
+    left: Option<u64>,
+    /// What follows the last piece, if it was read already.
+    end: Option<Piece>,
+    http2: bool,
+}
+
+impl fmt::Debug for UpstreamBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamBody").finish_non_exhaustive()
+    }
+}
+
+/// A part of an upstream server's body.
+pub(crate) enum Piece {
+    Data(Bytes),
+    Trailers(HeaderMap),
+    End,
+}
+
+impl UpstreamBody {
+    /// Of a response that is as long as `length` says.
+    pub(super) fn new(body: Incoming, version: Version, length: Option<u64>, of: Answered) -> Self {
+        let pace = Pace::new(of.pace);
+        of.slot.streams();
+        Self { body, of, pace, left: length, end: None, http2: version == Version::HTTP_2 }
+    }
+
+    /// Returns the next piece of it. The last bytes of a known length come when the end was read: a client that counts them takes the
+    /// response for whole then.
+    ///
+    /// # Errors
+    /// It broke off, is not as long as it said, or nothing came for too long.
+    pub(crate) async fn next(&mut self) -> Result<Piece, String> {
+        if let Some(end) = self.end.take() {
+            // Asked again, it is over.
+            self.end = Some(Piece::End);
+            return Ok(end);
+        }
+        let piece = self.read().await?;
+        let (Some(left), Piece::Data(data)) = (self.left, &piece) else { return self.ended(piece) };
+        let Some(left) = left.checked_sub(data.len() as u64) else {
+            return Err(self.broken("it is longer than its content-length"));
+        };
+        self.left = Some(left);
+        if left == 0 {
+            self.end = Some(self.read_end().await?);
+        }
+        Ok(piece)
+    }
+
+    /// Reads to the end of a response that has no content.
+    ///
+    /// # Errors
+    /// As [`Self::next`], or there is content.
+    pub(super) async fn read_end(&mut self) -> Result<Piece, String> {
+        loop {
+            match self.read().await? {
+                Piece::Data(data) if data.is_empty() => {}
+                Piece::Data(_) => return Err(self.broken("it has more content than its header allows")),
+                end => return Ok(end),
+            }
+        }
+    }
+
+    fn ended(&mut self, piece: Piece) -> Result<Piece, String> {
+        if !matches!(piece, Piece::Data(_)) && self.left.is_some_and(|left| left > 0) {
+            return Err(self.broken("it is shorter than its content-length"));
+        }
+        Ok(piece)
+    }
+
+    fn broken(&mut self, why: impl fmt::Display) -> String {
+        self.of.slot.settled();
+        self.of.tail.discard();
+        self.of.metrics.count(UpstreamOutcome::BodyBroken);
+        format!("the upstream server's body broke off: {why}")
+    }
+
+    fn evicted(&mut self, why: &str) -> String {
+        self.of.slot.settled();
+        self.of.metrics.count(UpstreamOutcome::Evicted);
+        why.to_owned()
+    }
+
+    /// Waits until the client has room for these bytes.
+    ///
+    /// # Errors
+    /// It takes too little while slots are scarce, or has more of them than its part.
+    pub(crate) async fn until_client_takes<T>(&mut self, room: impl Future<Output = T>) -> Result<T, String> {
+        let mut room = pin!(room);
+        loop {
+            let until = self.pace.wait(Instant::now());
+            tokio::select! {
+                biased;
+                done = room.as_mut() => return Ok(done),
+                () = self.of.slot.evicted() => return Err(self.evicted(SHARE)),
+                () = sleep_until(until) => {
+                    if self.pace.is_slow() && self.of.slot.is_scarce() {
+                        return Err(self.evicted("the client takes too little while many requests wait"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The client has room for so many bytes more.
+    pub(crate) fn taken(&mut self, bytes: u64) {
+        self.pace.brought(Instant::now(), bytes);
+        self.of.slot.moved(bytes);
+    }
+
+    async fn read(&mut self) -> Result<Piece, String> {
+        let next = tokio::select! {
+            biased;
+            next = timeout(self.of.patience, self.body.frame()) => next,
+            () = self.of.slot.evicted() => return Err(self.evicted(SHARE)),
+        };
+        let Ok(next) = next else {
+            self.of.slot.settled();
+            self.of.metrics.count(UpstreamOutcome::BodyTimeout);
+            return Err("the upstream server sent nothing for too long".into());
+        };
+        let frame = match next {
+            // hyper takes a stream that is reset without an error for one that is over (RFC 9113 §8.1), for the sake of requests.
+            None if self.http2 && !self.body.is_end_stream() => return Err(self.broken("its stream was reset")),
+            None => return self.complete(Piece::End).await,
+            Some(Err(e)) => return Err(self.broken(one_line(&e))),
+            Some(Ok(frame)) => frame,
+        };
+        match frame.into_data() {
+            Ok(data) => Ok(Piece::Data(data)),
+            Err(frame) => match frame.into_trailers() {
+                Ok(fields) => self.complete(Piece::Trailers(body::trailers(fields))).await,
+                Err(_) => Ok(Piece::Data(Bytes::new())),
+            },
+        }
+    }
+
+    async fn complete(&mut self, end: Piece) -> Result<Piece, String> {
+        let sent = self.of.request.as_ref().is_none_or(|request| request.is_over());
+        match self.of.tail.end(sent).await {
+            Ok(()) => self.of.slot.settled(),
+            Err(excess) => return Err(self.broken(excess)),
+        }
+        Ok(end)
+    }
+}
