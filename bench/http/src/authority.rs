@@ -52,7 +52,7 @@ pub(crate) fn check(method: &Method, uri: &Uri, version: Version, headers: &Head
 }
 
 /// `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2), with a host that is not empty.
-fn is_host_and_port(authority: &[u8]) -> bool {
+pub(crate) fn is_host_and_port(authority: &[u8]) -> bool {
     let (host, port) = match authority {
         [b'[', rest @ ..] => {
             let Some(end) = rest.iter().position(|byte| *byte == b']') else { return false };

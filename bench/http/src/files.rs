@@ -6,6 +6,7 @@
 use std::fs::{File, Metadata};
 use std::future::Future;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::pin::Pin;
@@ -18,6 +19,7 @@ use rustix::io::Errno;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::conditional::{Representation, Validators};
 use crate::descriptors::Descriptors;
 use crate::regular_file;
 
@@ -42,25 +44,36 @@ impl Files {
         Self { kept: Arc::new(Semaphore::new(descriptors.files)), reads: Arc::new(Semaphore::new(descriptors.reads)) }
     }
 
-    /// Finds the file `inside` a root that is canonical, and reads its first piece where the body is `wanted`: what fits it is open no
-    /// longer. `None` where what is there is no file, or hidden.
+    /// Finds the file `inside` a root that is canonical, and reads the first piece of the bytes that `select` chooses: what fits it is open
+    /// no longer. Returns the file with what `select` says besides; `None` where what is there is no file, or hidden.
     ///
     /// # Errors
     /// It is not there ([`is_missing`]), or cannot be read now.
-    pub(crate) async fn open(&self, root: &Path, inside: PathBuf, wanted: bool) -> io::Result<Option<ServedFile>> {
+    pub(crate) async fn open<T: Send + 'static>(
+        &self,
+        root: &Path,
+        inside: PathBuf,
+        select: impl FnOnce(&Representation) -> (T, Range<u64>) + Send + 'static,
+    ) -> io::Result<Option<(ServedFile, Representation, T)>> {
         let permit = self.read().await?;
         let (root, files) = (root.to_owned(), self.clone());
         blocking(move || {
             let Some((path, mut file, meta)) = find(&root, &inside)? else { return Ok(None) };
-            let (path, length) = (Arc::from(path), meta.len());
-            let first = if wanted { piece(&mut file, length.min(PIECE))? } else { Bytes::new() };
-            let at = first.len() as u64;
-            let more = wanted && at < length;
+            let representation = representation(&meta);
+            let (selected, Range { start, end }) = select(&representation);
+            let (path, wanted) = (Arc::from(path), end.saturating_sub(start));
+            if start > 0 && wanted > 0 {
+                file.seek(SeekFrom::Start(start))?;
+            }
+            let first = if wanted > 0 { piece(&mut file, wanted.min(PIECE))? } else { Bytes::new() };
+            let at = start + first.len() as u64;
+            let more = at < end;
             let kept = more.then(|| Arc::clone(&files.kept).try_acquire_owned().ok()).flatten();
             let source = Source { path: Arc::clone(&path), id: id(&meta), kept: kept.map(|permit| (file, permit)) };
             // Until the file is closed, or another permit is for it.
             drop(permit);
-            Ok(Some(ServedFile { path, length, at, piece: first, files, state: State::Idle(source) }))
+            let file = ServedFile { path, length: wanted, at, end, piece: first, files, state: State::Idle(source) };
+            Ok(Some((file, representation, selected)))
         })
         .await
     }
@@ -121,6 +134,14 @@ fn piece(file: &mut File, length: u64) -> io::Result<Bytes> {
     Ok(piece.into())
 }
 
+/// Length and validators of a file.
+fn representation(meta: &Metadata) -> Representation {
+    let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
+    let modified = ns(meta.mtime(), meta.mtime_nsec());
+    let validators = Validators::new(meta.ino(), meta.len(), modified, ns(meta.ctime(), meta.ctime_nsec()));
+    Representation { length: meta.len(), validators: Some(validators) }
+}
+
 /// What stays the same while a file is written to, and does not when another takes its name.
 fn id(meta: &Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
@@ -159,9 +180,11 @@ enum State {
 /// A file on its way to a client.
 pub struct ServedFile {
     path: Arc<Path>,
+    /// Bytes that were selected.
     length: u64,
-    /// Bytes read so far.
+    /// Where the next read begins, and where the last ends.
     at: u64,
+    end: u64,
     /// Read and not handed over.
     piece: Bytes,
     files: Files,
@@ -174,13 +197,13 @@ impl ServedFile {
         &self.path
     }
 
-    /// Its length when it was opened.
+    /// Bytes of it that are sent.
     pub const fn length(&self) -> u64 {
         self.length
     }
 
     fn next(&self, mut source: Source) -> Reading {
-        let (files, at, length) = (self.files.clone(), self.at, PIECE.min(self.length - self.at));
+        let (files, at, length) = (self.files.clone(), self.at, PIECE.min(self.end - self.at));
         Box::pin(async move {
             let permit = if source.kept.is_none() { Some(files.read().await?) } else { None };
             blocking(move || {
@@ -203,7 +226,7 @@ impl AsyncRead for ServedFile {
                 this.piece.advance(n);
                 return Poll::Ready(Ok(()));
             }
-            if this.at >= this.length {
+            if this.at >= this.end {
                 return Poll::Ready(Ok(()));
             }
             match std::mem::replace(&mut this.state, State::Failed) {
@@ -248,13 +271,51 @@ mod tests {
         (dir, root, bytes)
     }
 
+    async fn part(files: &Files, root: &Path, range: Range<u64>) -> ServedFile {
+        files.open(root, "large".into(), move |_| ((), range)).await.unwrap().unwrap().0
+    }
+
+    async fn whole(files: &Files, root: &Path) -> ServedFile {
+        part(files, root, 0..1_000_000).await
+    }
+
+    #[tokio::test]
+    async fn a_part_of_a_file_is_sent() {
+        let (_dir, root, bytes) = root();
+        for kept in [0, 1] {
+            let files = Files::new(Descriptors { files: kept, reads: 1, logs: 0, tcp: 0, upstream: 0 });
+            for range in [0..0, 0..1, 5..70_000, 65_536..131_073, 999_999..1_000_000, 400_000..1_000_000] {
+                let mut file = part(&files, &root, range.clone()).await;
+                assert_eq!(file.length(), range.end - range.start);
+                let mut all = Vec::new();
+                file.read_to_end(&mut all).await.unwrap();
+                assert!(all == bytes[range.start as usize..range.end as usize], "{range:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_tag_of_a_file_changes_with_it() {
+        let (_dir, root, bytes) = root();
+        let files = Files::new(Descriptors { files: 1, reads: 1, logs: 0, tcp: 0, upstream: 0 });
+        let of = || async { files.open(&root, "large".into(), |_| ((), 0..0)).await.unwrap().unwrap().1 };
+        let (first, again) = (of().await, of().await);
+        assert_eq!(first, again);
+        // As long, and as old, as before.
+        let old = std::fs::metadata(root.join("large")).unwrap().modified().unwrap();
+        std::fs::write(root.join("new"), vec![7; bytes.len()]).unwrap();
+        std::fs::File::options().append(true).open(root.join("new")).unwrap().set_modified(old).unwrap();
+        std::fs::rename(root.join("new"), root.join("large")).unwrap();
+        assert_ne!(of().await, first);
+    }
+
     #[tokio::test]
     async fn many_files_are_sent_with_few_descriptors() {
         let (_dir, root, bytes) = root();
         let files = Files::new(Descriptors { files: 2, reads: 1, logs: 0, tcp: 0, upstream: 0 });
         let mut open = Vec::new();
         for _ in 0..50 {
-            open.push(files.open(&root, "large".into(), true).await.unwrap().unwrap());
+            open.push(whole(&files, &root).await);
         }
         assert_eq!((files.kept.available_permits(), files.reads.available_permits()), (0, 1));
         let mut reading = tokio::task::JoinSet::new();
@@ -275,7 +336,7 @@ mod tests {
     async fn a_replaced_file_aborts_the_response() {
         let (_dir, root, _) = root();
         let files = Files::new(Descriptors { files: 0, reads: 1, logs: 0, tcp: 0, upstream: 0 });
-        let mut file = files.open(&root, "large".into(), true).await.unwrap().unwrap();
+        let mut file = whole(&files, &root).await;
         std::fs::write(root.join("new"), vec![7; 1_000_000]).unwrap();
         std::fs::rename(root.join("new"), root.join("large")).unwrap();
         let error = file.read_to_end(&mut Vec::new()).await.unwrap_err();

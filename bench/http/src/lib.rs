@@ -10,6 +10,7 @@
 //! | `site.rs` | what is served: files under a root, synthetic bodies, delays, an upstream server |
 //! | `authority.rs` | the host that a request asks for |
 //! | `confinement.rs` | whether a path stays below a folder in every reading |
+//! | `conditional.rs` | conditional requests and ranges |
 //! | `request.rs` | a request as it came, over any version of HTTP |
 //! | `proxy/` | the reverse proxy: requests that an upstream server answers |
 //! | `regular_file.rs` | files that cannot hold their reader up |
@@ -19,7 +20,7 @@
 //! | `limits.rs` | limits per client and for the whole server |
 //! | `metrics.rs` | Prometheus metrics per controller |
 //! | `connection_log.rs` | a connection's qlog: controller and responses |
-//! | `stream_limits.rs` | limits on the bytes that a peer's streams may bring to HTTP/3 |
+//! | `http3/` | checks of a peer's HTTP/3 bytes, in front of the `h3` crate |
 //! | `timestamps.rs` | the `--timestamps` option |
 //! | `server/` | accepting connections, serving requests, shutdown |
 //! | `load/` | the load generator |
@@ -29,11 +30,13 @@
 pub mod access_log;
 mod authority;
 mod confinement;
+mod conditional;
 pub mod connection_log;
 pub mod controller_shares;
 pub mod descriptors;
 pub mod digest;
 mod files;
+mod http3;
 pub mod identity;
 pub mod limits;
 mod line_file;
@@ -46,6 +49,5 @@ pub mod request;
 pub mod served_identity;
 pub mod server;
 pub mod site;
-mod stream_limits;
 pub mod timestamps;
 pub mod udp;

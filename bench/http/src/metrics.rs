@@ -221,6 +221,8 @@ pub struct Metrics {
     refused_client: Counter,
     retried: Counter,
     slow_headers: Counter,
+    malformed: Counter,
+    fields_too_large: Counter,
     no_request: Counter,
     logs: LogMetrics,
     responses: Family<StatusLabels, Counter>,
@@ -339,6 +341,12 @@ impl Metrics {
             ),
             retried: add(r, "retries", "Retry packets sent to validate client addresses"),
             slow_headers: add(r, "slow_headers", "Requests rejected because their header timed out"),
+            malformed: add(r, "requests_malformed", "Requests over HTTP/3 reset because their header is malformed"),
+            fields_too_large: add(
+                r,
+                "requests_fields_too_large",
+                "Requests over HTTP/3 answered with 431 because their header fields are too large",
+            ),
             no_request: add(
                 r,
                 "connections_without_request",
@@ -448,6 +456,16 @@ impl Metrics {
     /// Counts a request whose header timed out.
     pub fn slow_header(&self) {
         self.slow_headers.inc();
+    }
+
+    /// Counts a request over HTTP/3 whose header is malformed.
+    pub fn malformed(&self) {
+        self.malformed.inc();
+    }
+
+    /// Counts a request over HTTP/3 whose header fields are too large.
+    pub fn fields_too_large(&self) {
+        self.fields_too_large.inc();
     }
 
     /// Counts a connection that was closed for want of a request.

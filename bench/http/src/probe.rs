@@ -17,9 +17,9 @@ use fathom_stacks::{
 use http::{Request, Uri};
 use rustls::ClientConfig;
 
+use crate::http3::{self, Closer};
 use crate::load::{LoadError, Origin, Trust, wildcard_address};
 use crate::server::NO_ERROR;
-use crate::stream_limits;
 
 /// How long to wait for a closed connection to drain.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -167,7 +167,7 @@ async fn run_requests(connecting: Connecting, url: &Uri, options: &ProbeOptions)
     let started = Instant::now();
     let connection = connecting.await.map_err(|close| close.text)?;
     let handshake = started.elapsed();
-    let begun = stream_limits::client(connection.h3()).await;
+    let begun = http3::client(connection.h3(), Closer::new(&connection)).await;
     let (mut driver, mut sender) = begun.map_err(|e| e.to_string())?;
     let responses = async {
         let mut got = get(&mut sender, url, options.max_body_bytes).await?;
@@ -204,7 +204,7 @@ async fn run_requests(connecting: Connecting, url: &Uri, options: &ProbeOptions)
 
 /// A response's status, the bytes of its body, and who says to have sent it.
 async fn get(
-    sender: &mut stream_limits::RequestSender<<Connection as fathom_stacks::Connection>::H3Opener>,
+    sender: &mut http3::RequestSender<<Connection as fathom_stacks::Connection>::H3Opener>,
     url: &Uri,
     max_body_bytes: u64,
 ) -> Result<(u16, u64, Option<String>), String> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HeaderName, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, Method, Uri, Version};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty};
@@ -58,12 +58,39 @@ pub struct SiteRequest {
     pub client: SocketAddr,
     /// Body.
     pub body: RequestBody,
+    /// What is known to be wrong with the body before it is read.
+    pub body_fault: Option<RequestBodyError>,
 }
 
 impl SiteRequest {
     /// Without header fields or a body.
     pub fn new(method: Method, uri: Uri, client: SocketAddr) -> Self {
-        Self { method, uri, version: Version::HTTP_3, headers: HeaderMap::new(), client, body: empty() }
+        Self {
+            method,
+            uri,
+            version: Version::HTTP_3,
+            headers: HeaderMap::new(),
+            client,
+            body: empty(),
+            body_fault: None,
+        }
+    }
+
+    /// Checks what the request says of the length of its body.
+    ///
+    /// # Errors
+    /// A line for clients: `content-length` is no number, several differ, or the body has another length (RFC 9110 §8.6, RFC 9114 §4.1.2).
+    pub(crate) fn check_length(&self) -> Result<(), &'static str> {
+        let mut lengths = self.headers.get_all(CONTENT_LENGTH).iter().map(|length| content_length(length.as_bytes()));
+        if let Some(first) = lengths.next()
+            && (first.is_none() || lengths.any(|length| length != first))
+        {
+            return Err("the content-length is invalid");
+        }
+        match &self.body_fault {
+            Some(_) => Err("the request body is not as long as content-length says"),
+            None => Ok(()),
+        }
     }
 
     /// The authority that was asked: `:authority`, or `host`.
@@ -73,8 +100,48 @@ impl SiteRequest {
     }
 }
 
+/// Returns whether this is a token, as methods and names of fields are (RFC 9110 §5.6.2).
+pub(crate) fn is_token(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
+}
+
+/// Reads the value of a `content-length` field; `None` if it is no number (RFC 9110 §8.6).
+pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    digits?.parse().ok()
+}
+
 impl fmt::Debug for SiteRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SiteRequest").field("method", &self.method).field("uri", &self.uri).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_lengths_are_one_number() {
+        for (lengths, valid) in [
+            (&[][..], true),
+            (&["7"], true),
+            (&["7", "7"], true),
+            (&["7", "8"], false),
+            (&["x"], false),
+            (&["+7"], false),
+            (&["-7"], false),
+            (&[""], false),
+            (&["7, 7"], false),
+            (&["99999999999999999999999"], false),
+        ] {
+            let mut request = SiteRequest::new(Method::GET, Uri::from_static("/"), "127.0.0.1:1".parse().unwrap());
+            for length in lengths {
+                request.headers.append(CONTENT_LENGTH, length.parse().unwrap());
+            }
+            assert_eq!(request.check_length().is_ok(), valid, "{lengths:?}");
+            request.body_fault = Some(RequestBodyError::Length);
+            assert!(request.check_length().is_err());
+        }
     }
 }

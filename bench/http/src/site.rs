@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 
+use crate::conditional::{self, Conditions, Representation, Selection};
 use crate::confinement::stays_below;
 use crate::descriptors::Descriptors;
 pub use crate::files::ServedFile;
@@ -18,6 +19,9 @@ use tokio::sync::mpsc;
 
 /// Seconds after which a request that was answered with 503 may be sent again (RFC 9110 §10.2.3): a full server has room soon.
 pub(crate) const RETRY_AFTER: &str = "1";
+
+/// Methods that are answered for what is here.
+const ALLOWED: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
 
 /// The response to a request.
 #[derive(Debug)]
@@ -43,6 +47,11 @@ impl SiteResponse {
             headers.insert(CONTENT_TYPE, value);
         }
         Self { status, headers, wait: Duration::ZERO, body, length: Some(length) }
+    }
+
+    /// With a status that has no content.
+    fn without_content(status: StatusCode, headers: HeaderMap) -> Self {
+        Self { status, headers, wait: Duration::ZERO, body: Body::Empty, length: None }
     }
 }
 
@@ -145,31 +154,58 @@ impl Site {
                 }
                 proxied.proxy.forward(request, interim).await
             }
-            _ => self.answer(&request.method, request.uri.path()).await,
+            _ => self.answer(&request.method, request.uri.path(), &request.headers).await,
         }
     }
 
-    /// The answer to a request for what is here; `path` is as it came, still percent-encoded, without a query.
-    pub async fn answer(&self, method: &Method, path: &str) -> SiteResponse {
-        if method != Method::GET && method != Method::HEAD {
-            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
+    /// The answer to a request for what is here; `path` is as it came, still percent-encoded, without a query. Of the fields, conditions and
+    /// ranges count.
+    pub async fn answer(&self, method: &Method, path: &str, headers: &HeaderMap) -> SiteResponse {
+        match *method {
+            Method::GET | Method::HEAD => {}
+            Method::OPTIONS => {
+                let headers = HeaderMap::from_iter([(ALLOW, ALLOWED)]);
+                return SiteResponse::without_content(StatusCode::NO_CONTENT, headers);
+            }
+            _ => {
+                let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET, HEAD and OPTIONS are supported\n");
+                answer.headers.insert(ALLOW, ALLOWED);
+                return answer;
+            }
         }
+        let conditions = Conditions::read(method, headers);
         let answer = match synthetic(path, &self.limits) {
-            Some(answer) => answer,
-            None => self.file(path, method == Method::GET).await,
+            Some(Ok((wait, length))) => {
+                let representation = Representation { length, validators: None };
+                let selection = conditions.select(&representation);
+                SiteResponse { wait, ..select(selection, &representation, "application/octet-stream", Body::Zeros) }
+            }
+            Some(Err(why)) => plain(StatusCode::BAD_REQUEST, &why),
+            None => self.file(path, method == Method::GET, conditions).await,
         };
         if method == Method::HEAD { SiteResponse { body: Body::Empty, ..answer } } else { answer }
     }
 
-    async fn file(&self, path: &str, wanted: bool) -> SiteResponse {
+    async fn file(&self, path: &str, wanted: bool, conditions: Conditions) -> SiteResponse {
         let nothing = || plain(StatusCode::NOT_FOUND, "not found\n");
         if !path.is_empty() && !stays_below(path, "/") {
             return plain(StatusCode::BAD_REQUEST, "the path leads out of the root\n");
         }
         let (Some(root), Some(inside)) = (self.root.as_deref(), inside(path)) else { return nothing() };
-        let content_type = |of: &ServedFile| mime_guess::from_path(of.path()).first_or_octet_stream().to_string();
-        match self.files.open(root, inside, wanted).await {
-            Ok(Some(file)) => SiteResponse::new(StatusCode::OK, &content_type(&file), file.length(), Body::File(file)),
+        let choose = move |representation: &Representation| {
+            let selection = conditions.select(representation);
+            let range = match &selection {
+                Selection::Whole if wanted => 0..representation.length,
+                Selection::Part(range) => range.clone(),
+                _ => 0..0,
+            };
+            (selection, range)
+        };
+        match self.files.open(root, inside, choose).await {
+            Ok(Some((file, representation, selection))) => {
+                let content_type = mime_guess::from_path(file.path()).first_or_octet_stream().to_string();
+                select(selection, &representation, &content_type, |_| Body::File(file))
+            }
             Ok(None) => nothing(),
             Err(e) if is_missing(&e) => nothing(),
             Err(e) => {
@@ -182,6 +218,36 @@ impl Site {
     }
 }
 
+/// The response for what of a representation was selected; `body` has this many bytes of it.
+fn select(
+    selection: Selection,
+    of: &Representation,
+    content_type: &str,
+    body: impl FnOnce(u64) -> Body,
+) -> SiteResponse {
+    let mut answer = match selection {
+        Selection::Whole => SiteResponse::new(StatusCode::OK, content_type, of.length, body(of.length)),
+        Selection::Part(part) => {
+            let length = part.end - part.start;
+            let mut answer = SiteResponse::new(StatusCode::PARTIAL_CONTENT, content_type, length, body(length));
+            conditional::add_content_range(Some(&part), of.length, &mut answer.headers);
+            answer
+        }
+        Selection::NotModified => SiteResponse::without_content(StatusCode::NOT_MODIFIED, HeaderMap::new()),
+        Selection::PreconditionFailed => {
+            return plain(StatusCode::PRECONDITION_FAILED, "it is not what the request expects\n");
+        }
+        Selection::Unsatisfiable => {
+            let text = format!("the range is not within the {} bytes of it\n", of.length);
+            let mut answer = plain(StatusCode::RANGE_NOT_SATISFIABLE, &text);
+            conditional::add_content_range(None, of.length, &mut answer.headers);
+            return answer;
+        }
+    };
+    conditional::describe(of, &mut answer.headers);
+    answer
+}
+
 /// The part of a path below the root. No hidden files, nothing that leads up.
 fn inside(path: &str) -> Option<PathBuf> {
     let decoded = percent_decode_str(path).decode_utf8().ok()?;
@@ -192,8 +258,8 @@ fn inside(path: &str) -> Option<PathBuf> {
     relative.components().all(is_shown).then(|| relative.to_owned())
 }
 
-/// `/bytes/N` and `/delay/MS/bytes/N`; `None` for other paths.
-fn synthetic(path: &str, limits: &Limits) -> Option<SiteResponse> {
+/// The delay and the bytes of `/bytes/N` and `/delay/MS/bytes/N`, or what is wrong with them; `None` for other paths.
+fn synthetic(path: &str, limits: &Limits) -> Option<Result<(Duration, u64), String>> {
     let (wait, rest) = match path.strip_prefix("/delay/") {
         Some(rest) => {
             let (ms, rest) = rest.split_once('/')?;
@@ -202,15 +268,14 @@ fn synthetic(path: &str, limits: &Limits) -> Option<SiteResponse> {
         None => ("0", path.strip_prefix("/bytes/")?),
     };
     let (Ok(ms), Ok(bytes)) = (wait.parse(), rest.parse()) else {
-        return Some(plain(StatusCode::BAD_REQUEST, "write /bytes/N or /delay/MS/bytes/N, both whole numbers\n"));
+        return Some(Err("write /bytes/N or /delay/MS/bytes/N, both whole numbers\n".into()));
     };
     let wait = Duration::from_millis(ms);
     if wait > limits.max_delay || bytes > limits.max_body {
         let most = format!("at most /delay/{}/bytes/{} here\n", limits.max_delay.as_millis(), limits.max_body);
-        return Some(plain(StatusCode::BAD_REQUEST, &most));
+        return Some(Err(most));
     }
-    let answer = SiteResponse::new(StatusCode::OK, "application/octet-stream", bytes, Body::Zeros(bytes));
-    Some(SiteResponse { wait, ..answer })
+    Some(Ok((wait, bytes)))
 }
 
 pub(crate) fn plain(status: StatusCode, text: &str) -> SiteResponse {
@@ -225,17 +290,75 @@ mod tests {
         Site::new(root, Limits::default()).unwrap()
     }
 
+    async fn ask(site: &Site, method: Method, path: &str, fields: &[(&str, &str)]) -> SiteResponse {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(name.parse::<http::HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        site.answer(&method, path, &headers).await
+    }
+
+    fn text<'a>(answer: &'a SiteResponse, name: &str) -> &'a str {
+        answer.headers[name].to_str().unwrap()
+    }
+
     async fn status(site: &Site, path: &str) -> u16 {
-        site.answer(&Method::GET, path).await.status.as_u16()
+        ask(site, Method::GET, path, &[]).await.status.as_u16()
+    }
+
+    #[tokio::test]
+    async fn ranges_and_conditions_are_answered_alike_for_files_and_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.mp4"), "0123456789").unwrap();
+        let site = site(Some(folder.path()));
+        let whole = ask(&site, Method::GET, "/a.mp4", &[]).await;
+        let etag = whole.headers["etag"].to_str().unwrap().to_owned();
+        for (path, has_tag) in [("/a.mp4", true), ("/bytes/10", false)] {
+            let answer = ask(&site, Method::GET, path, &[]).await;
+            assert_eq!((answer.status.as_u16(), answer.length), (200, Some(10)), "{path}");
+            assert_eq!(answer.headers["accept-ranges"], "bytes");
+            assert_eq!(answer.headers.contains_key("etag"), has_tag, "{path}");
+            let part = ask(&site, Method::GET, path, &[("range", "bytes=2-4")]).await;
+            assert_eq!((part.status.as_u16(), part.length), (206, Some(3)), "{path}");
+            assert_eq!((text(&part, "content-range"), text(&part, "content-length")), ("bytes 2-4/10", "3"));
+            assert_eq!(part.headers["content-type"], answer.headers["content-type"]);
+            match part.body {
+                Body::File(file) => assert_eq!(file.length(), 3),
+                body => assert!(matches!(body, Body::Zeros(3)), "{path}"),
+            }
+            let beyond = ask(&site, Method::GET, path, &[("range", "bytes=10-")]).await;
+            assert_eq!((beyond.status.as_u16(), text(&beyond, "content-range")), (416, "bytes */10"));
+            // HEAD has the fields of GET, whatever the range.
+            let head = ask(&site, Method::HEAD, path, &[("range", "bytes=2-4")]).await;
+            assert_eq!((head.status, &head.headers), (answer.status, &answer.headers), "{path}");
+            assert!(matches!(head.body, Body::Empty));
+        }
+        let same = ask(&site, Method::GET, "/a.mp4", &[("if-none-match", &etag)]).await;
+        assert_eq!((same.status.as_u16(), same.length), (304, None));
+        assert_eq!(
+            (&same.headers["etag"], &same.headers["last-modified"]),
+            (&whole.headers["etag"], &whole.headers["last-modified"])
+        );
+        assert!(matches!(same.body, Body::Empty) && !same.headers.contains_key("content-length"));
+        let other = ask(&site, Method::GET, "/a.mp4", &[("if-match", "\"b\"")]).await;
+        assert_eq!(other.status.as_u16(), 412);
+        let missing = ask(&site, Method::GET, "/b", &[("if-none-match", "*"), ("range", "bytes=0-1")]).await;
+        assert_eq!(missing.status.as_u16(), 404, "conditions are of what is there");
+        for path in ["/a.mp4", "*"] {
+            let options = ask(&site, Method::OPTIONS, path, &[]).await;
+            assert_eq!((options.status.as_u16(), text(&options, "allow")), (204, "GET, HEAD, OPTIONS"));
+        }
+        let post = ask(&site, Method::POST, "/a.mp4", &[]).await;
+        assert_eq!((post.status.as_u16(), text(&post, "allow")), (405, "GET, HEAD, OPTIONS"));
     }
 
     #[tokio::test]
     async fn synthetic_bodies_have_the_requested_size_and_delay() {
         let site = site(None);
-        let answer = site.answer(&Method::GET, "/delay/20/bytes/1000").await;
+        let answer = ask(&site, Method::GET, "/delay/20/bytes/1000", &[]).await;
         assert!(matches!(answer.body, Body::Zeros(1_000)));
         assert_eq!((answer.length, answer.wait), (Some(1_000), Duration::from_millis(20)));
-        let head = site.answer(&Method::HEAD, "/bytes/5").await;
+        let head = ask(&site, Method::HEAD, "/bytes/5", &[]).await;
         assert!(matches!(head.body, Body::Empty));
         assert_eq!((head.length, head.status), (Some(5), StatusCode::OK));
         for (path, wanted) in [
@@ -248,7 +371,7 @@ mod tests {
             assert_eq!(status(&site, path).await, wanted, "{path}");
         }
         assert_eq!(status(&site, &format!("/bytes/{}", u64::MAX)).await, 400);
-        assert_eq!(site.answer(&Method::POST, "/bytes/5").await.status, StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(ask(&site, Method::POST, "/bytes/5", &[]).await.status, StatusCode::METHOD_NOT_ALLOWED);
     }
 
     #[tokio::test]
@@ -263,7 +386,7 @@ mod tests {
         let site = site(Some(&root));
         for (path, content_type) in [("/", "text/html"), ("/index.html", "text/html"), ("/sub%20dir/a.css", "text/css")]
         {
-            let answer = site.answer(&Method::GET, path).await;
+            let answer = ask(&site, Method::GET, path, &[]).await;
             assert_eq!((answer.status, answer.length), (StatusCode::OK, Some(5)), "{path}");
             assert_eq!(answer.headers[CONTENT_TYPE], content_type);
         }

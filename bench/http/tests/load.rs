@@ -680,3 +680,80 @@ async fn a_body_of_wrong_length_is_a_failure() {
         run(LoadConfig { requests: Some(3), ..config(address, closed(address, 1, 1, &["/"])) }).await.unwrap();
     assert_eq!((failures(&outcome, FailureKind::Body), outcome.counts.bytes), (3, 15), "{:?}", outcome.counts);
 }
+
+/// A server that answers every request with these bytes and the end of the stream.
+fn fixed_server(answer: Vec<u8>) -> SocketAddr {
+    let crypto = QuicServerConfig::try_from((*Identity::self_signed(&[]).unwrap().server().unwrap()).clone()).unwrap();
+    let config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
+    let endpoint = quinn::Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = endpoint.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Some(incoming) = endpoint.accept().await {
+            let answer = answer.clone();
+            tokio::spawn(async move {
+                let connection = incoming.await.ok()?;
+                let mut control = connection.open_uni().await.ok()?;
+                control.write_all(b"\x00\x04\x00").await.ok()?;
+                while let Ok((mut send, _request)) = connection.accept_bi().await {
+                    send.write_all(&answer).await.ok()?;
+                    send.finish().ok()?;
+                }
+                Some(())
+            });
+        }
+    });
+    address
+}
+
+/// HEADERS of entries of QPACK's static table and literal fields (RFC 9204 §4.5).
+fn head(status: &[u8], fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut section = [b"\0\0", status].concat();
+    for (name, value) in fields {
+        // Names of less than 7 + 128 bytes, values of less than 127.
+        section.extend_from_slice(&[0x27, u8::try_from(name.len() - 7).unwrap()]);
+        section.extend_from_slice(name.as_bytes());
+        section.push(u8::try_from(value.len()).unwrap());
+        section.extend_from_slice(value.as_bytes());
+    }
+    [&[1, u8::try_from(section.len()).unwrap()], &section[..]].concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn odd_responses_are_whole_or_fail_with_a_reason() {
+    let ok = |frames: &[u8]| [OK, frames].concat();
+    let early_hints = head(b"\xd8", &[]);
+    for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
+        for (what, answer, bytes) in [
+            ("empty DATA frames", ok(b"\0\0\0\x01a\0\0\0\x01b\0\0"), 2),
+            ("an interim response", [&early_hints[..], &early_hints, OK, b"\0\x02ab"].concat(), 2),
+            ("trailers", ok(b"\0\x02ab\x01\x02\0\0"), 2),
+        ] {
+            let address = fixed_server(answer);
+            let config = config(address, closed(address, 1, 1, &["/"]));
+            let outcome = run(LoadConfig { stack, requests: Some(5), ..config }).await.unwrap();
+            assert_eq!((outcome.counts.completed, outcome.counts.bytes), (5, 5 * bytes), "{stack}, {what}");
+        }
+        for (what, answer, reason) in [
+            ("DATA cut off at once", ok(b"\0\x20"), "H3_FRAME_ERROR"),
+            ("DATA cut off later", ok(b"\0\x20abc"), "H3_FRAME_ERROR"),
+            ("HEADERS cut off", b"\x01\x20\0\0".to_vec(), "H3_FRAME_ERROR"),
+            ("no header", Vec::new(), "without a header"),
+            ("a header and another", [OK, OK].concat(), "':status' is in the trailers"),
+            ("two statuses", head(b"\xd9\xd9", &[]), "':status' comes twice"),
+            ("no status", head(b"", &[]), "':status' is missing"),
+            ("a path", head(b"\xd9\xc1", &[]), "':path'"),
+            ("a field of HTTP/1.1", head(b"\xd9", &[("connection", "close")]), "'connection'"),
+            ("chunked", head(b"\xd9", &[("transfer-encoding", "chunked")]), "'transfer-encoding'"),
+            ("an upper-case name", head(b"\xd9", &[("X-Upper-Case", "a")]), "X-Upper-Case"),
+            ("a push promise", ok(b"\x05\x03\0\0\0"), "H3_ID_ERROR"),
+            ("an undecodable header", b"\x01\x03\0\0\x80".to_vec(), "QPACK_DECOMPRESSION_FAILED"),
+        ] {
+            let address = fixed_server(answer);
+            let config = config(address, closed(address, 1, 1, &["/"]));
+            let outcome = run(LoadConfig { stack, requests: Some(3), ..config }).await.unwrap();
+            let (failed, why) = &outcome.counts.failures[FailureKind::Protocol as usize];
+            assert_eq!(*failed, 3, "{stack}, {what}: {:?}", outcome.counts);
+            assert!(why.as_ref().unwrap().contains(reason), "{stack}, {what}: {why:?}");
+        }
+    }
+}

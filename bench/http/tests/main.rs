@@ -4,6 +4,7 @@ mod common;
 mod guard;
 mod hostile;
 mod load;
+mod malformed;
 mod proxy;
 mod proxy_attack;
 mod reload;

@@ -16,6 +16,7 @@ use fathom_stacks::{
 use super::target::{Origin, wildcard_address};
 use super::uplink_delay::UplinkDelay;
 use super::{LoadError, Timestamps};
+use crate::http3::Closer;
 use crate::udp;
 
 /// What a response may have on the way: enough for 1 Gbps over 100 ms, so that flow control is not what is measured.
@@ -132,6 +133,11 @@ impl<E: Endpoint> Connection<E> {
     /// The connection for HTTP/3.
     pub(super) fn h3(&self) -> <E::Connection as fathom_stacks::Connection>::H3 {
         self.connection.h3()
+    }
+
+    /// Closes it if the server breaks HTTP/3.
+    pub(super) fn closer(&self) -> Closer {
+        Closer::new(&self.connection)
     }
 
     /// It is still open.

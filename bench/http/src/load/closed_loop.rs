@@ -57,8 +57,8 @@ impl<E: Endpoint> ClosedLoop<E> {
 
     /// Counts it; whether it broke off.
     fn done(&self, request: &Request, result: Result<(), Failure>) -> bool {
-        let broke_off =
-            matches!(&result, Err(failure) if matches!(failure.kind, FailureKind::Connect | FailureKind::Reset));
+        use FailureKind::{Connect, Protocol, Reset};
+        let broke_off = matches!(&result, Err(failure) if matches!(failure.kind, Connect | Reset | Protocol));
         self.context.stats.record_end(request, now(), result);
         broke_off
     }

@@ -15,6 +15,8 @@ pub enum FailureKind {
     Timeout,
     /// The stream or connection ended before the response was complete.
     Reset,
+    /// The response is malformed, or the server broke HTTP/3 otherwise (RFC 9114 §4.1.2, §8).
+    Protocol,
     /// The status was 400 or above.
     Status,
     /// The body's length differs from `content-length`.

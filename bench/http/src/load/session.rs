@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Buf;
 use fathom_stacks::Endpoint;
+use h3::error::Code;
 use http::Uri;
 use tokio::task::AbortHandle;
 
@@ -14,16 +15,15 @@ use super::clock::now;
 use super::load_stats::LoadStats;
 use super::request::{Failure, FailureKind, ResponseProgress};
 use crate::digest::{self, Digest};
+use crate::http3::{self, PeerError};
 use crate::server::NO_ERROR;
-use crate::stream_limits;
 
 /// Sends requests.
 pub(super) type RequestSender<E> =
-    stream_limits::RequestSender<<<E as Endpoint>::Connection as fathom_stacks::Connection>::H3Opener>;
+    http3::RequestSender<<<E as Endpoint>::Connection as fathom_stacks::Connection>::H3Opener>;
 
 /// Drives the HTTP/3 connection: settings, GOAWAY.
-pub(super) type Http3Driver<E> =
-    stream_limits::Http3Driver<<<E as Endpoint>::Connection as fathom_stacks::Connection>::H3>;
+pub(super) type Http3Driver<E> = http3::Http3Driver<<<E as Endpoint>::Connection as fathom_stacks::Connection>::H3>;
 
 /// An HTTP/3 connection. When dropped, it is closed and its statistics are recorded.
 pub(super) struct Session<E: Endpoint> {
@@ -75,7 +75,7 @@ impl<E: Endpoint> Session<E> {
         stats: Arc<LoadStats>,
         fields: Arc<RequestFields>,
     ) -> Result<(Self, Http3Driver<E>), Failure> {
-        match stream_limits::client(connection.h3()).await {
+        match http3::client(connection.h3(), connection.closer()).await {
             Ok((http3, sender)) => {
                 let spent = AtomicBool::new(false);
                 Ok((Self { id, connection: Some(connection), sender, driver: None, spent, stats, fields }, http3))
@@ -157,7 +157,12 @@ async fn send_request<E: Endpoint>(
     #[allow(clippy::unneeded_struct_pattern)]
     let reset = |e: h3::error::StreamError| match e {
         h3::error::StreamError::RemoteClosing { .. } => Failure::new(FailureKind::Reset, GOAWAY_RECEIVED),
-        e => Failure::new(FailureKind::Reset, e),
+        e => match PeerError::of(&e) {
+            // A response that is larger than what is taken breaks no rule.
+            Some(error) if error.code() != Code::H3_EXCESSIVE_LOAD => Failure::new(FailureKind::Protocol, error),
+            Some(error) => Failure::new(FailureKind::Reset, error),
+            None => Failure::new(FailureKind::Reset, e),
+        },
     };
     let mut request = http::Request::new(());
     *request.uri_mut() = url.clone();
@@ -184,10 +189,8 @@ async fn send_request<E: Endpoint>(
     }
     let promised = head.headers().get(http::header::CONTENT_LENGTH);
     let promised = promised.map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok()));
-    // `h3` takes an empty DATA frame for the body's end. Behind the last one the stream's own end is still to come: dropped before, it would
-    // be stopped. In the middle of a body more of it would end the connection.
-    let whole = promised.flatten().is_none_or(|length| length == progress.bytes);
-    let trailers = if fields.check_digests || whole { stream.recv_trailers().await.map_err(reset)? } else { None };
+    // The stream's own end is still to come: dropped before, the stream would be stopped.
+    let trailers = stream.recv_trailers().await.map_err(reset)?;
     progress.last_byte = Some(now());
     if head.status().is_client_error() || head.status().is_server_error() {
         return Err(Failure::new(FailureKind::Status, head.status()));

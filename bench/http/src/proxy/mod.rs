@@ -296,7 +296,7 @@ impl Proxy {
     /// What goes to the upstream server.
     fn request(&self, request: SiteRequest, declared: Option<u64>) -> Result<(Request<()>, BoundedBody), Refusal> {
         let authority = request.authority().map_or_else(|| self.settings.upstream.authority(), str::to_owned);
-        let SiteRequest { method, uri, version, mut headers, client, body } = request;
+        let SiteRequest { method, uri, version, mut headers, client, body, .. } = request;
         let trailers = headers.get_all(TE).iter().any(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
         to_upstream(&mut headers, version, client, &authority);
         if trailers && self.settings.upstream.scheme() != Scheme::Http {

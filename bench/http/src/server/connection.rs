@@ -3,14 +3,14 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use fathom_plugin::Observer;
 use fathom_stacks::{Connecting, Connection, Endpoint, Incoming, RequestStream as ResponseStream};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use h3::error::Code;
+use h3::error::{Code, StreamError};
 use h3::quic::{BidiStream, RecvStream, SendStream};
 use h3::server::{RequestResolver, RequestStream};
 use http::{HeaderMap, StatusCode, Version};
@@ -25,9 +25,9 @@ use super::request_body::H3Body;
 use super::response::{ConnectionContext, DeliveryOutcome, ResponseWriter, answer};
 use super::response_stream::{SharedStream, SharedStreamConnection, StreamRegistry};
 use super::{ServerContext, stopped};
+use crate::http3::{Closer, GuardedConnection, Peer, PeerError, SectionLimits};
 use crate::metrics::ControllerLabels;
-use crate::request::{self, SiteRequest};
-use crate::stream_limits::LimitedConnection;
+use crate::request::{self, RequestBodyError, SiteRequest};
 
 /// H3_NO_ERROR (RFC 9114 §8.1).
 pub(crate) const NO_ERROR: u32 = 0x100;
@@ -173,7 +173,8 @@ async fn requests<E: Endpoint>(
     let mut builder = h3::server::builder();
     builder.max_field_section_size(limits.header_bytes).send_grease(false);
     let (transport, streams) = SharedStreamConnection::new(connection.acknowledged_h3());
-    let transport = LimitedConnection::new(transport, limits.request_bytes());
+    let sections = SectionLimits { stream: limits.request_bytes(), section: limits.header_bytes };
+    let transport = GuardedConnection::new(transport, Peer::Client, sections, Closer::new(connection));
     // A client that lets no stream be opened never gets there.
     let Ok(begun) = tokio::time::timeout(HANDSHAKE, builder.build(transport)).await else { return Ok(()) };
     let mut http = begun?;
@@ -290,30 +291,50 @@ async fn request<C, S>(
     C::BidiStream: BidiStream<Bytes, SendStream: Send, RecvStream: Send + 'static> + Send,
     S: ResponseStream + Send,
 {
+    // Kept until it is known what becomes of it: a stream that is dropped ends as if its response were whole.
+    let Some(mut shared) = streams.take(resolver.frame_stream.id()) else { return };
     let header = poll_fn(|cx| resolver.frame_stream.poll_next(cx));
     let patience = context.server.limits.header_timeout;
     let Ok(header) = tokio::time::timeout(patience, header).await else {
         context.server.metrics.slow_header();
-        // Dropped, the response would end as if it were whole. Nothing was done for the request: it may be sent again.
+        // Nothing was done for the request: it may be sent again.
         resolver.frame_stream.reset(Code::H3_REQUEST_REJECTED.value());
         return;
     };
     let started = std::time::Instant::now();
-    let Ok(resolved) = resolver.accept_with_frame(header) else { return };
-    // A refusal of what is too large is written here.
-    let Ok(Ok((request, stream))) = tokio::time::timeout(patience, resolved.resolve()).await else { return };
+    let resolved = match resolver.accept_with_frame(header) {
+        Ok(resolved) => resolved.resolve().await,
+        Err(error) => Err(error),
+    };
+    let (request, stream) = match resolved {
+        Ok(resolved) => resolved,
+        Err(error) => return refuse(&mut shared, &error, context).await,
+    };
     let _answering = activity.request();
-    let Some(shared) = streams.take(stream.id()) else { return };
     let delivery = shared.delivery();
     let (mut stream, received) = stream.split();
     let (head, ()) = request.into_parts();
-    let (body, unread) = if context.server.site.is_proxied(head.uri.path()) {
+    let (body, mut unread) = if context.server.site.is_proxied(head.uri.path()) {
         (H3Body::new(received).boxed_unsync(), None)
     } else {
         (request::empty(), Some(received))
     };
+    // What has come of a body that nobody reads is looked at: it may break the protocol, and mostly there is none.
+    let begun = unread.as_mut().map_or(Poll::Pending, begin_reading);
+    let body_fault = match &begun {
+        Poll::Ready(Err(error)) => match PeerError::of(error) {
+            Some(PeerError::Length { .. }) => Some(RequestBodyError::Length),
+            Some(_) => return refuse(&mut shared, error, context).await,
+            None => None,
+        },
+        _ => None,
+    };
+    if !matches!(begun, Poll::Pending | Poll::Ready(Ok(false))) {
+        unread = None;
+    }
     let http::request::Parts { method, uri, headers, .. } = head;
-    let request = SiteRequest { method, uri, version: Version::HTTP_3, headers, client: context.client, body };
+    let request =
+        SiteRequest { method, uri, version: Version::HTTP_3, headers, client: context.client, body, body_fault };
     let mut response = StreamResponse { stream: &mut stream, shared };
     if answer(&mut response, delivery, started, request, context).await != DeliveryOutcome::Acknowledged {
         // Dropped, it would end as if it were whole; and what nobody takes is not kept.
@@ -322,6 +343,51 @@ async fn request<C, S>(
     if let Some(mut unread) = unread {
         finish_reading(&mut unread).await;
     }
+}
+
+/// Refuses a request whose header is invalid: with 431 what is too large, and otherwise by a reset with the code that RFC 9114 names.
+async fn refuse<S: ResponseStream>(shared: &mut SharedStream<S>, error: &StreamError, context: &ConnectionContext) {
+    tracing::debug!(label = ?context.label(), "request: {error}");
+    let limits = &context.server.limits;
+    let code = match PeerError::of(error) {
+        Some(PeerError::FieldsTooLarge(_)) => {
+            context.server.metrics.fields_too_large();
+            let written =
+                tokio::time::timeout(limits.header_timeout, shared.fields_too_large(limits.header_bytes)).await;
+            if matches!(written, Ok(Ok(()))) {
+                return;
+            }
+            Code::H3_EXCESSIVE_LOAD
+        }
+        Some(error) if error.ends_connection() => return,
+        Some(error) => error.code(),
+        None => match error {
+            // What `h3` found.
+            StreamError::StreamError { code, .. } => *code,
+            // The client gave it up (RFC 9114 §4.1).
+            _ => Code::H3_REQUEST_INCOMPLETE,
+        },
+    };
+    if code == Code::H3_MESSAGE_ERROR {
+        context.server.metrics.malformed();
+    }
+    shared.reset(code.value());
+    shared.stop_sending(code.value());
+}
+
+/// Bytes of a body that nobody reads which are looked at before the response: more would give its client credit to send more.
+const LOOKED_AT: usize = 256;
+
+/// Reads the beginning of a request's body, as far as it has arrived; whether that is all of it.
+fn begin_reading<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) -> Poll<Result<bool, StreamError>> {
+    let (mut cx, mut read) = (Context::from_waker(Waker::noop()), 0);
+    while let Some(data) = ready!(stream.poll_recv_data(&mut cx))? {
+        read += data.remaining();
+        if read >= LOOKED_AT {
+            return Poll::Ready(Ok(false));
+        }
+    }
+    Poll::Ready(Ok(true))
 }
 
 /// Reads the end of a request, as far as it has arrived: the rest is stopped with H3_NO_ERROR (RFC 9114 §4.1), for h2load
@@ -372,7 +438,7 @@ mod tests {
     #[test]
     fn a_request_takes_little_room() {
         type H3<E> = <<E as Endpoint>::Connection as Connection>::AcknowledgedH3;
-        type Transport = LimitedConnection<SharedStreamConnection<H3<fathom_stacks::quinn::Endpoint>>>;
+        type Transport = GuardedConnection<SharedStreamConnection<H3<fathom_stacks::quinn::Endpoint>>>;
         let size = size_of_returned(
             |resolver: RequestResolver<Transport, Bytes>,
              streams: &'static StreamRegistry<

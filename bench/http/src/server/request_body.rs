@@ -4,11 +4,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use h3::error::Code;
+use h3::error::{Code, StreamError};
 use h3::quic::RecvStream;
 use h3::server::RequestStream;
 use http_body::{Body, Frame};
 
+use crate::http3::PeerError;
 use crate::request::RequestBodyError;
 
 /// A request's body: read as its reader asks for it, so that flow control holds the client back. Dropped before its end, it is stopped.
@@ -29,9 +30,18 @@ impl<S: RecvStream> H3Body<S> {
         Self { stream, state: State::Data }
     }
 
-    fn broken(&mut self, e: &h3::error::StreamError) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+    fn broken(&mut self, e: &StreamError) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         self.state = State::Over;
-        Poll::Ready(Some(Err(RequestBodyError::Broken(e.to_string()))))
+        Poll::Ready(Some(Err(body_error(e))))
+    }
+}
+
+/// Why a body ended before its end.
+pub(super) fn body_error(error: &StreamError) -> RequestBodyError {
+    match PeerError::of(error) {
+        Some(PeerError::Length { .. }) => RequestBodyError::Length,
+        Some(error) => RequestBodyError::Broken(error.to_string()),
+        None => RequestBodyError::Broken(error.to_string()),
     }
 }
 

@@ -138,6 +138,8 @@ pub(super) async fn answer(
     let malformed = authority::check(&request.method, &request.uri, request.version, &request.headers).err();
     let mut answer = if let Some((status, line)) = malformed {
         plain(status, &format!("{line}\n"))
+    } else if let Err(line) = request.check_length() {
+        plain(StatusCode::BAD_REQUEST, &format!("{line}\n"))
     } else if site.is_proxied(request.uri.path()) {
         // Apart: other responses need no room for what a proxy keeps.
         match Box::pin(forward(writer, &mut delivery, request, site)).await {
@@ -148,7 +150,7 @@ pub(super) async fn answer(
             }
         }
     } else {
-        site.answer(&request.method, request.uri.path()).await
+        site.answer(&request.method, request.uri.path(), &request.headers).await
     };
     if head {
         // Refusals have a line of text.

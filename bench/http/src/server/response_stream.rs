@@ -38,11 +38,28 @@ impl<S: ResponseStream> SharedStream<S> {
         lock(&self.0).delivery()
     }
 
+    /// Answers 431 (RFC 6585 §5) to a request whose fields take more than this many bytes.
+    pub(super) async fn fields_too_large(&mut self, limit: u64) -> Result<(), StreamErrorIncoming> {
+        // Less than a hundred bytes, whatever the limit is.
+        let text = format!("the header fields take more than {limit} bytes; send fewer or shorter ones\n");
+        let header = too_large_header(text.len());
+        let mut chunks = [header.into(), data_header(text.len()), text.into()];
+        std::future::poll_fn(|cx| lock(&self.0).poll_write_chunks(cx, &mut chunks)).await?;
+        std::future::poll_fn(|cx| lock(&self.0).poll_finish(cx)).await
+    }
+
     /// Sends a part of a body, as a DATA frame (RFC 9114 §7.2.1).
     pub(super) async fn data(&self, body: Bytes) -> Result<(), StreamErrorIncoming> {
         let mut chunks = [data_header(body.len()), body];
         std::future::poll_fn(|cx| lock(&self.0).poll_write_chunks(cx, &mut chunks)).await
     }
+}
+
+/// HEADERS of a 431 with content of a type and a length of two digits: entries of QPACK's static table and literals (RFC 9204 §4.5).
+fn too_large_header(length: usize) -> Vec<u8> {
+    // :status 24 with a value, content-type 54, content-length 4 with a value.
+    let fields = [b"\x00\x00\x5f\x09\x03431\xf6\x54\x02", format!("{length:02}").as_bytes()].concat();
+    [&[1, fields.len() as u8], &fields[..]].concat()
 }
 
 /// Type and length of a DATA frame, the length in four bytes (RFC 9000 §16): bodies come in pieces far below 2^30.

@@ -283,6 +283,7 @@ async fn respond(
         headers: head.headers,
         client: context.client,
         body: body.map_err(|e| RequestBodyError::Broken(e.to_string())).boxed_unsync(),
+        body_fault: None,
     };
     let (head, header) = oneshot::channel();
     let (messages, receiver) = mpsc::channel(1);

@@ -1,0 +1,569 @@
+//! The unidirectional streams of a peer (RFC 9114 §6.2): `h3` gets the control stream, checked; QPACK's two are read here, and all others
+//! are refused.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use futures_util::task::AtomicWaker;
+use h3::error::Code;
+use h3::quic::{RecvStream, StreamErrorIncoming, StreamId};
+
+use super::PeerError;
+use super::guard::Closer;
+use super::message::{Peer, frame_type as frame};
+use super::qpack;
+use super::varint::{self, HeaderReader};
+
+/// Bytes that such a stream may bring in all its time: settings, and the priorities of some fifty thousand requests.
+const LIMIT: u64 = 1 << 20;
+/// Bytes of the payload of a SETTINGS frame, of which clients send less than a hundred.
+const SETTINGS_LIMIT: u64 = 4 << 10;
+
+/// Types of streams (RFC 9114 §6.2, RFC 9204 §4.2).
+const CONTROL: u64 = 0x0;
+const PUSH: u64 = 0x1;
+const ENCODER: u64 = 0x2;
+const DECODER: u64 = 0x3;
+
+/// Settings whose value is 0 or 1: SETTINGS_ENABLE_CONNECT_PROTOCOL (RFC 9220 §3), SETTINGS_H3_DATAGRAM (RFC 9297 §2.1.1).
+const FLAGS: [u64; 2] = [0x8, 0x33];
+/// Settings of HTTP/2, which must not be sent (RFC 9114 §7.2.4.1, §11.2.2).
+const HTTP2_SETTINGS: [u64; 5] = [0x0, 0x2, 0x3, 0x4, 0x5];
+
+fn too_much() -> PeerError {
+    PeerError::connection(Code::H3_EXCESSIVE_LOAD, "a unidirectional stream brings more than its limit")
+}
+
+fn critical(name: &'static str) -> PeerError {
+    PeerError::connection(Code::H3_CLOSED_CRITICAL_STREAM, format!("the {name} stream ended"))
+}
+
+/// A stream that is read here.
+struct Pending<S> {
+    stream: S,
+    kind: Kind,
+    /// What of the type, or of an instruction, has come.
+    begun: Vec<u8>,
+    left: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Its type has not come.
+    Unknown,
+    Encoder,
+    Decoder,
+}
+
+/// Remembers that a stream has something to read, and wakes the connection's task: that task polls far more often than that.
+#[derive(Default)]
+struct Readable {
+    woken: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Wake for Readable {
+    fn wake(self: Arc<Self>) {
+        self.woken.store(true, Ordering::Release);
+        self.task.wake();
+    }
+}
+
+/// The unidirectional streams of a peer.
+pub(super) struct UnidirectionalStreams<S> {
+    peer: Peer,
+    closer: Closer,
+    pending: Vec<Pending<S>>,
+    /// The control, encoder and decoder streams came.
+    seen: [bool; 3],
+    readable: Arc<Readable>,
+    waker: Waker,
+}
+
+/// What became of a stream that was read.
+enum Read {
+    /// It is the control stream.
+    Control,
+    /// It ended before its type, or has a type that nobody knows.
+    Over,
+}
+
+impl<S: RecvStream> UnidirectionalStreams<S> {
+    pub(super) fn new(peer: Peer, closer: Closer) -> Self {
+        let readable = Arc::<Readable>::default();
+        let waker = Arc::clone(&readable).into();
+        Self { peer, closer, pending: Vec::new(), seen: [false; 3], readable, waker }
+    }
+
+    /// A stream was opened.
+    pub(super) fn push(&mut self, stream: S) {
+        self.pending.push(Pending { stream, kind: Kind::Unknown, begun: Vec::new(), left: LIMIT });
+        self.readable.woken.store(true, Ordering::Relaxed);
+    }
+
+    /// Reads what has come; ready with the control stream, once.
+    ///
+    /// # Errors
+    /// What the peer did wrong; all of it ends the connection.
+    pub(super) fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<ControlStream<S>, PeerError>> {
+        self.readable.task.register(cx.waker());
+        if !self.readable.woken.swap(false, Ordering::Acquire) {
+            return Poll::Pending;
+        }
+        let waker = self.waker.clone();
+        let mut cx = Context::from_waker(&waker);
+        let mut number = 0;
+        while number < self.pending.len() {
+            let mut pending = self.pending.swap_remove(number);
+            match self.read(&mut pending, &mut cx)? {
+                Poll::Ready(Read::Over) => {}
+                Poll::Ready(Read::Control) => {
+                    // Others may have something, too.
+                    self.readable.woken.store(true, Ordering::Relaxed);
+                    return Poll::Ready(Ok(ControlStream::new(pending, self.peer, self.closer.clone())));
+                }
+                Poll::Pending => {
+                    let last = self.pending.len();
+                    self.pending.push(pending);
+                    self.pending.swap(number, last);
+                    number += 1;
+                }
+            }
+        }
+        Poll::Pending
+    }
+
+    fn read(&mut self, pending: &mut Pending<S>, cx: &mut Context<'_>) -> Result<Poll<Read>, PeerError> {
+        loop {
+            let data = match pending.stream.poll_data(cx) {
+                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(Ok(Some(mut data))) => data.copy_to_bytes(data.remaining()),
+                // Ended or reset. A lost connection is told elsewhere.
+                Poll::Ready(_) => {
+                    return match pending.kind {
+                        Kind::Unknown => Ok(Poll::Ready(Read::Over)),
+                        Kind::Encoder => Err(critical("QPACK encoder")),
+                        Kind::Decoder => Err(critical("QPACK decoder")),
+                    };
+                }
+            };
+            pending.left = pending.left.checked_sub(data.len() as u64).ok_or_else(too_much)?;
+            if let Some(read) = self.take(pending, data)? {
+                return Ok(Poll::Ready(read));
+            }
+        }
+    }
+
+    /// Takes what came on a stream.
+    fn take(&mut self, pending: &mut Pending<S>, data: Bytes) -> Result<Option<Read>, PeerError> {
+        pending.begun.extend_from_slice(&data);
+        if pending.kind == Kind::Unknown {
+            let Some((kind, size)) = varint::read(&pending.begun) else { return Ok(None) };
+            pending.begun.drain(..size);
+            match kind {
+                CONTROL => {
+                    self.first(0, "control")?;
+                    return Ok(Some(Read::Control));
+                }
+                ENCODER => {
+                    self.first(1, "QPACK encoder")?;
+                    pending.kind = Kind::Encoder;
+                }
+                DECODER => {
+                    self.first(2, "QPACK decoder")?;
+                    pending.kind = Kind::Decoder;
+                }
+                PUSH if self.peer == Peer::Client => {
+                    return Err(PeerError::connection(Code::H3_STREAM_CREATION_ERROR, "a push stream of a client"));
+                }
+                // No MAX_PUSH_ID was sent, so every push ID is too large (RFC 9114 §4.6).
+                PUSH => return Err(PeerError::connection(Code::H3_ID_ERROR, "a push stream without a MAX_PUSH_ID")),
+                _ => {
+                    pending.stream.stop_sending(Code::H3_STREAM_CREATION_ERROR.value());
+                    return Ok(Some(Read::Over));
+                }
+            }
+        }
+        match pending.kind {
+            Kind::Encoder => encoder_instructions(&mut pending.begun)?,
+            _ => decoder_instructions(&mut pending.begun)?,
+        }
+        Ok(None)
+    }
+
+    /// A second one is an error (RFC 9114 §6.2.1, RFC 9204 §4.2).
+    fn first(&mut self, number: usize, name: &str) -> Result<(), PeerError> {
+        if std::mem::replace(&mut self.seen[number], true) {
+            let reason = format!("a second {name} stream");
+            return Err(PeerError::connection(Code::H3_STREAM_CREATION_ERROR, reason));
+        }
+        Ok(())
+    }
+}
+
+/// Takes whole instructions off `bytes` (RFC 9204 §4.3). The dynamic table has no room: nothing but a capacity of zero is allowed.
+fn encoder_instructions(bytes: &mut Vec<u8>) -> Result<(), PeerError> {
+    /// Set Dynamic Table Capacity (§4.3.1), to zero.
+    const NO_CAPACITY: u8 = 0x20;
+    if bytes.iter().any(|byte| *byte != NO_CAPACITY) {
+        let reason = "an instruction for a dynamic table that has no room";
+        return Err(PeerError::connection(Code::QPACK_ENCODER_STREAM_ERROR, reason));
+    }
+    bytes.clear();
+    Ok(())
+}
+
+/// Takes whole instructions off `bytes` (RFC 9204 §4.4). Our encoders use no dynamic table: only streams are cancelled.
+fn decoder_instructions(bytes: &mut Vec<u8>) -> Result<(), PeerError> {
+    let error = |reason| PeerError::connection(Code::QPACK_DECODER_STREAM_ERROR, reason);
+    let mut at = 0;
+    while let Some(first) = bytes.get(at) {
+        // Stream Cancellation (§4.4.2).
+        if first >> 6 != 0b01 {
+            return Err(error("an acknowledgement of what was not inserted into the dynamic table"));
+        }
+        match qpack::integer(&bytes[at..], 6) {
+            Ok(Some((_, _, size))) => at += size,
+            Ok(None) => break,
+            Err(_) => return Err(error("a stream number is too large")),
+        }
+    }
+    bytes.drain(..at);
+    Ok(())
+}
+
+/// The control stream, whose frames are checked: `h3` gets SETTINGS and GOAWAY, each whole.
+pub(crate) struct ControlStream<S> {
+    stream: S,
+    closer: Closer,
+    rest: Bytes,
+    left: u64,
+    frames: ControlFrames,
+    /// `h3` has not read the type.
+    begins: bool,
+    failed: Option<PeerError>,
+}
+
+impl<S> ControlStream<S> {
+    fn new(pending: Pending<S>, peer: Peer, closer: Closer) -> Self {
+        let Pending { stream, begun, left, .. } = pending;
+        let frames = ControlFrames::new(peer);
+        Self { stream, closer, rest: begun.into(), left, frames, begins: true, failed: None }
+    }
+
+    fn fail(&mut self, error: PeerError) -> StreamErrorIncoming {
+        self.closer.close(error.code());
+        self.failed = Some(error.clone());
+        error.into()
+    }
+}
+
+impl<S: RecvStream> RecvStream for ControlStream<S> {
+    type Buf = Bytes;
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        if let Some(error) = &self.failed {
+            return Poll::Ready(Err(error.clone().into()));
+        }
+        if std::mem::take(&mut self.begins) {
+            return Poll::Ready(Ok(Some(Bytes::from_static(&[CONTROL as u8]))));
+        }
+        loop {
+            match self.frames.next(&mut self.rest) {
+                Ok(Some(frame)) => return Poll::Ready(Ok(Some(frame))),
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Err(self.fail(error))),
+            }
+            let Some(mut data) = ready!(self.stream.poll_data(cx))? else {
+                return Poll::Ready(Err(self.fail(critical("control"))));
+            };
+            self.rest = data.copy_to_bytes(data.remaining());
+            match self.left.checked_sub(self.rest.len() as u64) {
+                Some(left) => self.left = left,
+                None => return Poll::Ready(Err(self.fail(too_much()))),
+            }
+        }
+    }
+
+    fn stop_sending(&mut self, _: u64) {
+        // It must not be stopped (RFC 9114 §6.2.1).
+    }
+
+    fn recv_id(&self) -> StreamId {
+        self.stream.recv_id()
+    }
+}
+
+/// Follows the frames of a control stream (RFC 9114 §7.2).
+struct ControlFrames {
+    peer: Peer,
+    header: HeaderReader,
+    position: Position,
+    /// SETTINGS came.
+    settings: bool,
+    /// The largest push ID that the client allowed.
+    max_push_id: Option<u64>,
+}
+
+enum Position {
+    Header,
+    /// Within a frame of this type that is collected, with its header: its bytes so far, the header's, and those that are missing.
+    Frame {
+        kind: u64,
+        frame: BytesMut,
+        header: usize,
+        missing: usize,
+    },
+    /// Within a frame that means nothing, before this many bytes.
+    Skipped(u64),
+}
+
+impl ControlFrames {
+    fn new(peer: Peer) -> Self {
+        Self { peer, header: HeaderReader::default(), position: Position::Header, settings: false, max_push_id: None }
+    }
+
+    /// Returns the next frame of `input` for `h3`; `None` once all of it is used up.
+    fn next(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, PeerError> {
+        loop {
+            match &mut self.position {
+                Position::Header => {
+                    let Some(header) = self.header.read(input) else { return Ok(None) };
+                    self.position = if self.begin(header.kind, header.length)? {
+                        let frame = BytesMut::from(&header.bytes[..]);
+                        let header_size = header.bytes.len();
+                        // Not more than a SETTINGS frame may have.
+                        let missing = header.length as usize;
+                        Position::Frame { kind: header.kind, frame, header: header_size, missing }
+                    } else {
+                        Position::Skipped(header.length)
+                    };
+                }
+                Position::Skipped(left) => {
+                    let length = (*left).min(input.len() as u64);
+                    input.advance(length as usize);
+                    *left -= length;
+                    if *left > 0 {
+                        return Ok(None);
+                    }
+                    self.position = Position::Header;
+                }
+                Position::Frame { kind, frame, header, missing } => {
+                    let piece = input.split_to((*missing).min(input.len()));
+                    *missing -= piece.len();
+                    frame.extend_from_slice(&piece);
+                    if *missing > 0 {
+                        return Ok(None);
+                    }
+                    let (kind, header, frame) = (*kind, *header, std::mem::take(frame).freeze());
+                    self.position = Position::Header;
+                    if self.frame(kind, &frame[header..])? {
+                        return Ok(Some(frame));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A frame begins. Returns whether its payload is looked at.
+    fn begin(&mut self, kind: u64, length: u64) -> Result<bool, PeerError> {
+        if kind != frame::SETTINGS && !self.settings {
+            let reason = "the control stream does not begin with a SETTINGS frame";
+            return Err(PeerError::connection(Code::H3_MISSING_SETTINGS, reason));
+        }
+        let unexpected = |reason| Err(PeerError::connection(Code::H3_FRAME_UNEXPECTED, reason));
+        match kind {
+            frame::SETTINGS if self.settings => unexpected("a second SETTINGS frame"),
+            frame::SETTINGS => {
+                self.settings = true;
+                if length > SETTINGS_LIMIT { Err(too_much()) } else { Ok(true) }
+            }
+            frame::DATA | frame::HEADERS | frame::PUSH_PROMISE => {
+                unexpected("a frame of a request on the control stream")
+            }
+            frame::MAX_PUSH_ID if self.peer == Peer::Server => unexpected("a MAX_PUSH_ID frame of a server"),
+            frame::GOAWAY | frame::MAX_PUSH_ID | frame::CANCEL_PUSH if !matches!(length, 1 | 2 | 4 | 8) => {
+                Err(PeerError::connection(Code::H3_FRAME_ERROR, "the payload of a frame is not one integer"))
+            }
+            frame::GOAWAY | frame::MAX_PUSH_ID | frame::CANCEL_PUSH => Ok(true),
+            kind if frame::HTTP2.contains(&kind) => unexpected("a frame type of HTTP/2"),
+            _ => Ok(false),
+        }
+    }
+
+    /// A frame is complete. Returns whether `h3` gets it.
+    fn frame(&mut self, kind: u64, payload: &[u8]) -> Result<bool, PeerError> {
+        if kind == frame::SETTINGS {
+            return settings(payload).map(|()| true);
+        }
+        let id = match varint::read(payload) {
+            Some((id, size)) if size == payload.len() => id,
+            _ => return Err(PeerError::connection(Code::H3_FRAME_ERROR, "the payload of a frame is not one integer")),
+        };
+        match kind {
+            frame::MAX_PUSH_ID => {
+                if self.max_push_id.is_some_and(|before| id < before) {
+                    return Err(PeerError::connection(Code::H3_ID_ERROR, "MAX_PUSH_ID became smaller"));
+                }
+                self.max_push_id = Some(id);
+                Ok(false)
+            }
+            // Nothing was promised, by us or by a server that may not push (RFC 9114 §7.2.3).
+            frame::CANCEL_PUSH => {
+                Err(PeerError::connection(Code::H3_ID_ERROR, "a CANCEL_PUSH frame for what was not promised"))
+            }
+            _ => Ok(true),
+        }
+    }
+}
+
+/// Checks the payload of a SETTINGS frame (RFC 9114 §7.2.4).
+fn settings(mut payload: &[u8]) -> Result<(), PeerError> {
+    let error = |reason: String| Err(PeerError::connection(Code::H3_SETTINGS_ERROR, reason));
+    let mut seen = HashSet::new();
+    while !payload.is_empty() {
+        let pair = varint::read(payload).and_then(|(name, first)| {
+            let (value, second) = varint::read(&payload[first..])?;
+            Some((name, value, first + second))
+        });
+        let Some((name, value, size)) = pair else {
+            return Err(PeerError::connection(Code::H3_FRAME_ERROR, "a SETTINGS frame ends within a setting"));
+        };
+        payload = &payload[size..];
+        if HTTP2_SETTINGS.contains(&name) {
+            return error(format!("setting {name:#x} is one of HTTP/2"));
+        }
+        if FLAGS.contains(&name) && value > 1 {
+            return error(format!("setting {name:#x} is {value}, and not 0 or 1"));
+        }
+        if !seen.insert(name) {
+            return error(format!("setting {name:#x} comes twice"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::qpack::tests::write_integer;
+    use super::super::varint::tests::varint;
+    use super::*;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    const SETTINGS: &[u8] = b"\x04\0";
+
+    fn control<'a>(peer: Peer, chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<u8>, PeerError> {
+        let (mut frames, mut got) = (ControlFrames::new(peer), Vec::new());
+        for chunk in chunks {
+            let mut input = Bytes::copy_from_slice(chunk);
+            while let Some(frame) = frames.next(&mut input)? {
+                got.extend_from_slice(&frame);
+            }
+        }
+        Ok(got)
+    }
+
+    fn code(peer: Peer, stream: &[u8]) -> Option<Code> {
+        let whole = control(peer, [stream]);
+        assert_eq!(whole, control(peer, stream.chunks(1)), "however it is cut");
+        whole.err().map(|error| error.code())
+    }
+
+    #[test]
+    fn h3_gets_settings_and_goaway() {
+        let stream = [b"\x04\x02\x06\x3f", &b"\x21\x03abc"[..], b"\x0d\x01\x05", b"\x07\x01\x04"].concat();
+        assert_eq!(control(Peer::Client, [&stream[..]]).unwrap(), b"\x04\x02\x06\x3f\x07\x01\x04");
+    }
+
+    #[test]
+    fn wrong_frames_of_a_control_stream_have_the_codes_of_rfc_9114() {
+        let after = |frames: &[u8]| code(Peer::Client, &[SETTINGS, frames].concat());
+        for (stream, wanted) in [
+            (&b"\x21\0"[..], Code::H3_MISSING_SETTINGS),
+            (b"\x07\x01\0", Code::H3_MISSING_SETTINGS),
+            (b"\0\0", Code::H3_MISSING_SETTINGS),
+        ] {
+            assert_eq!(code(Peer::Client, stream), Some(wanted), "{stream:?}");
+        }
+        for (frames, wanted) in [
+            (SETTINGS, Code::H3_FRAME_UNEXPECTED),
+            (b"\0\x01a", Code::H3_FRAME_UNEXPECTED),
+            (b"\x01\x01a", Code::H3_FRAME_UNEXPECTED),
+            (b"\x05\x01\0", Code::H3_FRAME_UNEXPECTED),
+            (b"\x02\0", Code::H3_FRAME_UNEXPECTED),
+            (b"\x06\0", Code::H3_FRAME_UNEXPECTED),
+            (b"\x08\0", Code::H3_FRAME_UNEXPECTED),
+            (b"\x09\0", Code::H3_FRAME_UNEXPECTED),
+            (b"\x07\0", Code::H3_FRAME_ERROR),
+            (b"\x07\x02\0\0", Code::H3_FRAME_ERROR),
+            (b"\x07\x01\x40", Code::H3_FRAME_ERROR),
+            (b"\x0d\x03\x40\0\0", Code::H3_FRAME_ERROR),
+            (b"\x0d\x01\x05\x0d\x01\x04", Code::H3_ID_ERROR),
+            (b"\x03\x01\0", Code::H3_ID_ERROR),
+        ] {
+            assert_eq!(after(frames), Some(wanted), "{frames:?}");
+        }
+        assert_eq!(after(b"\x0d\x01\x05\x0d\x01\x05\x0d\x02\x40\x06"), None);
+        assert_eq!(code(Peer::Server, &[SETTINGS, b"\x0d\x01\0"].concat()), Some(Code::H3_FRAME_UNEXPECTED));
+    }
+
+    #[test]
+    fn wrong_settings_have_the_codes_of_rfc_9114() {
+        for (payload, wanted) in [
+            (&b"\x06"[..], Some(Code::H3_FRAME_ERROR)),
+            (b"\x06\x40", Some(Code::H3_FRAME_ERROR)),
+            (b"\x06\x01\x06\x01", Some(Code::H3_SETTINGS_ERROR)),
+            (b"\x21\x01\x21\x01", Some(Code::H3_SETTINGS_ERROR)),
+            (b"\x00\x01", Some(Code::H3_SETTINGS_ERROR)),
+            (b"\x02\x01", Some(Code::H3_SETTINGS_ERROR)),
+            (b"\x05\x01", Some(Code::H3_SETTINGS_ERROR)),
+            (b"\x08\x02", Some(Code::H3_SETTINGS_ERROR)),
+            (b"\x33\x02", Some(Code::H3_SETTINGS_ERROR)),
+            (b"\x01\x3f\x07\x10\x06\x3f\x33\x01\x08\x01\x21\x00", None),
+        ] {
+            assert_eq!(settings(payload).err().map(|error| error.code()), wanted, "{payload:?}");
+        }
+        let large = [&[4][..], &varint(SETTINGS_LIMIT + 1, 4)].concat();
+        assert_eq!(code(Peer::Client, &large), Some(Code::H3_EXCESSIVE_LOAD));
+    }
+
+    #[test]
+    fn qpack_instructions_without_a_dynamic_table_are_checked() {
+        let encoder = |bytes: &[u8]| encoder_instructions(&mut bytes.to_vec()).err().map(|error| error.code());
+        assert_eq!(encoder(b""), None);
+        assert_eq!(encoder(b"\x20\x20"), None);
+        // A capacity, both insertions, a duplicate.
+        for wrong in [b"\x3f\xbd", b"\x21\x20", b"\xc0\0", b"\x41a", b"\0\x20"] {
+            assert_eq!(encoder(wrong), Some(Code::QPACK_ENCODER_STREAM_ERROR), "{wrong:?}");
+        }
+        let decoder = |bytes: &[u8]| decoder_instructions(&mut bytes.to_vec()).map_err(|error| error.code());
+        let mut cancelled = [write_integer(6, 0b01, 4), write_integer(6, 0b01, 1 << 40)].concat();
+        assert_eq!(decoder_instructions(&mut cancelled), Ok(()));
+        assert!(cancelled.is_empty());
+        let mut cut = write_integer(6, 0b01, 1 << 40);
+        cut.pop();
+        assert_eq!(decoder_instructions(&mut cut), Ok(()));
+        assert!(!cut.is_empty(), "its rest may come");
+        for wrong in [b"\x84", b"\x01", b"\0"] {
+            assert_eq!(decoder(wrong), Err(Code::QPACK_DECODER_STREAM_ERROR), "{wrong:?}");
+        }
+        assert_eq!(decoder(&[&[0x7f][..], &[0xff; 12]].concat()), Err(Code::QPACK_DECODER_STREAM_ERROR));
+    }
+
+    proptest! {
+        #[test]
+        fn control_streams_are_total_and_independent_of_chunks(stream in vec(any::<u8>(), 0..80)) {
+            for peer in [Peer::Client, Peer::Server] {
+                let _ = code(peer, &stream);
+                let _ = code(peer, &[SETTINGS, &stream].concat());
+            }
+            let _ = encoder_instructions(&mut stream.clone());
+            let _ = decoder_instructions(&mut stream.clone());
+        }
+    }
+}
