@@ -29,8 +29,8 @@
 
 pub mod access_log;
 mod authority;
-mod confinement;
 mod conditional;
+mod confinement;
 pub mod connection_log;
 pub mod controller_shares;
 pub mod descriptors;
