@@ -8,6 +8,7 @@
 //! | `loss.rs`, `jitter.rs`, `policer.rs` | its parts |
 //! | `event.rs` | what changes at a set time: blackouts, MTU, rate, RTT |
 //! | `trace.rs` | rate traces in Mahimahi's format |
+//! | `trace_formats.rs` | names other formats, and how to convert them |
 //! | `models.rs` | traces made by published models of Wi-Fi, LTE and LEO links |
 
 mod event;
@@ -19,6 +20,7 @@ mod policer;
 mod presets;
 mod spec;
 mod trace;
+mod trace_formats;
 
 pub use event::{PathEvent, parse_rate};
 pub use impairer::{Departure, DropCause, Impairer, ImpairmentCounts, Impairments};

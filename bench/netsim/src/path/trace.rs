@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use fathom_units::Rate;
 
+use super::trace_formats;
 use crate::hash::StableHash;
 
 /// Bytes of one delivery opportunity.
@@ -83,11 +84,8 @@ impl Trace {
             }
             opportunities.push(line.parse().map_err(|_| {
                 let shown: String = line.chars().take(40).collect();
-                format!(
-                    "line {}: '{}' is no millisecond; a trace in Mahimahi's format has one whole number per line",
-                    number + 1,
-                    shown.escape_debug()
-                )
+                let why = trace_formats::explain(text);
+                format!("line {}: '{}' is no millisecond; {why}", number + 1, shown.escape_debug())
             })?);
         }
         Self::new(opportunities)
