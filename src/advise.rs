@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fathom_advise::{
     Advice, ClassPath, MOST_CLASSES, Objects, Observed, Profile, Scenario, advise, available, cautions,
-    default_controller,
+    default_controller, implausible,
 };
 use fathom_analyze::report;
 use fathom_cc::catalogue;
@@ -36,7 +36,7 @@ a table with a row per connection: rtt_ms, rate_bps, loss, bytes, requests
 Every class of clients found is simulated with every controller and seed, in
 virtual time. The first controller is what clients have now (--current).")]
 pub(crate) struct Args {
-    /// Logs (.qlog, .sqlog) or tables (.csv); a folder is all of those in it.
+    /// Logs (.qlog, .sqlog) or tables (.csv), plain or compressed (.gz, .zst); a folder is all of those in it, '-' is standard input.
     #[arg(value_name = "LOGS", conflicts_with = "from_scenario")]
     logs: Vec<PathBuf>,
     /// A scenario that --scenario wrote, edited or not, in place of logs.
@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// Offered load of each client's path. [default: 10%; without logs, of page, 50%]
     #[arg(long, value_name = "PERCENT")]
     load: Option<String>,
-    /// Connections, page views or responses of each run. [default: as many as are 50 MB, 10 to 100; without logs 40]
+    /// Connections, page views or responses of each run. [default: as many as are 50 MB, 2 to 100; without logs 40]
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=1_000_000))]
     responses: Option<u64>,
     /// Seeds of each class and controller: intervals come of several. [default: 5]
@@ -96,6 +96,8 @@ fn classes(text: &str) -> Result<usize, String> {
 #[derive(Serialize)]
 struct Document<'a> {
     fathom: &'static str,
+    /// What to know before anything else is believed.
+    warnings: &'a [String],
     profile: Option<&'a Profile>,
     cautions: &'a [String],
     scenario: &'a Scenario,
@@ -107,6 +109,7 @@ struct Document<'a> {
 struct Basis {
     scenario: Scenario,
     profile: Option<Profile>,
+    warnings: Vec<String>,
     cautions: Vec<String>,
     about: Vec<String>,
 }
@@ -130,9 +133,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let advice = if args.dry_run { None } else { Some(simulate(&basis.scenario)?) };
     let profile = basis.profile.as_ref();
     let page = match (&advice, profile) {
-        (Some(advice), profile) => advice.page(profile, &basis.cautions),
+        (Some(advice), profile) => advice.page(profile, &basis.warnings, &basis.cautions),
         (None, Some(profile)) => fathom_analyze::Page {
             title: basis.about.first().cloned().unwrap_or_default(),
+            warnings: basis.warnings.clone(),
             cautions: basis.cautions.clone(),
             sheets: profile.sheets(),
             ..fathom_analyze::Page::default()
@@ -141,6 +145,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let document = Document {
         fathom: env!("CARGO_PKG_VERSION"),
+        warnings: &basis.warnings,
         profile,
         cautions: &basis.cautions,
         scenario: &basis.scenario,
@@ -200,10 +205,7 @@ fn basis(args: &Args) -> Result<Basis, Failure> {
     let profile = Profile::of(&observed, args.classes);
     let objects = Objects::observed(&observed);
     let Some(objects) = objects.filter(|_| !profile.classes.is_empty()) else {
-        return Err(Failure::input(format!(
-            "'{}' has no connection with a round trip and a rate; log at the server, with recovery metrics and packets, or name a path",
-            args.logs[0].display()
-        )));
+        return Err(Failure::input(format!("'{}' {}", args.logs[0].display(), observed.lacks())));
     };
     let served_by =
         observed.served_by().and_then(|(stack, controller)| Some((stack.parse::<Stack>().ok()?, controller)));
@@ -218,7 +220,9 @@ fn basis(args: &Args) -> Result<Basis, Failure> {
     );
     let cautions = cautions(&profile, &observed, &scenario);
     let about = std::iter::once(about).chain(observed.titles.iter().map(|title| format!("log: {title}"))).collect();
-    Ok(Basis { scenario, profile: Some(profile), cautions, about })
+    let mut warnings = observed.warnings;
+    warnings.extend(implausible(&profile));
+    Ok(Basis { scenario, profile: Some(profile), warnings, cautions, about })
 }
 
 /// What the arguments say in place of the scenario.

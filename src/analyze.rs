@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use fathom_analyze::report;
 use fathom_analyze::{
-    AnalyzeError, Kept, Page, Source, by_controller, compare, gather, gather_folder, loss_delay, response,
+    AnalyzeError, Kept, LeftOut, Page, Source, by_controller, compare, gather, gather_folder, grouped, loss_delay,
+    response,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -22,7 +23,8 @@ const LARGE: u64 = 20 << 20;
   fathom analyze compare reno.csv sync.csv --json -
 
 Logs are qlog of any stack: .qlog (one JSON document) or .sqlog (JSON text
-sequences), of any draft. Tables are what 'fathom load --csv' writes.")]
+sequences), of any draft, plain or compressed (.gz, .zst). Tables are what
+'fathom load --csv' writes. A folder is all of them in it, '-' is standard input.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -97,6 +99,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// An answer as JSON has it, behind what to know first.
+#[derive(Serialize)]
+struct Warned<'a, A> {
+    warnings: &'a [String],
+    #[serde(flatten)]
+    answer: &'a A,
+}
+
 fn answer<A: Serialize>(
     question: &Question,
     analyze: impl FnOnce(Vec<Source>) -> Result<A, AnalyzeError>,
@@ -104,12 +114,13 @@ fn answer<A: Serialize>(
 ) -> Result<(), Failure> {
     let text = output::check(&[("--report", question.report.as_deref()), ("--json", question.json.as_deref())])?;
     let (sources, full) = read(&question.files)?;
+    let warnings = grouped(sources.iter().flat_map(|source| source.warnings.iter().cloned()).collect());
     let answer = analyze(sources).map_err(Failure::input)?;
-    let mut page = page(&answer);
+    let mut page = Page { warnings: warnings.clone(), ..page(&answer) };
     if full {
         page.cautions.push("There is more in these files than is kept; what came last was left out.".into());
     }
-    publish(question, text, &answer, &page)
+    publish(question, text, &Warned { warnings: &warnings, answer: &answer }, &page)
 }
 
 /// A bar over the bytes of files, where reading them takes a while.
@@ -134,25 +145,24 @@ fn read(files: &[PathBuf]) -> Result<(Vec<Source>, bool), Failure> {
     let bar = reading_bar(files);
     let mut kept = Kept::default();
     let mut sources: Vec<Source> = Vec::new();
-    let mut empty = Vec::new();
+    let (mut left_out, mut empty) = (LeftOut::default(), None);
     for file in files {
         let read = if file.is_dir() { gather_folder } else { gather };
         match read(file, &mut kept, &mut |n| bar.inc(n)) {
             Ok(source) => sources.push(source),
             // One of many, as `logs/*.sqlog` names them: a connection that never came about is no reason to say nothing of the others.
-            Err(e @ AnalyzeError::Empty(..)) if files.len() > 1 => empty.push(e),
+            Err(e @ AnalyzeError::Empty(..)) if files.len() > 1 => {
+                left_out.failed(file, &e);
+                empty = Some(e);
+            }
             Err(e) => return Err(Failure::input(e)),
         }
     }
     bar.finish_and_clear();
-    match (sources.first_mut(), empty.len()) {
-        (None, _) => {
-            if let Some(e) = empty.pop() {
-                return Err(Failure::input(e));
-            }
-        }
-        (Some(first), 1..) => first.cautions.push(format!("{} logs without an event were left out", empty.len())),
-        (Some(_), 0) => {}
+    match (sources.first_mut(), empty) {
+        (None, Some(e)) => return Err(Failure::input(e)),
+        (None, None) => {}
+        (Some(first), _) => first.warnings.extend(left_out.words().map(|words| format!("left out: {words}"))),
     }
     Ok((sources, kept.full))
 }

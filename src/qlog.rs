@@ -30,7 +30,7 @@ enum What {
 qvis reads qlog 0.3: one JSON document with that draft's event names. Current
 stacks and fathom serve write newer event names as JSON text sequences.")]
 struct Export {
-    /// qlog file to read: .qlog or .sqlog.
+    /// qlog file to read: .qlog or .sqlog, plain or compressed (.gz, .zst); '-' is standard input.
     file: PathBuf,
     /// Output format.
     #[arg(long, value_name = "FORM")]
@@ -46,10 +46,20 @@ enum Form {
     Qvis,
 }
 
+/// The file beside a log, whose name is without what it is compressed by; standard output for standard input.
+fn beside(log: &Path) -> PathBuf {
+    if log.as_os_str() == "-" {
+        return log.to_owned();
+    }
+    let is_packed = log.extension().is_some_and(|end| ["gz", "zst", "zstd"].iter().any(|packed| end == *packed));
+    let plain = if is_packed { log.with_extension("") } else { log.to_owned() };
+    plain.with_extension("qvis.qlog")
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let What::Export(args) = &args.what;
     let Form::Qvis = args.to;
-    let to = args.output.clone().unwrap_or_else(|| args.file.with_extension("qvis.qlog"));
+    let to = args.output.clone().unwrap_or_else(|| beside(&args.file));
     if to == args.file {
         return Err(Failure::input(format!(
             "'{}' would be overwritten; name another file with --output",
@@ -70,6 +80,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let summary = output::write_with(&to, write)?;
     if to != Path::new("-") {
         output::say(format!("{}: {} events", to.display(), summary.events));
+    }
+    for warning in &summary.warnings {
+        output::say(format!("warning: {}", output::plain(warning)));
     }
     if let Some(m) = summary.malformed {
         let (records, first, why) = (m.records, m.first, output::plain(&m.why.to_string()));

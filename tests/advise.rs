@@ -55,7 +55,7 @@ fn bad_input_is_refused_in_one_line_with_a_hint() {
         (vec![LOGS, "--workload", "nothing", "--dry-run"], "--workload: "),
         (vec!["--from-scenario", &wrong], "line 2: "),
         (vec![&table], "line 2: rtt_ms 'fast'"),
-        (vec![&mute], "no connection with a round trip and a rate"),
+        (vec![&mute], "shows no path: of its 1 connections"),
         (vec!["--path", "lte", "--dry-run"], "--dry-run: "),
         (vec!["--path", "mars"], "mars"),
     ] {

@@ -26,7 +26,7 @@ pub use advice::{Advice, ClassAdvice, Effect, InClass, Overall, advise};
 pub use delivery::RateSource;
 pub use logs::Observed;
 pub use observe::{Observation, Observer};
-pub use page::cautions;
+pub use page::{cautions, implausible};
 pub use profile::{Class, MOST_CLASSES, Profile, Spread};
 pub use scenario::{ClassPath, Scenario, available, default_controller};
 pub use workload::Objects;

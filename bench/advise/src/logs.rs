@@ -1,10 +1,9 @@
 //! Logs and tables as observations.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Seek};
 use std::path::{Path, PathBuf};
 
-use fathom_analyze::{AnalyzeError, Kept, Source, gather_with};
+use fathom_analyze::{AnalyzeError, Kept, LeftOut, Source, files_of, gather_with, grouped, open};
+use fathom_qlog::Input;
 
 use crate::observe::{Observation, Observer};
 use crate::table;
@@ -21,13 +20,15 @@ pub struct Observed {
     pub responses: Vec<u64>,
     /// Files read.
     pub files: usize,
-    /// Of them, without anything in it.
-    pub empty: usize,
     /// What logs call themselves.
     pub titles: Vec<String>,
-    /// What to know before this is believed.
+    /// What was converted, contradicts itself or was left out: a reader hears of it before any advice.
+    pub warnings: Vec<String>,
+    /// What else to know before this is believed.
     pub cautions: Vec<String>,
 }
+
+const NAME: &str = "name a path, such as --path lte";
 
 /// Titles of logs that are kept.
 const TITLES: usize = 8;
@@ -40,27 +41,36 @@ impl Observed {
     pub fn read(paths: &[PathBuf], bytes: &mut dyn FnMut(u64)) -> Result<Self, AnalyzeError> {
         let mut all = Self::default();
         let mut kept = Kept::default();
+        let mut named = LeftOut::default();
         for path in paths {
-            let inside = if path.is_dir() { files_of(path)? } else { vec![path.clone()] };
+            let is_folder = path.is_dir();
+            let (inside, mut left_out) =
+                if is_folder { files_of(path)? } else { (vec![path.clone()], LeftOut::default()) };
             for file in &inside {
                 match all.add(file, &mut kept, bytes) {
+                    Ok(()) => {}
+                    Err(e) if is_folder => left_out.failed(file, &e),
                     // A connection that never came about has a log without events.
-                    Err(AnalyzeError::Empty(..)) if path.is_dir() || paths.len() > 1 => all.empty += 1,
-                    done => done?,
+                    Err(e @ AnalyzeError::Empty(..)) if paths.len() > 1 => named.failed(file, &e),
+                    Err(e) => return Err(e),
                 }
                 all.files += 1;
             }
+            all.warnings.extend(left_out.words().map(|words| format!("{}: left out: {words}", path.display())));
         }
+        all.warnings.extend(named.words().map(|words| format!("left out: {words}")));
+        all.warnings = grouped(std::mem::take(&mut all.warnings));
+        all.cautions = grouped(std::mem::take(&mut all.cautions));
         if all.connections.is_empty() && all.responses.is_empty() {
             let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-            let why = "has no connection that says anything; name logs of servers (.qlog, .sqlog) or tables (.csv)";
-            return Err(AnalyzeError::File(names.join("', '"), why.into()));
+            let left_out = all.warnings.last().map_or_else(String::new, |line| format!(" ({line})"));
+            let why = format!(
+                "has no connection that says anything{left_out}; name logs of servers (.qlog, .sqlog) or tables (.csv)"
+            );
+            return Err(AnalyzeError::File(names.join("', '"), why));
         }
         if kept.full || all.connections.len() >= CONNECTIONS {
             all.cautions.push("There is more in these files than is kept; what came last was left out.".into());
-        }
-        if all.empty > 0 {
-            all.cautions.push(format!("{} logs without an event were left out.", all.empty));
         }
         Ok(all)
     }
@@ -71,9 +81,37 @@ impl Observed {
         title.strip_prefix("fathom serve: ")?.split_once(" with ")
     }
 
+    /// What is missing where nothing tells of a path, in words that follow the name of the logs.
+    pub fn lacks(&self) -> String {
+        let all = self.connections.len();
+        let without = |has: fn(&Observation) -> bool| self.connections.iter().filter(|c| !has(c)).count();
+        let rtts = without(|c| c.rtt_ms.is_some());
+        let bytes = without(|c| c.bytes > 0);
+        let rates = without(|c| c.seen_bps.is_some() || c.rate_bps.is_some());
+        let part = |n: usize| if n == all { "none".to_owned() } else { format!("{} of {all}", all - n) };
+        let mend = match () {
+            () if all == 0 => {
+                return format!(
+                    "has responses and no connections: tables of fathom load tell nothing of paths; {NAME}"
+                );
+            }
+            () if rtts == all => "log recovery metrics (metrics_updated with latest_rtt)",
+            () if bytes == all => "log packets (packet_sent, and packet_received with ACK frames) or bytes in flight",
+            () => "log connections that send for 50 ms and three round trips at least",
+        };
+        format!(
+            "shows no path: of its {all} connections {} have a round trip, {} say how much was delivered, and {} lasted long enough for a \
+             rate; {mend}, or {NAME}",
+            part(rtts),
+            part(bytes),
+            part(rates)
+        )
+    }
+
     fn add(&mut self, path: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Result<(), AnalyzeError> {
         let name = || path.display().to_string();
-        if let Some(found) = table_of_connections(path) {
+        let input = open(path)?;
+        if let Some(found) = table_of_connections(&input) {
             let (connections, full) = found.map_err(|why| AnalyzeError::File(name(), why))?;
             if full {
                 self.cautions.push(format!("{}: it has more rows than are kept; what came last was left out", name()));
@@ -82,13 +120,14 @@ impl Observed {
             return Ok(());
         }
         let mut observers: Vec<Observer> = Vec::new();
-        let source = gather_with(path, kept, bytes, &mut |event, parsed| {
+        let source = gather_with(&input, path, kept, bytes, &mut |event, parsed| {
             if event.connection >= observers.len() {
                 observers.resize_with(event.connection + 1, Observer::default);
             }
             observers[event.connection].take(event, parsed);
         })?;
-        let Source { title, connections, rows, cautions, .. } = source;
+        let Source { title, connections, rows, warnings, cautions, .. } = source;
+        self.warnings.extend(warnings);
         self.cautions.extend(cautions);
         if let Some(title) = title.filter(|title| self.titles.len() < TITLES && !self.titles.contains(title)) {
             self.titles.push(title);
@@ -106,27 +145,20 @@ impl Observed {
     }
 }
 
-/// Logs and tables of a folder.
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>, AnalyzeError> {
-    let wrong = |why: String| AnalyzeError::File(folder.display().to_string(), why);
-    let there = std::fs::read_dir(folder).map_err(|e| wrong(format!("cannot be read: {e}")))?;
-    let known = |path: &Path| path.extension().is_some_and(|e| e == "sqlog" || e == "qlog" || e == "csv");
-    let mut files: Vec<PathBuf> = there.flatten().map(|entry| entry.path()).filter(|path| known(path)).collect();
-    files.sort();
-    match files.is_empty() {
-        true => Err(wrong("has no .sqlog, .qlog or .csv file; name files".into())),
-        false => Ok(files),
-    }
-}
-
 /// The connections of a table of them; `None`: the file is none.
-fn table_of_connections(path: &Path) -> Option<Result<(Vec<Observation>, bool), String>> {
-    let mut file = BufReader::new(File::open(path).ok()?);
-    let begins = file.fill_buf().ok()?;
-    let head = String::from_utf8_lossy(begins.split(|b| *b == b'\n').next()?).into_owned();
-    if head.trim_start_matches('\u{feff}').starts_with(['{', '[', '\u{1e}']) || !table::is_of_connections(&head) {
+fn table_of_connections(input: &Input) -> Option<Result<(Vec<Observation>, bool), String>> {
+    let head = String::from_utf8_lossy(input.begins().split(|b| *b == b'\n').next()?).into_owned();
+    if head.starts_with(['{', '[', '\u{1e}']) || !table::is_of_connections(&head) {
         return None;
     }
-    file.rewind().ok()?;
-    Some(table::read(&mut file))
+    let mut ignored = |_| {};
+    let mut text = match input.reader(&mut ignored) {
+        Ok(text) => text,
+        Err(e) => return Some(Err(format!("cannot be read: {e}"))),
+    };
+    let found = table::read(&mut text);
+    Some(match text.broken_off() {
+        Some(why) => Err(format!("ends in the middle: {why}")),
+        None => found,
+    })
 }

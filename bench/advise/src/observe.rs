@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_analyze::Connection;
+use fathom_analyze::{Connection, FirstPath};
 use fathom_qlog::{
     Direction, LoggedEvent, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, VantagePoint,
 };
@@ -93,6 +93,8 @@ pub struct Observer {
     packets: f64,
     packet_bytes: f64,
     client: bool,
+    path: FirstPath,
+    began: Option<f64>,
     reference: Option<f64>,
     now: f64,
 }
@@ -114,8 +116,12 @@ impl Observer {
         self.now = self.now.max(event.at);
         self.client |= event.vantage == Some(VantagePoint::Client);
         self.reference = self.reference.or(event.reference);
+        let since = self.now - *self.began.get_or_insert(self.now);
+        if self.path.is_other(event, parsed) {
+            return;
+        }
         match parsed {
-            ParsedEvent::Metrics(metrics) => self.metrics(metrics),
+            ParsedEvent::Metrics(metrics) => self.metrics(&metrics.without_guess(since)),
             ParsedEvent::Lost(loss) => self.lost(loss),
             ParsedEvent::Packet(packet) => self.packet(packet),
             _ => {}

@@ -53,6 +53,25 @@ pub fn cautions(profile: &Profile, observed: &Observed, scenario: &Scenario) -> 
     lines
 }
 
+/// Round trips in milliseconds and rates in bits per second that clients on networks have: neither a rack's, nor slower than GPRS was.
+const ROUND_TRIPS: std::ops::Range<f64> = 0.1..10_000.0;
+const RATES: std::ops::Range<f64> = 20e3..100e9;
+
+/// Classes whose path no client on a network has: advice on them is of logs that mislead, unless they are of one machine.
+pub fn implausible(profile: &Profile) -> Vec<String> {
+    let is_odd = |class: &&Class| !ROUND_TRIPS.contains(&class.rtt_ms) || !RATES.contains(&class.rate_bps);
+    let line = |class: &Class| {
+        format!(
+            "{} of the clients would have a round trip of {} ms and a rate of {}, which no client on a network has: the logs may be in other units \
+             than they say. Do not act on advice for them.",
+            percent(class.share),
+            number(class.rtt_ms),
+            rate(class.rate_bps)
+        )
+    };
+    profile.classes.iter().filter(is_odd).map(line).collect()
+}
+
 /// What no log of a server tells.
 const BLIND: &[&str] = &[
     "Logs know connections, not clients: a client with many connections counts as many.",
@@ -108,7 +127,8 @@ impl Profile {
 
 impl Advice {
     /// As a reader sees it; of what logs show, and what to know before it is believed, where it comes of logs.
-    pub fn page(&self, profile: Option<&Profile>, cautions: &[String]) -> Page {
+    /// `warnings` stand before the answer.
+    pub fn page(&self, profile: Option<&Profile>, warnings: &[String], cautions: &[String]) -> Page {
         let mut sheets = profile.map(Profile::sheets).unwrap_or_default();
         sheets.push(self.overall_sheet());
         sheets.extend(self.class_sheets());
@@ -124,6 +144,7 @@ impl Advice {
         }
         Page {
             title: format!("Advice for {} on {}", self.scenario.current, self.scenario.stack),
+            warnings: warnings.to_vec(),
             verdicts: self.verdicts(),
             cautions: notes,
             sheets,

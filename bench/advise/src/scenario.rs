@@ -20,7 +20,7 @@ const LOAD: &str = "10%";
 /// Bytes that a run is worth (ours): it bounds how long advice takes.
 const BYTES_PER_RUN: f64 = 50e6;
 /// Views in a run: enough for a mean, few enough to wait for.
-const VIEWS: (f64, f64) = (10.0, 100.0);
+const VIEWS: (f64, f64) = (2.0, 100.0);
 /// Loss below this is none: over a run it would not be seen.
 const LEAST_LOSS: f64 = 0.0002;
 /// A full packet on the wire in bytes, for queues in packets.

@@ -219,6 +219,7 @@ impl Comparison {
         let names = short_names(&paths);
         let rows = self.measures.iter().map(|m| (m.name.to_owned(), m.files.iter().map(shown).collect())).collect();
         Page {
+            warnings: Vec::new(),
             title: format!("{} against {}", names[1..].join(", "), names[0]),
             verdicts: self.words(&names),
             cautions: self.cautions.clone(),

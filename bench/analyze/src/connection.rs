@@ -53,6 +53,8 @@ pub struct Connection {
     pub only_smoothed: bool,
     /// Mean congestion window over time, in bytes.
     pub window: Option<f64>,
+    /// Events of other paths than the first, which were left out.
+    pub other_paths: u64,
     /// Until what its responses are measured, if it has some: the least that is true of all.
     #[serde(skip)]
     pub until: Option<ResponseEnd>,
@@ -84,12 +86,42 @@ pub(super) struct Builder {
     loss_events: u64,
     guessed: u64,
     window: Window,
+    path: FirstPath,
+    /// When it began, in milliseconds; the largest packet acknowledged of each space; an ACK frame came since the last round trip.
+    began: Option<f64>,
+    largest: BTreeMap<u8, u64>,
+    acked_since: bool,
     streams: Streams,
     responses: Vec<ResponseTime>,
     /// Until what those are measured that the log tells as such.
     until: Option<ResponseEnd>,
     /// Milliseconds: events are taken in order.
     now: f64,
+}
+
+/// The first path of a connection: others have round trips, losses and packet numbers of their own.
+#[derive(Clone, Debug, Default)]
+pub struct FirstPath {
+    first: Option<serde_json::Value>,
+    /// Events of other paths.
+    pub others: u64,
+}
+
+impl FirstPath {
+    /// Whether an event is of another path than the first that was seen. Events that name none are of the first.
+    pub fn is_other(&mut self, event: &LoggedEvent<'_>, parsed: &ParsedEvent) -> bool {
+        let of_path = matches!(parsed, ParsedEvent::Metrics(_) | ParsedEvent::Lost(_) | ParsedEvent::Packet(_));
+        let Some(path) = event.path.filter(|_| of_path) else { return false };
+        let is_other = match &self.first {
+            Some(first) => first != path,
+            None => {
+                self.first = Some(path.clone());
+                false
+            }
+        };
+        self.others += u64::from(is_other);
+        is_other
+    }
 }
 
 /// A mean over time.
@@ -134,8 +166,12 @@ impl Builder {
     pub(super) fn take(&mut self, event: &LoggedEvent<'_>, parsed: ParsedEvent, kept: &mut Kept) {
         self.now = self.now.max(event.at);
         let at = self.now;
+        let since = at - *self.began.get_or_insert(at);
+        let is_other = self.path.is_other(event, &parsed);
         match parsed {
-            ParsedEvent::Metrics(metrics) => self.metrics(at, &metrics, kept),
+            ParsedEvent::Packet(packet) if is_other => self.streams_of(at, &packet, event.vantage),
+            ParsedEvent::Metrics(_) | ParsedEvent::Lost(_) if is_other => {}
+            ParsedEvent::Metrics(metrics) => self.metrics(at, &metrics.without_guess(since), kept),
             ParsedEvent::Phase(phase) => self.recovers = phase == Phase::Recovery,
             ParsedEvent::Lost(loss) => self.lost(at, &loss),
             ParsedEvent::Packet(packet) => self.packet(at, &packet, event.vantage),
@@ -160,8 +196,9 @@ impl Builder {
         let smoothed_moved = m.smoothed_rtt.is_some() && m.smoothed_rtt != self.smoothed;
         self.smoothed = m.smoothed_rtt.or(self.smoothed);
         let Some(latest) = m.latest_rtt else { return };
-        // Some stacks repeat the last sample with every other change.
-        let is_new = m.acked_packets.is_some() || self.latest != Some(latest) || smoothed_moved;
+        // Some stacks repeat the last sample with every other change; others have the same one twice.
+        let acked = std::mem::take(&mut self.acked_since);
+        let is_new = m.acked_packets.is_some() || self.latest != Some(latest) || smoothed_moved || acked;
         self.latest = Some(latest);
         if is_new && self.counts(at - latest, m.acked_packets) && kept.sample() {
             self.sample(time(at), Duration::from_nanos((latest * 1e6) as u64));
@@ -219,6 +256,19 @@ impl Builder {
                 }
             }
         }
+        // RFC 9002 §5.1: a frame that acknowledges a new largest packet brings a sample.
+        let largest = packet.acked.iter().map(|(_, last)| *last).max();
+        if let (Some(largest), Some((space, _))) = (largest, packet.number) {
+            let before = self.largest.insert(space as u8, largest);
+            self.acked_since |= before.is_none_or(|before| before < largest);
+            if let Some(before) = before.filter(|before| *before > largest) {
+                self.largest.insert(space as u8, before);
+            }
+        }
+        self.streams_of(at, packet, vantage);
+    }
+
+    fn streams_of(&mut self, at: f64, packet: &Packet, vantage: Option<VantagePoint>) {
         for bytes in &packet.streams {
             let until = if packet.direction == fathom_qlog::Direction::Sent {
                 ResponseEnd::Sent
@@ -258,6 +308,7 @@ impl Builder {
             guessed_losses: self.guessed,
             loss_events: self.loss_events,
             window: self.window.mean(),
+            other_paths: self.path.others,
             until: self.until,
             responses: self.responses,
         }

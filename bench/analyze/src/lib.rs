@@ -3,6 +3,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `source.rs` | a file, whatever it is, as connections and responses |
+//! | `inputs.rs` | files of a folder, and what is left out of it |
 //! | `connection.rs` | the tcpRTT series of a connection from the events of its log |
 //! | `responses.rs` | response times from stream bytes; tables of `fathom load` |
 //! | `loss.rs` | did delay predict loss, and what would acting on it have cost? |
@@ -18,6 +19,7 @@ mod by_controller;
 mod chance;
 mod compare;
 mod connection;
+mod inputs;
 mod kept;
 mod loss;
 mod page;
@@ -30,13 +32,14 @@ pub use by_controller::{
     ControllerComparison, ControllerGroup, ControllerMeasure, ControllerTable, OfController, by_controller,
 };
 pub use compare::{Compared, Comparison, compare};
+pub use inputs::{LeftOut, files_of, grouped};
 pub use kept::Kept;
 pub use loss::{LossAnswer, Verdict, loss_delay};
 pub use page::{Drawing, Drawn, Page, Sheet};
 pub use response::{ResponseAnswer, response};
-pub use source::{AnalyzeError, Source, Tap, gather, gather_folder, gather_with};
+pub use source::{AnalyzeError, Source, Tap, gather, gather_folder, gather_with, open};
 
-pub use self::connection::Connection;
+pub use self::connection::{Connection, FirstPath};
 pub use self::responses::{Class, ResponseTime};
 
 #[cfg(test)]

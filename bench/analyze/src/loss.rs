@@ -357,6 +357,7 @@ impl LossAnswer {
     pub fn page(&self) -> Page {
         let names: Vec<&str> = self.sources.iter().map(|s| s.name.as_str()).collect();
         Page {
+            warnings: Vec::new(),
             title: format!("Did delay predict loss? {}", several(&names)),
             verdicts: self.words(),
             cautions: self.cautions.clone(),

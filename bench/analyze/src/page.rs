@@ -7,6 +7,8 @@ use fathom_report::{Axis, Figure, Whiskers};
 pub struct Page {
     /// The question.
     pub title: String,
+    /// What was converted, contradicts itself or was left out: it stands before the answer.
+    pub warnings: Vec<String>,
     /// The answer in words.
     pub verdicts: Vec<String>,
     /// What to know before it is believed.

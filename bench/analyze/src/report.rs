@@ -23,6 +23,12 @@ impl Drawing {
 /// For a terminal. Names of files and what logs say of themselves are shown as they are, not acted upon.
 pub fn text(page: &Page) -> String {
     let mut text = format!("{}\n", plain(&page.title));
+    if !page.warnings.is_empty() {
+        text.push('\n');
+    }
+    for line in &page.warnings {
+        text += &wrapped(&format!("warning: {line}"), "         ");
+    }
     for line in &page.verdicts {
         // Writing to a string cannot fail, here and below.
         let _ = write!(text, "\n{}", wrapped(line, ""));
@@ -79,6 +85,7 @@ impl From<&Sheet> for Grid {
 /// One self-contained HTML file.
 pub fn html(page: &Page) -> String {
     let body = html! {
+        @for line in &page.warnings { p.warning { strong { "Warning: " } (line) } }
         @for line in &page.verdicts { p.answer { (line) } }
         @if !page.cautions.is_empty() { (list(&page.cautions)) }
         @for drawn in &page.figures {

@@ -126,6 +126,7 @@ impl ResponseAnswer {
         };
         let note = "All sizes together.".to_owned();
         Page {
+            warnings: Vec::new(),
             title: format!("Response times: {}", several(&paths)),
             verdicts: Vec::new(),
             cautions: self.cautions.clone(),

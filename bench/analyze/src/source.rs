@@ -1,13 +1,12 @@
 //! A file, whatever it is, as connections and responses.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use fathom_qlog::{LoggedEvent, Malformed, ParsedEvent, ReadError, ResponseEnd, read};
+use fathom_qlog::{Input, LoggedEvent, Malformed, ParsedEvent, ReadError, ResponseEnd, foreign, read_input};
 use serde::Serialize;
 
 use super::connection::{Builder, Connection};
+use super::inputs::{files_of, grouped};
 use super::kept::Kept;
 use super::responses::{ResponseTime, table};
 
@@ -41,7 +40,10 @@ pub struct Source {
     pub rows: Vec<ResponseTime>,
     /// Rows of a table without a good response.
     pub failed: u64,
-    /// What a reader has to know of it.
+    /// What was converted, contradicts itself or was left out of a folder: a reader hears of it before any answer.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
+    /// What else a reader has to know of it.
     pub cautions: Vec<String>,
 }
 
@@ -60,8 +62,11 @@ impl Source {
             all.connections.extend(part.connections);
             all.rows.extend(part.rows);
             all.failed += part.failed;
+            all.warnings.extend(part.warnings);
             all.cautions.extend(part.cautions);
         }
+        all.warnings = grouped(all.warnings);
+        all.cautions = grouped(all.cautions);
         all
     }
 
@@ -97,76 +102,77 @@ impl Source {
 /// Is shown every event of a log as it is read.
 pub type Tap<'a> = &'a mut dyn FnMut(&LoggedEvent<'_>, &ParsedEvent);
 
-/// Reads all logs and tables of a folder as one source: `fathom serve` writes a file per connection.
+/// Reads all logs and tables of a folder as one source: `fathom serve` writes a file per connection. A warning names what is left out.
 ///
 /// # Errors
-/// There is none in it, or one cannot be read.
+/// There is none in it that can be read.
 pub fn gather_folder(folder: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Result<Source, AnalyzeError> {
     let name = folder.display().to_string();
-    let there =
-        std::fs::read_dir(folder).map_err(|e| AnalyzeError::File(name.clone(), format!("cannot be read: {e}")))?;
-    let known = |path: &Path| path.extension().is_some_and(|e| e == "sqlog" || e == "qlog" || e == "csv");
-    let mut files: Vec<_> = there.flatten().map(|entry| entry.path()).filter(|path| known(path)).collect();
-    files.sort();
-    // A connection that never came about has a log without events.
+    let (files, mut left_out) = files_of(folder)?;
     let mut parts = Vec::new();
-    let mut empty = 0_u64;
     for file in &files {
         match gather(file, kept, bytes) {
             Ok(source) => parts.push(source),
-            Err(AnalyzeError::Empty(..)) => empty += 1,
-            Err(e) => return Err(e),
+            Err(e) => left_out.failed(file, &e),
         }
     }
+    let words = left_out.words();
     if parts.is_empty() {
-        return Err(AnalyzeError::File(
-            name,
-            "has no .sqlog, .qlog or .csv file with something in it; name files".into(),
-        ));
+        let why = format!("has no log or table with something in it; there is {}", words.unwrap_or_default());
+        return Err(AnalyzeError::File(name, why));
     }
     let mut all = Source::merged(name, parts);
-    if empty > 0 {
-        all.cautions.push(format!("{}: {empty} logs without an event were left out", all.name));
-    }
+    all.warnings.extend(words.map(|words| format!("{}: left out: {words}", all.name)));
     Ok(all)
 }
 
-/// Reads a file: a log, or a table of `fathom load`. `bytes` hears how many more bytes were read.
+/// Reads a file or pipe, plain or compressed: a log, or a table of `fathom load`. `-` is standard input. `bytes` hears how many more bytes
+/// were read.
 ///
 /// # Errors
 /// It is neither, or cannot be read.
 pub fn gather(path: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Result<Source, AnalyzeError> {
-    gather_with(path, kept, bytes, &mut |_, _| {})
+    gather_with(&open(path)?, path, kept, bytes, &mut |_, _| {})
 }
 
-/// As [`gather`]; `tap` is shown every event of a log.
+/// Opens a file or pipe.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn open(path: &Path) -> Result<Input, AnalyzeError> {
+    Input::open(path).map_err(|e| AnalyzeError::File(path.display().to_string(), format!("cannot be read: {e}")))
+}
+
+/// As [`gather`], of what was opened as `path`; `tap` is shown every event of a log.
 ///
 /// # Errors
 /// As [`gather`].
 pub fn gather_with(
+    input: &Input,
     path: &Path,
     kept: &mut Kept,
     bytes: &mut dyn FnMut(u64),
     tap: Tap<'_>,
 ) -> Result<Source, AnalyzeError> {
-    let name = path.display().to_string();
+    let name = if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() };
     let failed = |why: String| AnalyzeError::File(name.clone(), why);
-    let file = File::open(path).map_err(|e| failed(format!("cannot be read: {e}")))?;
-    let mut file = BufReader::new(file);
-    let begins = file.fill_buf().map_err(|e| failed(format!("cannot be read: {e}")))?;
+    let begins = input.begins().trim_ascii_start();
     // What begins like text, but not like JSON, may be a table.
-    let begins = begins.trim_ascii_start();
-    let is_text = begins.first().is_some_and(|b| b.is_ascii_alphabetic() || matches!(b, b'"' | 0xef));
-    if is_text && !begins.starts_with(b"\xef\xbb\xbf{") {
-        let table = table(&mut file, bytes, kept).map_err(failed)?;
-        return Ok(Source { name, rows: table.responses, failed: table.failed, ..Source::default() });
+    if begins.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'"') {
+        if let Some(what) = foreign(begins) {
+            return Err(failed(format!("is not a qlog file: {what}")));
+        }
+        let mut text = input.reader(bytes).map_err(|e| failed(format!("cannot be read: {e}")))?;
+        let table = table(&mut text, &mut |_| {}, kept).map_err(failed)?;
+        let broken_off = text.broken_off().map(|why| format!("{name} ends in the middle: {why}"));
+        let (rows, failed) = (table.responses, table.failed);
+        return Ok(Source { name, rows, failed, warnings: broken_off.into_iter().collect(), ..Source::default() });
     }
-    drop(file);
-    log(path, name, kept, bytes, tap)
+    log(input, name, kept, bytes, tap)
 }
 
 fn log(
-    path: &Path,
+    input: &Input,
     name: String,
     kept: &mut Kept,
     bytes: &mut dyn FnMut(u64),
@@ -174,7 +180,7 @@ fn log(
 ) -> Result<Source, AnalyzeError> {
     let mut builders: Vec<Builder> = Vec::new();
     let mut incomplete = None;
-    let summary = read(path, bytes, &mut |event| {
+    let summary = read_input(input, bytes, &mut |event| {
         if event.connection == builders.len() {
             builders.push(Builder::new(event));
         }
@@ -190,6 +196,16 @@ fn log(
         e => AnalyzeError::File(name.clone(), e.to_string()),
     })?;
     let connections: Vec<Connection> = builders.into_iter().map(|b| b.finish(kept)).collect();
+    let mut warnings: Vec<String> = summary.warnings.iter().map(|warning| format!("{name}: {warning}")).collect();
+    let others: u64 = connections.iter().map(|c| c.other_paths).sum();
+    if others > 0 {
+        let several = connections.iter().filter(|c| c.other_paths > 0).count();
+        warnings.push(format!(
+            "{name}: {several} of {} connections used several paths; round trips, losses and packets are those of the first path of each, and \
+             {others} events of other paths were left out.",
+            connections.len()
+        ));
+    }
     let mut cautions = Vec::new();
     if let Some(Malformed { records, first, why }) = summary.malformed {
         cautions.push(format!(
@@ -205,5 +221,6 @@ fn log(
     if connections.iter().any(|c| c.series.cut_at.is_some()) {
         cautions.push(format!("{name} has connections with more round trips than are kept; their rest was left out"));
     }
-    Ok(Source { name, title: summary.title, events: summary.events, connections, cautions, ..Source::default() })
+    let (title, events) = (summary.title, summary.events);
+    Ok(Source { name, title, events, connections, warnings, cautions, ..Source::default() })
 }

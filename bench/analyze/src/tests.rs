@@ -313,3 +313,53 @@ mod any {
         }
     }
 }
+
+/// A log with an ACK frame for each round trip.
+fn acknowledged(rtts: &[f64], path: impl Fn(usize) -> Option<u32>) -> String {
+    let mut text = String::from("{\"qlog_version\":\"0.3\",\"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n");
+    for (n, rtt) in rtts.iter().enumerate() {
+        let (sent, came) = (100.0 * n as f64, 100.0 * n as f64 + rtt);
+        let path = path(n).map_or_else(String::new, |path| format!(",\"path_id\":{path}"));
+        let number = format!("\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{n}}}");
+        let ack = format!("\"frames\":[{{\"frame_type\":\"ack\",\"acked_ranges\":[[0,{n}]]}}]");
+        let _ = writeln!(text, "{{\"time\":{sent},\"name\":\"transport:packet_sent\",\"data\":{{{number}}}{path}}}");
+        let _ = writeln!(
+            text,
+            "{{\"time\":{came},\"name\":\"transport:packet_received\",\"data\":{{{number},{ack}}}{path}}}"
+        );
+        let metrics = format!("\"latest_rtt\":{rtt},\"smoothed_rtt\":{rtt}");
+        let _ =
+            writeln!(text, "{{\"time\":{came},\"name\":\"recovery:metrics_updated\",\"data\":{{{metrics}}}{path}}}");
+        // The same once more, for another reason.
+        let _ =
+            writeln!(text, "{{\"time\":{came},\"name\":\"recovery:metrics_updated\",\"data\":{{{metrics}}}{path}}}");
+    }
+    text
+}
+
+#[test]
+fn equal_round_trips_of_two_acks_are_two_samples() {
+    let source = gathered(&acknowledged(&[40.0; 50], |_| None));
+    assert_eq!(source.connections[0].series.samples.len(), 50);
+    assert!(source.warnings.is_empty(), "{:?}", source.warnings);
+}
+
+#[test]
+fn paths_are_not_mixed_silently() {
+    let rtts: Vec<f64> = (0..50).map(|n| if n % 2 == 0 { 40.0 } else { 80.0 }).collect();
+    let source = gathered(&acknowledged(&rtts, |n| Some(n as u32 % 2)));
+    let samples = &source.connections[0].series.samples;
+    assert!(samples.len() == 25 && samples.iter().all(|s| s.rtt.as_millis() == 40), "{}", samples.len());
+    let [warning] = &source.warnings[..] else { panic!("{:?}", source.warnings) };
+    assert!(warning.contains("1 of 1 connections used several paths") && warning.contains("100 events"), "{warning}");
+}
+
+#[test]
+fn the_initial_round_trip_is_no_sample() {
+    let text = acknowledged(&[600.0; 5], |_| None);
+    let (head, tail) = text.split_once('\n').unwrap();
+    let guess = "{\"time\":0,\"name\":\"recovery:metrics_updated\",\"data\":{\"latest_rtt\":333,\"smoothed_rtt\":333,\"min_rtt\":333}}";
+    let source = gathered(&format!("{head}\n{guess}\n{tail}"));
+    let samples = &source.connections[0].series.samples;
+    assert!(samples.len() == 5 && samples.iter().all(|s| s.rtt.as_millis() == 600), "{samples:?}");
+}

@@ -9,6 +9,7 @@
 //! | `folder.rs` | a folder of logs, one file per connection |
 //! | `folder_state.rs` | its limits and counts |
 //! | `writer.rs` | the writer thread |
+//! | `input.rs` | opens files and pipes, plain or compressed |
 //! | `read/` | reads any stack's file, event by event |
 //! | `title.rs` | a log's title: stack and controller |
 //! | `parsed_event.rs` | an event's content, independent of draft and stack |
@@ -21,6 +22,7 @@
 mod event;
 mod folder;
 mod folder_state;
+mod input;
 mod parsed_event;
 mod qvis;
 mod read;
@@ -33,10 +35,11 @@ pub use event::{
 };
 pub use folder::{FolderError, Log, LogCounts, LogFolder};
 pub use folder_state::LogLimits;
+pub use input::{Input, InputReader};
 pub use parsed_event::{
     Direction, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, ParsedResponse, Phase, ResponseEnd,
     StreamData,
 };
 pub use qvis::{ExportError, export};
-pub use read::{LoggedEvent, Malformed, ReadError, ReadProgress, Summary, read};
+pub use read::{LoggedEvent, Malformed, ReadError, ReadProgress, Summary, foreign, read, read_input};
 pub use title::ServerTitle;

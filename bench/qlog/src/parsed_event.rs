@@ -55,6 +55,21 @@ pub struct ParsedMetrics {
     pub bytes_sent: Option<f64>,
 }
 
+/// What senders take for the round trip before they have one, in milliseconds (RFC 9002 §6.2.2).
+const INITIAL_RTT: f64 = 333.0;
+
+impl ParsedMetrics {
+    /// Leaves out the round trip that senders assume before they have one: none can be longer than the connection's age, `since` in
+    /// milliseconds.
+    pub fn without_guess(mut self, since: f64) -> Self {
+        let is_guess = |rtt: &f64| since < 0.99 * rtt && (rtt / INITIAL_RTT - 1.0).abs() < 1e-3;
+        for rtt in [&mut self.latest_rtt, &mut self.smoothed_rtt, &mut self.min_rtt] {
+            *rtt = rtt.filter(|rtt| !is_guess(rtt));
+        }
+        self
+    }
+}
+
 /// A controller's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -153,7 +168,7 @@ impl ParsedEvent {
         let data = event.data;
         match event.name {
             "metrics_updated" | "recovery_metrics_updated" | "metric_update" | "congestion_metric_update" => {
-                Self::Metrics(metrics(data, event.unit))
+                Self::Metrics(metrics(event))
             }
             "congestion_state_updated" => {
                 let new = data.get("new").or_else(|| data.get("new_state")).and_then(Value::as_str);
@@ -182,15 +197,20 @@ fn count(data: &Value, keys: &[&str]) -> Option<u64> {
     first(data, keys).filter(|n| (0.0..=9.007e15).contains(n)).map(|n| n as u64)
 }
 
-fn metrics(data: &Value, unit: f64) -> ParsedMetrics {
+fn metrics(event: &LoggedEvent<'_>) -> ParsedMetrics {
+    let (data, unit) = (event.data, event.unit);
     // A round trip of zero is what stacks write before they have one.
     let rtt = |key| first(data, &[key]).map(|v| v * unit).filter(|v| *v > 0.0 && *v < 1e7);
     ParsedMetrics {
         latest_rtt: rtt("latest_rtt"),
         smoothed_rtt: rtt("smoothed_rtt"),
         min_rtt: rtt("min_rtt"),
-        window: first(data, &["congestion_window", "cwnd", "current_cwnd"]).filter(|w| *w > 0.0),
-        in_flight: first(data, &["bytes_in_flight"]).filter(|bytes| *bytes >= 0.0),
+        window: first(data, &["congestion_window", "cwnd", "current_cwnd"])
+            .map(|window| window * event.window_unit)
+            .filter(|window| *window > 0.0),
+        in_flight: first(data, &["bytes_in_flight"])
+            .map(|bytes| bytes * event.flight_unit)
+            .filter(|bytes| *bytes >= 0.0),
         acked_packets: first(data, &["fathom_acked_packets"]),
         acked_bytes: first(data, &["fathom_acked_bytes"]),
         packets_sent: first(data, &["fathom_packets_sent"]),

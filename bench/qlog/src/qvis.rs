@@ -10,7 +10,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::event::VantagePoint;
-use crate::read::{LoggedEvent, ReadError, ReadProgress, Summary, number, read};
+use crate::input::Input;
+use crate::read::{LoggedEvent, ReadError, ReadProgress, Summary, number, read_input};
 
 /// Connections of a file that become traces at most: the file is read once for each.
 const CONNECTIONS: usize = 64;
@@ -34,8 +35,9 @@ pub enum ExportError {
 /// # Errors
 /// The log cannot be read, or not be written.
 pub fn export(from: &Path, to: &mut dyn Write, bytes: ReadProgress<'_>) -> Result<Summary, ExportError> {
+    let input = Input::open(from).map_err(ReadError::from)?;
     let mut about: Vec<About> = Vec::new();
-    let summary = read(from, bytes, &mut |event| {
+    let summary = read_input(&input, bytes, &mut |event| {
         if event.connection == about.len() && about.len() < CONNECTIONS {
             about.push(About { group: event.group.map(str::to_owned), vantage: event.vantage });
         }
@@ -51,7 +53,7 @@ pub fn export(from: &Path, to: &mut dyn Write, bytes: ReadProgress<'_>) -> Resul
         }
         about.write(to, title)?;
         let mut trace = Writer { to, connection, packets: 0, sent: 0.0, events: 0, failed: None };
-        read(from, &mut |_| {}, &mut |event| trace.take(event))?;
+        read_input(&input, &mut |_| {}, &mut |event| trace.take(event))?;
         if let Some(e) = trace.failed {
             return Err(e.into());
         }
@@ -106,7 +108,7 @@ impl Writer<'_> {
 
     fn write(&mut self, event: &LoggedEvent<'_>) -> io::Result<()> {
         let mut data = event.data.clone();
-        in_millis(&mut data, event.unit);
+        in_usual_units(&mut data, event);
         plain_lengths(&mut data);
         if let Some(sent) = event.data.get("fathom_bytes_sent").and_then(number).filter(|n| *n > self.sent) {
             // Without a count they are numbered: a packet needs one.
@@ -150,15 +152,20 @@ fn older_name(category: &str, name: &str) -> String {
     format!("{category}:{name}")
 }
 
-/// Round trips that are counted in another unit.
-fn in_millis(data: &mut Value, unit: f64) {
-    for key in ["latest_rtt", "smoothed_rtt", "min_rtt", "rtt_variance"] {
-        if let Some(value) = data.get_mut(key)
-            && let Some(n) = number(value)
-        {
-            *value = json!(n * unit);
+/// Round trips in milliseconds, and sizes in bytes.
+fn in_usual_units(data: &mut Value, event: &LoggedEvent<'_>) {
+    let mut scale = |keys: &[&str], unit: f64| {
+        for key in keys {
+            if let Some(value) = data.get_mut(*key).filter(|_| unit != 1.0)
+                && let Some(n) = number(value)
+            {
+                *value = json!(n * unit);
+            }
         }
-    }
+    };
+    scale(&["latest_rtt", "smoothed_rtt", "min_rtt", "rtt_variance"], event.unit);
+    scale(&["congestion_window", "cwnd", "current_cwnd"], event.window_unit);
+    scale(&["bytes_in_flight"], event.flight_unit);
     if let Some(window) = ["cwnd", "current_cwnd"].iter().find_map(|key| data.get(key).and_then(number)) {
         data["congestion_window"] = json!(window);
     }

@@ -2,3 +2,5 @@
 
 mod alloc;
 mod stacks;
+mod units;
+mod variants;

@@ -189,7 +189,7 @@ fn other_files_are_rejected_in_one_line() {
     for (bytes, says) in [
         (&b""[..], "empty"),
         (b"GIF89a", "begins neither"),
-        (b"\x1f\x8b\x08\x00", "gunzip"),
+        (b"\x1f\x8b\x08\x00", "damaged"),
         (b"{\"traces\":[]}", "no event"),
         (b"\x1e{\"qlog_version\":\"0.3\",\"trace\":{}}\n", "no event"),
         (b"{}", "no event"),

@@ -28,6 +28,7 @@ impl ControllerComparison {
             rows: t.measures.iter().map(row).collect(),
         };
         Page {
+            warnings: Vec::new(),
             title: format!("By controller: {}", names.join(", ")),
             verdicts: self.words(&names),
             cautions: self.cautions.clone(),

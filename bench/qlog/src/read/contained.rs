@@ -7,26 +7,36 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::Value;
 
 use super::trace::Trace;
-use super::{Counted, Reader};
 
 /// Most traces of a document.
 const TRACES: usize = 100_000;
 
+/// Keys of a document that are kept, to tell what it is where it is no log.
+const KEYS: usize = 32;
+
+/// How a document's traces write their events, and the keys beside them.
+#[derive(Default)]
+pub(super) struct Settings {
+    pub(super) traces: Vec<Trace>,
+    pub(super) keys: Vec<String>,
+}
+
 /// How each trace writes its events. What cannot be read is reported by [`read`], which comes to the same place.
-pub(super) fn traces(from: impl Read) -> Vec<Trace> {
-    let mut traces = Vec::new();
-    let mut json = serde_json::Deserializer::from_reader(from);
-    let _ = Document(&mut Pass::Settings(&mut traces)).deserialize(&mut json);
-    traces
+pub(super) fn settings(from: impl Read) -> Settings {
+    let mut settings = Settings::default();
+    let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, from));
+    let _ = Document(&mut Pass::Settings(&mut settings)).deserialize(&mut json);
+    settings
 }
 
 /// Reads all events.
-pub(super) fn read(from: impl Read, traces: Vec<Trace>, reader: &mut Reader<'_>) -> io::Result<()> {
+pub(super) fn read(from: impl Read, traces: Vec<Trace>, out: &mut super::Out<'_>) -> io::Result<()> {
     let title = traces.iter().find_map(|trace| trace.title.clone());
-    let (bytes, out) = (&mut reader.bytes, &mut reader.out);
     let mut pass = Pass::Events { traces, current: 0, number: 0, title, out };
-    let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, Counted { from, bytes }));
+    let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, from));
     let ended = Document(&mut pass).deserialize(&mut json);
+    // Where the document ends in the middle, its trace does, too.
+    pass.end_trace();
     let Pass::Events { title, out, .. } = pass else { return Ok(()) };
     out.summary.title = title;
     match ended {
@@ -47,7 +57,7 @@ pub(super) fn read(from: impl Read, traces: Vec<Trace>, reader: &mut Reader<'_>)
 
 /// What is taken from a document.
 enum Pass<'p, 'o> {
-    Settings(&'p mut Vec<Trace>),
+    Settings(&'p mut Settings),
     Events {
         traces: Vec<Trace>,
         /// Number of the trace that is being read.
@@ -61,7 +71,7 @@ enum Pass<'p, 'o> {
 
 impl Pass<'_, '_> {
     fn begin_trace(&mut self) {
-        if let Self::Settings(traces) = self
+        if let Self::Settings(Settings { traces, .. }) = self
             && traces.len() < TRACES
         {
             traces.push(Trace::default());
@@ -69,14 +79,14 @@ impl Pass<'_, '_> {
     }
 
     fn set(&mut self, key: &str, value: &Value) {
-        if let Self::Settings(traces) = self
+        if let Self::Settings(Settings { traces, .. }) = self
             && let Some(trace) = traces.last_mut()
         {
             trace.set(key, value);
         }
     }
 
-    fn event(&mut self, record: &Value) {
+    fn event(&mut self, record: Value) {
         if let Self::Events { traces, current, number, out, .. } = self {
             *number += 1;
             if let Some(trace) = traces.get_mut(*current) {
@@ -86,7 +96,10 @@ impl Pass<'_, '_> {
     }
 
     fn end_trace(&mut self) {
-        if let Self::Events { current, .. } = self {
+        if let Self::Events { traces, current, out, .. } = self {
+            if let Some(trace) = traces.get(*current) {
+                out.end_trace(*current, trace);
+            }
             *current += 1;
         }
     }
@@ -120,6 +133,11 @@ impl<'de> Visitor<'de> for Document<'_, '_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
+            if let Pass::Settings(settings) = self.0
+                && settings.keys.len() < KEYS
+            {
+                settings.keys.push(key.clone());
+            }
             match key.as_str() {
                 "traces" => map.next_value_seed(Traces(self.0))?,
                 "title" => {
@@ -185,7 +203,7 @@ impl<'de> Visitor<'de> for Events<'_, '_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<(), A::Error> {
         while let Some(record) = all.next_element::<Value>()? {
-            self.0.event(&record);
+            self.0.event(record);
         }
         Ok(())
     }

@@ -4,33 +4,37 @@
 //! |---|---|
 //! | `sequence.rs` | JSON text sequences (RFC 7464) and one JSON object per line |
 //! | `contained.rs` | one JSON document with traces |
+//! | `foreign.rs` | what other files are |
+//! | `out.rs` | events in the order of their times |
+//! | `units.rs` | whether a trace's units are what it says |
 //! | `trace.rs` | how a trace writes times and events, and what one says |
 //!
 //! Files are distinguished by how they begin, not by their names. A record that cannot be read is counted and left out (RFC 7464 §2.3 asks
 //! for that); a file without a single event is an error.
 
 mod contained;
+mod foreign;
+mod out;
 mod sequence;
 mod trace;
+mod units;
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::event::VantagePoint;
-use trace::Trace;
+use crate::input::{Input, InputReader};
+use out::Out;
 
+pub use foreign::by_bytes as foreign;
 pub(crate) use trace::number;
 
 /// Most bytes of one record of a sequence.
 const RECORD: usize = 16 << 20;
 /// Largest file that is one JSON document: one event of it may be as large as the whole.
 const DOCUMENT: u64 = 2 << 30;
-/// Most connections distinguished in a file; events of more belong to the last one.
-const CONNECTIONS: usize = 100_000;
 
 /// Callback with the number of bytes read since the last call.
 pub type ReadProgress<'a> = &'a mut dyn FnMut(u64);
@@ -49,7 +53,7 @@ pub struct LoggedEvent<'a> {
     pub vantage: Option<VantagePoint>,
     /// Title of its trace, where the file has one.
     pub title: Option<&'a str>,
-    /// Milliseconds since the first event of its trace. Negative where events are out of order.
+    /// Milliseconds since the first event of its trace. Negative where events are far out of order.
     pub at: f64,
     /// Time of day of the trace's reference time, in milliseconds since 1970, where the file says so.
     pub reference: Option<f64>,
@@ -59,8 +63,15 @@ pub struct LoggedEvent<'a> {
     pub name: &'a str,
     /// What it says.
     pub data: &'a Value,
-    /// Milliseconds per unit of time in its data: 1, or 0.001 where a trace counts microseconds.
+    /// The network path that it is of, where the log tells several apart (multipath, migration).
+    pub path: Option<&'a Value>,
+    /// Milliseconds per unit of time in its data: 1, or 0.001 where a trace counts microseconds, 1,000 where it counts seconds. It is what
+    /// the trace's own packets and acknowledgements show, whatever the trace declares.
     pub unit: f64,
+    /// Bytes per unit of congestion windows: 1, or a packet's bytes where a trace counts packets.
+    pub window_unit: f64,
+    /// The same of bytes in flight.
+    pub flight_unit: f64,
 }
 
 /// The first record that could not be read, and how many there were.
@@ -87,6 +98,8 @@ pub struct Summary {
     pub malformed: Option<Malformed>,
     /// The file ends in the middle of something, and where: its writer did not finish.
     pub cut_off: Option<String>,
+    /// What was converted, or contradicts itself, in words that follow the file's name: a reader hears of it first.
+    pub warnings: Vec<String>,
 }
 
 /// Why a file cannot be read: one line.
@@ -108,33 +121,56 @@ pub enum ReadError {
     Empty(String),
 }
 
-/// Reads a file and tells `sink` of every event, and `bytes` how far it is.
+/// Reads a file, plain or compressed, or a pipe, and tells `sink` of every event, and `bytes` how far it is.
 ///
 /// # Errors
 /// See [`ReadError`].
 pub fn read(path: &Path, bytes: ReadProgress<'_>, sink: Sink<'_>) -> Result<Summary, ReadError> {
-    let open = || File::open(path).map(|file| BufReader::with_capacity(1 << 16, file));
-    let mut first = open()?;
-    let form = Form::of(first.fill_buf()?)?;
-    let mut reader = Reader { bytes, out: Out::new(sink) };
-    match form {
-        Form::Sequence(separator) => sequence::read(&mut first, separator, &mut reader)?,
+    read_input(&Input::open(path)?, bytes, sink)
+}
+
+/// As [`read`], of what was opened before.
+///
+/// # Errors
+/// See [`ReadError`].
+pub fn read_input(input: &Input, bytes: ReadProgress<'_>, sink: Sink<'_>) -> Result<Summary, ReadError> {
+    let form = Form::of(input.begins())?;
+    let mut out = Out::new(sink);
+    let broken_off = match form {
+        Form::Empty => {
+            let broken_off = input.reader(&mut |_| {})?.broken_off();
+            return Err(ReadError::Empty(format!("; {}", broken_off.as_deref().unwrap_or("it is empty"))));
+        }
+        Form::Sequence(separator) => {
+            let mut text = input.reader(bytes)?;
+            sequence::read(&mut text, separator, &mut out)?;
+            text.broken_off()
+        }
         Form::Document => {
-            let size = first.get_ref().metadata()?.len();
-            if size > DOCUMENT {
+            if let Some(size) = input.plain_size().filter(|size| *size > DOCUMENT) {
                 return Err(ReadError::TooLarge(size));
             }
             // How a trace writes its events may stand behind them.
-            let traces = contained::traces(first);
-            contained::read(open()?, traces, &mut reader)?;
+            let settings = contained::settings(Document { from: input.reader(&mut |_| {})?, left: DOCUMENT });
+            if settings.traces.is_empty()
+                && let Some(what) = foreign::by_keys(&settings.keys)
+            {
+                return Err(ReadError::Foreign(what.into()));
+            }
+            let mut text = Document { from: input.reader(bytes)?, left: DOCUMENT };
+            contained::read(&mut text, settings.traces, &mut out)?;
+            text.from.broken_off()
         }
-    }
-    reader.out.finish()
+    };
+    out.summary.cut_off = broken_off.or(out.summary.cut_off);
+    out.finish()
 }
 
 /// How a file is laid out.
 #[derive(Debug, PartialEq, Eq)]
 enum Form {
+    /// Nothing but white space.
+    Empty,
     /// Records after, or lines before, this byte.
     Sequence(u8),
     Document,
@@ -146,118 +182,36 @@ impl Form {
         let begins = begins.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begins);
         let start = begins.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(begins.len());
         match &begins[start..] {
-            [] => foreign("it is empty"),
+            [] => Ok(Self::Empty),
             [0x1e, ..] => Ok(Self::Sequence(0x1e)),
             [b'{', ..] => {
                 let text = &begins[start..];
                 let line = &text[..text.iter().position(|b| *b == b'\n').unwrap_or(text.len())];
-                // A first line that is an object by itself, but has no traces, is the first of many.
-                let alone = serde_json::from_slice::<Value>(line).ok().filter(|v| v.get("traces").is_none());
+                // A first line that is a header or an event by itself is the first of many.
+                let alone = serde_json::from_slice::<Value>(line).ok().filter(sequence::is_record);
                 Ok(alone.map_or(Self::Document, |_| Self::Sequence(b'\n')))
             }
-            [0x1f, 0x8b, ..] => foreign("it is compressed; decompress it first, for example with gunzip"),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => foreign("it is compressed; decompress it first, for example with unzstd"),
-            _ => foreign("it begins neither with a record separator nor with '{'"),
-        }
-    }
-}
-
-/// Where what is read goes.
-struct Reader<'a> {
-    bytes: ReadProgress<'a>,
-    out: Out<'a>,
-}
-
-/// Events on their way to the sink.
-struct Out<'a> {
-    sink: Sink<'a>,
-    summary: Summary,
-    /// Numbers of connections by trace and group.
-    numbers: HashMap<(usize, Option<String>), usize>,
-    /// Trace, group and number of the event before: nearly always the next one's too.
-    last: Option<(usize, Option<String>, usize)>,
-}
-
-impl<'a> Out<'a> {
-    fn new(sink: Sink<'a>) -> Self {
-        Self { sink, summary: Summary::default(), numbers: HashMap::new(), last: None }
-    }
-
-    fn malformed(&mut self, number: u64, why: impl ToString) {
-        match &mut self.summary.malformed {
-            Some(m) => m.records += 1,
-            none => *none = Some(Malformed { records: 1, first: number, why: why.to_string() }),
-        }
-    }
-
-    /// Reads a record that is an event.
-    fn event(&mut self, index: usize, trace: &mut Trace, record: &Value, number: u64) {
-        let said = match trace.event(record) {
-            Ok(said) => said,
-            Err(why) => return self.malformed(number, why),
-        };
-        let group = said.group.or(trace.group.as_deref());
-        let connection = match &self.last {
-            Some((trace, name, number)) if *trace == index && name.as_deref() == group => *number,
-            _ => self.number(index, group),
-        };
-        self.summary.events += 1;
-        let vantage = trace.vantage;
-        (self.sink)(&LoggedEvent {
-            connection,
-            group,
-            vantage,
-            title: trace.title.as_deref(),
-            at: said.at,
-            reference: trace.reference,
-            category: &said.category,
-            name: &said.name,
-            data: said.data,
-            unit: trace.unit,
-        });
-    }
-
-    /// The number of a connection.
-    fn number(&mut self, trace: usize, group: Option<&str>) -> usize {
-        let known = self.numbers.len();
-        let place = (trace, group.map(str::to_owned));
-        let number = match self.numbers.get(&place) {
-            Some(number) => *number,
-            None if known >= CONNECTIONS => known - 1,
-            None => {
-                self.numbers.insert(place.clone(), known);
-                self.summary.connections = known + 1;
-                known
+            text => {
+                foreign(foreign::by_bytes(text).unwrap_or("it begins neither with a record separator nor with '{'"))
             }
-        };
-        self.last = Some((place.0, place.1, number));
-        number
-    }
-
-    fn finish(self) -> Result<Summary, ReadError> {
-        let s = self.summary;
-        if s.events > 0 {
-            return Ok(s);
         }
-        let why = match (&s.malformed, &s.cut_off) {
-            (Some(m), _) => format!("; record {}: {}", m.first, m.why),
-            (None, Some(at)) => format!("; {at}"),
-            (None, None) => String::new(),
-        };
-        Err(ReadError::Empty(why))
     }
 }
 
-/// Tells how many bytes went through.
-struct Counted<'a, 'b, R> {
-    from: R,
-    bytes: &'a mut ReadProgress<'b>,
+/// A document, of which no more is read than fits.
+struct Document<'a> {
+    from: InputReader<'a>,
+    left: u64,
 }
 
-impl<R: Read> Read for Counted<'_, '_, R> {
+impl Read for Document<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let n = self.from.read(to)?;
-        (self.bytes)(n as u64);
+        self.left = self.left.checked_sub(n as u64).ok_or_else(|| {
+            io::Error::other(format!(
+                "it is one JSON document of more than {DOCUMENT} bytes; record .sqlog, which may be of any size"
+            ))
+        })?;
         Ok(n)
     }
 }
@@ -273,9 +227,8 @@ mod tests {
         assert_eq!(of("{\"qlog_version\":\"0.3\"}\n{}"), Ok(Form::Sequence(b'\n')));
         assert_eq!(of("{\"qlog_version\":\"0.3\",\"traces\":[]}"), Ok(Form::Document));
         assert_eq!(of("\u{feff} {\n\"traces\": []}"), Ok(Form::Document));
-        for (text, says) in [("", "empty"), ("time,rtt\n1,2", "begins neither")] {
-            assert!(of(text).unwrap_err().contains(says), "{text}");
-        }
-        assert!(Form::of(&[0x1f, 0x8b, 8]).unwrap_err().to_string().contains("gunzip"));
+        assert_eq!((of(""), of("\u{feff} \n")), (Ok(Form::Empty), Ok(Form::Empty)));
+        assert_eq!(of("{\"constants\":{},\"events\":[]}\n"), Ok(Form::Document));
+        assert!(of("time,rtt\n1,2").unwrap_err().contains("begins neither"));
     }
 }

@@ -5,44 +5,71 @@ use std::io::{self, BufRead};
 use serde_json::Value;
 
 use super::trace::Trace;
-use super::{RECORD, Reader};
+use super::{Out, RECORD};
 
 /// Reads records that follow `separator`, or lines that end with it.
-pub(super) fn read(from: &mut impl BufRead, separator: u8, reader: &mut Reader<'_>) -> io::Result<()> {
+pub(super) fn read(from: &mut impl BufRead, separator: u8, out: &mut Out<'_>) -> io::Result<()> {
     let mut traces = 0;
     let mut trace = Trace::default();
     let mut record = Vec::new();
     let mut number = 0;
     loop {
-        let piece = next(from, separator, &mut record, reader)?;
+        let piece = next(from, separator, &mut record)?;
         let text = record.trim_ascii();
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         if !text.is_empty() || piece.skipped {
             number += 1;
             match serde_json::from_slice::<Value>(text) {
-                _ if piece.skipped => reader.out.malformed(number, format!("it is longer than {RECORD} bytes")),
+                _ if piece.skipped => out.malformed(number, format!("it is longer than {RECORD} bytes")),
+                // Some write their settings as a second header.
+                Ok(header) if is_header(&header) && trace.goes_on(&header) && out.has_no_event_of_trace() => {
+                    trace.add_header(&header);
+                    out.summary.title = out.summary.title.take().or_else(|| trace.title.clone());
+                }
                 Ok(header) if is_header(&header) => {
                     // Logs may stand one behind the other.
+                    out.end_trace(traces, &trace);
                     traces += 1;
-                    trace = Trace::of_header(&header);
-                    reader.out.summary.title = reader.out.summary.title.take().or_else(|| trace.title.clone());
+                    trace = Trace::default();
+                    trace.add_header(&header);
+                    out.summary.title = out.summary.title.take().or_else(|| trace.title.clone());
                 }
-                Ok(event) => reader.out.event(traces, &mut trace, &event, number),
+                Ok(event) => out.event(traces, &mut trace, event, number),
                 Err(e) if piece.last && e.is_eof() => {
-                    reader.out.summary.cut_off = Some(format!("record {number} is not complete"));
+                    out.summary.cut_off = Some(format!("record {number} is not complete"));
                 }
-                Err(e) => reader.out.malformed(number, e),
+                Err(e) => out.malformed(number, e),
             }
         }
         if piece.last {
+            out.end_trace(traces, &trace);
             return Ok(());
         }
     }
 }
 
+/// Keys of a header that begins a log, and of one that goes on with it.
+const BEGINS: [&str; 4] = ["qlog_version", "qlog_format", "file_schema", "trace"];
+const GOES_ON: [&str; 5] = ["vantage_point", "common_fields", "configuration", "event_fields", "event_schemas"];
+
 fn is_header(record: &Value) -> bool {
-    let known = ["qlog_version", "qlog_format", "file_schema", "trace"];
-    record.get("name").is_none() && known.iter().any(|key| record.get(key).is_some())
+    let has = |key: &&str| record.get(*key).is_some();
+    let is_event = ["name", "time", "data"].iter().any(has);
+    !is_event && BEGINS.iter().chain(&GOES_ON).any(has)
+}
+
+/// A header, or something with the time that every event has; no document of its own.
+pub(super) fn is_record(value: &Value) -> bool {
+    let has = |key: &&str| value.get(*key).is_some();
+    let is_document = has(&"traces") || has(&"events");
+    !is_document && (is_header(value) || ["time", "relative_time", "name"].iter().any(has))
+}
+
+impl Trace {
+    /// Whether a header belongs to this trace: it brings settings, and no log begins with it.
+    fn goes_on(&self, header: &Value) -> bool {
+        BEGINS.iter().all(|key| header.get(*key).is_none())
+    }
 }
 
 struct Piece {
@@ -52,7 +79,7 @@ struct Piece {
 }
 
 /// Reads up to the next separator or the end.
-fn next(from: &mut impl BufRead, separator: u8, record: &mut Vec<u8>, reader: &mut Reader<'_>) -> io::Result<Piece> {
+fn next(from: &mut impl BufRead, separator: u8, record: &mut Vec<u8>) -> io::Result<Piece> {
     record.clear();
     let mut skipped = false;
     loop {
@@ -74,7 +101,6 @@ fn next(from: &mut impl BufRead, separator: u8, record: &mut Vec<u8>, reader: &m
         }
         let used = part.len() + usize::from(end.is_some());
         from.consume(used);
-        (reader.bytes)(used as u64);
         if end.is_some() {
             return Ok(Piece { last: false, skipped });
         }

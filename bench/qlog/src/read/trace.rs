@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::LoggedEvent;
 use crate::event::VantagePoint;
 
 /// How times relate to each other.
@@ -29,8 +30,8 @@ pub(super) struct Trace {
     times: Times,
     /// Names of the places of an event that is an array (draft-02 and before).
     fields: Vec<String>,
-    /// Time of the first event, in the trace's unit.
-    first: Option<f64>,
+    /// What is wrong with its settings.
+    pub(super) warnings: Vec<String>,
     /// Sum of the differences so far.
     sum: f64,
 }
@@ -45,7 +46,7 @@ impl Default for Trace {
             reference: None,
             times: Times::Same,
             fields: ["relative_time", "category", "event", "data"].map(str::to_owned).into(),
-            first: None,
+            warnings: Vec::new(),
             sum: 0.0,
         }
     }
@@ -53,11 +54,11 @@ impl Default for Trace {
 
 /// What an event says.
 pub(super) struct EventFields<'a> {
-    pub(super) at: f64,
     pub(super) category: Cow<'a, str>,
     pub(super) name: Cow<'a, str>,
     pub(super) data: &'a Value,
     pub(super) group: Option<&'a str>,
+    path: Option<&'a Value>,
 }
 
 /// A number, or text that is one: some stacks quote theirs.
@@ -80,11 +81,19 @@ fn reference(value: &Value, unit: f64) -> Option<f64> {
     of_number().or_else(date)
 }
 
-/// `2026-01-31T12:00:00.250Z` in milliseconds since 1970; other time zones than UTC are not read.
+/// `2026-01-31T12:00:00.250Z` or `2026-01-31T13:00:00.250+01:00` in milliseconds since 1970 (RFC 3339 §5.6).
 fn rfc3339(text: &str) -> Option<f64> {
-    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
-    let numbers = |text: &str, by: char| -> Option<Vec<f64>> {
-        text.split(by).map(|n| n.parse().ok().filter(|n: &f64| (0.0..10_000.0).contains(n))).collect()
+    let (date, time) = text.trim().split_once(['T', 't', ' '])?;
+    let (time, offset) = match time.strip_suffix(['Z', 'z']) {
+        Some(time) => (time, 0.0),
+        None => {
+            let at = time.rfind(['+', '-', '\u{2212}'])?;
+            let sign = if time[at..].starts_with('+') { 1.0 } else { -1.0 };
+            let [hours, minutes] = numbers(time[at..].trim_start_matches(['+', '-', '\u{2212}']), ':')?[..] else {
+                return None;
+            };
+            (&time[..at], sign * (hours * 60.0 + minutes))
+        }
     };
     let (date, time) = (numbers(date, '-')?, numbers(time, ':')?);
     let ([year, month, day], [hour, minute, second]) = (&date[..], &time[..]) else { return None };
@@ -93,7 +102,11 @@ fn rfc3339(text: &str) -> Option<f64> {
     let day_of_year = ((153.0 * ((month + 9.0) % 12.0) + 2.0) / 5.0).floor() + day - 1.0;
     let leap_days = (year / 4.0).floor() - (year / 100.0).floor() + (year / 400.0).floor();
     let days = 365.0 * year + leap_days + day_of_year - 719_468.0;
-    Some(((days * 24.0 + hour) * 60.0 + minute) * 60e3 + second * 1e3)
+    Some(((days * 24.0 + hour) * 60.0 + minute - offset) * 60e3 + second * 1e3)
+}
+
+fn numbers(text: &str, by: char) -> Option<Vec<f64>> {
+    text.split(by).map(|n| n.parse().ok().filter(|n: &f64| (0.0..10_000.0).contains(n))).collect()
 }
 
 impl Trace {
@@ -133,55 +146,100 @@ impl Trace {
     }
 
     fn set_unit(&mut self, unit: Option<&Value>) {
-        self.unit = match unit.and_then(Value::as_str) {
-            Some("ns") => 1e-6,
-            Some("us") => 1e-3,
-            Some("s") => 1e3,
-            Some("ms") => 1.0,
-            _ => self.unit,
+        let Some(unit) = unit.filter(|unit| !unit.is_null()) else { return };
+        self.unit = match unit.as_str().unwrap_or("").trim().to_ascii_lowercase().as_str() {
+            "ns" | "nanoseconds" => 1e-6,
+            "us" | "\u{b5}s" | "\u{3bc}s" | "microseconds" => 1e-3,
+            "s" | "seconds" => 1e3,
+            "ms" | "milliseconds" => 1.0,
+            _ => {
+                let shown: String = unit.to_string().chars().take(40).collect();
+                self.warnings
+                    .push(format!("its time_units are {shown}, which is no unit of qlog; milliseconds are taken."));
+                self.unit
+            }
         };
     }
 
-    /// The header of a sequence.
-    pub(super) fn of_header(header: &Value) -> Self {
-        let mut trace = Self::default();
-        trace.set("title", header.get("title").unwrap_or(&Value::Null));
-        for (key, value) in header.get("trace").and_then(Value::as_object).into_iter().flatten() {
-            if key != "title" || trace.title.is_none() {
-                trace.set(key, value);
+    /// Takes the header of a sequence, or a second one.
+    pub(super) fn add_header(&mut self, header: &Value) {
+        let of_trace = header.get("trace").and_then(Value::as_object).into_iter().flatten();
+        let own = header.as_object().into_iter().flatten().filter(|(key, _)| *key != "trace");
+        // Units first: other settings are in them.
+        let mut all: Vec<(&String, &Value)> = own.chain(of_trace).collect();
+        all.sort_by_key(|(key, _)| *key != "configuration");
+        for (key, value) in all {
+            if key != "title" || self.title.is_none() {
+                self.set(key, value);
             }
         }
-        trace
     }
 
-    /// Reads an event: an object, or an array whose places the trace names.
-    pub(super) fn event<'a>(&mut self, record: &'a Value) -> Result<EventFields<'a>, &'static str> {
-        let raw = match record {
-            Value::Object(_) => Raw::of_object(record),
-            Value::Array(places) => Raw::of_array(&self.fields, places),
-            _ => return Err("it is neither an object nor an array"),
-        };
-        let time = raw.time.and_then(number).ok_or("it has no time")?;
-        let full = raw.name.ok_or("it has no name")?;
-        let (category, name) = full.rsplit_once(':').unwrap_or((raw.category.unwrap_or(""), full));
-        let at = match self.times {
-            Times::Same => time - *self.first.get_or_insert(time),
+    /// The time of an event in the trace's unit, if it is one: an object, or an array whose places the trace names.
+    pub(super) fn time(&mut self, record: &Value) -> Result<f64, &'static str> {
+        let raw = self.raw(record).ok_or("it is neither an object nor an array")?;
+        let of_day = |time: &Value| Some(rfc3339(time.as_str()?)? / self.unit);
+        let time = raw.time.and_then(|time| number(time).or_else(|| of_day(time))).ok_or("it has no time")?;
+        raw.name.ok_or("it has no name")?;
+        Ok(match self.times {
+            Times::Same => time,
+            // The first difference is to the reference time.
             Times::Previous => {
-                // The first difference is to the reference time.
-                let first = *self.first.get_or_insert(time);
                 self.sum += time;
-                self.sum - first
+                self.sum
             }
-        };
+        })
+    }
+
+    /// What an event says.
+    pub(super) fn fields<'a>(&self, record: &'a Value) -> EventFields<'a> {
         const NOTHING: &Value = &Value::Null;
-        Ok(EventFields {
-            at: at * self.unit,
+        let raw = self.raw(record).unwrap_or_default();
+        let full = raw.name.unwrap_or("");
+        let (category, name) = full.rsplit_once(':').unwrap_or((raw.category.unwrap_or(""), full));
+        EventFields {
             category: lower(category),
             name: lower(name),
             data: raw.data.unwrap_or(NOTHING),
             group: raw.group,
-        })
+            path: raw.path,
+        }
     }
+
+    fn raw<'a>(&self, record: &'a Value) -> Option<Raw<'a>> {
+        match record {
+            Value::Object(_) => Some(Raw::of_object(record)),
+            Value::Array(places) => Some(Raw::of_array(&self.fields, places)),
+            _ => None,
+        }
+    }
+}
+
+impl EventFields<'_> {
+    /// As an event of the first connection, at this many milliseconds and with this many for a unit of time in its data.
+    pub(super) fn at<'a>(&'a self, at: f64, trace: &'a Trace, unit: f64) -> LoggedEvent<'a> {
+        LoggedEvent {
+            connection: 0,
+            group: self.group,
+            vantage: trace.vantage,
+            title: trace.title.as_deref(),
+            at,
+            reference: trace.reference,
+            category: &self.category,
+            name: &self.name,
+            data: self.data,
+            path: self.path.or_else(|| path_of(self.data)),
+            unit,
+            window_unit: 1.0,
+            flight_unit: 1.0,
+        }
+    }
+}
+
+/// The path that an event names in its data.
+fn path_of(data: &Value) -> Option<&Value> {
+    let inside = || data.get("header").and_then(|header| header.get("path_id"));
+    data.get("path_id").or_else(inside).filter(|path| !path.is_null())
 }
 
 /// draft-00 shouts.
@@ -196,6 +254,7 @@ struct Raw<'a> {
     name: Option<&'a str>,
     data: Option<&'a Value>,
     group: Option<&'a str>,
+    path: Option<&'a Value>,
 }
 
 impl<'a> Raw<'a> {
@@ -206,6 +265,7 @@ impl<'a> Raw<'a> {
             "name" | "event" | "event_type" | "type" => self.name = value.as_str().or(self.name),
             "data" => self.data = Some(value),
             "group_id" => self.group = value.as_str(),
+            "path_id" | "path" => self.path = Some(value),
             _ => {}
         }
     }
@@ -235,29 +295,27 @@ mod tests {
 
     use super::*;
 
-    fn at(trace: &mut Trace, time: Value) -> f64 {
-        trace.event(&json!({ "time": time, "name": "a:b" })).map(|said| said.at).unwrap()
+    /// Milliseconds after the first.
+    fn at<const N: usize>(trace: &mut Trace, times: [Value; N]) -> [f64; N] {
+        let all = times.map(|time| trace.time(&json!({ "time": time, "name": "a:b" })).unwrap());
+        all.map(|time| (time - all[0]) * trace.unit)
     }
 
     #[test]
-    fn times_count_from_the_first_event() {
-        let mut absolute = Trace::default();
-        absolute.set("common_fields", &json!({ "time_format": "absolute" }));
-        assert_eq!(
-            (at(&mut absolute, json!(1_700_000_000_000_u64)), at(&mut absolute, json!(1_700_000_000_012.5))),
-            (0.0, 12.5)
-        );
-        let mut delta = Trace::default();
-        delta.set("common_fields", &json!({ "time_format": "delta" }));
-        assert_eq!([10, 5, 2].map(|t| at(&mut delta, json!(t))), [0.0, 5.0, 7.0]);
-        let mut micros = Trace::default();
-        micros.set("configuration", &json!({ "time_units": "us" }));
-        assert_eq!((at(&mut micros, json!("904")), at(&mut micros, json!("1904"))), (0.0, 1.0));
-        let mut seconds = Trace::default();
-        seconds.set("common_fields", &json!({ "time_units": "s" }));
-        assert_eq!((at(&mut seconds, json!(1)), at(&mut seconds, json!(1.5))), (0.0, 500.0));
-        let mut disordered = Trace::default();
-        assert_eq!((at(&mut disordered, json!(5)), at(&mut disordered, json!(3))), (0.0, -2.0));
+    fn times_are_read_in_all_formats_and_units() {
+        let of = |key: &str, settings: Value| {
+            let mut trace = Trace::default();
+            trace.set(key, &settings);
+            trace
+        };
+        let mut absolute = of("common_fields", json!({ "time_format": "absolute" }));
+        assert_eq!(at(&mut absolute, [json!(1_700_000_000_000_u64), json!(1_700_000_000_012.5)]), [0.0, 12.5]);
+        let mut delta = of("common_fields", json!({ "time_format": "delta" }));
+        assert_eq!(at(&mut delta, [10, 5, 2].map(|t| json!(t))), [0.0, 5.0, 7.0]);
+        let mut micros = of("configuration", json!({ "time_units": "us" }));
+        assert_eq!(at(&mut micros, [json!("904"), json!("1904")]), [0.0, 1.0]);
+        let mut seconds = of("common_fields", json!({ "time_units": "s" }));
+        assert_eq!(at(&mut seconds, [json!(1), json!(1.5)]), [0.0, 500.0]);
     }
 
     #[test]
@@ -270,7 +328,9 @@ mod tests {
         assert_eq!(date("1970-01-01T00:00:00.000Z"), Some(0.0));
         assert_eq!(date("2000-03-01T00:00:00.000Z"), Some(951_868_800_000.0));
         assert_eq!(date("2025-12-31T23:59:59.999Z"), Some(1_767_225_599_999.0));
-        for none in ["", "unknown", "2025-12-31", "2025-12-31T23:59Z", "2025-12-31T23:59:59+01:00"] {
+        let zones = ["2025-12-31T23:59:59+01:00", "2025-12-31T17:29:59-05:30", "2025-12-31t22:59:59z"];
+        assert_eq!(zones.map(date), [Some(1_767_221_999_000.0); 3]);
+        for none in ["", "unknown", "2025-12-31", "2025-12-31T23:59Z", "2025-12-31T23:59:59", "2025-12-31T23:59:59+1"] {
             assert_eq!(date(none), None, "{none}");
         }
         assert_eq!((of(json!("0"), 1e-3), of(json!("3638855510"), 1e-3)), (None, None));
@@ -280,7 +340,8 @@ mod tests {
     fn event_names_of_all_drafts_are_read() {
         let mut trace = Trace::default();
         let mut name = |record: Value| {
-            let said = trace.event(&record).map_err(str::to_owned)?;
+            trace.time(&record).map_err(str::to_owned)?;
+            let said = trace.fields(&record);
             Ok::<_, String>((said.category.into_owned(), said.name.into_owned(), said.data.clone()))
         };
         let is = |category: &str, name: &str, data: Value| Ok((category.to_owned(), name.to_owned(), data));

@@ -1,0 +1,309 @@
+//! A log or table on its way in: plain or compressed, from a file, from standard input or from a pipe, twice where it has to be.
+//!
+//! What is compressed is decompressed while it is read. A small file that unfolds without end stops at [`RATIO`] times its size; what comes
+//! from a pipe is kept, at most [`PIPE`] bytes of it, since logs are looked at more than once.
+
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use flate2::bufread::MultiGzDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+/// Bytes of a pipe that are kept.
+const PIPE: u64 = 256 << 20;
+/// A compressed file may unfold to so many times its size; qlog of any stack stays below 40.
+const RATIO: u64 = 100;
+/// And to so many bytes whatever its size.
+const SMALL: u64 = 64 << 20;
+/// Largest window of a zstd frame: `zstd --long` asks for no more.
+const WINDOW: u64 = 128 << 20;
+/// Bytes that tell what a file is.
+const BEGINS: usize = 1 << 16;
+
+/// How its bytes are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packed {
+    Plain,
+    Gzip,
+    Zstd,
+}
+
+impl Packed {
+    fn of(begins: &[u8]) -> Self {
+        match begins {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            // A skippable frame in front (RFC 8878 §3.1.2).
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// Something that was opened and can be read from its beginning any number of times.
+#[derive(Debug)]
+pub struct Input {
+    from: From,
+    packed: Packed,
+    begins: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum From {
+    /// A file, opened again each time.
+    File(std::path::PathBuf),
+    /// What a pipe held.
+    Kept(Arc<[u8]>),
+}
+
+impl Input {
+    /// Opens a file or pipe; `-` is standard input.
+    ///
+    /// # Errors
+    /// It cannot be opened or read, is a folder, or a pipe holds too much.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let from = if path.as_os_str() == "-" {
+            Self::keep(io::stdin().lock())?
+        } else {
+            // A device without an end, or a socket, is bounded as a pipe is.
+            let file = File::open(path)?;
+            let kind = file.metadata()?;
+            if kind.is_dir() {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
+            if kind.is_file() { From::File(path.to_owned()) } else { Self::keep(file)? }
+        };
+        let mut input = Self { from, packed: Packed::Plain, begins: Vec::new() };
+        let magic = first(&mut *input.raw(&Rc::default())?, 4)?;
+        input.packed = Packed::of(&magic);
+        let begins = first(&mut input.reader(&mut |_| {})?, BEGINS);
+        input.begins = match begins {
+            Ok(begins) => begins,
+            // The reader comes to the same place and tells.
+            Err(_) if input.packed != Packed::Plain => Vec::new(),
+            Err(e) => return Err(e),
+        };
+        Ok(input)
+    }
+
+    fn keep(from: impl Read) -> io::Result<From> {
+        let mut kept = Vec::new();
+        from.take(PIPE + 1).read_to_end(&mut kept)?;
+        if kept.len() as u64 > PIPE {
+            return Err(io::Error::other(format!(
+                "it is a pipe of more than {PIPE} bytes; write it to a file and name that"
+            )));
+        }
+        Ok(From::Kept(kept.into()))
+    }
+
+    /// The first bytes, decompressed, without a byte order mark.
+    pub fn begins(&self) -> &[u8] {
+        self.begins.strip_prefix(BOM).unwrap_or(&self.begins)
+    }
+
+    /// It is compressed.
+    pub fn is_compressed(&self) -> bool {
+        self.packed != Packed::Plain
+    }
+
+    /// Bytes of a plain file.
+    pub(crate) fn plain_size(&self) -> Option<u64> {
+        match &self.from {
+            From::File(path) if !self.is_compressed() => std::fs::metadata(path).ok().map(|m| m.len()),
+            _ => None,
+        }
+    }
+
+    fn raw(&self, used: &Rc<Cell<u64>>) -> io::Result<Box<dyn Read + '_>> {
+        let used = Rc::clone(used);
+        Ok(match &self.from {
+            From::File(path) => Box::new(Used { from: File::open(path)?, used }),
+            From::Kept(bytes) => Box::new(Used { from: Cursor::new(&bytes[..]), used }),
+        })
+    }
+
+    /// Reads from the beginning, decompressed and without a byte order mark; `bytes` hears how many more bytes of the file were read.
+    ///
+    /// # Errors
+    /// The file cannot be opened any more.
+    pub fn reader<'a>(&'a self, bytes: &'a mut dyn FnMut(u64)) -> io::Result<InputReader<'a>> {
+        let used = Rc::new(Cell::new(0));
+        let raw = BufReader::with_capacity(1 << 16, self.raw(&used)?);
+        let problem = Rc::default();
+        let plain: Box<dyn Read + 'a> = match self.packed {
+            Packed::Plain => Box::new(raw),
+            Packed::Gzip => Box::new(Unpacked::new(MultiGzDecoder::new(raw), &used, &problem)),
+            Packed::Zstd => Box::new(Unpacked::new(Frames::new(raw), &used, &problem)),
+        };
+        let mut text = BufReader::with_capacity(1 << 16, plain);
+        // A byte order mark in front of the whole is no part of it.
+        if let Ok([0xef, ..]) = text.fill_buf()
+            && text.buffer().starts_with(BOM)
+        {
+            text.consume(BOM.len());
+        }
+        Ok(InputReader { text, used, told: 0, bytes, problem })
+    }
+}
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// So many bytes, or all there are.
+fn first(from: &mut dyn Read, most: usize) -> io::Result<Vec<u8>> {
+    let mut begins = Vec::new();
+    from.take(most as u64).read_to_end(&mut begins)?;
+    Ok(begins)
+}
+
+/// Counts what is taken from a file.
+struct Used<R> {
+    from: R,
+    used: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Used<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let n = self.from.read(to)?;
+        self.used.set(self.used.get() + n as u64);
+        Ok(n)
+    }
+}
+
+/// Reads an [`Input`].
+pub struct InputReader<'a> {
+    text: BufReader<Box<dyn Read + 'a>>,
+    used: Rc<Cell<u64>>,
+    told: u64,
+    bytes: &'a mut dyn FnMut(u64),
+    problem: Rc<RefCell<Option<String>>>,
+}
+
+impl InputReader<'_> {
+    /// Why the compressed data ended before its end, if it did: what came before was read.
+    pub fn broken_off(&self) -> Option<String> {
+        self.problem.borrow().clone()
+    }
+
+    fn tell(&mut self) {
+        let used = self.used.get();
+        if used > self.told {
+            (self.bytes)(used - self.told);
+            self.told = used;
+        }
+    }
+}
+
+impl Read for InputReader<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let n = self.text.read(to)?;
+        self.tell();
+        Ok(n)
+    }
+}
+
+impl BufRead for InputReader<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.text.buffer().is_empty() {
+            self.text.fill_buf()?;
+            self.tell();
+        }
+        self.text.fill_buf()
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.text.consume(n);
+    }
+}
+
+/// Decompressed data with its bound. What is damaged ends there, as a log of a writer that died does.
+struct Unpacked<R> {
+    from: R,
+    made: u64,
+    used: Rc<Cell<u64>>,
+    problem: Rc<RefCell<Option<String>>>,
+}
+
+impl<R: Read> Unpacked<R> {
+    fn new(from: R, used: &Rc<Cell<u64>>, problem: &Rc<RefCell<Option<String>>>) -> Self {
+        Self { from, made: 0, used: Rc::clone(used), problem: Rc::clone(problem) }
+    }
+}
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.problem.borrow().is_some() {
+            return Ok(0);
+        }
+        let n = match self.from.read(to) {
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Err(e),
+            Err(_) => {
+                let why = format!("its compressed data ends or is damaged after {} bytes", self.made);
+                *self.problem.borrow_mut() = Some(why);
+                return Ok(0);
+            }
+        };
+        self.made += n as u64;
+        if self.made > SMALL && self.made > self.used.get().saturating_mul(RATIO) {
+            return Err(io::Error::other(format!(
+                "it unfolds to more than {RATIO} times its size, as no log does; decompress it first if it is one"
+            )));
+        }
+        Ok(n)
+    }
+}
+
+/// The frames of a zstd file, one after the other.
+struct Frames<R> {
+    from: R,
+    decoder: FrameDecoder,
+    inside: bool,
+}
+
+impl<R: BufRead> Frames<R> {
+    fn new(from: R) -> Self {
+        let mut decoder = FrameDecoder::new();
+        decoder.set_max_window_size(WINDOW);
+        Self { from, decoder, inside: false }
+    }
+
+    /// Begins the next frame; `false`: there is none.
+    fn next(&mut self) -> io::Result<bool> {
+        while !self.from.fill_buf()?.is_empty() {
+            match self.decoder.init(&mut self.from) {
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                    io::copy(&mut (&mut self.from).take(u64::from(length)), &mut io::sink())?;
+                }
+                Err(e) => return Err(io::Error::other(e)),
+                Ok(()) => {
+                    self.inside = true;
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        while self.inside || self.next()? {
+            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+                let one = BlockDecodingStrategy::UptoBlocks(1);
+                self.decoder.decode_blocks(&mut self.from, one).map_err(io::Error::other)?;
+            }
+            let n = self.decoder.read(to)?;
+            if n > 0 || to.is_empty() {
+                return Ok(n);
+            }
+            self.inside = false;
+        }
+        Ok(0)
+    }
+}

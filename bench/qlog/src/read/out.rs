@@ -1,0 +1,237 @@
+//! Events on their way to the reader's caller: in the order of their times, and in checked units.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashMap};
+
+use serde_json::Value;
+
+use super::trace::Trace;
+use super::units::{CHECKED, Sizes, UnitCheck, Verdict};
+use super::{LoggedEvent, Malformed, ReadError, Sink, Summary};
+use crate::parsed_event::ParsedEvent;
+
+/// Most connections distinguished in a file; events of more belong to the last one.
+const CONNECTIONS: usize = 100_000;
+/// Events that wait for older ones: threads that log beside each other are never further apart.
+const DISORDER: usize = 512;
+/// Events that wait until the units of their trace are known.
+const UNCHECKED: usize = 4_096;
+/// Memory of the events that wait, in bytes, about.
+const WAITING: usize = 16 << 20;
+/// Different warnings that are kept of a file.
+const WARNINGS: usize = 16;
+
+/// An event that waits.
+struct Held {
+    /// In the trace's unit.
+    time: f64,
+    order: u64,
+    memory: usize,
+    record: Value,
+}
+
+impl Ord for Held {
+    /// The heap's first is the oldest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.time.total_cmp(&self.time).then(other.order.cmp(&self.order))
+    }
+}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Eq for Held {}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+/// Where events go.
+pub(super) struct Out<'a> {
+    sink: Sink<'a>,
+    pub(super) summary: Summary,
+    /// Numbers of connections by trace and group.
+    numbers: HashMap<(usize, Option<String>), usize>,
+    /// Trace, group and number of the event before: nearly always the next one's too.
+    last: Option<(usize, Option<String>, usize)>,
+    current: Current,
+}
+
+/// The trace that is being read.
+#[derive(Default)]
+struct Current {
+    waiting: BinaryHeap<Held>,
+    /// In order, until the units are known.
+    unchecked: Vec<Held>,
+    memory: usize,
+    events: u64,
+    check: UnitCheck,
+    verdict: Option<(Verdict, Sizes)>,
+    /// Time of the first event, and of the newest that was passed on.
+    first: Option<f64>,
+    newest: Option<f64>,
+    /// Events older than one that was passed on before.
+    late: u64,
+}
+
+impl<'a> Out<'a> {
+    pub(super) fn new(sink: Sink<'a>) -> Self {
+        let current = Current::default();
+        Self { sink, summary: Summary::default(), numbers: HashMap::new(), last: None, current }
+    }
+
+    pub(super) fn malformed(&mut self, number: u64, why: impl ToString) {
+        match &mut self.summary.malformed {
+            Some(m) => m.records += 1,
+            none => *none = Some(Malformed { records: 1, first: number, why: why.to_string() }),
+        }
+    }
+
+    pub(super) fn warn(&mut self, warning: String) {
+        let warnings = &mut self.summary.warnings;
+        if warnings.len() < WARNINGS && !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+
+    /// Whether a header may still belong to the trace that is read.
+    pub(super) fn has_no_event_of_trace(&self) -> bool {
+        self.current.events == 0
+    }
+
+    /// Takes a record that is an event.
+    pub(super) fn event(&mut self, index: usize, trace: &mut Trace, record: Value, number: u64) {
+        let time = match trace.time(&record) {
+            Ok(time) => time,
+            Err(why) => return self.malformed(number, why),
+        };
+        let memory = memory_of(&record);
+        let current = &mut self.current;
+        current.events += 1;
+        current.memory += memory;
+        current.waiting.push(Held { time, order: current.events, memory, record });
+        while self.current.waiting.len() > DISORDER || self.current.memory > WAITING {
+            let Some(oldest) = self.current.waiting.pop() else { break };
+            self.in_order(index, trace, oldest);
+        }
+    }
+
+    /// Passes on what still waits: another trace begins, or none.
+    pub(super) fn end_trace(&mut self, index: usize, trace: &Trace) {
+        while let Some(oldest) = self.current.waiting.pop() {
+            self.in_order(index, trace, oldest);
+        }
+        self.settle(index, trace);
+        if self.current.late > 0 {
+            self.warn(format!(
+                "{} of its {} events are out of order by more than {DISORDER} events; each is taken to be of the time of the one before.",
+                self.current.late, self.current.events
+            ));
+        }
+        for warning in trace.warnings.iter().cloned() {
+            self.warn(warning);
+        }
+        self.current = Current::default();
+    }
+
+    fn in_order(&mut self, index: usize, trace: &Trace, held: Held) {
+        let current = &mut self.current;
+        let first = *current.first.get_or_insert(held.time);
+        let newest = *current.newest.get_or_insert(held.time);
+        current.late += u64::from(held.time < newest);
+        current.newest = Some(newest.max(held.time));
+        if current.verdict.is_some() {
+            return self.pass(index, trace, &held);
+        }
+        let fields = trace.fields(&held.record);
+        let at = (held.time - first) * trace.unit;
+        let event = LoggedEvent {
+            group: fields.group.or(trace.group.as_deref()),
+            ..fields.at(at, trace, trace.unit * CHECKED)
+        };
+        current.check.take(event.group, at, &ParsedEvent::parse(&event));
+        current.unchecked.push(held);
+        if current.check.is_settled() || current.unchecked.len() >= UNCHECKED || current.memory > WAITING {
+            self.settle(index, trace);
+        }
+    }
+
+    /// Decides on the units and passes on what waited for that.
+    fn settle(&mut self, index: usize, trace: &Trace) {
+        if self.current.verdict.is_some() {
+            return;
+        }
+        let verdict = self.current.check.verdict(trace.unit);
+        let (sizes, warning) = self.current.check.sizes();
+        for warning in verdict.warning.iter().cloned().chain(warning) {
+            self.warn(warning);
+        }
+        self.current.verdict = Some((verdict, sizes));
+        for held in std::mem::take(&mut self.current.unchecked) {
+            self.pass(index, trace, &held);
+        }
+    }
+
+    fn pass(&mut self, index: usize, trace: &Trace, held: &Held) {
+        self.current.memory -= held.memory;
+        let (times, rtts, sizes) =
+            self.current.verdict.as_ref().map_or((1.0, 1.0, Sizes::BYTES), |(v, sizes)| (v.times, v.rtts, *sizes));
+        let at = (held.time - self.current.first.unwrap_or(held.time)) * trace.unit * times;
+        let fields = trace.fields(&held.record);
+        let group = fields.group.or(trace.group.as_deref());
+        let connection = match &self.last {
+            Some((trace, name, number)) if *trace == index && name.as_deref() == group => *number,
+            _ => self.number(index, group),
+        };
+        self.summary.events += 1;
+        let (window_unit, flight_unit) = (sizes.window, sizes.in_flight);
+        let event = fields.at(at, trace, trace.unit * rtts);
+        (self.sink)(&LoggedEvent { connection, group, window_unit, flight_unit, ..event });
+    }
+
+    /// The number of a connection.
+    fn number(&mut self, trace: usize, group: Option<&str>) -> usize {
+        let known = self.numbers.len();
+        let place = (trace, group.map(str::to_owned));
+        let number = match self.numbers.get(&place) {
+            Some(number) => *number,
+            None if known >= CONNECTIONS => known - 1,
+            None => {
+                self.numbers.insert(place.clone(), known);
+                self.summary.connections = known + 1;
+                known
+            }
+        };
+        self.last = Some((place.0, place.1, number));
+        number
+    }
+
+    pub(super) fn finish(self) -> Result<Summary, ReadError> {
+        let s = self.summary;
+        if s.events > 0 {
+            return Ok(s);
+        }
+        let why = match (&s.malformed, &s.cut_off) {
+            (Some(m), _) => format!("; record {}: {}", m.first, m.why),
+            (None, Some(at)) => format!("; {at}"),
+            (None, None) => String::new(),
+        };
+        Err(ReadError::Empty(why))
+    }
+}
+
+/// Bytes that a value takes, about.
+fn memory_of(value: &Value) -> usize {
+    const EACH: usize = 48;
+    match value {
+        Value::String(text) => EACH + text.len(),
+        Value::Array(all) => EACH + all.iter().map(memory_of).sum::<usize>(),
+        Value::Object(all) => EACH + all.iter().map(|(key, value)| EACH + key.len() + memory_of(value)).sum::<usize>(),
+        _ => EACH,
+    }
+}

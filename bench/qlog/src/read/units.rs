@@ -1,0 +1,526 @@
+//! Checks the units of a trace against the trace itself: the time from a packet to its acknowledgement is a round trip, whatever unit the
+//! metrics have.
+//!
+//! Released versions of quinn write round trips in seconds where qlog has milliseconds (quinn#2631); other logs count event times in
+//! microseconds without saying so. Evidence, the best first: ACK frames; bytes in flight; packets sent one logged round trip before; the
+//! initial round trip of RFC 9002 §6.2.2; the first answer of the peer, which takes a round trip at least.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::parsed_event::{Direction, Packet, PacketNumberSpace, ParsedEvent, ParsedMetrics};
+
+/// Connections of a trace that are followed: one program wrote all of them.
+const CONNECTIONS: usize = 32;
+/// Packets of a connection that are remembered.
+const PACKETS: usize = 1 << 13;
+/// Samples of each kind that are kept.
+const SAMPLES: usize = 64;
+/// Samples from ACK frames that settle the question.
+const ENOUGH: usize = 16;
+/// Samples that a median is taken of.
+const LEAST: usize = 3;
+/// Two times are one order of magnitude where they differ by less than this factor; units differ by 1,000.
+const NEAR: f64 = 5.0;
+/// Bytes from which on a packet is surely no ACK alone.
+const FULL: f64 = 400.0;
+/// Smallest round trips of a network path lie between these, in milliseconds: 0.02 ms is a switch away, and no path has 10 s.
+const PLAUSIBLE: std::ops::Range<f64> = 0.02..10_000.0;
+/// Shorter ones are those of one machine or rack, in milliseconds.
+const LOCAL: f64 = 0.1;
+/// The initial round trip of RFC 9002 §6.2.2, in milliseconds.
+const INITIAL: f64 = 333.0;
+
+/// Round trips are checked as this part of what they are declared to be: parsing leaves out those that no unit would explain.
+pub(super) const CHECKED: f64 = 1e-6;
+
+/// What came of the check: factors for what the trace declares, and what a reader has to know.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Verdict {
+    /// Factor for times of events.
+    pub(super) times: f64,
+    /// Factor for round trips of metrics.
+    pub(super) rtts: f64,
+    /// In words, which follow the name of the log.
+    pub(super) warning: Option<String>,
+}
+
+/// Bytes per unit of congestion windows and of bytes in flight: 1, or a packet's bytes where they are counted in packets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sizes {
+    pub(super) window: f64,
+    pub(super) in_flight: f64,
+}
+
+impl Sizes {
+    pub(super) const BYTES: Self = Self { window: 1.0, in_flight: 1.0 };
+}
+
+impl Verdict {
+    const AS_DECLARED: Self = Self { times: 1.0, rtts: 1.0, warning: None };
+}
+
+/// Collects evidence from a trace's events.
+#[derive(Debug, Default)]
+pub(super) struct UnitCheck {
+    connections: HashMap<Option<String>, Clues>,
+    /// Round trips found and logged, by kind of evidence.
+    acks: Vec<Pair>,
+    flight: Vec<Pair>,
+    bytes: Vec<Pair>,
+    matches: Matches,
+    /// The initial round trip as logged.
+    initial: Option<f64>,
+    answers: Vec<Pair>,
+    /// Smallest round trip logged.
+    least: Option<f64>,
+    /// Largest congestion window, bytes in flight and packet, as logged, and how many of the first two.
+    largest_window: f64,
+    windows: u64,
+    largest_flight: f64,
+    flights: u64,
+    largest_packet: f64,
+}
+
+/// No window is smaller: two datagrams of 1,200 bytes (RFC 9002 §7.2).
+const LEAST_WINDOW: f64 = 2_400.0;
+/// A datagram's bytes where no log says more (RFC 9000 §14.1).
+const DATAGRAM: f64 = 1_200.0;
+
+/// A round trip as events show it, and as the metrics have it; both in declared milliseconds.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    shown: f64,
+    logged: f64,
+}
+
+/// What a connection's events showed so far; times in declared milliseconds.
+#[derive(Debug, Default)]
+struct Clues {
+    /// Packets on their way, by space and number.
+    sent: BTreeMap<(u8, u64), f64>,
+    sent_times: VecDeque<f64>,
+    first_sent: Option<f64>,
+    first_received: Option<f64>,
+    /// The newest round trip that an ACK frame showed, until metrics follow.
+    shown: Option<f64>,
+    latest: Option<f64>,
+    metrics: bool,
+    answered: bool,
+    in_flight: f64,
+    /// Bytes sent since the last metrics, and whether metrics came too rarely to tell what was sent from what was acknowledged.
+    sent_since: f64,
+    mixed: bool,
+    lost: bool,
+    /// Increases of the bytes in flight that were not taken back.
+    increases: VecDeque<(f64, f64)>,
+    /// Packets sent with all bytes before their end.
+    ends: VecDeque<(f64, f64)>,
+    sent_bytes: f64,
+    full_bytes: f64,
+    lost_bytes: f64,
+}
+
+/// How often a packet had been sent one logged round trip before, in each unit.
+#[derive(Debug, Default)]
+struct Matches {
+    samples: f64,
+    /// By unit: hits, and hits of moments beside it.
+    units: [(f64, f64); FACTORS.len()],
+    logged: Vec<f64>,
+}
+
+const FACTORS: [f64; 5] = [1.0, 1e3, 1e-3, 1e6, 1e-6];
+/// Moments beside a round trip ago: where these hit as often, hits say nothing.
+const BESIDE: [f64; 4] = [0.83, 0.91, 1.09, 1.17];
+
+fn keep(pairs: &mut Vec<Pair>, shown: f64, logged: f64) {
+    if pairs.len() < SAMPLES && shown > 0.0 && logged > 0.0 {
+        pairs.push(Pair { shown, logged });
+    }
+}
+
+impl UnitCheck {
+    /// Takes an event at `at` declared milliseconds; round trips of `parsed` are [`CHECKED`] of that.
+    pub(super) fn take(&mut self, group: Option<&str>, at: f64, parsed: &ParsedEvent) {
+        if !self.connections.contains_key(&group.map(str::to_owned)) {
+            if self.connections.len() >= CONNECTIONS {
+                return;
+            }
+            self.connections.insert(group.map(str::to_owned), Clues::default());
+        }
+        let Some(clues) = self.connections.get_mut(&group.map(str::to_owned)) else { return };
+        match parsed {
+            ParsedEvent::Packet(packet) => {
+                if packet.direction == Direction::Sent {
+                    self.largest_packet = self.largest_packet.max(packet.bytes.unwrap_or(0) as f64);
+                }
+                clues.packet(at, packet);
+            }
+            ParsedEvent::Lost(loss) => {
+                clues.lost = true;
+                clues.lost_bytes += loss.bytes.unwrap_or(1_200.0);
+                if let Some((space, number)) = loss.packet {
+                    clues.sent.remove(&(space as u8, number));
+                }
+            }
+            ParsedEvent::Metrics(metrics) => self.metrics(group, at, metrics),
+            _ => {}
+        }
+    }
+
+    /// Whether more events can add nothing.
+    pub(super) fn is_settled(&self) -> bool {
+        self.acks.len() >= ENOUGH
+    }
+
+    fn metrics(&mut self, group: Option<&str>, at: f64, metrics: &ParsedMetrics) {
+        if let Some(window) = metrics.window {
+            self.largest_window = self.largest_window.max(window);
+            self.windows += 1;
+        }
+        if let Some(flight) = metrics.in_flight.filter(|bytes| *bytes > 0.0) {
+            self.largest_flight = self.largest_flight.max(flight);
+            self.flights += 1;
+        }
+        let Some(clues) = self.connections.get_mut(&group.map(str::to_owned)) else { return };
+        let first = !std::mem::replace(&mut clues.metrics, true);
+        let declared = |rtt: f64| rtt / CHECKED;
+        let guess = metrics.latest_rtt.or(metrics.smoothed_rtt).map(declared);
+        if first && let Some(guess) = guess.filter(|rtt| is_initial(*rtt)) {
+            self.initial.get_or_insert(guess);
+            clues.flight(at, metrics.in_flight);
+            return;
+        }
+        let by_increase = clues.flight(at, metrics.in_flight);
+        let by_bytes = metrics.in_flight.and_then(|bytes| clues.delivered(at, bytes));
+        clues.lost = false;
+        let latest = metrics.latest_rtt.map(declared);
+        let Some(logged) = latest.filter(|rtt| clues.latest != Some(*rtt)) else { return };
+        clues.latest = Some(logged);
+        self.least = Some(self.least.map_or(logged, |least: f64| least.min(logged)));
+        if let Some(shown) = clues.shown.take() {
+            keep(&mut self.acks, shown, logged);
+        }
+        if let Some(shown) = by_increase {
+            keep(&mut self.flight, shown, logged);
+        }
+        if let Some(shown) = by_bytes {
+            keep(&mut self.bytes, shown, logged);
+        }
+        if !clues.answered
+            && let (Some(sent), Some(received)) = (clues.first_sent, clues.first_received)
+        {
+            clues.answered = true;
+            keep(&mut self.answers, received - sent, logged);
+        }
+        self.matches.take(at, logged, &clues.sent_times);
+    }
+
+    /// In which units windows and bytes in flight are, and the words for it.
+    pub(super) fn sizes(&self) -> (Sizes, Option<String>) {
+        let packet = if self.largest_packet >= FULL { self.largest_packet } else { DATAGRAM };
+        let window = self.windows > 0 && self.largest_window < LEAST_WINDOW;
+        // With a full packet on its way no fewer bytes are in flight.
+        let flight = self.flights >= LEAST as u64 && self.largest_packet >= FULL && self.largest_flight < FULL;
+        let factor = |in_packets: bool| if in_packets { packet } else { 1.0 };
+        let what = match (window, flight) {
+            (true, true) => "congestion windows and bytes in flight",
+            (true, false) => "congestion windows",
+            (false, true) => "bytes in flight",
+            (false, false) => return (Sizes::BYTES, None),
+        };
+        let most = if window { self.largest_window } else { self.largest_flight };
+        let warning = format!(
+            "its {what} are counted in packets ({} at most, less than a sender may have in bytes). They were converted, with {packet:.0} bytes \
+             to a packet.",
+            significant(most)
+        );
+        (Sizes { window: factor(window), in_flight: factor(flight) }, Some(warning))
+    }
+
+    /// What the evidence says, where the trace declares this many milliseconds for a unit of time.
+    pub(super) fn verdict(&self, unit: f64) -> Verdict {
+        let Some((pair, is_exact)) = self.evidence() else { return self.unchecked(unit) };
+        let ratio = pair.shown / pair.logged;
+        let power = (ratio.log10() / 3.0).round();
+        let factor = 10_f64.powi((3.0 * power) as i32);
+        // What only bounds a round trip tells units apart, and no more.
+        let is_near = (ratio / factor > 1.0 / NEAR && ratio / factor < NEAR) || (power == 0.0 && !is_exact);
+        if !is_near || power.abs() > 2.0 {
+            let warning = format!(
+                "its round trips contradict its packets: {} in its metrics, where acknowledgements came after {}. Neither can be relied on.",
+                millis(pair.logged),
+                millis(pair.shown)
+            );
+            return Verdict { warning: Some(warning), ..Verdict::AS_DECLARED };
+        }
+        let is_path = |ms: f64| PLAUSIBLE.contains(&ms);
+        if factor == 1.0 {
+            return self.consistent(pair, unit);
+        }
+        if is_path(pair.shown) {
+            let warning = self.converted(pair, unit, factor);
+            return Verdict { times: 1.0, rtts: factor, warning: Some(warning) };
+        }
+        let times = 1.0 / factor;
+        let unit_of_times = unit_name(unit * times).filter(|_| is_path(pair.logged));
+        let warning = match unit_of_times {
+            Some(name) => {
+                let warning = format!(
+                    "its events are timed in {name}, though it does not say so: a round trip takes {} in its metrics, and {} times as much \
+                     between its packets and their acknowledgements. They were converted.",
+                    millis(pair.logged),
+                    1.0 / times
+                );
+                return Verdict { times, rtts: 1.0, warning: Some(warning) };
+            }
+            None => format!(
+                "its times contradict each other: round trips of {} in its metrics, where acknowledgements came after {}.",
+                millis(pair.logged),
+                millis(pair.shown)
+            ),
+        };
+        Verdict { warning: Some(warning), ..Verdict::AS_DECLARED }
+    }
+
+    fn converted(&self, pair: Pair, unit: f64, factor: f64) -> String {
+        let raw = pair.logged / unit;
+        let quinn = if unit * factor == 1e3 { ", as released versions of quinn write them (quinn#2631)" } else { "" };
+        let name = unit_name(unit * factor).unwrap_or("another unit");
+        let (raw, shown) = (significant(raw), millis(pair.shown));
+        if unit * factor == 1.0 {
+            let times = unit_name(unit).unwrap_or("another unit");
+            return format!(
+                "its round trips are in milliseconds and its times in {times}: {raw} in its metrics, where acknowledgements came after {shown}. \
+                 Each is taken in its own unit."
+            );
+        }
+        format!(
+            "its round trips are in {name}{quinn}: {raw} in its metrics, where acknowledgements came after {shown}. They were converted to \
+             milliseconds."
+        )
+    }
+
+    /// Times of events and round trips agree: both may be in another unit still.
+    fn consistent(&self, pair: Pair, unit: f64) -> Verdict {
+        if pair.shown < PLAUSIBLE.end && pair.shown >= 1e-3 {
+            let warning = (pair.shown < LOCAL).then(|| {
+                format!(
+                    "its round trips of {} are those of one machine or rack; if this path is longer, its times are in another unit than it says.",
+                    millis(pair.shown)
+                )
+            });
+            return Verdict { warning, ..Verdict::AS_DECLARED };
+        }
+        let factor = if pair.shown >= PLAUSIBLE.end { 1e-3 } else { 1e3 };
+        let name = unit_name(unit * factor).filter(|_| PLAUSIBLE.contains(&(pair.shown * factor)));
+        match name {
+            Some(name) => {
+                let warning = format!(
+                    "its times are taken for {name}, though it does not say so: a round trip would take {} otherwise.",
+                    millis(pair.shown)
+                );
+                Verdict { times: factor, rtts: factor, warning: Some(warning) }
+            }
+            None => self.unchecked(unit),
+        }
+    }
+
+    fn unchecked(&self, unit: f64) -> Verdict {
+        let Some(least) = self.least.filter(|least| *least < LOCAL || *least >= PLAUSIBLE.end) else {
+            return Verdict::AS_DECLARED;
+        };
+        let other = if least < LOCAL { 1e3 } else { 1e-3 };
+        let quinn =
+            if least < LOCAL && unit == 1.0 { ", as released versions of quinn write (quinn#2631)," } else { "" };
+        let name = unit_name(unit * other).unwrap_or("another unit");
+        let warning = format!(
+            "its round trips of {} cannot be checked, for it has no packets with their acknowledgements, and no longer path has such: if they \
+             are in {name}{quinn} the truth is {}.",
+            millis(least),
+            millis(least * other)
+        );
+        Verdict { warning: Some(warning), ..Verdict::AS_DECLARED }
+    }
+
+    /// The best evidence there is, and whether it shows round trips as the metrics should have them.
+    fn evidence(&self) -> Option<(Pair, bool)> {
+        let exact = middle(&self.acks, LEAST).map(|pair| (pair, true));
+        let initial = || self.initial.map(|logged| Pair { shown: INITIAL, logged });
+        let few = || [&self.acks, &self.bytes, &self.flight].into_iter().find_map(|pairs| middle(pairs, 1));
+        exact.or_else(|| {
+            let bounds = middle(&self.bytes, LEAST)
+                .or_else(|| self.matches.best())
+                .or_else(|| middle(&self.flight, LEAST))
+                .or_else(initial)
+                .or_else(few)
+                .or_else(|| self.answer());
+            bounds.map(|pair| (pair, false))
+        })
+    }
+
+    /// The peer's first answer took a round trip and its processing: it tells units apart, and no more.
+    fn answer(&self) -> Option<Pair> {
+        let pair = middle(&self.answers, 1)?;
+        let ratio = pair.shown / pair.logged;
+        let fits = FACTORS.into_iter().find(|factor| ratio / factor > 1.0 / 1.5 && ratio / factor < 50.0)?;
+        Some(Pair { shown: pair.logged * fits, logged: pair.logged })
+    }
+}
+
+impl Clues {
+    fn packet(&mut self, at: f64, packet: &Packet) {
+        match packet.direction {
+            Direction::Sent => {
+                self.first_sent.get_or_insert(at);
+                let bytes = packet.bytes.map_or(0.0, |bytes| bytes as f64);
+                self.sent_bytes += bytes;
+                self.sent_since += if bytes >= FULL { bytes } else { 0.0 };
+                self.full_bytes += if bytes >= FULL { bytes } else { 0.0 };
+                push(&mut self.sent_times, at);
+                push(&mut self.ends, (at, self.sent_bytes));
+                if let Some((space, number)) = packet.number {
+                    self.sent.insert((space as u8, number), at);
+                    while self.sent.len() > PACKETS {
+                        self.sent.pop_first();
+                    }
+                }
+            }
+            Direction::Received => {
+                let of_answer = packet.number.is_none_or(|(space, _)| space != PacketNumberSpace::Initial);
+                if self.first_sent.is_some() && (of_answer || self.first_received.is_none()) {
+                    self.first_received.get_or_insert(at);
+                }
+                self.acked(at, packet);
+            }
+        }
+    }
+
+    /// RFC 9002 §5.1: a sample is of the largest packet that is newly acknowledged.
+    fn acked(&mut self, at: f64, packet: &Packet) {
+        let Some((space, _)) = packet.number else { return };
+        let Some(largest) = packet.acked.iter().map(|(_, last)| *last).max() else { return };
+        let space = space as u8;
+        if let Some(sent) = self.sent.get(&(space, largest)) {
+            self.shown = Some(at - sent);
+        }
+        for (first, last) in &packet.acked {
+            let there: Vec<_> = self.sent.range((space, *first)..=(space, *last)).map(|(place, _)| *place).collect();
+            for place in there {
+                self.sent.remove(&place);
+            }
+        }
+    }
+
+    /// Follows the bytes in flight: what they lose first was sent first.
+    fn flight(&mut self, at: f64, bytes: Option<f64>) -> Option<f64> {
+        let change = bytes? - std::mem::replace(&mut self.in_flight, bytes?);
+        self.mixed |= std::mem::take(&mut self.sent_since) > 1.1 * change.max(0.0) + FULL;
+        if self.mixed {
+            return None;
+        }
+        if change > 0.0 {
+            push(&mut self.increases, (at, change));
+            return None;
+        }
+        let (mut left, mut sent) = (-change, None);
+        while left > 0.0
+            && let Some((time, bytes)) = self.increases.front_mut()
+        {
+            sent = Some(*time);
+            if *bytes > left {
+                *bytes -= left;
+                break;
+            }
+            left -= *bytes;
+            self.increases.pop_front();
+        }
+        sent.filter(|_| !self.lost).map(|sent| at - sent)
+    }
+
+    /// The age of the newest packet that is no longer in flight, where nearly all packets count.
+    fn delivered(&mut self, at: f64, in_flight: f64) -> Option<f64> {
+        let delivered = self.sent_bytes - self.lost_bytes - in_flight;
+        let mut newest = None;
+        while let Some((time, end)) = self.ends.front()
+            && *end <= delivered + 1.0
+        {
+            newest = Some(at - time);
+            self.ends.pop_front();
+        }
+        newest.filter(|_| self.full_bytes >= 0.95 * self.sent_bytes && self.lost_bytes == 0.0)
+    }
+}
+
+fn push<T>(to: &mut VecDeque<T>, item: T) {
+    if to.len() >= PACKETS {
+        to.pop_front();
+    }
+    to.push_back(item);
+}
+
+impl Matches {
+    fn take(&mut self, at: f64, logged: f64, sent: &VecDeque<f64>) {
+        if sent.is_empty() || self.logged.len() >= SAMPLES {
+            return;
+        }
+        self.logged.push(logged);
+        self.samples += 1.0;
+        let hits = |rtt: f64| {
+            let (moment, near) = (at - rtt, 0.1 + rtt / 1e3);
+            let after = sent.partition_point(|time| *time < moment - near);
+            sent.get(after).is_some_and(|time| *time <= moment + near)
+        };
+        for (factor, (hit, beside)) in FACTORS.iter().zip(&mut self.units) {
+            *hit += f64::from(u8::from(hits(logged * factor)));
+            let others = BESIDE.iter().filter(|part| hits(logged * factor * **part)).count();
+            *beside += others as f64 / BESIDE.len() as f64;
+        }
+    }
+
+    /// The unit in which a packet had nearly always been sent, unless that would be so at any other time as well.
+    fn best(&self) -> Option<Pair> {
+        let part = |n: f64| n / self.samples;
+        let fits = |(hit, beside): (f64, f64)| self.samples >= 5.0 && part(hit) >= 0.8 && part(beside) <= 0.4;
+        let logged = median(self.logged.clone())?;
+        let shown = |factor: f64| Pair { shown: logged * factor, logged };
+        // The declared unit first, also where it cannot be told from chance.
+        if part(self.units[0].0) >= 0.3 {
+            return fits(self.units[0]).then(|| shown(1.0));
+        }
+        FACTORS.iter().zip(self.units).find(|(_, unit)| fits(*unit)).map(|(factor, _)| shown(*factor))
+    }
+}
+
+fn is_initial(rtt: f64) -> bool {
+    FACTORS.iter().any(|factor| (rtt * factor / INITIAL - 1.0).abs() < 1e-3)
+}
+
+fn middle(pairs: &[Pair], least: usize) -> Option<Pair> {
+    if pairs.len() < least {
+        return None;
+    }
+    let of = |one: fn(&Pair) -> f64| median(pairs.iter().map(one).collect());
+    Some(Pair { shown: of(|pair| pair.shown)?, logged: of(|pair| pair.logged)? })
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+fn unit_name(ms: f64) -> Option<&'static str> {
+    let names = [(1e3, "seconds"), (1.0, "milliseconds"), (1e-3, "microseconds"), (1e-6, "nanoseconds")];
+    names.into_iter().find(|(unit, _)| (ms / unit - 1.0).abs() < 1e-9).map(|(_, name)| name)
+}
+
+fn millis(ms: f64) -> String {
+    format!("{} ms", significant(ms))
+}
+
+/// Three digits that count.
+fn significant(n: f64) -> String {
+    let digits = (2 - n.abs().max(1e-9).log10().floor() as i32).clamp(0, 9) as usize;
+    let text = format!("{n:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
