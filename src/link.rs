@@ -107,7 +107,7 @@ fn brief(stats: &RelayStats) -> String {
 /// A count's name, and what it is of a line.
 type Count = (&'static str, fn(&LineStats) -> u64);
 
-const COUNTS: [Count; 12] = [
+const COUNTS: [Count; 13] = [
     ("arrived", |l| l.impairments.arrived),
     ("lost", |l| l.impairments.lost),
     ("policed", |l| l.impairments.policed),
@@ -116,6 +116,7 @@ const COUNTS: [Count; 12] = [
     ("marked", |l| l.marked),
     ("bleached", |l| l.impairments.bleached),
     ("reordered", |l| l.impairments.reordered),
+    ("displaced", |l| l.impairments.displaced),
     ("duplicated", |l| l.impairments.duplicated),
     ("corrupted", |l| l.impairments.corrupted),
     ("forwarded", |l| l.forwarded),

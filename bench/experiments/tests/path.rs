@@ -87,7 +87,7 @@ fn losses_are_counted_and_survived() {
         near(did.lost, 0.02);
         near(did.duplicated, 0.01);
         near(did.corrupted, 0.01);
-        near(did.reordered, 0.01);
+        near(did.displaced, 0.01);
         assert_eq!(up.lost, 0);
         assert_eq!(outcome.groups["transfer"].failed, 0);
     }

@@ -126,7 +126,7 @@ fn percent(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| 100.0 * part / whole)
 }
 
-/// Bits per second of a link: what it carried, over the part of the time that it was sending.
+/// Bits per second of a link: what it carried, over the part of its capacity that it used.
 fn rate(link: &LinkOutcome) -> Option<f64> {
     (link.utilisation_percent > 0.0).then(|| 100.0 * link.throughput_bps / link.utilisation_percent)
 }

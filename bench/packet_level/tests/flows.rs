@@ -51,7 +51,7 @@ impl Bottleneck {
     }
 
     fn utilisation(&self) -> f64 {
-        self.sim.link_stats(self.link).busy / self.sim.time().as_secs_f64()
+        self.sim.link_stats(self.link).utilisation_since(None).unwrap_or(0.0)
     }
 }
 
@@ -140,10 +140,10 @@ fn one_tcp_flow_fills_a_link() {
             senders.tcp(tcp(b.group, recovery)).unwrap();
             // Slow start overshoots; NewReno repairs one hole per round trip, until the timeout of 1 s.
             b.run(10);
-            let (busy, before) = (b.sim.link_stats(b.link).busy, senders.report().tcp[0]);
+            let (then, before) = (b.sim.link_stats(b.link), senders.report().tcp[0]);
             b.run(70);
             let (link, r) = (b.sim.link_stats(b.link), senders.report().tcp[0]);
-            let utilisation = (link.busy - busy) / 60.0;
+            let utilisation = link.utilisation_since(Some(&then)).unwrap_or(0.0);
             println!("{recovery:?}: {utilisation:.4} of the link, {r:?}");
             assert!(utilisation > 0.98, "{recovery:?}: {utilisation}, {r:?}");
             // From half of 85 packets back to the top by half a packet per round trip of 50 to 102 ms, since one ACK answers two: a

@@ -186,7 +186,7 @@ impl Comparison {
         events.iter().filter_map(line).collect()
     }
 
-    /// That the other direction than the bodies' was full, as a report says it: its queue ranks controllers, too, and no measure of the
+    /// That the other direction than the bodies' was full, or dropped packets, as a report says it: its queue ranks controllers, too, and no measure of the
     /// bottleneck shows it. `None` on the built-in network, where bodies go both ways.
     pub fn full_other_direction(&self) -> Option<String> {
         /// From here on a direction is full.
@@ -206,12 +206,17 @@ impl Comparison {
         let all: Vec<(f64, f64)> = self.runs.iter().filter_map(back).collect();
         let mean = |of: fn(&(f64, f64)) -> f64| all.iter().map(of).sum::<f64>() / all.len().max(1) as f64;
         let (used, dropped) = (mean(|back| back.0), mean(|back| back.1));
-        (used >= USED_PERCENT || dropped >= DROPPED_PERCENT).then(|| {
-            format!(
-                "the direction of requests and acknowledgements was full: {used:.0} % of it used, {dropped:.0} % of its packets dropped, which no \
-                 column shows. The ranking is of that queue as well; a lower --load leaves it free, or --workload page, which opens fewer connections"
-            )
-        })
+        let said = if used >= USED_PERCENT {
+            format!("was full: {used:.0} % of it used, {dropped:.0} % of its packets dropped")
+        } else if dropped >= DROPPED_PERCENT {
+            format!("dropped {dropped:.0} % of its packets at {used:.0} % use")
+        } else {
+            return None;
+        };
+        Some(format!(
+            "the direction of requests and acknowledgements {said}, which no column shows. The ranking is of that queue as well; a lower --load \
+             leaves it free, or --workload page, which opens fewer connections"
+        ))
     }
 
     /// Adds the runs of the same plan from other backends, and sorts the backends by `order`.

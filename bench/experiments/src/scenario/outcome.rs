@@ -49,7 +49,8 @@ pub struct LinkOutcome {
     pub mean_queue: f64,
     /// Largest queue in packets.
     pub max_queue: usize,
-    /// Time it was sending, percent.
+    /// Bytes that it sent, percent of those that it could have: of a rate the time it was sending, of a trace the delivery opportunities
+    /// that it used.
     pub utilisation_percent: f64,
     /// Bits per second over it, headers included.
     pub throughput_bps: f64,
@@ -92,8 +93,11 @@ pub struct ImpairmentOutcome {
     pub cut_off: u64,
     /// Whose ECN field was cleared.
     pub bleached: u64,
-    /// That skipped the propagation delay.
+    /// That arrived after a packet of their connection that was sent later, whatever reordered them (RFC 4737 §3).
     pub reordered: u64,
+    /// Chosen by `reorder`.
+    #[serde(default)]
+    pub displaced: u64,
     /// That came twice.
     pub duplicated: u64,
     /// With one bit changed.
@@ -102,8 +106,9 @@ pub struct ImpairmentOutcome {
 
 impl ImpairmentOutcome {
     pub(super) const fn of(counts: &ImpairmentCounts) -> Self {
-        let ImpairmentCounts { arrived, lost, policed, cut_off, bleached, reordered, duplicated, corrupted } = *counts;
-        Self { arrived, lost, policed, cut_off, bleached, reordered, duplicated, corrupted }
+        let ImpairmentCounts { arrived, lost, policed, cut_off, bleached, reordered, displaced, duplicated, corrupted } =
+            *counts;
+        Self { arrived, lost, policed, cut_off, bleached, reordered, displaced, duplicated, corrupted }
     }
 }
 

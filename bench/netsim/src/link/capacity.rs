@@ -67,9 +67,32 @@ impl Capacity {
 #[derive(Clone, Debug)]
 pub(super) enum Sender {
     Fixed(Rate),
-    /// Steps to come, the next one last.
-    Steps(Rate, Vec<(u64, Rate)>),
+    Steps(Box<Steps>),
     Trace(Rate, Box<TraceCursor>),
+}
+
+/// A rate that steps.
+#[derive(Clone, Debug)]
+pub(super) struct Steps {
+    now: Rate,
+    /// Steps to come, the next one last.
+    next: Vec<(u64, Rate)>,
+    /// All rates and since when, from the beginning on, in order.
+    all: Vec<(u64, Rate)>,
+}
+
+impl Steps {
+    fn new(rate: Rate, steps: &[(Duration, Rate)]) -> Self {
+        let steps = || steps.iter().map(|(at, rate)| (at.as_nanos() as u64, *rate));
+        Self { now: rate, next: steps().rev().collect(), all: std::iter::once((0, rate)).chain(steps()).collect() }
+    }
+
+    /// Bytes that all rates together carry by `until` nanoseconds.
+    fn bytes_until(&self, until: u64) -> f64 {
+        let ends = self.all.iter().skip(1).map(|(at, _)| *at).chain([u64::MAX]);
+        let spans = self.all.iter().zip(ends);
+        spans.map(|((from, rate), end)| bytes(*rate, end.min(until).saturating_sub(*from))).sum()
+    }
 }
 
 impl From<Capacity> for Sender {
@@ -77,9 +100,7 @@ impl From<Capacity> for Sender {
         let mean = capacity.nominal();
         match capacity {
             Capacity::Fixed(rate) => Self::Fixed(rate),
-            Capacity::Steps(rate, steps) => {
-                Self::Steps(rate, steps.iter().rev().map(|(at, rate)| (at.as_nanos() as u64, *rate)).collect())
-            }
+            Capacity::Steps(rate, steps) => Self::Steps(Box::new(Steps::new(rate, &steps))),
             Capacity::Trace(trace) => Self::Trace(mean, Box::new(TraceCursor::new(trace))),
             Capacity::Model { model, length, .. } => {
                 Self::Trace(mean, Box::new(TraceCursor::new(model.trace(1, length))))
@@ -94,7 +115,8 @@ impl Sender {
         match self {
             Self::Fixed(rate) => start + time(*rate, bytes.into()),
             Self::Trace(_, cursor) => cursor.transmission_ends(start, bytes),
-            Self::Steps(rate, steps) => {
+            Self::Steps(steps) => {
+                let Steps { now: rate, next: steps, .. } = &mut **steps;
                 let (mut at, mut bits) = (start, u128::from(bytes) * 8_000_000_000);
                 loop {
                     let next = steps.last().copied();
@@ -119,9 +141,24 @@ impl Sender {
     /// How long so many bytes keep the link busy, by its mean rate.
     pub(super) fn mean_transmission(&self, bytes: u64) -> u64 {
         match self {
-            Self::Fixed(rate) | Self::Steps(rate, _) | Self::Trace(rate, _) => time(*rate, bytes),
+            Self::Fixed(rate) | Self::Trace(rate, _) => time(*rate, bytes),
+            Self::Steps(steps) => time(steps.now, bytes),
         }
     }
+
+    /// Bytes that it can carry from the beginning to `until` nanoseconds.
+    pub(super) fn bytes_until(&self, until: u64) -> f64 {
+        match self {
+            Self::Fixed(rate) => bytes(*rate, until),
+            Self::Steps(steps) => steps.bytes_until(until),
+            Self::Trace(_, cursor) => cursor.bytes_until(until) as f64,
+        }
+    }
+}
+
+/// Bytes that a rate carries in so many nanoseconds.
+pub(super) fn bytes(rate: Rate, nanos: u64) -> f64 {
+    rate.bits_per_sec() as f64 * nanos as f64 / 8e9
 }
 
 fn time(rate: Rate, bytes: u64) -> u64 {

@@ -67,8 +67,10 @@ pub struct LinkStats {
     pub max_queue: usize,
     /// Time average of the queue in packets.
     pub mean_queue: f64,
-    /// Seconds the link was sending.
-    pub busy: f64,
+    /// Bytes sent, headers included; of the packet in transmission the part that was sent, where the link has a rate.
+    pub sent_bytes: f64,
+    /// Bytes that the link could have sent: its rate over the time, all rates that it had, or the delivery opportunities of its trace.
+    pub capacity_bytes: f64,
     /// The queue over time, for links that keep it ([`Link::with_series`]).
     pub queue_series: Option<Series>,
     /// What each flow got, for links that keep it ([`Link::with_shares`]).
@@ -77,6 +79,17 @@ pub struct LinkStats {
     pub by_purpose: Option<LinkBytes>,
     /// Arrivals and drops over time, for links that keep them ([`Link::with_drops`]).
     pub drops: Option<Drops>,
+}
+
+impl LinkStats {
+    /// Returns the part of the link's capacity that was used since `before`, from 0 to 1; `None` where it had no capacity in this time. Of a
+    /// trace, time between two delivery opportunities is no capacity, and so none that a waiting packet uses.
+    pub fn utilisation_since(&self, before: Option<&Self>) -> Option<f64> {
+        let (sent, capacity) = before.map_or((0.0, 0.0), |before| (before.sent_bytes, before.capacity_bytes));
+        let (sent, capacity) = (self.sent_bytes - sent, self.capacity_bytes - capacity);
+        // A packet that began before and ends in this time counts as a whole where a trace sends it.
+        (capacity > 0.0).then(|| (sent / capacity).min(1.0))
+    }
 }
 
 /// A link with a rate and a queue in front of it.
@@ -95,6 +108,7 @@ pub struct Link {
     /// When the queue length was last accounted, and its integral over time so far (packet-nanoseconds).
     accounted_at: u64,
     integral: u128,
+    /// Nanoseconds that a link with one rate was sending, what is queued included.
     busy: u64,
     stats: LinkStats,
     log: Option<Vec<(Time, Duration)>>,
@@ -134,7 +148,8 @@ impl Link {
                 departed: 0,
                 max_queue: 0,
                 mean_queue: 0.0,
-                busy: 0.0,
+                sent_bytes: 0.0,
+                capacity_bytes: 0.0,
                 queue_series: None,
                 shares: None,
                 by_purpose: None,
@@ -313,9 +328,23 @@ impl Link {
         if now > 0 {
             stats.mean_queue = self.integral as f64 / now as f64;
         }
-        // What is still queued has not been sent yet.
-        stats.busy = self.busy.saturating_sub(self.free_at.saturating_sub(now)) as f64 * 1e-9;
+        stats.capacity_bytes = self.sender.bytes_until(now);
+        stats.sent_bytes = self.sent_until(now);
         stats
+    }
+
+    /// Bytes sent by `now`, to which the queue was brought up.
+    fn sent_until(&self, now: u64) -> f64 {
+        let ahead = self.free_at.saturating_sub(now);
+        match &self.sender {
+            // What is still queued has not been sent yet.
+            Sender::Fixed(rate) => capacity::bytes(*rate, self.busy.saturating_sub(ahead)),
+            Sender::Steps(..) if ahead > 0 => {
+                let unsent = self.sender.bytes_until(self.free_at) - self.sender.bytes_until(now);
+                (self.stats.bytes as f64 - unsent).max(0.0)
+            }
+            Sender::Steps(..) | Sender::Trace(..) => self.stats.bytes.saturating_sub(self.queued_bytes) as f64,
+        }
     }
 
     /// Takes out the packets that left before or at `now`, accounting the queue length on the way.
@@ -387,6 +416,52 @@ mod tests {
         l.arrive(0, 1000, false); // and another behind it: 2 for 1 ms, then 1 for 1 ms, then none for 2 ms
         let stats = l.stats(4_000_000);
         assert!((stats.mean_queue - 3.0 / 4.0).abs() < 1e-9, "{}", stats.mean_queue);
-        assert!((stats.busy - 0.002).abs() < 1e-9);
+        // 2 of 4 ms; of the first three quarters of a millisecond all.
+        assert_eq!(
+            (stats.sent_bytes, stats.capacity_bytes, stats.utilisation_since(None)),
+            (2_000.0, 4_000.0, Some(0.5))
+        );
+        let mut l = link(10);
+        l.arrive(0, 1000, false);
+        assert_eq!(l.stats(750_000).sent_bytes, 750.0);
+    }
+
+    /// Bytes sent, and those that could have been, by `ms` milliseconds.
+    fn used(link: &mut Link, ms: u64) -> (f64, f64) {
+        let stats = link.stats(ms * 1_000_000);
+        (stats.sent_bytes, stats.capacity_bytes)
+    }
+
+    #[test]
+    fn waiting_for_an_opportunity_uses_none_of_a_trace() {
+        // Three opportunities in a round of 100 ms.
+        let trace = crate::path::Trace::read("10\n10\n100\n").unwrap();
+        let mut l = Link::new(Capacity::Trace(trace), Box::new(DropTail::packets(10)));
+        l.arrive(0, 1_500, false);
+        assert_eq!((used(&mut l, 9), used(&mut l, 10)), ((0.0, 0.0), (1_500.0, 3_000.0)));
+        let before = l.stats(10_000_000);
+        // A packet that waits 89 ms for its opportunity has used nothing meanwhile.
+        l.arrive(11_000_000, 1_500, false);
+        assert_eq!((used(&mut l, 99), used(&mut l, 100)), ((1_500.0, 3_000.0), (3_000.0, 4_500.0)));
+        let after = l.stats(100_000_000);
+        assert_eq!((before.utilisation_since(None), after.utilisation_since(Some(&before))), (Some(0.5), Some(1.0)));
+        assert_eq!(after.utilisation_since(Some(&after)), None, "no capacity in no time");
+        // The next round's: 110, 110, 200.
+        assert_eq!((used(&mut l, 110).1, used(&mut l, 200).1), (7_500.0, 9_000.0));
+    }
+
+    #[test]
+    fn each_rate_that_a_link_had_counts_for_its_time() {
+        // 8 Mbps for a second, then 0.8 Mbps: a byte takes 1 us, then 10.
+        let [fast, slow] = [8_000_000, 800_000].map(Rate::from_bits_per_sec);
+        let steps = Capacity::stepping(fast, vec![(Duration::from_secs(1), slow)]);
+        let mut l = Link::new(steps, Box::new(DropTail::packets(1_000)));
+        // Busy from 0.9 s on: 100 of 200 packets in the fast tenth, the others in the slow second behind it.
+        for _ in 0..200 {
+            l.arrive(900_000_000, 1_000, false);
+        }
+        assert_eq!(used(&mut l, 1_000), (100_000.0, 1_000_000.0));
+        assert_eq!(used(&mut l, 1_505), (150_500.0, 1_050_500.0));
+        assert_eq!(used(&mut l, 3_000), (200_000.0, 1_200_000.0));
     }
 }

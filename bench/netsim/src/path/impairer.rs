@@ -11,6 +11,7 @@ use rand_pcg::Pcg64Mcg;
 use super::event::PathEvent;
 use super::jitter::Jitter;
 use super::loss::{Loss, LossState};
+use super::overtaken::Overtaken;
 use super::policer::{Bucket, Policer};
 
 /// What one direction does to packets. Parts are from 0 to 1, of all packets.
@@ -78,8 +79,10 @@ pub struct ImpairmentCounts {
     pub cut_off: u64,
     /// Whose ECN field was cleared.
     pub bleached: u64,
-    /// That skipped the delay.
+    /// That arrived after a packet of their flow that was sent later (RFC 4737 §3), whatever made them: jitter, or [`Impairments::reorder`].
     pub reordered: u64,
+    /// Chosen by [`Impairments::reorder`]: they skipped the delay.
+    pub displaced: u64,
     /// That went out twice.
     pub duplicated: u64,
     /// With a changed bit.
@@ -98,6 +101,7 @@ pub struct Impairer {
     last: u64,
     /// Lost in a row by now, and corrupted.
     rows: [u32; 2],
+    overtaken: Overtaken,
     counts: ImpairmentCounts,
 }
 
@@ -111,6 +115,7 @@ impl Impairer {
             rng: Pcg64Mcg::seed_from_u64(seed),
             last: 0,
             rows: [0; 2],
+            overtaken: Overtaken::default(),
             counts: ImpairmentCounts::default(),
             spec,
         }
@@ -153,10 +158,10 @@ impl Impairer {
         self.spec.bleach
     }
 
-    /// A packet's last bit leaves the link at `out` nanoseconds.
-    pub fn leave(&mut self, out: u64, payload: u32) -> Departure {
+    /// The last bit of a packet of `flow` leaves the link at `out` nanoseconds.
+    pub fn leave(&mut self, out: u64, payload: u32, flow: u64) -> Departure {
         let at = if self.happens(self.spec.reorder) {
-            self.counts.reordered += 1;
+            self.counts.displaced += 1;
             out
         } else {
             let at = out + self.delay_at(out) + self.spec.jitter.sample(&mut self.rng);
@@ -165,12 +170,20 @@ impl Impairer {
         if at > out {
             self.last = self.last.max(at);
         }
+        if self.may_reorder() {
+            self.counts.reordered += self.overtaken.add(flow, out, at);
+        }
         let corrupt = self.happens(self.spec.corrupt);
         let flip = (self.in_a_row(1, corrupt) && payload > 0).then(|| self.rng.random_range(0..payload * 8));
         let duplicated = self.happens(self.spec.duplicate);
         self.counts.corrupted += u64::from(flip.is_some());
         self.counts.duplicated += u64::from(duplicated);
         Departure { at, flip, duplicated }
+    }
+
+    /// Whether packets may overtake others.
+    const fn may_reorder(&self) -> bool {
+        self.spec.reorder > 0.0 || self.spec.jitter.reorders
     }
 
     /// Counts so far.
@@ -222,7 +235,7 @@ mod tests {
     fn nothing_happens_without_impairments() {
         let mut i = impairer(Impairments::default(), 20);
         assert_eq!(i.enter(5, 1_000, 1_028), Ok(()));
-        assert_eq!(i.leave(9, 1_000), Departure { at: 9 + 20 * MS, flip: None, duplicated: false });
+        assert_eq!(i.leave(9, 1_000, 0), Departure { at: 9 + 20 * MS, flip: None, duplicated: false });
         assert!(!i.bleaches(true));
     }
 
@@ -239,10 +252,10 @@ mod tests {
         let n = 100_000;
         for t in 0..n {
             if i.enter(t * 1_000, 1_000, 1_028).is_ok() {
-                i.leave(t * 1_000, 1_000);
+                i.leave(t * 1_000, 1_000, 0);
             }
         }
-        let ImpairmentCounts { lost, reordered, duplicated, corrupted, .. } = i.counts();
+        let ImpairmentCounts { lost, displaced, duplicated, corrupted, .. } = i.counts();
         let left = (n - lost) as f64;
         // Four deviations of a binomial.
         let near = |count: u64, of: f64, part: f64| {
@@ -250,9 +263,22 @@ mod tests {
             assert!((count as f64 - of * part).abs() < slack, "{count} of {of}, wanted {part}");
         };
         near(lost, n as f64, 0.05);
-        near(reordered, left, 0.1);
+        near(displaced, left, 0.1);
         near(duplicated, left, 0.02);
         near(corrupted, left, 0.01);
+    }
+
+    #[test]
+    fn overtaken_packets_are_counted_whatever_made_them() {
+        // Whatever reorders, the count is that of arrivals sorted afterwards.
+        for (text, reorder, reorders) in [("5ms", 0.0, false), ("5ms,reorder", 0.0, true), ("0ms", 0.1, true)] {
+            let jitter = text.parse().unwrap();
+            let mut i = impairer(Impairments { jitter, reorder, ..Impairments::default() }, 3);
+            let at: Vec<u64> = (0..2_000).map(|t| i.leave(t * MS / 2, 10, 0).at).collect();
+            let late = |n: usize| at[n + 1..].iter().any(|later| *later < at[n]);
+            let by_hand = (0..at.len()).filter(|n| late(*n)).count() as u64;
+            assert_eq!((i.counts().reordered, by_hand > 0), (by_hand, reorders), "{text}");
+        }
     }
 
     #[test]
@@ -267,7 +293,8 @@ mod tests {
     fn a_step_of_the_rtt_moves_packets_that_leave_after_it() {
         let events = vec!["rtt:100ms@2s".parse().unwrap(), "rtt:20ms@4s".parse().unwrap()];
         let mut i = impairer(Impairments { events, ..Impairments::default() }, 10);
-        let delays: Vec<u64> = [1_000, 2_000, 3_900, 4_000, 5_000].map(|ms| i.leave(ms * MS, 10).at / MS - ms).to_vec();
+        let delays: Vec<u64> =
+            [1_000, 2_000, 3_900, 4_000, 5_000].map(|ms| i.leave(ms * MS, 10, 0).at / MS - ms).to_vec();
         // The one that leaves at 4 s would overtake nobody: the last of before arrived at 3.95 s.
         assert_eq!(delays, [10, 50, 50, 10, 10]);
     }
@@ -287,7 +314,7 @@ mod tests {
             let (mut now, mut last) = (0, 0);
             for gap in gaps {
                 now += gap;
-                let at = i.leave(now, 100).at;
+                let at = i.leave(now, 100, 0).at;
                 prop_assert!(at >= last && at >= now + 10 * MS && at <= now.max(last) + 15 * MS);
                 last = at;
             }
@@ -301,7 +328,7 @@ mod tests {
             let mut now = 0;
             for gap in gaps {
                 now += gap;
-                let at = i.leave(now, 100).at;
+                let at = i.leave(now, 100, 0).at;
                 prop_assert!((now + 10 * MS..=now + 15 * MS).contains(&at));
             }
         }
@@ -309,7 +336,7 @@ mod tests {
         #[test]
         fn a_flipped_bit_is_in_the_payload(payload in 0u32..2_000, seed in 0u64..1_000) {
             let spec = Impairments { corrupt: 1.0, ..Impairments::default() };
-            let flip = Impairer::new(spec, Duration::ZERO, seed).leave(0, payload).flip;
+            let flip = Impairer::new(spec, Duration::ZERO, seed).leave(0, payload, 0).flip;
             prop_assert!(flip.map_or(payload == 0, |bit| bit < payload * 8));
         }
     }

@@ -5,7 +5,7 @@
 //! | `spec.rs` | a path as users write it: rates, base RTT, queue, and everything below, for each direction |
 //! | `presets.rs` | paths with a name: DSL, cable, fibre, Wi-Fi, LTE, LEO, GEO, data centre |
 //! | `impairer.rs` | one direction at work: what becomes of each packet. Pure |
-//! | `loss.rs`, `jitter.rs`, `policer.rs` | its parts |
+//! | `loss.rs`, `jitter.rs`, `policer.rs`, `overtaken.rs` | its parts |
 //! | `event.rs` | what changes at a set time: blackouts, MTU, rate, RTT |
 //! | `trace.rs` | rate traces in Mahimahi's format |
 //! | `trace_formats.rs` | names other formats, and how to convert them |
@@ -16,6 +16,7 @@ mod impairer;
 mod jitter;
 mod loss;
 mod models;
+mod overtaken;
 mod policer;
 mod presets;
 mod spec;

@@ -141,6 +141,11 @@ impl TraceCursor {
         Self { trace, opportunity: 0, left: OPPORTUNITY_BYTES }
     }
 
+    /// Bytes of the opportunities up to `until` nanoseconds, that moment included.
+    pub(crate) fn bytes_until(&self, until: u64) -> u64 {
+        self.trace.first_at(until.saturating_add(1)).saturating_mul(u64::from(OPPORTUNITY_BYTES))
+    }
+
     /// When a packet of `bytes` has left that may begin at `start`, no earlier than the one before it left.
     pub(crate) fn transmission_ends(&mut self, start: u64, bytes: u32) -> u64 {
         if self.trace.at(self.opportunity) < start {

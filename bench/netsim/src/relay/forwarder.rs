@@ -11,7 +11,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::RelaySpec;
-use super::held::{Held, Passage};
+use super::held::{Held, Passage, flow_of};
 use super::line::{Copies, Line, LineStats};
 use super::rebindings::Rebindings;
 use crate::udp::Udp;
@@ -432,7 +432,7 @@ impl Relay {
         if line.schedules() {
             return self.enter_scheduled(passage, datagram);
         }
-        let copies = line.arrive(now.as_nanos() as u64, datagram.len() as u32, ecn.is_some());
+        let copies = line.arrive(now.as_nanos() as u64, datagram.len() as u32, ecn.is_some(), flow_of(client));
         self.go_on(passage, copies, datagram);
     }
 

@@ -110,7 +110,7 @@ impl Relay {
 }
 
 /// A client, as a number.
-fn flow_of((entrance, client): Place) -> u64 {
+pub(super) fn flow_of((entrance, client): Place) -> u64 {
     let mut hash = StableHash::default();
     hash.add(entrance as u64);
     let client: SocketAddr = client;

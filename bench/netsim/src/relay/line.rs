@@ -59,8 +59,8 @@ impl Line {
         }
     }
 
-    /// A datagram of `payload` bytes comes in at `now` nanoseconds at a line whose queue does not schedule ([`Line::schedules`]).
-    pub fn arrive(&mut self, now: u64, payload: u32, ecn_capable: bool) -> Copies {
+    /// A datagram of `payload` bytes, of the client `flow`, comes in at `now` nanoseconds at a line whose queue does not schedule ([`Line::schedules`]).
+    pub fn arrive(&mut self, now: u64, payload: u32, ecn_capable: bool, flow: u64) -> Copies {
         if self.takes(now, payload) {
             return [None; 2];
         }
@@ -73,7 +73,7 @@ impl Line {
             self.stats.dropped += 1;
             return [None; 2];
         };
-        self.behind_link(out, mark, payload)
+        self.behind_link(out, mark, payload, flow)
     }
 
     /// A datagram comes in; whether something takes it before the link.
@@ -87,9 +87,9 @@ impl Line {
     }
 
     /// What becomes of a datagram whose last bit leaves the link at `out`.
-    pub(super) fn behind_link(&mut self, out: u64, mark: bool, payload: u32) -> Copies {
+    pub(super) fn behind_link(&mut self, out: u64, mark: bool, payload: u32, flow: u64) -> Copies {
         self.stats.marked += u64::from(mark);
-        let leaving = self.impairer.leave(out, payload);
+        let leaving = self.impairer.leave(out, payload, flow);
         let copy = Copy { at: leaving.at, mark, bleach: self.impairer.bleaches_all(), flip: leaving.flip };
         let copies = 1 + u64::from(leaving.duplicated);
         self.stats.forwarded += copies;
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_line_without_anything_passes_datagrams_at_once() {
         let mut line = Line::new(DirectedPath::default(), 1);
-        assert_eq!(only(line.arrive(5, 100, true)), Copy { at: 5, mark: false, bleach: false, flip: None });
+        assert_eq!(only(line.arrive(5, 100, true, 0)), Copy { at: 5, mark: false, bleach: false, flip: None });
         assert_eq!((line.stats().forwarded, line.stats().bytes), (1, 100));
         assert!(line.link_stats(5).is_none());
     }
@@ -138,10 +138,10 @@ mod tests {
         let link = Some((Rate::from_bits_per_sec(8_000_000).into(), QueueSpec::droptail_packets(2)));
         let mut line = Line::new(DirectedPath { link, delay: Duration::from_millis(20), ..DirectedPath::default() }, 1);
         // 972 bytes and 28 of headers: a millisecond each.
-        assert_eq!(only(line.arrive(0, 972, false)).at, 21 * MS);
-        assert_eq!(only(line.arrive(0, 972, false)).at, 22 * MS);
-        assert_eq!(line.arrive(0, 972, false), [None; 2], "two are there");
-        assert_eq!(only(line.arrive(MS, 972, false)).at, 23 * MS);
+        assert_eq!(only(line.arrive(0, 972, false, 0)).at, 21 * MS);
+        assert_eq!(only(line.arrive(0, 972, false, 0)).at, 22 * MS);
+        assert_eq!(line.arrive(0, 972, false, 0), [None; 2], "two are there");
+        assert_eq!(only(line.arrive(MS, 972, false, 0)).at, 23 * MS);
         assert_eq!((line.stats().dropped, line.link_stats(MS).unwrap().dropped), (1, 1));
     }
 
@@ -149,7 +149,7 @@ mod tests {
     fn a_reordered_datagram_overtakes() {
         let impairments = Impairments { reorder: 0.5, ..Impairments::default() };
         let mut line = Line::new(DirectedPath { impairments, delay: Duration::from_millis(10), link: None }, 3);
-        let at: Vec<u64> = (0..100).map(|i| only(line.arrive(i * MS, 10, false)).at).collect();
+        let at: Vec<u64> = (0..100).map(|i| only(line.arrive(i * MS, 10, false, 0)).at).collect();
         assert!(at.windows(2).any(|w| w[1] < w[0]));
     }
 }

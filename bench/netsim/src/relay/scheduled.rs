@@ -57,7 +57,7 @@ impl Line {
             self.free = next.map(|sent| sent.out);
             if let Some(sent) = next {
                 let payload = sent.packet.bytes - WIRE_OVERHEAD;
-                return Some((sent.packet.packet, self.behind_link(sent.out, sent.mark, payload)));
+                return Some((sent.packet.packet, self.behind_link(sent.out, sent.mark, payload, sent.packet.flow)));
             }
         }
     }

@@ -166,7 +166,7 @@ impl Core {
         let net = &mut self.net;
         let Some(impairer) = &mut net.impairers[usize::from(link.0)] else { return };
         let p = &mut net.packets[index as usize];
-        let leaving = impairer.leave(out, p.payload());
+        let leaving = impairer.leave(out, p.payload(), p.flow.into());
         let arrives = leaving.at + wait.saturating_sub(impairer.base_delay().as_nanos() as u64);
         if let Some(bit) = leaving.flip {
             match p.data.get_mut(bit as usize / 8) {

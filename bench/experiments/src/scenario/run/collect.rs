@@ -102,7 +102,6 @@ fn sharing(traffic: &Traffic, built: &BuiltGroup) -> Option<Sharing> {
 fn link_outcome(now: &LinkStats, before: Option<&LinkStats>, seconds: f64, counted: f64) -> LinkOutcome {
     let since = |of: fn(&LinkStats) -> u64| of(now) - before.map_or(0, of);
     let (arrived, dropped) = (since(|l| l.arrived), since(|l| l.dropped));
-    let busy = now.busy - before.map_or(0.0, |l| l.busy);
     // The mean is a mean over all time: what the time before contributed is taken off.
     let queue = now.mean_queue * seconds - before.map_or(0.0, |l| l.mean_queue * (seconds - counted));
     let percent = |part: f64, whole: f64| round(if whole > 0.0 { 100.0 * part / whole } else { 0.0 }, 4);
@@ -115,7 +114,7 @@ fn link_outcome(now: &LinkStats, before: Option<&LinkStats>, seconds: f64, count
         drops_percent: percent(dropped as f64, arrived as f64),
         mean_queue: round(queue / counted, 3),
         max_queue: now.max_queue,
-        utilisation_percent: percent(busy, counted),
+        utilisation_percent: percent(now.utilisation_since(before).unwrap_or(0.0), 1.0),
         throughput_bps: round(since(|l| l.bytes) as f64 * 8.0 / counted, 0),
         bin_seconds: width,
         queue_mean: series.map_or_else(Vec::new, |s| s.bins().iter().map(|b| round(b.sum / width, 2)).collect()),
