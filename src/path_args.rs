@@ -30,7 +30,8 @@ pub(crate) struct PathArgs {
     /// Random extra delay: 5ms (evenly up to this), normal:5ms, exponential:5ms; with ',reorder' packets overtake each other.
     #[arg(long, value_name = "TIME")]
     jitter: Option<String>,
-    /// Fraction that skips the propagation delay and so arrives before others.
+    /// Fraction that skips the propagation delay and so arrives before others: 1%. With a distance, such as 1%,distance=3, it arrives behind
+    /// this many later packets instead (or after within=50ms).
     #[arg(long, value_name = "PART")]
     reorder: Option<String>,
     /// Fraction that is duplicated.
@@ -42,11 +43,11 @@ pub(crate) struct PathArgs {
     /// Drop what exceeds a rate instead of queueing it: 10Mbps,burst=100kB.
     #[arg(long, value_name = "RATE,burst=SIZE")]
     policer: Option<String>,
-    /// What becomes of ECN fields: pass or bleach.
+    /// What becomes of ECN fields: pass, bleach (cleared), remark (ECT(0) becomes ECT(1)), or ce (all marked).
     #[arg(long, value_name = "HOW")]
     ecn: Option<String>,
-    /// A change at a set time: blackout:2s@10s, 'blackout:100ms@5s every 15s', mtu:1250@20s, rate:5Mbps@10s, up-rate:1Mbps@10s,
-    /// rtt:100ms@10s. May be given several times.
+    /// A change at a set time: blackout:2s@10s, 'blackout:100ms@5s every 15s', hold:200ms@10s (packets are kept, then arrive together),
+    /// mtu:1250@20s, rate:5Mbps@10s, up-rate:1Mbps@10s, rtt:100ms@10s. May be given several times.
     #[arg(long = "event", alias = "fault", value_name = "EVENT")]
     events: Vec<String>,
     #[command(flatten)]

@@ -74,6 +74,50 @@ fn datagrams_pass_and_an_interrupt_ends_it_with_its_counts() {
 }
 
 #[test]
+fn commands_change_a_link_while_it_runs() {
+    let (server, client) = (socket(), socket());
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("link.sock");
+    let path = path.to_str().expect("a name");
+    let (child, address) = relay(&server, &["--rate", "10Mbps", "--delay", "5ms", "--control", path]);
+    let ctl = |commands: &[&str]| {
+        let out = fathom(&[&["link", "ctl", path], commands].concat());
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (out.status.code(), text(out.stdout), text(out.stderr))
+    };
+    assert_eq!(ctl(&["up-loss 100%", "rate 1Mbps"]), (Some(0), "ok\nok\n".into(), String::new()));
+    for _ in 0..5 {
+        client.send_to(&[7; 100], address).expect("sent");
+    }
+    // The answer to a command comes after what was read before it.
+    let lost = || {
+        let (_, text, _) = ctl(&["status"]);
+        let status: serde_json::Value =
+            serde_json::from_str(text.trim().strip_prefix("ok ").expect("ok")).expect("JSON");
+        status["to_server"]["lost"] == 5
+    };
+    while !lost() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(ctl(&["up-loss none"]).1, "ok\n");
+    client.send_to(&[8; 100], address).expect("sent");
+    let mut buffer = [0; 200];
+    let (n, _) = again(|| server.recv_from(&mut buffer)).expect("the datagram");
+    assert_eq!((n, buffer[0]), (100, 8));
+    let (code, _, error) = ctl(&["loss two"]);
+    assert!(code == Some(2) && error.contains("loss: ") && error.lines().count() == 1, "{error}");
+    interrupt(&child);
+    let counts = counts(child);
+    let up = &counts["to_server"];
+    assert_eq!((&up["lost"], &up["forwarded"]), (&5.into(), &1.into()), "{counts}");
+    assert!(up["delay_seconds"]["p50"].as_f64().expect("a delay") >= 0.005, "{counts}");
+    assert!(counts["relay"]["cpu_seconds"].as_f64().expect("CPU time") > 0.0, "{counts}");
+    assert!(!std::path::Path::new(path).exists(), "the socket goes with the link");
+    let (code, _, error) = ctl(&["status"]);
+    assert!(code == Some(2) && error.contains("--control"), "{error}");
+}
+
+#[test]
 fn it_ends_by_itself() {
     let (child, _) = relay(&socket(), &["--for", "200ms"]);
     assert_eq!(&counts(child)["to_server"]["arrived"], 0);

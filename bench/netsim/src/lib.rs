@@ -11,12 +11,13 @@
 //! | [`path`] | a path as users write it, and what it does besides queueing: loss, jitter, traces, events |
 //! | [`backend`] | what carries the packets: nothing (virtual time), the kernel's loopback, the kernel's own links (netem) |
 //! | [`relay`] | the same links between UDP sockets of this host, for programs that are not part of a simulation |
-//! | [`udp`] | the kernel's sockets, with ECN |
+//! | [`udp`], [`kernel`] | the kernel's sockets, with ECN; what it counts of them and of CPU time |
 //! | `adapters` | the simulation as quinn, noq and quiche see it; one feature each |
 
 mod adapters;
 pub mod backend;
 pub mod hash;
+pub mod kernel;
 pub mod link;
 pub mod path;
 pub mod queue;

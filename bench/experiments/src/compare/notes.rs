@@ -32,6 +32,6 @@ impl Comparison {
         let Some(path) = &checked.path else { return false };
         let way = if checked.workload.goes_up() { &path.up } else { &path.down };
         let does = &way.impairments;
-        does.reorder > 0.0 || (does.jitter.reorders && !does.jitter.is_none())
+        !does.reorder.is_none() || (does.jitter.reorders && !does.jitter.is_none())
     }
 }

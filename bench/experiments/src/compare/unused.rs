@@ -8,20 +8,21 @@
 //! | `connections persistent` | `packmime`, `upload`, `bulk` | `page`, `media`: a client keeps its connection anyway |
 //! | `timestamps` but `off` | a controller of the catalogue | native controllers: the stack is as it comes |
 //! | `server-delay` | `packmime` | any other workload |
+//! | `mtu-discovery`, `gso` | quinn, noq, quiche | TCP, baselines |
 //! | `reorder` | a path with a delay that a packet can skip | a path without one |
 //! | event `mtu:` | below a full datagram | any other |
-//! | event `blackout:0s` | | any |
+//! | event `blackout:0s`, `hold:0s` | | any |
 //! | event `rate:`, `rtt:` | a path with a rate or an RTT (checked with the path) | any other |
 //!
 //! Every other option has its effect on every workload, path and stack. An event that comes after the end of a run is known only then:
 //! [`Comparison::late_events`](super::Comparison::late_events) reports it.
 
 use fathom_cc::units::duration_text;
-use fathom_netsim::path::{Path, PathEvent};
+use fathom_netsim::path::{DirectedPath, Path, PathEvent};
 
 use super::plan::{AUTO, BUILT_IN_RTT, Checked, Plan};
 use crate::scenario::{Connections, PlanError, Timestamps, Workload};
-use crate::stack::{Controller, DATAGRAM};
+use crate::stack::{Controller, DATAGRAM, Stack};
 
 /// Why an option has no effect, and the mend; `None`: it has one.
 type Why = fn(&Plan, &Checked) -> Option<String>;
@@ -92,6 +93,14 @@ pub(super) fn check(plan: &Plan, checked: &Checked, calibrates: bool) -> Result<
             "connections: a client of {kind} keeps its one connection anyway; leave 'persistent' out"
         ));
     }
+    let on_quic = checked.runs.iter().any(|(stack, _)| Stack::ALL.contains(stack));
+    let settings = [("mtu-discovery", plan.mtu_discovery), ("gso", plan.gso.is_some())];
+    if let Some((name, _)) = settings.into_iter().find(|(_, set)| *set && !on_quic) {
+        return refused(format!(
+            "{name}: none of these stacks does it; leave it out, or add one of {}",
+            Stack::ALL.iter().map(|stack| stack.name()).collect::<Vec<_>>().join(", ")
+        ));
+    }
     let native = |(_, controller): &(_, Controller)| matches!(controller, Controller::Native(_));
     let stamped = ![Timestamps::Off, Timestamps::default()].contains(&plan.timestamps);
     if stamped && checked.runs.iter().all(native) {
@@ -106,9 +115,13 @@ pub(super) fn check(plan: &Plan, checked: &Checked, calibrates: bool) -> Result<
 fn check_path(plan: &Plan, path: &Path) -> Result<(), PlanError> {
     let wrong = |text: String| PlanError(format!("path.{text}"));
     let skips = [("reorder", &path.down), ("up-reorder", &path.up)];
-    if let Some((name, _)) = skips.iter().find(|(_, way)| way.impairments.reorder > 0.0 && way.delay.is_zero()) {
+    let skips_nothing = |way: &DirectedPath| {
+        let reorder = way.impairments.reorder;
+        reorder.part > 0.0 && reorder.distance.is_none() && way.delay.is_zero()
+    };
+    if let Some((name, _)) = skips.iter().find(|(_, way)| skips_nothing(way)) {
         return Err(wrong(format!(
-            "{name}: a packet skips the propagation delay, and there is none; add rtt, such as 30ms"
+            "{name}: a packet skips the propagation delay, and there is none; add rtt, such as 30ms, or a distance, such as 1%,distance=3"
         )));
     }
     let spec = plan.path.expanded().map_err(wrong)?;
@@ -119,8 +132,10 @@ fn check_path(plan: &Plan, path: &Path) -> Result<(), PlanError> {
                     "event: '{event}': datagrams have {DATAGRAM} bytes at most, and all pass; write less, such as mtu:1250@20s"
                 )));
             }
-            PathEvent::Blackout { lasts, .. } if lasts.is_zero() => {
-                return Err(wrong(format!("event: '{event}' lasts no time; write such as blackout:2s@10s")));
+            PathEvent::Blackout { lasts, .. } | PathEvent::Hold { lasts, .. } if lasts.is_zero() => {
+                return Err(wrong(format!(
+                    "event: '{event}' lasts no time; write such as blackout:2s@10s or hold:200ms@10s"
+                )));
             }
             _ => {}
         }
@@ -197,8 +212,11 @@ mod tests {
                 "",
                 "path.reorder: ",
             ),
+            (plan(|p| (p.mtu_discovery, p.stacks) = (true, vec![Stack::Tcp])), "", "mtu-discovery: none of"),
+            (plan(|p| (p.gso, p.stacks) = (Some(16), vec![Stack::Tcp])), "", "gso: none of"),
             (plan(|p| p.path.events = vec!["mtu:1400@1s".into()]), "", "mtu:1250@20s"),
             (plan(|p| p.path.events = vec!["blackout:0s@1s".into()]), "", "lasts no time"),
+            (plan(|p| p.path.events = vec!["hold:0s@1s".into()]), "", "lasts no time"),
             (plan(|p| p.workload = "media:1 at 2Mbps 30fps deadline 7ms for 5s".into()), "", "one-way delay of 7ms"),
         ];
         for (plan, given, says) in cases {

@@ -85,6 +85,12 @@ pub struct LinkOutcome {
 pub struct ImpairmentOutcome {
     /// That came in, before anything else.
     pub arrived: u64,
+    /// Bursts in which they came, packets within 100 us of each other: `arrived / bursts` is their mean.
+    #[serde(default)]
+    pub bursts: u64,
+    /// Packets of the largest burst.
+    #[serde(default)]
+    pub largest_burst: u64,
     /// Lost, at random or in bursts.
     pub lost: u64,
     /// Dropped by the policer.
@@ -93,11 +99,20 @@ pub struct ImpairmentOutcome {
     pub cut_off: u64,
     /// Whose ECN field was cleared.
     pub bleached: u64,
+    /// Whose ECN field was changed from ECT(0) to ECT(1).
+    #[serde(default)]
+    pub remarked: u64,
+    /// Whose ECN field was changed to CE, not by a queue.
+    #[serde(default)]
+    pub ce_set: u64,
     /// That arrived after a packet of their connection that was sent later, whatever reordered them (RFC 4737 §3).
     pub reordered: u64,
     /// Chosen by `reorder`.
     #[serde(default)]
     pub displaced: u64,
+    /// That a hold kept back.
+    #[serde(default)]
+    pub held: u64,
     /// That came twice.
     pub duplicated: u64,
     /// With one bit changed.
@@ -106,9 +121,38 @@ pub struct ImpairmentOutcome {
 
 impl ImpairmentOutcome {
     pub(super) const fn of(counts: &ImpairmentCounts) -> Self {
-        let ImpairmentCounts { arrived, lost, policed, cut_off, bleached, reordered, displaced, duplicated, corrupted } =
-            *counts;
-        Self { arrived, lost, policed, cut_off, bleached, reordered, displaced, duplicated, corrupted }
+        let ImpairmentCounts {
+            arrived,
+            bursts,
+            largest_burst,
+            lost,
+            policed,
+            cut_off,
+            bleached,
+            remarked,
+            ce_set,
+            reordered,
+            displaced,
+            held,
+            duplicated,
+            corrupted,
+        } = *counts;
+        Self {
+            arrived,
+            bursts,
+            largest_burst,
+            lost,
+            policed,
+            cut_off,
+            bleached,
+            remarked,
+            ce_set,
+            reordered,
+            displaced,
+            held,
+            duplicated,
+            corrupted,
+        }
     }
 }
 

@@ -63,6 +63,11 @@ impl Capacity {
     }
 }
 
+/// A link follows a trace, and has no rate that could change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the link follows a trace and has no rate to change; start it with a rate, such as 10Mbps")]
+pub struct HasNoRate;
+
 /// A capacity at work.
 #[derive(Clone, Debug)]
 pub(super) enum Sender {
@@ -144,6 +149,31 @@ impl Sender {
             Self::Fixed(rate) | Self::Trace(rate, _) => time(*rate, bytes),
             Self::Steps(steps) => time(steps.now, bytes),
         }
+    }
+
+    /// From `now` on it has this rate; steps to come stay.
+    pub(super) fn set_rate(&mut self, now: u64, rate: Rate) -> Result<(), HasNoRate> {
+        let mut steps = match self {
+            Self::Fixed(old) => Steps::new(*old, &[]),
+            Self::Steps(steps) => (**steps).clone(),
+            Self::Trace(..) => return Err(HasNoRate),
+        };
+        steps.now = rate;
+        steps.next.retain(|(at, _)| *at > now);
+        steps.all.retain(|(at, _)| *at <= now);
+        steps.all.push((now, rate));
+        steps.all.extend(steps.next.iter().rev());
+        *self = Self::Steps(Box::new(steps));
+        Ok(())
+    }
+
+    /// When so many bytes are sent that begin at `start` (nanoseconds), at the rate of now.
+    pub(super) fn time_of(&self, start: u64, bytes: f64) -> u64 {
+        let rate = match self {
+            Self::Fixed(rate) | Self::Trace(rate, _) => *rate,
+            Self::Steps(steps) => steps.now,
+        };
+        start + (bytes * 8e9 / rate.bits_per_sec().max(1) as f64).round() as u64
     }
 
     /// Bytes that it can carry from the beginning to `until` nanoseconds.

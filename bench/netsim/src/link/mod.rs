@@ -10,10 +10,10 @@ mod shares;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use fathom_units::Time;
+use fathom_units::{Rate, Time};
 
-pub use capacity::Capacity;
 use capacity::Sender;
+pub use capacity::{Capacity, HasNoRate};
 pub(crate) use purpose::Purpose;
 pub use purpose::{BytesByPurpose, Drops, LinkBytes};
 pub use scheduled::Transmission;
@@ -302,6 +302,36 @@ impl Link {
         self.stats.max_queue = self.stats.max_queue.max(self.departures.len());
     }
 
+    /// Whether it has a rate, and follows no trace.
+    pub const fn has_rate(&self) -> bool {
+        !matches!(self.sender, Sender::Trace(..))
+    }
+
+    /// From `now` on the link has this rate; steps to come stay. Returns when each packet leaves that is queued or being sent: as it was said
+    /// before, and as it is now.
+    ///
+    /// # Errors
+    /// It follows a trace, and has no rate.
+    pub fn set_rate(&mut self, now: u64, rate: Rate) -> Result<Vec<(u64, u64)>, HasNoRate> {
+        self.depart_until(now);
+        let before = self.sender.clone();
+        self.sender.set_rate(now, rate)?;
+        // Packets leave one right after the other, the first being sent.
+        let (mut old_end, mut end) = (now, now);
+        let mut moved = Vec::with_capacity(self.departures.len());
+        for (out, _) in &mut self.departures {
+            let bytes = before.bytes_until(*out) - before.bytes_until(old_end);
+            old_end = *out;
+            end = self.sender.time_of(end, bytes);
+            moved.push((*out, end));
+            *out = end;
+        }
+        if !moved.is_empty() {
+            self.free_at = end;
+        }
+        Ok(moved)
+    }
+
     /// Packets in the queue at `now`, the one in transmission included.
     pub fn queue_length(&mut self, now: u64) -> usize {
         self.depart_until(now);
@@ -376,8 +406,6 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
-    use fathom_units::Rate;
-
     use super::*;
     use crate::queue::DropTail;
 
@@ -448,6 +476,31 @@ mod tests {
         assert_eq!(after.utilisation_since(Some(&after)), None, "no capacity in no time");
         // The next round's: 110, 110, 200.
         assert_eq!((used(&mut l, 110).1, used(&mut l, 200).1), (7_500.0, 9_000.0));
+    }
+
+    #[test]
+    fn a_new_rate_moves_what_is_queued() {
+        let [fast, slow] = [8_000_000, 800_000].map(Rate::from_bits_per_sec);
+        let mut l = link(10);
+        for _ in 0..3 {
+            l.arrive(0, 1_000, false);
+        }
+        // Half of the first is sent; the other half takes ten times as long, and so do those behind it.
+        let moved = l.set_rate(500_000, slow).unwrap();
+        assert_eq!(moved, [(1_000_000, 5_500_000), (2_000_000, 15_500_000), (3_000_000, 25_500_000)]);
+        assert_eq!((l.queue_length(5_500_000), l.stats(5_500_000).sent_bytes.round()), (2, 1_000.0));
+        let moved = l.set_rate(10_500_000, fast).unwrap();
+        assert_eq!(moved, [(15_500_000, 11_000_000), (25_500_000, 12_000_000)]);
+        assert!(matches!(l.arrive(10_500_000, 1_000, false), Verdict::Forward { out: 13_000_000, .. }));
+        let stats = l.stats(13_000_000);
+        // 0.5 ms and 2.5 ms at 1 kB per ms, 10 ms at a tenth of it.
+        assert_eq!(
+            (stats.sent_bytes.round(), stats.capacity_bytes.round(), l.set_rate(20_000_000, slow)),
+            (4_000.0, 4_000.0, Ok(vec![]))
+        );
+        let trace = crate::path::Trace::read("10\n").unwrap();
+        let mut l = Link::new(Capacity::Trace(trace), Box::new(DropTail::packets(10)));
+        assert_eq!(l.set_rate(0, fast), Err(HasNoRate));
     }
 
     #[test]

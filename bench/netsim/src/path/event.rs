@@ -6,12 +6,21 @@ use std::time::Duration;
 
 use fathom_units::{Rate, duration_text, parse_duration, parse_nonzero_duration};
 
-/// An event as users write it: `blackout:2s@10s`, `blackout:100ms@5s every 15s`, `mtu:1250@20s`, `rate:5Mbps@10s`, `up-rate:1Mbps@10s`,
+/// An event as users write it: `blackout:2s@10s`, `blackout:100ms@5s every 15s`, `hold:200ms@10s`, `mtu:1250@20s`, `rate:5Mbps@10s`, `up-rate:1Mbps@10s`,
 /// `rtt:100ms@10s`; in the relay also `rebind@30s` and `rebind@handshake`. Times count from the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathEvent {
     /// Nothing passes for a while, in neither direction.
     Blackout {
+        /// When it begins.
+        at: Duration,
+        /// How long it lasts.
+        lasts: Duration,
+        /// It comes back after so long, counted from its beginning; `None`: once.
+        every: Option<Duration>,
+    },
+    /// Packets that would arrive meanwhile arrive together at its end, in both directions: a scheduler's gap, a scan for other stations.
+    Hold {
         /// When it begins.
         at: Duration,
         /// How long it lasts.
@@ -60,6 +69,7 @@ impl fmt::Display for PathEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, at) = match self {
             Self::Blackout { at, lasts, .. } => (format!("blackout:{}", duration_text(*lasts)), at),
+            Self::Hold { at, lasts, .. } => (format!("hold:{}", duration_text(*lasts)), at),
             Self::Mtu { at, payload } => (format!("mtu:{payload}"), at),
             Self::Rate { at, rate } => (format!("rate:{rate}"), at),
             Self::UpRate { at, rate } => (format!("up-rate:{rate}"), at),
@@ -68,7 +78,7 @@ impl fmt::Display for PathEvent {
             Self::RebindAfterHandshake => return f.write_str("rebind@handshake"),
         };
         write!(f, "{what}@{}", duration_text(*at))?;
-        if let Self::Blackout { every: Some(every), .. } = self {
+        if let Self::Blackout { every: Some(every), .. } | Self::Hold { every: Some(every), .. } = self {
             write!(f, " every {}", duration_text(*every))?;
         }
         Ok(())
@@ -81,8 +91,8 @@ impl FromStr for PathEvent {
     fn from_str(s: &str) -> Result<Self, String> {
         let help = || {
             format!(
-                "'{}' is not an event; write blackout:2s@10s, 'blackout:100ms@5s every 15s', mtu:1250@20s, rate:5Mbps@10s, \
-                 up-rate:1Mbps@10s, rtt:100ms@10s, rebind@30s or rebind@handshake",
+                "'{}' is not an event; write blackout:2s@10s, 'blackout:100ms@5s every 15s', hold:200ms@10s, mtu:1250@20s, \
+                 rate:5Mbps@10s, up-rate:1Mbps@10s, rtt:100ms@10s, rebind@30s or rebind@handshake",
                 s.escape_debug()
             )
         };
@@ -94,12 +104,15 @@ impl FromStr for PathEvent {
         let at = parse_duration(at)?;
         let every = every.map(parse_nonzero_duration).transpose()?;
         let event = match what.split_once(':').unwrap_or((what, "")) {
-            ("blackout", lasts) => {
+            (name @ ("blackout" | "hold"), lasts) => {
                 let lasts = parse_duration(lasts)?;
                 if every.is_some_and(|every| every <= lasts) {
-                    return Err(format!("'{s}' never ends; write 'blackout:100ms@5s every 15s'"));
+                    return Err(format!("'{s}' never ends; write '{name}:100ms@5s every 15s'"));
                 }
-                return Ok(Self::Blackout { at, lasts, every });
+                return Ok(match name {
+                    "hold" => Self::Hold { at, lasts, every },
+                    _ => Self::Blackout { at, lasts, every },
+                });
             }
             ("mtu", payload) => {
                 let payload =
@@ -114,7 +127,11 @@ impl FromStr for PathEvent {
             ("rebind", "") => Self::Rebind { at },
             _ => return Err(help()),
         };
-        if every.is_some() { Err(format!("'{s}': only blackouts come back; leave out 'every'")) } else { Ok(event) }
+        if every.is_some() {
+            Err(format!("'{s}': only blackouts and holds come back; leave out 'every'"))
+        } else {
+            Ok(event)
+        }
     }
 }
 
@@ -136,6 +153,7 @@ impl PathEvent {
     pub const fn at(&self) -> Option<Duration> {
         match *self {
             Self::Blackout { at, .. }
+            | Self::Hold { at, .. }
             | Self::Mtu { at, .. }
             | Self::Rate { at, .. }
             | Self::UpRate { at, .. }
@@ -145,19 +163,34 @@ impl PathEvent {
         }
     }
 
+    /// Whether it changes what becomes of packets beside the link: neither its rate nor a client's port.
+    pub(super) const fn is_of_packets(&self) -> bool {
+        matches!(self, Self::Blackout { .. } | Self::Hold { .. } | Self::Mtu { .. } | Self::Rtt { .. })
+    }
+
     /// Whether a datagram of so many bytes of UDP payload passes at `now`, as far as this event says.
     pub fn lets_pass(&self, now: Duration, payload: usize) -> bool {
         match *self {
-            Self::Blackout { at, lasts, every } => {
-                let Some(since) = now.checked_sub(at) else { return true };
-                let into = every
-                    .map_or(since, |every| Duration::from_nanos((since.as_nanos() % every.as_nanos().max(1)) as u64));
-                into >= lasts
-            }
+            Self::Blackout { at, lasts, every } => left_of(now, at, lasts, every).is_none(),
             Self::Mtu { at, payload: most } => now < at || payload <= usize::from(most),
             _ => true,
         }
     }
+
+    /// When a hold ends that keeps packets back at `now`; `None` where this event keeps none.
+    pub(super) fn held_until(&self, now: Duration) -> Option<Duration> {
+        match *self {
+            Self::Hold { at, lasts, every } => left_of(now, at, lasts, every).map(|left| now + left),
+            _ => None,
+        }
+    }
+}
+
+/// How long something goes on at `now` that begins at `at`, lasts so long, and may come back; `None` where it does not go on then.
+fn left_of(now: Duration, at: Duration, lasts: Duration, every: Option<Duration>) -> Option<Duration> {
+    let since = now.checked_sub(at)?;
+    let into = every.map_or(since, |every| Duration::from_nanos((since.as_nanos() % every.as_nanos().max(1)) as u64));
+    lasts.checked_sub(into).filter(|left| !left.is_zero())
 }
 
 #[cfg(test)]
@@ -173,6 +206,8 @@ mod tests {
         for text in [
             "blackout:2s@10s",
             "blackout:100ms@5s every 15s",
+            "hold:166ms@2s",
+            "hold:20ms@1s every 100ms",
             "mtu:1250@20s",
             "rate:5Mbps@10s",
             "up-rate:1Mbps@10s",
@@ -189,6 +224,8 @@ mod tests {
             "blackout@2s",
             "blackout:2s",
             "blackout:2s@1s every 1s",
+            "hold@2s",
+            "hold:1s@1s every 500ms",
             "mtu:70000@1s",
             "mtu:12@1s",
             "mtu:1250@1s every 2s",

@@ -1,18 +1,21 @@
 //! What one direction of a path does to packets besides queueing them.
 //!
-//! Before the link: blackouts, the MTU, the policer, loss, ECN bleaching. Behind it: propagation delay, jitter, reordering, corruption,
-//! duplication. The order is that of a sender's side of a real path, and of tc's netem above a rate: what is lost takes no room in the queue.
+//! Before the link: blackouts, the MTU, the policer, loss, changes of the ECN field. Behind it: propagation delay, jitter, reordering, holds,
+//! corruption, duplication. The order is that of a sender's side of a real path, and of tc's netem above a rate: what is lost takes no room in the queue.
 
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::ecn::EcnField;
 use super::event::PathEvent;
 use super::jitter::Jitter;
 use super::loss::{Loss, LossState};
 use super::overtaken::Overtaken;
 use super::policer::{Bucket, Policer};
+use super::reorder::{Leaving, Reorder, WaitingForOthers};
+use crate::sim::Ecn;
 
 /// What one direction does to packets. Parts are from 0 to 1, of all packets.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,16 +26,16 @@ pub struct Impairments {
     pub in_a_row: Option<u32>,
     /// Extra delay behind the link.
     pub jitter: Jitter,
-    /// Skip the propagation delay and so arrive before others.
-    pub reorder: f64,
+    /// Packets that arrive before others, or behind later ones.
+    pub reorder: Reorder,
     /// Arrive twice.
     pub duplicate: f64,
     /// Arrive with one bit changed.
     pub corrupt: f64,
     /// Drops what exceeds a rate.
     pub policer: Option<Policer>,
-    /// ECN fields are cleared: packets look not ECN-capable from here on.
-    pub bleach: bool,
+    /// What becomes of ECN fields.
+    pub ecn: EcnField,
     /// What changes, and when.
     pub events: Vec<PathEvent>,
 }
@@ -71,6 +74,10 @@ pub struct Departure {
 pub struct ImpairmentCounts {
     /// That came in.
     pub arrived: u64,
+    /// Bursts in which they came: a packet that comes within 100 us of the one before is of its burst. A sender's bundles (GSO) are bursts.
+    pub bursts: u64,
+    /// Packets of the largest burst.
+    pub largest_burst: u64,
     /// Lost at random.
     pub lost: u64,
     /// Dropped by the policer.
@@ -79,15 +86,24 @@ pub struct ImpairmentCounts {
     pub cut_off: u64,
     /// Whose ECN field was cleared.
     pub bleached: u64,
+    /// Whose ECN field was changed from ECT(0) to ECT(1).
+    pub remarked: u64,
+    /// Whose ECN field was changed to CE by [`Impairments::ecn`], not by a queue.
+    pub ce_set: u64,
     /// That arrived after a packet of their flow that was sent later (RFC 4737 §3), whatever made them: jitter, or [`Impairments::reorder`].
     pub reordered: u64,
-    /// Chosen by [`Impairments::reorder`]: they skipped the delay.
+    /// Chosen by [`Impairments::reorder`]: they skipped the delay, or waited for later ones.
     pub displaced: u64,
+    /// That a hold kept back.
+    pub held: u64,
     /// That went out twice.
     pub duplicated: u64,
     /// With a changed bit.
     pub corrupted: u64,
 }
+
+/// Longest time between packets of a burst: a full packet's at 120 Mbps.
+const BURST_GAP: u64 = 100_000;
 
 /// [`Impairments`] at work. Pure: time is what callers say.
 #[derive(Clone, Debug)]
@@ -102,6 +118,10 @@ pub struct Impairer {
     /// Lost in a row by now, and corrupted.
     rows: [u32; 2],
     overtaken: Overtaken,
+    waiting: WaitingForOthers,
+    /// When the last packet came in, and packets of its burst so far.
+    arrived_at: u64,
+    burst: u64,
     counts: ImpairmentCounts,
 }
 
@@ -116,6 +136,9 @@ impl Impairer {
             last: 0,
             rows: [0; 2],
             overtaken: Overtaken::default(),
+            waiting: WaitingForOthers::default(),
+            arrived_at: 0,
+            burst: 0,
             counts: ImpairmentCounts::default(),
             spec,
         }
@@ -126,7 +149,7 @@ impl Impairer {
     /// # Errors
     /// Why it does not.
     pub fn enter(&mut self, now: u64, payload: u32, wire: u32) -> Result<(), DropCause> {
-        self.counts.arrived += 1;
+        self.count_arrival(now);
         if !self.spec.events.is_empty() {
             let at = Duration::from_nanos(now);
             if !self.spec.events.iter().all(|event| event.lets_pass(at, payload as usize)) {
@@ -146,44 +169,122 @@ impl Impairer {
         Ok(())
     }
 
-    /// Whether the ECN field of a packet is cleared; `ecn`: it has one.
-    pub fn bleaches(&mut self, ecn: bool) -> bool {
-        let bleaches = self.spec.bleach && ecn;
-        self.counts.bleached += u64::from(bleaches);
-        bleaches
+    /// Counts a packet that comes in, and its burst.
+    fn count_arrival(&mut self, now: u64) {
+        self.counts.arrived += 1;
+        let goes_on = self.burst > 0 && now.saturating_sub(self.arrived_at) <= BURST_GAP;
+        self.burst = if goes_on { self.burst + 1 } else { 1 };
+        self.arrived_at = now;
+        self.counts.bursts += u64::from(!goes_on);
+        self.counts.largest_burst = self.counts.largest_burst.max(self.burst);
     }
 
-    /// Whether every ECN field is cleared.
-    pub const fn bleaches_all(&self) -> bool {
-        self.spec.bleach
+    /// The ECN field that a packet has from here on, `ecn` being the one that it came with.
+    pub const fn ecn(&mut self, ecn: Option<Ecn>) -> Option<Ecn> {
+        let counts = &mut self.counts;
+        match (self.spec.ecn, ecn) {
+            (EcnField::Bleach, Some(_)) => {
+                counts.bleached += 1;
+                None
+            }
+            (EcnField::Remark, Some(Ecn::Ect0)) => {
+                counts.remarked += 1;
+                Some(Ecn::Ect1)
+            }
+            (EcnField::Ce, Some(Ecn::Ect0 | Ecn::Ect1)) => {
+                counts.ce_set += 1;
+                Some(Ecn::Ce)
+            }
+            (_, ecn) => ecn,
+        }
     }
 
-    /// The last bit of a packet of `flow` leaves the link at `out` nanoseconds.
-    pub fn leave(&mut self, out: u64, payload: u32, flow: u64) -> Departure {
-        let at = if self.happens(self.spec.reorder) {
-            self.counts.displaced += 1;
-            out
-        } else {
-            let at = out + self.delay_at(out) + self.spec.jitter.sample(&mut self.rng);
-            if self.spec.jitter.reorders { at } else { at.max(self.last) }
-        };
-        if at > out {
+    /// The last bit of a packet leaves the link. Returns when it arrives; `None`: it waits until later packets have passed, and
+    /// [`Impairer::take_released`] gives it back.
+    pub fn leave(&mut self, packet: Leaving) -> Option<Departure> {
+        let Leaving { out, payload, flow, .. } = packet;
+        let chosen = self.happens(self.spec.reorder.part);
+        let waits = self.spec.reorder.distance.filter(|_| chosen && self.waiting.has_room());
+        let early = chosen && self.spec.reorder.distance.is_none();
+        self.counts.displaced += u64::from(early || waits.is_some());
+        let mut at = if early { out } else { out + self.delay_at(out) + self.spec.jitter.sample(&mut self.rng) };
+        if !self.spec.events.is_empty() {
+            at = self.held_until(at);
+        }
+        if !early && waits.is_none() && !self.spec.jitter.reorders {
+            at = at.max(self.last);
+        }
+        if at > out && waits.is_none() {
             self.last = self.last.max(at);
         }
+        let until = waits.map_or(at, |distance| at + distance.within.as_nanos() as u64);
         if self.may_reorder() {
-            self.counts.reordered += self.overtaken.add(flow, out, at);
+            self.counts.reordered += self.overtaken.add(flow, out, until);
         }
         let corrupt = self.happens(self.spec.corrupt);
         let flip = (self.in_a_row(1, corrupt) && payload > 0).then(|| self.rng.random_range(0..payload * 8));
         let duplicated = self.happens(self.spec.duplicate);
         self.counts.corrupted += u64::from(flip.is_some());
         self.counts.duplicated += u64::from(duplicated);
-        Departure { at, flip, duplicated }
+        let departure = Departure { at, flip, duplicated };
+        if let Some(distance) = waits {
+            self.waiting.add(packet, departure, distance, until);
+            return None;
+        }
+        self.waiting.passed(flow, at);
+        Some(departure)
+    }
+
+    /// Takes a packet that waited for later ones and goes on: enough have passed, or its time is over at `now`. To be called after
+    /// [`Impairer::leave`] and at [`Impairer::next_release`], until there is none.
+    pub fn take_released(&mut self, now: u64) -> Option<(Leaving, Departure)> {
+        self.waiting.take(now)
+    }
+
+    /// When the wait of a packet for later ones ends, however many have passed.
+    pub fn next_release(&self) -> Option<u64> {
+        self.waiting.next()
+    }
+
+    /// Changes what it does from now on: `change` gets the impairments and the propagation delay. Packets behind the link keep their times.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Impairments, &mut Duration)) {
+        let before = self.spec.clone();
+        change(&mut self.spec, &mut self.delay);
+        if self.spec.loss != before.loss {
+            self.loss = LossState::new(self.spec.loss);
+        }
+        if self.spec.policer != before.policer {
+            self.bucket = self.spec.policer.map(Bucket::new);
+        }
+    }
+
+    /// How many events it has.
+    pub(crate) const fn events(&self) -> usize {
+        self.spec.events.len()
+    }
+
+    /// The last packet that kept its place arrives at `at`.
+    pub(crate) const fn set_last(&mut self, at: u64) {
+        self.last = at;
+    }
+
+    /// When a packet arrives that would arrive at `at`, after the holds at that time.
+    fn held_until(&mut self, at: u64) -> u64 {
+        let mut end = Duration::from_nanos(at);
+        // A hold may end within another one; each moves the time on, and there are no more of them than events.
+        for _ in 0..self.spec.events.len() {
+            let next = self.spec.events.iter().filter_map(|event| event.held_until(end)).max();
+            let Some(next) = next else { break };
+            end = next;
+        }
+        let end = (end.as_nanos() as u64).max(at);
+        self.counts.held += u64::from(end > at);
+        end
     }
 
     /// Whether packets may overtake others.
     const fn may_reorder(&self) -> bool {
-        self.spec.reorder > 0.0 || self.spec.jitter.reorders
+        self.spec.reorder.part > 0.0 || self.spec.jitter.reorders
     }
 
     /// Counts so far.
@@ -231,19 +332,31 @@ mod tests {
         Impairer::new(spec, Duration::from_millis(delay_ms), 7)
     }
 
+    fn leaving(out: u64, payload: u32) -> Leaving {
+        Leaving { out, payload, flow: 0, ecn: None, number: 0 }
+    }
+
+    /// A packet that waits for no other leaves.
+    fn leave(i: &mut Impairer, out: u64, payload: u32) -> Departure {
+        i.leave(leaving(out, payload)).unwrap()
+    }
+
     #[test]
     fn nothing_happens_without_impairments() {
         let mut i = impairer(Impairments::default(), 20);
         assert_eq!(i.enter(5, 1_000, 1_028), Ok(()));
-        assert_eq!(i.leave(9, 1_000, 0), Departure { at: 9 + 20 * MS, flip: None, duplicated: false });
-        assert!(!i.bleaches(true));
+        assert_eq!(leave(&mut i, 9, 1_000), Departure { at: 9 + 20 * MS, flip: None, duplicated: false });
+        assert_eq!(
+            [None, Some(Ecn::Ect0), Some(Ecn::Ce)].map(|ecn| i.ecn(ecn)),
+            [None, Some(Ecn::Ect0), Some(Ecn::Ce)]
+        );
     }
 
     #[test]
     fn impairments_occur_at_their_configured_rate() {
         let spec = Impairments {
             loss: Loss::Random(0.05),
-            reorder: 0.1,
+            reorder: Reorder::early(0.1),
             duplicate: 0.02,
             corrupt: 0.01,
             ..Impairments::default()
@@ -252,7 +365,7 @@ mod tests {
         let n = 100_000;
         for t in 0..n {
             if i.enter(t * 1_000, 1_000, 1_028).is_ok() {
-                i.leave(t * 1_000, 1_000, 0);
+                leave(&mut i, t * 1_000, 1_000);
             }
         }
         let ImpairmentCounts { lost, displaced, duplicated, corrupted, .. } = i.counts();
@@ -269,12 +382,24 @@ mod tests {
     }
 
     #[test]
+    fn bursts_are_those_of_a_run_by_hand() {
+        let mut i = impairer(Impairments::default(), 0);
+        // Three at once, one alone, two 100 us apart, one 101 us behind.
+        for us in [0, 0, 0, 5_000, 9_000, 9_100, 9_201] {
+            i.enter(us * 1_000, 10, 38).unwrap();
+        }
+        let ImpairmentCounts { arrived, bursts, largest_burst, .. } = i.counts();
+        assert_eq!((arrived, bursts, largest_burst), (7, 4, 3));
+    }
+
+    #[test]
     fn overtaken_packets_are_counted_whatever_made_them() {
         // Whatever reorders, the count is that of arrivals sorted afterwards.
         for (text, reorder, reorders) in [("5ms", 0.0, false), ("5ms,reorder", 0.0, true), ("0ms", 0.1, true)] {
             let jitter = text.parse().unwrap();
+            let reorder = Reorder::early(reorder);
             let mut i = impairer(Impairments { jitter, reorder, ..Impairments::default() }, 3);
-            let at: Vec<u64> = (0..2_000).map(|t| i.leave(t * MS / 2, 10, 0).at).collect();
+            let at: Vec<u64> = (0..2_000).map(|t| leave(&mut i, t * MS / 2, 10).at).collect();
             let late = |n: usize| at[n + 1..].iter().any(|later| *later < at[n]);
             let by_hand = (0..at.len()).filter(|n| late(*n)).count() as u64;
             assert_eq!((i.counts().reordered, by_hand > 0), (by_hand, reorders), "{text}");
@@ -294,15 +419,87 @@ mod tests {
         let events = vec!["rtt:100ms@2s".parse().unwrap(), "rtt:20ms@4s".parse().unwrap()];
         let mut i = impairer(Impairments { events, ..Impairments::default() }, 10);
         let delays: Vec<u64> =
-            [1_000, 2_000, 3_900, 4_000, 5_000].map(|ms| i.leave(ms * MS, 10, 0).at / MS - ms).to_vec();
+            [1_000, 2_000, 3_900, 4_000, 5_000].map(|ms| leave(&mut i, ms * MS, 10).at / MS - ms).to_vec();
         // The one that leaves at 4 s would overtake nobody: the last of before arrived at 3.95 s.
         assert_eq!(delays, [10, 50, 50, 10, 10]);
     }
 
     #[test]
-    fn a_bleached_packet_is_counted_once() {
-        let mut i = impairer(Impairments { bleach: true, ..Impairments::default() }, 0);
-        assert_eq!((i.bleaches(true), i.bleaches(false), i.counts().bleached), (true, false, 1));
+    fn ecn_fields_become_what_is_configured_and_are_counted() {
+        let all = [None, Some(Ecn::Ect0), Some(Ecn::Ect1), Some(Ecn::Ce)];
+        for (ecn, becomes, counts) in [
+            (EcnField::Pass, all, [0, 0, 0]),
+            (EcnField::Bleach, [None; 4], [3, 0, 0]),
+            (EcnField::Remark, [None, Some(Ecn::Ect1), Some(Ecn::Ect1), Some(Ecn::Ce)], [0, 1, 0]),
+            (EcnField::Ce, [None, Some(Ecn::Ce), Some(Ecn::Ce), Some(Ecn::Ce)], [0, 0, 2]),
+        ] {
+            let mut i = impairer(Impairments { ecn, ..Impairments::default() }, 0);
+            assert_eq!(all.map(|came| i.ecn(came)), becomes, "{ecn:?}");
+            let ImpairmentCounts { bleached, remarked, ce_set, .. } = i.counts();
+            assert_eq!([bleached, remarked, ce_set], counts, "{ecn:?}");
+        }
+    }
+
+    #[test]
+    fn a_hold_keeps_packets_and_releases_them_together_in_order() {
+        let events = vec!["hold:20ms@100ms every 50ms".parse().unwrap(), "hold:10ms@115ms".parse().unwrap()];
+        let mut i = impairer(Impairments { events, ..Impairments::default() }, 10);
+        // They would arrive at 99, 100, 119, 124, 125, 150 and 171 ms; the holds are from 100 to 125, from 150 to 170.
+        let at = [89, 90, 109, 114, 115, 140, 161].map(|ms| leave(&mut i, ms * MS, 10).at / MS);
+        assert_eq!(at, [99, 125, 125, 125, 125, 170, 171]);
+        assert_eq!((i.counts().held, i.counts().reordered), (4, 0));
+    }
+
+    #[test]
+    fn a_packet_moved_back_arrives_behind_as_many_as_it_says() {
+        let reorder = "100%,distance=3,within=20ms".parse().unwrap();
+        let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
+        let of = |number: u32, flow| Leaving { out: u64::from(number) * MS, payload: 10, flow, ecn: None, number };
+        assert_eq!(i.leave(of(0, 7)), None);
+        assert_eq!((i.next_release(), i.take_released(29 * MS)), (Some(30 * MS), None));
+        // The others keep their places: two of the same connection, one of another, and the third.
+        i.spec.reorder.part = 0.0;
+        for (number, flow) in [(1, 7), (2, 7), (3, 8)] {
+            assert_eq!(i.leave(of(number, flow)).unwrap().at, (10 + u64::from(number)) * MS);
+            assert_eq!(i.take_released(u64::from(number) * MS), None);
+        }
+        i.leave(of(4, 7)).unwrap();
+        let (packet, departure) = i.take_released(4 * MS).unwrap();
+        assert_eq!((packet.number, departure.at, i.next_release()), (0, 14 * MS, None));
+    }
+
+    #[test]
+    fn a_packet_moved_back_goes_on_alone_after_its_time() {
+        let reorder = "100%,distance=3,within=20ms".parse().unwrap();
+        let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
+        assert_eq!(i.leave(leaving(0, 10)), None);
+        let (_, departure) = i.take_released(30 * MS).unwrap();
+        // Nobody came, so nobody overtook it.
+        assert_eq!((departure.at, i.counts().displaced, i.counts().reordered), (30 * MS, 1, 0));
+    }
+
+    #[test]
+    fn packets_moved_back_are_counted_as_overtaken() {
+        let reorder = "5%,distance=3".parse().unwrap();
+        let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
+        let mut arrivals = Vec::new();
+        for number in 0..2_000_u32 {
+            let out = u64::from(number) * MS / 2;
+            let packet = Leaving { out, payload: 10, flow: 3, ecn: None, number };
+            arrivals.extend(i.leave(packet).map(|departure| (departure.at, number)));
+            while let Some((packet, departure)) = i.take_released(out) {
+                arrivals.push((departure.at, packet.number));
+            }
+        }
+        // Ties arrive in the order in which they were given back.
+        arrivals.sort_by_key(|(at, _)| *at);
+        let numbers: Vec<u32> = arrivals.iter().map(|(_, number)| *number).collect();
+        let late = |n: usize| numbers[..n].iter().any(|earlier| *earlier > numbers[n]);
+        let by_hand = (0..numbers.len()).filter(|n| late(*n)).count() as u64;
+        let counts = i.counts();
+        assert!((60..150).contains(&by_hand), "{by_hand}");
+        // The last ones may still wait.
+        assert!(counts.reordered - by_hand <= 3 && counts.displaced - by_hand <= 3, "{counts:?}, {by_hand} by hand");
     }
 
     proptest! {
@@ -314,7 +511,7 @@ mod tests {
             let (mut now, mut last) = (0, 0);
             for gap in gaps {
                 now += gap;
-                let at = i.leave(now, 100, 0).at;
+                let at = leave(&mut i, now, 100).at;
                 prop_assert!(at >= last && at >= now + 10 * MS && at <= now.max(last) + 15 * MS);
                 last = at;
             }
@@ -328,7 +525,7 @@ mod tests {
             let mut now = 0;
             for gap in gaps {
                 now += gap;
-                let at = i.leave(now, 100, 0).at;
+                let at = leave(&mut i, now, 100).at;
                 prop_assert!((now + 10 * MS..=now + 15 * MS).contains(&at));
             }
         }
@@ -336,7 +533,7 @@ mod tests {
         #[test]
         fn a_flipped_bit_is_in_the_payload(payload in 0u32..2_000, seed in 0u64..1_000) {
             let spec = Impairments { corrupt: 1.0, ..Impairments::default() };
-            let flip = Impairer::new(spec, Duration::ZERO, seed).leave(0, payload, 0).flip;
+            let flip = leave(&mut Impairer::new(spec, Duration::ZERO, seed), 0, payload).flip;
             prop_assert!(flip.map_or(payload == 0, |bit| bit < payload * 8));
         }
     }

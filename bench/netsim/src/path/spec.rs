@@ -46,7 +46,7 @@ macro_rules! path_options {
         #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
         pub struct PathSpec {
             $($(#[$about])* #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "text_or_number")] pub $field: Option<String>,)+
-            /// What changes, and when: `blackout:2s@10s`, `rate:5Mbps@10s`, `rtt:100ms@10s`, `mtu:1250@20s`.
+            /// What changes, and when: `blackout:2s@10s`, `hold:200ms@10s`, `rate:5Mbps@10s`, `rtt:100ms@10s`, `mtu:1250@20s`.
             #[serde(skip_serializing_if = "Vec::is_empty")]
             pub events: Vec<String>,
         }
@@ -122,7 +122,7 @@ path_options! {
     jitter "jitter",
     /// The same from clients to servers.
     up_jitter "up-jitter",
-    /// Part of the packets that skips the propagation delay.
+    /// Part of the packets that skips the propagation delay, or comes behind later ones: `1%`, `1%,distance=3`.
     reorder "reorder",
     /// The same from clients to servers.
     up_reorder "up-reorder",
@@ -138,7 +138,7 @@ path_options! {
     policer "policer",
     /// The same from clients to servers.
     up_policer "up-policer",
-    /// What becomes of ECN fields: `pass` or `bleach`.
+    /// What becomes of ECN fields: `pass`, `bleach`, `remark` or `ce`.
     ecn "ecn",
     /// The same from clients to servers.
     up_ecn "up-ecn",
@@ -286,16 +286,12 @@ impl PathSpec {
             loss: read(&named("loss"), of(&self.loss, &self.up_loss), str::parse)?.unwrap_or_default(),
             in_a_row: None,
             jitter: read(&named("jitter"), of(&self.jitter, &self.up_jitter), str::parse)?.unwrap_or_default(),
-            reorder: part("reorder", &self.reorder, &self.up_reorder)?,
+            reorder: read(&named("reorder"), of(&self.reorder, &self.up_reorder), str::parse)?.unwrap_or_default(),
             duplicate: part("duplicate", &self.duplicate, &self.up_duplicate)?,
             corrupt: part("corrupt", &self.corrupt, &self.up_corrupt)?,
             policer: read(&named("policer"), of(&self.policer, &self.up_policer), str::parse)?,
-            bleach: read(&named("ecn"), of(&self.ecn, &self.up_ecn), str::parse)? == Some(EcnField::Bleach),
-            events: events
-                .iter()
-                .copied()
-                .filter(|e| matches!(e, PathEvent::Blackout { .. } | PathEvent::Mtu { .. } | PathEvent::Rtt { .. }))
-                .collect(),
+            ecn: read(&named("ecn"), of(&self.ecn, &self.up_ecn), str::parse)?.unwrap_or_default(),
+            events: events.iter().copied().filter(PathEvent::is_of_packets).collect(),
         };
         Ok(DirectedPath { link, delay, impairments })
     }
@@ -338,27 +334,6 @@ impl Path {
 
 /// Loss above which connections hardly ever come about.
 const MOST_LOSS: f64 = 0.9;
-
-/// What becomes of ECN fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EcnField {
-    /// They stay.
-    Pass,
-    /// They are cleared.
-    Bleach,
-}
-
-impl std::str::FromStr for EcnField {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "pass" => Ok(Self::Pass),
-            "bleach" => Ok(Self::Bleach),
-            _ => Err(format!("'{}' is nothing that becomes of ECN; write pass or bleach", s.escape_debug())),
-        }
-    }
-}
 
 /// Drop-tail, one bandwidth-delay product in full packets, or [`QUEUE_PACKETS`] where that is more.
 fn default_queue(rate: Rate, rtt: Duration) -> QueueSpec {
@@ -483,7 +458,7 @@ mod tests {
             (&[("trace", "/nowhere/at/all")], "Mahimahi"),
             (&[("event", "rate:5Mbps@10s")], "needs one that it steps from"),
             (&[("event", "rtt:5ms@10s")], "needs one that it steps from"),
-            (&[("ecn", "drop")], "pass or bleach"),
+            (&[("ecn", "drop")], "write pass, bleach"),
             (&[("preset", "5g")], "dsl, cable"),
         ] {
             let error = spec(options).check().unwrap_err();

@@ -11,9 +11,12 @@ use quinn_udp::{EcnCodepoint, RecvMeta};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::RelaySpec;
-use super::held::{Held, Passage, flow_of};
-use super::line::{Copies, Line, LineStats};
+use super::control::Control;
+use super::held::{Held, Passage, field, flow_of};
+use super::line::{Copies, Copy, Incoming, Line, LineStats};
 use super::rebindings::Rebindings;
+use super::timing::{LATE, LineTimer, LineTiming, LoadMeter, RelayLimit, RelayLoad, limits};
+use crate::sim::Ecn;
 use crate::udp::Udp;
 
 /// Clients at once: each has a socket, and many systems allow a process 1024. More are refused, the longest silent first forgotten.
@@ -60,6 +63,19 @@ pub struct RelayStats {
     pub not_rebound: u64,
     /// Clients seen; a rebinding makes no new ones.
     pub clients: u64,
+    /// Times of the datagrams that left, server to client.
+    pub down_timing: LineTiming,
+    /// The same, client to server.
+    pub up_timing: LineTiming,
+    /// What the relay needed of the machine.
+    pub load: RelayLoad,
+}
+
+impl RelayStats {
+    /// Returns why the relay or the machine, and not the path, decided rates and delays. Empty if nothing did.
+    pub fn limits(&self) -> Vec<RelayLimit> {
+        limits([self.down_timing, self.up_timing], &self.load, self.overrun)
+    }
 }
 
 /// Towards the server, from a free port.
@@ -85,12 +101,16 @@ fn no_file_left(e: &io::Error) -> bool {
 struct Entrance {
     listen: Udp,
     to: SocketAddr,
+    /// Since when its socket has not been empty.
+    full_since: Option<u64>,
 }
 
 struct Client {
     at: Place,
     socket: Udp,
     last_heard: u64,
+    /// Since when its socket towards the server has not been empty.
+    full_since: Option<u64>,
     /// Datagrams that it has sent to the server under short headers, as far as they matter.
     short: u8,
 }
@@ -116,9 +136,12 @@ pub(super) enum Towards {
 /// A datagram under way. Ordered by time, then by arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Waiting {
-    at: u64,
+    pub(super) at: u64,
     order: u64,
-    towards: Towards,
+    pub(super) towards: Towards,
+    /// When it came, and when it leaves the link.
+    arrived: u64,
+    pub(super) out: u64,
     client: Place,
     ecn: Option<u8>,
     contents: Vec<u8>,
@@ -165,17 +188,20 @@ enum Clock {
 /// A relay at work.
 pub struct Relay {
     entrances: Vec<Entrance>,
-    down: Line,
-    up: Line,
+    pub(super) down: Line,
+    pub(super) up: Line,
     rebindings: Rebindings,
     clients: Vec<Client>,
     known: HashMap<Place, usize>,
-    waiting: BinaryHeap<Reverse<Waiting>>,
+    pub(super) waiting: BinaryHeap<Reverse<Waiting>>,
     /// Those that wait in a line whose queue schedules.
     pub(super) held: Held,
     pub(super) waiting_bytes: usize,
     order: u64,
     clock: Clock,
+    timers: Box<[LineTimer; 2]>,
+    meter: LoadMeter,
+    pub(super) control: Option<Control>,
     pub(super) stats: RelayStats,
     tap: Option<Tap>,
     /// Clients at once.
@@ -186,7 +212,7 @@ pub struct Relay {
 impl Entrance {
     fn open(listen: SocketAddr, to: SocketAddr) -> Result<Self, RelayError> {
         let bound = UdpSocket::bind(listen).and_then(Udp::new).map_err(|e| RelayError::Listen(listen, e))?;
-        Ok(Self { listen: bound, to })
+        Ok(Self { listen: bound, to, full_since: None })
     }
 
     /// What is sent to `to` comes in here.
@@ -252,6 +278,9 @@ impl Relay {
             waiting_bytes: 0,
             order: 0,
             clock: Clock::Wall(Instant::now()),
+            timers: Box::new([LineTimer::new(), LineTimer::new()]),
+            meter: LoadMeter::default(),
+            control: None,
             stats: RelayStats::default(),
             tap: None,
             most: MOST_CLIENTS,
@@ -294,10 +323,11 @@ impl Relay {
     }
 
     /// Counts so far.
-    pub const fn stats(&self) -> RelayStats {
+    pub fn stats(&self) -> RelayStats {
         let (down, up) = (self.down.stats(), self.up.stats());
         let cut_off = self.stats.cut_off + down.impairments.cut_off + up.impairments.cut_off;
-        RelayStats { down, up, cut_off, ..self.stats }
+        let [down_timing, up_timing] = [&self.timers[0], &self.timers[1]].map(LineTimer::timing);
+        RelayStats { down, up, cut_off, down_timing, up_timing, load: self.meter.load, ..self.stats }
     }
 
     /// Relays until `stop` is set or `until` is over; `look` is called some twenty times a second. Datagrams still under way then are lost.
@@ -310,27 +340,36 @@ impl Relay {
         until: Option<Duration>,
         mut look: impl FnMut(Duration, &RelayStats),
     ) -> Result<(), RelayError> {
-        let mut looked = Duration::ZERO;
+        let mut looked = self.now();
+        self.meter.update(looked, false);
         loop {
             let now = self.now();
             if stop.load(Ordering::Relaxed) || until.is_some_and(|until| now >= until) {
+                self.meter.update(now, true);
                 return Ok(());
             }
             if now >= looked + LOOK_UP {
+                self.meter.update(now, false);
                 look(now, &self.stats());
                 self.forget(now);
+                self.obey(now);
                 looked = now;
             }
             if self.rebindings.is_due(now) {
-                for client in &mut self.clients {
-                    match towards(self.entrances[client.at.0].to) {
-                        Ok(socket) => client.socket = socket,
-                        Err(_) => self.stats.not_rebound += 1,
-                    }
-                }
+                self.rebind();
             }
             self.send_due(now);
             self.wait(now, until)?;
+        }
+    }
+
+    /// Gives every client another port towards its server.
+    pub(super) fn rebind(&mut self) {
+        for client in &mut self.clients {
+            match towards(self.entrances[client.at.0].to) {
+                Ok(socket) => client.socket = socket,
+                Err(_) => self.stats.not_rebound += 1,
+            }
         }
     }
 
@@ -376,6 +415,13 @@ impl Relay {
                 None => (Some(number), 0),
                 Some(entrance) => (None, entrance),
             };
+            let now = self.now().as_nanos() as u64;
+            let full_since = match client {
+                None => self.entrances[number].full_since,
+                Some(client) => self.clients[client].full_since,
+            };
+            let late = full_since.is_some_and(|since| u128::from(now.saturating_sub(since)) > LATE.as_nanos());
+            let mut emptied = false;
             for _ in 0..BATCH {
                 let socket = match client {
                     None => &self.entrances[number].listen,
@@ -383,15 +429,24 @@ impl Relay {
                 };
                 let mut metas = [RecvMeta::default()];
                 if socket.receive(buffer, &mut metas) == 0 {
+                    emptied = true;
                     break;
                 }
                 let ([meta], [buffer]) = (metas, &*buffer);
+                let count = meta.len.div_ceil(meta.stride.max(1)) as u64;
+                self.meter.load.read += count;
+                self.meter.load.read_late += if late { count } else { 0 };
                 for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
                     match client {
                         None => self.take_from_client((number, meta.addr), meta.ecn, datagram),
                         Some(client) => self.pass(Towards::Client, self.clients[client].at, meta.ecn, datagram),
                     }
                 }
+            }
+            let full_since = if emptied { None } else { full_since.or(Some(now)) };
+            match client {
+                None => self.entrances[number].full_since = full_since,
+                Some(client) => self.clients[client].full_since = full_since,
             }
         }
     }
@@ -417,7 +472,7 @@ impl Relay {
                     }
                 };
                 self.known.insert(at, self.clients.len());
-                self.clients.push(Client { at, socket, last_heard: now, short: 0 });
+                self.clients.push(Client { at, socket, last_heard: now, full_since: None, short: 0 });
                 self.stats.clients += 1;
             }
         }
@@ -428,12 +483,20 @@ impl Relay {
     fn pass(&mut self, towards: Towards, client: Place, ecn: Option<EcnCodepoint>, datagram: &[u8]) {
         let now = self.now();
         let passage = Passage { towards, client, ecn, at: now };
-        let line = self.line(towards);
-        if line.schedules() {
+        if self.line(towards).schedules() {
             return self.enter_scheduled(passage, datagram);
         }
-        let copies = line.arrive(now.as_nanos() as u64, datagram.len() as u32, ecn.is_some(), flow_of(client));
-        self.go_on(passage, copies, datagram);
+        let number = self.held.next_number();
+        let incoming = Incoming { number, payload: datagram.len() as u32, flow: flow_of(client), ecn: ecn.map(field) };
+        let nanos = now.as_nanos() as u64;
+        match self.line(towards).arrive(nanos, incoming) {
+            Some(copies) => self.go_on(passage, copies, datagram),
+            None => {
+                self.held.keep(passage, datagram);
+                self.waiting_bytes += Waiting::cost(datagram.len());
+            }
+        }
+        self.depart_due(nanos);
     }
 
     pub(super) fn line(&mut self, towards: Towards) -> &mut Line {
@@ -461,11 +524,12 @@ impl Relay {
             if let Some(bit) = copy.flip {
                 contents[bit as usize / 8] ^= 1 << (bit % 8);
             }
-            let ecn = if copy.mark { Some(EcnCodepoint::Ce) } else { ecn.filter(|_| !copy.bleach) };
             self.waiting_bytes += Waiting::cost(contents.len());
             self.order += 1;
-            let ecn = ecn.map(|ecn| ecn as u8);
-            self.waiting.push(Reverse(Waiting { at: copy.at, order: self.order, towards, client, ecn, contents }));
+            let ecn = copy.ecn.map(Ecn::bits);
+            let arrived = passage.at.as_nanos() as u64;
+            let Copy { at, out, .. } = copy;
+            self.waiting.push(Reverse(Waiting { at, order: self.order, towards, arrived, out, client, ecn, contents }));
         }
     }
 
@@ -475,6 +539,7 @@ impl Relay {
         while self.waiting.peek().is_some_and(|Reverse(next)| next.at <= now) {
             let Some(Reverse(next)) = self.waiting.pop() else { return };
             self.waiting_bytes -= Waiting::cost(next.contents.len());
+            self.timers[usize::from(next.towards == Towards::Server)].record(next.arrived, next.at, now);
             if next.towards == Towards::Server && is_short(&next.contents) && self.rebindings.after_handshake() {
                 self.count_short(next.client);
             }

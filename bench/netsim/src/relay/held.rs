@@ -1,4 +1,4 @@
-//! Datagrams that wait in a line whose queue schedules.
+//! Datagrams that wait in a line: as its queue schedules, or until later ones have passed.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use quinn_udp::EcnCodepoint;
 
 use super::forwarder::{Place, Relay, Towards, Waiting};
-use super::scheduled::Incoming;
+use super::line::{Copies, Incoming};
 use crate::hash::StableHash;
 use crate::sim::Ecn;
 
@@ -37,8 +37,13 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// The number of the datagram that is kept next.
+    pub(super) fn next_number(&self) -> u32 {
+        self.free.last().copied().unwrap_or(self.datagrams.len() as u32)
+    }
+
     /// Keeps a datagram; its number.
-    fn keep(&mut self, passage: Passage, contents: &[u8]) -> u32 {
+    pub(super) fn keep(&mut self, passage: Passage, contents: &[u8]) -> u32 {
         if let Some(number) = self.free.pop() {
             let kept = &mut self.datagrams[number as usize];
             (kept.passage, kept.lost) = (passage, false);
@@ -90,7 +95,7 @@ impl Relay {
         self.depart_due(now);
     }
 
-    /// Passes on what left the queues of lines that schedule by `now`.
+    /// Passes on what left the queues of lines that schedule by `now`, or has waited long enough for later ones.
     pub(super) fn depart_due(&mut self, now: u64) {
         for towards in [Towards::Client, Towards::Server] {
             while let Some((number, copies)) = self.line(towards).depart(now) {
@@ -99,7 +104,7 @@ impl Relay {
         }
     }
 
-    fn departs(&mut self, number: u32, copies: super::Copies) {
+    fn departs(&mut self, number: u32, copies: Copies) {
         let Waits { passage, contents, lost } = self.held.take(number);
         self.waiting_bytes -= Waiting::cost(contents.len());
         let lost = lost && copies[0].is_some();
@@ -124,7 +129,7 @@ pub(super) fn flow_of((entrance, client): Place) -> u64 {
     hash.value()
 }
 
-const fn field(ecn: EcnCodepoint) -> Ecn {
+pub(super) const fn field(ecn: EcnCodepoint) -> Ecn {
     match ecn {
         EcnCodepoint::Ect0 => Ecn::Ect0,
         EcnCodepoint::Ect1 => Ecn::Ect1,

@@ -1,24 +1,37 @@
 //! One direction of a relay: what becomes of each datagram.
 
 use crate::link::{Link, LinkStats, Verdict};
-use crate::path::{DirectedPath, Impairer, ImpairmentCounts};
-use crate::sim::WIRE_OVERHEAD;
+use crate::path::{Departure, DirectedPath, Impairer, ImpairmentCounts, Leaving};
+use crate::sim::{Ecn, WIRE_OVERHEAD};
 
 /// A datagram that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy {
     /// When, in nanoseconds of the relay's time.
     pub at: u64,
-    /// The queue marked it.
-    pub mark: bool,
-    /// Its ECN field is cleared.
-    pub bleach: bool,
+    /// When its last bit leaves the link.
+    pub out: u64,
+    /// Its ECN field.
+    pub ecn: Option<Ecn>,
     /// Number of the bit that is changed.
     pub flip: Option<u32>,
 }
 
 /// What becomes of a datagram: it arrives as often as there are copies.
 pub type Copies = [Option<Copy>; 2];
+
+/// A datagram that comes in at a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// The relay's number for it, by which [`Line::depart`] names it.
+    pub number: u32,
+    /// UDP payload in bytes.
+    pub payload: u32,
+    /// What all datagrams of its client and no others have in common.
+    pub flow: u64,
+    /// Its ECN field.
+    pub ecn: Option<Ecn>,
+}
 
 /// Counts of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +51,7 @@ pub struct LineStats {
 /// One direction at work. Pure: time is what callers say.
 #[derive(Debug)]
 pub struct Line {
-    impairer: Impairer,
+    pub(super) impairer: Impairer,
     pub(super) link: Option<Link>,
     /// When a link that schedules is free to send the next datagram (`scheduled.rs`).
     pub(super) free: Option<u64>,
@@ -59,42 +72,44 @@ impl Line {
         }
     }
 
-    /// A datagram of `payload` bytes, of the client `flow`, comes in at `now` nanoseconds at a line whose queue does not schedule ([`Line::schedules`]).
-    pub fn arrive(&mut self, now: u64, payload: u32, ecn_capable: bool, flow: u64) -> Copies {
-        if self.takes(now, payload) {
-            return [None; 2];
-        }
-        let bleach = self.bleaches(ecn_capable);
+    /// A datagram comes in at `now` nanoseconds at a line whose queue does not schedule ([`Line::schedules`]). Returns what becomes of it;
+    /// `None`: it waits until later ones have passed, and [`Line::depart`] gives it back.
+    pub fn arrive(&mut self, now: u64, incoming: Incoming) -> Option<Copies> {
+        let Some(ecn) = self.enter(now, &incoming) else { return Some([None; 2]) };
         let verdict = match &mut self.link {
-            Some(link) => link.arrive(now, payload + WIRE_OVERHEAD, ecn_capable && !bleach),
+            Some(link) => link.arrive(now, incoming.payload + WIRE_OVERHEAD, ecn.is_some()),
             None => Verdict::Forward { out: now, mark: false },
         };
         let Verdict::Forward { out, mark } = verdict else {
             self.stats.dropped += 1;
-            return [None; 2];
+            return Some([None; 2]);
         };
-        self.behind_link(out, mark, payload, flow)
+        self.behind_link(out, mark, Incoming { ecn, ..incoming })
     }
 
-    /// A datagram comes in; whether something takes it before the link.
-    pub(super) fn takes(&mut self, now: u64, payload: u32) -> bool {
-        self.impairer.enter(now, payload, payload + WIRE_OVERHEAD).is_err()
+    /// A datagram comes in. Returns its ECN field from here on; `None`: something takes it before the link.
+    pub(super) fn enter(&mut self, now: u64, incoming: &Incoming) -> Option<Option<Ecn>> {
+        let payload = incoming.payload;
+        self.impairer.enter(now, payload, payload + WIRE_OVERHEAD).ok()?;
+        Some(self.impairer.ecn(incoming.ecn))
     }
 
-    /// Whether a datagram's ECN field is cleared before the link; `ecn`: it has one.
-    pub(super) fn bleaches(&mut self, ecn: bool) -> bool {
-        self.impairer.bleaches(ecn)
-    }
-
-    /// What becomes of a datagram whose last bit leaves the link at `out`.
-    pub(super) fn behind_link(&mut self, out: u64, mark: bool, payload: u32, flow: u64) -> Copies {
+    /// What becomes of a datagram whose last bit leaves the link at `out`; `None`: it waits until later ones have passed.
+    pub(super) fn behind_link(&mut self, out: u64, mark: bool, sent: Incoming) -> Option<Copies> {
         self.stats.marked += u64::from(mark);
-        let leaving = self.impairer.leave(out, payload, flow);
-        let copy = Copy { at: leaving.at, mark, bleach: self.impairer.bleaches_all(), flip: leaving.flip };
-        let copies = 1 + u64::from(leaving.duplicated);
+        let Incoming { number, payload, flow, ecn } = sent;
+        let ecn = if mark { Some(Ecn::Ce) } else { ecn };
+        let packet = Leaving { out, payload, flow, ecn, number };
+        self.impairer.leave(packet).map(|departure| self.copies(packet, departure))
+    }
+
+    /// Counts and returns what arrives.
+    pub(super) fn copies(&mut self, packet: Leaving, departure: Departure) -> Copies {
+        let copy = Copy { at: departure.at, out: packet.out, ecn: packet.ecn, flip: departure.flip };
+        let copies = 1 + u64::from(departure.duplicated);
         self.stats.forwarded += copies;
-        self.stats.bytes += copies * u64::from(payload);
-        [Some(copy), leaving.duplicated.then_some(copy)]
+        self.stats.bytes += copies * u64::from(packet.payload);
+        [Some(copy), departure.duplicated.then_some(copy)]
     }
 
     /// Counts so far.
@@ -115,20 +130,26 @@ mod tests {
     use fathom_units::Rate;
 
     use super::*;
-    use crate::path::Impairments;
+    use crate::path::{Impairments, Reorder};
     use crate::queue::QueueSpec;
 
     const MS: u64 = 1_000_000;
 
-    fn only(copies: Copies) -> Copy {
+    fn only(copies: Option<Copies>) -> Copy {
+        let copies = copies.unwrap();
         assert_eq!(copies[1], None);
         copies[0].unwrap()
+    }
+
+    fn incoming(payload: u32) -> Incoming {
+        Incoming { number: 0, payload, flow: 0, ecn: None }
     }
 
     #[test]
     fn a_line_without_anything_passes_datagrams_at_once() {
         let mut line = Line::new(DirectedPath::default(), 1);
-        assert_eq!(only(line.arrive(5, 100, true, 0)), Copy { at: 5, mark: false, bleach: false, flip: None });
+        let ecn = Some(Ecn::Ect1);
+        assert_eq!(only(line.arrive(5, Incoming { ecn, ..incoming(100) })), Copy { at: 5, out: 5, ecn, flip: None });
         assert_eq!((line.stats().forwarded, line.stats().bytes), (1, 100));
         assert!(line.link_stats(5).is_none());
     }
@@ -138,18 +159,18 @@ mod tests {
         let link = Some((Rate::from_bits_per_sec(8_000_000).into(), QueueSpec::droptail_packets(2)));
         let mut line = Line::new(DirectedPath { link, delay: Duration::from_millis(20), ..DirectedPath::default() }, 1);
         // 972 bytes and 28 of headers: a millisecond each.
-        assert_eq!(only(line.arrive(0, 972, false, 0)).at, 21 * MS);
-        assert_eq!(only(line.arrive(0, 972, false, 0)).at, 22 * MS);
-        assert_eq!(line.arrive(0, 972, false, 0), [None; 2], "two are there");
-        assert_eq!(only(line.arrive(MS, 972, false, 0)).at, 23 * MS);
+        assert_eq!(only(line.arrive(0, incoming(972))).at, 21 * MS);
+        assert_eq!(only(line.arrive(0, incoming(972))).at, 22 * MS);
+        assert_eq!(line.arrive(0, incoming(972)), Some([None; 2]), "two are there");
+        assert_eq!(only(line.arrive(MS, incoming(972))).at, 23 * MS);
         assert_eq!((line.stats().dropped, line.link_stats(MS).unwrap().dropped), (1, 1));
     }
 
     #[test]
     fn a_reordered_datagram_overtakes() {
-        let impairments = Impairments { reorder: 0.5, ..Impairments::default() };
+        let impairments = Impairments { reorder: Reorder::early(0.5), ..Impairments::default() };
         let mut line = Line::new(DirectedPath { impairments, delay: Duration::from_millis(10), link: None }, 3);
-        let at: Vec<u64> = (0..100).map(|i| only(line.arrive(i * MS, 10, false, 0)).at).collect();
+        let at: Vec<u64> = (0..100).map(|i| only(line.arrive(i * MS, incoming(10))).at).collect();
         assert!(at.windows(2).any(|w| w[1] < w[0]));
     }
 }

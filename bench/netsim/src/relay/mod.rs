@@ -7,19 +7,26 @@
 //! | `scheduled.rs` | the same where the queue schedules, so that a datagram's fate is known later |
 //! | `held.rs` | the datagrams that wait for it |
 //! | `rebindings.rs` | when clients get new ports |
+//! | `control.rs` | changes of the path while it runs |
+//! | `timing.rs` | how long datagrams take, how late the machine makes them, and whether the relay was the limit |
 //! | `forwarder.rs` | sockets, clients, the clock, the loop |
 //!
 //! Each client gets a socket of its own towards the server, as behind a NAT. ECN codepoints pass through, and queues that mark do mark.
 
+mod control;
 mod forwarder;
 mod held;
 mod line;
+#[cfg(test)]
+mod parity;
 mod rebindings;
 mod scheduled;
+mod timing;
 
+pub use control::{COMMANDS, CommandError, Reply, Request};
 pub use forwarder::{Passing, Relay, RelayError, RelayStats};
-pub use line::{Copies, Copy, Line, LineStats};
-pub use scheduled::Incoming;
+pub use line::{Copies, Copy, Incoming, Line, LineStats};
+pub use timing::{LATE, LineTiming, RelayLimit, RelayLoad};
 
 use crate::path::{DirectedPath, PathEvent};
 

@@ -1,21 +1,9 @@
 //! Lines whose queue schedules: which datagram goes next is known only when the link is free, so a datagram waits with the relay until then.
 
-use super::line::{Copies, Line};
+use super::line::{Copies, Incoming, Line};
+use crate::link::Transmission;
 use crate::queue::Queued;
-use crate::sim::{Ecn, WIRE_OVERHEAD};
-
-/// A datagram that comes in at a line whose queue schedules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Incoming {
-    /// The relay's number for it, by which [`Line::depart`] names it.
-    pub number: u32,
-    /// UDP payload in bytes.
-    pub payload: u32,
-    /// What all datagrams of its client and no others have in common.
-    pub flow: u64,
-    /// Its ECN field.
-    pub ecn: Option<Ecn>,
-}
+use crate::sim::WIRE_OVERHEAD;
 
 impl Line {
     /// Whether datagrams wait in the line ([`Line::enqueue`]), as its queue schedules.
@@ -26,11 +14,8 @@ impl Line {
     /// A datagram comes in at `now` nanoseconds, after [`Line::depart`] has told what happened until then; whether it waits or something took it
     /// before the link.
     pub fn enqueue(&mut self, now: u64, incoming: Incoming) -> bool {
-        let Incoming { number, payload, flow, ecn } = incoming;
-        if self.takes(now, payload) {
-            return false;
-        }
-        let ecn = if self.bleaches(ecn.is_some()) { None } else { ecn };
+        let Some(ecn) = self.enter(now, &incoming) else { return false };
+        let Incoming { number, payload, flow, .. } = incoming;
         let Some(link) = &mut self.link else { return false };
         link.enqueue(Queued { packet: number, bytes: payload + WIRE_OVERHEAD, flow, ecn, arrived: now });
         if link.is_idle() {
@@ -40,14 +25,18 @@ impl Line {
     }
 
     /// When [`Line::depart`] has something to tell next.
-    pub const fn next_departure(&self) -> Option<u64> {
-        self.free
+    pub fn next_departure(&self) -> Option<u64> {
+        self.free.into_iter().chain(self.impairer.next_release()).min()
     }
 
-    /// A datagram that left the queue by `now`, and what becomes of it; a dropped one arrives not at all. To be called until there is none.
+    /// A datagram that left a queue that schedules by `now`, or waited behind the link until later ones had passed, and what becomes of it; a
+    /// dropped one arrives not at all. To be called until there is none.
     pub fn depart(&mut self, now: u64) -> Option<(u32, Copies)> {
-        let link = self.link.as_mut()?;
         loop {
+            if let Some((packet, departure)) = self.impairer.take_released(now) {
+                return Some((packet.number, self.copies(packet, departure)));
+            }
+            let link = self.link.as_mut()?;
             if let Some(dropped) = link.take_dropped() {
                 self.stats.dropped += 1;
                 return Some((dropped.packet, [None; 2]));
@@ -55,9 +44,15 @@ impl Line {
             let at = self.free.filter(|free| *free <= now)?;
             let next = link.dequeue(at);
             self.free = next.map(|sent| sent.out);
-            if let Some(sent) = next {
-                let payload = sent.packet.bytes - WIRE_OVERHEAD;
-                return Some((sent.packet.packet, self.behind_link(sent.out, sent.mark, payload, sent.packet.flow)));
+            let Some(Transmission { packet, out, mark }) = next else { continue };
+            let sent = Incoming {
+                number: packet.packet,
+                payload: packet.bytes - WIRE_OVERHEAD,
+                flow: packet.flow,
+                ecn: packet.ecn,
+            };
+            if let Some(copies) = self.behind_link(out, mark, sent) {
+                return Some((packet.packet, copies));
             }
         }
     }

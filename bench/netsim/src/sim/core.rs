@@ -4,6 +4,7 @@ use std::task::Waker;
 
 use fathom_units::Time;
 
+use super::bundles::Bundles;
 use super::event_queue::EventQueue;
 use super::network::{AgentId, Ecn, LinkId, Network};
 use super::timers::{TimerKey, Timers};
@@ -20,6 +21,10 @@ pub(crate) enum Event {
     Agent(AgentId, u32),
     /// A link that schedules has sent a packet.
     LinkFree(LinkId),
+    /// Packets behind a link may have waited long enough for later ones to pass.
+    Release(LinkId),
+    /// A sender's bundle may have waited long enough.
+    Bundle(u32),
 }
 
 /// Everything that time moves, behind one lock.
@@ -28,6 +33,7 @@ pub(crate) struct Core {
     pub(crate) events: EventQueue<Event>,
     pub(crate) timers: Timers,
     pub(crate) net: Network,
+    pub(crate) bundles: Bundles,
     /// None while it is being called.
     pub(crate) agents: Vec<Option<Box<dyn Agent>>>,
     /// The wall's clock and the kernel's sockets, in a real-time run.
@@ -61,6 +67,14 @@ impl Core {
             }
             Event::LinkFree(link) => {
                 self.transmit_next(link);
+                None
+            }
+            Event::Release(link) => {
+                self.release_waiting(link);
+                None
+            }
+            Event::Bundle(place) => {
+                self.bundle_is_due(place);
                 None
             }
         }

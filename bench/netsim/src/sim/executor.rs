@@ -88,6 +88,7 @@ impl Executor {
             events: EventQueue::new(),
             timers: Timers::default(),
             net: Network::default(),
+            bundles: super::bundles::Bundles::default(),
             agents: Vec::new(),
             real: None,
             processed: 0,

@@ -8,6 +8,7 @@ use super::core::{Core, Event};
 use super::network::{Direction, Ecn, LinkId, SocketId, WIRE_OVERHEAD};
 use crate::hash::StableHash;
 use crate::link::{Purpose, Verdict};
+use crate::path::{Departure, Leaving};
 
 impl Core {
     /// A stack hands one datagram to the network, through this socket.
@@ -16,7 +17,7 @@ impl Core {
         let Some(packet) = self.take(from_server, flow, ecn, wire, bytes) else { return };
         match self.real.as_ref().and_then(|real| real.edge(socket.0, false)) {
             Some(hop) => self.send_to_kernel(packet, hop),
-            None => self.set_off(packet),
+            None => self.hand_over(packet, flow, from_server, bytes.len()),
         }
     }
 
@@ -118,9 +119,7 @@ impl Core {
                 note(&mut net.hash, self.now, u32::from(link.0) | IMPAIRED << 20, p.flow, size);
                 return net.impair_packet(index);
             }
-            if impairer.bleaches(p.ecn.is_some()) {
-                p.ecn = None;
-            }
+            p.ecn = impairer.ecn(p.ecn);
         }
         if let Some(hop) = self.real.as_ref().and_then(|real| real.link(link)) {
             self.send_to_kernel(index, hop);
@@ -154,28 +153,61 @@ impl Core {
         let p = &mut net.packets[index as usize];
         net.links[link.0 as usize].credit(out, p.flow, p.payload());
         p.hop += 1;
-        let wait = net.wait(&net.packets[index as usize]);
         if net.impairers[usize::from(link.0)].is_some() {
-            return self.leave_impaired(index, link, out, wait);
+            return self.leave_impaired(index, link, out);
         }
+        let wait = net.wait(&net.packets[index as usize]);
         self.schedule(out + wait, Event::Packet(index));
     }
 
-    /// A packet has left a link with impairments; `wait` follows, the link's own propagation delay included.
-    fn leave_impaired(&mut self, index: u32, link: LinkId, out: u64, wait: u64) {
+    /// A packet has left a link with impairments.
+    fn leave_impaired(&mut self, index: u32, link: LinkId, out: u64) {
         let net = &mut self.net;
         let Some(impairer) = &mut net.impairers[usize::from(link.0)] else { return };
+        let p = &net.packets[index as usize];
+        let packet = Leaving { out, payload: p.payload(), flow: p.flow.into(), ecn: p.ecn, number: index };
+        let departure = impairer.leave(packet);
+        let waits = impairer.next_release().is_some();
+        if let Some(departure) = departure {
+            self.depart(index, link, departure);
+        }
+        if waits {
+            self.release_waiting(link);
+        }
+    }
+
+    /// Sends packets on that waited behind a link until later ones had passed.
+    pub(crate) fn release_waiting(&mut self, link: LinkId) {
+        let place = usize::from(link.0);
+        while let Some((packet, departure)) =
+            self.net.impairers[place].as_mut().and_then(|impairer| impairer.take_released(self.now))
+        {
+            self.depart(packet.number, link, departure);
+        }
+        // One event is enough for all that wait: those behind the first get theirs when it is over.
+        if let Some(at) = self.net.impairers[place].as_ref().and_then(|impairer| impairer.next_release())
+            && self.net.releases[place] != at
+        {
+            self.net.releases[place] = at;
+            self.schedule(at, Event::Release(link));
+        }
+    }
+
+    /// A packet goes on behind a link with impairments; the link's own propagation delay is in its departure.
+    fn depart(&mut self, index: u32, link: LinkId, departure: Departure) {
+        let net = &mut self.net;
+        let Some(impairer) = &net.impairers[usize::from(link.0)] else { return };
+        let delay = impairer.base_delay().as_nanos() as u64;
+        let arrives = departure.at + net.wait(&net.packets[index as usize]).saturating_sub(delay);
         let p = &mut net.packets[index as usize];
-        let leaving = impairer.leave(out, p.payload(), p.flow.into());
-        let arrives = leaving.at + wait.saturating_sub(impairer.base_delay().as_nanos() as u64);
-        if let Some(bit) = leaving.flip {
+        if let Some(bit) = departure.flip {
             match p.data.get_mut(bit as usize / 8) {
                 Some(byte) if net.flows[p.flow as usize].local.is_none() => *byte ^= 1 << (bit % 8),
                 // What an agent stores is no datagram: a checksum finds the error.
                 _ => return net.impair_packet(index),
             }
         }
-        if leaving.duplicated {
+        if departure.duplicated {
             let twin = net.duplicate_packet(index);
             self.schedule(arrives, Event::Packet(twin));
         }

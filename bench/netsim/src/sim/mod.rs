@@ -11,6 +11,7 @@
 //! | `event_queue.rs` | events in order of (time, sequence) |
 //! | `network.rs` | links, sockets, groups, flows, and the store of packets |
 //! | `forward.rs` | the way of a packet |
+//! | `bundles.rs` | datagrams that leave their sender together (GSO) |
 //! | `scheduled.rs` | its way over a link whose queue schedules |
 //! | `needs.rs` | what flows need to send, to tell it from what they send again |
 //! | `socket.rs` | sockets, and everything about the network that the handle offers |
@@ -18,6 +19,7 @@
 //! | `agent.rs` | traffic that lives inside the network instead of in tasks |
 
 mod agent;
+mod bundles;
 pub(crate) mod core;
 mod event_queue;
 mod executor;

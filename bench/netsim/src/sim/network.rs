@@ -190,6 +190,8 @@ pub(crate) struct Network {
     pub(crate) links: Vec<Link>,
     /// What else each link does to packets, where it does anything.
     pub(crate) impairers: Vec<Option<Box<Impairer>>>,
+    /// For which time the last event was scheduled that releases packets behind each link.
+    pub(crate) releases: Vec<u64>,
     pub(crate) sockets: Vec<Socket>,
     pub(crate) groups: Vec<Group>,
     pub(crate) flows: Vec<Flow>,
@@ -215,6 +217,7 @@ impl Network {
         }
         self.links.push(link);
         self.impairers.push(None);
+        self.releases.push(0);
         LinkId(self.links.len() as u16 - 1)
     }
 

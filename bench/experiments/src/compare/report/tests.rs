@@ -327,7 +327,10 @@ fn seeds_far_from_the_others_are_named() {
         c.runs[11 + seed] = ComparedRun { seed: seed as u64, ..run("sync", scale) };
     }
     let text = table(&c).replace('\n', " ");
-    assert!(text.contains("Seeds 6 and 11 took 27.0 to 30.0 s under sync, where the median of 12 seeds is 15.2 s."), "{text}");
+    assert!(
+        text.contains("Seeds 6 and 11 took 27.0 to 30.0 s under sync, where the median of 12 seeds is 15.2 s."),
+        "{text}"
+    );
     let json = serde_json::to_value(super::Document::new(&c)).unwrap();
     let of_sync = json["summary"]["ranking"].as_array().unwrap().iter().find(|entry| entry["label"] == "sync").unwrap();
     assert_eq!(of_sync["outlying_seeds"], serde_json::json!([6, 11]));

@@ -1,5 +1,8 @@
 //! `fathom link`: the lab's link as a relay in real time.
 
+mod control;
+mod report;
+
 use std::io::IsTerminal;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -7,8 +10,7 @@ use std::time::Duration;
 
 use fathom_cc::units::parse_nonzero_duration;
 use fathom_netsim::path::PathEvent;
-use fathom_netsim::relay::{LineStats, Relay, RelaySpec, RelayStats};
-use serde_json::json;
+use fathom_netsim::relay::{Relay, RelaySpec};
 
 use crate::path_args::{self, PathArgs};
 use crate::{Failure, numbers, output, signals};
@@ -18,6 +20,7 @@ const REFRESH: Duration = Duration::from_millis(500);
 
 /// Emulate a link between clients and a server. Needs no privileges and no kernel modules: clients send to --listen instead of to the server.
 #[derive(clap::Args)]
+#[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
   fathom link --listen 127.0.0.1:4434 --to 127.0.0.1:4433 --rate 10Mbps --delay 20ms --queue droptail:136p
   fathom link --listen 127.0.0.1:4434 --to 127.0.0.1:4433 --rate 50Mbps --up-rate 5Mbps --delay 15ms
@@ -29,14 +32,17 @@ const REFRESH: Duration = Duration::from_millis(500);
 An option without 'up-' holds for both directions; one with 'up-' changes the
 way from clients to the server. The options are those of 'fathom compare'; here
 events may also be rebind@30s and rebind@handshake, and --rtt is one time. Counts are printed at the
-end: Ctrl-C, or --for.")]
+end: Ctrl-C, or --for. With --control the path can be changed meanwhile:
+  fathom link ctl /tmp/link.sock 'rate 2Mbps' 'loss 1%'")]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Address that clients send to.
-    #[arg(long, value_name = "ADDR", value_parser = numbers::address)]
-    listen: SocketAddr,
+    #[arg(long, value_name = "ADDR", value_parser = numbers::address, required = true)]
+    listen: Option<SocketAddr>,
     /// The server: address or name, with port.
-    #[arg(long, value_name = "ADDR")]
-    to: String,
+    #[arg(long, value_name = "ADDR", required = true)]
+    to: Option<String>,
     /// Queue in front of the link, as in 'fathom compare'. [default: droptail, one bandwidth-delay product, 136p at least]
     #[arg(long, value_name = "QUEUE", help_heading = "Path")]
     queue: Option<String>,
@@ -51,6 +57,15 @@ pub(crate) struct Args {
     /// Write the counts as JSON; '-' is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Take commands at a Unix socket of this name, which only its owner can open: 'rate 5Mbps', 'loss 2%', 'blackout 3s', 'status'.
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Send commands to a link that runs with --control.
+    Ctl(control::SendArgs),
 }
 
 fn resolve(name: &str) -> Result<SocketAddr, Failure> {
@@ -65,19 +80,34 @@ fn resolve(name: &str) -> Result<SocketAddr, Failure> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match (&args.command, args.listen, &args.to) {
+        (Some(Command::Ctl(args)), ..) => control::send(args),
+        (None, Some(listen), Some(to)) => relay(args, listen, to),
+        (None, ..) => Err(Failure::input("--listen and --to are needed; see 'fathom link --help'")),
+    }
+}
+
+fn relay(args: &Args, listen: SocketAddr, to: &str) -> Result<(), Failure> {
     output::check(&[("--json", args.json.as_deref())])?;
-    let path = args.path.spec(args.queue.as_ref());
-    let events = path.events().map_err(path_args::wrong)?;
-    let path = path.check().map_err(path_args::wrong)?;
+    let said = args.path.spec(args.queue.as_ref()).expanded().map_err(path_args::wrong)?;
+    let events = said.events().map_err(path_args::wrong)?;
+    let path = said.check().map_err(path_args::wrong)?;
     if path.rtt.0 != path.rtt.1 {
         return Err(Failure::input("--rtt: the relay gives all clients one RTT; write one time, such as 30ms"));
     }
     let rebinds = |event: &PathEvent| matches!(event, PathEvent::Rebind { .. } | PathEvent::RebindAfterHandshake);
     let events = events.into_iter().filter(rebinds).collect();
     let spec = RelaySpec { down: path.down, up: path.up, events, seed: args.seed };
-    let to = resolve(&args.to)?;
+    let to = resolve(to)?;
     let stop = signals::stop()?;
-    let mut relay = Relay::bind(args.listen, to, spec).map_err(Failure::input)?;
+    let mut relay = Relay::bind(listen, to, spec).map_err(Failure::input)?;
+    // It goes when the link ends.
+    let mut _socket = None;
+    if let Some(path) = &args.control {
+        let (socket, requests) = control::listen(path)?;
+        relay = relay.controlled(&said, requests);
+        _socket = Some(socket);
+    }
     let address = relay.address().map_err(Failure::run)?;
     output::say(format!("relaying {address} to {to}; Ctrl-C ends it"));
     let terminal = std::io::stderr().is_terminal();
@@ -85,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let done = relay.run(&stop, args.lasts, |now, stats| {
         if terminal && now >= drawn + REFRESH {
             drawn = now;
-            output::redraw(Some(&format!("{:.0} s: {}", now.as_secs_f64(), brief(stats))));
+            output::redraw(Some(&format!("{:.0} s: {}", now.as_secs_f64(), report::brief(stats))));
         }
     });
     if terminal {
@@ -94,61 +124,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     done.map_err(Failure::run)?;
     let stats = relay.stats();
     match &args.json {
-        Some(file) => output::write(file, &format!("{:#}\n", as_json(&stats))),
-        None => output::print(&table(&stats)),
+        Some(file) => {
+            if !stats.limits().is_empty() {
+                output::say(report::verdict(&stats).trim_end());
+            }
+            output::write(file, &format!("{:#}\n", report::json(&stats)))
+        }
+        None => output::print(&report::table(&stats)),
     }
-}
-
-fn brief(stats: &RelayStats) -> String {
-    let of = |l: &LineStats| format!("{} ({} lost, {} dropped)", l.forwarded, l.impairments.lost, l.dropped);
-    format!("to clients {}, to the server {}, {} clients", of(&stats.down), of(&stats.up), stats.clients)
-}
-
-/// A count's name, and what it is of a line.
-type Count = (&'static str, fn(&LineStats) -> u64);
-
-const COUNTS: [Count; 13] = [
-    ("arrived", |l| l.impairments.arrived),
-    ("lost", |l| l.impairments.lost),
-    ("policed", |l| l.impairments.policed),
-    ("cut_off", |l| l.impairments.cut_off),
-    ("dropped", |l| l.dropped),
-    ("marked", |l| l.marked),
-    ("bleached", |l| l.impairments.bleached),
-    ("reordered", |l| l.impairments.reordered),
-    ("displaced", |l| l.impairments.displaced),
-    ("duplicated", |l| l.impairments.duplicated),
-    ("corrupted", |l| l.impairments.corrupted),
-    ("forwarded", |l| l.forwarded),
-    ("bytes", |l| l.bytes),
-];
-
-fn table(stats: &RelayStats) -> String {
-    let mut text = format!("{:12}{:>14}{:>14}\n", "datagrams", "to clients", "to server");
-    for (name, of) in COUNTS {
-        text += &format!("{:12}{:>14}{:>14}\n", name.replace('_', " "), of(&stats.down), of(&stats.up));
-    }
-    text += &format!(
-        "{} clients; {} cut off by events; {} dropped by the relay itself\n",
-        stats.clients, stats.cut_off, stats.overrun
-    );
-    if stats.not_rebound > 0 {
-        text += &format!("{} times a client kept its port: the system had no socket left\n", stats.not_rebound);
-    }
-    text
-}
-
-fn as_json(stats: &RelayStats) -> serde_json::Value {
-    let line = |l: &LineStats| {
-        let counts = COUNTS.iter().map(|(name, of)| ((*name).to_owned(), json!(of(l))));
-        serde_json::Value::Object(counts.collect())
-    };
-    json!({
-        "to_clients": line(&stats.down),
-        "to_server": line(&stats.up),
-        "clients": stats.clients,
-        "cut_off": stats.cut_off,
-        "overrun": stats.overrun,
-        "not_rebound": stats.not_rebound,
-    })
 }

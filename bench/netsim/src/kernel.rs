@@ -1,0 +1,160 @@
+//! What the kernel counts of this process: datagrams that its UDP sockets dropped, and CPU time that its threads got and waited for.
+//!
+//! Linux says these things in `/proc`. Elsewhere, or where `/proc` is not mounted, there is no answer, which is not the same as zero.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::time::Duration;
+
+/// Bytes of one file of `/proc` that are read at most: some 50,000 sockets.
+const LARGEST: u64 = 8 << 20;
+
+/// Datagrams that the receive buffers of this process's UDP sockets had no room for.
+///
+/// The kernel forgets a socket's count when it is closed, so whoever closes sockets while it counts calls [`ReceiveDrops::update`] now and then.
+#[derive(Clone, Debug, Default)]
+pub struct ReceiveDrops {
+    /// By socket: its inode number.
+    sockets: BTreeMap<u64, u64>,
+}
+
+impl ReceiveDrops {
+    /// Reads the counts of all UDP sockets that the process has open now. Returns those of all that it has seen so far; `None` where the system
+    /// does not say.
+    pub fn update(&mut self) -> Option<u64> {
+        let open = open_sockets()?;
+        for table in ["/proc/self/net/udp", "/proc/self/net/udp6"] {
+            let Some(text) = read(table) else { continue };
+            for (inode, drops) in text.lines().filter_map(socket_drops).filter(|(inode, _)| open.contains(inode)) {
+                self.sockets.insert(inode, drops);
+            }
+        }
+        Some(self.sockets.values().sum())
+    }
+}
+
+/// Inode numbers of the process's open sockets.
+fn open_sockets() -> Option<Vec<u64>> {
+    let files = std::fs::read_dir("/proc/self/fd").ok()?;
+    let inode = |file: std::io::Result<std::fs::DirEntry>| {
+        let target = std::fs::read_link(file.ok()?.path()).ok()?;
+        target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    };
+    Some(files.filter_map(inode).collect())
+}
+
+/// The inode number and the drops of a line of `/proc/net/udp` (proc_net_udp(5)); `None` for its heading.
+fn socket_drops(line: &str) -> Option<(u64, u64)> {
+    let mut columns = line.split_ascii_whitespace().skip(9);
+    let inode = columns.next()?.parse().ok()?;
+    Some((inode, columns.nth(2)?.parse().ok()?))
+}
+
+/// CPU time of a thread, and of how much it was kept waiting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// Time on a core.
+    pub ran: Duration,
+    /// Time in which it could have run and no core was free; `None` where the system does not say.
+    pub waited: Option<Duration>,
+}
+
+impl CpuTime {
+    /// Returns the time of the calling thread so far.
+    pub fn of_thread() -> Self {
+        let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let waited = read("/proc/thread-self/schedstat").as_deref().and_then(runqueue_wait);
+        Self { ran: Duration::try_from(ran).unwrap_or_default(), waited }
+    }
+
+    /// Returns the time since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        let waited = self.waited.zip(before.waited).map(|(now, then)| now.saturating_sub(then));
+        Self { ran: self.ran.saturating_sub(before.ran), waited }
+    }
+}
+
+/// The second number of `schedstat` (proc(5)): nanoseconds spent waiting on a run queue.
+fn runqueue_wait(text: &str) -> Option<Duration> {
+    text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+}
+
+/// CPU time of the whole machine so far, in ticks of its clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MachineTime {
+    busy: u64,
+    idle: u64,
+}
+
+impl MachineTime {
+    /// Reads it; `None` where the system does not say.
+    pub fn now() -> Option<Self> {
+        machine_time(&read("/proc/stat")?)
+    }
+
+    /// Returns the part of all cores that was busy since `before`, from 0 to 1; `None` if no time has passed.
+    pub fn busy_since(self, before: Self) -> Option<f64> {
+        let (busy, idle) = (self.busy.saturating_sub(before.busy), self.idle.saturating_sub(before.idle));
+        (busy + idle > 0).then(|| busy as f64 / (busy + idle) as f64)
+    }
+}
+
+/// The first line of `/proc/stat` (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq, steal.
+fn machine_time(text: &str) -> Option<MachineTime> {
+    let mut columns = text.lines().next()?.split_ascii_whitespace();
+    let all: Vec<u64> = (columns.next()? == "cpu").then(|| columns.take(8).map_while(|n| n.parse().ok()).collect())?;
+    let idle = all.get(3)?.saturating_add(*all.get(4)?);
+    Some(MachineTime { busy: all.iter().sum::<u64>().saturating_sub(idle), idle })
+}
+
+fn read(path: &str) -> Option<String> {
+    let mut text = String::new();
+    std::fs::File::open(path).ok()?.take(LARGEST).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn lines_of_proc_are_read_by_their_columns() {
+        let heading = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops";
+        let line = "  731: 0100007F:115D 00000000:0000 07 00000000:00000A00 00:00000000 00000000  1000        0 48213 2 00000000c0ffee00 1742";
+        assert_eq!((socket_drops(heading), socket_drops(line)), (None, Some((48_213, 1_742))));
+        for broken in ["", "1 2 3", "0 1 2 3 4 5 6 7 8 x 10 11 12", "0 1 2 3 4 5 6 7 8 9 10 11"] {
+            assert_eq!(socket_drops(broken), None, "{broken}");
+        }
+        assert_eq!(runqueue_wait("5012 733 9\n"), Some(Duration::from_nanos(733)));
+        assert_eq!((runqueue_wait(""), runqueue_wait("1 x")), (None, None));
+        let stat = |text| machine_time(text);
+        let (before, after) =
+            (stat("cpu 100 0 50 800 50 0 0 0 7 7\n").unwrap(), stat("cpu 190 0 60 800 50 0 0 0\n").unwrap());
+        assert_eq!((after.busy_since(before), before.busy_since(before)), (Some(1.0), None));
+        assert_eq!((stat(""), stat("cpu0 1 2 3 4 5"), stat("cpu 1 2 3")), (None, None, None));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn datagrams_that_a_full_buffer_drops_are_counted() {
+        let (from, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let state = quinn_udp::UdpSocketState::new((&to).into()).unwrap();
+        state.set_recv_buffer_size((&to).into(), 4_096).unwrap();
+        let sent = 100;
+        for _ in 0..sent {
+            from.send_to(&[0; 1_000], to.local_addr().unwrap()).unwrap();
+        }
+        to.set_nonblocking(true).unwrap();
+        let mut drops = ReceiveDrops::default();
+        let counted = drops.update().expect("Linux says it");
+        let read = std::iter::from_fn(|| to.recv(&mut [0; 2_000]).ok()).count() as u64;
+        // Other tests of this process may drop as well.
+        assert!(read < sent && counted >= sent - read, "{counted} of {sent}, {read} read");
+        // A socket that is closed keeps its count.
+        drop(to);
+        assert!(drops.update().unwrap() >= sent - read);
+    }
+}

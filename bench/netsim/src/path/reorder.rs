@@ -1,0 +1,195 @@
+//! Reordering: packets that skip the propagation delay, or that wait until a number of later ones have passed.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use fathom_units::{duration_text, parse_duration, parse_part, parse_whole};
+
+use super::impairer::Departure;
+use crate::sim::Ecn;
+
+/// How long a packet waits for later ones unless `within=` says it. Ours: several packets' times above 1 Mbps, and less than a probe timeout.
+const WITHIN: Duration = Duration::from_millis(50);
+/// Largest distance in packets, and packets that wait at once: memory is bounded. More go on as they are.
+const FARTHEST: u64 = 1_000;
+const MOST_WAITING: usize = 4_096;
+
+/// Reordering as users write it: `1%`, or by distance `1%,distance=3` and `1%,distance=3,within=20ms`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reorder {
+    /// Part of the packets that is chosen.
+    pub part: f64,
+    /// How far chosen packets are moved back; `None`: they skip the propagation delay, and so come before others.
+    pub distance: Option<Distance>,
+}
+
+/// How far packets are moved back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Distance {
+    /// Later packets of the same connection that pass first.
+    pub packets: u32,
+    /// The longest wait for them.
+    pub within: Duration,
+}
+
+impl Reorder {
+    /// This part of the packets skips the propagation delay.
+    pub const fn early(part: f64) -> Self {
+        Self { part, distance: None }
+    }
+
+    /// Whether nothing is reordered.
+    pub fn is_none(&self) -> bool {
+        self.part == 0.0
+    }
+}
+
+impl fmt::Display for Reorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%", self.part * 100.0)?;
+        match self.distance {
+            None => Ok(()),
+            Some(Distance { packets, within }) => {
+                write!(f, ",distance={packets},within={}", duration_text(within))
+            }
+        }
+    }
+}
+
+impl FromStr for Reorder {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let help = |what: &str| {
+            format!(
+                "'{}' is no reordering ({what}); write 1%, or by distance 1%,distance=3 or 1%,distance=3,within=20ms",
+                s.escape_debug()
+            )
+        };
+        let mut options = s.trim().split(',');
+        let part = options.next().unwrap_or_default();
+        let part = parse_part(part)?;
+        let (mut packets, mut within) = (None, None);
+        for option in options {
+            match option.trim().split_once('=') {
+                Some(("distance", value)) if packets.is_none() => {
+                    packets = Some(parse_whole(value, 1..=FARTHEST).map_err(|e| help(&format!("distance: {e}")))?);
+                }
+                Some(("within", value)) if within.is_none() => {
+                    let time = parse_duration(value).map_err(|e| help(&format!("within: {e}")))?;
+                    if time.is_zero() || time > Duration::from_secs(60) {
+                        return Err(help("within: more than 0 and up to 60s"));
+                    }
+                    within = Some(time);
+                }
+                _ => return Err(help(&format!("'{}' is no option of it, or is there twice", option.escape_debug()))),
+            }
+        }
+        let distance = match (packets, within) {
+            (None, None) => None,
+            (None, Some(_)) => return Err(help("within needs a distance")),
+            (Some(packets), within) => Some(Distance { packets: packets as u32, within: within.unwrap_or(WITHIN) }),
+        };
+        Ok(Self { part, distance })
+    }
+}
+
+/// A packet whose last bit leaves the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    /// When, in nanoseconds.
+    pub out: u64,
+    /// UDP payload in bytes.
+    pub payload: u32,
+    /// Its connection, or its client.
+    pub flow: u64,
+    /// Its ECN field behind the link.
+    pub ecn: Option<Ecn>,
+    /// The caller's number for it, by which it is given back if it waits for later ones.
+    pub number: u32,
+}
+
+/// A packet that waits until others have passed.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    packet: Leaving,
+    departure: Departure,
+    /// Later packets that have to pass.
+    left: u32,
+    /// When it goes on however many have passed.
+    until: u64,
+}
+
+/// Packets that wait until others have passed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WaitingForOthers {
+    packets: Vec<Waiting>,
+}
+
+impl WaitingForOthers {
+    /// Whether one more may wait.
+    pub(super) fn has_room(&self) -> bool {
+        self.packets.len() < MOST_WAITING
+    }
+
+    /// A packet begins to wait that would have arrived as `departure` says.
+    pub(super) fn add(&mut self, packet: Leaving, departure: Departure, distance: Distance, until: u64) {
+        self.packets.push(Waiting { packet, departure, left: distance.packets, until });
+    }
+
+    /// A packet of this flow passes, and arrives at `at`.
+    pub(super) fn passed(&mut self, flow: u64, at: u64) {
+        for waiting in self.packets.iter_mut().filter(|waiting| waiting.packet.flow == flow && waiting.left > 0) {
+            waiting.left -= 1;
+            waiting.departure.at = waiting.departure.at.max(at).min(waiting.until);
+        }
+    }
+
+    /// Takes one that goes on: enough have passed, or its time is over at `now`.
+    pub(super) fn take(&mut self, now: u64) -> Option<(Leaving, Departure)> {
+        let number = self.packets.iter().position(|waiting| waiting.left == 0 || waiting.until <= now)?;
+        let Waiting { packet, departure, left, until } = self.packets.remove(number);
+        Some((packet, Departure { at: if left == 0 { departure.at } else { until }, ..departure }))
+    }
+
+    /// When the next one's time is over.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.packets.iter().map(|waiting| waiting.until).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reordering_is_read_as_it_is_written() {
+        for (text, distance) in [
+            ("5%", None),
+            ("5%,distance=3", Some((3, 50))),
+            ("5%,distance=3,within=20ms", Some((3, 20))),
+            ("0.05,within=20ms,distance=3", Some((3, 20))),
+        ] {
+            let read: Reorder = text.parse().unwrap();
+            let expected = distance.map(|(packets, ms)| Distance { packets, within: Duration::from_millis(ms) });
+            assert_eq!(read, Reorder { part: 0.05, distance: expected }, "{text}");
+            assert_eq!(read.to_string().parse::<Reorder>().unwrap(), read);
+        }
+        for text in [
+            "",
+            "2",
+            "5%,distance=0",
+            "5%,distance=2000",
+            "5%,distance=3,distance=4",
+            "5%,within=5ms",
+            "5%,distance=3,within=0ms",
+            "5%,distance=3,within=2min3",
+            "5%,gap=3",
+            "5%,,",
+        ] {
+            let error = text.parse::<Reorder>().unwrap_err();
+            assert!(error.contains("; write ") && !error.contains('\n'), "{text}: {error}");
+        }
+    }
+}

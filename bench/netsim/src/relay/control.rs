@@ -1,0 +1,294 @@
+//! Changes of a relay's path while it runs: commands of one line, as `fathom link --control` takes them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use fathom_units::parse_nonzero_duration;
+
+use super::forwarder::{Relay, Towards, Waiting};
+use super::{Line, RelayStats};
+use crate::link::{Capacity, HasNoRate};
+use crate::path::{DirectedPath, PathEvent, PathSpec};
+
+/// Commands, each with an example, as help and error lines show them.
+pub const COMMANDS: &str = "rate 5Mbps, rtt 80ms, delay 40ms, loss 2%, jitter 5ms, reorder 1%, duplicate 1%, corrupt 1%, \
+     policer 10Mbps,burst=100kB, ecn bleach, each with up- in front for the way to the server, or with none for its value; \
+     blackout 3s, hold 200ms, mtu 1250, rebind, status, help";
+/// Options that a command can change.
+const OPTIONS: [&str; 9] = ["rate", "delay", "loss", "jitter", "reorder", "duplicate", "corrupt", "policer", "ecn"];
+/// Events at once in a direction: those of the path, and those of commands that are not over.
+const MOST_EVENTS: usize = 64;
+/// Commands that are obeyed before datagrams get their turn.
+const AT_ONCE: usize = 16;
+/// Longest blackout and hold.
+const LONGEST: Duration = Duration::from_secs(3_600);
+
+/// A command for a relay, and where its answer goes.
+#[derive(Debug)]
+pub struct Request {
+    /// The command, without the end of its line.
+    pub command: String,
+    /// Gets the answer within some 50 ms.
+    pub reply: Sender<Result<Reply, CommandError>>,
+}
+
+/// The answer to a command that was understood.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// It is done.
+    Done,
+    /// The counts so far.
+    Status(Box<RelayStats>),
+    /// Help.
+    Help,
+}
+
+/// Why a command was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// No command has this name.
+    #[error("'{0}' is no command; write {COMMANDS}")]
+    Unknown(String),
+    /// It needs a value.
+    #[error("{0}: it needs a value; write such as {0} {1}")]
+    NoValue(&'static str, &'static str),
+    /// It takes no value.
+    #[error("{0}: it takes no value; write {0}")]
+    TakesNoValue(&'static str),
+    /// The path cannot be so.
+    #[error("{0}")]
+    Value(String),
+    /// The option is fixed from the start.
+    #[error("{0}: only a new start of the link changes it; end it and write --{0}")]
+    Fixed(String),
+    /// There is no rate to change.
+    #[error("{0}: {1}")]
+    NoRate(String, HasNoRate),
+    /// There is no link that has a rate.
+    #[error("{0}: the link was started without a rate; start it with one, such as --rate 10Mbps")]
+    NoLink(String),
+    /// Too much is going on.
+    #[error("{0} events are there already; wait until some are over")]
+    TooMany(usize),
+}
+
+/// What a relay needs to obey commands.
+#[derive(Debug)]
+pub(super) struct Control {
+    requests: Receiver<Request>,
+    /// Options that were said of the way to the server alone: commands without `up-` leave them.
+    only_up: Vec<String>,
+}
+
+impl Relay {
+    /// Obeys commands from now on. `path` is the path of the relay as it was written, with its preset expanded.
+    #[must_use]
+    pub fn controlled(mut self, path: &PathSpec, requests: Receiver<Request>) -> Self {
+        let up = |(name, _): (&'static str, &str)| name.strip_prefix("up-").map(str::to_owned);
+        self.control = Some(Control { requests, only_up: path.said().filter_map(up).collect() });
+        self
+    }
+
+    /// Obeys the commands that have come.
+    pub(super) fn obey(&mut self, now: Duration) {
+        for _ in 0..AT_ONCE {
+            let Some(Ok(request)) = self.control.as_ref().map(|control| control.requests.try_recv()) else { return };
+            let answer = self.command(&request.command, now);
+            // Whoever asked may have gone.
+            let _ = request.reply.send(answer);
+        }
+    }
+
+    /// Obeys one command.
+    pub(super) fn command(&mut self, line: &str, now: Duration) -> Result<Reply, CommandError> {
+        let line = line.trim();
+        let (name, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let value = value.trim();
+        match name {
+            "status" | "help" | "rebind" if !value.is_empty() => Err(CommandError::TakesNoValue(
+                ["status", "help", "rebind"].into_iter().find(|n| *n == name).unwrap_or("help"),
+            )),
+            "status" => Ok(Reply::Status(Box::new(self.stats()))),
+            "help" => Ok(Reply::Help),
+            "rebind" => {
+                self.rebind();
+                Ok(Reply::Done)
+            }
+            "blackout" => {
+                self.event(PathEvent::Blackout { at: now, lasts: time("blackout", "3s", value)?, every: None }, now)
+            }
+            "hold" => self.event(PathEvent::Hold { at: now, lasts: time("hold", "200ms", value)?, every: None }, now),
+            "mtu" if value.is_empty() => Err(CommandError::NoValue("mtu", "1250")),
+            "mtu" => {
+                let text = format!("mtu:{value}@0s");
+                let Ok(PathEvent::Mtu { payload, .. }) = text.parse() else {
+                    return Err(CommandError::Value(format!(
+                        "mtu: '{}' is no payload of 500 to 9000 bytes; write such as mtu 1250",
+                        value.escape_debug()
+                    )));
+                };
+                self.event(PathEvent::Mtu { at: now, payload }, now)
+            }
+            _ => self.set(name, value, now),
+        }
+    }
+
+    /// Adds an event to both directions.
+    fn event(&mut self, event: PathEvent, now: Duration) -> Result<Reply, CommandError> {
+        let is_over = |old: &PathEvent| match *old {
+            PathEvent::Blackout { at, lasts, every: None } | PathEvent::Hold { at, lasts, every: None } => {
+                at + lasts < now
+            }
+            // The newest one decides.
+            PathEvent::Mtu { at, .. } => matches!(event, PathEvent::Mtu { .. }) && at <= now,
+            _ => false,
+        };
+        for line in [&mut self.down, &mut self.up] {
+            line.impairer.change(|spec, _| spec.events.retain(|old| !is_over(old)));
+            if line.impairer.events() >= MOST_EVENTS {
+                return Err(CommandError::TooMany(MOST_EVENTS));
+            }
+        }
+        for line in [&mut self.down, &mut self.up] {
+            line.impairer.change(|spec, _| spec.events.push(event));
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Changes an option.
+    fn set(&mut self, name: &str, value: &str, now: Duration) -> Result<Reply, CommandError> {
+        let (up_only, base) = name.strip_prefix("up-").map_or((false, name), |base| (true, base));
+        let shown = || name.chars().take(40).collect::<String>().escape_debug().to_string();
+        let known = OPTIONS.into_iter().find(|option| *option == base && PathSpec::OPTIONS.contains(&name));
+        let known = known.or((name == "rtt").then_some("rtt"));
+        let Some(base) = known else {
+            let fixed = PathSpec::OPTIONS.contains(&name);
+            return Err(if fixed { CommandError::Fixed(shown()) } else { CommandError::Unknown(shown()) });
+        };
+        if value.is_empty() {
+            return Err(CommandError::NoValue(base, example(base)));
+        }
+        let mut spec = PathSpec::default();
+        if value != "none" {
+            if let Some(field) = spec.field(name) {
+                *field = Some(value.to_owned());
+            }
+        } else if base == "rate" {
+            return Err(CommandError::NoValue("rate", example("rate")));
+        }
+        let path = spec.check().map_err(CommandError::Value)?;
+        if path.rtt.0 != path.rtt.1 {
+            return Err(CommandError::Value(
+                "rtt: the relay gives all clients one RTT; write one time, such as 30ms".into(),
+            ));
+        }
+        let said_up = self.control.as_ref().is_some_and(|control| control.only_up.iter().any(|option| option == base));
+        let directions = [(Towards::Client, &path.down, !up_only), (Towards::Server, &path.up, up_only || !said_up)];
+        let directions = directions.into_iter().filter(|(.., applies)| *applies);
+        if base == "rate" {
+            let lines: Vec<_> = directions.map(|(towards, path, _)| (towards, path)).collect();
+            self.set_rates(&lines, name, now)?;
+        } else {
+            for (towards, path, _) in directions {
+                change(self.line(towards), base, path, now);
+            }
+        }
+        if let Some(control) = self.control.as_mut().filter(|_| up_only) {
+            control.only_up.push(base.to_owned());
+            control.only_up.dedup();
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Changes the rates of lines; all of them, or none.
+    fn set_rates(&mut self, lines: &[(Towards, &DirectedPath)], name: &str, now: Duration) -> Result<(), CommandError> {
+        let shown = || name.to_owned();
+        for (towards, _) in lines {
+            match &self.line(*towards).link {
+                None => return Err(CommandError::NoLink(shown())),
+                Some(link) if !link.has_rate() => return Err(CommandError::NoRate(shown(), HasNoRate)),
+                Some(_) => {}
+            }
+        }
+        for (towards, path) in lines {
+            let Some((Capacity::Fixed(rate), _)) = path.link else { continue };
+            let nanos = now.as_nanos() as u64;
+            let line = self.line(*towards);
+            let Some(link) = &mut line.link else { continue };
+            let moved = link.set_rate(nanos, rate).map_err(|e| CommandError::NoRate(shown(), e))?;
+            if let Some(free) = &mut line.free {
+                *free = moved.first().map_or(*free, |(_, new)| *new);
+            }
+            self.reschedule(*towards, &moved);
+        }
+        Ok(())
+    }
+
+    /// Datagrams that had not left their link leave it at other times; the time behind it stays.
+    fn reschedule(&mut self, towards: Towards, moved: &[(u64, u64)]) {
+        let mut waiting = std::mem::take(&mut self.waiting).into_vec();
+        let mut last = 0;
+        for Reverse(Waiting { at, out, .. }) in waiting.iter_mut().filter(|w| w.0.towards == towards) {
+            if let Ok(found) = moved.binary_search_by_key(out, |(old, _)| *old) {
+                let new = moved[found].1;
+                (*at, *out) = (at.saturating_sub(*out).saturating_add(new), new);
+            }
+            last = last.max(*at);
+        }
+        self.waiting = BinaryHeap::from(waiting);
+        self.line(towards).impairer.set_last(last);
+    }
+}
+
+/// Changes one option of a line to what `path` has.
+fn change(line: &mut Line, option: &str, path: &DirectedPath, now: Duration) {
+    let new = &path.impairments;
+    line.impairer.change(|spec, delay| match option {
+        "rtt" | "delay" => {
+            // Steps of the RTT that are over would decide otherwise.
+            spec.events.retain(|event| !matches!(event, PathEvent::Rtt { at, .. } if *at <= now));
+            *delay = path.delay;
+        }
+        "loss" => spec.loss = new.loss,
+        "jitter" => spec.jitter = new.jitter,
+        "reorder" => spec.reorder = new.reorder,
+        "duplicate" => spec.duplicate = new.duplicate,
+        "corrupt" => spec.corrupt = new.corrupt,
+        "policer" => spec.policer = new.policer,
+        "ecn" => spec.ecn = new.ecn,
+        _ => {}
+    });
+}
+
+fn time(name: &'static str, example: &'static str, value: &str) -> Result<Duration, CommandError> {
+    if value.is_empty() {
+        return Err(CommandError::NoValue(name, example));
+    }
+    let time = parse_nonzero_duration(value).map_err(|e| CommandError::Value(format!("{name}: {e}")))?;
+    if time > LONGEST {
+        return Err(CommandError::Value(format!(
+            "{name}: '{}' is more than an hour; write such as {name} {example}",
+            value.escape_debug()
+        )));
+    }
+    Ok(time)
+}
+
+/// A value of an option.
+fn example(option: &str) -> &'static str {
+    match option {
+        "rate" => "5Mbps",
+        "rtt" => "80ms",
+        "delay" => "40ms",
+        "loss" => "2%",
+        "jitter" => "5ms",
+        "policer" => "10Mbps,burst=100kB",
+        "ecn" => "bleach",
+        _ => "1%",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! How long datagrams take through a relay, and how late the machine makes them.
+
+use std::fmt;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::kernel::{CpuTime, ReceiveDrops};
+
+/// From here on a datagram is late: it left, or was read, this much after its time. What sleeping costs on an idle machine is less
+/// (docs/paths.md: 98 % within it).
+pub const LATE: Duration = Duration::from_millis(1);
+/// Longest time that is told apart, in microseconds: 10 minutes.
+const LONGEST: u64 = 600_000_000;
+/// How often the kernel's counts are read, which takes longer the more sockets the system has.
+const READ_COUNTS: Duration = Duration::from_secs(10);
+/// Part of the datagrams that may be late, and part of a core's time that may be used or waited for, before the relay counts as the limit.
+const LATE_PART: f64 = 0.01;
+const BUSY_PART: f64 = 0.85;
+
+/// Times of the datagrams that went on in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineTiming {
+    /// Datagrams that left.
+    pub sent: u64,
+    /// Median of the time from being read to leaving: queue, propagation delay and whatever else the path does, and lateness.
+    pub delay_p50: Duration,
+    /// 95th percentile of it.
+    pub delay_p95: Duration,
+    /// Longest.
+    pub delay_max: Duration,
+    /// Datagrams that left more than [`LATE`] after their time.
+    pub late: u64,
+    /// 99th percentile of the lateness.
+    pub late_p99: Duration,
+    /// The latest.
+    pub late_max: Duration,
+}
+
+/// [`LineTiming`] in the making.
+#[derive(Debug)]
+pub(super) struct LineTimer {
+    delay: Histogram<u64>,
+    lateness: Histogram<u64>,
+    late: u64,
+}
+
+impl LineTimer {
+    pub(super) fn new() -> Self {
+        let histogram = || Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are sound");
+        Self { delay: histogram(), lateness: histogram(), late: 0 }
+    }
+
+    /// A datagram leaves at `now` that came at `arrived` and should have left at `due` (nanoseconds).
+    pub(super) fn record(&mut self, arrived: u64, due: u64, now: u64) {
+        let lateness = now.saturating_sub(due);
+        self.delay.saturating_record(now.saturating_sub(arrived) / 1_000);
+        self.lateness.saturating_record(lateness / 1_000);
+        self.late += u64::from(u128::from(lateness) > LATE.as_nanos());
+    }
+
+    pub(super) fn timing(&self) -> LineTiming {
+        if self.delay.is_empty() {
+            return LineTiming::default();
+        }
+        let micros = Duration::from_micros;
+        LineTiming {
+            sent: self.delay.len(),
+            delay_p50: micros(self.delay.value_at_quantile(0.5)),
+            delay_p95: micros(self.delay.value_at_quantile(0.95)),
+            delay_max: micros(self.delay.max()),
+            late: self.late,
+            late_p99: micros(self.lateness.value_at_quantile(0.99)),
+            late_max: micros(self.lateness.max()),
+        }
+    }
+}
+
+/// What a relay needed of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RelayLoad {
+    /// How long it ran.
+    pub wall: Duration,
+    /// CPU time of its thread.
+    pub cpu: CpuTime,
+    /// Datagrams that its sockets dropped since they were not read in time; `None` where the system does not say.
+    pub unread: Option<u64>,
+    /// Datagrams that were read.
+    pub read: u64,
+    /// Datagrams of sockets that had not been empty for more than [`LATE`]: they may have waited this long.
+    pub read_late: u64,
+}
+
+impl RelayLoad {
+    /// Part of the time in which the thread ran or could have run and had no core, from 0 to 1.
+    pub fn busy(&self) -> f64 {
+        let busy = self.cpu.ran + self.cpu.waited.unwrap_or_default();
+        if self.wall.is_zero() { 0.0 } else { (busy.as_secs_f64() / self.wall.as_secs_f64()).min(1.0) }
+    }
+}
+
+/// [`RelayLoad`] in the making, by the thread that relays.
+#[derive(Debug, Default)]
+pub(super) struct LoadMeter {
+    began: Option<(Duration, CpuTime)>,
+    read_at: Duration,
+    drops: ReceiveDrops,
+    pub(super) load: RelayLoad,
+}
+
+impl LoadMeter {
+    /// Reads the thread's times at `now`, and the kernel's counts if it is time for them or the `last` time.
+    pub(super) fn update(&mut self, now: Duration, last: bool) {
+        let cpu = CpuTime::of_thread();
+        let (began, before) = *self.began.get_or_insert((now, cpu));
+        (self.load.wall, self.load.cpu) = (now.saturating_sub(began), cpu.since(before));
+        if last || now >= self.read_at + READ_COUNTS {
+            self.load.unread = self.drops.update();
+            self.read_at = now;
+        }
+    }
+}
+
+/// Why a relay, and not the path that it plays, decided rates and delays.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RelayLimit {
+    /// Datagrams left late.
+    Late {
+        /// Part of them, from 0 to 1.
+        part: f64,
+        /// 99th percentile of the lateness.
+        p99: Duration,
+    },
+    /// Datagrams waited before they were read.
+    ReadLate {
+        /// Part of them, from 0 to 1.
+        part: f64,
+    },
+    /// The kernel dropped datagrams before they were read.
+    Unread(u64),
+    /// The relay dropped datagrams itself.
+    Overrun(u64),
+    /// The thread had, or wanted, nearly a whole core.
+    Busy {
+        /// CPU time, part of the time.
+        ran: f64,
+        /// Waiting for a core, part of the time.
+        waited: f64,
+    },
+}
+
+impl fmt::Display for RelayLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        match self {
+            Self::Late { part, p99 } => write!(
+                f,
+                "{:.1} % of the datagrams left more than {:.0} ms late (p99 {:.1} ms)",
+                part * 100.0,
+                ms(LATE),
+                ms(*p99)
+            ),
+            Self::ReadLate { part } => {
+                write!(f, "{:.1} % may have waited more than {:.0} ms before they were read", part * 100.0, ms(LATE))
+            }
+            Self::Unread(count) => write!(f, "the kernel dropped {count} before they were read"),
+            Self::Overrun(count) => write!(f, "the relay dropped {count} itself"),
+            Self::Busy { ran, waited } => write!(
+                f,
+                "its thread had a core for {:.0} % of the time and waited for one for {:.0} %",
+                ran * 100.0,
+                waited * 100.0
+            ),
+        }
+    }
+}
+
+/// What kept a relay from playing its path, from its counts. Nothing did if it is empty.
+pub(super) fn limits(lines: [LineTiming; 2], load: &RelayLoad, overrun: u64) -> Vec<RelayLimit> {
+    let part = |count: u64, all: u64| if all > 0 { count as f64 / all as f64 } else { 0.0 };
+    let sent = lines.iter().map(|line| line.sent).sum();
+    let late = part(lines.iter().map(|line| line.late).sum(), sent);
+    let p99 = lines.iter().map(|line| line.late_p99).max().unwrap_or_default();
+    let read_late = part(load.read_late, load.read);
+    let unread = load.unread.unwrap_or(0);
+    let wall = load.wall.as_secs_f64().max(f64::MIN_POSITIVE);
+    let (ran, waited) = (load.cpu.ran.as_secs_f64() / wall, load.cpu.waited.unwrap_or_default().as_secs_f64() / wall);
+    [
+        (late > LATE_PART).then_some(RelayLimit::Late { part: late, p99 }),
+        (read_late > LATE_PART).then_some(RelayLimit::ReadLate { part: read_late }),
+        (unread > 0).then_some(RelayLimit::Unread(unread)),
+        (overrun > 0).then_some(RelayLimit::Overrun(overrun)),
+        (load.busy() >= BUSY_PART).then_some(RelayLimit::Busy { ran, waited }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn delays_and_lateness_are_those_of_a_run_by_hand() {
+        let mut timer = LineTimer::new();
+        assert_eq!(timer.timing(), LineTiming::default());
+        // 95 of 20 ms, on time; 3 half a millisecond late, 2 five.
+        for _ in 0..95 {
+            timer.record(0, 20 * MS, 20 * MS);
+        }
+        for late in [MS / 2, MS / 2, MS / 2, 5 * MS, 5 * MS] {
+            timer.record(0, 20 * MS, 20 * MS + late);
+        }
+        let timing = timer.timing();
+        let near = |d: Duration, ms: f64| (d.as_secs_f64() * 1e3 / ms - 1.0).abs() < 0.002;
+        assert!(
+            near(timing.delay_p50, 20.0) && near(timing.delay_p95, 20.0) && near(timing.delay_max, 25.0),
+            "{timing:?}"
+        );
+        assert!(near(timing.late_p99, 5.0) && near(timing.late_max, 5.0), "{timing:?}");
+        assert_eq!((timing.sent, timing.late), (100, 2));
+    }
+
+    #[test]
+    fn a_relay_that_is_the_limit_says_why() {
+        let on_time = LineTiming { sent: 1_000, late: 5, ..LineTiming::default() };
+        let cpu =
+            |ran, waited| CpuTime { ran: Duration::from_millis(ran), waited: Some(Duration::from_millis(waited)) };
+        let idle =
+            RelayLoad { wall: Duration::from_secs(10), cpu: cpu(1_000, 500), read: 2_000, ..RelayLoad::default() };
+        assert_eq!(limits([on_time; 2], &idle, 0), []);
+        let late = LineTiming { late: 100, late_p99: Duration::from_millis(57), ..on_time };
+        let starved = RelayLoad { cpu: cpu(4_000, 5_000), unread: Some(12), read_late: 200, ..idle };
+        let said: Vec<String> = limits([on_time, late], &starved, 3).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "5.2 % of the datagrams left more than 1 ms late (p99 57.0 ms)",
+                "10.0 % may have waited more than 1 ms before they were read",
+                "the kernel dropped 12 before they were read",
+                "the relay dropped 3 itself",
+                "its thread had a core for 40 % of the time and waited for one for 50 %",
+            ]
+        );
+        assert_eq!(limits([LineTiming::default(); 2], &RelayLoad::default(), 0), [], "nothing has happened");
+    }
+}

@@ -1,0 +1,138 @@
+//! Bundles of a sender's datagrams, as a host hands them to its network card at once (generic segmentation offload, GSO): they enter the
+//! first link back to back.
+//!
+//! As in Linux's GSO all datagrams of a bundle but the last have one size; a smaller or larger one ends it, and one below 1200 bytes, such as
+//! an acknowledgement, waits for nobody. A bundle leaves when it is full, and `within` after its first datagram at the latest: Linux's TCP
+//! bundles what it sends in a millisecond (`tcp_tso_autosize`, `sk_pacing_shift`).
+
+use std::time::Duration;
+
+use super::core::{Core, Event};
+use super::handle::SimHandle;
+
+/// Size of the smallest datagram that waits for others: QUIC's smallest full one (RFC 9000 §14.1).
+const FULL: usize = 1_200;
+
+/// The bundles that are open.
+#[derive(Debug, Default)]
+pub(crate) struct Bundles {
+    /// Datagrams of a bundle at most; 0: there are no bundles.
+    most: usize,
+    within: u64,
+    /// By flow and sender.
+    open: Vec<Bundle>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Bundle {
+    packets: Vec<u32>,
+    /// Size of its datagrams, and when the first came.
+    size: usize,
+    opened: u64,
+}
+
+impl SimHandle {
+    /// From now on the datagrams of stacks leave in bundles of so many at most, each `within` this time.
+    pub fn bundle_datagrams(&self, most: usize, within: Duration) {
+        let bundles = &mut self.core().bundles;
+        (bundles.most, bundles.within) = (most, within.as_nanos() as u64);
+    }
+}
+
+impl Core {
+    /// A datagram of `size` bytes is ready to leave its sender.
+    pub(super) fn hand_over(&mut self, packet: u32, flow: u32, from_server: bool, size: usize) {
+        if self.bundles.most < 2 {
+            return self.set_off(packet);
+        }
+        let place = flow as usize * 2 + usize::from(from_server);
+        if place >= self.bundles.open.len() {
+            self.bundles.open.resize_with(place + 1, Bundle::default);
+        }
+        let bundle = &self.bundles.open[place];
+        if !bundle.packets.is_empty() && size > bundle.size {
+            self.flush(place);
+        }
+        let bundle = &mut self.bundles.open[place];
+        if bundle.packets.is_empty() {
+            if size < FULL {
+                return self.set_off(packet);
+            }
+            (bundle.size, bundle.opened) = (size, self.now);
+            let due = self.now + self.bundles.within;
+            self.schedule(due, Event::Bundle(place as u32));
+        }
+        let most = self.bundles.most;
+        let bundle = &mut self.bundles.open[place];
+        bundle.packets.push(packet);
+        if bundle.packets.len() >= most || size < bundle.size {
+            self.flush(place);
+        }
+    }
+
+    /// A bundle may have waited long enough.
+    pub(super) fn bundle_is_due(&mut self, place: u32) {
+        let place = place as usize;
+        if self.bundles.open.get(place).is_some_and(|bundle| bundle.opened + self.bundles.within <= self.now) {
+            self.flush(place);
+        }
+    }
+
+    fn flush(&mut self, place: usize) {
+        let mut packets = std::mem::take(&mut self.bundles.open[place].packets);
+        for packet in packets.drain(..) {
+            self.set_off(packet);
+        }
+        // Its storage is for the next one.
+        self.bundles.open[place].packets = packets;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fathom_units::{Rate, Time};
+
+    use crate::link::Link;
+    use crate::queue::DropTail;
+    use crate::sim::{Executor, Group, Path, server_address};
+
+    /// When datagrams of these sizes enter the link that are sent at these times (microseconds).
+    fn entered(most: usize, sent: &[(u64, usize)]) -> Vec<u64> {
+        let mut executor = Executor::new();
+        let sim = executor.sim();
+        sim.bundle_datagrams(most, Duration::from_millis(1));
+        let queue = Box::new(DropTail::packets(100));
+        let link = sim.add_link(Link::new(Rate::from_bits_per_sec(10_000_000_000), queue).with_log());
+        let (client, server) = (sim.client_socket(), sim.server_socket());
+        let up = Path::over(link, Duration::ZERO);
+        let group = Group { client: client.id(), server: server.id(), down: Path::direct(Duration::ZERO), up };
+        let group = sim.add_group(group);
+        let flow = sim.add_flow(group);
+        for (at, size) in sent.to_vec() {
+            let (sim, client) = (sim.clone(), client.clone());
+            executor.sim().spawn(async move {
+                sim.sleep_until(Time::from_nanos(at * 1_000)).await;
+                client.send(server_address(flow), None, None, &vec![0; size], None).unwrap();
+            });
+        }
+        executor.run(Time::from_millis(1_000));
+        let stats = sim.net_stats();
+        assert_eq!((stats.sent, stats.delivered), (sent.len() as u64, sent.len() as u64));
+        sim.link_log(link).iter().map(|(at, _)| at.as_nanos() / 1_000).collect()
+    }
+
+    #[test]
+    fn datagrams_leave_in_bundles_of_one_size() {
+        let full = [0, 100, 200, 300, 400].map(|at| (at, 1_392));
+        assert_eq!(entered(0, &full), [0, 100, 200, 300, 400]);
+        assert_eq!(entered(1, &full), [0, 100, 200, 300, 400]);
+        // Two full bundles, and one that waits a millisecond for more.
+        assert_eq!(entered(2, &full), [100, 100, 300, 300, 1_400]);
+        assert_eq!(entered(64, &full), [1_000; 5]);
+        // A smaller one is a bundle's last; an acknowledgement waits for nobody; a larger one begins another.
+        assert_eq!(entered(64, &[(0, 1_392), (10, 1_392), (20, 700), (30, 40)]), [20, 20, 20, 30]);
+        assert_eq!(entered(64, &[(0, 1_200), (10, 1_392), (20, 1_392)]), [10, 1_010, 1_010]);
+    }
+}

@@ -1,0 +1,273 @@
+//! `fathom link --control`: a Unix socket that takes commands of one line while the link runs, and `fathom link ctl`, which sends them.
+//!
+//! Whoever can open the socket can change the link, so only its owner can. Clients, lines, commands at once and waits are bounded.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::time::Duration;
+
+use fathom_netsim::relay::{COMMANDS, Reply, Request};
+
+use super::report;
+use crate::{Failure, output};
+
+/// Clients at once.
+const MOST_CLIENTS: usize = 4;
+/// Bytes of a command.
+const LONGEST_LINE: u64 = 256;
+/// Commands that wait for the link.
+const MOST_WAITING: usize = 16;
+/// How long a client may be silent, or slow to read.
+const SILENT: Duration = Duration::from_secs(60);
+const SLOW: Duration = Duration::from_secs(2);
+/// How long the link may take to answer: it looks some twenty times a second.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// A control socket in the file system; it goes when this goes.
+#[derive(Debug)]
+pub(super) struct ControlSocket {
+    path: PathBuf,
+    inode: u64,
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        // Another link may have taken the place meanwhile.
+        if std::fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Listens at `path`. The receiver gets the commands.
+///
+/// # Errors
+/// Something is there, or the socket cannot be made.
+pub(super) fn listen(path: &Path) -> Result<(ControlSocket, Receiver<Request>), Failure> {
+    let wrong = |e: &dyn std::fmt::Display| Failure::input(format!("--control: '{}': {e}", path.display()));
+    make_room(path).map_err(|e| wrong(&e))?;
+    let (listener, inode) = bind(path).map_err(|e| match e.kind() {
+        io::ErrorKind::InvalidInput => {
+            wrong(&"the path is too long for a socket; name a shorter one, such as /tmp/link.sock")
+        }
+        _ => wrong(&format!("{e}; name a file in a folder that you may write to")),
+    })?;
+    let socket = ControlSocket { path: path.to_owned(), inode };
+    let (requests, waiting) = mpsc::sync_channel(MOST_WAITING);
+    std::thread::spawn(move || accept(&listener, &requests));
+    Ok((socket, waiting))
+}
+
+/// Removes a socket that nobody listens at.
+fn make_room(path: &Path) -> Result<(), String> {
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !found.file_type().is_socket() {
+        return Err("something other than a socket is there; name another file".into());
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err("another program listens there; name another file, or end it".into()),
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)
+            .map_err(|e| format!("the socket of a link that has ended cannot be removed: {e}; remove it")),
+        Err(e) => Err(format!("a socket is there that cannot be tried: {e}; name another file")),
+    }
+}
+
+/// Makes the socket where nobody else can reach it, and moves it to its place when only its owner can open it.
+fn bind(path: &Path) -> io::Result<(UnixListener, u64)> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let private = tempfile::Builder::new().prefix(".fathom-").tempdir_in(folder)?;
+    let made = private.path().join("s");
+    let listener = UnixListener::bind(&made)?;
+    std::fs::set_permissions(&made, std::fs::Permissions::from_mode(0o600))?;
+    let inode = std::fs::symlink_metadata(&made)?.ino();
+    std::fs::rename(&made, path)?;
+    Ok((listener, inode))
+}
+
+fn accept(listener: &UnixListener, requests: &SyncSender<Request>) {
+    let clients = Arc::new(AtomicUsize::new(0));
+    for client in listener.incoming() {
+        let Ok(mut client) = client else {
+            // No descriptor is left; one may be later.
+            std::thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
+            clients.fetch_sub(1, Ordering::Relaxed);
+            let _ = client.set_write_timeout(Some(SLOW));
+            let _ = writeln!(client, "error: {MOST_CLIENTS} clients are there already; end one of them");
+            continue;
+        }
+        let (requests, counted) = (requests.clone(), Arc::clone(&clients));
+        let talks = std::thread::Builder::new().spawn(move || {
+            // A client that goes, is silent or does not read ends its own connection, no more.
+            let _ = talk(&client, &requests);
+            counted.fetch_sub(1, Ordering::Relaxed);
+        });
+        if talks.is_err() {
+            clients.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Answers the lines of a client, one line each.
+fn talk(client: &UnixStream, requests: &SyncSender<Request>) -> io::Result<()> {
+    client.set_read_timeout(Some(SILENT))?;
+    client.set_write_timeout(Some(SLOW))?;
+    let (mut reader, mut writer) = (BufReader::with_capacity(LONGEST_LINE as usize, client), client);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut reader).take(LONGEST_LINE + 1).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            return Ok(());
+        }
+        if line.len() as u64 > LONGEST_LINE {
+            // What follows would be taken for a command.
+            return writeln!(writer, "error: a command has {LONGEST_LINE} bytes at most; write a shorter one");
+        }
+        match std::str::from_utf8(&line).map(str::trim) {
+            Ok("") => {}
+            Ok(command) => writeln!(writer, "{}", answer(command, requests))?,
+            Err(_) => writeln!(writer, "error: the command is not UTF-8; write such as rate 5Mbps")?,
+        }
+    }
+}
+
+fn answer(command: &str, requests: &SyncSender<Request>) -> String {
+    let (reply, answer) = mpsc::channel();
+    if requests.try_send(Request { command: command.to_owned(), reply }).is_err() {
+        return "error: the link has too many commands to obey, or has ended; try again".into();
+    }
+    match answer.recv_timeout(ANSWER) {
+        Ok(Ok(Reply::Done)) => "ok".into(),
+        Ok(Ok(Reply::Help)) => format!("ok {COMMANDS}"),
+        Ok(Ok(Reply::Status(stats))) => format!("ok {}", report::json(&stats)),
+        Ok(Err(e)) => format!("error: {}", output::plain(&e.to_string())),
+        Err(_) => "error: the link does not answer; it may have ended".into(),
+    }
+}
+
+/// Send commands to a link that runs with --control.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fathom link ctl /tmp/link.sock 'rate 5Mbps' 'loss 2%'
+  fathom link ctl /tmp/link.sock 'blackout 3s'
+  fathom link ctl /tmp/link.sock status
+
+'help' lists the commands. The exit code is 0 if all were obeyed, 2 if one was
+refused; those before it are in effect.")]
+pub(super) struct SendArgs {
+    /// The socket that --control named.
+    #[arg(value_name = "PATH")]
+    socket: PathBuf,
+    /// Commands, in order; quote each that has a space.
+    #[arg(value_name = "COMMAND", required = true)]
+    commands: Vec<String>,
+}
+
+pub(super) fn send(args: &SendArgs) -> Result<(), Failure> {
+    let wrong = |e: &dyn std::fmt::Display| Failure::input(format!("'{}': {e}", args.socket.display()));
+    let socket = UnixStream::connect(&args.socket)
+        .map_err(|e| wrong(&format!("{e}; name the socket of 'fathom link --control'")))?;
+    let lost = |e: io::Error| wrong(&format!("the link does not answer: {e}"));
+    socket.set_read_timeout(Some(ANSWER + SLOW)).map_err(lost)?;
+    let (mut reader, mut writer) = (BufReader::new(&socket), &socket);
+    for command in &args.commands {
+        if command.trim().is_empty() || command.contains('\n') {
+            return Err(Failure::input(format!(
+                "'{}' is not one command; write such as 'rate 5Mbps'",
+                command.escape_debug()
+            )));
+        }
+        writeln!(writer, "{command}").map_err(lost)?;
+        let mut line = String::new();
+        if reader.read_line(&mut line).map_err(lost)? == 0 {
+            return Err(wrong(&"the link has closed the connection"));
+        }
+        let line = output::plain(line.trim_end());
+        if let Some(error) = line.strip_prefix("error: ") {
+            return Err(Failure::input(error));
+        }
+        output::print(&format!("{line}\n"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link that obeys everything, but 'no', and counts.
+    fn serve(path: &Path) -> ControlSocket {
+        let (socket, requests) = listen(path).unwrap_or_else(|e| panic!("{}", e.line));
+        std::thread::spawn(move || {
+            for request in requests {
+                let no = request.command == "no";
+                let error = fathom_netsim::relay::CommandError::Value("no: it is refused".into());
+                let _ = request.reply.send(if no { Err(error) } else { Ok(Reply::Done) });
+            }
+        });
+        socket
+    }
+
+    fn ask(client: &mut UnixStream, bytes: &[u8]) -> String {
+        client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        client.write_all(bytes).unwrap();
+        let mut line = String::new();
+        BufReader::new(&*client).read_line(&mut line).unwrap();
+        line
+    }
+
+    #[test]
+    fn only_its_owner_can_open_the_socket_and_it_goes_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("link.sock");
+        let socket = serve(&path);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let error = listen(&path).unwrap_err().line;
+        assert!(error.contains("another program listens there"), "{error}");
+        drop(socket);
+        assert!(!path.exists());
+        // Nothing else is left, and what a killed link leaves is taken over.
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        drop(UnixListener::bind(&path).unwrap());
+        drop(serve(&path));
+        std::fs::write(&path, "a file").unwrap();
+        assert!(listen(&path).unwrap_err().line.contains("other than a socket"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a file");
+    }
+
+    #[test]
+    fn lines_and_clients_are_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("link.sock");
+        let _socket = serve(&path);
+        let mut client = UnixStream::connect(&path).unwrap();
+        assert_eq!(ask(&mut client, b"\n  \nrate 5Mbps\n"), "ok\n");
+        assert_eq!(ask(&mut client, b"no\n"), "error: no: it is refused\n");
+        assert!(ask(&mut client, b"\xff\xfe\n").contains("not UTF-8"));
+        assert!(ask(&mut client, &[b'x'; 300]).contains("256 bytes at most"));
+        // The connection is closed behind a line that was too long.
+        let mut left = Vec::new();
+        let _ = client.read_to_end(&mut left);
+        drop(client);
+        let mut others: Vec<UnixStream> = Vec::new();
+        // The closed one may still count for a moment.
+        while others.len() < MOST_CLIENTS {
+            let mut other = UnixStream::connect(&path).unwrap();
+            if ask(&mut other, b"rate 1Mbps\n") == "ok\n" {
+                others.push(other);
+            }
+        }
+        let mut refused = String::new();
+        BufReader::new(UnixStream::connect(&path).unwrap()).read_line(&mut refused).unwrap();
+        assert!(refused.contains("4 clients are there already"), "{refused}");
+        assert_eq!(ask(&mut others[0], b"loss 1%\n"), "ok\n");
+    }
+}
