@@ -104,6 +104,14 @@ pub(crate) struct Args {
     /// Packet sizes and delays set in front of the socket: auto (where a controller needs it) or off. [default: auto]
     #[arg(long, alias = "outlet", value_name = "WHEN")]
     shaping: Option<Shaping>,
+    /// Begin with packets of 1200 bytes and find out how large a packet the path carries (RFC 8899). Without it packets have their full size
+    /// from the start.
+    #[arg(long)]
+    mtu_discovery: bool,
+    /// Datagrams leave their host in bundles of so many at most, as with GSO: those that a sender sends within a millisecond. Without it each
+    /// leaves when its stack sends it.
+    #[arg(long, value_name = "N")]
+    gso: Option<u32>,
     /// Largest window of a sender by flow control: packets such as 68p, none, or stack for each stack's defaults.
     /// [default: 68p; on a path none]
     #[arg(long, value_name = "WINDOW")]
@@ -341,6 +349,8 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     plan.seed = args.seed.unwrap_or(plan.seed);
     plan.timestamps = args.timestamps.unwrap_or(plan.timestamps);
     plan.shaping = args.shaping.unwrap_or(plan.shaping);
+    plan.mtu_discovery |= args.mtu_discovery;
+    plan.gso = args.gso.or(plan.gso);
     plan.connections = args.connections.unwrap_or(plan.connections);
     Ok(plan)
 }

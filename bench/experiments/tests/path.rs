@@ -7,10 +7,16 @@ use fathom_experiments::scenario::{Outcome, ScenarioSpec, run};
 
 /// One transfer over a path, on quinn.
 fn transfer(path: &str, workload: &str, seed: u64) -> Outcome {
+    transfer_on("quinn", "", path, workload, seed)
+}
+
+/// The same on any stack, with settings of the scenario.
+fn transfer_on(stack: &str, settings: &str, path: &str, workload: &str, seed: u64) -> Outcome {
     let text = format!(
         r#"
         stop = "1 responses"
-        stack = "quinn"
+        stack = "{stack}"
+        {settings}
         [network]
         topology = "path"
         [network.path]
@@ -101,6 +107,98 @@ fn a_blackout_holds_a_transfer_up_and_ends() {
     let took = millis(&dark);
     assert!(took > whole + 2_000.0 && took < whole + 8_000.0, "{whole} and {took}");
     assert!(dark.links["left-right"].impairments.expect("impairments").cut_off > 0);
+}
+
+#[test]
+fn waiting_for_opportunities_does_not_fill_a_direction() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("aggregated.trace");
+    // 40 opportunities together every 20 ms: 24 Mbps, most of the time nothing.
+    let text: String = (1..=100).map(|n| format!("{}\n", 20 * n).repeat(40)).collect();
+    std::fs::write(&file, text).expect("a trace");
+    let path = format!("rtt = \"20ms\"\nrate = \"24Mbps\"\nup-trace = \"{}\"", file.display());
+    let outcome = transfer(&path, "flows:1x8MB", 1);
+    let back = &outcome.links["right-left"];
+    // Acknowledgements alone: what they carry of 24 Mbps.
+    let carried = 100.0 * back.throughput_bps / 24e6;
+    assert!(
+        (back.utilisation_percent - carried).abs() < 0.5 && carried < 10.0,
+        "{} of {carried}",
+        back.utilisation_percent
+    );
+    assert!(
+        outcome.links["left-right"].utilisation_percent > 60.0,
+        "{}",
+        outcome.links["left-right"].utilisation_percent
+    );
+}
+
+#[test]
+fn a_path_whose_mtu_falls_is_survived_on_every_stack() {
+    let path = "rtt = \"20ms\"\nrate = \"20Mbps\"\nevents = [\"mtu:1250@500ms\"]";
+    for stack in fathom_experiments::stack::Stack::ALL {
+        for settings in ["", "mtu-discovery = true"] {
+            let outcome = transfer_on(stack.name(), settings, path, "flows:1x5MB", 1);
+            let cut_off = outcome.links["left-right"].impairments.expect("impairments").cut_off;
+            assert!(cut_off > 0 && millis(&outcome) < 20_000.0, "{stack} {settings}: {cut_off}, {}", millis(&outcome));
+        }
+    }
+}
+
+#[test]
+fn discovery_begins_small_and_grows() {
+    let path = "rtt = \"20ms\"\nrate = \"20Mbps\"";
+    for stack in fathom_experiments::stack::Stack::ALL {
+        let packets =
+            |settings: &str| transfer_on(stack.name(), settings, path, "flows:1x5MB", 1).links["left-right"].arrived;
+        let (full, discovered) = (packets(""), packets("mtu-discovery = true"));
+        // A few hundred packets of 1,200 bytes in place of 1,392; all of them would be a sixth more.
+        assert!(discovered > full && (discovered as f64) < full as f64 * 1.13, "{stack}: {full}, {discovered}");
+    }
+}
+
+#[test]
+fn a_shallow_policer_drops_more_of_bundles() {
+    // A bucket of eight packets, which 300 Mbps fill in 0.3 ms.
+    let path = "rtt = \"10ms\"\nrate = \"1Gbps\"\npolicer = \"300Mbps,burst=12kB\"\nup-policer = \"200Mbps,burst=1MB\"";
+    for stack in fathom_experiments::stack::Stack::ALL {
+        let policed = |settings: &str| {
+            let outcome = transfer_on(stack.name(), settings, path, "flows:1x10MB", 1);
+            let did = outcome.links["left-right"].impairments.expect("impairments");
+            (did.policed as f64 / did.arrived as f64, millis(&outcome))
+        };
+        let ((single, quick), (bundled, slow)) = (policed(""), policed("gso = 16"));
+        assert!(
+            bundled > 1.2 * single && slow > 1.2 * quick,
+            "{stack}: {single} in {quick} ms, {bundled} in {slow} ms"
+        );
+    }
+}
+
+#[test]
+fn a_run_that_an_mtu_stops_names_it() {
+    let error = fathom_experiments::scenario::RunError::Collapsed {
+        controller: "cubic".into(),
+        event: Some("mtu:1250@4s".parse().expect("an event")),
+        done: 0,
+        failed: 0,
+        wanted: 1,
+        seconds: 60.0,
+    };
+    let text = error.to_string();
+    assert!(text.contains("after event 'mtu:1250@4s'") && text.contains("write a larger MTU"), "{text}");
+}
+
+#[test]
+fn a_hold_loses_nothing_and_ends() {
+    let path = |events: &str| format!("rtt = \"20ms\"\nrate = \"20Mbps\"\nqueue = \"droptail:1000p\"{events}");
+    let whole = millis(&transfer(&path(""), "flows:1x5MB", 1));
+    let held = transfer(&path("\nevents = [\"hold:166ms@1s\"]"), "flows:1x5MB", 1);
+    let did = held.links["left-right"].impairments.expect("impairments");
+    assert!(did.held > 0 && did.cut_off == 0, "{did:?}");
+    // It may end between two round trips, and cost nothing then.
+    let took = millis(&held);
+    assert!(took > whole - 50.0 && took < whole + 1_000.0, "{whole}, {took}");
 }
 
 #[test]

@@ -14,7 +14,10 @@ use h3::quic::StreamErrorIncoming;
 
 use super::adapter::{ClientPlugin, Plugin, ServerPlugin, ShapingSocket};
 use super::stack::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
-use super::stack::{self, ClientConfig, ConnectionError, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig};
+use super::stack::{
+    self, ClientConfig, ConnectionError, EndpointConfig, MtuDiscoveryConfig, ServerConfig, TokioRuntime,
+    TransportConfig,
+};
 use super::{Socket, native, own_stats, prioritised, set_connection_ids, watched};
 use super::{acknowledged_h3, h3 as transport};
 use crate::controller::Controller;
@@ -132,6 +135,7 @@ impl Endpoint {
             window,
             send_window,
             datagram,
+            mtu_discovery,
             datagrams,
         } = self.transport;
         match datagrams {
@@ -156,10 +160,15 @@ impl Endpoint {
         if let Some(bytes) = send_window {
             t.send_window(bytes);
         }
-        if let Some(bytes) = datagram {
+        let discovered = datagram.filter(|_| mtu_discovery && !self.shaping);
+        if let Some(bytes) = discovered {
+            let mut discovery = MtuDiscoveryConfig::default();
+            discovery.upper_bound(bytes);
+            t.mtu_discovery_config(Some(discovery));
+        } else if let Some(bytes) = datagram {
             t.initial_mtu(bytes);
         }
-        if datagram.is_some() || self.shaping {
+        if (datagram.is_some() || self.shaping) && discovered.is_none() {
             t.mtu_discovery_config(None);
         }
         t

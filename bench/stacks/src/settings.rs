@@ -126,8 +126,10 @@ pub struct TransportSettings {
     pub window: Option<u64>,
     /// Bytes that a connection keeps until they are acknowledged.
     pub send_window: Option<u64>,
-    /// UDP payload of a full packet, which the path carries: nothing is discovered.
+    /// UDP payload of a full packet, which the path carries: nothing is discovered unless `mtu_discovery` says so.
     pub datagram: Option<u16>,
+    /// With a `datagram`: packets have 1200 bytes first, and as many as `datagram` once the path has carried that (RFC 8899).
+    pub mtu_discovery: bool,
     /// DATAGRAM frames (RFC 9221) are taken and sent, and so many bytes of them kept until they can leave: the oldest give way. `None`: there
     /// are none.
     pub datagrams: Option<usize>,

@@ -35,6 +35,7 @@ const TRANSPORT: TransportSettings = TransportSettings {
     window: Some(64 << 20),
     send_window: None,
     datagram: None,
+    mtu_discovery: false,
     datagrams: None,
 };
 

@@ -12,7 +12,7 @@ use fathom_netsim::queue::QueueSpec;
 use super::beside::Beside;
 use super::unused;
 use crate::scenario::{
-    Chain, Connections, MaxWindow, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, provided,
+    Chain, Connections, MaxWindow, PlanError, Shaping, Timestamps, WebLoad, Workload, check_gso, parse_load, provided,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::MOST_SEEDS;
@@ -57,6 +57,10 @@ pub struct Plan {
     /// `auto`: controllers that set packet sizes or delay packets send through a shaping socket, on every stack. `off`: only what the
     /// stacks do by themselves.
     pub shaping: Shaping,
+    /// Endpoints begin with packets of 1200 bytes, and find out how large a packet the path carries.
+    pub mtu_discovery: bool,
+    /// Datagrams of stacks leave their host in bundles of so many at most (GSO); `None`: one by one.
+    pub gso: Option<u32>,
     /// Rate of the uncongested network that load is calibrated on and that the results are set beside; `auto`: ten times the link's, 100 Mbps
     /// at least.
     pub reference: String,
@@ -88,6 +92,8 @@ impl Default for Plan {
             connections: Connections::Fresh,
             timestamps: Timestamps::Lean,
             shaping: Shaping::Auto,
+            mtu_discovery: false,
+            gso: None,
             reference: AUTO.into(),
             max_window: "68p".into(),
             backends: vec![Backend::Virtual],
@@ -114,6 +120,8 @@ pub(crate) struct Checked {
     pub(crate) connections: Connections,
     pub(crate) timestamps: Timestamps,
     pub(crate) shaping: Shaping,
+    pub(crate) mtu_discovery: bool,
+    pub(crate) gso: Option<u32>,
     pub(crate) max_window: MaxWindow,
 }
 
@@ -182,6 +190,7 @@ impl Plan {
         }
         let workload = self.workload(link)?;
         self.stacks.iter().try_for_each(|stack| workload.check_stack(*stack)).map_err(|e| field("workload", e))?;
+        let gso = self.backends.iter().try_fold(self.gso, |gso, backend| check_gso(gso, *backend))?;
         let calibrates = path.is_none() && matches!(workload, Workload::Web { .. });
         let checked = Checked {
             runs,
@@ -196,6 +205,8 @@ impl Plan {
             connections: self.connections,
             timestamps: self.timestamps,
             shaping: self.shaping,
+            mtu_discovery: self.mtu_discovery,
+            gso,
             max_window: self.max_window.parse().map_err(|e| field("max-window", e))?,
         };
         unused::check(self, &checked, calibrates)?;

@@ -63,6 +63,10 @@ struct Scenario {
     stop: String,
     timestamps: Timestamps,
     shaping: Shaping,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    mtu_discovery: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gso: Option<u32>,
     network: Network,
     traffic: Traffic,
 }
@@ -188,6 +192,8 @@ impl From<Plan> for PlanFile {
                 stop: format!("{} responses", plan.responses),
                 timestamps: plan.timestamps,
                 shaping: plan.shaping,
+                mtu_discovery: plan.mtu_discovery,
+                gso: plan.gso,
                 network: Network {
                     topology: if plan.path.is_empty() { TOPOLOGY } else { PATH }.to_owned(),
                     link: Some(plan.link),
@@ -215,7 +221,7 @@ impl TryFrom<PlanFile> for Plan {
 
     fn try_from(file: PlanFile) -> Result<Self, PlanError> {
         let PlanFile { study, seeds, seed, reference, sweep, scenario } = file;
-        let Scenario { stop, timestamps, shaping, network, traffic } = scenario;
+        let Scenario { stop, timestamps, shaping, mtu_discovery, gso, network, traffic } = scenario;
         let only = |field: &str, given: &str, known: &str| {
             if given == known {
                 return Ok(());
@@ -265,6 +271,8 @@ impl TryFrom<PlanFile> for Plan {
             connections: traffic.connections,
             timestamps,
             shaping,
+            mtu_discovery,
+            gso,
             reference,
             max_window: traffic
                 .max_window

@@ -138,6 +138,8 @@ impl RunSpec<'_> {
             backend: self.backend,
             timestamps: plan.timestamps,
             shaping: plan.shaping,
+            mtu_discovery: plan.mtu_discovery,
+            gso: plan.gso,
             // Pairs are for two groups.
             seeding: if own { Seeding::Mixed } else { SEEDING },
             keep,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use fathom_netsim::backend::BackendError;
+use fathom_netsim::path::PathEvent;
 use fathom_traffic::RateOutOfRange;
 
 use crate::http::IdentityError;
@@ -34,12 +35,14 @@ pub enum RunError {
     Setup(#[from] SetupError),
     /// The run did not end in time.
     #[error(
-        "{controller}: only {done} of {wanted} responses were complete after {seconds} virtual seconds, {failed} requests had failed; \
-         lower the load or the number of responses"
+        "{controller}: only {done} of {wanted} responses were complete after {seconds} virtual seconds, {failed} requests had failed; {hint}",
+        hint = collapse_hint(*event)
     )]
     Collapsed {
         /// The controller.
         controller: String,
+        /// The event after which the path carries no full packet, if there is one.
+        event: Option<PathEvent>,
         /// Responses completed.
         done: u64,
         /// Requests that failed.
@@ -63,6 +66,17 @@ pub enum RunError {
         /// What is wrong.
         errors: String,
     },
+}
+
+/// What ends a run that did not end in time.
+fn collapse_hint(event: Option<PathEvent>) -> String {
+    match event {
+        None => "lower the load or the number of responses".into(),
+        Some(event) => format!(
+            "after event '{event}' packets of full size vanish, and a sender that finds no smaller size never goes on: write a larger MTU or \
+             another stack; if all stacks stop here, lower the load or the number of responses"
+        ),
+    }
 }
 
 impl RunError {

@@ -213,6 +213,8 @@ fn costs(timestamps: Timestamps, traffic: &Traffic, on_the_wire: BytesOnTheWire)
             backend: Backend::Virtual,
             timestamps,
             shaping: Shaping::Auto,
+            mtu_discovery: false,
+            gso: None,
             seeding: Seeding::Mixed,
             keep: super::KeepSpec::default(),
         };

@@ -39,6 +39,7 @@ use std::time::Duration;
 
 use fathom_cc::Rate;
 use fathom_netsim::backend::Backend;
+use fathom_netsim::path::PathEvent;
 
 pub use background::{Background, BackgroundOutcome, Load};
 pub use chain::{Access, AccessQueues, Chain, ChainLink};
@@ -61,7 +62,9 @@ pub use tcp::{TcpSettings, TcpSpec};
 pub(crate) use responses::ResponseSpool;
 pub(crate) use run::{RunControl, computed_rate, goal, run_with};
 
-pub(crate) use spec::{RENAMED, parse_load, parse_responses, provided, read_toml, split_options, toml_message};
+pub(crate) use spec::{
+    RENAMED, check_gso, parse_load, parse_responses, provided, read_toml, split_options, toml_message,
+};
 
 use crate::stack::{ClockMisreport, Controller, Stack};
 
@@ -84,6 +87,10 @@ pub struct Scenario {
     pub timestamps: Timestamps,
     /// Whether endpoints send through a shaping socket.
     pub shaping: Shaping,
+    /// Whether endpoints begin with packets of 1200 bytes and find out how large a packet the path carries, up to the size of their traffic.
+    pub mtu_discovery: bool,
+    /// Datagrams that leave their sender at once at most (GSO); `None`: each leaves when the stack sends it.
+    pub gso: Option<u32>,
     /// How the seeds of its parts come from a run's.
     pub seeding: Seeding,
     /// What is kept besides counts.
@@ -91,6 +98,14 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The event that makes its path carry smaller packets than some traffic sends, if there is one.
+    pub(crate) fn shrinking_mtu(&self) -> Option<PathEvent> {
+        let largest = self.traffic.iter().map(|traffic| traffic.datagram).max()?;
+        let path = self.chain.path.as_deref()?;
+        let mut events = [&path.down, &path.up].into_iter().flat_map(|way| &way.impairments.events);
+        events.find(|event| matches!(event, PathEvent::Mtu { payload, .. } if *payload < largest)).copied()
+    }
+
     /// Stacks of its groups, each once.
     pub fn stacks(&self) -> Vec<Stack> {
         let mut stacks = Vec::new();

@@ -186,6 +186,9 @@ impl<'a> Run<'a> {
     }
 
     fn add_links(&mut self, seeds: Seeds) {
+        if let Some(most) = self.scenario.gso {
+            self.sim().bundle_datagrams(most as usize, BUNDLED_WITHIN);
+        }
         let (chain, keep) = (&self.scenario.chain, &self.scenario.keep);
         for (number, (from, to, name)) in chain.directed().enumerate() {
             let spec = &chain.links[from.min(to)];
@@ -338,6 +341,7 @@ impl<'a> Run<'a> {
         let hosts = self.hosts(traffic, seeds.hosts());
         let first_link = self.links_of(traffic.from, traffic.to).hops[0].link;
         let Resumption { resume, .. } = traffic.workload.resumption();
+        let has_mtu_event = self.scenario.shrinking_mtu().is_some();
         let mut parts = Vec::new();
         let mut up_to = 0.0;
         for (place, (part, controller)) in traffic.mix.iter().enumerate() {
@@ -369,6 +373,7 @@ impl<'a> Run<'a> {
                     max_window: traffic.max_window,
                     streams: traffic.streams,
                     datagram: traffic.datagram.max(smallest),
+                    mtu_discovery: self.scenario.mtu_discovery || (has_mtu_event && needs_discovery(traffic.stack)),
                     tcp: traffic.tcp,
                     uploads: matches!(traffic.workload, Workload::Uploads { .. }),
                     concurrent: matches!(traffic.workload, Workload::Pages { .. } | Workload::Media { .. }),
@@ -503,6 +508,7 @@ impl<'a> Run<'a> {
             let counted = *self.state.counted.lock();
             return Err(RunError::Collapsed {
                 controller: self.names(),
+                event: self.scenario.shrinking_mtu(),
                 done: counted.completed,
                 failed: counted.failed,
                 wanted: goal(self.scenario),
@@ -543,6 +549,15 @@ impl<'a> Run<'a> {
         }
         Err(RunError::FailedChecks { controller: self.names(), errors: errors.join("; ") }.into())
     }
+}
+
+/// How long a datagram waits for others of its bundle: Linux's TCP bundles what it sends in a millisecond (`tcp_tso_autosize`).
+const BUNDLED_WITHIN: Duration = Duration::from_millis(1);
+
+/// Whether a stack finds smaller packets after a path's MTU has fallen only if it discovers MTUs at all: quinn and noq detect black holes
+/// without.
+fn needs_discovery(stack: Stack) -> bool {
+    stack.name() == "quiche"
 }
 
 /// Wraps the controller in a recorder, which also sets datagram sizes below those that stacks send by themselves.

@@ -45,6 +45,13 @@ pub struct ScenarioSpec {
     /// stacks do by themselves.
     #[serde(default, skip_serializing_if = "is_default")]
     pub shaping: Shaping,
+    /// Endpoints on QUIC begin with packets of 1200 bytes, and find out how large a packet the path carries (RFC 8899). Otherwise packets have
+    /// their full size from the start.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub mtu_discovery: bool,
+    /// Datagrams of stacks leave their host in bundles of so many at most (GSO), 2 to 64: those that a sender sends within a millisecond.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gso: Option<u32>,
     /// How TCP sends, where a stack is `tcp`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tcp: TcpSpec,
@@ -335,9 +342,27 @@ impl ScenarioSpec {
             backend: self.backend,
             timestamps: self.timestamps,
             shaping: self.shaping,
+            mtu_discovery: self.mtu_discovery,
+            gso: check_gso(self.gso, self.backend)?,
             seeding: Seeding::Mixed,
             keep: self.keep.clone(),
         })
+    }
+}
+
+/// Checks the size of a sender's bundles.
+///
+/// # Errors
+/// It is out of range, or the kernel sends the datagrams itself.
+pub(crate) fn check_gso(gso: Option<u32>, backend: Backend) -> Result<Option<u32>, PlanError> {
+    match gso {
+        Some(most) if !(2..=64).contains(&most) => {
+            Err(PlanError(format!("gso: '{most}' is no bundle; write 2 to 64 datagrams")))
+        }
+        Some(_) if backend != Backend::Virtual => Err(PlanError(format!(
+            "gso: on the backend {backend} datagrams leave one by one; leave gso out, or use the backend virtual"
+        ))),
+        gso => Ok(gso),
     }
 }
 

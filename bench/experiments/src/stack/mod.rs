@@ -73,6 +73,8 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) streams: u32,
     /// UDP payload of a full packet in bytes, 1200 or more; of TCP what follows 28 bytes of its header.
     pub(crate) datagram: u16,
+    /// Packets begin with 1200 bytes, and grow to `datagram` when the path has carried that.
+    pub(crate) mtu_discovery: bool,
     /// How TCP sends, where it is TCP.
     pub(crate) tcp: TcpSettings,
     /// Connections carry DATAGRAM frames (RFC 9221), of which a sender keeps so many bytes at most: the last.

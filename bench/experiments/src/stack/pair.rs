@@ -66,8 +66,9 @@ fn of_side<T>(settings: &EndpointSettings<'_>, side: Side, tls: T) -> Settings<T
             stream_window: settings.stream_window(),
             window: settings.window(),
             send_window: settings.send_window(),
-            // The emulated path carries this size and no other.
+            // The emulated path carries this size.
             datagram: Some(settings.datagram),
+            mtu_discovery: settings.mtu_discovery,
             datagrams: settings.datagrams,
             ..TransportSettings::default()
         },

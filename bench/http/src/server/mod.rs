@@ -350,6 +350,7 @@ fn endpoint_settings<T>(
             window: Some(WINDOW.into()),
             send_window: Some(limits.send_buffer),
             datagram: None,
+            mtu_discovery: false,
             datagrams: None,
         },
         ..EndpointSettings::new(tls, controllers)

@@ -161,6 +161,7 @@ fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
         window,
         send_window: _,
         datagram,
+        mtu_discovery,
         datagrams,
     } = *settings;
     if datagrams.is_some() {
@@ -182,7 +183,7 @@ fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
     config.set_initial_max_stream_data_uni(stream_window);
     config.set_initial_max_data(window.unwrap_or(WINDOW));
     config.set_max_send_udp_payload_size(datagram.map_or(PACKET, usize::from));
-    config.discover_pmtu(datagram.is_none());
+    config.discover_pmtu(datagram.is_none() || mtu_discovery);
     config.set_max_recv_udp_payload_size(LARGEST);
     config.grease(false);
 }
