@@ -199,6 +199,8 @@ pub(super) fn json(outcome: &LoadReport) -> Value {
             "cpu_seconds": saturation.cpu.as_secs_f64(),
             "cores": saturation.cores,
             "utilisation": saturation.utilisation(),
+            "machine_utilisation": saturation.machine,
+            "unread_dropped_by_kernel": saturation.unread,
             "late_p50": outcome.open_loop.then(|| seconds(outcome.phases.lag.quantile(0.5))),
             "late_p99": seconds(saturation.late_p99),
             "late_max": seconds(saturation.late_max),

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use fathom_netsim::kernel::ReceiveDrops;
 use fathom_qlog::LogFolder;
 use fathom_stacks::ConnectionStats;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -208,6 +209,21 @@ impl LogMetrics {
     }
 }
 
+/// Datagrams that the kernel dropped before the server read them, updated on each scrape.
+#[derive(Debug, Default)]
+struct UnreadMetrics {
+    sockets: parking_lot::Mutex<ReceiveDrops>,
+    dropped: Counter,
+}
+
+impl UnreadMetrics {
+    fn update(&self) {
+        if let Some(dropped) = self.sockets.lock().update() {
+            self.dropped.inner().store(dropped, Ordering::Relaxed);
+        }
+    }
+}
+
 type Histograms = Family<ControllerLabels, Histogram, fn() -> Histogram>;
 
 /// All metrics of a server.
@@ -225,6 +241,7 @@ pub struct Metrics {
     fields_too_large: Counter,
     no_request: Counter,
     logs: LogMetrics,
+    unread: UnreadMetrics,
     responses: Family<StatusLabels, Counter>,
     abandoned: Family<ControllerLabels, Counter>,
     body_bytes: Family<ControllerLabels, Counter>,
@@ -352,6 +369,14 @@ impl Metrics {
                 "connections_without_request",
                 "Connections closed because they sent no complete request in time",
             ),
+            unread: UnreadMetrics {
+                sockets: parking_lot::Mutex::default(),
+                dropped: add(
+                    r,
+                    "udp_receive_drops",
+                    "Datagrams that the kernel dropped because the server had not read those before them",
+                ),
+            },
             logs: LogMetrics {
                 folder: OnceLock::new(),
                 files: add(r, "qlog_files", "qlog files created"),
@@ -437,6 +462,7 @@ impl Metrics {
     /// The metrics in OpenMetrics text format.
     pub fn text(&self) -> String {
         self.logs.update();
+        self.unread.update();
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fathom_netsim::kernel::{MachineTime, ReceiveDrops};
 use fathom_stacks::{Endpoint, Stack, noq, quinn};
 use tokio::sync::watch;
 
@@ -172,8 +173,8 @@ fn limited(
     })
 }
 
-/// A moment, and the CPU time used by then.
-type Reading = (Instant, Duration);
+/// A moment, and the CPU time used by then: the process's, and the machine's.
+type Reading = (Instant, Duration, Option<MachineTime>);
 
 /// Reads CPU usage and writes the interval log during a run.
 struct Meter {
@@ -199,7 +200,7 @@ impl Meter {
         let now = now();
         let until = self.stats.until();
         if self.stats.is_measured(now) && until.is_none_or(|until| now <= until) {
-            let reading = (now, cpu());
+            let reading = (now, cpu(), MachineTime::now());
             self.first.get_or_insert(reading);
             self.last = Some(reading);
         }
@@ -244,11 +245,15 @@ impl Meter {
             unwritten.push(("the lines of requests", e.to_string()));
             0
         });
-        let (wall, used) = match (self.first, self.last) {
-            (Some((from, before)), Some((to, after))) => (to - from, after.saturating_sub(before)),
-            _ => (Duration::ZERO, Duration::ZERO),
+        let (wall, used, machine) = match (self.first, self.last) {
+            (Some((from, before, idle)), Some((to, after, busy))) => {
+                let machine = busy.zip(idle).and_then(|(busy, idle)| busy.busy_since(idle));
+                (to - from, after.saturating_sub(before), machine)
+            }
+            _ => (Duration::ZERO, Duration::ZERO, None),
         };
-        let saturation = ClientSaturation::new(used, wall, open_loop.then_some(&phases.lag), &phases.response);
+        let kernel = (machine, ReceiveDrops::default().update());
+        let saturation = ClientSaturation::new(used, wall, open_loop.then_some(&phases.lag), &phases.response, kernel);
         LoadReport { open_loop, window, counts, phases, over_time, connections, saturation, rows_lost, unwritten }
     }
 }

@@ -7,6 +7,8 @@ use super::latency::LatencyHistogram;
 
 /// CPU utilisation from which the client counts as saturated.
 const BUSY: f64 = 0.85;
+/// Part of the machine's cores that all programs together used from which CPU was short for somebody.
+const MACHINE_BUSY: f64 = 0.9;
 /// Lateness up to this is tolerated: what sleeping costs on a busy system.
 const LATE: Duration = Duration::from_millis(1);
 /// Lateness beyond this fraction of the median response time counts as saturation.
@@ -27,6 +29,10 @@ pub struct ClientSaturation {
     pub late_max: Option<Duration>,
     /// The median response time.
     pub response_p50: Option<Duration>,
+    /// Part of the machine's cores that was busy, with all programs, from 0 to 1; `None` where the system does not say.
+    pub machine: Option<f64>,
+    /// Datagrams that the kernel dropped because the client had not read those before them; `None` where the system does not say.
+    pub unread: Option<u64>,
 }
 
 impl ClientSaturation {
@@ -35,10 +41,11 @@ impl ClientSaturation {
         wall: Duration,
         lag: Option<&LatencyHistogram>,
         response: &LatencyHistogram,
+        (machine, unread): (Option<f64>, Option<u64>),
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let (late_p99, late_max) = lag.map_or((None, None), |lag| (lag.quantile(0.99), lag.max()));
-        Self { cpu, wall, cores, late_p99, late_max, response_p50: response.quantile(0.5) }
+        Self { cpu, wall, cores, late_p99, late_max, response_p50: response.quantile(0.5), machine, unread }
     }
 
     /// Part of the cores that was used.
@@ -51,6 +58,11 @@ impl ClientSaturation {
     pub fn is_limit(&self) -> bool {
         let bearable = self.response_p50.map_or(LATE, |p50| p50.mul_f64(LATE_PART).max(LATE));
         self.utilisation() >= BUSY || self.late_p99.is_some_and(|late| late > bearable)
+    }
+
+    /// All programs together used nearly all cores: where the client was not the limit, the server or a relay on this machine may have been.
+    pub fn machine_is_busy(&self) -> bool {
+        self.machine.is_some_and(|busy| busy >= MACHINE_BUSY)
     }
 }
 
@@ -67,8 +79,20 @@ impl fmt::Display for ClientSaturation {
                 ": late, so the client was probably the limit (is the machine busy with other work?)"
             }
             true => ": the client was probably the limit",
+            false if self.machine_is_busy() => {
+                ": not the limit, but the cores were busy, so the server or what is between may have been"
+            }
             false => ": not the limit",
-        })
+        })?;
+        if let Some(busy) = self.machine.filter(|_| self.machine_is_busy()) {
+            write!(f, "; all programs used {:.0} % of the machine", busy * 100.0)?;
+        }
+        match self.unread {
+            Some(unread) if unread > 0 => {
+                write!(f, "; the kernel dropped {unread} datagrams that the client had not read in time")
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -83,6 +107,8 @@ mod tests {
         late_p99: Some(Duration::from_micros(200)),
         late_max: Some(Duration::from_micros(400)),
         response_p50: Some(Duration::from_millis(20)),
+        machine: Some(0.5),
+        unread: Some(0),
     };
 
     #[test]
@@ -90,6 +116,25 @@ mod tests {
         assert_eq!(IDLE.to_string(), "34 % of 2 cores, started at most 0.4 ms late (p99 0.2 ms): not the limit");
         let closed = ClientSaturation { late_p99: None, late_max: None, ..IDLE };
         assert_eq!(closed.to_string(), "34 % of 2 cores: not the limit");
+    }
+
+    #[test]
+    fn a_busy_machine_and_lost_datagrams_are_said() {
+        let starved = ClientSaturation { cpu: Duration::from_millis(2_200), machine: Some(0.97), ..IDLE };
+        assert!(!starved.is_limit());
+        assert!(
+            starved.to_string().ends_with(
+                ": not the limit, but the cores were busy, so the server or what is between may have been; all programs used 97 % of the machine"
+            ),
+            "{starved}"
+        );
+        let lost = ClientSaturation { unread: Some(12), ..IDLE };
+        assert!(
+            lost.to_string()
+                .ends_with(": not the limit; the kernel dropped 12 datagrams that the client had not read in time")
+        );
+        let unknown = ClientSaturation { unread: None, machine: None, ..IDLE };
+        assert!(unknown.to_string().ends_with(": not the limit"));
     }
 
     #[test]
