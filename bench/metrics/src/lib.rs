@@ -1,5 +1,6 @@
 //! Measures, and the checks that every run must pass.
 
+mod bounds;
 mod confidence;
 mod dca_prediction;
 mod delivery;
@@ -16,6 +17,7 @@ mod two_sample;
 mod verify;
 mod window_trace;
 
+pub use bounds::Bounds;
 pub use confidence::{Estimate, significant_text};
 pub use dca_prediction::{Counts, Prediction, Replay, predict, replay};
 pub use delivery::{Delivery, Sealed, pieces};

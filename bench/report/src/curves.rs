@@ -4,7 +4,7 @@ use fathom_metrics::Estimate;
 
 use crate::data::{Axis, Figure, Series};
 use crate::grid::{Column, Grid, NOTHING};
-use crate::scale::{Scale, estimate, number, side_by_side};
+use crate::scale::{Scale, estimate_within, number, side_by_side};
 
 /// Values of x in a table, at most.
 const COLUMNS: usize = 8;
@@ -17,17 +17,21 @@ pub(crate) fn scales(figure: &Figure) -> Option<(Scale, Scale)> {
     let x = range(&figure.x, xs(), false)?;
     let y = match figure.y.range {
         None if is_distribution(figure) && !figure.y.log => (0.0, full(figure)),
-        _ => range(&figure.y, figure.series.iter().flat_map(heights), true)?,
+        _ => range(&figure.y, figure.series.iter().flat_map(|series| heights(&figure.y, series)), true)?,
     };
     let x = Scale::new(x, figure.x.log)?;
+    let x = if figure.x.log && figure.x.with_zero { x.with_zero() } else { x };
     let counts = xs().all(|x| x.fract() == 0.0);
     Some((if counts { x.of_whole_numbers() } else { x }, Scale::new(y, figure.y.log)?))
 }
 
 /// Points and the ends of their intervals.
-fn heights(series: &Series) -> impl Iterator<Item = f64> {
+fn heights(axis: &Axis, series: &Series) -> impl Iterator<Item = f64> {
     let half = |i: usize| series.spread.as_ref().and_then(|s| s.get(i)).copied().unwrap_or(0.0);
-    series.points.iter().enumerate().flat_map(move |(i, (_, y))| [y - half(i), *y, y + half(i)])
+    series.points.iter().enumerate().flat_map(move |(i, (_, y))| {
+        let (low, high) = axis.ends(*y, half(i));
+        [low, *y, high]
+    })
 }
 
 /// What an axis shows of values that are compared by place, not by height: all of them and a little more.
@@ -52,6 +56,8 @@ fn range(axis: &Axis, values: impl Iterator<Item = f64>, from_zero: bool) -> Opt
     let pad = if high > low { 0.04 * (high - low) } else { 0.5 * high.abs().max(1.0) };
     // Heights are compared best from zero, where that does not press them together.
     let low = if low >= 0.0 && (low < pad || (from_zero && low < 0.6 * high)) { 0.0 } else { low - pad };
+    // No axis goes on where its measure ends.
+    let low = axis.bounds.least.filter(|least| low < *least && *least <= high).unwrap_or(low);
     Some((low, high + pad))
 }
 
@@ -96,7 +102,8 @@ fn grid(figure: &Figure) -> Grid {
     let whole = is_distribution(figure);
     let write = side_by_side(figure.series.iter().flat_map(|s| s.points.iter().map(|p| p.1)), figure.y.log);
     let cell = |s: &Series, x: f64| {
-        let text = if measured { measurement(s, x, &write) } else { height(s, x, &scale, whole).map(&write) };
+        let text =
+            if measured { measurement(&figure.y, s, x, &write) } else { height(s, x, &scale, whole).map(&write) };
         text.unwrap_or_else(|| NOTHING.to_owned())
     };
     let columns = at.iter().map(|&x| Column {
@@ -131,12 +138,12 @@ fn nearest(xs: &[f64], scale: &Scale) -> Vec<f64> {
 }
 
 /// A point at this x, with its interval.
-fn measurement(series: &Series, x: f64, write: impl Fn(f64) -> String) -> Option<String> {
+fn measurement(axis: &Axis, series: &Series, x: f64, write: impl Fn(f64) -> String) -> Option<String> {
     let i = series.points.iter().position(|p| p.0 == x)?;
     let mean = series.points[i].1;
     let spread = series.spread.as_ref().and_then(|s| s.get(i)).copied();
     Some(match spread {
-        Some(half) => estimate(&Estimate { n: 2, mean, deviation: None, half_width: Some(half) }),
+        Some(half) => estimate_within(&Estimate { n: 2, mean, deviation: None, half_width: Some(half) }, &axis.bounds),
         None => write(mean),
     })
 }

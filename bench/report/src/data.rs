@@ -1,6 +1,6 @@
 //! Tables and figures as data.
 
-use fathom_metrics::Estimate;
+use fathom_metrics::{Bounds, Estimate};
 use serde::{Deserialize, Serialize};
 
 /// Our numbers beside the paper's.
@@ -55,6 +55,10 @@ pub struct Figure {
     pub series: Vec<Series>,
 }
 
+/// A parameter whose largest value is this many times its smallest one is drawn in logarithms: on a linear axis all but the largest would
+/// lie on the left edge.
+pub const DECADE: f64 = 10.0;
+
 /// An axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
@@ -64,17 +68,46 @@ pub struct Axis {
     pub log: bool,
     /// First and last value shown; `None`: what the points need.
     pub range: Option<(f64, f64)>,
+    /// Values that the measure can take: no interval is drawn beyond them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub bounds: Bounds,
+    /// Zero has a place on a logarithmic axis, before its smallest value.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub with_zero: bool,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Axis {
     /// A linear axis over what the points need.
     pub fn linear(label: impl Into<String>) -> Self {
-        Self { label: label.into(), log: false, range: None }
+        Self { label: label.into(), log: false, range: None, bounds: Bounds::default(), with_zero: false }
     }
 
     /// A logarithmic axis over what the points need.
     pub fn logarithmic(label: impl Into<String>) -> Self {
         Self { log: true, ..Self::linear(label) }
+    }
+
+    /// Returns the axis that suits values of a parameter: logarithmic where they span [`DECADE`] or more, with a place for zero where
+    /// one of them is zero.
+    pub fn suiting(label: impl Into<String>, values: &[f64]) -> Self {
+        let positive = || values.iter().copied().filter(|value| *value > 0.0 && value.is_finite());
+        let (low, high) = positive().fold((f64::INFINITY, 0.0), |(l, h): (f64, f64), v| (l.min(v), h.max(v)));
+        let log = high >= DECADE * low * (1.0 - 1e-9) && values.iter().all(|value| *value >= 0.0);
+        Self { log, with_zero: log && values.contains(&0.0), ..Self::linear(label) }
+    }
+
+    /// The same for a measure that can take these values.
+    pub fn within(self, bounds: Bounds) -> Self {
+        Self { bounds, ..self }
+    }
+
+    /// Both ends of an interval as they are drawn: cut at what the measure can be.
+    pub(crate) fn ends(&self, mean: f64, half: f64) -> (f64, f64) {
+        self.bounds.cut(mean, (mean - half, mean + half)).0
     }
 
     /// The same from one value to another.

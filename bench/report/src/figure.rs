@@ -6,7 +6,7 @@ use plotters::prelude::*;
 
 use crate::clip::{Rect, pieces};
 use crate::curves::scales;
-use crate::data::{Figure, Series};
+use crate::data::{Axis, Figure, Series};
 use crate::scale::Scale;
 
 /// Drawing size without the legend; pages scale it. Letters of 16 pixels are 9 high where a telephone shows it 360 wide.
@@ -87,13 +87,13 @@ fn draw<'b>(figure: &Figure, legend: &Legend, area: &Area<'b>, x: Scale, y: Scal
         .draw()?;
     let sight = Rect { x: x.ends(), y: y.ends() };
     for (i, series) in figure.series.iter().enumerate() {
-        curve(&mut chart, &sight, i, series)?;
+        curve(&mut chart, &figure.y, &sight, i, series)?;
     }
     legend.draw(figure, &below)?;
     area.present()
 }
 
-fn curve<'b>(chart: &mut Chart<'_, 'b>, sight: &Rect, i: usize, series: &Series) -> Result<(), Fault<'b>> {
+fn curve<'b>(chart: &mut Chart<'_, 'b>, axis: &Axis, sight: &Rect, i: usize, series: &Series) -> Result<(), Fault<'b>> {
     let (x, y) = (*chart.as_coord_spec().x_spec(), *chart.as_coord_spec().y_spec());
     let points: Vec<Point> = series.points.iter().filter_map(|p| Some((x.place(p.0)?, y.place(p.1)?))).collect();
     let marked = points.len() <= MARKED;
@@ -102,8 +102,9 @@ fn curve<'b>(chart: &mut Chart<'_, 'b>, sight: &Rect, i: usize, series: &Series)
         let ends: Vec<(f64, f64, f64)> = (series.points.iter().zip(spread))
             .filter(|((_, mean), half)| half.is_finite() && y.place(*mean).is_some())
             .filter_map(|(p, half)| {
-                let low = y.place(p.1 - half).unwrap_or(sight.y.0);
-                Some((x.place(p.0)?, low, y.place(p.1 + half)?))
+                let (low, high) = axis.ends(p.1, *half);
+                let low = y.place(low).unwrap_or(sight.y.0);
+                Some((x.place(p.0)?, low, y.place(high)?))
             })
             .collect();
         if marked { bars(chart, sight, i, &ends)? } else { band(chart, sight, i, &ends)? }

@@ -12,11 +12,19 @@ pub const NOTHING: &str = "-";
 /// A label of a row is broken into lines of this width.
 const LABEL: usize = 34;
 
-/// Pixels, about: of a character, of a cell's padding, and of the widest tables that a telephone and a narrow window show whole.
-const CHARACTER: usize = 9;
-const PADDING: usize = 26;
-const TELEPHONE: usize = 360;
-const NARROW: usize = 610;
+/// Pixels, at most: of a character (digits of the widest common system font at 16 pixels are 10.2), of a cell's padding, of the labels'
+/// column, which the style of pages makes at least 9 letters wide.
+const CHARACTER: f64 = 10.2;
+const PADDING: f64 = 26.0;
+const LEAST_LABEL: f64 = 144.0;
+/// What a page leaves beside a table: its margins.
+const MARGINS: f64 = 34.0;
+/// A page grows no wider than this (`page.rs`).
+const WIDEST: f64 = 960.0;
+/// Widths of windows below which the hint of a table is shown (`page.rs` has a rule for each).
+const WINDOWS: [f64; 4] = [480.0, 640.0, 800.0, WIDEST];
+/// What stands over a table that is moved to be read.
+const HINT: &str = "Swipe or scroll the table sideways for more columns.";
 
 /// A table of text.
 #[derive(Clone, Debug, Default)]
@@ -110,42 +118,43 @@ impl Grid {
         corner + &blocks.join("\n")
     }
 
-    /// For a page.
+    /// For a page: where the table is wider than the page, a line over it says that it can be moved.
     pub fn html(&self) -> Markup {
         html! {
-            @if let Some(class) = self.scrolls() { p class={ "note sideways " (class) } { "Swipe the table sideways for more columns." } }
-            div.wide { (self.rows(self.columns.len())) }
+            (swipe_hint(self.width()))
+            div.wide { (self.rows()) }
         }
     }
 
-    /// The class of its hint, where it is wider than a telephone or than a narrow window.
-    fn scrolls(&self) -> Option<&'static str> {
-        let label = self.labels.iter().map(|label| chars(label).min(LABEL)).max().unwrap_or(0);
-        let columns: usize = self.columns.iter().map(|column| column_width(column) * CHARACTER + PADDING).sum();
-        match label * CHARACTER + PADDING + columns {
-            0..TELEPHONE => None,
-            TELEPHONE..NARROW => Some("telephone"),
-            _ => Some(""),
-        }
+    /// Pixels that it needs where all its cells are broken as far as they can be; no fewer than any browser needs.
+    fn width(&self) -> f64 {
+        let of = |chars: usize| chars as f64 * CHARACTER;
+        let label = self.labels.iter().chain([&self.corner]).map(|label| longest_word(label)).max().unwrap_or(0);
+        let mut columns = self.columns.iter();
+        let groups = self.overs().into_iter().map(|(over, n)| {
+            let group = columns.by_ref().take(n);
+            let own: f64 = group
+                .map(|c| {
+                    PADDING + of(c.cells.iter().chain([&c.name]).map(|text| longest_word(text)).max().unwrap_or(0))
+                })
+                .sum();
+            own.max(PADDING + of(longest_word(over)))
+        });
+        let columns: f64 = groups.sum();
+        of(label).max(LEAST_LABEL) + PADDING + columns
     }
 
-    /// For a page that may be narrow: there only the first columns are shown, and nothing has to be moved to be seen.
-    pub fn html_of_first(&self, columns: usize) -> Markup {
-        html! { div.narrow { (self.rows(columns)) } }
-    }
-
-    fn rows(&self, kept: usize) -> Markup {
-        let class = |i: usize| (i >= kept).then_some("beside");
+    fn rows(&self) -> Markup {
         html! {
             table {
                 thead {
                     @if self.has_overs() {
                         tr { th {} @for (over, n) in self.overs() { th.over colspan=(n) { (over) } } }
                     }
-                    tr { th { (self.corner) } @for (i, column) in self.columns.iter().enumerate() { th class=[class(i)] { (column.name) } } }
+                    tr { th { (self.corner) } @for column in &self.columns { th { (column.name) } } }
                 }
                 tbody { @for (i, label) in self.labels.iter().enumerate() {
-                    tr { td { (label) } @for (i, cell) in self.row(i).enumerate() { td class=[class(i)] { (unbroken(cell)) } } }
+                    tr { td { (label) } @for cell in self.row(i) { td { (unbroken(cell)) } } }
                 } }
             }
         }
@@ -176,6 +185,22 @@ fn unbroken(cell: &str) -> Cow<'_, str> {
         true => Cow::Owned(cell.replace(' ', "\u{a0}")),
         false => Cow::Borrowed(cell),
     }
+}
+
+/// The line over a table that needs so many pixels: shown in windows that are narrower. Nothing over a table that every telephone shows whole.
+fn swipe_hint(width: f64) -> Markup {
+    let needed = width + MARGINS;
+    let class = match WINDOWS.iter().find(|window| needed <= **window) {
+        _ if needed <= 360.0 => return html! {},
+        Some(window) => format!("note sideways under-{window}"),
+        None => "note".to_owned(),
+    };
+    html! { p class=(class) { (HINT) } }
+}
+
+/// Characters of the longest part of a cell that no browser breaks.
+fn longest_word(text: &str) -> usize {
+    unbroken(text).split(' ').map(chars).max().unwrap_or(0)
 }
 
 fn chars(text: &str) -> usize {
@@ -261,20 +286,21 @@ mod tests {
     }
 
     #[test]
-    fn intervals_stay_on_one_line_and_narrow_pages_keep_the_first_columns() {
+    fn intervals_stay_on_one_line() {
         let grid = grid(vec![column("", "one", &["4.0 ± 0.1", "a b"]), column("", "two", &["1", "2"])]);
-        let (wide, narrow) = (grid.html().into_string(), grid.html_of_first(1).into_string());
-        assert!(wide.contains("<td>4.0\u{a0}±\u{a0}0.1</td>") && wide.contains("<td>a b</td>"), "{wide}");
-        assert!(!wide.contains("beside") && narrow.contains("<th class=\"beside\">two</th>"), "{narrow}");
+        let page = grid.html().into_string();
+        assert!(page.contains("<td>4.0\u{a0}±\u{a0}0.1</td>") && page.contains("<td>a b</td>"), "{page}");
     }
 
     #[test]
     fn tables_wider_than_a_telephone_say_that_they_scroll() {
-        let of = |n: usize| {
-            grid((0..n).map(|i| column("", &format!("column {i}"), &["1", "2"])).collect()).html().into_string()
-        };
-        assert!(!of(2).contains("sideways"), "{}", of(2));
-        assert!(of(5).contains("sideways telephone") && of(9).contains("class=\"note sideways \""), "{}", of(9));
+        let of = |n: usize| grid((0..n).map(|_| column("", "name", &["123456", "2"])).collect()).html().into_string();
+        assert!(!of(1).contains(HINT), "{}", of(1));
+        assert!(of(3).contains("sideways under-480") && of(5).contains("sideways under-640"), "{}", of(5));
+        assert!(of(20).contains("class=\"note\""), "wider than any page: {}", of(20));
+        // Words of a cell are broken, an interval is not.
+        let cell = |cell: &str| grid(vec![column("", "a", &[cell, "1"])]).html().into_string();
+        assert!(!cell("a few words that break").contains(HINT) && cell("123456.7 ± 123456.7").contains(HINT));
     }
 
     #[test]

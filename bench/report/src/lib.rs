@@ -13,6 +13,7 @@
 //! | `whiskers.rs` | a dot with its interval per row |
 //! | `saved.rs` | figures on pages: one plot or small multiples, with links that save them |
 //! | `scale.rs`, `clip.rs` | axes and their round values; lines cut to what is shown |
+//! | `unit.rs` | units that suit the size of a number |
 //! | `page.rs` | what all HTML pages share |
 
 mod clip;
@@ -27,9 +28,10 @@ mod plot;
 mod rows;
 mod saved;
 mod scale;
+mod unit;
 mod whiskers;
 
-pub use data::{Axis, Entry, Figure, Row, Series, Table};
+pub use data::{Axis, DECADE, Entry, Figure, Row, Series, Table};
 pub use dataset::{Dataset, Kind, Record, Value};
 pub use figure::svg;
 pub use grid::{Column, Grid, NOTHING, capitalised, wrapped};
@@ -38,5 +40,6 @@ pub use pen::Pen;
 pub use plot::{plot, plot_with};
 pub use rows::{CsvRows, RowWriter};
 pub use saved::{MOST_CURVES, csv, figure, figure_with, shown};
-pub use scale::estimate;
+pub use scale::{estimate, estimate_within, number};
+pub use unit::{Unit, human};
 pub use whiskers::{Whisker, Whiskers};

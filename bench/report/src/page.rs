@@ -8,16 +8,17 @@ use crate::pen::variables;
 
 /// In the light and in the dark.
 const STYLE: &str = "\
-:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em}\
+:root{color-scheme:light dark;--page:#fff}body{background:var(--page);font:16px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em}\
 h1{font-size:1.6em}h2{font-size:1.2em;margin-top:2em}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
 th,td{padding:.25em .8em;text-align:right;border-bottom:1px solid #8884}th:first-child,td:first-child{text-align:left}\
 thead tr:first-child:not(:last-child) th{border-bottom-width:0}th.over{text-align:left}figure{margin:1em 0}\
-.wide{overflow-x:auto}.wide td:first-child{min-width:9em}svg{display:block;width:100%;max-width:720px;height:auto}.note{color:#6b6b6b}\
+.wide{overflow-x:auto}.wide td:first-child{min-width:9em;overflow-wrap:anywhere}.wide td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--page)}svg{display:block;width:100%;max-width:720px;height:auto}.note{color:#6b6b6b}\
 details{margin:.5em 0}summary{cursor:pointer;color:#6b6b6b}code{font-size:.95em}pre{overflow-x:auto}code,li{overflow-wrap:anywhere}\
-.sideways{display:none;margin:.3em 0;font-size:.85em}.answer{font-size:1.15em}.save{margin:.2em 0;font-size:.85em}.save a{margin-right:.8em}.narrow th,.narrow td{white-space:nowrap;padding:.25em .6em}.narrow td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:6.5em}@media(min-width:600px){.narrow td:first-child{min-width:13em}}\
+.sideways{display:none;margin:.3em 0;font-size:.85em}.answer{font-size:1.15em}.save{margin:.2em 0;font-size:.85em}.save a{margin-right:.8em}\
 .panels{display:grid;grid-template-columns:repeat(auto-fill,minmax(260px,1fr));gap:1em}.panels figure{margin:0}figcaption{font-weight:600;overflow-wrap:anywhere}\
-@media(max-width:420px){.telephone{display:block}}@media(max-width:640px){.sideways:not(.telephone){display:block}.beside{display:none}.narrow th,.narrow td{padding:.25em .3em;white-space:normal}body{margin:1em auto}}\
-@media(prefers-color-scheme:dark){body{background:#1b1b1f;color:#e4e4e7}.note,summary{color:#a2a2aa}a{color:#7cc0f5}}";
+@media(max-width:480px){.under-480{display:block}}@media(max-width:640px){.under-640{display:block}body{margin:1em auto}}\
+@media(max-width:800px){.under-800{display:block}}@media(max-width:960px){.under-960{display:block}}\
+@media(prefers-color-scheme:dark){:root{--page:#1b1b1f}body{color:#e4e4e7}.note,summary{color:#a2a2aa}a{color:#7cc0f5}}";
 
 /// One self-contained page: no scripts, nothing loaded from anywhere. `style` goes beside the one that all pages share.
 pub fn page(title: &str, style: &str, body: &Markup) -> String {

@@ -80,7 +80,7 @@ pub(crate) fn draw(figure: &Figure, pens: &[Pen], size: Size, (x, y): (Scale, Sc
     let y_ticks = y.ticks(size.ticks.1);
     let widest = y_ticks.iter().map(|v| number(*v).chars().count()).max().unwrap_or(1);
     let frame = Frame {
-        left: 14.0 + 0.58 * LETTER * widest as f64,
+        left: 10.0 + DIGIT * LETTER * widest as f64,
         right: size.width - 16.0,
         top: 30.0,
         bottom: size.height - 42.0,
@@ -94,7 +94,7 @@ pub(crate) fn draw(figure: &Figure, pens: &[Pen], size: Size, (x, y): (Scale, Sc
         svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (size.width) " " (height) }
             font-family="system-ui,sans-serif" font-size=(LETTER) {
             (axes(&frame, &figure.x, &figure.y, size, &y_ticks))
-            @for (series, pen) in figure.series.iter().zip(pens) { (curve(&frame, &sight, series, *pen)) }
+            @for (series, pen) in figure.series.iter().zip(pens) { (curve(&frame, &figure.y, &sight, series, *pen)) }
             (names.draw(figure, pens, size.height))
         }
     };
@@ -104,6 +104,15 @@ pub(crate) fn draw(figure: &Figure, pens: &[Pen], size: Size, (x, y): (Scale, Sc
 /// A text with its anchor: `start`, `middle` or `end`.
 pub(crate) fn text(x: f64, y: f64, anchor: &str, words: &str) -> Markup {
     html! { text x=(format!("{x:.1}")) y=(format!("{y:.1}")) text-anchor=(anchor) fill="currentColor" { (words) } }
+}
+
+/// Width of a character of a number, in letters: digits of common system fonts are 0.55 to 0.64 wide.
+const DIGIT: f64 = 0.64;
+
+/// A number below its place on an axis, moved as far as it must be to lie within a drawing so wide.
+pub(crate) fn tick(x: f64, y: f64, words: &str, width: f64) -> Markup {
+    let half = 0.5 * DIGIT * LETTER * words.chars().count() as f64;
+    text(x.clamp(half.min(0.5 * width), (width - half).max(0.5 * width)), y, "middle", words)
 }
 
 /// A straight line.
@@ -135,7 +144,7 @@ fn axes(frame: &Frame, of_x: &Axis, of_y: &Axis, size: Size, y_ticks: &[f64]) ->
             @if let Some(place) = frame.x.place(value) {
                 @let (at, _) = frame.at((place, high));
                 (line((at, frame.bottom), (at, frame.bottom + 5.0), "currentColor", 1.0))
-                (text(at, frame.bottom + 19.0, "middle", &number(value)))
+                (tick(at, frame.bottom + 19.0, &number(value), size.width))
             }
         }
         (line((frame.left, frame.bottom), (frame.right, frame.bottom), "currentColor", 1.0))
@@ -144,7 +153,7 @@ fn axes(frame: &Frame, of_x: &Axis, of_y: &Axis, size: Size, y_ticks: &[f64]) ->
     }
 }
 
-fn curve(frame: &Frame, sight: &Rect, series: &Series, pen: Pen) -> Markup {
+fn curve(frame: &Frame, axis: &Axis, sight: &Rect, series: &Series, pen: Pen) -> Markup {
     let (colour, dashes) = (pen.colour(), pen.dashes());
     let place = |p: &(f64, f64)| Some((frame.x.place(p.0)?, frame.y.place(p.1)?));
     let points: Vec<(f64, f64)> = series.points.iter().filter_map(place).collect();
@@ -161,7 +170,7 @@ fn curve(frame: &Frame, sight: &Rect, series: &Series, pen: Pen) -> Markup {
     };
     let every = seen.len().div_ceil(CLOUD).max(1);
     html! {
-        @if let Some(spread) = &series.spread { (intervals(frame, sight, series, spread, &colour, marked)) }
+        @if let Some(spread) = &series.spread { (intervals(frame, axis, sight, (series, spread), &colour, marked)) }
         @for d in lines {
             path d=(d) stroke=(colour) stroke-width="2" stroke-linejoin="round" fill="none"
                 stroke-dasharray=[Some(dashes).filter(|d| !d.is_empty())] {}
@@ -191,14 +200,16 @@ pub(crate) fn mark((x, y): (f64, f64), r: f64, colour: &str, shape: usize) -> Ma
 }
 
 /// The intervals of a curve: a bar at each of few points, a band along many.
-fn intervals(frame: &Frame, sight: &Rect, series: &Series, spread: &[f64], colour: &str, marked: bool) -> Markup {
+fn intervals(frame: &Frame, axis: &Axis, sight: &Rect, of: (&Series, &[f64]), colour: &str, marked: bool) -> Markup {
+    let (series, spread) = of;
     let inside = |y: f64| y.clamp(sight.y.0, sight.y.1);
     // Where the axis has no place for the lower end, the interval reaches to the axis.
     let ends: Vec<(f64, f64, f64)> = (series.points.iter().zip(spread))
         .filter(|((_, mean), half)| half.is_finite() && frame.y.place(*mean).is_some())
         .filter_map(|(p, half)| {
-            let low = frame.y.place(p.1 - half).unwrap_or(sight.y.0);
-            Some((frame.x.place(p.0)?, inside(low), inside(frame.y.place(p.1 + half)?)))
+            let (low, high) = axis.ends(p.1, *half);
+            let low = frame.y.place(low).unwrap_or(sight.y.0);
+            Some((frame.x.place(p.0)?, inside(low), inside(frame.y.place(high)?)))
         })
         .filter(|(x, _, _)| sight.x.0 <= *x && *x <= sight.x.1)
         .collect();

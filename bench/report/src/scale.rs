@@ -4,10 +4,13 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-use fathom_metrics::{Estimate, significant};
+use fathom_metrics::{Bounds, Estimate, significant};
 
 /// Round values shown on an axis of a plot, at most.
 const TICKS: usize = 10;
+
+/// Part of a logarithmic axis between zero and the smallest value.
+const ZERO: f64 = 0.12;
 
 /// A linear or logarithmic axis. The plot's coordinates are the values, or their decimal logarithms: see [`Scale::place`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,13 +20,21 @@ pub(crate) struct Scale {
     log: bool,
     /// What it measures comes in whole numbers: so do its round values.
     whole: bool,
+    /// The coordinate of zero on a logarithmic axis that has a place for it.
+    zero: Option<f64>,
 }
 
 impl Scale {
     /// From a value to another; `None` where there is nothing between them, or a logarithm is of no positive number.
     pub(crate) fn new((low, high): (f64, f64), log: bool) -> Option<Self> {
         let sound = low.is_finite() && high.is_finite() && low < high && (!log || low > 0.0);
-        sound.then_some(Self { low, high, log, whole: false })
+        sound.then_some(Self { low, high, log, whole: false, zero: None })
+    }
+
+    /// The same with a place for zero, which has no logarithm: [`ZERO`] of the axis before its smallest value.
+    pub(crate) fn with_zero(self) -> Self {
+        let (low, high) = self.ends();
+        Self { zero: self.log.then(|| low - ZERO * (high - low)), ..self }
     }
 
     /// The same for what comes in whole numbers.
@@ -33,28 +44,36 @@ impl Scale {
 
     /// The coordinate of a value; `None`: it has none.
     pub(crate) fn place(&self, value: f64) -> Option<f64> {
+        if value == 0.0 && self.zero.is_some() {
+            return self.zero;
+        }
         let at = if self.log { value.log10() } else { value };
         at.is_finite().then_some(at)
     }
 
     /// The value at a coordinate.
     pub(crate) fn value(&self, at: f64) -> f64 {
+        if self.zero.is_some_and(|zero| at <= zero) {
+            return 0.0;
+        }
         if self.log { 10f64.powf(at) } else { at }
     }
 
     /// Both ends as coordinates.
     pub(crate) fn ends(&self) -> (f64, f64) {
-        if self.log { (self.low.log10(), self.high.log10()) } else { (self.low, self.high) }
+        if !self.log {
+            return (self.low, self.high);
+        }
+        let (low, high) = (self.low.log10(), self.high.log10());
+        (self.zero.map_or(low, |zero| zero - 0.25 * (low - zero)), high)
     }
 
     /// Round values on the axis, at most `most` of them.
     pub(crate) fn ticks(&self, most: usize) -> Vec<f64> {
-        if self.log
-            && let Some(ticks) = self.log_ticks(most)
-        {
-            return ticks;
-        }
-        self.linear_ticks(most)
+        let zero = self.zero.map(|_| 0.0);
+        let most = most.saturating_sub(zero.into_iter().count());
+        let ticks = if self.log { self.log_ticks(most) } else { None };
+        zero.into_iter().chain(ticks.unwrap_or_else(|| self.linear_ticks(most))).collect()
     }
 
     fn linear_ticks(&self, most: usize) -> Vec<f64> {
@@ -76,7 +95,7 @@ impl Scale {
 
     /// Decades and what lies between them, as many as fit; `None`: fewer than two do.
     fn log_ticks(&self, most: usize) -> Option<Vec<f64>> {
-        let (low, high) = self.ends();
+        let (low, high) = (self.low.log10(), self.high.log10());
         let decades = low.floor() as i32..=high.ceil() as i32;
         let within = |mantissas: &[f64], every: usize| -> Vec<f64> {
             decades
@@ -117,7 +136,7 @@ impl ValueFormatter<f64> for Scale {
 }
 
 /// A number to four significant digits, without needless ones: `0.25`, `1500`, `2.5e7`.
-pub(crate) fn number(v: f64) -> String {
+pub fn number(v: f64) -> String {
     let size = v.abs();
     if size == 0.0 || size < 1e-12 {
         return "0".to_owned();
@@ -141,6 +160,16 @@ pub fn estimate(e: &Estimate) -> String {
         }
         _ => e.to_string(),
     }
+}
+
+/// As [`estimate`]; where the interval would leave what the measure can be, both ends: `1.5 (0.0 to 4.4)`.
+pub fn estimate_within(e: &Estimate, bounds: &Bounds) -> String {
+    let Some(half) = e.half_width.filter(|half| *half > 0.0) else { return estimate(e) };
+    let ((low, high), true) = bounds.cut(e.mean, (e.mean - half, e.mean + half)) else { return estimate(e) };
+    // As many decimals as show the interval's width and the mean to two digits.
+    let digits = |of: f64| (1 - of.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    let decimals = digits(half).max(if e.mean == 0.0 { 0 } else { digits(e.mean) });
+    format!("{:.decimals$} ({low:.decimals$} to {high:.decimals$})", e.mean)
 }
 
 /// Writes numbers that stand side by side: linear ones with as many decimals as show a thousandth of the largest, if any has decimals;
@@ -213,6 +242,27 @@ mod tests {
         assert_eq!(written(&[300.0, 12.5], false), ["300.0", "12.5"]);
         assert_eq!(written(&[300.0, 12.0], false), ["300", "12"]);
         assert_eq!(written(&[0.012345, 123.456], true), ["0.0123", "123"]);
+    }
+
+    #[test]
+    fn zero_has_a_place_before_the_logarithms() {
+        let scale = Scale::new((1e-5, 1e-2), true).unwrap().with_zero();
+        let (first, last) = scale.ends();
+        let zero = scale.place(0.0).unwrap();
+        assert!(first < zero && zero < -5.0 && last == -2.0, "{first} {zero}");
+        assert_eq!(scale.ticks(5), [0.0, 1e-5, 1e-4, 1e-3, 1e-2]);
+        assert_eq!(scale.value(zero), 0.0);
+        assert_eq!(Scale::new((1e-5, 1e-2), true).unwrap().place(0.0), None);
+    }
+
+    #[test]
+    fn intervals_that_leave_the_measure_are_written_by_their_ends() {
+        let shown = |mean, half| {
+            estimate_within(&Estimate { n: 2, mean, deviation: None, half_width: Some(half) }, &Bounds::PERCENT)
+        };
+        assert_eq!(shown(1.5, 2.9), "1.5 (0.0 to 4.4)");
+        assert_eq!(shown(97.0, 31.0), "97 (66 to 100)");
+        assert_eq!(shown(50.0, 3.1), "50 ± 3");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use maud::html;
 use crate::curves::fitting_range;
 use crate::data::Axis;
 use crate::pen::{Pen, behind};
-use crate::plot::{line, mark, shortened, text, whisker};
+use crate::plot::{line, mark, shortened, text, tick, whisker};
 use crate::saved::cell;
 use crate::scale::{Scale, number};
 
@@ -49,7 +49,7 @@ impl Whiskers {
     /// The drawing; `None` when there is nothing to draw.
     pub fn svg(&self) -> Option<String> {
         let ends = |row: &Whisker| {
-            let (low, high) = row.interval.unzip();
+            let (low, high) = self.interval(row).unzip();
             [row.value, low, high].into_iter().flatten().chain(row.samples.iter().copied()).collect::<Vec<f64>>()
         };
         let values = self.rows.iter().flat_map(ends).chain(self.mark.as_ref().map(|mark| mark.0));
@@ -65,7 +65,7 @@ impl Whiskers {
                 @for value in scale.ticks(7) {
                     @if let Some(x) = at(value) {
                         (line((x, bottom), (x, bottom + 5.0), "currentColor", 1.0))
-                        (text(x, bottom + 20.0, "middle", &number(value)))
+                        (tick(x, bottom + 20.0, &number(value), WIDTH))
                     }
                 }
                 (line((LEFT, bottom), (WIDTH - LEFT, bottom), "currentColor", 1.0))
@@ -89,7 +89,7 @@ impl Whiskers {
                     @for x in row.samples.iter().filter_map(|v| at(*v)) {
                         (line((x, y - 4.0), (x, y + 4.0), &colour, 1.0))
                     }
-                    @if let Some((from, to)) = row.interval.and_then(|(low, high)| Some((at(low)?, at(high)?))) {
+                    @if let Some((from, to)) = self.interval(row).and_then(|(low, high)| Some((at(low)?, at(high)?))) {
                         (whisker((from, y), (to, y), &colour, 2.0))
                     }
                     @if let Some(x) = row.value.and_then(at) { (mark((x, y), 5.5, &colour, row.pen.mark())) }
@@ -100,12 +100,18 @@ impl Whiskers {
         Some(drawing.into_string())
     }
 
+    /// A row's interval as it is drawn: cut at what the measure can be.
+    fn interval(&self, row: &Whisker) -> Option<(f64, f64)> {
+        let (mean, ends) = (row.value?, row.interval?);
+        Some(self.axis.bounds.cut(mean, ends).0)
+    }
+
     /// The numbers.
     pub fn csv(&self) -> String {
         let mut csv = format!("name,{},interval_low,interval_high\n", cell(&self.axis.label));
         let shown = |v: Option<f64>| v.map(|v| v.to_string()).unwrap_or_default();
         for row in &self.rows {
-            let (low, high) = row.interval.unzip();
+            let (low, high) = self.interval(row).unzip();
             csv += &format!("{},{},{},{}\n", cell(&row.name), shown(row.value), shown(low), shown(high));
         }
         csv

@@ -15,9 +15,6 @@ use crate::scenario::Workload;
 const POINTS: usize = 240;
 /// Where logarithmic axes begin at the earliest: distributions are to a microsecond.
 const SHORTEST_MS: f64 = 0.001;
-/// Columns of the ranking that a telephone shows: place, primary measure, change.
-const FIRST_COLUMNS: usize = 3;
-
 /// A switch between two plots without scripts, beside the style that all reports share.
 const STYLE: &str = "\
 .switch input{position:absolute;opacity:0}.switch>label{display:inline-block;padding:.2em .8em;border:1px solid #8888;\
@@ -32,7 +29,7 @@ pub fn html(c: &Comparison) -> String {
         @for line in warnings { p { strong { (line) } } }
         @for line in conclusion { p.answer { (line) } }
         (answer(c))
-        (ranking(c).html_of_first(FIRST_COLUMNS))
+        (ranking(c).html())
         @for line in cautions(c) { p.note { (line) } }
         h2 { "What was run" }
         p { (settings(c).join("; ")) "." }
