@@ -172,7 +172,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             let scale = options.all.scale();
             let json = || study::Document::new(&study, &toml, scale, &runs, &outcome);
             output::first_failure([
-                text.print(&study::table(&study.axes, &outcome)),
+                text.print(&(headline(&study, &outcome) + &study::table(&study.axes, &outcome))),
                 files.json.as_deref().map_or(Ok(()), |file| output::write_json(Some(file), &json())),
                 output::write_csv(files.csv.as_deref(), || study::dataset(&study.axes, &outcome)),
                 output::write_parquet(files.parquet.as_deref(), || study::dataset(&study.axes, &outcome)),
@@ -180,6 +180,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             ])
         }
     }
+}
+
+/// Characters of a line of sentences.
+const WIDTH: usize = 100;
+
+/// The answer of a study in lines, and an empty one.
+fn headline(study: &Study, results: &[study::StudyRunResult]) -> String {
+    let lines = study::headline(study, results);
+    let lines: Vec<String> = lines.iter().flat_map(|line| fathom_report::wrapped(line, WIDTH)).collect();
+    if lines.is_empty() { String::new() } else { lines.join("\n") + "\n\n" }
 }
 
 /// The part of the runs that is this process's: the one that was asked for, or in an array of tasks the task's own.

@@ -1,7 +1,7 @@
 //! What runs are compared by: one table, which the ranking, the reports and the data files read. A line adds a measure.
 
 use crate::scenario::{GroupOutcome, LinkOutcome, Outcome, Workload};
-use fathom_metrics::Distribution;
+use fathom_metrics::{Bounds, Distribution};
 
 /// Which of two values is preferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,11 @@ impl Measure {
     /// It is read from a group of traffic; otherwise from a link.
     pub fn is_of_group(&self) -> bool {
         matches!(self.source, Source::Group(_))
+    }
+
+    /// Values that it can take: no measure here is below zero, and no percentage above 100.
+    pub fn bounds(&self) -> Bounds {
+        if self.unit == "%" { Bounds::PERCENT } else { Bounds::NOT_NEGATIVE }
     }
 
     /// Decimals that show values that stand side by side: of times below 10 ms two digits of the shortest, but no less than a microsecond.

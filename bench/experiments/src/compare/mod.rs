@@ -19,6 +19,7 @@ mod seeds;
 mod unused;
 
 pub use all_runs::{Stage, compare, compare_until};
+pub(crate) use measure::primary;
 pub use measure::{Better, MEASURES, Measure};
 pub use plan::Plan;
 pub use plan_file::PAGE_LOAD;

@@ -14,7 +14,7 @@
 //! | `estimate.rs` | what a run will cost |
 //! | `explain.rs` | a study in words |
 //! | `table.rs` | results by key, and their table |
-//! | `report.rs` | the same as a page, a row per run, and as JSON |
+//! | `report/` | the answer in sentences, a page, a row per run, and JSON |
 //! | `shipped.rs` | the studies that come with this crate |
 
 mod estimate;
@@ -37,7 +37,7 @@ pub use executor::{Differs, Event, Failed, RunOptions, StudyError, run_study, st
 pub use explain::explain;
 pub use late_events::late_events;
 pub use read::{Axis, MOST_SEEDS, Study, is_study};
-pub use report::{Document, dataset, html};
+pub use report::{AxisScale, Document, ReportSpec, dataset, headline, html};
 pub use shipped::{shipped, shipped_studies};
 pub use status::{RunState, status};
 pub use store::Location;

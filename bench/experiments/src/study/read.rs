@@ -8,12 +8,16 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::key_text;
+use super::report::ReportSpec;
 use super::substitute::{AxisValue, SpannedError, Variables, is_name, scalar_text};
 use crate::scenario::{PlanError, RENAMED, Scenario, ScenarioSpec, toml_message};
 use crate::stack::Stack;
 
 /// Fields of a study.
-const FIELDS: &[&str] = &["question", "source", "seeds", "stack", "sweep", "skip", "scenario"];
+const FIELDS: &[&str] = &["question", "source", "seeds", "stack", "sweep", "skip", "report", "scenario"];
+/// Fields of its scenario that are easily written beside it.
+pub(super) const OF_SCENARIO: &[&str] =
+    &["stop", "warm-up", "backend", "timestamps", "shaping", "tcp", "network", "traffic", "background", "keep"];
 /// More combinations than any study means.
 const MOST_POINTS: usize = 100_000;
 /// The most repetitions of a run.
@@ -34,6 +38,8 @@ pub struct Study {
     pub seeds: u64,
     /// What is varied, in the order of the text.
     pub axes: Vec<Axis>,
+    /// What its report compares, and over which axis it draws.
+    pub report: ReportSpec,
     /// Combinations left out.
     pub skipped: usize,
     /// Combinations of a stack that this build lacks: they are not among its runs.
@@ -141,6 +147,7 @@ impl Study {
             source: head.source,
             seeds: head.seeds,
             axes,
+            report: head.report,
             skipped,
             absent,
             points,
@@ -233,12 +240,24 @@ struct Head<'i> {
     axes: Vec<Values<'i>>,
     /// Each: axes, and for each the values that are left out together.
     skips: Vec<BTreeMap<String, Vec<String>>>,
+    report: ReportSpec,
     scenario: Spanned<DeTable<'i>>,
 }
 
 impl<'i> Head<'i> {
     fn read(table: &Spanned<DeTable<'i>>) -> Result<Self, SpannedError> {
         let root = table.get_ref();
+        if let Some(key) = root.keys().find(|key| OF_SCENARIO.contains(&key.get_ref().as_ref())) {
+            let name = key.get_ref();
+            let is_list = root.get(name.as_ref()).is_some_and(|value| value.get_ref().is_array());
+            let is_table = root.get(name.as_ref()).is_some_and(|value| value.get_ref().is_table());
+            let mend = match (is_list, is_table) {
+                (true, _) => format!("write [[scenario.{name}]]"),
+                (_, true) => format!("write [scenario.{name}]"),
+                _ => "write it below [scenario]".to_owned(),
+            };
+            return Err(SpannedError::new(key.span(), format!("'{name}' is a field of the scenario; {mend}")));
+        }
         if let Some(key) = root.keys().find(|key| !FIELDS.contains(&key.get_ref().as_ref())) {
             return Err(SpannedError::new(
                 key.span(),
@@ -269,9 +288,11 @@ impl<'i> Head<'i> {
         };
         let axes = axes(root)?;
         let skips = skips(root, &axes)?;
+        let names: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
+        let report = root.get("report").map(|value| ReportSpec::read(value, &names)).transpose()?.unwrap_or_default();
         let scenario = Spanned::new(scenario.span(), inner.clone());
         let stack = text_of(root, "stack")?;
-        Ok(Self { question, source: text_of(root, "source")?, seeds, stack, axes, skips, scenario })
+        Ok(Self { question, source: text_of(root, "source")?, seeds, stack, axes, skips, report, scenario })
     }
 
     /// The scenario of one combination.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_metrics::Estimate;
-use fathom_report::{Column, Grid, NOTHING};
+use fathom_metrics::{Bounds, Estimate};
+use fathom_report::{Column, Grid, NOTHING, estimate_within};
 
 use super::Axis;
 use super::study_run::StudyRunResult;
@@ -30,8 +30,7 @@ type Measure<T> = (&'static str, fn(&T) -> Option<f64>, usize);
 
 /// Measures of a group of traffic: name, value, digits.
 const GROUP: &[Measure<GroupOutcome>] = &[
-    // Computed beforehand, whatever the network then made of it.
-    ("load % computed", |g| g.load.as_ref().map(|load| load.computed_percent), 1),
+    (OFFERED, |g| g.load.as_ref().map(|load| load.computed_percent), 1),
     ("responses", |g| g.times.as_ref().filter(|t| t.count > 0).map(|_| g.responses as f64), 0),
     (FAILED, |g| Some(g.failed as f64), 1),
     ("median ms", |g| g.times.as_ref().filter(|t| t.count > 0).map(|t| t.median_ms), 1),
@@ -74,7 +73,7 @@ pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
     for group in groups {
         for (name, measure, digits) in GROUP {
             let of = |r: &&StudyRunResult| r.outcome.groups.get(group).and_then(measure);
-            columns.push(column(group, name, &|(_, of_key)| mean(of_key.iter().filter_map(of), *digits)));
+            columns.push(column(group, name, &|(_, of_key)| mean(name, of_key.iter().filter_map(of), *digits)));
         }
     }
     let bottlenecks: Vec<Option<String>> = rows.iter().map(|(_, of)| busiest(of)).collect();
@@ -86,7 +85,7 @@ pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
     for (name, measure, digits) in LINK {
         let cells = rows.iter().zip(&bottlenecks).map(|((_, of), link)| {
             let value = |r: &&StudyRunResult| link.as_ref().and_then(|l| r.outcome.links.get(l)).and_then(measure);
-            mean(of.iter().filter_map(value), *digits)
+            mean(name, of.iter().filter_map(value), *digits)
         });
         columns.push(Column { over: "bottleneck".into(), name: (*name).into(), cells: cells.collect() });
     }
@@ -95,14 +94,19 @@ pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
     Grid { corner: String::new(), labels: vec![String::new(); rows.len()], columns }
 }
 
+/// Load that is computed beforehand, whatever the network then made of it: it may be above 100 %.
+const OFFERED: &str = "load % computed";
 /// Requests that failed; no column where none did.
 const FAILED: &str = "failed";
 
-/// A mean; with its 95 % interval where several seeds have a value.
-fn mean(values: impl Iterator<Item = f64>, digits: usize) -> String {
+/// A mean; with its 95 % interval where several seeds have a value. The interval ends where the measure of this name does.
+fn mean(name: &str, values: impl Iterator<Item = f64>, digits: usize) -> String {
     match Estimate::of(&values.collect::<Vec<_>>()) {
         None => NOTHING.to_owned(),
-        Some(of) if of.half_width.is_some_and(|half| half > 0.0) => fathom_report::estimate(&of),
+        Some(of) if of.half_width.is_some_and(|half| half > 0.0) => {
+            let bounds = if name.contains('%') && name != OFFERED { Bounds::PERCENT } else { Bounds::NOT_NEGATIVE };
+            estimate_within(&of, &bounds)
+        }
         Some(of) => format!("{:.digits$}", of.mean),
     }
 }

@@ -446,13 +446,29 @@ fn the_table_has_a_row_per_key_and_the_means_over_its_seeds() {
     // No response was timed: no column of them.
     assert!(!text.contains("median"), "{text}");
     for line in &lines[2..] {
-        // Seeds 1 and 2 bring 1 and 2 Mbps: a mean of 1.5, and 12.706 x 0.7071 / 1.4142 about it.
-        assert!(line.contains("2 ± 6") && line.contains("left-right") && line.contains("90.0"), "{line}");
+        // Seeds 1 and 2 bring 1 and 2 Mbps: a mean of 1.5, 12.706 x 0.7071 / 1.4142 about it, and no rate below zero.
+        assert!(line.contains("1.5 (0.0 to 7.9)") && line.contains("left-right") && line.contains("90.0"), "{line}");
     }
     assert!(!text.contains("failed"), "{text}");
     results[0].outcome.groups.values_mut().for_each(|group| group.failed = 5);
     let text = table(&study.axes, &results);
-    assert!(text.contains("failed") && text.contains("2 ± 32"), "{text}");
+    assert!(text.contains("failed") && text.contains("2.5 (0.0 to 34.3)"), "{text}");
+}
+
+#[test]
+fn fields_of_the_scenario_are_sent_there() {
+    let spec = toml::Table::try_from(&study().points[0].spec).unwrap();
+    for field in spec.keys().filter(|field| *field != "stack") {
+        assert!(super::read::OF_SCENARIO.contains(&field.as_str()), "{field}");
+    }
+    for (beside, mend) in [
+        ("[keep]\nwindow = [\"all\"]", "line 1: 'keep' is a field of the scenario; write [scenario.keep]"),
+        ("[[traffic]]\nname = \"a\"", "write [[scenario.traffic]]"),
+        ("stop = \"30s\"", "write it below [scenario]"),
+    ] {
+        let e = Study::from_toml("test", &format!("{beside}\n{}", "question = \"Does it?\"")).unwrap_err();
+        assert!(e.to_string().contains(mend), "{e}");
+    }
 }
 
 #[test]

@@ -1,0 +1,366 @@
+//! What a study answers: which of the compared systems ranks first at each point of its sweep, and where two of them cross.
+//!
+//! Systems are compared seed by seed, as in `fathom compare`: the mean change from one to the other and its 95 % interval by Student's t,
+//! of logarithms of ratios or, for percentages, of differences (`compare/ranking.rs`). One is ahead only where the interval leaves out
+//! "no change". Each pair has its interval by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fathom_metrics::Estimate;
+use serde::Serialize;
+
+use super::measures::{Asked, asked};
+use super::swept::Swept;
+use crate::compare::{Better, Change, Measure};
+use crate::study::{Axis, Study, StudyRunResult};
+
+/// A combination of values: axis and value, in the order of the axes.
+pub(super) type Key<'a> = Vec<(&'a str, &'a str)>;
+
+/// The systems of a study at all its points, by one measure of one group or link.
+#[derive(Clone, Debug)]
+pub(super) struct Ranking<'a> {
+    /// Group of traffic, or link.
+    pub(super) of: String,
+    /// What it is by.
+    pub(super) measure: &'static Measure,
+    /// What is compared, in the order of the study; one without a name where nothing is.
+    pub(super) systems: Vec<String>,
+    /// In the order of the study; values of the swept axis ascend.
+    pub(super) points: Vec<PointRanking<'a>>,
+    /// Where two systems change places along the swept axis.
+    pub(super) crossings: Vec<Crossing<'a>>,
+}
+
+/// The systems at one point.
+#[derive(Clone, Debug)]
+pub(super) struct PointRanking<'a> {
+    /// Values of the axes that are neither compared nor swept.
+    pub(super) beside: Key<'a>,
+    /// The value of the swept axis: as it is written, and where it lies.
+    pub(super) x: Option<(&'a str, f64)>,
+    /// By system: its values by seed.
+    values: Vec<BTreeMap<u64, f64>>,
+    /// Systems with a value, best mean first.
+    pub(super) order: Vec<usize>,
+    /// Systems that may be the best: the first of the order and whatever cannot be told apart from it.
+    pub(super) first: Vec<usize>,
+    /// By system: requests that failed.
+    pub(super) failed: Vec<u64>,
+    /// Seeds of the system that has most.
+    pub(super) seeds: usize,
+}
+
+impl PointRanking<'_> {
+    /// One system is ahead of all others beyond their intervals.
+    pub(super) fn is_decided(&self) -> bool {
+        self.first.len() == 1 && self.seeds > 1
+    }
+
+    /// Mean over the seeds with its interval.
+    pub(super) fn estimate(&self, system: usize) -> Option<Estimate> {
+        Estimate::of(&self.values[system].values().copied().collect::<Vec<_>>())
+    }
+
+    /// The change from one system to another, over the seeds that both have.
+    pub(super) fn change(&self, measure: &Measure, from: usize, to: usize) -> Option<Change> {
+        let (from, to) = (&self.values[from], &self.values[to]);
+        let pairs: Vec<(f64, f64)> = from.iter().filter_map(|(seed, base)| Some((*base, *to.get(seed)?))).collect();
+        if measure.unit == "%" { Change::in_points(&pairs) } else { Change::of(&pairs) }
+    }
+
+    /// The first is ahead of the second (1), behind (-1), or neither is known.
+    fn sign(&self, measure: &Measure, a: usize, b: usize) -> Option<f64> {
+        let change = self.change(measure, b, a).filter(Change::is_significant)?;
+        Some(if (change.percent > 0.0) == (measure.better == Better::Higher) { 1.0 } else { -1.0 })
+    }
+
+    /// How far one mean is from another, as crossings are interpolated: a logarithm of the ratio, or points.
+    fn distance(&self, measure: &Measure, a: usize, b: usize) -> Option<f64> {
+        let change = self.change(measure, b, a)?;
+        Some(if change.points { change.percent } else { (1.0 + change.percent / 100.0).ln() })
+    }
+
+    fn rank(&mut self, measure: &Measure) {
+        let sign = if measure.better == Better::Higher { -1.0 } else { 1.0 };
+        let means: Vec<Option<f64>> = (0..self.values.len()).map(|i| Some(sign * self.estimate(i)?.mean)).collect();
+        self.order = (0..means.len()).filter(|i| means[*i].is_some()).collect();
+        self.order.sort_by(|a, b| means[*a].unwrap_or(0.0).total_cmp(&means[*b].unwrap_or(0.0)));
+        let Some(&best) = self.order.first() else { return };
+        let behind = |i: usize| self.sign(measure, best, i) == Some(1.0);
+        self.first = self.order.iter().copied().filter(|i| *i == best || !behind(*i)).collect();
+    }
+}
+
+/// Where two systems change places along the swept axis.
+#[derive(Clone, Debug)]
+pub(super) struct Crossing<'a> {
+    /// Values of the axes that are neither compared nor swept.
+    pub(super) beside: Key<'a>,
+    /// Ahead before, and ahead after.
+    pub(super) systems: (usize, usize),
+    /// The points between which they do, as they are written.
+    pub(super) between: (&'a str, &'a str),
+    /// The place on the axis, by a straight line between the mean changes.
+    pub(super) near: f64,
+    /// One is ahead beyond the interval at the first point, the other at the last.
+    pub(super) is_decided: bool,
+}
+
+/// Everything that the study's results answer: a ranking for each group.
+pub(super) fn answer<'a>(study: &'a Study, results: &'a [StudyRunResult]) -> (Option<Swept<'a>>, Vec<Ranking<'a>>) {
+    let swept = Swept::choose(&study.axes, &study.report, results);
+    let compared = compared(study, swept.as_ref());
+    let asked = asked(study, results);
+    let rankings = asked.into_iter().map(|asked| ranking(study, results, swept.as_ref(), &compared, asked)).collect();
+    (swept, rankings)
+}
+
+/// The axes whose values are compared: those that the plan names or, without any, those that change a controller, a stack or options of TCP;
+/// if there are none, all but the swept one, as far as it is drawn with a line for each.
+fn compared<'a>(study: &'a Study, swept: Option<&Swept<'_>>) -> Vec<&'a Axis> {
+    let others = || study.axes.iter().filter(|axis| swept.is_none_or(|swept| swept.name != axis.name));
+    if let Some(named) = &study.report.compare {
+        return study.axes.iter().filter(|axis| named.contains(&axis.name)).collect();
+    }
+    let chosen: Vec<&Axis> = others().filter(|axis| changes_senders(study, axis)).collect();
+    if chosen.is_empty() { others().collect() } else { chosen }
+}
+
+/// Points that differ in this axis only have other controllers, stacks or options of TCP.
+fn changes_senders(study: &Study, axis: &Axis) -> bool {
+    let mut seen: BTreeMap<Vec<(&str, &str)>, BTreeSet<String>> = BTreeMap::new();
+    for point in &study.points {
+        let others = point.key.iter().filter(|(name, _)| **name != axis.name);
+        let others = others.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let senders: Vec<String> = (point.spec.traffic.iter())
+            .map(|t| {
+                format!("{:?} {} {:?}", t.stack.unwrap_or(point.spec.stack), t.controller, (&t.tcp, &point.spec.tcp))
+            })
+            .collect();
+        seen.entry(others).or_default().insert(senders.join("\n"));
+    }
+    seen.values().any(|senders| senders.len() > 1)
+}
+
+fn ranking<'a>(
+    study: &'a Study,
+    results: &'a [StudyRunResult],
+    swept: Option<&Swept<'_>>,
+    compared: &[&Axis],
+    Asked { of, measure, link }: Asked,
+) -> Ranking<'a> {
+    let is_compared = |name: &str| compared.iter().any(|axis| axis.name == name);
+    let is_swept = |name: &str| swept.is_some_and(|swept| swept.name == name);
+    let system = |result: &StudyRunResult| {
+        let values = compared.iter().filter_map(|axis| result.key.get(&axis.name)).map(String::as_str);
+        values.collect::<Vec<_>>().join(", ")
+    };
+    let mut systems: Vec<String> = Vec::new();
+    let mut points: Vec<PointRanking<'a>> = Vec::new();
+    for result in results {
+        let name = system(result);
+        let system = systems.iter().position(|known| *known == name).unwrap_or_else(|| {
+            systems.push(name);
+            systems.len() - 1
+        });
+        let of_axes =
+            study.axes.iter().filter_map(|axis| Some((axis.name.as_str(), result.key.get(&axis.name)?.as_str())));
+        let beside: Key<'a> = of_axes.filter(|(name, _)| !is_compared(name) && !is_swept(name)).collect();
+        let x = swept.and_then(|swept| {
+            let text = result.key.get(swept.name)?.as_str();
+            Some((text, swept.value(text)?))
+        });
+        let place = points.iter().position(|point| point.beside == beside && point.x == x).unwrap_or_else(|| {
+            let (values, failed) = (Vec::new(), Vec::new());
+            points.push(PointRanking { beside, x, values, order: Vec::new(), first: Vec::new(), failed, seeds: 0 });
+            points.len() - 1
+        });
+        let point = &mut points[place];
+        if point.values.len() <= system {
+            point.values.resize(system + 1, BTreeMap::new());
+            point.failed.resize(system + 1, 0);
+        }
+        point.failed[system] += result.outcome.groups.get(&of).map_or(0, |group| group.failed);
+        if let Some(value) = measure.of(&result.outcome, &of, &link) {
+            point.values[system].insert(result.seed, value);
+        }
+    }
+    let mut order: Vec<Key<'a>> = Vec::new();
+    points.iter().for_each(|point| {
+        if !order.contains(&point.beside) {
+            order.push(point.beside.clone());
+        }
+    });
+    let place = |point: &PointRanking<'_>| order.iter().position(|beside| *beside == point.beside);
+    let x = |point: &PointRanking<'_>| point.x.map_or(0.0, |x| x.1);
+    points.sort_by(|a, b| place(a).cmp(&place(b)).then(x(a).total_cmp(&x(b))));
+    for point in &mut points {
+        point.values.resize(systems.len(), BTreeMap::new());
+        point.failed.resize(systems.len(), 0);
+        point.seeds = point.values.iter().map(BTreeMap::len).max().unwrap_or(0);
+        point.rank(measure);
+    }
+    let crossings = swept.map_or_else(Vec::new, |swept| crossings(&points, measure, systems.len(), swept));
+    Ranking { of, measure, systems, points, crossings }
+}
+
+/// Crossings of all pairs of systems, those that are decided first.
+fn crossings<'a>(
+    points: &[PointRanking<'a>],
+    measure: &Measure,
+    systems: usize,
+    swept: &Swept<'_>,
+) -> Vec<Crossing<'a>> {
+    let mut all = Vec::new();
+    for curve in points.chunk_by(|a, b| a.beside == b.beside) {
+        for a in 0..systems {
+            for b in a + 1..systems {
+                all.extend(of_pair(curve, measure, (a, b), swept));
+            }
+        }
+    }
+    all.sort_by_key(|crossing| !crossing.is_decided);
+    all
+}
+
+fn of_pair<'a>(
+    curve: &[PointRanking<'a>],
+    measure: &Measure,
+    (a, b): (usize, usize),
+    swept: &Swept<'_>,
+) -> Vec<Crossing<'a>> {
+    // Points where both have a value: where they lie, how far apart they are, and which one is ahead for certain.
+    let known: Vec<(&PointRanking<'a>, f64, Option<f64>)> = curve
+        .iter()
+        .filter_map(|point| Some((point, point.distance(measure, a, b)?, point.sign(measure, a, b))))
+        .collect();
+    let mut found = Vec::new();
+    let mut last_certain: Option<(usize, f64)> = None;
+    for (i, (_, _, sign)) in known.iter().enumerate() {
+        let Some(sign) = *sign else { continue };
+        if let Some((from, before)) = last_certain.filter(|(_, before)| *before != sign) {
+            found.extend(crossing(&known, (from, i), if before > 0.0 { (a, b) } else { (b, a) }, true, swept));
+        }
+        last_certain = Some((i, sign));
+    }
+    if found.is_empty() {
+        let changes = known.windows(2).position(|pair| pair[0].1 * pair[1].1 < 0.0);
+        if let Some(i) = changes {
+            let a_first = (known[i].1 > 0.0) == (measure.better == Better::Higher);
+            found.extend(crossing(&known, (i, i + 1), if a_first { (a, b) } else { (b, a) }, false, swept));
+        }
+    }
+    found
+}
+
+/// A crossing between two points, at the first change of sign of the mean distance between them.
+fn crossing<'a>(
+    known: &[(&PointRanking<'a>, f64, Option<f64>)],
+    (from, to): (usize, usize),
+    systems: (usize, usize),
+    is_decided: bool,
+    swept: &Swept<'_>,
+) -> Option<Crossing<'a>> {
+    let place = |i: usize| Some(swept.place(known[i].0.x?.1)).filter(|place| place.is_finite());
+    let at = (from..to).find(|i| known[*i].1 * known[i + 1].1 <= 0.0)?;
+    let (left, right) = (known[at].1, known[at + 1].1);
+    let near = match (place(at), place(at + 1)) {
+        (Some(x0), Some(x1)) if left != right => x0 + (x1 - x0) * left / (left - right),
+        // Zero on a logarithmic axis: no line leads there.
+        _ => f64::NAN,
+    };
+    let between = (known[from].0.x?.0, known[to].0.x?.0);
+    Some(Crossing { beside: known[from].0.beside.clone(), systems, between, near, is_decided })
+}
+
+/// What the JSON document has of a ranking.
+#[derive(Serialize)]
+pub(super) struct RankingRecord {
+    of: String,
+    measure: &'static str,
+    unit: &'static str,
+    better: &'static str,
+    points: Vec<PointRecord>,
+    crossings: Vec<CrossingRecord>,
+}
+
+#[derive(Serialize)]
+struct PointRecord {
+    parameters: BTreeMap<String, String>,
+    /// Systems that may be the best.
+    first: Vec<String>,
+    decided: bool,
+    ranks: Vec<RankRecord>,
+}
+
+#[derive(Serialize)]
+struct RankRecord {
+    system: String,
+    mean: f64,
+    interval_95: Option<(f64, f64)>,
+    seeds: usize,
+    /// Against the first; in points where the measure is a percentage.
+    change_percent: Option<f64>,
+    change_interval_95: Option<(f64, f64)>,
+}
+
+#[derive(Serialize)]
+struct CrossingRecord {
+    parameters: BTreeMap<String, String>,
+    ahead_before: String,
+    ahead_after: String,
+    between: (String, String),
+    near: Option<String>,
+    decided: bool,
+}
+
+impl RankingRecord {
+    pub(super) fn new(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Self {
+        let parameters = |key: &Key<'_>| key.iter().map(|(a, v)| ((*a).to_owned(), (*v).to_owned())).collect();
+        let name = |i: usize| ranking.systems[i].clone();
+        let point = |point: &PointRanking<'_>| {
+            let mut parameters: BTreeMap<String, String> = parameters(&point.beside);
+            parameters.extend(swept.zip(point.x).map(|(swept, x)| (swept.name.to_owned(), x.0.to_owned())));
+            let rank = |i: &usize| {
+                let value = point.estimate(*i)?;
+                let change = point.order.first().filter(|best| *best != i);
+                let change = change.and_then(|best| point.change(ranking.measure, *best, *i));
+                Some(RankRecord {
+                    system: name(*i),
+                    mean: value.mean,
+                    interval_95: value.interval_within(&ranking.measure.bounds()),
+                    seeds: value.n,
+                    change_percent: change.map(|change| change.percent),
+                    change_interval_95: change.and_then(|change| change.interval_percent),
+                })
+            };
+            PointRecord {
+                parameters,
+                first: point.first.iter().map(|i| name(*i)).collect(),
+                decided: point.is_decided(),
+                ranks: point.order.iter().filter_map(rank).collect(),
+            }
+        };
+        let crossing = |c: &Crossing<'_>| CrossingRecord {
+            parameters: parameters(&c.beside),
+            ahead_before: name(c.systems.0),
+            ahead_after: name(c.systems.1),
+            between: (c.between.0.to_owned(), c.between.1.to_owned()),
+            near: swept.filter(|_| c.near.is_finite()).map(|swept| swept.text_at(c.near)),
+            decided: c.is_decided,
+        };
+        Self {
+            of: ranking.of.clone(),
+            measure: ranking.measure.key,
+            unit: ranking.measure.unit,
+            better: match ranking.measure.better {
+                Better::Lower => "lower",
+                Better::Higher => "higher",
+                Better::Neither => "neither",
+            },
+            points: ranking.points.iter().map(point).collect(),
+            crossings: ranking.crossings.iter().map(crossing).collect(),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Which measure of which group or link answers a study.
+
+use std::collections::BTreeSet;
+
+use crate::compare::{Measure, primary};
+use crate::scenario::Workload;
+use crate::study::table::busiest;
+use crate::study::{Study, StudyRunResult};
+
+/// A measure, and what it is of.
+pub(super) struct Asked {
+    /// Group of traffic, or link.
+    pub(super) of: String,
+    pub(super) measure: &'static Measure,
+    /// The link that measures of links are read from.
+    pub(super) link: String,
+}
+
+/// One for each group of traffic; if the plan ranks by a measure of links, one for the busiest link.
+pub(super) fn asked(study: &Study, results: &[StudyRunResult]) -> Vec<Asked> {
+    let link = busiest(&results.iter().collect::<Vec<_>>()).unwrap_or_default();
+    let named = study.report.rank_by.as_deref().and_then(Measure::named);
+    if let Some(measure) = named.filter(|measure| !measure.is_of_group()) {
+        return vec![Asked { of: link.clone(), measure, link }];
+    }
+    let groups: BTreeSet<&String> = results.iter().flat_map(|result| result.outcome.groups.keys()).collect();
+    let of = |group: &&String| Asked {
+        of: (*group).clone(),
+        measure: named.unwrap_or_else(|| suiting(study, group, results)),
+        link: link.clone(),
+    };
+    groups.iter().map(of).collect()
+}
+
+/// The measure that suits the workload of a group: throughput where downloads outlast the run or no response was completed; else that of
+/// `fathom compare`.
+fn suiting(study: &Study, group: &str, results: &[StudyRunResult]) -> &'static Measure {
+    let throughput = Measure::named("throughput_bps").unwrap_or(&crate::compare::MEASURES[0]);
+    let traffic = study.points.iter().flat_map(|point| &point.scenario.traffic).find(|traffic| traffic.name == group);
+    let measure = match traffic.map(|traffic| traffic.workload) {
+        None | Some(Workload::Bulk { bytes: None, .. }) => throughput,
+        Some(workload) => primary(workload),
+    };
+    let has = |measure: &Measure| results.iter().any(|result| measure.of(&result.outcome, group, "").is_some());
+    if has(measure) { measure } else { throughput }
+}

@@ -1,0 +1,66 @@
+//! The table `[report]` of a study: what its report compares, over which axis it draws, and how.
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeValue, Deserializer};
+
+use crate::compare::{MEASURES, Measure};
+use crate::study::substitute::SpannedError;
+
+/// How a study is reported. No part of it changes a run, so none is part of a fingerprint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ReportSpec {
+    /// The axis that measures are drawn over; without it, the last one whose values are at least three numbers.
+    pub x: Option<String>,
+    /// Whether that axis is logarithmic; without it, the data decide: values that span a decade or more are.
+    pub x_scale: Option<AxisScale>,
+    /// Axes whose values are compared; without it, those that change controllers, stacks or TCP's options.
+    pub compare: Option<Vec<String>>,
+    /// Key of the measure that ranks; without it, the one that suits the workload.
+    pub rank_by: Option<String>,
+}
+
+/// Linear or logarithmic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AxisScale {
+    /// Equal differences are equally far apart.
+    Linear,
+    /// Equal ratios are equally far apart.
+    Log,
+}
+
+impl AxisScale {
+    pub(super) fn is_log(self) -> bool {
+        self == Self::Log
+    }
+}
+
+impl ReportSpec {
+    /// Reads the table and checks it against the study's axes.
+    pub(in crate::study) fn read(value: &Spanned<DeValue<'_>>, axes: &[&str]) -> Result<Self, SpannedError> {
+        let error = |message: String| SpannedError::new(value.span(), message);
+        let table = value.get_ref().as_table().ok_or_else(|| {
+            error("report: write a [report] table, such as x = \"loss\" and x-scale = \"log\" in it".into())
+        })?;
+        let read = Self::deserialize(Deserializer::from(Spanned::new(value.span(), table.clone())))
+            .map_err(|e| SpannedError::new(e.span().unwrap_or(value.span()), format!("report: {}", e.message())))?;
+        for name in read.x.iter().chain(read.compare.iter().flatten()) {
+            if !axes.contains(&name.as_str()) {
+                let known =
+                    if axes.is_empty() { "leave it out".into() } else { format!("write one of {}", axes.join(", ")) };
+                return Err(error(format!("report: '{}' is no axis of [sweep]; {known}", name.escape_debug())));
+            }
+        }
+        if let Some(key) = read.rank_by.as_ref().filter(|key| Measure::named(key).is_none()) {
+            let known: Vec<&str> = MEASURES.iter().map(|measure| measure.key).collect();
+            return Err(error(format!(
+                "report: rank-by: '{}' is no measure; write one of {}",
+                key.escape_debug(),
+                known.join(", ")
+            )));
+        }
+        Ok(read)
+    }
+}

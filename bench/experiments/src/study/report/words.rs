@@ -1,0 +1,205 @@
+//! The answer of a study in sentences, for a terminal and for the top of its page.
+
+use fathom_metrics::Estimate;
+use fathom_report::{Unit, human};
+
+use super::answer::{Crossing, Key, PointRanking, Ranking};
+use super::swept::Swept;
+use crate::compare::{Better, Measure};
+use crate::study::StudyRunResult;
+use crate::study::table::by_key;
+
+/// Sentences on one group, at most: all points are in the tables and in the JSON document.
+const MOST_LINES: usize = 12;
+/// Crossings that are named.
+const MOST_CROSSINGS: usize = 6;
+/// Systems that are named where the first cannot be told.
+const NAMED: usize = 4;
+
+/// Says what ranks first at each point, and where systems cross.
+pub(super) fn sentences(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec<String> {
+    let with_value: Vec<&PointRanking<'_>> = ranking.points.iter().filter(|point| !point.order.is_empty()).collect();
+    if with_value.is_empty() {
+        return vec![format!("{}: no run has a {}.", ranking.of, ranking.measure.name)];
+    }
+    let mut lines: Vec<String> = if ranking.systems.len() < 2 {
+        trend(ranking, swept, &with_value)
+    } else {
+        with_value.chunk_by(|a, b| same_line(a, b)).map(|of| segment(ranking, swept, of)).collect()
+    };
+    let more = lines.len().saturating_sub(MOST_LINES);
+    lines.truncate(MOST_LINES);
+    if more > 0 {
+        lines.push(format!("{}: {more} more points are in the table.", ranking.of));
+    }
+    lines.extend(crossings(ranking, swept));
+    lines.extend(failures(ranking));
+    lines
+}
+
+/// Neighbours on the swept axis with the same outcome share a sentence.
+fn same_line(a: &PointRanking<'_>, b: &PointRanking<'_>) -> bool {
+    a.beside == b.beside && a.x.is_some() && a.is_decided() && b.is_decided() && a.first == b.first
+}
+
+fn segment(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, of: &[&PointRanking<'_>]) -> String {
+    let (first, last) = (of[0], of[of.len() - 1]);
+    let measure = ranking.measure;
+    let place = place(swept, first, last);
+    let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
+    let best = first.order[0];
+    let name = |system: usize| ranking.systems[system].as_str();
+    let range = |system: usize| match (first.estimate(system), last.estimate(system)) {
+        (Some(a), Some(b)) if of.len() > 1 => {
+            format!("{} to {}", human(a.mean, measure.unit), human(b.mean, measure.unit))
+        }
+        (Some(a), _) => value(&a, measure),
+        (None, _) => String::new(),
+    };
+    let superlative = match measure.better {
+        Better::Higher => "highest",
+        Better::Lower | Better::Neither => "lowest",
+    };
+    if first.is_decided() {
+        let next = first.order.get(1).filter(|_| of.len() == 1).map(|next| {
+            let change =
+                first.change(measure, best, *next).map_or_else(String::new, |change| format!(", {}", change.text()));
+            format!("; next {}, {}{change}", name(*next), range(*next))
+        });
+        return format!(
+            "{}{at}: {} has the {superlative} {}: {}{}.",
+            ranking.of,
+            name(best),
+            measure.name,
+            range(best),
+            next.unwrap_or_default()
+        );
+    }
+    let tied: Vec<String> =
+        first.first.iter().take(NAMED).map(|system| format!("{} {}", name(*system), range(*system))).collect();
+    let more = first.first.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    match (first.seeds, first.first.len()) {
+        (0 | 1, _) => format!(
+            "{}{at}: undecided, one seed: the {superlative} {} is that of {}{more}.",
+            ranking.of, measure.name, tied[0]
+        ),
+        (seeds, _) => format!(
+            "{}{at}: undecided with {seeds} seeds which has the {superlative} {}: {}{more}; the intervals of their differences include zero.",
+            ranking.of,
+            measure.name,
+            tied.join(", ")
+        ),
+    }
+}
+
+/// How a single system changes over the swept axis, or its value at each point.
+fn trend(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, points: &[&PointRanking<'_>]) -> Vec<String> {
+    let value_at = |point: &PointRanking<'_>| point.estimate(point.order[0]).map(|e| value(&e, ranking.measure));
+    let line = |of: &[&PointRanking<'_>]| {
+        let (first, last) = (of[0], of[of.len() - 1]);
+        let ends = [first, last].map(|point| value_at(point).unwrap_or_default());
+        if of.len() > 1 {
+            let ends_at = [first, last].map(|point| place(swept, point, point));
+            return format!(
+                "{}: {} is {} at {} and {} at {}.",
+                ranking.of, ranking.measure.name, ends[0], ends_at[0], ends[1], ends_at[1]
+            );
+        }
+        let at = place(swept, first, first);
+        let at = if at.is_empty() { at } else { format!(" at {at}") };
+        format!("{}: {} is {}{at}.", ranking.of, ranking.measure.name, ends[0])
+    };
+    points.chunk_by(|a, b| a.beside == b.beside && a.x.is_some()).map(line).collect()
+}
+
+/// `loss 0.0001 to 0.01, queue codel`.
+fn place(swept: Option<&Swept<'_>>, first: &PointRanking<'_>, last: &PointRanking<'_>) -> String {
+    let x = swept.zip(first.x.zip(last.x)).map(|(swept, (a, b))| match a.0 == b.0 {
+        true => format!("{} {}", swept.name, a.0),
+        false => format!("{} {} to {}", swept.name, a.0, b.0),
+    });
+    x.into_iter().chain(beside(&first.beside)).collect::<Vec<_>>().join(", ")
+}
+
+fn beside(key: &Key<'_>) -> Option<String> {
+    let words: Vec<String> = key.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// A mean with its interval, cut at what the measure can be: `86.3 Mbps (60.1 to 112)`.
+pub(super) fn value(e: &Estimate, measure: &Measure) -> String {
+    let unit = Unit::suiting(measure.unit, e.mean);
+    let ends = e.interval_within(&measure.bounds()).filter(|(low, high)| low < high);
+    let number = |value: f64| fathom_report::number(fathom_metrics::significant(unit.of(value), 3));
+    let interval = ends.map_or_else(String::new, |(low, high)| format!(" ({} to {})", number(low), number(high)));
+    format!("{}{interval}", unit.text(e.mean))
+}
+
+fn crossings(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec<String> {
+    let Some(swept) = swept else { return Vec::new() };
+    let line = |c: &Crossing<'_>| {
+        let (before, after) = (&ranking.systems[c.systems.0], &ranking.systems[c.systems.1]);
+        let near = if c.near.is_finite() { format!(" near {}", swept.text_at(c.near)) } else { String::new() };
+        let at = beside(&c.beside).map_or_else(String::new, |beside| format!(" at {beside}"));
+        let (from, to) = (format!("{} {}", swept.name, c.between.0), c.between.1);
+        if c.is_decided {
+            return format!(
+                "{}{at}: {before} and {after} cross{near}: {before} is ahead at {from}, {after} at {to}.",
+                ranking.of
+            );
+        }
+        format!(
+            "{}{at}: by their means {before} and {after} cross{near}, {before} ahead at {from} and {after} at {to}; undecided: \
+             an interval of their differences includes zero.",
+            ranking.of
+        )
+    };
+    let mut lines: Vec<String> = ranking.crossings.iter().take(MOST_CROSSINGS).map(line).collect();
+    let more = ranking.crossings.len().saturating_sub(MOST_CROSSINGS);
+    if more > 0 {
+        lines.push(format!("{}: {more} more pairs cross, or may; --json has them.", ranking.of));
+    }
+    lines
+}
+
+/// Times leave failed requests out: whose they are is part of the answer.
+fn failures(ranking: &Ranking<'_>) -> Option<String> {
+    if !ranking.measure.key.contains("time") {
+        return None;
+    }
+    let failed = |system: &usize| ranking.points.iter().map(|point| point.failed[*system]).sum::<u64>();
+    let who: Vec<String> = (0..ranking.systems.len())
+        .filter(|system| failed(system) > 0)
+        .map(|system| match ranking.systems[system].as_str() {
+            "" => format!("{}", failed(&system)),
+            name => format!("{name} {}", failed(&system)),
+        })
+        .collect();
+    (!who.is_empty()).then(|| {
+        format!("{}: requests failed ({}): times are of the responses that were completed.", ranking.of, who.join(", "))
+    })
+}
+
+/// What a reader must know of the seeds: that one is no result, or that they changed nothing.
+pub(super) fn of_seeds(results: &[StudyRunResult]) -> Option<String> {
+    let keys = by_key(results);
+    let most = keys.iter().map(|(_, of)| of.len()).max().unwrap_or(0);
+    if most < 2 {
+        return Some("One seed is no result: nothing says how far another would differ (--seeds 5).".into());
+    }
+    let equal = |of: &Vec<&StudyRunResult>| {
+        of.len() > 1 && of.iter().all(|result| result.outcome.trace_hash == of[0].outcome.trace_hash)
+    };
+    let same = keys.iter().filter(|(_, of)| equal(of)).count();
+    match (same, keys.len()) {
+        (0, _) => None,
+        (same, all) if same == all => Some(
+            "All seeds gave the same runs: nothing in them is random, so they are one run, and intervals say nothing."
+                .into(),
+        ),
+        (same, all) => Some(format!(
+            "In {same} of {all} combinations all seeds gave the same run: nothing in it is random, so its intervals say nothing."
+        )),
+    }
+}
