@@ -257,7 +257,9 @@ fn change(scenario: &mut Scenario, args: &Args) {
 
 fn simulate(scenario: &Scenario) -> Result<Advice, Failure> {
     let interrupt = signals::stop()?;
-    let watcher = Watcher::default();
+    let runs =
+        scenario.plans().and_then(|plans| plans.iter().map(|(_, plan)| plan.validate()).sum::<Result<usize, _>>());
+    let watcher = Watcher::new(runs.map_err(|e| wrong(&e.to_string()))?);
     let advice = advise(scenario, &|stage| watcher.on_stage(stage), &interrupt);
     watcher.finish();
     advice.map_err(|e| match e {

@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 
 use crate::kernel::{self, Kernel};
 use crate::path_args::{self, PathArgs};
+use crate::progress::Heartbeat;
 use crate::signals::{self, INTERRUPTED};
 use crate::{Failure, numbers, output, toml_file};
 
@@ -183,7 +184,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut all = Vec::new();
     // Why runs have no result, where some have none.
     let mut failed = None;
-    let watcher = Watcher::default();
+    let watcher = Watcher::new(plan.validate().map_err(Failure::input)?);
     for (backends, guest) in [(here, false), (there, true)] {
         let plan = Plan { backends, ..plan.clone() };
         if plan.backends.is_empty() {
@@ -383,14 +384,22 @@ fn publish(
     ])
 }
 
-/// Progress on a terminal; what each run cost is said with -v.
-#[derive(Default)]
+/// The stage before the runs, which is none of them.
+const CALIBRATION: &str = "calibration";
+
+/// Progress: bars on a terminal, elsewhere a line now and then; what each run cost is said with -v.
 pub(crate) struct Watcher {
+    heartbeat: Heartbeat,
     live: Mutex<HashMap<String, (ProgressBar, Arc<std::sync::atomic::AtomicU64>)>>,
     over: Arc<AtomicBool>,
 }
 
 impl Watcher {
+    /// Of so many runs.
+    pub(crate) fn new(runs: usize) -> Self {
+        Self { heartbeat: Heartbeat::new(runs), live: Mutex::default(), over: Arc::default() }
+    }
+
     pub(crate) fn on_stage(&self, stage: Stage) {
         match stage {
             Stage::Begins { name, of, progress } => {
@@ -404,11 +413,17 @@ impl Watcher {
                         std::thread::sleep(Duration::from_millis(100));
                     }
                 });
+                if name != CALIBRATION {
+                    self.heartbeat.begins(&name, of, &progress);
+                }
                 self.live.lock().insert(name, (bar, progress));
             }
             Stage::Ends { name, cost } => {
                 if let Some((bar, _)) = self.live.lock().remove(&name) {
                     bar.finish_and_clear();
+                }
+                if name != CALIBRATION {
+                    self.heartbeat.ends(&name);
                 }
                 tracing::info!("a run is done: {name}: {cost}");
             }

@@ -1,4 +1,5 @@
-//! Progress of a study on standard error: on a terminal a bar per running run and one for all, elsewhere a line per run.
+//! Progress of a study on standard error: on a terminal a bar per running run and one for all, elsewhere a line per run, and one now
+//! and then while runs take long.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,10 +11,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
 use crate::output;
+use crate::progress::Heartbeat;
 
 pub(crate) struct Watcher {
     /// Bars are drawn: standard error is a terminal.
     terminal: bool,
+    heartbeat: Heartbeat,
     state: Arc<Mutex<State>>,
     ticker: Option<std::thread::JoinHandle<()>>,
 }
@@ -51,7 +54,7 @@ impl Watcher {
                 }
             })
         });
-        Self { terminal, state, ticker }
+        Self { terminal, heartbeat: Heartbeat::new(0), state, ticker }
     }
 
     pub(crate) fn on_event(&self, event: Event<'_>) {
@@ -59,6 +62,7 @@ impl Watcher {
         match event {
             Event::Starts { stored, left } => {
                 state.left = left;
+                self.heartbeat.expect(left);
                 self.say(&format!("{left} runs left, {stored} done before"), true);
                 if self.terminal {
                     let whole = output::bar(ProgressBar::new(left as u64).with_prefix("all runs"));
@@ -70,6 +74,7 @@ impl Watcher {
                 self.say(&format!("'{place}' is broken and is run again: {reason}"), true);
             }
             Event::Begins { run, of, progress } => {
+                self.heartbeat.begins(&run.label(), of, &progress);
                 if self.terminal {
                     let bar = ProgressBar::new(of).with_prefix(run.label());
                     let bar = match &state.whole {
@@ -82,12 +87,14 @@ impl Watcher {
             }
             Event::Ends { run, cost } => {
                 let label = run.label();
+                self.heartbeat.ends(&label);
                 state.end(&label);
                 let (done, left) = (state.done, state.left);
                 self.say(&format!("{done}/{left} {label}: {cost}"), false);
             }
             Event::Fails { run, error } => {
                 let label = run.label();
+                self.heartbeat.ends(&label);
                 state.end(&label);
                 self.say(&format!("{label} failed: {error}"), true);
             }
@@ -97,6 +104,7 @@ impl Watcher {
     /// A line above the bars. What is not `always` said is for where no bars are.
     fn say(&self, line: &str, always: bool) {
         if always || !self.terminal {
+            self.heartbeat.said();
             output::say(line.replace('\n', "; "));
         }
     }
