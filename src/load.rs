@@ -5,24 +5,22 @@ mod report;
 
 use std::fs::File;
 use std::io::BufReader;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_cc::units::{parse_duration, parse_nonzero_duration, parse_part};
 use fathom_http::load::{
-    self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing, Timestamps,
-    Traffic, Trust,
+    self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing, Timestamps, Traffic,
 };
 use fathom_http::request::HOP_BY_HOP;
 use fathom_stacks::Stack;
 use fathom_traffic::{Options, PackMime};
 use http::Uri;
 use http::header::{CONTENT_LENGTH, HOST, HeaderName, HeaderValue};
-use http::uri::Authority;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 
+use crate::client_args::ClientArgs;
 use crate::{Failure, numbers, output, serve};
 
 /// Connections in a closed loop, and at most so many in an open one.
@@ -125,23 +123,13 @@ struct Open {
     connections: Option<String>,
 }
 
-/// The server.
+/// What is asked of the server.
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Server")]
 struct Server {
-    /// Accept any certificate.
-    #[arg(short = 'k', long, conflicts_with = "ca")]
-    insecure: bool,
-    /// Root certificates in PEM, instead of the platform's.
-    #[arg(long, visible_alias = "cacert", value_name = "FILE")]
-    ca: Option<PathBuf>,
-    /// Connect to this host and port; SNI and :authority stay those of the URL.
-    #[arg(long, value_name = "ADDR")]
-    connect_to: Option<String>,
-    /// Connect to this address where the URL names this host and port, as curl does: example.com:443:127.0.0.1.
-    #[arg(long, value_name = "HOST:PORT:ADDRESS", conflicts_with = "connect_to", value_parser = parse_resolve)]
-    resolve: Vec<(String, SocketAddr)>,
+    #[command(flatten)]
+    client: ClientArgs,
     /// Send a header field with each request: 'Name: value'. May be given several times.
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = parse_header)]
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -177,18 +165,6 @@ fn parse_rate(s: &str) -> Result<f64, String> {
     rate.ok_or_else(|| format!("'{s}' is not a rate; write requests per second from 0.001 to 1000000, such as 200"))
 }
 
-/// As curl has it: what the URL says, and where its packets go.
-fn parse_resolve(s: &str) -> Result<(String, SocketAddr), String> {
-    let read = || {
-        let host_end = if s.starts_with('[') { s.find(']')? + 1 } else { s.find(':')? };
-        let (port, address) = s.get(host_end..)?.strip_prefix(':')?.split_once(':')?;
-        let address = address.strip_prefix('[').and_then(|a| a.strip_suffix(']')).unwrap_or(address);
-        let port = port.parse().ok().filter(|port| *port > 0)?;
-        Some((format!("{}:{port}", s[..host_end].to_ascii_lowercase()), SocketAddr::new(address.parse().ok()?, port)))
-    };
-    read().ok_or_else(|| format!("'{s}' names no address; write HOST:PORT:ADDRESS, such as example.com:443:127.0.0.1"))
-}
-
 fn parse_header(s: &str) -> Result<(HeaderName, HeaderValue), String> {
     let wrong = |why: &str| format!("'{}' {why}; write 'Name: value'", s.escape_debug());
     let (name, value) = s.split_once(':').ok_or_else(|| wrong("has no colon"))?;
@@ -217,16 +193,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let config = config(args)?;
     let load = described(args, &config);
     let outputs = Outputs { rows: open(files.csv.as_deref())?, intervals: open(files.hlog.as_deref())? };
-    if args.server.insecure {
+    if args.server.client.is_insecure() {
         output::say("warning: --insecure: the server's certificate is not verified");
     }
     let bar = output::bar(bar(&config));
     let (by_time, warm_up) = (config.duration.is_some(), config.warm_up);
+    let mut tail = Tail::new(config.duration, config.timeout);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
     let outcome = runtime.block_on(async {
         let (stop_sender, stop) = watch::channel(false);
         serve::stop_on_signal(stop_sender, "stopping; results so far follow; Ctrl-C again to end at once");
-        load::run(config, outputs, stop, |progress| draw(&bar, progress, by_time, warm_up)).await
+        let watch = |progress: &Progress| {
+            draw(&bar, progress, by_time, warm_up);
+            tail.on_progress(progress);
+        };
+        load::run(config, outputs, stop, watch).await
     });
     bar.finish_and_clear();
     let outcome = outcome.map_err(|e| match &e {
@@ -236,7 +217,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         e => Failure::run(e),
     })?;
-    write_results(args, text, &load, &outcome)?;
+    write_results(args, text, &load, &outcome, &tail)?;
     check_failures(args, &outcome)
 }
 
@@ -262,17 +243,70 @@ fn described(args: &Args, config: &LoadConfig) -> String {
     format!("{arrivals}, {connections}; {}, timestamps {}", config.stack, config.timestamps)
 }
 
+/// The time after the measured one, in which no request starts and those that are open may end.
+struct Tail {
+    duration: Option<Duration>,
+    timeout: Duration,
+    /// Requests that were open when the measured time was over.
+    open: u64,
+    /// How long they have taken since.
+    waited: Option<Duration>,
+}
+
+impl Tail {
+    /// A tail of so long is not worth a word.
+    const SHORT: Duration = Duration::from_millis(500);
+
+    fn new(duration: Option<Duration>, timeout: Duration) -> Self {
+        Self { duration, timeout, open: 0, waited: None }
+    }
+
+    /// Says once that the measured time is over and what is waited for.
+    fn on_progress(&mut self, progress: &Progress) {
+        let over = self.duration.zip(progress.measured).and_then(|(end, now)| now.checked_sub(end));
+        let Some(over) = over.filter(|over| *over > Self::SHORT) else { return };
+        if self.waited.is_none() && progress.open > 0 {
+            self.open = progress.open;
+            output::say(format!(
+                "the measured time is over, {} requests are open: waiting for them, for up to {} s (--timeout)",
+                self.open,
+                self.timeout.as_secs_f64()
+            ));
+        }
+        if self.open > 0 {
+            self.waited = Some(over);
+        }
+    }
+
+    /// What the results say of it.
+    fn text(&self) -> Option<String> {
+        let waited = self.waited?.as_secs_f64();
+        Some(format!(
+            "{waited:.1} s after the measured time for {} open requests, at most --timeout {} s each",
+            self.open,
+            self.timeout.as_secs_f64()
+        ))
+    }
+}
+
 /// Everything that was measured, and then what could not be written.
-fn write_results(args: &Args, text: output::Text, load: &str, outcome: &LoadReport) -> Result<(), Failure> {
+fn write_results(
+    args: &Args,
+    text: output::Text,
+    load: &str,
+    outcome: &LoadReport,
+    tail: &Tail,
+) -> Result<(), Failure> {
     let Files { json, hgrm, report, .. } = &args.files;
     if outcome.rows_lost > 0 {
         output::say(format!("warning: {} CSV lines were dropped because the disk was too slow", outcome.rows_lost));
     }
     let to_stdout = json.as_deref() == Some(Path::new("-"));
-    let table = || if to_stdout { Ok(()) } else { text.print(&report::table(load, outcome)) };
+    let table = || if to_stdout { Ok(()) } else { text.print(&report::table(load, outcome, tail.text().as_deref())) };
     let as_json = || {
         let mut all = report::json(outcome);
         all["load"] = load.into();
+        all["seconds_after_measuring"] = tail.waited.map_or(0.0, |waited| waited.as_secs_f64()).into();
         all["urls"] = args.urls.clone().into();
         output::write_json(json.as_deref(), &all)
     };
@@ -281,7 +315,8 @@ fn write_results(args: &Args, text: output::Text, load: &str, outcome: &LoadRepo
         [(what, why), ..] => Err(Failure::run(format!("cannot write {what}: {why}; the results are above"))),
     };
     let percentiles = || hgrm.as_ref().map_or(Ok(()), |file| output::write(file, &outcome.phases.response.hgrm()));
-    let page = || output::write_report(report.as_deref(), || page::html(load, &args.urls, outcome));
+    let page =
+        || output::write_report(report.as_deref(), || page::html(load, &args.urls, outcome, tail.text().as_deref()));
     output::first_failure([table(), as_json(), percentiles(), page(), lost()])
 }
 
@@ -315,7 +350,9 @@ fn config(args: &Args) -> Result<LoadConfig, Failure> {
     if clients.checked_mul(args.streams).is_none_or(|places| !(1..=1_000_000).contains(&places)) {
         return Err(Failure::input("-c times -m is the number of requests at once; write 1 to 1000000"));
     }
-    let origin = Origin::new(authority.clone(), address(args, &authority)?);
+    args.server.client.check(std::slice::from_ref(&authority))?;
+    let address = args.server.client.address(&authority).map_err(Failure::input)?;
+    let origin = Origin::new(authority, address);
     let traffic = if open {
         let fresh = args.open.connections.as_deref() == Some("fresh");
         Traffic::Open(arrivals(args, &origin, urls)?, (!fresh).then_some(kept))
@@ -332,31 +369,11 @@ fn config(args: &Args) -> Result<LoadConfig, Failure> {
         requests: args.requests,
         timeout: args.timeout,
         timestamps: args.timestamps,
-        trust: Trust::from_options(args.server.ca.as_deref(), args.server.insecure),
+        trust: args.server.client.trust(),
         zero_rtt: args.server.zero_rtt,
         check_digests: args.check_digest,
         headers: args.server.headers.iter().cloned().collect(),
     })
-}
-
-/// Where packets go: `--connect-to`, or what the URL's host is called.
-fn address(args: &Args, authority: &Authority) -> Result<SocketAddr, Failure> {
-    let named = format!("{}:{}", authority.host(), load::port(authority));
-    let resolved = args.server.resolve.iter().find(|(name, _)| *name == named.to_ascii_lowercase());
-    if let Some((_, address)) = resolved {
-        return Ok(*address);
-    }
-    if let Some((other, _)) = args.server.resolve.first() {
-        return Err(Failure::input(format!(
-            "--resolve is of '{other}', the URL of '{named}'; write the URL's host and port"
-        )));
-    }
-    let name = args.server.connect_to.as_ref().unwrap_or(&named);
-    let wrong = |why: &dyn std::fmt::Display| {
-        Failure::input(format!("'{name}' has no address: {why}; write HOST:PORT, or name an address with --connect-to"))
-    };
-    let found = name.to_socket_addrs().map_err(|e| wrong(&e))?;
-    load::choose_address(found).ok_or_else(|| wrong(&"the name does not resolve"))
 }
 
 type Arrivals = Box<dyn Iterator<Item = Arrival> + Send>;

@@ -39,6 +39,9 @@ const KEYWORDS: &str = " abstract as async await become box break const continue
     in let loop macro match mod move mut override priv pub ref return self static struct super trait true try type typeof unsafe unsized use \
     virtual where while yield ";
 
+/// The features of this program that the template has too: with others Cargo would build everything again.
+const FEATURES: &str = if cfg!(feature = "quiche") { " --features quiche" } else { "" };
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let name = &args.name;
     check_name(name)?;
@@ -67,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let go = if within { String::new() } else { format!("  cd {}\n", clone.display()) };
     output::print(&format!(
         "'{}' is written: the decision is in src/lib.rs, all else in README.md. Next:\n{go}  \
-         cargo test --release -p {name}\n  cargo run --release -p {name} -- judge {name}\n",
+         cargo test --release -p {name}{FEATURES}\n  cargo run --release -p {name}{FEATURES} -- judge {name}\n",
         made.display()
     ))
 }

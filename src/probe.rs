@@ -1,18 +1,19 @@
 //! `fathom probe`: how servers react to the timestamp transport parameters.
 
-use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::units::parse_nonzero_duration;
-use fathom_http::load::{self, Origin, Trust};
+use fathom_http::load::{self, Origin};
 use fathom_http::probe::{ConnectionReport, ExtensionSupport, ProbeOptions, ProbeReport, probe};
 use http::Uri;
+use http::uri::Authority;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use crate::client_args::ClientArgs;
 use crate::{Failure, numbers, output};
 
 /// Public test endpoints, run by others: probe them sparingly.
@@ -24,7 +25,8 @@ docs.trafficserver.apache.org quic.rocks f5quic.com";
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom probe www.example.org
-  fathom probe localhost:4433 --insecure --json -
+  fathom probe localhost:4433 -k --json -
+  fathom probe example.com --resolve example.com:443:127.0.0.1 --cacert root.pem
   fathom probe --public --json endpoints.json
 
 Each server gets one connection that offers the transport parameters of
@@ -51,12 +53,8 @@ pub(crate) struct Args {
     /// Servers probed concurrently, 1 to 16.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = numbers::whole::<u8>(1..=16))]
     jobs: u8,
-    /// Root certificates in PEM, instead of the platform's.
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    ca: Option<PathBuf>,
-    /// Accept any certificate.
-    #[arg(long)]
-    insecure: bool,
+    #[command(flatten)]
+    client: ClientArgs,
     /// Write the results as JSON; '-' is standard output, instead of the table.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -75,11 +73,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut hosts: Vec<Host> = Vec::new();
     for written in args.hosts.iter().cloned().chain(listed) {
         if hosts.iter().all(|host| host.written != written) {
-            hosts.push(host(written)?);
+            hosts.push(host(written, &args.client)?);
         }
     }
-    let trust = Trust::from_options(args.ca.as_deref(), args.insecure);
-    let options = ProbeOptions { trust, requests: args.requests, timeout: args.timeout, ..ProbeOptions::default() };
+    let servers: Vec<Authority> = hosts.iter().filter_map(|host| host.url.authority().cloned()).collect();
+    args.client.check(&servers)?;
+    let options = ProbeOptions {
+        trust: args.client.trust(),
+        requests: args.requests,
+        timeout: args.timeout,
+        ..ProbeOptions::default()
+    };
     let answers = probe_all(&hosts, &options, args.jobs)?;
     let all: Vec<(&Host, &ProbeReport)> = hosts.iter().zip(&answers).collect();
     let to_stdout = args.json.as_deref() == Some(std::path::Path::new("-"));
@@ -110,15 +114,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn host(written: String) -> Result<Host, Failure> {
+fn host(written: String, client: &ClientArgs) -> Result<Host, Failure> {
     let text = if written.contains("://") { written.clone() } else { format!("https://{written}/") };
     let (authority, mut urls) = load::urls(&[text]).map_err(Failure::input)?;
     let url = urls.pop().ok_or_else(|| Failure::input("there is no URL; write one"))?;
-    let addresses = (load::host(&authority), load::port(&authority)).to_socket_addrs();
-    let found = addresses.map_err(|e| e.to_string()).and_then(|found| {
-        let address = load::choose_address(found).ok_or("it has no address")?;
-        Ok(Origin::new(authority, address))
-    });
+    let found = client.address(&authority).map(|address| Origin::new(authority, address));
     Ok(Host { written, url, found })
 }
 

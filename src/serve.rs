@@ -220,9 +220,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         stop_on_signal(stop_sender, "ending: open responses may finish; Ctrl-C again to end at once");
         let address = server.address();
         let also = if tcp.is_some() { ", and HTTP/1.1 and HTTP/2 over TCP" } else { "" };
-        output::say(format!("serving https://{address}/ on {} with {}{also}; stop with Ctrl-C", args.stack, args.controller));
+        output::say(format!(
+            "serving https://{address}/ on {} with {}{also}; stop with Ctrl-C",
+            args.stack, args.controller
+        ));
         if let Some(hash) = hash {
-            output::say(format!("generated a self-signed certificate; Chromium accepts it with --origin-to-force-quic-on={address} --ignore-certificate-errors-spki-list={hash}"));
+            output::say(format!(
+                "generated a self-signed certificate; Chromium accepts it with --origin-to-force-quic-on={} \
+                 --ignore-certificate-errors-spki-list={hash}",
+                origins(address)
+            ));
         }
         if let Some(at) = args.metrics {
             let scrape = Scrape::bind(at, Arc::clone(&metrics)).await.map_err(Failure::input)?;
@@ -248,6 +255,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // A read of a file on a disk that stands still would hold the end up.
     runtime.shutdown_background();
     served
+}
+
+/// The names by which a browser on this host reaches a server with a self-signed certificate, divided by commas: Chromium forces QUIC for
+/// an origin only by the very name in the URL.
+fn origins(address: SocketAddr) -> String {
+    let port = address.port();
+    let loopback = match address {
+        SocketAddr::V4(_) => SocketAddr::from(([127, 0, 0, 1], port)),
+        SocketAddr::V6(_) => SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, port)),
+    };
+    match address.ip() {
+        ip if ip.is_unspecified() => format!("localhost:{port},{loopback}"),
+        ip if ip.is_loopback() => format!("localhost:{port},{address}"),
+        _ => address.to_string(),
+    }
 }
 
 fn open_access_log(path: &Path, format: AccessLogFormat, metrics: &Metrics) -> Result<Arc<AccessLog>, Failure> {
@@ -316,4 +338,22 @@ pub(crate) fn stop_on_signal(stop_sender: watch::Sender<bool>, line: &'static st
             output::say(line);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_is_told_every_name_of_the_server() {
+        for (address, names) in [
+            ("127.0.0.1:4433", "localhost:4433,127.0.0.1:4433"),
+            ("[::1]:4433", "localhost:4433,[::1]:4433"),
+            ("0.0.0.0:443", "localhost:443,127.0.0.1:443"),
+            ("[::]:443", "localhost:443,[::1]:443"),
+            ("192.0.2.1:4433", "192.0.2.1:4433"),
+        ] {
+            assert_eq!(origins(address.parse().unwrap()), names);
+        }
+    }
 }

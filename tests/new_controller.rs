@@ -47,7 +47,14 @@ fn it_writes_the_template_under_another_name() {
     // From anywhere in it.
     let out = new_controller(&["my-own-2"], &clone.path().join("own"));
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    assert!(String::from_utf8_lossy(&out.stdout).contains("cargo run --release -p my-own-2 -- judge my-own-2"));
+    // With the features of the program that wrote it: with others everything would be built again.
+    let features = if cfg!(feature = "quiche") { " --features quiche" } else { "" };
+    for command in
+        ["cargo test --release -p my-own-2FEATURES\n", "cargo run --release -p my-own-2FEATURES -- judge my-own-2"]
+    {
+        let command = command.replace("FEATURES", features);
+        assert!(String::from_utf8_lossy(&out.stdout).contains(&command), "{}", String::from_utf8_lossy(&out.stdout));
+    }
     let made = clone.path().join("own/my-own-2");
     assert_eq!(files(&made, &made), FILES);
     for file in FILES {

@@ -8,16 +8,14 @@ use maud::{Markup, html};
 
 use super::report::{OMISSION, QUANTILES, bits, ms, percentile, phases, table};
 
-/// Columns of times that a telephone shows.
-const FIRST_COLUMNS: usize = 3;
-
 /// The page. `load` says in a line what was run against `urls`.
-pub(super) fn html(load: &str, urls: &[String], outcome: &LoadReport) -> String {
+pub(super) fn html(load: &str, urls: &[String], outcome: &LoadReport, waited: Option<&str>) -> String {
     let body = html! {
         @for line in answer(outcome) { p.answer { (line) } }
         @for line in cautions(outcome) { p.note { (line) } }
+        @if let Some(waited) = waited { p.note { "Waited " (waited) "." } }
         h2 { "Times" }
-        (times(outcome).html_of_first(FIRST_COLUMNS))
+        (times(outcome).html())
         p.note { (meanings(outcome)) }
         (distribution(outcome))
         (rate(outcome))
@@ -26,7 +24,7 @@ pub(super) fn html(load: &str, urls: &[String], outcome: &LoadReport) -> String 
         ul { @for url in urls { li { code { (url) } } } }
         details {
             summary { "All numbers, as a terminal shows them" }
-            pre { (table(load, outcome)) }
+            pre { (table(load, outcome, waited)) }
         }
     };
     fathom_report::page("How long do these responses take?", "", &body)

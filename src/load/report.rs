@@ -19,11 +19,14 @@ pub(super) fn ms(time: Option<Duration>) -> String {
     time.map_or_else(|| "-".into(), |time| format!("{:.2}", time.as_secs_f64() * 1e3))
 }
 
-/// The results as a table.
-pub(super) fn table(load: &str, outcome: &LoadReport) -> String {
+/// The results as a table; `waited` says how long the run went on after its measured time, where it did.
+pub(super) fn table(load: &str, outcome: &LoadReport, waited: Option<&str>) -> String {
     let mut lines = Lines::default();
     lines.add("load", load);
     requests(&mut lines, outcome);
+    if let Some(waited) = waited {
+        lines.add("waited", waited);
+    }
     let counts = &outcome.counts;
     lines.add(
         "rate",

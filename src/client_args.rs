@@ -1,0 +1,88 @@
+//! Options of the commands that are clients of an HTTP/3 server: whose certificate they accept, and where their packets go. One definition
+//! for all of them, so that they have the same names everywhere.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use fathom_http::load::{self, Trust};
+use http::uri::Authority;
+
+use crate::Failure;
+
+/// The server of a client.
+#[derive(clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Server")]
+pub(crate) struct ClientArgs {
+    /// Accept any certificate.
+    #[arg(short = 'k', long, conflicts_with = "ca")]
+    insecure: bool,
+    /// Root certificates in PEM, instead of the platform's.
+    #[arg(long, visible_alias = "cacert", value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Connect to this host and port; SNI and :authority stay those of the URL.
+    #[arg(long, value_name = "ADDR")]
+    connect_to: Option<String>,
+    /// Connect to this address where the URL names this host and port, as curl does: example.com:443:127.0.0.1.
+    #[arg(long, value_name = "HOST:PORT:ADDRESS", conflicts_with = "connect_to", value_parser = parse_resolve)]
+    resolve: Vec<(String, SocketAddr)>,
+}
+
+impl ClientArgs {
+    /// Returns which certificates to accept.
+    pub(crate) fn trust(&self) -> Trust {
+        Trust::from_options(self.ca.as_deref(), self.insecure)
+    }
+
+    /// No certificate is verified.
+    pub(crate) fn is_insecure(&self) -> bool {
+        self.insecure
+    }
+
+    /// Refuses a `--resolve` of a server that no URL names.
+    pub(crate) fn check(&self, servers: &[Authority]) -> Result<(), Failure> {
+        let names: Vec<String> = servers.iter().map(named).collect();
+        match self.resolve.iter().find(|(of, _)| !names.contains(of)) {
+            None => Ok(()),
+            Some((of, _)) => Err(Failure::input(format!(
+                "--resolve is of '{of}', and no URL names it; write the URL's host and port, such as {}",
+                names.first().map_or("example.com:443", String::as_str)
+            ))),
+        }
+    }
+
+    /// Returns where the packets to a server go: `--connect-to`, `--resolve`, or what its host name resolves to.
+    pub(crate) fn address(&self, server: &Authority) -> Result<SocketAddr, String> {
+        let own = named(server);
+        if let Some((_, address)) = self.resolve.iter().find(|(of, _)| *of == own) {
+            return Ok(*address);
+        }
+        let found = match &self.connect_to {
+            Some(name) => name.to_socket_addrs().map(|found| found.collect::<Vec<_>>()),
+            None => (load::host(server), load::port(server)).to_socket_addrs().map(Iterator::collect),
+        };
+        let name = self.connect_to.as_ref().unwrap_or(&own);
+        let wrong = |why: &dyn std::fmt::Display| {
+            format!("'{name}' has no address: {why}; write HOST:PORT, or name an address with --connect-to")
+        };
+        let found = found.map_err(|e| wrong(&e))?;
+        load::choose_address(found.into_iter()).ok_or_else(|| wrong(&"the name does not resolve"))
+    }
+}
+
+/// Host and port of a server, as `--resolve` has them.
+fn named(server: &Authority) -> String {
+    format!("{}:{}", server.host(), load::port(server)).to_ascii_lowercase()
+}
+
+/// As curl has it: what the URL says, and where its packets go.
+fn parse_resolve(s: &str) -> Result<(String, SocketAddr), String> {
+    let read = || {
+        let host_end = if s.starts_with('[') { s.find(']')? + 1 } else { s.find(':')? };
+        let (port, address) = s.get(host_end..)?.strip_prefix(':')?.split_once(':')?;
+        let address = address.strip_prefix('[').and_then(|a| a.strip_suffix(']')).unwrap_or(address);
+        let port = port.parse().ok().filter(|port| *port > 0)?;
+        Some((format!("{}:{port}", s[..host_end].to_ascii_lowercase()), SocketAddr::new(address.parse().ok()?, port)))
+    };
+    read().ok_or_else(|| format!("'{s}' names no address; write HOST:PORT:ADDRESS, such as example.com:443:127.0.0.1"))
+}
