@@ -4,6 +4,7 @@
 mod advise;
 mod allocator;
 mod analyze;
+mod client_args;
 mod compare;
 mod completions;
 mod controllers;
@@ -21,6 +22,7 @@ mod path_args;
 mod paths;
 mod plan;
 mod probe;
+mod progress;
 mod proxy_args;
 mod qlog;
 mod reproduce;
@@ -158,9 +160,130 @@ pub fn run_with(controllers: &'static [Algorithm]) -> ExitCode {
     }
 }
 
+/// Parses the arguments of a command line, the program's name left out, and runs nothing: tests hold the examples of pages against it.
+///
+/// # Errors
+/// What is wrong with them.
+#[doc(hidden)]
+pub fn check_command_line(words: &[String]) -> Result<(), String> {
+    let all = std::iter::once("fathom").chain(words.iter().map(String::as_str));
+    match Cli::try_parse_from(all) {
+        Err(e) if e.use_stderr() => Err(e.to_string()),
+        // Help and version are answers, too.
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A command and those below it, each with the words that lead to it.
+    fn all(command: &clap::Command) -> Vec<&clap::Command> {
+        let below = command.get_subcommands().filter(|sub| sub.get_name() != "help");
+        std::iter::once(command).chain(below.flat_map(all)).collect()
+    }
+
+    #[test]
+    fn examples_of_help_are_command_lines() {
+        let cli = Cli::command();
+        let mut parsed = 0;
+        for command in all(&cli) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for example in
+                help.lines().flat_map(|line| line.split("; ")).map(str::trim).filter(|l| l.starts_with("fathom "))
+            {
+                // What it is for stands behind a gap.
+                let example = example.split("  ").next().and_then(|e| e.split(" > ").next()).unwrap_or_default();
+                // Quotes as in a shell: every second part is one word.
+                let parts = example.split('\'').enumerate();
+                let words: Vec<String> = parts
+                    .flat_map(|(i, part)| match i % 2 {
+                        0 => part.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
+                        _ => vec![part.to_owned()],
+                    })
+                    .skip(1)
+                    .collect();
+                parsed += 1;
+                check_command_line(&words).unwrap_or_else(|e| panic!("{example}: {e}"));
+            }
+        }
+        assert!(parsed > 50, "{parsed} examples");
+    }
+
+    /// Hints quote commands: `'fathom plan list' lists them`. Each names a command, and options that it has.
+    #[test]
+    fn commands_in_messages_exist() {
+        let cli = Cli::command();
+        // Not in one piece: this file is searched, too.
+        let quote = ["'", "fathom "].concat();
+        let (mut found, mut faults) = (0, Vec::new());
+        let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
+        folders.push(std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("bench"));
+        while let Some(folder) = folders.pop() {
+            for path in std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path()) {
+                if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    let text = std::fs::read_to_string(&path).expect("text");
+                    let quoted = text.split(quote.as_str()).skip(1).filter_map(|rest| rest.split('\'').next());
+                    for words in quoted.filter(|words| !words.contains('\n') && !words.contains('{')) {
+                        found += 1;
+                        faults
+                            .extend(unknown(&cli, words).map(|e| format!("{}: 'fathom {words}': {e}", path.display())));
+                    }
+                }
+            }
+        }
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+        assert!(found > 30, "{found} commands");
+    }
+
+    /// The first word of a command that is neither a command nor an option it has.
+    fn unknown(cli: &clap::Command, words: &str) -> Option<String> {
+        let mut at = cli;
+        for (i, word) in words.split_whitespace().enumerate() {
+            let has = |name: &str| {
+                let is = |arg: &clap::Arg| {
+                    arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|all| all.contains(&name))
+                };
+                at.get_arguments().any(is) || ["help", "version"].contains(&name)
+            };
+            if let Some(long) = word.strip_prefix("--") {
+                if !has(long.split('=').next().unwrap_or_default()) {
+                    return Some(format!("there is no option '{word}'"));
+                }
+            } else if let Some(sub) = at.find_subcommand(word) {
+                at = sub;
+            } else if i == 0 || at.has_subcommands() {
+                return Some(format!("there is no command '{word}'"));
+            }
+        }
+        None
+    }
+
+    /// Clients of an HTTP/3 server share the definition of their options: the same names and short names everywhere.
+    #[test]
+    fn clients_have_the_same_options() {
+        let cli = Cli::command();
+        let of = |name: &str| {
+            let command = cli.find_subcommand(name).unwrap_or_else(|| panic!("{name}"));
+            let names = |arg: &clap::Arg| {
+                (arg.get_long().map(str::to_owned), arg.get_short(), arg.get_all_aliases().map(|a| a.join(",")))
+            };
+            let shared = ["insecure", "ca", "connect_to", "resolve"];
+            shared.map(|id| {
+                command
+                    .get_arguments()
+                    .find(|arg| arg.get_id() == id)
+                    .map(names)
+                    .unwrap_or_else(|| panic!("{name} {id}"))
+            })
+        };
+        assert_eq!(of("load"), of("probe"));
+        let ca = &of("probe")[1];
+        assert_eq!((of("probe")[0].1, ca.2.as_deref()), (Some('k'), Some("cacert")));
+    }
 
     /// Its own, or those of the command above it.
     #[test]

@@ -1,4 +1,8 @@
-//! Pages: every one is in the site's summary, and every link leads somewhere.
+//! Pages: every one is in the site's summary, every link leads somewhere, and every example works.
+
+mod blocks;
+mod commands;
+mod examples;
 
 use std::collections::BTreeSet;
 use std::fs;
