@@ -3,7 +3,7 @@
 //! They are no QUIC connections but packet-level senders under the same controllers ([`fathom_packet_level`]): the papers' thousands of web users
 //! would otherwise cost more than what is measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -194,10 +194,10 @@ impl PacketLevelGroups {
     pub(super) fn outcomes(&self, seconds: f64) -> BTreeMap<String, BackgroundOutcome> {
         let report = self.packet_level.report();
         let mut outcomes: BTreeMap<String, BackgroundOutcome> = BTreeMap::new();
-        let several = |group: &str| self.tcp.iter().any(|(g, c)| g == group && Some(c) != self.first(group));
+        let several = self.of_several_controllers();
         for ((group, controller), flow) in self.tcp.iter().zip(&report.tcp) {
             outcomes.entry(group.clone()).or_default().add_tcp(flow, seconds);
-            if several(group) {
+            if several.contains(group.as_str()) {
                 outcomes.entry(controller.clone()).or_default().add_tcp(flow, seconds);
             }
         }
@@ -210,8 +210,16 @@ impl PacketLevelGroups {
         outcomes
     }
 
-    fn first(&self, group: &str) -> Option<&String> {
-        self.tcp.iter().find(|(g, _)| g == group).map(|(_, controller)| controller)
+    /// Groups whose flows have more than one controller. One pass: a run may have thousands of flows.
+    fn of_several_controllers(&self) -> BTreeSet<&str> {
+        let mut first: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut of_several = BTreeSet::new();
+        for (group, controller) in &self.tcp {
+            if *first.entry(group).or_insert(controller) != controller {
+                of_several.insert(group.as_str());
+            }
+        }
+        of_several
     }
 }
 

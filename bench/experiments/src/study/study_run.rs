@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::own_code::own_code_text;
 use super::{RESULTS_VERSION, Study, key_text};
-use crate::scenario::{Outcome, PlanError, Scenario, Stop, Workload};
+use crate::scenario::{Outcome, PlanError, Scenario, Stop, Traffic, Workload};
 use crate::stack::Stack;
 
 /// A run that ends after responses is not scaled below this many.
@@ -19,6 +19,8 @@ const FEWEST_RESPONSES: u64 = 50;
 const COMPLETED_ONLY: u32 = 1 << 16;
 /// Added where TCP has SACK: since then blocks count on every ACK, also on one that moves on or comes late (RFC 6675 §5).
 const SACK_ON_EVERY_ACK: u32 = 1 << 17;
+/// Added to the version of shortened runs whose flows start over some time: since then that time is shortened, too.
+const SHORTER_STARTS: u32 = 1 << 18;
 /// A run that ends at a time counts for at least so long.
 const SHORTEST_COUNT: Duration = Duration::from_secs(1);
 
@@ -45,7 +47,8 @@ impl StudyRun {
 
 impl Study {
     /// Its runs: every combination in the order of the axes, every seed of it. `scale` (above 0, at most 1) multiplies the stop, the
-    /// warm-up and the time before flows start, for a quick look: responses stay 50 at least; times stay a second above the warm-up and the last start of a flow.
+    /// warm-up, and the times before and over which flows start, for a quick look: responses stay 50 at least; times stay a second above the
+    /// warm-up and the last start of a flow.
     ///
     /// # Errors
     /// The scale is out of range, or this build lacks the study's stack.
@@ -68,7 +71,12 @@ impl Study {
                     key: point.key.clone(),
                     seed,
                     scenario: scenario.clone(),
-                    fingerprint: fingerprint(&text, seed, scale, version(&scenario)),
+                    fingerprint: fingerprint(
+                        &text,
+                        seed,
+                        scale,
+                        version(&scenario) + shorter_starts(&point.scenario, scale),
+                    ),
                 });
             }
         }
@@ -82,7 +90,7 @@ fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
         Stop::Responses(n) => Stop::Responses(((n as f64 * scale).round() as u64).max(FEWEST_RESPONSES).min(n)),
         Stop::At(end) => {
             let starts = scenario.traffic.iter().map(|t| match t.workload {
-                Workload::Bulk { spread, after, .. } => spread + after.mul_f64(scale),
+                Workload::Bulk { spread, after, bytes, .. } => starts_over(spread, bytes, scale) + after.mul_f64(scale),
                 Workload::Web { period, .. } | Workload::Pages { period, .. } => period.from.mul_f64(scale),
                 Workload::Uploads { spread, .. } => spread,
                 Workload::Media { .. } => fathom_traffic::media::LEAD,
@@ -94,7 +102,10 @@ fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
     let mut scaled = Scenario { stop, warm_up, ..scenario.clone() };
     for t in &mut scaled.traffic {
         match &mut t.workload {
-            Workload::Bulk { after, .. } => *after = after.mul_f64(scale),
+            Workload::Bulk { spread, after, bytes, .. } => {
+                *spread = starts_over(*spread, *bytes, scale);
+                *after = after.mul_f64(scale);
+            }
             Workload::Uploads { .. } | Workload::Media { .. } => {}
             Workload::Web { period, .. } | Workload::Pages { period, .. } => {
                 period.from = period.from.mul_f64(scale);
@@ -103,6 +114,16 @@ fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
         }
     }
     scaled
+}
+
+/// The time over which flows start. That of transfers with an end is their load, which a quick look keeps.
+fn starts_over(spread: Duration, bytes: Option<u64>, scale: f64) -> Duration {
+    if bytes.is_some() { spread } else { spread.mul_f64(scale) }
+}
+
+fn shorter_starts(scenario: &Scenario, scale: f64) -> u32 {
+    let is = |t: &Traffic| matches!(t.workload, Workload::Bulk { spread, bytes: None, .. } if !spread.is_zero());
+    if scale < 1.0 && scenario.traffic.iter().any(is) { SHORTER_STARTS } else { 0 }
 }
 
 /// The version of results of such a scenario: that of all, and what has changed for runs like it.

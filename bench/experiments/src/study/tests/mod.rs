@@ -206,12 +206,13 @@ fn a_scale_shortens_runs_within_bounds() {
     let s = |seconds: f64| Duration::from_secs_f64(seconds);
     assert_eq!(stop(STUDY, 1.0), (Stop::At(s(100.0)), s(20.0)));
     assert_eq!(stop(STUDY, 0.5), (Stop::At(s(50.0)), s(10.0)));
-    // A second after the warm-up, where that is longer; flows start over two seconds, so a run has three at least.
+    // A second after the warm-up, where that is longer; the two seconds over which flows start are shortened, too.
     let long = STUDY.replace("20s", "99.5s");
     assert_eq!(stop(&long, 0.1), (Stop::At(s(10.95)), s(9.95)));
-    assert_eq!(stop(STUDY, 0.001), (Stop::At(s(3.0)), s(0.02)));
+    assert_eq!(stop(STUDY, 0.001), (Stop::At(s(1.02)), s(0.02)));
+    assert_eq!(stop(&STUDY.replace("20s", "0s"), 0.0005).0, Stop::At(s(1.001)));
     // Never longer than unscaled.
-    assert_eq!(stop(&STUDY.replace("100s", "2.5s").replace("20s", "0s"), 0.5).0, Stop::At(s(2.5)));
+    assert_eq!(stop(&STUDY.replace("100s", "1.5s").replace("20s", "0s"), 0.5).0, Stop::At(s(1.5)));
     let web = STUDY.replace("\"100s\"", "\"1234 responses\"").replace("flows:$flows@2s", "flows:${flows}x1MB");
     assert_eq!(stop(&web, 0.5).0, Stop::Responses(617));
     assert_eq!(stop(&web, 0.001).0, Stop::Responses(50));
