@@ -194,7 +194,8 @@ mod tests {
                 help.lines().flat_map(|line| line.split("; ")).map(str::trim).filter(|l| l.starts_with("fathom "))
             {
                 // What it is for stands behind a gap.
-                let example = example.split("  ").next().and_then(|e| e.split(" > ").next()).unwrap_or_default();
+                let example = example.split("  ").next().unwrap_or_default();
+                let example = [" > ", " && "].iter().fold(example, |e, end| e.split(end).next().unwrap_or_default());
                 // Quotes as in a shell: every second part is one word.
                 let parts = example.split('\'').enumerate();
                 let words: Vec<String> = parts
