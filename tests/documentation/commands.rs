@@ -15,7 +15,7 @@ fn line(line: &str) -> Vec<Words> {
     let mut word: Option<String> = None;
     let mut quote = None;
     let mut redirected = false;
-    let mut end = |word: &mut Option<String>, words: &mut Words, redirected: &mut bool| {
+    let end = |word: &mut Option<String>, words: &mut Words, redirected: &mut bool| {
         if let Some(word) = word.take()
             && !std::mem::take(redirected)
         {

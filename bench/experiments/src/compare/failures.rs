@@ -13,7 +13,8 @@ struct Failed {
 
 impl Failed {
     fn of(candidate: &Candidate<'_>) -> Option<Self> {
-        let sum = |of: fn(&crate::scenario::GroupOutcome) -> u64| candidate.runs.iter().map(|run| of(run.group())).sum();
+        let sum =
+            |of: fn(&crate::scenario::GroupOutcome) -> u64| candidate.runs.iter().map(|run| of(run.group())).sum();
         let (failed, done): (u64, u64) = (sum(|group| group.failed), sum(|group| group.responses));
         let why = String::new();
         (failed > 0).then(|| Self { label: candidate.label.to_owned(), failed, requests: failed + done, why })

@@ -67,9 +67,10 @@ impl Comparison {
             if own.is_empty() || (both.len() == own.len() && both.len() == theirs.len()) {
                 return None;
             }
-            let counts = format!("{} has {} and {} has {} of {} seeds", of.label, own.len(), base.label, theirs.len(), {
-                self.plan.seeds
-            });
+            let counts =
+                format!("{} has {} and {} has {} of {} seeds", of.label, own.len(), base.label, theirs.len(), {
+                    self.plan.seeds
+                });
             let n = both.len() as f64;
             let (a, b) = (both.iter().map(|x| x.1).sum::<f64>() / n, both.iter().map(|x| x.2).sum::<f64>() / n);
             Some(match both.len() {
