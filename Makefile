@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages test-packages-tokio-quiche test-packages-frameworks semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
@@ -11,11 +11,20 @@ FUZZ_CASES ?= 100000
 # Cells of `make interop` at once.
 JOBS ?= 6
 
+# The first table comes of the laboratory alone, on one stack; then the whole program is built, and compares all stacks.
 demo: setup
-	$(CARGO) run --release --locked --features quiche -- compare --stack all --report fathom.html
+	$(CARGO) run --release --locked -p fathom-experiments --features quiche --bin first-look
+	$(CARGO) build --release --locked --features quiche
+	target/release/fathom compare --stack all --seeds 3 --responses 2000 --report fathom.html
 
-test: setup uml readers
-	PATH="$(CURDIR)/target/readers/bin:$$PATH" $(CARGO) test --release --workspace --features quiche --locked --no-fail-fast
+# Compiles nothing that `make demo` has compiled (tests/build.rs compares).
+test: setup uml
+	$(CARGO) test --release --workspace --features quiche --locked --no-fail-fast
+
+# What docs/results.md shows of pandas, polars and R is run with them: installs them first, below target/ or, as root, from Debian.
+test-results: setup readers
+	PATH="$(CURDIR)/target/readers/bin:$$PATH" \
+	  $(CARGO) test --release --workspace --features quiche --locked --test fathom-tests results::programs -- --ignored
 
 # The same plan on the three backends, at full length: run it on a machine that does nothing else.
 backends: setup uml
@@ -188,16 +197,15 @@ setup:
 	  fi; fi
 	@$(CARGO) fetch --locked --quiet || $(CARGO) fetch --locked
 
-# Programs that read our results, for the tests of docs/results.md; where they cannot be had, that test says what it skips.
+# Programs that read our results, for the test of docs/results.md.
 readers:
 	@if ! target/readers/bin/python3 -c 'import pandas, polars, pyarrow' 2>/dev/null; then \
 	  if ! python3 -m venv --help >/dev/null 2>&1 && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	    apt-get update && apt-get install -y --no-install-recommends python3-venv; fi; \
 	  mkdir -p target && python3 -m venv target/readers \
-	    && target/readers/bin/python3 -m pip install --quiet --disable-pip-version-check pandas polars pyarrow \
-	    || echo "no pandas, polars and pyarrow: what reads results in Python is not tested"; fi
+	    && target/readers/bin/python3 -m pip install --quiet --disable-pip-version-check pandas polars pyarrow; fi
 	@if ! command -v Rscript >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-	  apt-get install -y --no-install-recommends r-base-core || echo "no R: what reads results in R is not tested"; fi
+	  apt-get install -y --no-install-recommends r-base-core; fi
 
 # A kernel with tc's queues for the tests of the netem backend, as a program.
 uml:

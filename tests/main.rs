@@ -5,6 +5,7 @@ mod analyze;
 mod attack;
 mod backends;
 mod browser;
+mod build;
 mod cli;
 mod common;
 mod dependencies;

@@ -1,0 +1,112 @@
+//! What the README's two commands build: `make demo` and `make test` compile no crate twice, and no test is left out of its program.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn cargo(args: &[&str]) -> String {
+    let out = Command::new(env!("CARGO")).args(args).args(["--locked", "--offline"]).current_dir(ROOT).output();
+    let out = out.expect("cargo runs");
+    assert!(out.status.success(), "{}\nrun 'cargo fetch --locked'", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).expect("text")
+}
+
+/// Returns the sets of features that each package is built with for one command: build scripts and macros may have another than programs.
+fn features(args: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all = BTreeMap::<_, BTreeSet<_>>::new();
+    for line in cargo(&[&["tree", "--prefix", "none", "--format", "{p}|{f}"], args].concat()).lines() {
+        let Some((package, features)) = line.trim_end_matches(" (*)").split_once('|') else { continue };
+        all.entry(package.to_owned()).or_default().insert(features.to_owned());
+    }
+    assert!(all.len() > 100, "cargo lists {} packages only", all.len());
+    all
+}
+
+/// The commands of `make demo`, in their order, and of `make test`, as `cargo tree` takes them.
+const COMMANDS: &[(&str, &[&str])] = &[
+    ("first look", &["-p", "fathom-experiments", "--features", "quiche", "-e", "normal,build"]),
+    ("make demo", &["-p", "fathom", "--features", "quiche", "-e", "normal,build"]),
+    ("make test", &["--workspace", "--features", "quiche", "-e", "normal,build,dev"]),
+];
+
+#[test]
+fn no_crate_is_compiled_twice_for_demo_and_test() {
+    let sets: Vec<_> = COMMANDS.iter().map(|(name, args)| (name, features(args))).collect();
+    let mut twice = BTreeSet::new();
+    for (later, (name, with)) in sets.iter().enumerate().skip(1) {
+        for (earlier, before) in &sets[..later] {
+            for (package, had) in before {
+                let has = &with[package];
+                if !had.is_subset(has) {
+                    twice.insert(format!("{package}: {earlier} builds it with {had:?}, {name} with {has:?}"));
+                }
+            }
+        }
+    }
+    let hint = "name the features of both in the workspace's Cargo.toml, or in bench/features/Cargo.toml";
+    assert!(twice.is_empty(), "{}\n{hint}", twice.into_iter().collect::<Vec<_>>().join("\n"));
+}
+
+/// Every recipe of the Makefile that the comparison above speaks of is what it says.
+#[test]
+fn the_makefile_runs_the_commands_that_are_compared() {
+    let makefile = std::fs::read_to_string(Path::new(ROOT).join("Makefile")).expect("the Makefile");
+    for command in [
+        "run --release --locked -p fathom-experiments --features quiche --bin first-look",
+        "build --release --locked --features quiche",
+        "test --release --workspace --features quiche --locked --no-fail-fast",
+    ] {
+        assert!(makefile.contains(command), "the Makefile has no '{command}'");
+    }
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: String,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    kind: Vec<String>,
+    src_path: String,
+}
+
+#[test]
+fn every_test_file_is_in_a_program() {
+    let metadata: Metadata =
+        serde_json::from_str(&cargo(&["metadata", "--format-version", "1", "--no-deps"])).expect("metadata");
+    let mut missing = Vec::new();
+    for package in metadata.packages {
+        let folder = Path::new(&package.manifest_path).with_file_name("tests");
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        let programs: Vec<_> = package.targets.iter().filter(|t| t.kind.iter().any(|kind| kind == "test")).collect();
+        let main = std::fs::read_to_string(folder.join("main.rs")).unwrap_or_default();
+        for path in entries.map(|entry| entry.expect("an entry").path()) {
+            let name = path.file_stem().expect("a name").to_str().expect("text").to_owned();
+            let file = if path.is_dir() { path.join("main.rs") } else { path.clone() };
+            if name == "main" || !file.exists() || file.extension().is_none_or(|e| e != "rs") {
+                continue;
+            }
+            let alone = programs.iter().any(|t| Path::new(&t.src_path) == file);
+            if !alone && !main.contains(&format!("mod {name};")) {
+                missing.push(format!(
+                    "{}: {} is in no program: name it in tests/main.rs",
+                    package.name,
+                    file.display()
+                ));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
