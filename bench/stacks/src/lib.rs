@@ -31,7 +31,7 @@ mod traits;
 mod zeros;
 
 pub use controller::Controller;
-pub use native::{NativeClock, NativeMonitor, NativeWatch};
+pub use native::{NativeBatch, NativeClock, NativeMonitor, NativeWatch};
 #[cfg(feature = "quiche")]
 pub use settings::{BoringTls, Sessions};
 pub use settings::{EndpointSettings, SetupError, Tls, TransportSettings, UNLIMITED};

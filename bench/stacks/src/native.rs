@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use fathom_cc::{ControllerMetrics, Phase, Time};
+use fathom_cc::{AckEvent, Acked, Cause, CongestionEvent, ControllerMetrics, Phase, Rate, Rtt, Sent, Time};
 use fathom_plugin::Observer;
 
 /// Tells the time at which a native controller's window is reported.
@@ -58,10 +59,65 @@ impl NativeWatch {
         observer.on_metrics((self.clock)(), &metrics, None);
     }
 
+    /// Bytes left.
+    pub fn sent(&self, bytes: u64) {
+        if let Some(observer) = &self.observer {
+            observer.on_sent(&Sent { now: (self.clock)(), bytes });
+        }
+    }
+
+    /// An ACK frame is complete.
+    pub fn acked(&self, batch: &NativeBatch, in_flight: u64, app_limited: bool, pacing_rate: Option<Rate>) {
+        let Some(observer) = &self.observer else { return };
+        let now = (self.clock)();
+        let packets = [Acked { sent: now - batch.latest, bytes: batch.bytes }];
+        let rtt = Rtt { smoothed: batch.smoothed, min: batch.min, ..Rtt::first(batch.latest) };
+        let acks = AckEvent { now, packets: &packets, in_flight, rtt, one_way: None, ecn: None, app_limited };
+        observer.on_ack(&acks, pacing_rate);
+    }
+
+    /// Bytes were lost; none: a mark came.
+    pub fn lost(&self, bytes: u64) {
+        let Some(observer) = &self.observer else { return };
+        let now = (self.clock)();
+        let cause = if bytes > 0 { Cause::Loss { bytes, persistent: false } } else { Cause::Mark };
+        observer.on_congestion_event(&CongestionEvent { now, sent: now, cause });
+    }
+
+    /// How things have stood since the stack sent last ([`Observer::on_send_state`]).
+    pub fn send_state(&self, in_flight: u64, more: bool) {
+        if let Some(observer) = &self.observer {
+            observer.on_send_state((self.clock)(), in_flight, more);
+        }
+    }
+
     /// A loss or mark came: it counts when the window fell.
     pub fn reduced(&self, before: u64, after: u64) {
         if after < before {
             self.monitor.reductions.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// Packets that one ACK frame acknowledged, as one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NativeBatch {
+    bytes: u64,
+    latest: Duration,
+    smoothed: Duration,
+    min: Duration,
+}
+
+impl NativeBatch {
+    /// A packet was acknowledged; `smoothed` and `min` are the stack's round-trip times.
+    pub fn add(&mut self, now: Instant, sent: Instant, bytes: u64, smoothed: Duration, min: Duration) {
+        self.bytes += bytes;
+        self.latest = now.saturating_duration_since(sent);
+        (self.smoothed, self.min) = (smoothed, min);
+    }
+
+    /// Returns the batch, and begins another; `None`: nothing was acknowledged.
+    pub fn take(&mut self) -> Option<Self> {
+        (self.bytes > 0).then(|| std::mem::take(self))
     }
 }

@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use fathom_cc::Rate;
 use fathom_noq as adapter;
 use h3_noq as h3;
 use h3_noq as acknowledged_h3;
@@ -93,6 +94,7 @@ fn own_stats(connection: &noq::Connection) -> ConnectionStats {
 impl Controller for Watched {
     fn on_sent(&mut self, now: Instant, bytes: u64, largest_pn: u64) {
         self.inner.on_sent(now, bytes, largest_pn);
+        self.watch.sent(bytes);
     }
 
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
@@ -113,10 +115,15 @@ impl Controller for Watched {
         rtt: &noq_proto::RttEstimator,
     ) {
         self.inner.on_ack(now, sent, bytes, pn, app_limited, rtt);
+        self.batch.add(now, sent, bytes, rtt.get(), rtt.min());
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
+        if let Some(batch) = self.batch.take() {
+            let rate = self.inner.metrics().pacing_rate.map(Rate::from_bytes_per_sec);
+            self.watch.acked(&batch, in_flight, app_limited, rate);
+        }
         self.record();
     }
 
@@ -132,6 +139,7 @@ impl Controller for Watched {
         let before = self.inner.window();
         self.inner.on_congestion_event(now, sent, is_persistent_congestion, is_ecn, lost_bytes, largest_lost_pn);
         self.watch.reduced(before, self.inner.window());
+        self.watch.lost(if is_ecn { 0 } else { lost_bytes });
         self.record();
     }
 
@@ -160,7 +168,7 @@ impl Controller for Watched {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self { inner: self.inner.clone_box(), watch: self.watch.clone() })
+        Box::new(Self { inner: self.inner.clone_box(), watch: self.watch.clone(), batch: self.batch })
     }
 
     fn initial_window(&self) -> u64 {

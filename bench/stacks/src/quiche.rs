@@ -84,6 +84,11 @@ fn monitor(quic: &Quic) -> Option<ConnectionMonitor> {
     quic.fathom()
 }
 
+/// Bytes in flight, and whether flow control lets more out.
+fn send_state(quic: &Quic) -> Option<(u64, bool)> {
+    quic.send_state()
+}
+
 fn set_received_ecn(quic: &mut Quic, codepoint: u8) {
     quic.set_received_ecn(codepoint);
 }

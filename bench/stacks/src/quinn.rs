@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
+use fathom_cc::Rate;
 use fathom_h3_quinn as acknowledged_h3;
 use fathom_quinn as adapter;
 use h3_quinn as h3;
@@ -94,14 +95,20 @@ fn own_stats(connection: &quinn::Connection) -> ConnectionStats {
 impl Controller for Watched {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
         self.inner.on_sent(now, bytes, last_packet_number);
+        self.watch.sent(bytes);
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &quinn_proto::RttEstimator) {
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
+        self.batch.add(now, sent, bytes, rtt.get(), rtt.min());
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
+        if let Some(batch) = self.batch.take() {
+            let rate = self.inner.metrics().pacing_rate.map(Rate::from_bits_per_sec);
+            self.watch.acked(&batch, in_flight, app_limited, rate);
+        }
         self.record();
     }
 
@@ -109,6 +116,7 @@ impl Controller for Watched {
         let before = self.inner.window();
         self.inner.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
         self.watch.reduced(before, self.inner.window());
+        self.watch.lost(lost_bytes);
         self.record();
     }
 
@@ -125,7 +133,7 @@ impl Controller for Watched {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self { inner: self.inner.clone_box(), watch: self.watch.clone() })
+        Box::new(Self { inner: self.inner.clone_box(), watch: self.watch.clone(), batch: self.batch })
     }
 
     fn initial_window(&self) -> u64 {

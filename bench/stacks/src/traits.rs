@@ -300,6 +300,8 @@ pub struct ConnectionStats {
     pub received_bytes: u64,
     /// Packets declared lost.
     pub lost: u64,
+    /// Packets of them that were acknowledged later; `None` where the stack does not count them.
+    pub spurious: Option<u64>,
     /// Window reductions for delay.
     pub early: u64,
     /// Window reductions for loss or marks.

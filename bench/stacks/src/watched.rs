@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::stack::congestion::{Controller, ControllerFactory};
-use crate::native::NativeWatch;
+use crate::native::{NativeBatch, NativeWatch};
 
 /// Makes watched controllers.
 pub(super) fn watched(
@@ -23,7 +23,9 @@ struct WatchedFactory {
 impl ControllerFactory for WatchedFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let inner = Arc::clone(&self.inner).build(now, current_mtu);
-        Box::new(Watched { inner, watch: self.watch.clone() })
+        let watched = Watched { inner, watch: self.watch.clone(), batch: NativeBatch::default() };
+        watched.record();
+        Box::new(watched)
     }
 }
 
@@ -31,6 +33,7 @@ impl ControllerFactory for WatchedFactory {
 pub(super) struct Watched {
     pub(super) inner: Box<dyn Controller>,
     pub(super) watch: NativeWatch,
+    pub(super) batch: NativeBatch,
 }
 
 impl fmt::Debug for Watched {

@@ -18,6 +18,9 @@ pub trait Observer: Send + Sync {
     fn on_ack(&self, _acks: &AckEvent<'_>, _pacing_rate: Option<Rate>) {}
     /// The congestion event that the controller has just processed. [`Observer::on_metrics`] follows.
     fn on_congestion_event(&self, _event: &CongestionEvent) {}
+    /// Before packets or timers change it: how things have stood since the stack sent last. `in_flight` bytes are under way, and the stack has
+    /// `more` that it may send by flow control, which the window or the pace holds back. Only stacks call it that know (quiche).
+    fn on_send_state(&self, _now: Time, _in_flight: u64, _more: bool) {}
 }
 
 /// What a [`ConnectionMonitor`](crate::ConnectionMonitor) shows.

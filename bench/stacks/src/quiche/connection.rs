@@ -115,6 +115,8 @@ pub(super) struct State {
     send_batch: SendBatch,
     pub(super) streams: Streams,
     native: Option<NativeWindow>,
+    /// Follows what limits the sender, whosever the controller is.
+    send_watch: Option<NativeWatch>,
     /// Probe timeouts of the path in use, when they were last looked at.
     timeouts: usize,
     established: bool,
@@ -219,6 +221,7 @@ impl Connection {
             sessions,
             driver: None,
             send_batch: SendBatch::new(router),
+            send_watch: None,
             streams: Streams::default(),
             timeouts: 0,
             established: false,
@@ -247,6 +250,15 @@ impl Connection {
         let timer = runtime.new_timer(runtime.now());
         runtime.spawn(Box::pin(Driver { shared: Some(Arc::clone(&shared)), route, timer }));
         Ok(Self(Arc::new(Handle(shared))))
+    }
+
+    /// Has what limits the sender followed.
+    pub(super) fn watch_sending(&self, watch: NativeWatch) {
+        let mut state = self.shared().state();
+        if state.native.is_some() {
+            watch.record(window(&state.quic), None);
+        }
+        state.send_watch = Some(watch);
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -428,6 +440,7 @@ impl Connection {
             sent_bytes: stats.sent_bytes,
             received_bytes: stats.recv_bytes,
             lost: stats.lost as u64,
+            spurious: Some(stats.spurious_lost as u64),
             reductions: shared.native.as_ref().map_or(0, |monitor| monitor.reductions()),
             ..ConnectionStats::default()
         };

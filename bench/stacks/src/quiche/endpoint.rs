@@ -135,6 +135,11 @@ impl Endpoint {
             share.apply(&mut config, None);
             quic.map_err(|e| e.to_string())?
         };
+        let send_watch = self.watch_natives.as_ref().filter(|_| observer.is_some()).map(|clock| NativeWatch {
+            clock: Arc::clone(clock),
+            observer: observer.clone(),
+            monitor: Arc::default(),
+        });
         let native = share.is_native().then(|| {
             let monitor = Arc::<NativeMonitor>::default();
             match &self.watch_natives {
@@ -145,6 +150,9 @@ impl Endpoint {
         let role = if self.server { Role::Server } else { Role::Client(self.sessions.clone()) };
         let connection = Connection::start(quic, rng, role, native, &self.router, route, self.datagrams);
         let connection = connection.map_err(|close| close.text)?;
+        if let Some(watch) = send_watch {
+            connection.watch_sending(watch);
+        }
         let over = connection.clone();
         let over = Box::pin(async move { over.established().await });
         Ok(Connecting { over, connection: Some(connection), early: self.server })

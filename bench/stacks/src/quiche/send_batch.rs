@@ -57,6 +57,11 @@ impl SendBatch {
         }
     }
 
+    /// Whether a packet waits for its time.
+    pub(super) const fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
     /// Sends what quiche has to send at `now`. Ready with the time until which the next packet waits; pending while the socket has no room.
     pub(super) fn poll_send(
         &mut self,

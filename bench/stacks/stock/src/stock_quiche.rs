@@ -88,6 +88,10 @@ fn monitor(_: &Quic) -> Option<ConnectionMonitor> {
     None
 }
 
+fn send_state(_: &Quic) -> Option<(u64, bool)> {
+    None
+}
+
 fn set_received_ecn(_: &mut Quic, _: u8) {}
 
 fn ecn_to_send(_: &Quic) -> u8 {

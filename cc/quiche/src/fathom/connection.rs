@@ -65,6 +65,14 @@ impl<F: crate::BufFactory> Connection<F> {
         }
     }
 
+    /// Returns the bytes in flight on the path in use, and whether something waits that flow control lets out: the window, the pace, or the
+    /// next call of [`Connection::send`] is what holds it back. `None` without such a path.
+    pub fn send_state(&self) -> Option<(u64, bool)> {
+        let path = self.paths.get_active().ok()?;
+        let waits = self.streams.has_flushable() || !self.dgram_send_queue.is_empty();
+        Some((path.recovery.bytes_in_flight() as u64, waits))
+    }
+
     /// One-way delays and the controller's state; `None` where neither the extension nor a controller of ours is in use.
     pub fn fathom(&self) -> Option<ConnectionMonitor> {
         self.fathom.state.as_ref().map(ConnectionState::monitor)

@@ -11,7 +11,7 @@ use quinn::{AsyncTimer, VarInt};
 use super::super::coalesced::packets_after_handshake;
 use super::super::native::Quic;
 use super::super::router::{Packet, Route};
-use super::super::{StreamDelivery, set_received_ecn, stack, stream_delivery};
+use super::super::{StreamDelivery, send_state, set_received_ecn, stack, stream_delivery};
 use super::{Dir, Shared, State, close_of, window};
 
 /// Reads, sends and keeps the timers of a connection, until it is closed.
@@ -151,6 +151,9 @@ impl State {
     /// Everything that is due: packets, timers, events, sending.
     fn drive(&mut self, cx: &mut Context<'_>, shared: &Shared, route: &Route) -> Next {
         let now = shared.router.clock.runtime.now();
+        if let (Some(watch), Some((in_flight, waits))) = (&self.send_watch, send_state(&self.quic)) {
+            watch.send_state(in_flight, waits || self.send_batch.is_held());
+        }
         let (packets, more, close) = route.inbox.take(cx);
         packets.into_iter().for_each(|packet| self.receive(packet));
         if let Some(code) = close {
