@@ -17,7 +17,9 @@ use http::{Method, Request, Response, StatusCode};
 use super::{HttpError, LiveRequest, Priority};
 
 /// Serves the requests of one connection until the client closes it. `think` is waited for before each answer: the server's delay, and the
-/// time that the request names. `live` sends a live stream's frames as datagrams, once a request for them is answered. `prioritise` is told the priority of streams whose request has one, before anything is sent on them.
+/// time that the request names. `live` sends a live stream's frames as datagrams, once a request for them is answered. `prioritise` is
+/// told the priority of streams whose request has one, before anything is sent on them, and `writing` when a body begins to be handed to
+/// the stack (`true`) and when the stack has taken all of it, or failed.
 ///
 /// # Errors
 /// The HTTP/3 connection could not be set up; later failures end the connection quietly, as the client sees them too.
@@ -26,6 +28,7 @@ pub async fn serve<C, F, L>(
     think: impl Fn(Option<Time>) -> F,
     live: impl Fn(LiveRequest) -> L,
     prioritise: impl Fn(u64, Priority),
+    writing: impl Fn(bool),
 ) -> Result<(), HttpError>
 where
     C: Connection<Bytes>,
@@ -49,7 +52,7 @@ where
             }
         };
         let Ok(Some(resolver)) = accepted else { break };
-        let (think, live, prioritise) = (&think, &live, &prioritise);
+        let (think, live, prioritise, writing) = (&think, &live, &prioritise, &writing);
         open.push(async move {
             let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
             if let Some(priority) = request.headers().get("priority").and_then(Priority::read) {
@@ -66,7 +69,7 @@ where
             }
             think(not_before(&request)).await;
             // A client that goes away in the middle is its own affair.
-            let _ = answer(&request, &mut stream).await;
+            let _ = answer(&request, &mut stream, writing).await;
         });
     }
     while open.next().await.is_some() {}
@@ -102,9 +105,26 @@ async fn answer_empty<S: BidiStream<Bytes>>(stream: &mut RequestStream<S, Bytes>
     Ok(())
 }
 
+/// Says that a body is being handed over, until it is dropped.
+struct Writing<F: Fn(bool)>(F);
+
+impl<F: Fn(bool)> Writing<F> {
+    fn begin(told: F) -> Self {
+        told(true);
+        Self(told)
+    }
+}
+
+impl<F: Fn(bool)> Drop for Writing<F> {
+    fn drop(&mut self) {
+        (self.0)(false);
+    }
+}
+
 async fn answer<S: BidiStream<Bytes>>(
     request: &Request<()>,
     stream: &mut RequestStream<S, Bytes>,
+    writing: impl Fn(bool),
 ) -> Result<(), HttpError> {
     let Some(bytes) = request.uri().path().strip_prefix("/bytes/").and_then(|n| n.parse::<u64>().ok()) else {
         stream.send_response(Response::builder().status(StatusCode::NOT_FOUND).body(())?).await?;
@@ -116,12 +136,14 @@ async fn answer<S: BidiStream<Bytes>>(
         .header("content-type", "application/octet-stream")
         .body(())?;
     stream.send_response(head).await?;
+    let handed_over = Writing::begin(writing);
     let mut left = bytes;
     while left > 0 {
         let n = left.min(ZEROS.len() as u64);
         stream.send_data(Bytes::from_static(&ZEROS[..n as usize])).await?;
         left -= n;
     }
+    drop(handed_over);
     stream.finish().await?;
     Ok(())
 }

@@ -21,6 +21,7 @@ mod background;
 mod chain;
 mod cost;
 mod error;
+mod limit_outcome;
 mod load;
 mod max_window;
 mod outcome;
@@ -28,6 +29,7 @@ mod recorder;
 mod responses;
 mod run;
 mod seeds;
+mod sender_watch;
 mod settings;
 mod source;
 mod spec;
@@ -46,6 +48,7 @@ pub use chain::{Access, AccessQueues, Chain, ChainLink};
 pub use cost::Cost;
 pub use error::{PlanError, RunError, ScenarioError};
 pub use fathom_traffic::{Arrivals, PageShape};
+pub use limit_outcome::{LimitOutcome, LimitTimes, SentPackets};
 pub use max_window::MaxWindow;
 pub use outcome::{
     ComputedLoad, DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome, Outcome, PacketDelay,

@@ -11,6 +11,7 @@ use fathom_netsim::path::ImpairmentCounts;
 use serde::{Deserialize, Serialize};
 
 use super::background::BackgroundOutcome;
+use super::limit_outcome::LimitOutcome;
 
 /// One run. Nothing in it depends on the machine or the wall clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -301,6 +302,9 @@ pub struct GroupOutcome {
     /// What only TCP does, where it is TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpOutcome>,
+    /// What limited its senders, where they were followed; missing in results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitOutcome>,
     /// Early (delay-based) window reductions of its senders.
     pub early_reductions: u64,
     /// Window reductions after loss or mark.

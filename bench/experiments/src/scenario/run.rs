@@ -356,6 +356,7 @@ impl<'a> Run<'a> {
                 stats: Mutex::default(),
                 traced: Mutex::default(),
                 window: Arc::new(WindowTrace::default()),
+                receive_window: receive_window(traffic),
                 traced_end: Mutex::default(),
             });
             let smallest = if traffic.stack == Stack::Tcp { 0 } else { SMALLEST_STOCK_DATAGRAM };
@@ -558,6 +559,13 @@ const BUNDLED_WITHIN: Duration = Duration::from_millis(1);
 /// without.
 fn needs_discovery(stack: Stack) -> bool {
     stack.name() == "quiche"
+}
+
+/// Bytes that a receiver takes at most, where the stack is TCP and there is a limit.
+fn receive_window(traffic: &Traffic) -> Option<u64> {
+    let packets = traffic.max_window.packets().filter(|_| traffic.stack == Stack::Tcp)?;
+    let segment = traffic.tcp.sender(traffic.datagram, Some(packets), false).smss();
+    Some(u64::from(packets) * u64::from(segment))
 }
 
 /// Wraps the controller in a recorder, which also sets datagram sizes below those that stacks send by themselves.

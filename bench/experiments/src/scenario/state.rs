@@ -17,6 +17,7 @@ use crate::stack::Senders;
 use super::outcome::TracedOutcome;
 use super::recorder::Record;
 use super::responses::{ResponseKind, ResponseRow, SharedSpool};
+use super::sender_watch::{SenderTimes, SenderWatch};
 
 /// What a running run has reached, for progress bars: completed responses, or milliseconds of virtual time.
 pub type Progress = Arc<AtomicU64>;
@@ -62,6 +63,8 @@ pub(super) struct ControllerGroup {
     /// The flow whose sender's window is traced, once it is opened.
     pub(super) traced: Mutex<Option<u32>>,
     pub(super) window: Arc<WindowTrace>,
+    /// Bytes that a receiver takes at most, where the stack is TCP and there is a limit.
+    pub(super) receive_window: Option<u64>,
     /// What came of that flow, once its response is there.
     pub(super) traced_end: Mutex<Option<TracedOutcome>>,
 }
@@ -86,6 +89,9 @@ pub(super) struct RunStats {
     /// Server delays of the open flows that have one.
     pub(super) delays: HashMap<u32, Duration>,
     pub(super) senders: Senders,
+    /// What limits the senders of the open flows, and what limited those that are over.
+    pub(super) watches: HashMap<u32, Arc<SenderWatch>>,
+    pub(super) limited: SenderTimes,
 }
 
 /// Requests that failed, by reason.
@@ -130,12 +136,42 @@ impl ControllerGroup {
         }
     }
 
+    /// Follows the sender of this flow.
+    pub(super) fn watch(&self, flow: u32, trace: Option<Arc<WindowTrace>>) -> Arc<SenderWatch> {
+        let watch = Arc::new(SenderWatch::new(self.state.sim.time(), self.receive_window, trace));
+        let mut stats = self.stats();
+        if let Some(before) = stats.watches.insert(flow, Arc::clone(&watch)) {
+            stats.limited.add(&before.times());
+        }
+        drop(stats);
+        watch
+    }
+
+    /// Tells the one who follows the sender of this flow.
+    pub(super) fn with_watch(&self, flow: Option<u32>, tell: impl FnOnce(&SenderWatch, Time)) {
+        let watch = flow.and_then(|flow| self.stats().watches.get(&flow).cloned());
+        if let Some(watch) = watch {
+            tell(&watch, self.state.sim.time());
+        }
+    }
+
+    /// What limited all senders so far.
+    pub(super) fn limited(&self) -> SenderTimes {
+        let stats = self.stats();
+        let mut all = stats.limited;
+        stats.watches.values().for_each(|watch| all.add(&watch.times()));
+        all
+    }
+
     /// Its client is done with it; what became of its packets.
     pub(super) fn closed(&self, flow: u32) -> FlowCounts {
         let counts = self.state.sim.flow_counts(flow);
         let mut stats = self.stats();
         stats.open.retain(|open| *open != flow);
         stats.delays.remove(&flow);
+        if let Some(watch) = stats.watches.remove(&flow) {
+            stats.limited.add(&watch.times());
+        }
         stats.over.sent += counts.sent;
         stats.over.dropped += counts.dropped;
         stats.over.impaired += counts.impaired;

@@ -272,7 +272,17 @@ impl Host for Servers {
         let mut traced = self.0.traced.lock();
         // Once: later connections may come to have the same number.
         let follow = traced.take_if(|traced| Some(*traced) == flow).is_some();
-        follow.then(|| Arc::clone(&self.0.window) as Arc<dyn Observer>)
+        let trace = follow.then(|| Arc::clone(&self.0.window));
+        let Some(flow) = flow else { return trace.map(|trace| trace as Arc<dyn Observer>) };
+        Some(self.0.watch(flow, trace))
+    }
+
+    fn established(&self, flow: Option<u32>) {
+        self.0.with_watch(flow, |watch, now| watch.established(now));
+    }
+
+    fn writing(&self, flow: Option<u32>, begins: bool) {
+        self.0.with_watch(flow, |watch, now| watch.writing(now, begins));
     }
 
     fn began(&self, sender: Arc<dyn ReportSender>) -> u64 {

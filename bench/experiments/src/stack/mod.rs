@@ -30,7 +30,7 @@ use h3::error::Code;
 
 pub(crate) use self::misreport::misreport;
 pub use self::misreport::{ClockMisreport, MISREPORTS};
-pub(crate) use self::senders::{ReportSender, Senders};
+pub(crate) use self::senders::{ReportSender, SenderReport, Senders};
 pub(crate) use self::tickets::issue_tickets;
 use crate::http::{Ask, Fetched, HttpError, Identity, LiveRequest, Requests};
 use crate::scenario::{MaxWindow, TcpSettings};
@@ -316,6 +316,10 @@ pub(crate) trait Host: Send + Sync + 'static {
     fn began(&self, sender: Arc<dyn ReportSender>) -> u64;
     /// It ended.
     fn ended(&self, id: u64);
+    /// The handshake of this flow's connection is complete at its sender.
+    fn established(&self, flow: Option<u32>);
+    /// The sender's application begins to hand a body to the stack, or the stack has taken all of it.
+    fn writing(&self, flow: Option<u32>, begins: bool);
     /// Waits for the server's delay before an answer, and until the time that its request names.
     fn think(&self, flow: Option<u32>, not_before: Option<Time>) -> BoxFuture<'_, ()>;
 }

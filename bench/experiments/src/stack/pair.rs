@@ -1,19 +1,20 @@
 //! A stack under the lab's HTTP/3, through the traits of `fathom_stacks`.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use fathom_netsim::sim::{SimHandle, SimSocket, flow_of, server_address};
 use fathom_stacks::{
-    Close, CloseKind, Connecting, Connection, Endpoint, EndpointSettings as Settings, Incoming, ReadOrder, SetupError,
-    Tls, TransportSettings,
+    Close, CloseKind, Connecting, Connection, ConnectionStats, Endpoint, EndpointSettings as Settings, Incoming,
+    Monitor, ReadOrder, SetupError, Tls, TransportSettings,
 };
 
 use super::explained;
+use super::senders::{ReportSender, SenderReport, SenderStats};
 use super::{
     BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, OpenConnection, ReadDatagram, Side, WhyLost,
 };
-use crate::http::{HttpError, Identity, NO_ERROR, Requests, Sessions, push, serve};
+use crate::http::{HttpError, Identity, NO_ERROR, Priority, Requests, Sessions, push, serve};
 
 /// Both ends on the stack whose endpoints `open` makes of a socket and what `tls` gives its side.
 pub(super) fn ends<E: Endpoint, T>(
@@ -101,6 +102,7 @@ impl<E: Endpoint> Connector for Opener<E> {
         let connecting =
             self.endpoint.connect(server_address(flow), "lab.test", None, observer).map_err(HttpError::Connect);
         let (sim, senders, transport) = (self.sim.clone(), self.senders.clone(), self.transport);
+        let uploads = senders.clone();
         Box::pin(async move {
             let connecting = connecting?;
             if let (Some(host), Some(monitor)) = (senders, connecting.monitor().cloned()) {
@@ -108,6 +110,9 @@ impl<E: Endpoint> Connector for Opener<E> {
             }
             let connection = established(connecting, early_data).await;
             let connection = connection.map_err(|close| HttpError::Connection(close.text))?;
+            if let Some(host) = uploads {
+                host.established(Some(flow));
+            }
             let datagrams = datagrams.then(|| {
                 let connection = connection.clone();
                 let read = move || Box::pin(read_datagram(connection.clone())) as BoxFuture<'static, Option<Bytes>>;
@@ -200,6 +205,19 @@ impl Serving {
     }
 }
 
+/// A server's sender: what its controller reports and, once its connection is open, what the stack counts.
+struct Sender {
+    monitor: Monitor,
+    stats: OnceLock<Box<dyn Fn() -> ConnectionStats + Send + Sync>>,
+}
+
+impl ReportSender for Sender {
+    fn report(&self) -> SenderReport {
+        let stats = self.stats.get().map(|stats| SenderStats::of(&stats()));
+        SenderReport { stats: stats.unwrap_or_default(), ..ReportSender::report(&self.monitor) }
+    }
+}
+
 async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, serving: Serving) {
     let Serving { uploads, transport, early_data } = serving;
     while let Some(incoming) = endpoint.accept().await {
@@ -209,27 +227,33 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, s
         let Ok(connecting) = endpoint.begin(incoming, 0, observer) else { continue };
         let id = (!uploads).then(|| {
             let monitor = connecting.monitor().cloned().expect("servers watch native controllers, and ours report");
-            host.began(Arc::new(monitor))
+            let sender = Arc::new(Sender { monitor, stats: OnceLock::new() });
+            (host.began(Arc::clone(&sender) as Arc<dyn ReportSender>), sender)
         });
         let (host, task) = (Arc::clone(&host), sim.clone());
         sim.spawn(async move {
             if let Ok(connection) = established(connecting, early_data).await {
+                if let Some((_, sender)) = &id {
+                    host.established(flow);
+                    let of = connection.clone();
+                    let _ = sender.stats.set(Box::new(move || of.stats()));
+                }
+                let writing = |begins| host.writing(flow, begins);
                 // The client reports what fails.
                 let think = |at| host.think(flow, at);
                 let live = |request| push(&task, &connection, request);
                 let _ = match transport {
-                    Transport::Plain => serve(connection.h3(), think, live, |_, _| ()).await,
+                    Transport::Plain => serve(connection.h3(), think, live, |_, _| (), writing).await,
                     Transport::Prioritised(order) => {
                         let (transport, set) = connection.prioritised_h3(order);
-                        serve(transport, think, live, |stream, priority| {
-                            set(stream, priority.urgency, priority.incremental)
-                        })
-                        .await
+                        let prioritise =
+                            |stream, priority: Priority| set(stream, priority.urgency, priority.incremental);
+                        serve(transport, think, live, prioritise, writing).await
                     }
                 };
                 connection.close(NO_ERROR);
             }
-            if let Some(id) = id {
+            if let Some((id, _)) = id {
                 host.ended(id);
             }
         });

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use fathom_stacks::Monitor;
+use fathom_stacks::{ConnectionStats, Monitor};
 
 use crate::scenario::TcpOutcome;
 
@@ -15,14 +16,60 @@ pub(crate) struct SenderReport {
     pub(crate) early_reductions: u64,
     pub(crate) reductions: u64,
     pub(crate) tcp: TcpOutcome,
+    pub(crate) stats: SenderStats,
+}
+
+/// What stacks count of their senders.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SenderStats {
+    /// Senders whose stack told.
+    pub(crate) told: u64,
+    /// Packets sent, and bytes of their UDP payloads.
+    pub(crate) sent: u64,
+    pub(crate) sent_bytes: u64,
+    /// Packets declared lost.
+    pub(crate) lost: u64,
+    /// Senders whose stack counts packets declared lost that were acknowledged later, and these.
+    pub(crate) tell_spurious: u64,
+    pub(crate) spurious: u64,
+    /// Smoothed round-trip times: how many, and their sum.
+    pub(crate) round_trips: u64,
+    pub(crate) smoothed: Duration,
+}
+
+impl SenderStats {
+    pub(crate) fn of(stats: &ConnectionStats) -> Self {
+        Self {
+            told: 1,
+            sent: stats.sent,
+            sent_bytes: stats.sent_bytes,
+            lost: stats.lost,
+            tell_spurious: u64::from(stats.spurious.is_some()),
+            spurious: stats.spurious.unwrap_or_default(),
+            round_trips: u64::from(stats.rtt.is_some()),
+            smoothed: stats.rtt.unwrap_or_default(),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.told += other.told;
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.lost += other.lost;
+        self.tell_spurious += other.tell_spurious;
+        self.spurious += other.spurious;
+        self.round_trips += other.round_trips;
+        self.smoothed += other.smoothed;
+    }
 }
 
 impl SenderReport {
-    fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.one_way_negotiated += other.one_way_negotiated;
         self.early_reductions += other.early_reductions;
         self.reductions += other.reductions;
         self.tcp.add(&other.tcp);
+        self.stats.add(&other.stats);
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fathom_cc::{
     AckEvent, Capabilities, CongestionEvent, Controller as CongestionController, ControllerConfig, ControllerMetrics,
-    PathChange, SendParams, Sent, Start, Time,
+    Pacing, PathChange, SendParams, Sent, Start, Time,
 };
 use fathom_netsim::sim::SimHandle;
 use fathom_packet_level::ClientOrServer::{Client, Server};
@@ -103,8 +103,10 @@ impl Connector for Opener {
             let (client, server) = (opener.end(None), opener.end(opener.host.observer(Some(flow))));
             let connection = opener.connections.open(flow, client, server);
             let (sim, asked, one_request) = (opener.sim.clone(), Asked::default(), opener.one_request);
+            let host = Arc::clone(&opener.host);
             sim.spawn(opener.serve(connection.clone(), flow, Arc::clone(&asked)));
             connection.connected().await;
+            host.established(Some(flow));
             Ok(Box::new(Requests { connection, sim, asked, got: 0, one_request }) as Box<dyn super::Client>)
         })
     }
@@ -180,6 +182,7 @@ impl ReportSender for Sender {
                 timeouts: counts.timeouts,
                 syn_timeouts: self.connection.counts(Client).syn_timeouts,
             },
+            ..SenderReport::default()
         }
     }
 }
@@ -204,16 +207,23 @@ impl CongestionController for Observed {
 
     fn on_ack(&mut self, acks: &AckEvent<'_>) {
         self.inner.on_ack(acks);
+        let rate = match self.inner.send_params().pacing {
+            Pacing::Rate(rate) => Some(rate),
+            Pacing::Window | Pacing::Delay(_) => None,
+        };
+        self.observer.on_ack(acks, rate);
         self.observer.on_metrics(acks.now, &self.inner.metrics(), acks.one_way);
     }
 
     fn on_congestion_event(&mut self, event: &CongestionEvent) {
         self.inner.on_congestion_event(event);
+        self.observer.on_congestion_event(event);
         self.observer.on_metrics(event.now, &self.inner.metrics(), None);
     }
 
     fn on_spurious_congestion_event(&mut self, now: Time) {
         self.inner.on_spurious_congestion_event(now);
+        self.observer.on_metrics(now, &self.inner.metrics(), None);
     }
 
     fn on_probe_timeout(&mut self, now: Time, count: u32) {

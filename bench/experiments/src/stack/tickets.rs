@@ -64,6 +64,10 @@ impl Host for Nobody {
         0
     }
 
+    fn established(&self, _: Option<u32>) {}
+
+    fn writing(&self, _: Option<u32>, _: bool) {}
+
     fn ended(&self, _: u64) {}
 
     fn think(&self, _: Option<u32>, _: Option<Time>) -> BoxFuture<'_, ()> {

@@ -10,14 +10,16 @@ use fathom_metrics::{
 use fathom_netsim::link::{CountedBytes, Drops, LinkStats};
 use fathom_netsim::sim::{SimHandle, WIRE_OVERHEAD};
 
+use super::super::limit_outcome::LimitOutcome;
 use super::super::outcome::{
     DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome,
     SharesOverTime,
 };
+use super::super::sender_watch::SenderTimes;
 use super::super::state::{ControllerGroup, FailureReasons, RunStats, WarmUpCounts};
 use super::super::{Traffic, Workload};
 use super::{BuiltGroup, Run};
-use crate::stack::Stack;
+use crate::stack::{SenderReport, Stack};
 
 impl Run<'_> {
     pub(super) fn collect(&self) -> Outcome {
@@ -149,8 +151,10 @@ fn group_outcome(
     let mut streams: Vec<LiveStream> = Vec::new();
     let mut failures = FailureReasons::default();
     let mut delivered = 0;
+    let (mut did, mut limited) = (SenderReport::default(), SenderTimes::default());
     let long = matches!(traffic.workload, Workload::Bulk { .. });
     for part in parts {
+        limited.add(&part.limited());
         let mut stats = part.stats();
         let senders = stats.senders.totals();
         let RunStats { responses: own, failed, abandoned, connections, over, open, .. } = &*stats;
@@ -165,6 +169,7 @@ fn group_outcome(
         failures.merge(&stats.failures);
         outcome.connections += connections;
         outcome.accepted += senders.began;
+        did.add(&senders.did);
         outcome.one_way_negotiated += senders.did.one_way_negotiated;
         outcome.early_reductions += senders.did.early_reductions;
         outcome.loss_reductions += senders.did.reductions;
@@ -204,6 +209,7 @@ fn group_outcome(
         }
     }
     outcome.failures = failures.into_counts();
+    outcome.limits = LimitOutcome::of(traffic, &did, &limited, delivered);
     outcome.backoff_seconds = round(outcome.backoff_seconds, 6);
     outcome.responses = responses.count();
     outcome.body_bytes = responses.bytes();

@@ -157,7 +157,7 @@ async fn accept(mut server: Server, sim: SimHandle, host: Arc<dyn Host>) {
             let transport = h3::Connection::new(connection);
             let mut opener = transport.opener();
             // The client reports what fails.
-            let _ = serve(transport, |at| host.think(flow, at), |_| std::future::ready(()), |_, _| ()).await;
+            let _ = serve(transport, |at| host.think(flow, at), |_| std::future::ready(()), |_, _| (), |_| ()).await;
             opener.close(Code::H3_NO_ERROR, b"");
         });
     }

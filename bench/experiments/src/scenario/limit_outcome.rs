@@ -1,0 +1,113 @@
+//! What limited the senders of a group, as data.
+
+use fathom_metrics::round;
+use serde::{Deserialize, Serialize};
+
+use super::sender_watch::SenderTimes;
+use super::{Traffic, Workload};
+use crate::stack::SenderReport;
+
+/// What limited the senders of a group of traffic, over the whole run. A figure that a stack cannot tell is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LimitOutcome {
+    /// Senders that were followed.
+    pub senders: u64,
+    /// Seconds by limit, over all senders; missing where the sender's application is not seen (uploads).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<LimitTimes>,
+    /// Packets that senders sent and that they declared lost (RFC 9002 §6.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<SentPackets>,
+    /// Packets declared lost that were acknowledged later, as the stack counts them (quiche).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spurious_losses: Option<u64>,
+    /// Window reductions for loss or marks that were taken back at once.
+    pub undone_reductions: u64,
+    /// Bytes declared lost within ten round trips of a connection's begin.
+    pub lost_early_bytes: u64,
+    /// Mean window in bytes that senders began with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_window_bytes: Option<f64>,
+    /// Mean of the round-trip times that acknowledgements brought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_mean_ms: Option<f64>,
+    /// Mean over senders of the smoothed round-trip time in the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_smoothed_ms: Option<f64>,
+    /// Mean over acknowledgements of the pacing rate that the controller set, where it sets one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing_mean_bps: Option<f64>,
+    /// The last such rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing_last_bps: Option<f64>,
+    /// Bytes of UDP payload that reached the clients, from the end of the warm-up on.
+    pub delivered_bytes: u64,
+}
+
+/// Seconds by what a sender was limited by: one limit at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LimitTimes {
+    /// The handshake was not complete.
+    pub handshake_seconds: f64,
+    /// The congestion window was full, before the first loss, mark or early reduction.
+    pub slow_start_seconds: f64,
+    /// The congestion window was full, after it.
+    pub congestion_window_seconds: f64,
+    /// The window was open and the stack had more: its pacing held it back.
+    pub pacing_seconds: f64,
+    /// The window was open, and the application had more than the stack took: flow control, or the stack's send buffer.
+    pub flow_control_seconds: f64,
+    /// Packets were in flight, and the application had nothing more.
+    pub application_seconds: f64,
+    /// Nothing was in flight and nothing to be sent.
+    pub idle_seconds: f64,
+}
+
+/// Packets as stacks count them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SentPackets {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets declared lost.
+    pub declared_lost: u64,
+    /// Mean UDP payload in bytes.
+    pub mean_bytes: f64,
+}
+
+impl LimitOutcome {
+    /// Of a group's senders; `None` where none of them was followed.
+    pub(super) fn of(traffic: &Traffic, did: &SenderReport, limited: &SenderTimes, delivered: u64) -> Option<Self> {
+        let (stats, n) = (did.stats, limited.senders as f64);
+        let seconds = |time: std::time::Duration| round(time.as_secs_f64(), 6);
+        let ms = |time: std::time::Duration, count: u64| {
+            (count > 0).then(|| round(time.as_secs_f64() * 1e3 / count as f64, 3))
+        };
+        let uploads = matches!(traffic.workload, Workload::Uploads { .. });
+        (limited.senders > 0).then(|| Self {
+            senders: limited.senders,
+            times: (!uploads).then(|| LimitTimes {
+                handshake_seconds: seconds(limited.handshake),
+                slow_start_seconds: seconds(limited.slow_start),
+                congestion_window_seconds: seconds(limited.congestion_window),
+                pacing_seconds: seconds(limited.pacing),
+                flow_control_seconds: seconds(limited.flow_control),
+                application_seconds: seconds(limited.application),
+                idle_seconds: seconds(limited.idle),
+            }),
+            packets: (stats.told > 0).then(|| SentPackets {
+                sent: stats.sent,
+                declared_lost: stats.lost,
+                mean_bytes: round(stats.sent_bytes as f64 / stats.sent.max(1) as f64, 1),
+            }),
+            spurious_losses: (stats.told > 0 && stats.tell_spurious == stats.told).then_some(stats.spurious),
+            undone_reductions: limited.undone,
+            lost_early_bytes: limited.lost_early,
+            first_window_bytes: (limited.first_windows > 0).then(|| round(limited.first_windows as f64 / n, 0)),
+            rtt_mean_ms: ms(limited.round_trips, limited.samples),
+            rtt_smoothed_ms: ms(stats.smoothed, stats.round_trips),
+            pacing_mean_bps: (limited.paces > 0).then(|| round(limited.pace_sum / limited.paces as f64, 0)),
+            pacing_last_bps: (limited.paces > 0).then(|| round(limited.last_pace, 0)),
+            delivered_bytes: delivered,
+        })
+    }
+}
