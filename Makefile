@@ -146,7 +146,7 @@ chromium: setup
 # A minute under load on each stack, through a path that does everything wrong that a path can, and a minute of attack. Prints what it
 # measured.
 soak: setup
-	$(CARGO) test --release --workspace --features quiche --locked --test fathom-tests -- --ignored --nocapture --test-threads 1 soak:: attack::
+	$(CARGO) test --release --workspace --features quiche --locked --test fathom-tests -- --ignored --nocapture --test-threads 1 soak:: attack:: attack_proxy::
 
 # Our endpoints and other stacks' against each other, every test of the quic-interop-runner that needs no container. Installs peers below
 # target/peers from their registries; docs/interop.md says what each test shows. Cells wait more than they work: several at once.

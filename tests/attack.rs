@@ -9,6 +9,7 @@
 #![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -52,7 +53,7 @@ const JUNK: u64 = 2_000;
 /// Real ones per second, from clients that say nothing more.
 const SILENT: u64 = 20;
 /// Requests per second of who is served.
-const RATE: u32 = 40;
+pub(crate) const RATE: u32 = 40;
 /// Times the quiet 99th percentile that a response may take.
 const SLOWER: f64 = 3.0;
 /// Megabytes of the server's resident set.
@@ -62,10 +63,10 @@ const STREAMS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(120);
 
 /// The server, ended when this is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    address: SocketAddr,
-    metrics: SocketAddr,
+    pub(crate) address: SocketAddr,
+    pub(crate) metrics: SocketAddr,
     /// It may write more, which must not fail.
     _stderr: BufReader<ChildStderr>,
 }
@@ -78,13 +79,20 @@ impl Drop for Server {
 }
 
 fn serve(stack: &str, folder: &Path) -> Server {
+    let (www, logs) = (folder.join("www"), folder.join("logs"));
+    let mut args: Vec<&OsStr> =
+        ["--controller", "sync:signal=either=50,native:cubic=50", "--root"].map(OsStr::new).into();
+    args.extend([www.as_os_str(), OsStr::new("--qlog"), logs.as_os_str()]);
+    serve_with(stack, &args)
+}
+
+/// With so few descriptors that they may run out.
+pub(crate) fn serve_with(stack: &str, args: &[&OsStr]) -> Server {
     let limited = "ulimit -n 1024; exec \"$0\" \"$@\"";
     let mut child = Command::new("sh")
         .args(["-c", limited, env!("CARGO_BIN_EXE_fathom"), "serve", "--listen", "127.0.0.1:0", "--stack", stack])
-        .args(["--metrics", "127.0.0.1:0", "--controller", "sync:signal=either=50,native:cubic=50", "--root"])
-        .arg(folder.join("www"))
-        .arg("--qlog")
-        .arg(folder.join("logs"))
+        .args(["--metrics", "127.0.0.1:0"])
+        .args(args)
         .stderr(Stdio::piped())
         .spawn()
         .expect("fathom runs");
@@ -109,7 +117,7 @@ fn resident(process: u32) -> (f64, usize) {
 }
 
 /// The metrics' lines without labels summed up by name; `None` where none came in five seconds.
-fn scrape(at: SocketAddr) -> Option<BTreeMap<String, f64>> {
+pub(crate) fn scrape(at: SocketAddr) -> Option<BTreeMap<String, f64>> {
     let patience = Duration::from_secs(5);
     let mut stream = TcpStream::connect_timeout(&at, patience).ok()?;
     stream.set_read_timeout(Some(patience)).ok()?;
@@ -126,17 +134,17 @@ fn scrape(at: SocketAddr) -> Option<BTreeMap<String, f64>> {
 }
 
 /// What somebody got who made requests for so long.
-struct Served {
-    completed: u64,
-    failed: u64,
-    statuses: String,
-    failures: String,
+pub(crate) struct Served {
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
+    pub(crate) statuses: String,
+    pub(crate) failures: String,
     p50: f64,
-    p99: f64,
+    pub(crate) p99: f64,
 }
 
 /// As visitors do: some on connections of their own, some on those that are there.
-fn request_for(address: SocketAddr, seconds: u64) -> [Served; 2] {
+pub(crate) fn request_for(address: SocketAddr, seconds: u64) -> [Served; 2] {
     let ways: [&[&str]; 2] = [&["--connections", "fresh"], &["-c", "4", "-m", "4"]];
     let children = ways.map(|how| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
@@ -169,7 +177,7 @@ fn request_for(address: SocketAddr, seconds: u64) -> [Served; 2] {
 }
 
 /// A client that keeps its connections alive, and takes so many bytes of a stream before it reads.
-fn client(window: u32) -> ClientConfig {
+pub(crate) fn client(window: u32) -> ClientConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = Trust::Insecure.tls_config(b"h3", provider).expect("a TLS configuration");
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("a QUIC suite")));
@@ -209,11 +217,11 @@ fn junk(number: u64) -> Vec<u8> {
 
 /// What was done to the server.
 #[derive(Default)]
-struct Done {
+pub(crate) struct Done {
     junk: AtomicU64,
     silent: AtomicU64,
     half: AtomicU64,
-    stalled: AtomicU64,
+    pub(crate) stalled: AtomicU64,
     scrapes: AtomicU64,
 }
 
@@ -246,7 +254,7 @@ async fn begin(server: SocketAddr, silent: Vec<Bytes>, done: Arc<Done>) {
 }
 
 /// A request in QPACK's static fields 17 and 23, and literals (RFC 9204 §4.5): HEADERS of `GET https://localhost` and this path.
-fn request(path: &str) -> Vec<u8> {
+pub(crate) fn request(path: &str) -> Vec<u8> {
     let mut fields = b"\x00\x00\xd1\xd7\x50\x09localhost\x51".to_vec();
     fields.push(u8::try_from(path.len()).expect("a short path"));
     fields.extend_from_slice(path.as_bytes());
@@ -254,7 +262,7 @@ fn request(path: &str) -> Vec<u8> {
 }
 
 /// Opens a connection again and again, and on it as many streams as it may, which bring this and are not read.
-async fn streams(
+pub(crate) async fn streams(
     server: SocketAddr,
     from: Ipv4Addr,
     config: ClientConfig,

@@ -3,6 +3,7 @@
 mod advise;
 mod analyze;
 mod attack;
+mod attack_proxy;
 mod backends;
 mod browser;
 mod build;

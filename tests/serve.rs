@@ -113,6 +113,20 @@ fn sockets_of_a_service_manager_are_served() {
     assert!(child.wait_with_output().expect("an end").status.success());
 }
 
+/// It would wait at its start for somebody to read, and could not be ended.
+#[test]
+fn an_access_log_that_nobody_reads_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("log").to_str().expect("text").to_owned();
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let refused = fathom(&["serve", "--listen", "127.0.0.1:0", "--access-log", &pipe]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && said.contains("a pipe that nobody reads"), "{said}");
+    let refused = fathom(&["serve", "--listen", "127.0.0.1:0", "--cert", &pipe, "--key", &pipe]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && said.contains("no regular file"), "{said}");
+}
+
 #[test]
 fn invalid_input_gives_one_line_with_a_hint() {
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a free port");

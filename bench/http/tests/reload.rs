@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{settings, within};
-use fathom_http::identity::{ALPN, Identity};
+use fathom_http::identity::{ALPN, Identity, IdentityError};
 use fathom_http::limits::Limits;
+use fathom_http::served_identity::IdentityFiles;
 use fathom_http::server::{Server, Settings, TcpSettings};
 use fathom_stacks::Stack;
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 fn tls(identities: &[Identity; 2], protocol: &[u8]) -> rustls::ClientConfig {
     let mut roots = rustls::RootCertStore::empty();
@@ -75,5 +76,50 @@ async fn handshakes_use_the_new_certificate_and_none_fails() {
         within(connector.connect(ServerName::try_from("localhost").unwrap(), before)).await.unwrap();
         stop.send(true).unwrap();
         within(task).await.unwrap();
+    }
+}
+
+/// A certificate on a disk that stands still, for which a pipe stands that nobody writes to: handshakes go on with the one before, the
+/// server ends when it is told to, and the file is taken up when it can be read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_cannot_be_read_disturbs_no_handshake() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificates, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let write = || {
+        let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+        std::fs::write(&certificates, signed.cert.pem()).unwrap();
+    };
+    write();
+    for stack in Stack::ALL.iter().copied() {
+        let identity = Identity::read(&certificates, &key).unwrap();
+        let settings = Settings { identity, ..settings(stack, "native:cubic", None, Limits::default()) };
+        let client = crate::common::client(&settings.identity);
+        let server = Server::bind(settings).unwrap();
+        let (address, served, (stop, stopped)) = (server.address(), server.identity(), watch::channel(false));
+        let task = tokio::spawn(server.serve(stopped, Duration::from_secs(5)));
+        let files = IdentityFiles::new(&certificates, &key);
+        let (said, mut says) = tokio::sync::mpsc::unbounded_channel();
+        let watching = tokio::spawn(async move {
+            let report = |result: Result<(), _>| drop(said.send(result.map_err(|e: IdentityError| e.to_string())));
+            files.watch(&served, &Notify::new(), report).await
+        });
+        std::fs::remove_file(&certificates).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &certificates, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let line = within(says.recv()).await.unwrap().unwrap_err();
+        assert!(line.contains("no regular file"), "{line}");
+        let endpoint = quinn::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        within(endpoint.connect_with(client.clone(), address, "localhost").unwrap()).await.unwrap();
+        std::fs::remove_file(&certificates).unwrap();
+        write();
+        loop {
+            // A look between the two files finds a key of another certificate.
+            if within(says.recv()).await.unwrap().is_ok() {
+                break;
+            }
+        }
+        stop.send(true).unwrap();
+        within(task).await.unwrap();
+        watching.abort();
     }
 }
