@@ -80,6 +80,17 @@ fn persistent_connections_and_bulk_transfers_run() {
 }
 
 #[test]
+fn a_controller_whose_requests_all_fail_ends_with_code_1_and_the_reason() {
+    let path = ["--rate", "1Mbps", "--rtt", "20ms", "--event", "blackout:200s@1s"];
+    let what = ["compare", "--workload", "bulk:2x2MB@0ms", "--controllers", "reno", "--seeds", "1"];
+    let out = fathom(&[&what[..], &path].concat());
+    let (said, err) = (text(&out.stdout), text(&out.stderr));
+    assert_eq!(out.status.code(), Some(1), "{said}{err}");
+    assert!(said.starts_with("FAILED: all 2 requests failed under reno (2: timed out)"), "{said}");
+    assert!(err.lines().count() == 1 && err.contains("all 2 requests failed under reno"), "{err}");
+}
+
+#[test]
 fn a_report_is_one_self_contained_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let (html, json) = (folder.path().join("r.html"), folder.path().join("r.json"));

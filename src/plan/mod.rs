@@ -168,16 +168,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             for line in study::late_events(&runs, &outcome) {
                 output::say(format!("warning: {line}"));
             }
+            let notes = study::notes(&runs, &outcome);
+            let said = notes.lines().iter().map(|line| format!("{line}\n")).collect::<String>();
             let toml = read(plan)?.1;
             let scale = options.all.scale();
             let json = || study::Document::new(&study, &toml, scale, &runs, &outcome);
             output::first_failure([
-                text.print(&(headline(&study, &outcome) + &study::table(&study.axes, &outcome))),
+                text.print(&(said + &headline(&study, &outcome) + &study::table(&study.axes, &outcome))),
                 files.json.as_deref().map_or(Ok(()), |file| output::write_json(Some(file), &json())),
                 output::write_csv(files.csv.as_deref(), || study::dataset(&study.axes, &outcome)),
                 output::write_parquet(files.parquet.as_deref(), || study::dataset(&study.axes, &outcome)),
-                output::write_report(files.report.as_deref(), || study::html(&study, scale, &outcome)),
-            ])
+                output::write_report(files.report.as_deref(), || study::html(&study, scale, &runs, &outcome)),
+            ])?;
+            notes.without_result.map_or(Ok(()), |line| Err(Failure::run(line)))
         }
     }
 }

@@ -159,8 +159,8 @@ fn of_class(name: String, share: f64, comparison: &Comparison) -> ClassAdvice {
         tied: entry.tied,
         by_seed: entry.candidate.values(measure).into_iter().filter_map(ratio).collect(),
     };
-    let late = comparison.late_events().into_iter().map(|(_, line)| line);
-    let notes = comparison.missing().into_iter().chain(late).collect();
+    let notes = comparison.missing().into_iter().chain(comparison.failed_requests()).chain(comparison.notes());
+    let notes = notes.collect();
     ClassAdvice { name, share, ranking: ranking.entries.iter().map(entry).collect(), notes }
 }
 

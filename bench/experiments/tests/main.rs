@@ -3,6 +3,7 @@
 mod flow_control;
 mod hostile;
 mod hostile_acks;
+mod limits;
 mod one_way;
 mod one_way_stacks;
 mod own_code;

@@ -14,7 +14,7 @@ use fathom_qlog::{LogFolder, VantagePoint};
 use fathom_stacks::{Connecting, Connection, Endpoint, Incoming};
 use h3::quic::BidiStream;
 use h3::server::RequestResolver;
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
 
@@ -165,7 +165,7 @@ impl<E: Endpoint> Server<E> {
         let mut request = Vec::new();
         recv.take(hq::MAX_REQUEST as u64).read_to_end(&mut request).await?;
         let path = hq::parse(&request).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
-        let answer = self.site.answer(&Method::GET, path).await;
+        let answer = self.site.answer(&Method::GET, path, &HeaderMap::new()).await;
         body(answer, send).await?;
         send.shutdown().await
     }
@@ -194,7 +194,7 @@ impl<E: Endpoint> Server<E> {
         C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + Send>,
     {
         let (request, mut stream) = resolver.resolve_request().await.map_err(|e| e.to_string())?;
-        let answer = self.site.answer(request.method(), request.uri().path()).await;
+        let answer = self.site.answer(request.method(), request.uri().path(), request.headers()).await;
         let mut head = http::Response::new(());
         *head.status_mut() = answer.status;
         head.headers_mut().clone_from(&answer.headers);

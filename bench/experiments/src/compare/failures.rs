@@ -1,9 +1,16 @@
 //! Requests that failed, as reports say it: a mean of the others looks better than what users got.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use super::result::{Candidate, Comparison};
+use crate::scenario::GroupOutcome;
+
+/// So many reasons are named, the most frequent ones.
+const NAMED: usize = 3;
 
 /// What failed under a candidate, over its runs.
-struct Failed {
+pub(crate) struct FailedRequests {
     label: String,
     failed: u64,
     requests: u64,
@@ -11,20 +18,33 @@ struct Failed {
     why: String,
 }
 
-impl Failed {
-    fn of(candidate: &Candidate<'_>) -> Option<Self> {
-        let sum =
-            |of: fn(&crate::scenario::GroupOutcome) -> u64| candidate.runs.iter().map(|run| of(run.group())).sum();
+impl FailedRequests {
+    /// Of a group of traffic in several runs; `None`: nothing failed.
+    pub(crate) fn of(label: &str, groups: &[&GroupOutcome]) -> Option<Self> {
+        let sum = |of: fn(&GroupOutcome) -> u64| groups.iter().map(|group| of(group)).sum();
         let (failed, done): (u64, u64) = (sum(|group| group.failed), sum(|group| group.responses));
-        let why = String::new();
-        (failed > 0).then(|| Self { label: candidate.label.to_owned(), failed, requests: failed + done, why })
+        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+        for (reason, count) in groups.iter().flat_map(|group| &group.failures) {
+            *reasons.entry(reason).or_default() += count;
+        }
+        let mut reasons: Vec<(&str, u64)> = reasons.into_iter().collect();
+        reasons.sort_by_key(|(_, count)| Reverse(*count));
+        let why = reasons.iter().take(NAMED).map(|(reason, count)| match count {
+            1 => (*reason).to_owned(),
+            count => format!("{count}: {reason}"),
+        });
+        let why = why.collect::<Vec<_>>().join("; ");
+        let why = if why.is_empty() { why } else { format!(" ({why})") };
+        (failed > 0).then(|| Self { label: label.to_owned(), failed, requests: failed + done, why })
     }
 
-    fn is_all(&self) -> bool {
+    /// Nothing else came of it.
+    pub(crate) fn is_all(&self) -> bool {
         self.failed == self.requests
     }
 
-    fn line(&self) -> String {
+    /// As a sentence without its full stop.
+    pub(crate) fn line(&self) -> String {
         let Self { label, failed, requests, why } = self;
         match (self.is_all(), requests) {
             (true, 1) => format!("the only request failed under {label}{why}: it has no result"),
@@ -38,20 +58,23 @@ impl Failed {
 }
 
 impl Comparison {
-    fn failures(&self) -> Vec<Failed> {
-        self.by_label().iter().filter_map(Failed::of).collect()
+    fn failures(&self) -> Vec<FailedRequests> {
+        let of = |of: Candidate<'_>| {
+            FailedRequests::of(of.label, &of.runs.iter().map(|run| run.group()).collect::<Vec<_>>())
+        };
+        self.by_label().into_iter().filter_map(of).collect()
     }
 
     /// Returns a sentence for each controller under which requests failed, those that have no result first.
     pub fn failed_requests(&self) -> Vec<String> {
         let mut all = self.failures();
         all.sort_by_key(|of| !of.is_all());
-        all.iter().map(Failed::line).collect()
+        all.iter().map(FailedRequests::line).collect()
     }
 
     /// Returns what a command ends with, exit code 1, where every request failed under a controller; `None` where each has a response.
     pub fn without_result(&self) -> Option<String> {
-        let lines: Vec<String> = self.failures().iter().filter(|of| of.is_all()).map(Failed::line).collect();
+        let lines: Vec<String> = self.failures().iter().filter(|of| of.is_all()).map(FailedRequests::line).collect();
         (!lines.is_empty()).then(|| lines.join("; "))
     }
 }

@@ -5,6 +5,7 @@ mod all_runs;
 mod beside;
 mod calibrate;
 mod failures;
+mod limits;
 mod measure;
 mod notes;
 mod plan;
@@ -19,6 +20,9 @@ mod seeds;
 mod unused;
 
 pub use all_runs::{Stage, compare, compare_until};
+pub(crate) use failures::FailedRequests;
+pub use limits::Limit;
+pub(crate) use limits::{Counted, Evidence, decisive};
 pub(crate) use measure::primary;
 pub use measure::{Better, MEASURES, Measure};
 pub use plan::Plan;

@@ -8,7 +8,7 @@ impl Comparison {
     pub fn notes(&self) -> Vec<String> {
         let late = self.late_events().into_iter().map(|(_, line)| line);
         let all = late.chain(self.full_other_direction()).chain(self.unpaired()).chain(self.tcp_in_disorder());
-        all.collect()
+        all.chain(self.decisive_limits()).collect()
     }
 
     /// Returns that the laboratory's TCP takes reordering for loss, where it is compared on a path that reorders.

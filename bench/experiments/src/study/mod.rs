@@ -11,6 +11,7 @@
 //! | `store/` | results as files, or as objects of an object store: each complete or not there |
 //! | `status.rs` | how a study stands: done, running, failed, broken, missing |
 //! | `late_events.rs` | events of paths that came after a run's end |
+//! | `notes.rs` | what must be known before the table: failures, limits that are not the controllers' |
 //! | `estimate.rs` | what a run will cost |
 //! | `explain.rs` | a study in words |
 //! | `table.rs` | results by key, and their table |
@@ -21,6 +22,7 @@ mod estimate;
 mod executor;
 mod explain;
 mod late_events;
+mod notes;
 mod own_code;
 mod read;
 mod report;
@@ -36,6 +38,7 @@ mod tests;
 pub use executor::{Differs, Event, Failed, RunOptions, StudyError, run_study, stored};
 pub use explain::explain;
 pub use late_events::late_events;
+pub use notes::{Notes, notes};
 pub use read::{Axis, MOST_SEEDS, Study, is_study};
 pub use report::{AxisScale, Document, ReportSpec, dataset, headline, html};
 pub use shipped::{shipped, shipped_studies};

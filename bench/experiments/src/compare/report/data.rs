@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use fathom_metrics::{Completed, Distribution, Estimate};
+use fathom_metrics::{Completed, Distribution, Estimate, round};
 use fathom_report::{Dataset, Kind, Record, RowWriter, Value};
 use serde::Serialize;
 use serde_json::json;
@@ -217,6 +217,12 @@ pub(crate) fn as_json(value: Value) -> serde_json::Value {
 fn summary(c: &Comparison) -> serde_json::Value {
     let ranking = c.ranking();
     let candidates = c.candidates();
+    let limits: BTreeMap<String, serde_json::Value> = (c.limits().into_iter())
+        .map(|of| {
+            let shares: BTreeMap<&str, f64> = of.shares.iter().map(|(name, share)| (*name, round(*share, 4))).collect();
+            (of.label, json!({ "line": of.line, "shares": shares }))
+        })
+        .collect();
     let of_estimate = |e: &Estimate| json!({ "mean": e.mean, "half_width_95": e.half_width, "seeds": e.n });
     let of_change = |change: &Change| {
         let (low, high) = change.interval_percent.unzip();
@@ -249,6 +255,7 @@ fn summary(c: &Comparison) -> serde_json::Value {
         "seeds_are_one_run": ranking.one_run.is_some(),
         "failed": c.failed_requests(),
         "notes": c.notes(),
+        "limits": limits,
         "ranking": entries,
     })
 }

@@ -6,7 +6,7 @@ use fathom_netsim::backend::Backend;
 use fathom_report::{Axis, Figure, Pen, Series, Whisker, Whiskers, estimate, figure_with, shown};
 use maud::{Markup, html};
 
-use super::table::{cautions, full, more, ranking, settings};
+use super::table::{cautions, full, limits, limits_head, more, ranking, settings};
 use super::{over_time, table};
 use crate::compare::{Candidate, ComparedRun, Comparison, Ranked};
 use crate::scenario::Workload;
@@ -31,6 +31,10 @@ pub fn html(c: &Comparison) -> String {
         (answer(c))
         (ranking(c).html())
         @for line in cautions(c) { p.note { (line) } }
+        @if !limits(c).is_empty() {
+            h2 { (limits_head(c)) }
+            ul { @for line in limits(c) { li { (line) } } }
+        }
         h2 { "What was run" }
         p { (settings(c).join("; ")) "." }
         (distribution(c, "Response times", "all", ComparedRun::times))

@@ -246,6 +246,28 @@ pub(super) fn answer(c: &Comparison) -> (Vec<String>, Vec<String>) {
     (c.missing().into_iter().chain(failed).chain(notes).collect(), c.ranking().conclusion())
 }
 
+/// What limited each controller, best first.
+pub(super) fn limits(c: &Comparison) -> Vec<String> {
+    let limits = c.limits();
+    let order = c.ranking();
+    let of = |label: &str| limits.iter().find(|limit| limit.label == label);
+    let lines = order.entries.iter().filter_map(|entry| of(entry.candidate.label));
+    lines.map(|limit| format!("{}: {}.", limit.label, limit.line)).collect()
+}
+
+/// The head of the lines of [`limits`].
+pub(super) fn limits_head(c: &Comparison) -> String {
+    match c.candidates().iter().map(|of| of.runs.len()).max() {
+        Some(seeds) if seeds > 1 => format!("What limited each controller (counts are over all {seeds} seeds)"),
+        _ => "What limited each controller".to_owned(),
+    }
+}
+
+fn limits_with_head(c: &Comparison) -> Vec<String> {
+    let lines = limits(c);
+    if lines.is_empty() { lines } else { [vec![limits_head(c) + ":"], lines].concat() }
+}
+
 /// What may be concluded, the ranking, and the other measures.
 pub fn table(c: &Comparison) -> String {
     let said = |lines: Vec<String>| {
@@ -257,6 +279,7 @@ pub fn table(c: &Comparison) -> String {
         said(conclusion),
         said(settings(c)),
         ranking(c).text(WIDTH),
+        said(limits_with_head(c)),
         more(c).text(WIDTH),
         said(cautions(c)),
     ];

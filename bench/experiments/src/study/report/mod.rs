@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use fathom_report::{Dataset, Record, Value};
 use serde::Serialize;
 
-use super::{Axis, Study, StudyRun, StudyRunResult};
+use super::{Axis, Study, StudyRun, StudyRunResult, notes};
 use crate::compare::report::as_json;
 use crate::compare::{MEASURES, Measure};
 use crate::provenance::{SCHEMA, VERSION, stack_versions};
@@ -69,6 +69,9 @@ pub struct Document<'a> {
     source: Option<&'a str>,
     scale: f64,
     plan: serde_json::Value,
+    /// Requests that failed, and what decided besides controllers.
+    failed: Vec<String>,
+    notes: Vec<String>,
     /// The answer in sentences.
     headline: Vec<String>,
     /// The same as numbers, for each group.
@@ -93,6 +96,7 @@ impl<'a> Document<'a> {
             result,
         };
         let (swept, rankings) = answer(study, results);
+        let said = notes(runs, results);
         Self {
             schema: SCHEMA,
             fathom: VERSION,
@@ -102,6 +106,8 @@ impl<'a> Document<'a> {
             source: study.source.as_deref(),
             scale,
             plan: toml::from_str(toml).unwrap_or_default(),
+            failed: said.failed,
+            notes: said.notes,
             headline: headline(study, results),
             ranking: rankings.iter().map(|ranking| RankingRecord::new(ranking, swept.as_ref())).collect(),
             results: results.iter().map(typed).collect(),

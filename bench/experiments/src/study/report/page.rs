@@ -12,7 +12,7 @@ use super::words::{of_seeds, sentences};
 use crate::compare::Measure;
 use crate::provenance::VERSION;
 use crate::study::table::{busiest, by_key, grid};
-use crate::study::{Axis, Study, StudyRunResult};
+use crate::study::{Axis, Study, StudyRun, StudyRunResult, notes};
 
 /// Measures that a page draws over an axis of numbers, beside the one that ranks.
 const DRAWN: [&str; 7] = [
@@ -28,12 +28,13 @@ const DRAWN: [&str; 7] = [
 const MOST_COLUMNS: usize = 12;
 
 /// The page.
-pub fn html(study: &Study, scale: f64, results: &[StudyRunResult]) -> String {
+pub fn html(study: &Study, scale: f64, runs: &[StudyRun], results: &[StudyRunResult]) -> String {
     let seeds: BTreeSet<u64> = results.iter().map(|result| result.seed).collect();
     let (swept, rankings) = answer(study, results);
     let table = Grid { labels: combinations(&study.axes, results), ..grid(&study.axes, results) };
     let body = html! {
         @if let Some(source) = &study.source { p.note { (source) } }
+        @for line in notes(runs, results).lines() { p { strong { (line) } } }
         @if scale < 1.0 { p { strong { "Runs have " (scale) " of their length: a look, no result." } } }
         @if let Some(line) = of_seeds(results) { p { strong { (line) } } }
         @for line in rankings.iter().flat_map(|ranking| sentences(ranking, swept.as_ref())) { p.answer { (line) } }

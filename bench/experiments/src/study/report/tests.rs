@@ -124,7 +124,7 @@ fn texts(svg: &str) -> Vec<&str> {
 fn a_swept_loss_is_drawn_in_logarithms() {
     let page = |losses: &str, report: &str| {
         let study = study(losses, report);
-        html(&study, 1.0, &results(&study, &CROSSING))
+        html(&study, 1.0, &[], &results(&study, &CROSSING))
     };
     let log = page(LOSSES, "");
     let svg = log.split("<svg").nth(1).unwrap();
@@ -141,7 +141,7 @@ fn a_swept_loss_is_drawn_in_logarithms() {
 fn no_interval_leaves_what_its_measure_can_be() {
     let study = study(LOSSES, "");
     let results = results(&study, &CROSSING.map(|[[a, _], [b, _]]| [[a, a / 3.0], [b, b / 4.0]]));
-    let page = html(&study, 1.0, &results);
+    let page = html(&study, 1.0, &[], &results);
     let negative = |text: &str| text.starts_with('-') && text.contains(|c: char| c.is_ascii_digit());
     let ticks: Vec<&str> = page.split("<svg").skip(1).flat_map(texts).collect();
     assert!(!ticks.iter().any(|tick| negative(tick)), "{ticks:?}");

@@ -1,0 +1,267 @@
+//! Limits in words.
+
+use super::super::ranking::listed;
+use super::WORTH_SAYING;
+use super::evidence::Evidence;
+
+/// From this part of the time on, a limit stands in a controller's line.
+const IN_LINE: f64 = 0.05;
+/// A packet this part of the others' size is worth a word.
+const SMALL_PACKET: f64 = 0.8;
+/// First windows differ that are so many times another's.
+const LARGER: f64 = 2.0;
+/// From here on a link is full.
+const FULL_PERCENT: f64 = 90.0;
+
+fn percent(part: u64, whole: u64) -> String {
+    let value = if whole > 0 { 100.0 * part as f64 / whole as f64 } else { 0.0 };
+    if part == 0 { "none".to_owned() } else { format!("{} %", fathom_metrics::significant_text(value, 2)) }
+}
+
+fn mbps(bps: f64) -> String {
+    format!("{} Mbps", fathom_metrics::significant_text(bps / 1e6, 2))
+}
+
+fn kilobytes(bytes: f64) -> String {
+    format!("{} kB", fathom_metrics::significant_text(bytes / 1e3, 3))
+}
+
+impl Evidence {
+    /// `random loss (...), 82 % of the time; pacing, 12 %; first window 240 kB`.
+    pub(super) fn line(&self, all: &[Self]) -> String {
+        let mut parts: Vec<(f64, String)> = Vec::new();
+        let mut add = |share: f64, text: String| {
+            if share >= IN_LINE {
+                parts.push((share, format!("{text}, {:.0} % of the time", 100.0 * share)));
+            }
+        };
+        let window = self.share("congestion_window");
+        let slow_start = self.share("slow_start");
+        match self.window_cause(all) {
+            // What a blackout swallows is never acknowledged, nor declared lost.
+            Some(cause) if self.is_mostly_cut_off() => add(window + slow_start, cause),
+            Some(cause) => {
+                add(window, cause);
+                add(slow_start, "the window in slow start".to_owned());
+            }
+            None if window >= slow_start => add(window + slow_start, "the congestion window".to_owned()),
+            None => add(window + slow_start, "the window in slow start".to_owned()),
+        }
+        let pace = self.pace_bps.map_or_else(String::new, |bps| format!(" ({} on average)", mbps(bps)));
+        add(self.share("pacing"), format!("pacing{pace}"));
+        add(self.share("flow_control"), "flow control".to_owned());
+        add(self.share("application"), "the application: nothing left to send".to_owned());
+        add(self.share("handshake"), "the handshake".to_owned());
+        parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let cause = if self.shares().is_empty() { self.window_cause(all) } else { None };
+        let parts = parts.into_iter().map(|(_, text)| text).chain(cause).chain(self.details(all));
+        parts.collect::<Vec<_>>().join("; ")
+    }
+
+    /// What kept the congestion window down; `None`: nothing was lost, marked or late.
+    fn window_cause(&self, all: &[Self]) -> Option<String> {
+        if self.is_mostly_spurious() {
+            return Some(self.spurious_loss());
+        }
+        let losses = [self.path_lost, self.policed, self.cut_off, self.dropped];
+        let most = losses.into_iter().max().unwrap_or(0);
+        let of = |n| percent(n, self.arrived);
+        let (cuts, early) = (self.cuts, self.early);
+        if most > 0 && self.path_lost == most {
+            let allowed =
+                self.mathis_bps(all).map_or_else(String::new, |bps| format!("; Mathis allows about {}", mbps(bps)));
+            return Some(format!(
+                "random loss ({} of packets lost on the path, {} by the queue{allowed})",
+                of(self.path_lost),
+                of(self.dropped)
+            ));
+        }
+        if most > 0 && self.policed == most {
+            return Some(format!("the policer ({} of packets dropped by it)", of(self.policed)));
+        }
+        if most > 0 && self.cut_off == most {
+            return Some(format!("blackouts or the MTU ({} of packets)", of(self.cut_off)));
+        }
+        if early > cuts {
+            return Some(format!("queueing delay ({early} early reductions, {cuts} after loss)"));
+        }
+        if most > 0 {
+            let used = if self.used_percent >= FULL_PERCENT { "the link, which is full" } else { "the queue" };
+            return Some(format!(
+                "{used} ({} of packets dropped, {:.0} % of the link used)",
+                of(most),
+                self.used_percent
+            ));
+        }
+        if self.marked > 0 && cuts > 0 {
+            return Some(format!("ECN marks ({} of packets)", of(self.marked)));
+        }
+        if self.used_percent >= FULL_PERCENT {
+            return Some(format!("the link, which is full ({:.0} % used, nothing dropped)", self.used_percent));
+        }
+        (early > 0).then(|| format!("queueing delay ({early} early reductions)"))
+    }
+
+    fn spurious_loss(&self) -> String {
+        let why = if self.overtakes { "spurious loss by reordering" } else { "spurious loss" };
+        let (spurious, declared) = (self.spurious().unwrap_or(0), self.declared.unwrap_or(0));
+        let cuts = match (self.lost_nothing(), self.cuts) {
+            (_, 0) => String::new(),
+            (true, cuts) => format!("{cuts} of {cuts} cuts followed packets that arrived later, "),
+            (false, cuts) => format!("{cuts} cuts, "),
+        };
+        format!("{why} ({cuts}{spurious} of {declared} packets declared lost arrived)")
+    }
+
+    /// The rate of Reno with this loss, per transfer: `sqrt(3/2) MSS / (RTT sqrt p)` (Mathis, Semke, Mahdavi and Ott 1997, "The
+    /// Macroscopic Behavior of the TCP Congestion Avoidance Algorithm"). Its segment is the largest mean packet of all: some stacks send
+    /// smaller packets than the path carries.
+    fn mathis_bps(&self, all: &[Self]) -> Option<f64> {
+        let lost = self.path_lost + self.policed + self.cut_off + self.dropped;
+        let p = lost as f64 / self.arrived.max(1) as f64;
+        let size = all.iter().filter_map(|of| of.packet_bytes).reduce(f64::max)?;
+        let rtt = self.rtt_ms? / 1e3;
+        (p > 0.0 && rtt > 0.0).then(|| 1.5f64.sqrt() * size * 8.0 / (rtt * p.sqrt()))
+    }
+
+    /// What else is worth a word beside the others.
+    fn details(&self, all: &[Self]) -> Vec<String> {
+        let mut more = Vec::new();
+        if self.undone > 0 && !self.label.contains("bbr") {
+            more.push(format!("{} of {} reductions undone", self.undone, self.cuts));
+        }
+        if let Some(first) = self.first_window {
+            let least = all.iter().filter_map(|of| of.first_window).fold(f64::INFINITY, f64::min);
+            if first >= LARGER * least {
+                more.push(format!("initial window {} (the smallest: {})", kilobytes(first), kilobytes(least)));
+            }
+        }
+        if let Some(bytes) = self.packet_bytes {
+            let largest = all.iter().filter_map(|of| of.packet_bytes).fold(0.0, f64::max);
+            if bytes < SMALL_PACKET * largest {
+                more.push(format!("packets of {bytes:.0} B on average (the largest: {largest:.0} B)"));
+            }
+        }
+        if let Some(of_use) = self.of_use_percent().filter(|of_use| *of_use < 90.0) {
+            more.push(format!("{of_use:.0} % of what arrived was of use, the rest came twice or too late"));
+        }
+        if self.lost_early > 0 {
+            more.push(format!("{} declared lost in the first ten round trips", kilobytes(self.lost_early as f64)));
+        }
+        if let Some(rtt) = self.rtt_ms {
+            more.push(format!("RTT {} ms on average", fathom_metrics::significant_text(rtt, 3)));
+        }
+        more
+    }
+}
+
+/// `a, b and c`, or how many.
+fn names(of: &[&Evidence], all: &[Evidence]) -> String {
+    const NAMED: usize = 3;
+    match of.len() {
+        n if n <= NAMED => listed(&of.iter().map(|of| of.label.clone()).collect::<Vec<_>>()),
+        n if n == all.len() => format!("all {n}"),
+        n => format!("{n} of {}", all.len()),
+    }
+}
+
+/// `43 %`, or `12 to 43 %`.
+fn range(shares: &[f64]) -> String {
+    let (low, high) = shares.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), s| (l.min(*s), h.max(*s)));
+    let (low, high) = (format!("{:.0}", 100.0 * low), format!("{:.0}", 100.0 * high));
+    if low == high { format!("{high} %") } else { format!("{low} to {high} %") }
+}
+
+pub(super) fn flow_control(all: &[Evidence]) -> Option<String> {
+    let limited: Vec<&Evidence> = all.iter().filter(|of| of.share("flow_control") > WORTH_SAYING).collect();
+    let shares: Vec<f64> = limited.iter().map(|of| of.share("flow_control")).collect();
+    (!limited.is_empty()).then(|| {
+        format!(
+            "flow control, not the congestion controller, was the limit for {} of the time under {}: the receiver's window \
+             (--max-window) is smaller than the path needs, and the ranking is of that window as well",
+            range(&shares),
+            names(&limited, all)
+        )
+    })
+}
+
+/// Losses that were none: what ranks is how a stack detects losses.
+pub(super) fn spurious(all: &[Evidence]) -> Option<String> {
+    let limited: Vec<&Evidence> = all.iter().filter(|of| of.is_mostly_spurious()).collect();
+    let parts: Vec<f64> =
+        (limited.iter()).filter_map(|of| Some(of.spurious()? as f64 / of.declared?.max(1) as f64)).collect();
+    let why = if limited.iter().any(|of| of.overtakes) { ", since the path reorders" } else { "" };
+    (!limited.is_empty()).then(|| {
+        format!(
+            "{} of the packets that senders declared lost under {} arrived after all{why}: loss detection of the stack, not \
+             the congestion controller, decides there",
+            range(&parts),
+            names(&limited, all)
+        )
+    })
+}
+
+/// Reductions that were taken back although packets were lost.
+pub(super) fn undone(all: &[Evidence]) -> Option<String> {
+    let forgives: Vec<&Evidence> = all.iter().filter(|of| of.is_mostly_undone() && !of.is_mostly_spurious()).collect();
+    let (undone, cuts) = forgives.iter().fold((0, 0), |(undone, cuts), of| (undone + of.undone, cuts + of.cuts));
+    (!forgives.is_empty()).then(|| {
+        format!(
+            "{} took {undone} of {cuts} window reductions back though their packets were lost: it sends as if there had been \
+             no loss, and more than loss-based congestion control allows (docs/quiche.md)",
+            names(&forgives, all)
+        )
+    })
+}
+
+/// Responses that fit in the first window of some.
+pub(super) fn first_windows(all: &[Evidence]) -> Option<String> {
+    let least = all.iter().filter_map(|of| of.first_window).fold(f64::INFINITY, f64::min);
+    let large = |of: &&Evidence| of.first_window.is_some_and(|first| first >= LARGER * least && of.mean_size <= first);
+    let large: Vec<&Evidence> = all.iter().filter(large).filter(|of| of.mean_size > least).collect();
+    let first = large.iter().filter_map(|of| of.first_window).fold(0.0, f64::max);
+    let size = large.first()?.mean_size;
+    Some(format!(
+        "responses of {} on average fit in the initial window of {} ({}; the smallest is {}): the initial window, not what \
+         follows, decides",
+        kilobytes(size),
+        names(&large, all),
+        kilobytes(first),
+        kilobytes(least)
+    ))
+}
+
+/// In real time, that the machine was late.
+pub(super) fn machine(all: &[Evidence]) -> Option<String> {
+    let late = |of: &&Evidence| of.late_ms.zip(of.rtt_ms).is_some_and(|(late, rtt)| late > WORTH_SAYING * rtt);
+    let late: Vec<&Evidence> = all.iter().filter(late).collect();
+    let worst = late.iter().filter_map(|of| of.late_ms).fold(0.0, f64::max);
+    (!late.is_empty()).then(|| {
+        format!(
+            "the machine was late by up to {worst:.1} ms (99th percentile) in real time under {}, more than a tenth of the \
+             round-trip time: the CPU decides as well",
+            names(&late, all)
+        )
+    })
+}
+
+/// That controllers had nothing to decide for much of the time.
+pub(super) fn nothing_to_send(all: &[Evidence]) -> Option<String> {
+    let shares = |of: &Evidence| (of.share("application"), of.share("handshake"));
+    let much = |of: &&Evidence| shares(of).0 + shares(of).1 > WORTH_SAYING;
+    let limited: Vec<&Evidence> = all.iter().filter(much).collect();
+    let (idle, handshake): (Vec<f64>, Vec<f64>) = limited.iter().map(|of| shares(of)).unzip();
+    let part = |shares: &[f64], words: &str| {
+        let some = shares.iter().any(|share| *share >= IN_LINE);
+        some.then(|| format!("{words} {}", range(shares)))
+    };
+    let parts: Vec<String> =
+        part(&idle, "nothing was left to send for").into_iter().chain(part(&handshake, "handshakes took")).collect();
+    (!limited.is_empty()).then(|| {
+        format!(
+            "the congestion controller was not the limit for much of the time under {}: {} of it",
+            names(&limited, all),
+            listed(&parts)
+        )
+    })
+}

@@ -1,0 +1,118 @@
+//! What a reader of a study must know before its table: requests that failed, and limits that are not the controllers'.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::table::{Keyed, busiest, by_key};
+use super::{StudyRun, StudyRunResult};
+use crate::compare::{Counted, Evidence, FailedRequests, decisive};
+use crate::scenario::{GroupOutcome, LinkOutcome, Scenario, Workload};
+
+/// Failures that are named one by one; more are counted.
+const NAMED: usize = 8;
+
+/// What is said of a study's results.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Requests that failed, by combination of the sweep and group of traffic.
+    pub failed: Vec<String>,
+    /// What decided besides controllers.
+    pub notes: Vec<String>,
+    /// What a command ends with, exit code 1: combinations in which every request of a group failed.
+    pub without_result: Option<String>,
+}
+
+impl Notes {
+    /// Returns the lines that stand before everything else.
+    pub fn lines(&self) -> Vec<String> {
+        let failed = self.failed.iter().map(|line| format!("FAILED: {line}."));
+        failed.chain(self.notes.iter().map(|line| format!("NOTE: {line}."))).collect()
+    }
+}
+
+/// Returns what is to be said of these results of `runs`.
+pub fn notes(runs: &[StudyRun], results: &[StudyRunResult]) -> Notes {
+    let scenarios: BTreeMap<&str, &Scenario> = runs.iter().map(|run| (&*run.fingerprint, &run.scenario)).collect();
+    let (mut failed, mut evidence) = (Vec::new(), Vec::new());
+    for keyed in by_key(results) {
+        let scenario = keyed.1.first().and_then(|result| scenarios.get(&*result.fingerprint)).copied();
+        let groups: BTreeSet<&String> = keyed.1.iter().flat_map(|result| result.outcome.groups.keys()).collect();
+        // A group with several controllers is there as a whole, too.
+        for group in groups.iter().filter(|group| !group.contains('/')) {
+            let label = label(keyed.0, group, groups.len() > 1);
+            let outcomes: Vec<&GroupOutcome> =
+                keyed.1.iter().filter_map(|result| result.outcome.groups.get(*group)).collect();
+            failed.extend(FailedRequests::of(&label, &outcomes));
+            evidence.push(evidence_of(&label, group, &keyed, scenario));
+        }
+    }
+    failed.sort_by_key(|of| !of.is_all());
+    let all: Vec<String> = failed.iter().filter(|of| of.is_all()).map(FailedRequests::line).collect();
+    let mut lines: Vec<String> = failed.iter().take(NAMED).map(FailedRequests::line).collect();
+    if failed.len() > NAMED {
+        lines.push(format!("requests failed in {} more combinations (column 'failed')", failed.len() - NAMED));
+    }
+    let without_result = all.first().map(|first| match all.len() {
+        1 => first.clone(),
+        several => format!("{first}; the same in {} more combinations", several - 1),
+    });
+    Notes { failed: lines, notes: decisive(&evidence), without_result }
+}
+
+fn evidence_of(label: &str, group: &str, (_, results): &Keyed<'_>, scenario: Option<&Scenario>) -> Evidence {
+    let link = busiest(results).unwrap_or_default();
+    let none = LinkOutcome::default();
+    let mut counted: Vec<Counted<'_>> = Vec::new();
+    for outcome in results.iter().map(|result| &result.outcome) {
+        let Some(of_group) = outcome.groups.get(group) else { continue };
+        let late_ms = outcome.punctuality.as_ref().map(|punctuality| punctuality.p99_ms);
+        counted.push(Counted { group: of_group, link: outcome.links.get(&link).unwrap_or(&none), late_ms });
+    }
+    let traffic = scenario.and_then(|of| of.traffic.iter().find(|traffic| traffic.name == group));
+    let live = traffic.is_some_and(|traffic| matches!(traffic.workload, Workload::Media { .. }));
+    Evidence::of(label, &counted, scenario.is_some_and(overtakes), live)
+}
+
+/// `reno, 1%`; with several groups of traffic `transfer of reno, 1%`.
+fn label(key: &BTreeMap<String, String>, group: &str, several: bool) -> String {
+    let values = key.values().map(String::as_str).collect::<Vec<_>>().join(", ");
+    match (several, values.is_empty()) {
+        (_, true) => group.to_owned(),
+        (true, false) => format!("{group} of {values}"),
+        (false, false) => values,
+    }
+}
+
+/// Packets of bodies may overtake each other.
+fn overtakes(scenario: &Scenario) -> bool {
+    scenario.chain.path.as_ref().is_some_and(|path| {
+        let does = &path.down.impairments;
+        !does.reorder.is_none() || (does.jitter.reorders && !does.jitter.is_none())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Outcome;
+
+    #[test]
+    fn failures_are_said_by_combination_and_fail_where_nothing_else_came() {
+        let result = |controller: &str, responses, failed| {
+            let failures = [("timed out".to_owned(), failed)].into();
+            let group = GroupOutcome { responses, failed, failures, ..GroupOutcome::default() };
+            StudyRunResult {
+                key: [("controller".to_owned(), controller.to_owned())].into(),
+                seed: 1,
+                fingerprint: String::new(),
+                outcome: Outcome { groups: [("g".to_owned(), group)].into(), ..Outcome::default() },
+            }
+        };
+        let some = notes(&[], &[result("reno", 3, 1), result("cubic", 4, 0)]);
+        assert!(some.failed[0].starts_with("1 of 4 requests failed under reno (timed out)"), "{some:?}");
+        assert!(some.failed.len() == 1 && some.without_result.is_none());
+        let all = notes(&[], &[result("reno", 3, 1), result("cubic", 0, 4)]);
+        assert!(all.lines()[0].starts_with("FAILED: all 4 requests failed under cubic (4: timed out)"), "{all:?}");
+        assert_eq!(all.without_result.as_deref(), all.failed.first().map(String::as_str));
+        assert_eq!(notes(&[], &[result("reno", 3, 0)]), Notes::default());
+    }
+}
