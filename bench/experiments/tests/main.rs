@@ -4,6 +4,7 @@ mod flow_control;
 mod hostile;
 mod hostile_acks;
 mod limits;
+mod measures;
 mod one_way;
 mod one_way_stacks;
 mod own_code;

@@ -193,6 +193,10 @@ pub const MEASURES: &[Measure] = &[
         (g.sent > 0).then(|| 100.0 * g.lost as f64 / g.sent as f64)
     })
     .shown("%", "lost %", Lower, 2),
+    Measure::group("start_up_loss_percent", "datagrams lost in the first 5 s of connections", |g| {
+        (g.start_up_sent > 0).then(|| 100.0 * g.start_up_lost as f64 / g.start_up_sent as f64)
+    })
+    .shown("%", "start-up lost %", Lower, 2),
     Measure::group("timeouts_per_connection", "timeouts per connection", |g| per_connection(g, g.timeouts())).shown(
         "",
         "timeouts/conn",

@@ -281,15 +281,21 @@ pub struct GroupOutcome {
     pub media: Option<MediaOutcome>,
     /// Response times of responses larger than 25 kB (Sync-TCP figure 9).
     pub times_large: Option<Distribution>,
-    /// Bits per second that reached the group's clients, UDP payload, from the end of the warm-up on. Of uploads, those of completed bodies,
-    /// over the whole run.
+    /// Bits per second that reached the group's clients, UDP payload, from the end of the warm-up on; of uploads, its servers.
     pub throughput_bps: f64,
     /// The same for each flow, where the group's flows last as long as the run; in the order of their starts.
     pub flows: Vec<FlowOutcome>,
-    /// Datagrams its servers sent.
+    /// Datagrams that the senders of bodies (servers; of uploads, clients) sent from the end of the warm-up on.
     pub sent: u64,
-    /// Datagrams of them that were dropped on the way.
+    /// Datagrams of them that were lost on the way.
     pub lost: u64,
+    /// Datagrams that they sent in the first five seconds of each connection, whatever the warm-up
+    /// ([`START_UP`](fathom_netsim::sim::START_UP)).
+    #[serde(default)]
+    pub start_up_sent: u64,
+    /// Datagrams of them that were lost on the way.
+    #[serde(default)]
+    pub start_up_lost: u64,
     /// Probe timeouts that ran out at its senders: as the stack tells, or the silences below where it tells nothing (quinn, noq).
     pub probe_timeouts: u64,
     /// Packets that left after a silence of a probe timeout with packets in flight: the same count by one rule for every stack.
@@ -383,9 +389,9 @@ pub struct ComputedLoad {
 pub struct FlowOutcome {
     /// Bits per second that reached its client, UDP payload, from the end of the warm-up on.
     pub throughput_bps: f64,
-    /// Datagrams its server sent.
+    /// Datagrams its server sent from the end of the warm-up on.
     pub sent: u64,
-    /// Datagrams of them that were dropped.
+    /// Datagrams of them that were lost.
     pub lost: u64,
 }
 

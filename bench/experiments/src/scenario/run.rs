@@ -472,13 +472,11 @@ impl<'a> Run<'a> {
         if !self.scenario.warm_up.is_zero() {
             let (state, warm_up) = (Arc::clone(&self.state), Time::ZERO + self.scenario.warm_up);
             let links: Vec<LinkId> = self.links.iter().map(|(_, link)| *link).collect();
-            let parts: Vec<Arc<ControllerGroup>> = self.groups.iter().flat_map(|g| g.parts.iter().cloned()).collect();
+            sim.count_from(warm_up);
             self.sim().spawn(async move {
                 state.sim.sleep_until(warm_up).await;
                 let mut noted = state.at_warm_up.lock();
                 noted.links = links.into_iter().map(|link| (link, state.sim.link_stats(link))).collect();
-                let flows = parts.iter().flat_map(|p| p.stats().open.clone());
-                noted.flows = flows.map(|flow| (flow, state.sim.flow_counts(flow))).collect();
             });
         }
         if let Stop::At(_) = self.scenario.stop {

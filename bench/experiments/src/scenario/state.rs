@@ -8,7 +8,7 @@ use std::time::Duration;
 use fathom_cc::Time;
 use fathom_metrics::{Completed, LiveStream, PageStats, Responses, WindowTrace, round};
 use fathom_netsim::link::LinkStats;
-use fathom_netsim::sim::{FlowCounts, LinkId, SimHandle};
+use fathom_netsim::sim::{FlowCounts, FlowSpans, LinkId, SimHandle};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::http::HttpError;
@@ -43,11 +43,10 @@ pub(super) struct CountedResponses {
     pub(super) failed: u64,
 }
 
-/// Counts at the end of the warm-up: what came before is taken off.
+/// Counts at the end of the warm-up, which are taken off those at the end of the run.
 #[derive(Default)]
 pub(super) struct WarmUpCounts {
     pub(super) links: HashMap<LinkId, LinkStats>,
-    pub(super) flows: HashMap<u32, FlowCounts>,
 }
 
 /// The connections of a group that have one controller.
@@ -83,7 +82,7 @@ pub(super) struct RunStats {
     pub(super) failures: FailureReasons,
     pub(super) connections: u64,
     /// What flows that are over sent and lost.
-    pub(super) over: FlowCounts,
+    pub(super) over: FlowSpans,
     /// Flows that are open.
     pub(super) open: Vec<u32>,
     /// Server delays of the open flows that have one.
@@ -165,20 +164,17 @@ impl ControllerGroup {
 
     /// Its client is done with it; what became of its packets.
     pub(super) fn closed(&self, flow: u32) -> FlowCounts {
-        let counts = self.state.sim.flow_counts(flow);
+        let spans = self.state.sim.flow_spans(flow);
         let mut stats = self.stats();
         stats.open.retain(|open| *open != flow);
         stats.delays.remove(&flow);
         if let Some(watch) = stats.watches.remove(&flow) {
             stats.limited.add(&watch.times());
         }
-        stats.over.sent += counts.sent;
-        stats.over.dropped += counts.dropped;
-        stats.over.impaired += counts.impaired;
-        stats.over.delivered += counts.delivered;
+        stats.over += spans;
         drop(stats);
         self.state.sim.retire_flow(flow);
-        counts
+        spans.whole
     }
 
     /// The traced flow's response is there.
@@ -186,7 +182,7 @@ impl ControllerGroup {
         *self.traced_end.lock() = Some(TracedOutcome {
             seconds: round(completed.took.as_secs_f64(), 6),
             sent: counts.sent,
-            lost: counts.dropped + counts.impaired,
+            lost: counts.lost(),
         });
     }
 

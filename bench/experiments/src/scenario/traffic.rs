@@ -177,6 +177,9 @@ impl Clients {
         let delays = |own| if self.own_delays { own } else { Duration::ZERO };
         let (client, server) = (delays(request.client_rtt), delays(request.server_rtt));
         let flow = sim.add_flow_with_delays(hosts[index % hosts.len()], client, server);
+        if self.workload.goes_up() {
+            sim.count_client(flow);
+        }
         part.opened(flow, request.server_delay);
         add_needs(part, flow, request.response_bytes, request.request_bytes);
         if self.traced == Some(index) {

@@ -21,6 +21,9 @@ const COMPLETED_ONLY: u32 = 1 << 16;
 const SACK_ON_EVERY_ACK: u32 = 1 << 17;
 /// Added to the version of shortened runs whose flows start over some time: since then that time is shortened, too.
 const SHORTER_STARTS: u32 = 1 << 18;
+/// Added where a run has uploads, or traffic during a warm-up: since then datagrams are counted after the warm-up, as all else is, and in
+/// the direction of bodies.
+const DATAGRAMS_OF_BODIES: u32 = 1 << 19;
 /// A run that ends at a time counts for at least so long.
 const SHORTEST_COUNT: Duration = Duration::from_secs(1);
 
@@ -131,7 +134,13 @@ fn version(scenario: &Scenario) -> u32 {
     let completed = if matches!(scenario.stop, Stop::Responses(_)) { COMPLETED_ONLY } else { 0 };
     let sack = scenario.traffic.iter().any(|t| t.stack == Stack::Tcp && t.tcp.options.has_sack())
         || scenario.background.iter().any(|b| b.tcp.is_some_and(|tcp| tcp.options.has_sack()));
-    RESULTS_VERSION + completed + if sack { SACK_ON_EVERY_ACK } else { 0 }
+    let early = |workload: Workload| match workload {
+        Workload::Bulk { after, .. } => after < scenario.warm_up,
+        _ => !scenario.warm_up.is_zero(),
+    };
+    let otherwise = scenario.traffic.iter().any(|t| t.workload.goes_up() || early(t.workload));
+    let datagrams = if otherwise { DATAGRAMS_OF_BODIES } else { 0 };
+    RESULTS_VERSION + completed + datagrams + if sack { SACK_ON_EVERY_ACK } else { 0 }
 }
 
 /// What a path came to: presets, traces and models may change under the same name.

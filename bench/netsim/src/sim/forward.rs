@@ -31,17 +31,17 @@ impl Core {
     /// Stores a packet, where its flow exists.
     fn take(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, wire: u32, bytes: &[u8]) -> Option<u32> {
         self.net.stats.sent += 1;
-        let Some(state) = self.net.flows.get_mut(flow as usize) else {
+        let Some(state) = self.net.flows.get(flow as usize) else {
             self.net.stats.unroutable += 1;
             return None;
         };
-        state.counts.sent += u64::from(from_server);
         // What an agent stores is no datagram of QUIC.
         let quic = state.local.is_none();
         if from_server {
             self.net.show(flow, |tap| tap.sent(Time::from_nanos(self.now), bytes));
         }
         let direction = if from_server { Direction::Down } else { Direction::Up };
+        self.net.count(flow, direction, self.now, |counts| counts.sent += 1);
         let purpose = match self.net.needs_of(flow) {
             Some(needs) if quic => needs.on_sent(direction, bytes, wire),
             _ => Purpose::Other,
@@ -92,8 +92,10 @@ impl Core {
     /// A packet is at its receiver: counts and who is shown.
     fn arrived(&mut self, index: u32, receiver: SocketId) {
         let p = &self.net.packets[index as usize];
-        if p.direction == Direction::Down {
-            self.net.flows[p.flow as usize].counts.delivered += u64::from(p.payload());
+        let (flow, direction, payload) = (p.flow, p.direction, u64::from(p.payload()));
+        self.net.count(flow, direction, self.now, |counts| counts.delivered += payload);
+        let p = &self.net.packets[index as usize];
+        if direction == Direction::Down {
             self.net.show(p.flow, |tap| tap.arrived(Time::from_nanos(self.now), &p.data));
         }
         self.net.stats.delivered += 1;

@@ -23,6 +23,7 @@ mod bundles;
 pub(crate) mod core;
 mod event_queue;
 mod executor;
+mod flow_counts;
 mod forward;
 mod handle;
 mod needs;
@@ -35,9 +36,10 @@ mod timers;
 pub use agent::AgentTimer;
 pub use core::{Agent, Arrived, Wire};
 pub use executor::{Ended, Executor};
+pub use flow_counts::{FlowCounts, FlowSpans, START_UP};
 pub use handle::SimHandle;
 pub use network::{
-    AgentId, Ecn, FlowCounts, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, Tap, WIRE_OVERHEAD,
+    AgentId, Ecn, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, Tap, WIRE_OVERHEAD,
 };
 pub use sleep::Sleep;
 pub use socket::{Received, SEGMENTS, SimSocket, flow_of, server_address};

@@ -11,6 +11,7 @@ use std::time::Duration;
 use fathom_units::Time;
 use parking_lot::Mutex;
 
+use super::flow_counts::{FlowCounts, FlowSpans};
 use super::needs::Needs;
 use crate::hash::StableHash;
 use crate::link::{Link, Purpose};
@@ -105,22 +106,13 @@ pub(crate) struct Flow {
     pub(crate) group: GroupId,
     pub(crate) client_half: u64,
     pub(crate) server_half: u64,
-    pub(crate) counts: FlowCounts,
+    /// When it was added, in nanoseconds.
+    pub(crate) began: u64,
+    /// Where the datagrams go that are counted.
+    pub(crate) counted: Direction,
+    pub(crate) counts: FlowSpans,
     /// Whose it is, when it ends at an agent and not at the group's sockets.
     pub(crate) local: Option<Local>,
-}
-
-/// What one flow's server sent, and what became of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlowCounts {
-    /// Datagrams sent by the server.
-    pub sent: u64,
-    /// Of them, those that a queue dropped.
-    pub dropped: u64,
-    /// Of them, those that impairments took.
-    pub impaired: u64,
-    /// UDP payload in bytes that reached the client; of an agent's packets what counts beyond IP and UDP headers.
-    pub delivered: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,6 +187,8 @@ pub(crate) struct Network {
     pub(crate) sockets: Vec<Socket>,
     pub(crate) groups: Vec<Group>,
     pub(crate) flows: Vec<Flow>,
+    /// From when on flows count, in nanoseconds: the end of a warm-up.
+    pub(crate) counted_from: u64,
     pub(crate) packets: Vec<Packet>,
     pub(crate) free: Vec<u32>,
     pub(crate) stats: NetStats,
@@ -245,7 +239,8 @@ impl Network {
     pub(crate) fn add_flow(&mut self, now: u64, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
         let half = |d: Duration| u64::try_from(d.as_nanos() / 2).unwrap_or(u64::MAX);
         let (client_half, server_half) = (half(client_rtt), half(server_rtt));
-        let flow = Flow { group, client_half, server_half, counts: FlowCounts::default(), local: None };
+        let counts = FlowSpans::default();
+        let flow = Flow { group, client_half, server_half, began: now, counted: Direction::Down, counts, local: None };
         if let Some(&(since, number)) = self.retired.front()
             && now - since >= QUARANTINE
         {
@@ -276,8 +271,16 @@ impl Network {
         }
     }
 
-    pub(crate) fn flow_counts(&self, flow: u32) -> FlowCounts {
-        self.flows.get(flow as usize).map_or_else(FlowCounts::default, |f| f.counts)
+    pub(crate) fn flow_spans(&self, flow: u32) -> FlowSpans {
+        self.flows.get(flow as usize).map_or_else(FlowSpans::default, |f| f.counts)
+    }
+
+    /// Counts a datagram of a flow, or what becomes of it, in the spans that hold the time `at`.
+    pub(crate) fn count(&mut self, flow: u32, direction: Direction, at: u64, count: impl Fn(&mut FlowCounts)) {
+        let flow = &mut self.flows[flow as usize];
+        if direction == flow.counted {
+            flow.counts.count((flow.began, self.counted_from), at, count);
+        }
     }
 
     pub(crate) fn watch(&mut self, flow: u32) {
@@ -347,27 +350,23 @@ impl Network {
 
     /// A queue drops a packet.
     pub(crate) fn drop_packet(&mut self, index: u32) {
-        let p = &self.packets[index as usize];
         self.stats.dropped += 1;
-        if p.direction == Direction::Down {
-            self.flows[p.flow as usize].counts.dropped += 1;
-            if let Some((_, drops)) = self.watched.iter_mut().find(|(watched, _)| *watched == p.flow) {
-                drops.push(p.sent);
-            }
-        }
-        self.release(index);
+        self.lost(index, |counts| counts.dropped += 1);
     }
 
     /// Impairments take a packet.
     pub(crate) fn impair_packet(&mut self, index: u32) {
         self.stats.impaired += 1;
-        let flow = self.packets[index as usize].flow;
-        if self.packets[index as usize].direction == Direction::Down {
-            self.flows[flow as usize].counts.impaired += 1;
-            let sent = self.packets[index as usize].sent;
-            if let Some((_, drops)) = self.watched.iter_mut().find(|(watched, _)| *watched == flow) {
-                drops.push(sent);
-            }
+        self.lost(index, |counts| counts.impaired += 1);
+    }
+
+    fn lost(&mut self, index: u32, count: impl Fn(&mut FlowCounts)) {
+        let Packet { flow, direction, sent, .. } = self.packets[index as usize];
+        self.count(flow, direction, sent, count);
+        if direction == Direction::Down
+            && let Some((_, drops)) = self.watched.iter_mut().find(|(watched, _)| *watched == flow)
+        {
+            drops.push(sent);
         }
         self.release(index);
     }

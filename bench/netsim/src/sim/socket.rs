@@ -17,7 +17,8 @@ use crate::link::{Link, LinkStats};
 use crate::path::{Impairer, ImpairmentCounts};
 
 use super::handle::SimHandle;
-use super::network::{Direction, Ecn, FlowCounts, Group, GroupId, LinkId, NetStats, SocketId, Tap};
+use super::flow_counts::{FlowCounts, FlowSpans};
+use super::network::{Direction, Ecn, Group, GroupId, LinkId, NetStats, SocketId, Tap};
 
 const PORT: u16 = 443;
 /// Datagrams a stack may hand over at once (Linux GSO allows 64; quinn uses at most 10).
@@ -109,9 +110,26 @@ impl SimHandle {
         }
     }
 
-    /// What became of the datagrams that a flow's server sent.
+    /// Returns what became of the datagrams that a flow's server sent, over the whole life of the flow.
     pub fn flow_counts(&self, flow: u32) -> FlowCounts {
-        self.core().net.flow_counts(flow)
+        self.flow_spans(flow).whole
+    }
+
+    /// Returns the same by span of time: the whole life, from the end of the warm-up on, and the start.
+    pub fn flow_spans(&self, flow: u32) -> FlowSpans {
+        self.core().net.flow_spans(flow)
+    }
+
+    /// Sets the end of the warm-up, from which on [`FlowSpans::counted`] counts. Call it before packets are sent.
+    pub fn count_from(&self, at: Time) {
+        self.core().net.counted_from = at.as_nanos();
+    }
+
+    /// Counts the datagrams of this flow's client in place of its server's: bodies go up. Call it before packets are sent.
+    pub fn count_client(&self, flow: u32) {
+        if let Some(flow) = self.core().net.flows.get_mut(flow as usize) {
+            flow.counted = Direction::Up;
+        }
     }
 
     /// Notes from now on when the packets were sent that this flow's server loses. The notes grow with the losses.

@@ -33,10 +33,16 @@ pub(crate) const PAPER: Paper = Paper {
     changes: CHANGES,
 };
 
-const CHANGES: &[Change] = &[Change {
-    id: "round-trip-ends-an-ack-earlier",
-    says: "A round trip, after which the controller decides anew, ended one acknowledgement later.",
-}];
+const CHANGES: &[Change] = &[
+    Change {
+        id: "round-trip-ends-an-ack-earlier",
+        says: "A round trip, after which the controller decides anew, ended one acknowledgement later.",
+    },
+    Change {
+        id: "losses-after-warm-up",
+        says: "Datagrams sent and lost were counted from the beginning of a run, with the losses of ten seconds of warm-up.",
+    },
+];
 
 const DEPARTURES: &[&str] = &[
     "The flows are QUIC connections of a real stack with NewReno's window, not ns-2's TCP agents.",

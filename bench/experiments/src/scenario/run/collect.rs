@@ -8,7 +8,7 @@ use fathom_metrics::{
     Fairness, GroupBytes, LiveStream, MediaOutcome, PageStats, Responses, WINDOWS, fair_by_packets, round,
 };
 use fathom_netsim::link::{CountedBytes, Drops, LinkStats};
-use fathom_netsim::sim::{SimHandle, WIRE_OVERHEAD};
+use fathom_netsim::sim::{FlowSpans, SimHandle, WIRE_OVERHEAD};
 
 use super::super::limit_outcome::LimitOutcome;
 use super::super::outcome::{
@@ -16,7 +16,7 @@ use super::super::outcome::{
     SharesOverTime,
 };
 use super::super::sender_watch::SenderTimes;
-use super::super::state::{ControllerGroup, FailureReasons, RunStats, WarmUpCounts};
+use super::super::state::{ControllerGroup, FailureReasons, RunStats};
 use super::super::{Traffic, Workload};
 use super::{BuiltGroup, Run};
 use crate::stack::{SenderReport, Stack};
@@ -43,8 +43,7 @@ impl Run<'_> {
         let times = (self.scenario.warm_up, counted);
         let mut groups = std::collections::BTreeMap::new();
         for (traffic, built) in self.scenario.traffic.iter().zip(&self.groups) {
-            let of =
-                |parts: &[&Arc<ControllerGroup>]| group_outcome(&sim, traffic, parts, &warm_up, times, built.traced);
+            let of = |parts: &[&Arc<ControllerGroup>]| group_outcome(&sim, traffic, parts, times, built.traced);
             let mut whole = of(&built.parts.iter().collect::<Vec<_>>());
             whole.latency = built.delivery.as_deref().map(|delivery| delivery.lock().latencies().distribution());
             whole.load = built.load;
@@ -141,7 +140,6 @@ fn group_outcome(
     sim: &SimHandle,
     traffic: &Traffic,
     parts: &[&Arc<ControllerGroup>],
-    warm_up: &WarmUpCounts,
     (warm_up_span, counted): (Duration, f64),
     traced: u64,
 ) -> GroupOutcome {
@@ -150,7 +148,7 @@ fn group_outcome(
     let mut pages = PageStats::default();
     let mut streams: Vec<LiveStream> = Vec::new();
     let mut failures = FailureReasons::default();
-    let mut delivered = 0;
+    let mut packets = FlowSpans::default();
     let (mut did, mut limited) = (SenderReport::default(), SenderTimes::default());
     let long = matches!(traffic.workload, Workload::Bulk { .. });
     for part in parts {
@@ -181,21 +179,15 @@ fn group_outcome(
         let (backoffs, time) = part.record.backoffs();
         outcome.backoffs += backoffs;
         outcome.backoff_seconds += time.as_secs_f64();
-        outcome.sent += over.sent;
-        outcome.lost += over.dropped + over.impaired;
-        delivered += over.delivered;
+        packets += *over;
         for flow in open {
-            let counts = sim.flow_counts(*flow);
-            let before = warm_up.flows.get(flow).copied().unwrap_or_default();
-            let got = counts.delivered - before.delivered;
-            outcome.sent += counts.sent;
-            outcome.lost += counts.dropped + counts.impaired;
-            delivered += got;
+            let spans = sim.flow_spans(*flow);
+            packets += spans;
             if long {
                 outcome.flows.push(FlowOutcome {
-                    throughput_bps: round(got as f64 * 8.0 / counted, 0),
-                    sent: counts.sent,
-                    lost: counts.dropped + counts.impaired,
+                    throughput_bps: round(spans.counted.delivered as f64 * 8.0 / counted, 0),
+                    sent: spans.counted.sent,
+                    lost: spans.counted.lost(),
                 });
             }
         }
@@ -209,7 +201,9 @@ fn group_outcome(
         }
     }
     outcome.failures = failures.into_counts();
-    outcome.limits = LimitOutcome::of(traffic, &did, &limited, delivered);
+    outcome.limits = LimitOutcome::of(traffic, &did, &limited, packets.counted.delivered);
+    (outcome.sent, outcome.lost) = (packets.counted.sent, packets.counted.lost());
+    (outcome.start_up_sent, outcome.start_up_lost) = (packets.start_up.sent, packets.start_up.lost());
     outcome.backoff_seconds = round(outcome.backoff_seconds, 6);
     outcome.responses = responses.count();
     outcome.body_bytes = responses.bytes();
@@ -221,9 +215,6 @@ fn group_outcome(
     let warm_up_end = Time::ZERO + warm_up_span;
     outcome.media = MediaOutcome::of(streams.iter(), warm_up_end, sim.time());
     outcome.times_large = (responses.large().count > 0).then(|| responses.large());
-    outcome.throughput_bps = match traffic.workload {
-        Workload::Uploads { .. } => round(responses.bytes() as f64 * 8.0 / sim.time().as_secs_f64().max(1e-9), 0),
-        _ => round(delivered as f64 * 8.0 / counted, 0),
-    };
+    outcome.throughput_bps = round(packets.counted.delivered as f64 * 8.0 / counted, 0);
     outcome
 }

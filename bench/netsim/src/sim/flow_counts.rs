@@ -1,0 +1,152 @@
+//! Counts of a flow's datagrams by span of time: its whole life, from the end of the warm-up on, its start.
+
+use std::ops::AddAssign;
+use std::time::Duration;
+
+/// What one flow's server sent, and what became of it; of a flow that counts its client's datagrams, the client
+/// ([`SimHandle::count_client`](super::SimHandle::count_client)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Of them, those that a queue dropped.
+    pub dropped: u64,
+    /// Of them, those that impairments took.
+    pub impaired: u64,
+    /// UDP payload in bytes that reached the other end; of an agent's packets what counts beyond IP and UDP headers.
+    pub delivered: u64,
+}
+
+impl FlowCounts {
+    /// Returns the datagrams lost: dropped by a queue, or taken by impairments.
+    pub const fn lost(&self) -> u64 {
+        self.dropped + self.impaired
+    }
+}
+
+impl AddAssign for FlowCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.dropped += other.dropped;
+        self.impaired += other.impaired;
+        self.delivered += other.delivered;
+    }
+}
+
+/// The first part of a flow's life, which [`FlowSpans::start_up`] counts: five seconds from the opening of its connection. Slow start
+/// doubles the window each round trip, so five seconds hold ten doublings at round trips of up to half a second.
+pub const START_UP: Duration = Duration::from_secs(5);
+
+/// The counts of one flow over three spans of time. A datagram belongs to a span by the time at which it was sent, also if it is lost later,
+/// so that no more datagrams can be lost than were sent; bytes belong to it by the time at which they arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowSpans {
+    /// Over the whole life of the flow.
+    pub whole: FlowCounts,
+    /// From the time on that [`SimHandle::count_from`](super::SimHandle::count_from) sets: the end of the warm-up.
+    pub counted: FlowCounts,
+    /// Over the first [`START_UP`] of the flow, whatever the warm-up.
+    pub start_up: FlowCounts,
+}
+
+impl AddAssign for FlowSpans {
+    fn add_assign(&mut self, other: Self) {
+        self.whole += other.whole;
+        self.counted += other.counted;
+        self.start_up += other.start_up;
+    }
+}
+
+impl FlowSpans {
+    /// Counts something that belongs to time `at` of a flow that began at `began`, where counting begins at `from`; all in nanoseconds.
+    pub(super) fn count(&mut self, (began, from): (u64, u64), at: u64, count: impl Fn(&mut FlowCounts)) {
+        count(&mut self.whole);
+        if at >= from {
+            count(&mut self.counted);
+        }
+        if at.saturating_sub(began) < START_UP.as_nanos() as u64 {
+            count(&mut self.start_up);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_units::{Rate, Time};
+
+    use super::*;
+    use crate::link::Link;
+    use crate::queue::QueueSpec;
+    use crate::sim::{Executor, Group, Hop, LinkId, Path, SimHandle, server_address};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A link of 80 kbps, which takes 100 ms for a datagram of 972 bytes, with room for two packets, the one that is being sent included.
+    fn narrow(sim: &SimHandle) -> LinkId {
+        let rate = Rate::from_bits_per_sec(80_000);
+        sim.add_link(Link::new(rate, QueueSpec::droptail_packets(2).build(rate, 0)))
+    }
+
+    /// Sends bursts of datagrams of 972 bytes, each at a time, from the server or the client of a flow that begins at 1 s.
+    fn spans(bursts: &[(Duration, u32)], up: bool, before_the_link: Duration) -> FlowSpans {
+        let mut executor = Executor::new();
+        let sim = executor.sim();
+        let (client, server) = (sim.client_socket(), sim.server_socket());
+        let hop = Hop { delay: before_the_link, link: narrow(&sim) };
+        let path = Path { hops: vec![hop], tail: Duration::ZERO };
+        let group = Group { client: client.id(), server: server.id(), down: path.clone(), up: path };
+        let group = sim.add_group(group);
+        sim.count_from(Time::ZERO + 4 * SECOND);
+        let (task, bursts) = (sim.clone(), bursts.to_vec());
+        sim.spawn(async move {
+            task.sleep_until(Time::ZERO + SECOND).await;
+            let flow = task.add_flow(group);
+            if up {
+                task.count_client(flow);
+            }
+            let sender = if up { client } else { server };
+            for (at, count) in bursts {
+                task.sleep_until(Time::ZERO + at).await;
+                for _ in 0..count {
+                    sender.send(server_address(flow), Some(server_address(flow).ip()), None, &[0; 972], None).unwrap();
+                }
+            }
+        });
+        executor.run(Time::from_millis(60_000));
+        sim.flow_spans(0)
+    }
+
+    fn counts(sent: u64, dropped: u64, delivered: u64) -> FlowCounts {
+        FlowCounts { sent, dropped, impaired: 0, delivered: 972 * delivered }
+    }
+
+    #[test]
+    fn datagrams_count_in_the_spans_in_which_they_were_sent() {
+        // Two of each burst fit. Counted from 4 s on, so the second and the third; start-up lasts from 1 to 6 s, so the first and the second.
+        let bursts = [(2 * SECOND, 5), (5 * SECOND, 4), (7 * SECOND, 3)];
+        for up in [false, true] {
+            let spans = spans(&bursts, up, Duration::ZERO);
+            assert_eq!(spans.whole, counts(12, 6, 6), "up: {up}");
+            assert_eq!(spans.counted, counts(7, 3, 4), "up: {up}");
+            assert_eq!(spans.start_up, counts(9, 5, 4), "up: {up}");
+            assert_eq!(spans.whole.lost(), 6);
+        }
+    }
+
+    #[test]
+    fn a_datagram_lost_after_the_warm_up_counts_before_it_if_it_was_sent_then() {
+        // Sent at 3.95 s, at the link 100 ms later: lost, or delivered, after the end of the warm-up.
+        let spans = spans(&[(Duration::from_millis(3_950), 5)], false, Duration::from_millis(100));
+        assert_eq!(spans.whole, counts(5, 3, 2));
+        assert_eq!(spans.counted, counts(0, 0, 2), "no more lost than sent; bytes count when they arrive");
+    }
+
+    #[test]
+    fn the_bounds_of_spans_are_exact() {
+        let nanosecond = Duration::from_nanos(1);
+        let [before, at] = [4 * SECOND - nanosecond, 4 * SECOND].map(|at| spans(&[(at, 1)], false, Duration::ZERO));
+        assert_eq!((before.counted.sent, at.counted.sent), (0, 1), "the warm-up ends before 4 s");
+        let [before, at] = [6 * SECOND - nanosecond, 6 * SECOND].map(|at| spans(&[(at, 1)], false, Duration::ZERO));
+        assert_eq!((before.start_up.sent, at.start_up.sent), (1, 0), "start-up ends before 6 s");
+    }
+}
