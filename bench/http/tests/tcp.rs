@@ -5,7 +5,7 @@ use crate::common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use common::{PATIENCE, Running, settings, start_with, within};
 use fathom_http::identity::Identity;
 use fathom_http::limits::Limits;
@@ -137,6 +137,130 @@ async fn http1_and_http2_serve_the_site_and_name_http3() {
     })
     .await;
     drop((one, two));
+    served.running.end().await;
+}
+
+/// A response, as far as it must be the same over every version of HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Answer {
+    status: u16,
+    /// Fields that describe content, in order.
+    fields: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn new(status: StatusCode, headers: &http::HeaderMap, body: Vec<u8>) -> Self {
+        let names =
+            ["accept-ranges", "allow", "content-length", "content-range", "content-type", "etag", "last-modified"];
+        let value = |name: &str| Some((name.to_owned(), headers.get(name)?.to_str().unwrap().to_owned()));
+        Self { status: status.as_u16(), fields: names.into_iter().filter_map(value).collect(), body }
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|field| field.0 == name).map(|field| field.1.as_str())
+    }
+}
+
+/// The answers over HTTP/1.1, HTTP/2 and HTTP/3, which are one.
+async fn ask(served: &Served, method: Method, path: &str, fields: &[(&str, &str)]) -> Answer {
+    let request = |target: String| {
+        let request = Request::builder().method(&method).uri(target).header("host", "localhost");
+        fields.iter().fold(request, |request, (name, value)| request.header(*name, *value))
+    };
+    let absolute = if path == "*" { "https://localhost/".to_owned() } else { format!("https://localhost{path}") };
+    let response =
+        within(served.http1().await.send_request(request(path.to_owned()).body(Body::new()).unwrap())).await.unwrap();
+    let headers = response.headers().clone();
+    let (status, body) = whole(response).await;
+    let one = Answer::new(status, &headers, body);
+    let response =
+        within(served.http2().await.send_request(request(absolute.clone()).body(Body::new()).unwrap())).await.unwrap();
+    let headers = response.headers().clone();
+    let (status, body) = whole(response).await;
+    assert_eq!(Answer::new(status, &headers, body), one, "HTTP/2, {method} {path} {fields:?}");
+    let connection = served.running.connect().await.unwrap();
+    let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
+    let drive = tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
+    let mut stream = within(sender.send_request(request(absolute).body(()).unwrap())).await.unwrap();
+    let _ = stream.finish().await;
+    let head = within(stream.recv_response()).await.unwrap();
+    let mut body = Vec::new();
+    while let Some(mut data) = within(stream.recv_data()).await.unwrap() {
+        body.extend_from_slice(&data.copy_to_bytes(data.remaining()));
+    }
+    assert_eq!(Answer::new(head.status(), head.headers(), body), one, "HTTP/3, {method} {path} {fields:?}");
+    drop(sender);
+    drive.abort();
+    one
+}
+
+#[tokio::test]
+async fn ranges_conditions_and_methods_are_answered_alike_over_every_version() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.mp4"), "0123456789").unwrap();
+    let served =
+        serve(Limits::default(), |settings| settings.site = Site::new(Some(folder.path()), Limits::default()).unwrap());
+    let all = ask(&served, Method::GET, "/a.mp4", &[]).await;
+    assert_eq!((all.status, &all.body[..], all.field("content-type")), (200, &b"0123456789"[..], Some("video/mp4")));
+    let (etag, modified) = (all.field("etag").unwrap(), all.field("last-modified").unwrap());
+    let head = ask(&served, Method::HEAD, "/a.mp4", &[]).await;
+    assert_eq!((head.status, &head.fields, head.body.len()), (200, &all.fields, 0), "HEAD has the fields of GET");
+    let long_ago = "Sun, 06 Nov 1994 08:49:37 GMT";
+    for (fields, status, body, range) in [
+        (&[("range", "bytes=0-1")][..], 206, "01", Some("bytes 0-1/10")),
+        (&[("range", "bytes=7-")], 206, "789", Some("bytes 7-9/10")),
+        (&[("range", "bytes=-3")], 206, "789", Some("bytes 7-9/10")),
+        (&[("range", "bytes=0-0,9-9")], 200, "0123456789", None),
+        (&[("range", "bytes=9-0")], 200, "0123456789", None),
+        (&[("range", "bytes=0-1"), ("if-range", etag)], 206, "01", Some("bytes 0-1/10")),
+        (&[("range", "bytes=0-1"), ("if-range", modified)], 206, "01", Some("bytes 0-1/10")),
+        (&[("range", "bytes=0-1"), ("if-range", "\"other\"")], 200, "0123456789", None),
+        (&[("if-none-match", etag)], 304, "", None),
+        (&[("if-none-match", "\"other\"")], 200, "0123456789", None),
+        (&[("if-modified-since", modified)], 304, "", None),
+        (&[("if-modified-since", long_ago)], 200, "0123456789", None),
+        (&[("if-none-match", "\"other\""), ("if-modified-since", modified)], 200, "0123456789", None),
+        (&[("if-none-match", etag), ("want-content-digest", "sha-256=10")], 304, "", None),
+        (&[("if-match", etag), ("if-unmodified-since", long_ago)], 200, "0123456789", None),
+    ] {
+        let answer = ask(&served, Method::GET, "/a.mp4", fields).await;
+        assert_eq!((answer.status, std::str::from_utf8(&answer.body)), (status, Ok(body)), "{fields:?}");
+        assert_eq!((answer.field("content-range"), answer.field("etag")), (range, Some(etag)), "{fields:?}");
+        let length = (status != 304).then(|| body.len().to_string());
+        assert_eq!(answer.field("content-length"), length.as_deref(), "{fields:?}");
+    }
+    let beyond = ask(&served, Method::GET, "/a.mp4", &[("range", "bytes=10-")]).await;
+    assert_eq!((beyond.status, beyond.field("content-range")), (416, Some("bytes */10")));
+    for fields in [[("if-match", "\"other\"")], [("if-unmodified-since", long_ago)]] {
+        assert_eq!(ask(&served, Method::GET, "/a.mp4", &fields).await.status, 412, "{fields:?}");
+    }
+    let part = ask(&served, Method::GET, "/bytes/1000000", &[("range", "bytes=500000-")]).await;
+    assert_eq!((part.status, part.body.len()), (206, 500_000));
+    for method in [Method::POST, Method::PUT, Method::DELETE, Method::TRACE] {
+        let answer = ask(&served, method.clone(), "/a.mp4", &[]).await;
+        assert_eq!((answer.status, answer.field("allow")), (405, Some("GET, HEAD, OPTIONS")), "{method}");
+    }
+    for path in ["/a.mp4", "*"] {
+        let answer = ask(&served, Method::OPTIONS, path, &[]).await;
+        assert_eq!((answer.status, answer.field("allow"), answer.body.len()), (204, Some("GET, HEAD, OPTIONS"), 0));
+    }
+    served.running.end().await;
+}
+
+#[tokio::test]
+async fn large_fields_over_tcp_are_431() {
+    let served = serve(Limits::default(), |_| {});
+    let large = "x".repeat(20_000);
+    let with = |request: Request<Body>| {
+        let mut request = request;
+        request.headers_mut().insert("x-large", large.parse().unwrap());
+        request
+    };
+    let response = within(served.http1().await.send_request(with(get1("/bytes/1")))).await.unwrap();
+    assert_eq!(response.status(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    let response = within(served.http2().await.send_request(with(get("/bytes/1")))).await.unwrap();
+    assert_eq!(response.status(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
     served.running.end().await;
 }
 

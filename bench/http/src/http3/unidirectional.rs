@@ -238,6 +238,8 @@ fn decoder_instructions(bytes: &mut Vec<u8>) -> Result<(), PeerError> {
 /// The control stream, whose frames are checked: `h3` gets SETTINGS and GOAWAY, each whole.
 pub(crate) struct ControlStream<S> {
     stream: S,
+    /// `h3-quinn` panics when it is asked while a read waits.
+    id: StreamId,
     closer: Closer,
     rest: Bytes,
     left: u64,
@@ -247,11 +249,11 @@ pub(crate) struct ControlStream<S> {
     failed: Option<PeerError>,
 }
 
-impl<S> ControlStream<S> {
+impl<S: RecvStream> ControlStream<S> {
     fn new(pending: Pending<S>, peer: Peer, closer: Closer) -> Self {
         let Pending { stream, begun, left, .. } = pending;
         let frames = ControlFrames::new(peer);
-        Self { stream, closer, rest: begun.into(), left, frames, begins: true, failed: None }
+        Self { id: stream.recv_id(), stream, closer, rest: begun.into(), left, frames, begins: true, failed: None }
     }
 
     fn fail(&mut self, error: PeerError) -> StreamErrorIncoming {
@@ -293,7 +295,7 @@ impl<S: RecvStream> RecvStream for ControlStream<S> {
     }
 
     fn recv_id(&self) -> StreamId {
-        self.stream.recv_id()
+        self.id
     }
 }
 

@@ -1,6 +1,7 @@
 //! The requests of one connection.
 
 use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -225,7 +226,7 @@ async fn requests<E: Endpoint>(
         }
     };
     // Where the connection is over they hear of it at once; what the client acknowledged before is counted.
-    while open.next().await.is_some() {}
+    while poll_fn(|cx| poll_open(&mut open, cx)).await {}
     if shutting_down && over.is_ok() {
         drained::<E>(connection).await;
     }
@@ -242,7 +243,7 @@ async fn some_are_over(
     poll_fn(|cx| {
         loop {
             let was_full = open.len() >= most;
-            if ready!(open.poll_next_unpin(cx)).is_none() {
+            if !ready!(poll_open(open, cx)) {
                 // A request that begins wakes the connection.
                 return Poll::Pending;
             }
@@ -252,6 +253,17 @@ async fn some_are_over(
         }
     })
     .await;
+}
+
+/// Runs requests until one is over; `false` if none is open. One that panics ends alone: its stream is reset, and the set lets it go.
+fn poll_open(open: &mut FuturesUnordered<impl Future<Output = ()>>, cx: &mut Context<'_>) -> Poll<bool> {
+    match catch_unwind(AssertUnwindSafe(|| open.poll_next_unpin(cx))) {
+        Ok(over) => over.map(|over| over.is_some()),
+        Err(_) => {
+            tracing::error!("a request panicked, which is a bug of this server; its stream was reset");
+            Poll::Ready(true)
+        }
+    }
 }
 
 /// Says GOAWAY; how the connection ends where that fails, or its client does not take it.
@@ -293,6 +305,7 @@ async fn request<C, S>(
 {
     // Kept until it is known what becomes of it: a stream that is dropped ends as if its response were whole.
     let Some(mut shared) = streams.take(resolver.frame_stream.id()) else { return };
+    let _reset = ResetOnPanic(shared.clone());
     let header = poll_fn(|cx| resolver.frame_stream.poll_next(cx));
     let patience = context.server.limits.header_timeout;
     let Ok(header) = tokio::time::timeout(patience, header).await else {
@@ -342,6 +355,17 @@ async fn request<C, S>(
     }
     if let Some(mut unread) = unread {
         finish_reading(&mut unread).await;
+    }
+}
+
+/// Resets a stream if its request panics.
+struct ResetOnPanic<S: ResponseStream>(SharedStream<S>);
+
+impl<S: ResponseStream> Drop for ResetOnPanic<S> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.reset(Code::H3_INTERNAL_ERROR.value());
+        }
     }
 }
 
@@ -428,6 +452,25 @@ impl<T: SendStream<Bytes> + Send, S: ResponseStream + Send> ResponseWriter for S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_panics_ends_alone() {
+        let metrics = crate::metrics::Metrics::new();
+        let budget = super::super::memory_budget::MemoryBudget::new(&Default::default(), metrics.response_memory());
+        let memory = budget.connection();
+        let done = std::cell::Cell::new(0);
+        let mut open = FuturesUnordered::new();
+        for number in 0..5 {
+            let done = &done;
+            open.push(async move {
+                tokio::task::yield_now().await;
+                assert!(number != 2, "one panics");
+                done.set(done.get() + 1);
+            });
+        }
+        some_are_over(&mut open, 100, true, &memory).await;
+        assert_eq!((done.get(), open.len()), (4, 0));
+    }
 
     /// Size of what a function of four arguments returns.
     fn size_of_returned<A, B, C, D, F>(_: impl FnOnce(A, B, C, D) -> F) -> usize {

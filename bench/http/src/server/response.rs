@@ -156,6 +156,10 @@ pub(super) async fn answer(
         // Refusals have a line of text.
         answer.body = Body::Empty;
     }
+    if matches!(answer.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+        // Without content there is no digest of it.
+        sent.digest = None;
+    }
     sent.status = answer.status.as_u16();
     let end = with_progress_checks(&context.memory, pin!(send_all(writer, delivery, answer, &mut sent))).await;
     if let Err(why) = &end {

@@ -23,6 +23,12 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A stream that `h3`, a response and the reader of a request's body share. Nobody keeps it locked for longer than a poll.
 pub(crate) struct SharedStream<S>(Arc<Mutex<S>>);
 
+impl<S> Clone for SharedStream<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
 /// Both halves are the stream: what is left of it when one is dropped, the other has.
 impl<S: ResponseStream> BidiStream<Bytes> for SharedStream<S> {
     type SendStream = Self;
