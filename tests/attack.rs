@@ -1,5 +1,5 @@
 //! A server on the open Internet: junk Initials, clients that begin and fall silent, headers that do not end, readers that take nothing,
-//! and scrapers of its metrics that say nothing, all at once, with 1,024 descriptors and logs of every connection. Meanwhile somebody asks
+//! requests and frames that break HTTP/3, and scrapers of its metrics that say nothing, all at once, with 1,024 descriptors and logs of every connection. Meanwhile somebody asks
 //! for files as before, and must notice little.
 //!
 //! What attacks is slow enough that this machine has time left: a server without a free core serves nobody well, and that would be
@@ -33,6 +33,8 @@ struct Course {
     half: usize,
     /// Connections of readers that take nothing, each of a hundred responses.
     stalled: usize,
+    /// Clients that send one malformed request after the other.
+    malformed: usize,
     /// Response times and memory are judged.
     judged: bool,
     name: &'static str,
@@ -43,10 +45,12 @@ const SHORT: Course = Course {
     attack: 8,
     half: 20,
     stalled: 10,
+    malformed: 8,
     judged: false,
     name: "cargo test --test fathom-tests attack::",
 };
-const LONG: Course = Course { quiet: 20, attack: 60, half: 100, stalled: 20, judged: true, name: "make soak" };
+const LONG: Course =
+    Course { quiet: 20, attack: 60, half: 100, stalled: 20, malformed: 16, judged: true, name: "make soak" };
 
 /// Junk Initials per second, 19 Mbps of them: four times what may begin without a Retry.
 const JUNK: u64 = 2_000;
@@ -68,7 +72,18 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) metrics: SocketAddr,
     /// It may write more, which must not fail.
-    _stderr: BufReader<ChildStderr>,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Server {
+    /// Ends it, and gives what it wrote to standard error.
+    fn end(mut self) -> String {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let mut text = String::new();
+        let _ = self.stderr.read_to_string(&mut text);
+        text
+    }
 }
 
 impl Drop for Server {
@@ -105,7 +120,7 @@ pub(crate) fn serve_with(stack: &str, args: &[&OsStr]) -> Server {
         }
     };
     let (address, metrics) = (word("https://"), word("metrics at http://"));
-    Server { child, address, metrics, _stderr: stderr }
+    Server { child, address, metrics, stderr }
 }
 
 /// A process's resident set in MB (proc(5), `VmRSS`), and the descriptors it has.
@@ -222,6 +237,7 @@ pub(crate) struct Done {
     silent: AtomicU64,
     half: AtomicU64,
     pub(crate) stalled: AtomicU64,
+    malformed: AtomicU64,
     scrapes: AtomicU64,
 }
 
@@ -300,6 +316,80 @@ pub(crate) async fn streams(
     }
 }
 
+/// HEADERS of a request for a page, with these bytes of QPACK behind its fields.
+fn request_with(fields: &[u8]) -> Vec<u8> {
+    let whole = request("/page.html");
+    let section = [&whole[2..], fields].concat();
+    let length = u16::try_from(section.len()).expect("a short section") | 0x4000;
+    [&[1][..], &length.to_be_bytes(), &section].concat()
+}
+
+/// Requests that break RFC 9114 or RFC 9204 in one way each, and some that only look odd.
+fn malformed_requests() -> Vec<Vec<u8>> {
+    let whole = request("/page.html");
+    let after = |frames: &[u8]| [&whole[..], frames].concat();
+    let huge = [&b"\x21a\x7f\xad\x7e"[..], &[b'x'; 16_300]].concat();
+    vec![
+        // DATA that is cut off, empty, without a header, after trailers; a frame of the control stream, of HTTP/2, of WebTransport.
+        after(b"\0\x20"),
+        after(b"\0\x20abc"),
+        after(b"\0\0\0\0\0\x01a\0\0"),
+        b"\0\x01a".to_vec(),
+        after(b"\x01\x02\0\0\0\x01a"),
+        after(b"\x04\0"),
+        after(b"\x02\0"),
+        after(b"\x40\x41\x01a"),
+        // A header that is cut off, empty, or refers to what is not there.
+        whole[..whole.len() / 2].to_vec(),
+        b"\x01\0".to_vec(),
+        request_with(b"\xff\x7f"),
+        request_with(b"\x80"),
+        request_with(b"\x10"),
+        request_with(b"\x50\x82\0\0"),
+        // Fields: :path twice, :status, te: gzip, an upper-case name, a length that is none, and more than are taken.
+        request_with(b"\xc1"),
+        request_with(b"\xd9"),
+        request_with(b"\x22te\x04gzip"),
+        request_with(b"\x21A\x01a"),
+        request_with(b"\x54\x03abc"),
+        request_with(&huge),
+        Vec::new(),
+    ]
+}
+
+/// Sends one malformed request after the other, each to its end, and opens a connection whenever the server has closed it.
+async fn malformed(server: SocketAddr, from: Ipv4Addr, config: ClientConfig, done: Arc<Done>) {
+    let endpoint = Endpoint::client((from, 0).into()).expect("an endpoint");
+    // Unidirectional streams that end a connection; the last is a good control stream.
+    let streams: [&[u8]; 6] =
+        [b"\x02\xc0\x01a", b"\x03\x80", b"\x01\0", b"\0\x21\0", b"\0\x04\0\x0d\x01\x05\x0d\x01\x04", b"\0\x04\0"];
+    let (requests, mut turn) = (malformed_requests(), 0_usize);
+    loop {
+        let connected = async { endpoint.connect_with(config.clone(), server, "localhost").ok()?.await.ok() };
+        let Some(connection) = connected.await else {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            continue;
+        };
+        turn += 1;
+        let pour = async {
+            let mut stream = connection.open_uni().await?;
+            // Five connections of six have a good control stream, and send requests until one ends the connection.
+            stream.write_all(streams[if turn % 6 == 0 { turn / 6 % 5 } else { 5 }]).await?;
+            for request in requests.iter().cycle().skip(turn * 7).take(requests.len()) {
+                let (mut send, mut receive) = connection.open_bi().await?;
+                let _ = send.write_all(request).await;
+                let _ = send.finish();
+                add(&done.malformed, 1);
+                let _ = tokio::time::timeout(Duration::from_secs(2), receive.read_to_end(100_000)).await;
+                tokio::time::sleep(PAUSE).await;
+            }
+            Ok(())
+        };
+        let _: Result<(), Box<dyn std::error::Error + Send + Sync>> = pour.await;
+        connection.close(VarInt::from_u32(0), b"");
+    }
+}
+
 /// Scrapers that begin a request, and hold the connection.
 async fn scrapers(at: SocketAddr, done: Arc<Done>) {
     let mut held = VecDeque::new();
@@ -332,6 +422,9 @@ fn attack(server: SocketAddr, metrics: SocketAddr, course: &Course, done: &Arc<D
     for n in 0..course.stalled {
         let large = request(["/large.bin", "/bytes/1000000000"][n % 2]);
         runtime.spawn(streams(server, host(4, n), client(100), large, Arc::clone(done), |done| &done.stalled));
+    }
+    for n in 0..course.malformed {
+        runtime.spawn(malformed(server, host(5, n), client(1 << 20), Arc::clone(done)));
     }
     runtime
 }
@@ -445,7 +538,7 @@ fn withstand(stack: &str, course: &Course) {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     report.say(format_args!(
         "{stack}, {} s: {} junk Initials ({JUNK}/s), {} clients that say no more, {} half requests on {} connections, {} unread \
-         responses on {}, {} scrapers that say nothing",
+         responses on {}, {} malformed requests, {} scrapers that say nothing",
         course.attack,
         of(&done.junk),
         of(&done.silent),
@@ -453,6 +546,7 @@ fn withstand(stack: &str, course: &Course) {
         course.half,
         of(&done.stalled),
         course.stalled,
+        of(&done.malformed),
         of(&done.scrapes),
     ));
     report.served(course, &quiet, &attacked);
@@ -474,6 +568,17 @@ fn withstand(stack: &str, course: &Course) {
         files as f64 <= connections + 50.0,
         format!("{files} log files of {connections} connections whose handshake was completed"),
     );
+    report.say(format_args!(
+        "  {} requests reset as malformed, {} answered with 431",
+        counted("fathom_requests_malformed_total"),
+        counted("fathom_requests_fields_too_large_total"),
+    ));
+    report.want(
+        counted("fathom_requests_malformed_total") > 0.0 && counted("fathom_requests_fields_too_large_total") > 0.0,
+        "no request was malformed or too large",
+    );
+    let words = server.end();
+    report.want(!words.contains("panicked"), format!("the server panicked: {words}"));
     println!("{}", report.text);
     assert!(report.wrong.is_empty(), "{}\n{}run again: {}", report.wrong.join("\n"), report.text, course.name);
 }
