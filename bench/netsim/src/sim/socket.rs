@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use crate::link::{Link, LinkStats};
 use crate::path::{Impairer, ImpairmentCounts};
 
-use super::handle::SimHandle;
 use super::flow_counts::{FlowCounts, FlowSpans};
+use super::handle::SimHandle;
 use super::network::{Direction, Ecn, Group, GroupId, LinkId, NetStats, SocketId, Tap};
 
 const PORT: u16 = 443;
