@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use fathom_http::load::{FailureKind, LatencyHistogram, LoadReport};
+use fathom_metrics::percentile::samples_for;
 use serde_json::{Value, json};
 
 use crate::output;
@@ -86,11 +87,9 @@ pub(super) fn phases(outcome: &LoadReport) -> Vec<(&'static str, &LatencyHistogr
     response.into_iter().chain(others).collect()
 }
 
-/// A percentile, unless it would be no more than the slowest of too few.
+/// A percentile, if ten responses lie beyond it, as in every table.
 pub(super) fn percentile(times: &LatencyHistogram, part: f64) -> Option<Duration> {
-    // A hundred times a hundredth is a little less than one.
-    let beyond = times.count() as f64 * (1.0 - part);
-    times.quantile(part).filter(|_| beyond > 0.999)
+    times.quantile(part).filter(|_| times.count() >= samples_for(part))
 }
 
 fn times(outcome: &LoadReport) -> String {
@@ -115,12 +114,12 @@ fn connections(lines: &mut Lines, outcome: &LoadReport) {
         0 => String::new(),
         n => format!("; {n} requests waited for a free one"),
     };
-    let rtt = format!("RTT median {} ms, p99 {} ms", ms(of.rtt.quantile(0.5)), ms(of.rtt.quantile(0.99)));
+    let rtt = format!("RTT median {} ms, p99 {} ms", ms(of.rtt.quantile(0.5)), ms(percentile(&of.rtt, 0.99)));
     lines
         .add("connections", format!("{}; {rtt}; {} of {} packets sent were lost{waited}", of.opened, of.lost, of.sent));
     if of.one_way > 0 {
         let queueing = &of.queueing;
-        let (p50, p99) = (ms(queueing.quantile(0.5)), ms(queueing.quantile(0.99)));
+        let (p50, p99) = (ms(queueing.quantile(0.5)), ms(percentile(queueing, 0.99)));
         let by = match (of.by_timestamp, of.by_receive_timestamps) {
             (0, 0) => String::new(),
             (n, 0) => format!(" ({n} of them with TIMESTAMP)"),
@@ -221,8 +220,12 @@ mod tests {
     fn percentiles_of_too_few_samples_are_omitted() {
         let mut times = LatencyHistogram::default();
         let shown = |times: &LatencyHistogram| QUANTILES.map(|(_, part)| percentile(times, part).is_some());
-        for (count, enough) in [(9, [true, false, false, false]), (10, [true, true, false, false]), (1_000, [true; 4])]
-        {
+        for (count, enough) in [
+            (99, [true, false, false, false]),
+            (100, [true, true, false, false]),
+            (1_000, [true, true, true, false]),
+            (10_000, [true; 4]),
+        ] {
             while times.count() < count {
                 times.record(Duration::from_millis(1));
             }

@@ -2,6 +2,7 @@
 
 use fathom_analyze::{Drawing, Drawn, Page, Sheet};
 use fathom_cc::Rate;
+use fathom_metrics::percentile;
 use fathom_report::{Axis, Pen, Whisker, Whiskers};
 
 use crate::Observed;
@@ -87,7 +88,10 @@ impl Profile {
     pub fn sheets(&self) -> Vec<Sheet> {
         let heads = SHOWN.iter().map(|part| format!("p{:.0}", part * 100.0));
         let row = |name: &str, spread: &Spread, text: fn(f64) -> String| {
-            let cells = spread.quantiles.iter().map(|value| text(*value));
+            let cell = |(part, value): (&f64, &f64)| {
+                percentile::shown(*value, *part, spread.count as u64).map_or_else(|| "–".to_owned(), text)
+            };
+            let cells = SHOWN.iter().zip(&spread.quantiles).map(cell);
             (spread.count > 0)
                 .then(|| (name.to_owned(), std::iter::once(spread.count.to_string()).chain(cells).collect()))
         };

@@ -1,5 +1,6 @@
 //! Intervals and tests. All are seeded: the same files give the same answer.
 
+use fathom_metrics::percentile;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use statrs::distribution::{Beta, ContinuousCDF};
@@ -41,8 +42,11 @@ pub(super) fn quantile_interval(sorted: &[f64], q: f64) -> Option<(f64, f64)> {
     Some((sorted[low as usize], sorted[high as usize]))
 }
 
-/// The value that a part `q` of them does not exceed.
+/// The value that a part `q` of them does not exceed; `None` where there are too few values for it.
 pub(super) fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
+    if (values.len() as u64) < percentile::samples_for(q) {
+        return None;
+    }
     let rank = ((q * values.len() as f64).ceil() as usize).max(1) - 1;
     (rank < values.len()).then(|| *values.select_nth_unstable_by(rank, f64::total_cmp).1)
 }

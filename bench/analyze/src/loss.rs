@@ -9,7 +9,7 @@ use std::time::Duration;
 use fathom_cc::dca::Epoch;
 use fathom_metrics::{
     Counts, DelayEvent, Distribution, LAGS, Latencies, Prediction, Replay, RttSample, SendRate, Timeouts, events,
-    predict, replay,
+    percentile, predict, replay,
 };
 use fathom_report::{Axis, Figure, Series};
 use serde::Serialize;
@@ -385,8 +385,8 @@ impl LossAnswer {
             row("  95 % interval", or(self.interval.map(percents))),
             row("round trips that are such a rise", or(self.by_chance.map(percent))),
             row("p, as many by chance", or(self.p_value.map(|p| format!("{p:.4}")))),
-            row("round trip, median (ms)", millis(self.all.median_ms)),
-            row("  p95 (ms)", millis(self.all.p95_ms)),
+            row("round trip, median (ms)", or((self.all.count > 0).then(|| millis(self.all.median_ms)))),
+            row("  p95 (ms)", or(percentile::shown(self.all.p95_ms, 0.95, self.all.count).map(millis))),
             row(
                 "  before losses, median (ms)",
                 or((self.before_loss.count > 0).then(|| millis(self.before_loss.median_ms))),

@@ -1,5 +1,6 @@
 //! Response times by size.
 
+use fathom_metrics::percentile;
 use fathom_qlog::ResponseEnd;
 use fathom_report::{Axis, Figure, Series};
 use serde::Serialize;
@@ -26,8 +27,9 @@ pub struct OfClass {
     pub count: usize,
     /// Their mean in milliseconds.
     pub mean_ms: Option<f64>,
-    /// Median, 90th, 95th and 99th percentile in milliseconds, each with its 95 % interval where there are enough responses for one.
-    pub percentiles: Vec<(f64, Option<(f64, f64)>)>,
+    /// Median, 90th, 95th and 99th percentile in milliseconds, each with its 95 % interval where there are enough responses for one. `None`
+    /// where fewer than ten responses lie beyond a percentile.
+    pub percentiles: Vec<Option<(f64, Option<(f64, f64)>)>>,
 }
 
 /// The answer.
@@ -102,7 +104,8 @@ fn of_class(source: &Source, class: Class) -> OfClass {
     let times = sorted(source.responses().filter(|r| class.has(r)));
     let mean_ms = (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64);
     let at = |q: f64| times.get(((q * times.len() as f64).ceil() as usize).max(1) - 1).copied();
-    let percentiles = SHOWN.iter().filter_map(|(q, _)| Some((at(*q)?, quantile_interval(&times, *q)))).collect();
+    let shown = |q: f64| Some((percentile::shown(at(q)?, q, times.len() as u64)?, quantile_interval(&times, q)));
+    let percentiles = SHOWN.iter().map(|(q, _)| shown(*q)).collect();
     OfClass { class, count: times.len(), mean_ms, percentiles }
 }
 
@@ -141,7 +144,10 @@ impl ResponseAnswer {
             let there: Vec<&OfClass> = self.classes.iter().map(|of| &of[i]).collect();
             let mut rows = vec![("responses".to_owned(), there.iter().map(|c| c.count.to_string()).collect())];
             for (n, (_, name)) in SHOWN.iter().enumerate() {
-                rows.push((format!("{name} (ms)"), there.iter().map(|c| shown(c.percentiles.get(n))).collect()));
+                rows.push((
+                    format!("{name} (ms)"),
+                    there.iter().map(|c| shown(c.percentiles.get(n).copied().flatten())).collect(),
+                ));
             }
             let means = there.iter().map(|c| c.mean_ms.map_or("–".into(), millis)).collect();
             rows.push(("mean (ms)".to_owned(), means));
@@ -152,11 +158,11 @@ impl ResponseAnswer {
     }
 }
 
-fn shown(percentile: Option<&(f64, Option<(f64, f64)>)>) -> String {
+fn shown(percentile: Option<(f64, Option<(f64, f64)>)>) -> String {
     match percentile {
         None => "–".into(),
-        Some((at, None)) => millis(*at),
-        Some((at, Some((low, high)))) => format!("{} ({} to {})", millis(*at), millis(*low), millis(*high)),
+        Some((at, None)) => millis(at),
+        Some((at, Some((low, high)))) => format!("{} ({} to {})", millis(at), millis(low), millis(high)),
     }
 }
 
@@ -164,6 +170,7 @@ const METHOD: &[&str] = &[
     "In a log: from the first byte of a request to the last byte of its response, as the end that logs sees them (packets with STREAM \
      frames, stream_data_moved); in logs of fathom serve, from the request's header until the last byte was acknowledged.",
     "In a table: total_ms from the intended start (intended_s, where it is there): waiting for a late client counts.",
+    "A percentile is shown where ten responses lie beyond it: p90 from 100 on, p95 from 200, p99 from 1000.",
     "Intervals (95 %) are between responses of the sample itself and take responses for independent; where there are too few, none is \
      given.",
 ];

@@ -10,6 +10,7 @@ mod loss_delay;
 mod media;
 mod outliers;
 mod pages;
+pub mod percentile;
 mod pftk;
 mod responses;
 mod rtt_series;

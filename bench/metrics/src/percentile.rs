@@ -1,0 +1,35 @@
+//! The rule by which percentiles are shown, for every table of every command: enough samples must lie beyond them.
+
+/// Samples that must lie beyond a percentile. Fewer, and the percentile is the largest sample or one next to it, which another run moves
+/// by a factor: the relative error of the count beyond is 1 / sqrt(10), a third.
+pub const BEYOND: f64 = 10.0;
+
+/// Returns the samples from which on the percentile `q`, from 0 to 1, is shown: 100 for the 90th, 200 for the 95th, 1,000 for the 99th. The
+/// median describes any sample, and needs one.
+pub fn samples_for(q: f64) -> u64 {
+    if (0.25..=0.75).contains(&q) {
+        return 1;
+    }
+    // A nearest rank is exact to far less than this.
+    (BEYOND / q.min(1.0 - q).max(1e-9) - 1e-6).ceil() as u64
+}
+
+/// Returns `value`, a percentile `q` of so many samples, if they are enough for it.
+pub fn shown(value: f64, q: f64, samples: u64) -> Option<f64> {
+    (samples >= samples_for(q) && value.is_finite()).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_samples_lie_beyond_a_percentile() {
+        let needed: Vec<u64> = [0.5, 0.25, 0.75, 0.9, 0.95, 0.99, 0.999, 0.05].map(samples_for).to_vec();
+        assert_eq!(needed, [1, 1, 1, 100, 200, 1_000, 10_000, 200]);
+        assert_eq!((shown(3.0, 0.99, 999), shown(3.0, 0.99, 1_000)), (None, Some(3.0)));
+        assert_eq!((shown(3.0, 0.5, 0), shown(3.0, 0.5, 1)), (None, Some(3.0)));
+        assert_eq!(shown(f64::NAN, 0.5, 10), None);
+        assert_eq!(samples_for(1.0), 10_000_000_000, "the largest of all is no percentile");
+    }
+}
