@@ -212,11 +212,13 @@ impl PacketLevel {
 
     /// Counts of all flows up to now.
     pub fn report(&self) -> PacketLevelReport {
-        let flows = lock(&self.flows);
-        PacketLevelReport {
-            tcp: flows.tcp.iter().map(Tcp::report).collect(),
-            udp: flows.udp.iter().map(Udp::report).collect(),
-        }
+        report(&self.flows)
+    }
+
+    /// Returns what reports the same while the simulation runs.
+    pub fn reporter(&self) -> impl Fn() -> PacketLevelReport + Send + use<> {
+        let flows = Arc::clone(&self.flows);
+        move || report(&flows)
     }
 
     /// Index of the next flow among its kind, and its generator.
@@ -226,6 +228,14 @@ impl PacketLevel {
         // Neighbouring seeds would give one run's second flow the numbers of another's first: spread them (the golden ratio's fraction).
         let rng = Pcg64Mcg::seed_from_u64(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number));
         (of_kind(&flows) as u32, rng)
+    }
+}
+
+fn report(flows: &Mutex<Flows>) -> PacketLevelReport {
+    let flows = lock(flows);
+    PacketLevelReport {
+        tcp: flows.tcp.iter().map(Tcp::report).collect(),
+        udp: flows.udp.iter().map(Udp::report).collect(),
     }
 }
 

@@ -15,7 +15,8 @@ use fathom_netsim::sim::{Group, Path, SimHandle};
 use serde::{Deserialize, Serialize};
 
 use fathom_packet_level::{
-    AckOptions, OnOff, PacketLevel, PacketLevelError, PacketLevelFlow, Spell, TcpReport, UdpReport, WebUser, Workload,
+    AckOptions, OnOff, PacketLevel, PacketLevelError, PacketLevelFlow, PacketLevelReport, Spell, TcpReport, UdpReport,
+    WebUser, Workload,
 };
 
 use super::TcpSettings;
@@ -91,7 +92,7 @@ impl FromStr for Load {
     }
 }
 
-/// What a group of packet-level flows did.
+/// What a group of packet-level flows did after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackgroundOutcome {
     /// Flows.
@@ -111,21 +112,24 @@ pub struct BackgroundOutcome {
 }
 
 impl BackgroundOutcome {
-    fn add_tcp(&mut self, r: &TcpReport, seconds: f64) {
+    /// Adds what a flow did between two reports, in `seconds`.
+    fn add_tcp(&mut self, now: &TcpReport, before: &TcpReport, seconds: f64) {
+        let since = |of: fn(&TcpReport) -> u64| of(now) - of(before);
         self.flows += 1;
-        self.sent += r.sent;
-        self.lost += r.lost;
-        self.probe_timeouts += r.probe_timeouts;
-        self.transfers += r.done;
-        self.early_reductions += r.early_reductions;
-        self.throughput_bps += r.delivered as f64 * 8.0 / seconds;
+        self.sent += since(|r| r.sent);
+        self.lost += since(|r| r.lost);
+        self.probe_timeouts += since(|r| r.probe_timeouts);
+        self.transfers += since(|r| r.done);
+        self.early_reductions += since(|r| r.early_reductions);
+        self.throughput_bps += since(|r| r.delivered) as f64 * 8.0 / seconds;
     }
 
-    fn add_udp(&mut self, r: &UdpReport, seconds: f64) {
+    fn add_udp(&mut self, now: &UdpReport, before: &UdpReport, seconds: f64) {
+        let (sent, arrived) = (now.sent - before.sent, now.arrived - before.arrived);
         self.flows += 1;
-        self.sent += r.sent;
-        self.lost += r.sent.saturating_sub(r.arrived);
-        self.throughput_bps += r.wire_bytes as f64 * 8.0 / seconds;
+        self.sent += sent;
+        self.lost += sent.saturating_sub(arrived);
+        self.throughput_bps += (now.wire_bytes - before.wire_bytes) as f64 * 8.0 / seconds;
     }
 }
 
@@ -190,19 +194,28 @@ impl PacketLevelGroups {
         Ok(())
     }
 
-    /// What every group did in `seconds`; a group with several controllers has an entry for each besides.
-    pub(super) fn outcomes(&self, seconds: f64) -> BTreeMap<String, BackgroundOutcome> {
+    /// Returns what reports what the flows did so far, while the run goes on.
+    pub(super) fn reporter(&self) -> impl Fn() -> PacketLevelReport + Send + use<> {
+        self.packet_level.reporter()
+    }
+
+    /// What every group did since the report `before`, `seconds` ago; a group with several controllers has an entry for each besides.
+    pub(super) fn outcomes(&self, before: &PacketLevelReport, seconds: f64) -> BTreeMap<String, BackgroundOutcome> {
         let report = self.packet_level.report();
+        // Without a warm-up there was none.
+        let (no_tcp, no_udp) = (TcpReport::default(), UdpReport::default());
         let mut outcomes: BTreeMap<String, BackgroundOutcome> = BTreeMap::new();
         let several = self.of_several_controllers();
-        for ((group, controller), flow) in self.tcp.iter().zip(&report.tcp) {
-            outcomes.entry(group.clone()).or_default().add_tcp(flow, seconds);
+        for (i, ((group, controller), flow)) in self.tcp.iter().zip(&report.tcp).enumerate() {
+            let before = before.tcp.get(i).unwrap_or(&no_tcp);
+            outcomes.entry(group.clone()).or_default().add_tcp(flow, before, seconds);
             if several.contains(group.as_str()) {
-                outcomes.entry(controller.clone()).or_default().add_tcp(flow, seconds);
+                outcomes.entry(controller.clone()).or_default().add_tcp(flow, before, seconds);
             }
         }
-        for (group, flow) in self.udp.iter().zip(&report.udp) {
-            outcomes.entry(group.clone()).or_default().add_udp(flow, seconds);
+        for (i, (group, flow)) in self.udp.iter().zip(&report.udp).enumerate() {
+            let before = before.udp.get(i).unwrap_or(&no_udp);
+            outcomes.entry(group.clone()).or_default().add_udp(flow, before, seconds);
         }
         for outcome in outcomes.values_mut() {
             outcome.throughput_bps = round(outcome.throughput_bps, 0);

@@ -7,7 +7,8 @@ use super::sender_watch::SenderTimes;
 use super::{Traffic, Workload};
 use crate::stack::SenderReport;
 
-/// What limited the senders of a group of traffic, over the whole run. A figure that a stack cannot tell is missing.
+/// What limited the senders of a group of traffic after the warm-up; what they began with is of all of them. A figure that a stack cannot
+/// tell is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitOutcome {
     /// Senders that were followed.

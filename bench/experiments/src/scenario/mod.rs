@@ -20,6 +20,7 @@
 mod background;
 mod chain;
 mod cost;
+mod counters;
 mod error;
 mod limit_outcome;
 mod load;

@@ -18,6 +18,9 @@ use super::limit_outcome::LimitOutcome;
 pub struct Outcome {
     /// Virtual seconds it took.
     pub seconds: f64,
+    /// Virtual seconds of it that counted, without the warm-up; 0 in results of older versions without one.
+    #[serde(default)]
+    pub counted_seconds: f64,
     /// Router links by name, `left-right` and `right-left`.
     pub links: BTreeMap<String, LinkOutcome>,
     /// Groups of traffic by name. A group with several controllers has an entry per controller besides, `group/controller`.
@@ -33,6 +36,13 @@ pub struct Outcome {
     pub punctuality: Option<Punctuality>,
     /// Hash over every step of every packet.
     pub trace_hash: String,
+}
+
+impl Outcome {
+    /// Returns the virtual seconds that counted: those after the warm-up.
+    pub fn counted(&self) -> f64 {
+        if self.counted_seconds > 0.0 { self.counted_seconds } else { self.seconds }
+    }
 }
 
 /// A link.
@@ -76,7 +86,7 @@ pub struct LinkOutcome {
     /// Arrivals and drops over time, from the start of the run, where they were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drops: Option<DropsOverTime>,
-    /// What the path did to packets beside queueing them, where it does anything. From the start of the run.
+    /// What the path did to packets beside queueing them, where it does anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impairments: Option<ImpairmentOutcome>,
 }
@@ -251,7 +261,7 @@ pub struct GroupOutcome {
     /// ends at a time.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub request_hash: String,
-    /// Responses completed.
+    /// Responses completed, of requests that began after the warm-up, as all that follows of requests and responses.
     pub responses: u64,
     /// Requests that failed.
     pub failed: u64,
@@ -262,6 +272,9 @@ pub struct GroupOutcome {
     /// of the user who gave up. Their sum is `failed`; empty in results of older versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failures: BTreeMap<String, u64>,
+    /// Requests without an outcome when the run ended.
+    #[serde(default)]
+    pub unfinished: u64,
     /// Bytes of completed bodies.
     pub body_bytes: u64,
     /// Mean size of the completed responses in bytes.
@@ -296,7 +309,8 @@ pub struct GroupOutcome {
     /// Datagrams of them that were lost on the way.
     #[serde(default)]
     pub start_up_lost: u64,
-    /// Probe timeouts that ran out at its senders: as the stack tells, or the silences below where it tells nothing (quinn, noq).
+    /// Probe timeouts that ran out at its senders after the warm-up, as all that follows: as the stack tells, or the silences below where it
+    /// tells nothing (quinn, noq).
     pub probe_timeouts: u64,
     /// Packets that left after a silence of a probe timeout with packets in flight: the same count by one rule for every stack.
     pub silences: u64,
@@ -362,6 +376,16 @@ impl GroupOutcome {
 }
 
 impl TcpOutcome {
+    /// Returns what was done between `before` and this.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            retransmitted: self.retransmitted - before.retransmitted,
+            fast_recoveries: self.fast_recoveries - before.fast_recoveries,
+            timeouts: self.timeouts - before.timeouts,
+            syn_timeouts: self.syn_timeouts - before.syn_timeouts,
+        }
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.retransmitted += other.retransmitted;
         self.fast_recoveries += other.fast_recoveries;

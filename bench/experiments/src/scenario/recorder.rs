@@ -28,28 +28,34 @@ pub(super) struct Record {
     connections: AtomicU64,
 }
 
+/// Timeouts and backoffs of a group's senders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Timeouts {
+    /// Probe timeouts that the stack reported.
+    pub(super) reported: u64,
+    /// Probe timeouts inferred from silence, whether or not the stack reports any.
+    pub(super) inferred: u64,
+    /// Times of backoff that are over: from the last packet before a probe timeout to the first acknowledgement after it, however many
+    /// probe timeouts lie between.
+    pub(super) backoffs: u64,
+    /// Their sum.
+    pub(super) backed_off: Duration,
+}
+
 impl Record {
     pub(super) fn new(rtt: bool) -> Self {
         Self { rtt: rtt.then(Mutex::default), ..Self::default() }
     }
 
-    /// Probe timeouts inferred from silence, whether or not the stack reports any.
-    pub(super) fn inferred_timeouts(&self) -> u64 {
-        self.inferred.load(Ordering::Relaxed)
-    }
-
-    /// Probe timeouts: as reported, where the stack does.
-    pub(super) fn probe_timeouts(&self) -> u64 {
-        match self.reported.load(Ordering::Relaxed) {
-            0 => self.inferred.load(Ordering::Relaxed),
-            reported => reported,
+    /// Returns the counts of timeouts and backoffs so far.
+    pub(super) fn timeouts(&self) -> Timeouts {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Timeouts {
+            reported: of(&self.reported),
+            inferred: of(&self.inferred),
+            backoffs: of(&self.backoffs),
+            backed_off: Duration::from_nanos(of(&self.backed_off)),
         }
-    }
-
-    /// Times of backoff that are over: from the last packet before a probe timeout to the first acknowledgement after it, however many
-    /// probe timeouts lie between. Their number and sum.
-    pub(super) fn backoffs(&self) -> (u64, Duration) {
-        (self.backoffs.load(Ordering::Relaxed), Duration::from_nanos(self.backed_off.load(Ordering::Relaxed)))
     }
 
     fn backed_off(&self, time: Duration) {

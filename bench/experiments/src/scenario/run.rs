@@ -20,6 +20,7 @@ use rand_pcg::Pcg64Mcg;
 use super::background::PacketLevelGroups;
 use super::chain::{Access, AccessQueues};
 use super::cost::{Cost, thread_cpu_time};
+use super::counters::Counters;
 use super::outcome::Outcome;
 use super::recorder::{Record, Recorded};
 use super::responses::{ResponseKind, SharedSpool};
@@ -153,6 +154,7 @@ impl<'a> Run<'a> {
             progress: Arc::clone(&control.progress),
             responses: control.responses.clone(),
             counted: Mutex::default(),
+            since: Time::ZERO + scenario.warm_up,
             at_warm_up: Mutex::default(),
         });
         let mut run = Self {
@@ -354,6 +356,7 @@ impl<'a> Run<'a> {
                 counts: traffic.counted,
                 record: Arc::new(Record::new(wants_rtt)),
                 stats: Mutex::default(),
+                at_warm_up: Mutex::default(),
                 traced: Mutex::default(),
                 window: Arc::new(WindowTrace::default()),
                 receive_window: receive_window(traffic),
@@ -472,11 +475,19 @@ impl<'a> Run<'a> {
         if !self.scenario.warm_up.is_zero() {
             let (state, warm_up) = (Arc::clone(&self.state), Time::ZERO + self.scenario.warm_up);
             let links: Vec<LinkId> = self.links.iter().map(|(_, link)| *link).collect();
+            let parts: Vec<Arc<ControllerGroup>> = self.groups.iter().flat_map(|g| g.parts.iter().cloned()).collect();
+            let background = self.packet_level.reporter();
             sim.count_from(warm_up);
             self.sim().spawn(async move {
                 state.sim.sleep_until(warm_up).await;
                 let mut noted = state.at_warm_up.lock();
-                noted.links = links.into_iter().map(|link| (link, state.sim.link_stats(link))).collect();
+                noted.links = links.iter().map(|link| (*link, state.sim.link_stats(*link))).collect();
+                let impaired = |link: &LinkId| Some((*link, state.sim.impairment_counts(*link)?));
+                noted.impairments = links.iter().filter_map(impaired).collect();
+                noted.background = background();
+                for part in parts {
+                    *part.at_warm_up.lock() = Counters::of(&part);
+                }
             });
         }
         if let Stop::At(_) = self.scenario.stop {

@@ -44,6 +44,25 @@ pub(super) struct SenderTimes {
 }
 
 impl SenderTimes {
+    /// Returns what was counted between `before` and these. What senders began with, and the last pacing rate, are as they are.
+    pub(super) fn since(&self, before: &Self) -> Self {
+        Self {
+            handshake: self.handshake.saturating_sub(before.handshake),
+            slow_start: self.slow_start.saturating_sub(before.slow_start),
+            congestion_window: self.congestion_window.saturating_sub(before.congestion_window),
+            pacing: self.pacing.saturating_sub(before.pacing),
+            flow_control: self.flow_control.saturating_sub(before.flow_control),
+            application: self.application.saturating_sub(before.application),
+            idle: self.idle.saturating_sub(before.idle),
+            undone: self.undone - before.undone,
+            samples: self.samples - before.samples,
+            round_trips: self.round_trips.saturating_sub(before.round_trips),
+            paces: self.paces - before.paces,
+            pace_sum: self.pace_sum - before.pace_sum,
+            ..*self
+        }
+    }
+
     pub(super) fn add(&mut self, other: &Self) {
         let Self { senders, handshake, slow_start, congestion_window, pacing, flow_control, application, idle, .. } =
             other;

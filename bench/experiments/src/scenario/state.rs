@@ -8,12 +8,15 @@ use std::time::Duration;
 use fathom_cc::Time;
 use fathom_metrics::{Completed, LiveStream, PageStats, Responses, WindowTrace, round};
 use fathom_netsim::link::LinkStats;
+use fathom_netsim::path::ImpairmentCounts;
 use fathom_netsim::sim::{FlowCounts, FlowSpans, LinkId, SimHandle};
+use fathom_packet_level::PacketLevelReport;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::http::HttpError;
 use crate::stack::Senders;
 
+use super::counters::Counters;
 use super::outcome::TracedOutcome;
 use super::recorder::Record;
 use super::responses::{ResponseKind, ResponseRow, SharedSpool};
@@ -33,6 +36,8 @@ pub(super) struct RunState {
     /// Keeps every response.
     pub(super) responses: Option<SharedSpool>,
     pub(super) counted: Mutex<CountedResponses>,
+    /// The end of the warm-up: requests count that begin then or later.
+    pub(super) since: Time,
     pub(super) at_warm_up: Mutex<WarmUpCounts>,
 }
 
@@ -47,6 +52,8 @@ pub(super) struct CountedResponses {
 #[derive(Default)]
 pub(super) struct WarmUpCounts {
     pub(super) links: HashMap<LinkId, LinkStats>,
+    pub(super) impairments: HashMap<LinkId, ImpairmentCounts>,
+    pub(super) background: PacketLevelReport,
 }
 
 /// The connections of a group that have one controller.
@@ -59,6 +66,8 @@ pub(super) struct ControllerGroup {
     pub(super) counts: bool,
     pub(super) record: Arc<Record>,
     pub(super) stats: Mutex<RunStats>,
+    /// Its counters at the end of the warm-up.
+    pub(super) at_warm_up: Mutex<Counters>,
     /// The flow whose sender's window is traced, once it is opened.
     pub(super) traced: Mutex<Option<u32>>,
     pub(super) window: Arc<WindowTrace>,
@@ -70,11 +79,15 @@ pub(super) struct ControllerGroup {
 
 #[derive(Default)]
 pub(super) struct RunStats {
+    /// Completed responses whose requests began after the warm-up.
     pub(super) responses: Responses,
+    /// Requests that began after the warm-up, whatever came of them.
+    pub(super) begun: u64,
     /// Page views, where the group loads pages.
     pub(super) pages: Option<Box<PageStats>>,
     /// Live streams, in order of their start.
     pub(super) live: Vec<LiveStream>,
+    /// Failed requests that began after the warm-up.
     pub(super) failed: u64,
     /// Of them, those whose user gave up.
     pub(super) abandoned: u64,
@@ -177,6 +190,11 @@ impl ControllerGroup {
         spans.whole
     }
 
+    /// A request begins, or was to begin, at `start`.
+    pub(super) fn begins(&self, start: Time) {
+        self.stats().begun += u64::from(start >= self.state.since);
+    }
+
     /// The traced flow's response is there.
     pub(super) fn traced_completed(&self, completed: &Completed, counts: FlowCounts) {
         *self.traced_end.lock() = Some(TracedOutcome {
@@ -197,7 +215,7 @@ impl ControllerGroup {
     pub(super) fn record_outcome(&self, start: Time, outcome: Result<Completed, HttpError>) {
         let done = outcome.is_ok();
         self.keep_row(self.kind, start, outcome.as_ref().copied());
-        {
+        if start >= self.state.since {
             let mut stats = self.stats();
             match outcome {
                 Ok(completed) => stats.responses.add(completed),

@@ -99,6 +99,7 @@ impl Clients {
 
     async fn fetch(&self, request: &WebRequest, index: usize, upload: bool) {
         let Some(endpoints) = self.endpoints(index) else { return };
+        endpoints.part.begins(request.start);
         let outcome = self.get(endpoints, request, index, upload).await;
         endpoints.part.record_outcome(request.start, outcome);
     }

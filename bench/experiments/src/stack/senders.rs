@@ -51,6 +51,17 @@ impl SenderStats {
         }
     }
 
+    /// Returns what was counted between `before` and these; senders and their smoothed round-trip times are as they are.
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            sent: self.sent - before.sent,
+            sent_bytes: self.sent_bytes - before.sent_bytes,
+            lost: self.lost.saturating_sub(before.lost),
+            spurious: self.spurious.saturating_sub(before.spurious),
+            ..*self
+        }
+    }
+
     fn add(&mut self, other: &Self) {
         self.told += other.told;
         self.sent += other.sent;
@@ -64,6 +75,17 @@ impl SenderStats {
 }
 
 impl SenderReport {
+    /// Returns what was done between `before` and this.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            one_way_negotiated: self.one_way_negotiated - before.one_way_negotiated,
+            early_reductions: self.early_reductions.saturating_sub(before.early_reductions),
+            reductions: self.reductions.saturating_sub(before.reductions),
+            tcp: self.tcp.since(&before.tcp),
+            stats: self.stats.since(&before.stats),
+        }
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.one_way_negotiated += other.one_way_negotiated;
         self.early_reductions += other.early_reductions;
@@ -131,6 +153,13 @@ impl Senders {
         if let Some(sender) = self.live.remove(&id) {
             self.totals.did.add(&sender.report());
         }
+    }
+
+    /// Returns what all of them did so far, those still sending included.
+    pub(crate) fn so_far(&self) -> SenderReport {
+        let mut did = self.totals.did;
+        self.live.values().for_each(|sender| did.add(&sender.report()));
+        did
     }
 
     /// What all of them did. Those still sending are asked now and count as ended. Sums do not depend on the map's order.

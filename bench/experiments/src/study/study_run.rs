@@ -21,9 +21,9 @@ const COMPLETED_ONLY: u32 = 1 << 16;
 const SACK_ON_EVERY_ACK: u32 = 1 << 17;
 /// Added to the version of shortened runs whose flows start over some time: since then that time is shortened, too.
 const SHORTER_STARTS: u32 = 1 << 18;
-/// Added where a run has uploads, or traffic during a warm-up: since then datagrams are counted after the warm-up, as all else is, and in
-/// the direction of bodies.
-const DATAGRAMS_OF_BODIES: u32 = 1 << 19;
+/// Added where a run has uploads, or traffic during a warm-up: since then datagrams, requests, timeouts and packet-level flows are counted
+/// after the warm-up, as links were, and datagrams in the direction of bodies.
+const ALL_AFTER_WARM_UP: u32 = 1 << 21;
 /// Added where a QUIC stack without a window runs over a path of one's own: since then flow control never binds, which it did above a
 /// bandwidth-delay product of 0.6 MB on quiche and 1.25 MB on the others. The papers' networks stay below.
 const UNLIMITED: u32 = 1 << 20;
@@ -137,12 +137,13 @@ fn version(scenario: &Scenario) -> u32 {
     let completed = if matches!(scenario.stop, Stop::Responses(_)) { COMPLETED_ONLY } else { 0 };
     let sack = scenario.traffic.iter().any(|t| t.stack == Stack::Tcp && t.tcp.options.has_sack())
         || scenario.background.iter().any(|b| b.tcp.is_some_and(|tcp| tcp.options.has_sack()));
+    let background = !scenario.background.is_empty();
     let early = |workload: Workload| match workload {
         Workload::Bulk { after, .. } => after < scenario.warm_up,
         _ => !scenario.warm_up.is_zero(),
     };
     let otherwise = scenario.traffic.iter().any(|t| t.workload.goes_up() || early(t.workload));
-    let datagrams = if otherwise { DATAGRAMS_OF_BODIES } else { 0 };
+    let datagrams = if otherwise || (background && !scenario.warm_up.is_zero()) { ALL_AFTER_WARM_UP } else { 0 };
     let quic = |t: &Traffic| t.stack != Stack::Tcp && t.max_window == MaxWindow::Unlimited;
     let on_path = scenario.chain.path.is_some() && scenario.traffic.iter().any(quic);
     let unlimited = if on_path { UNLIMITED } else { 0 };

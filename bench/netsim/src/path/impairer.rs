@@ -102,6 +102,29 @@ pub struct ImpairmentCounts {
     pub corrupted: u64,
 }
 
+impl ImpairmentCounts {
+    /// Returns what was counted between `before` and these counts. The largest burst is that of the whole time.
+    #[must_use]
+    pub const fn since(&self, before: &Self) -> Self {
+        Self {
+            arrived: self.arrived - before.arrived,
+            bursts: self.bursts - before.bursts,
+            largest_burst: self.largest_burst,
+            lost: self.lost - before.lost,
+            policed: self.policed - before.policed,
+            cut_off: self.cut_off - before.cut_off,
+            bleached: self.bleached - before.bleached,
+            remarked: self.remarked - before.remarked,
+            ce_set: self.ce_set - before.ce_set,
+            reordered: self.reordered - before.reordered,
+            displaced: self.displaced - before.displaced,
+            held: self.held - before.held,
+            duplicated: self.duplicated - before.duplicated,
+            corrupted: self.corrupted - before.corrupted,
+        }
+    }
+}
+
 /// Longest time between packets of a burst: a full packet's at 120 Mbps.
 const BURST_GAP: u64 = 100_000;
 

@@ -10,6 +10,7 @@ use fathom_metrics::{
 use fathom_netsim::link::{CountedBytes, Drops, LinkStats};
 use fathom_netsim::sim::{FlowSpans, SimHandle, WIRE_OVERHEAD};
 
+use super::super::counters::Counters;
 use super::super::limit_outcome::LimitOutcome;
 use super::super::outcome::{
     DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome,
@@ -30,7 +31,9 @@ impl Run<'_> {
         let links = self.links.iter().map(|(name, link)| {
             let stats = sim.link_stats(*link);
             let mut outcome = link_outcome(&stats, warm_up.links.get(link), seconds, counted);
-            outcome.impairments = sim.impairment_counts(*link).map(|counts| ImpairmentOutcome::of(&counts));
+            let before = warm_up.impairments.get(link).copied().unwrap_or_default();
+            outcome.impairments =
+                sim.impairment_counts(*link).map(|counts| ImpairmentOutcome::of(&counts.since(&before)));
             if self.scenario.keep.delays.contains(name) {
                 let delay = |(at, delay): (Time, Duration)| PacketDelay {
                     at_nanos: at.as_nanos(),
@@ -59,10 +62,11 @@ impl Run<'_> {
         }
         Outcome {
             seconds: round(seconds, 6),
+            counted_seconds: round(counted, 6),
             punctuality: self.executor.punctuality(),
             links: links.collect(),
             groups,
-            background: self.packet_level.outcomes(seconds),
+            background: self.packet_level.outcomes(&warm_up.background, counted),
             fairness: self.fairness(),
             trace_hash: format!("{:016x}", sim.trace_hash()),
         }
@@ -152,33 +156,34 @@ fn group_outcome(
     let (mut did, mut limited) = (SenderReport::default(), SenderTimes::default());
     let long = matches!(traffic.workload, Workload::Bulk { .. });
     for part in parts {
-        limited.add(&part.limited());
+        let since = Counters::of(part).since(&part.at_warm_up.lock());
+        limited.add(&since.limited);
         let mut stats = part.stats();
         let senders = stats.senders.totals();
-        let RunStats { responses: own, failed, abandoned, connections, over, open, .. } = &*stats;
+        let RunStats { responses: own, begun, failed, abandoned, over, open, .. } = &*stats;
         let (own_pages, own_streams) = (&stats.pages, &stats.live);
         responses.merge(own);
         if let Some(own) = own_pages {
             pages.merge(own);
         }
         streams.extend_from_slice(own_streams);
+        outcome.unfinished += begun.saturating_sub(own.count() + failed);
         outcome.failed += failed;
         outcome.abandoned += abandoned;
         failures.merge(&stats.failures);
-        outcome.connections += connections;
+        outcome.connections += since.connections;
         outcome.accepted += senders.began;
-        did.add(&senders.did);
+        did.add(&since.senders);
         outcome.one_way_negotiated += senders.did.one_way_negotiated;
-        outcome.early_reductions += senders.did.early_reductions;
-        outcome.loss_reductions += senders.did.reductions;
+        outcome.early_reductions += since.senders.early_reductions;
+        outcome.loss_reductions += since.senders.reductions;
         if traffic.stack == Stack::Tcp {
-            outcome.tcp.get_or_insert_default().add(&senders.did.tcp);
+            outcome.tcp.get_or_insert_default().add(&since.senders.tcp);
         }
-        outcome.probe_timeouts += part.record.probe_timeouts();
-        outcome.silences += part.record.inferred_timeouts();
-        let (backoffs, time) = part.record.backoffs();
-        outcome.backoffs += backoffs;
-        outcome.backoff_seconds += time.as_secs_f64();
+        outcome.probe_timeouts += since.probe_timeouts;
+        outcome.silences += since.silences;
+        outcome.backoffs += since.backoffs;
+        outcome.backoff_seconds += since.backed_off.as_secs_f64();
         packets += *over;
         for flow in open {
             let spans = sim.flow_spans(*flow);

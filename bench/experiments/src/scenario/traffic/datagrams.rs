@@ -66,6 +66,7 @@ impl Live<'_> {
         while let Some((_, frame)) = self.frames.next_if(|(_, frame)| first_capture + frame.at + self.deadline < now) {
             let captured = self.captured(&frame);
             part.stats().live[self.number].add(captured, frame.intra);
+            part.begins(captured);
             part.record_outcome(captured, Err(HttpError::Abandoned));
         }
         let Some((first, _)) = self.frames.peek() else { return Ok(()) };
@@ -130,6 +131,7 @@ impl Live<'_> {
         let part = &self.endpoints.part;
         let captured = self.captured(&frame);
         let number = part.stats().live[self.number].add(captured, frame.intra);
+        part.begins(captured);
         add_needs(part, flow, frame.bytes, 0);
         let (bytes, first_byte) = (frame.bytes, captured);
         Pending { frame: frame_number, number, bytes, captured, there: Vec::new(), missing: 0, first_byte }

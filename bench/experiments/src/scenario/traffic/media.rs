@@ -158,6 +158,7 @@ impl Live<'_> {
         let part = &self.endpoints.part;
         let captured = self.captured(&frame);
         let number = part.stats().live[self.number].add(captured, frame.intra);
+        part.begins(captured);
         if open >= IN_FLIGHT as usize || captured + self.deadline < part.state.sim.time() {
             part.record_outcome(captured, Err(HttpError::Abandoned));
             return None;

@@ -51,6 +51,7 @@ impl Clients {
         for number in visit.first..visit.views {
             let page = visit.view(number);
             let start = sim.time();
+            part.begins(start);
             let loaded = self.view(endpoints, &mut kept, &page, (index, number), browser).await;
             if start >= self.since {
                 let mut stats = part.stats();
