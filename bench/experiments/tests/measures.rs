@@ -3,7 +3,8 @@
 use fathom_experiments::compare::Measure;
 use fathom_experiments::scenario::{Outcome, Progress, ScenarioSpec, run};
 
-const STACKS: &[&str] = if cfg!(feature = "quiche") { &["quinn", "noq", "quiche", "tcp"] } else { &["quinn", "noq", "tcp"] };
+const STACKS: &[&str] =
+    if cfg!(feature = "quiche") { &["quinn", "noq", "quiche", "tcp"] } else { &["quinn", "noq", "tcp"] };
 
 fn outcome(text: &str) -> Outcome {
     let scenario =
@@ -81,15 +82,179 @@ fn connections_that_end_are_counted_over_the_same_span() {
     for &stack in STACKS {
         let outcome = lossy(stack, LAST_TEN, "workload = \"flows:60x100kB@18s\"\ncontroller = \"reno\"");
         let group = &outcome.groups["g"];
-        assert!(group.connections > 50 && group.flows.len() < 5, "{stack}: {} of {}", group.flows.len(), group.connections);
+        assert!(
+            group.connections > 50 && group.flows.len() < 5,
+            "{stack}: {} of {}",
+            group.flows.len(),
+            group.connections
+        );
         // Up to the moment at which a client closes its connection: what its server sends until it hears of it is nobody's.
         let (sent, lost) = last_ten(&outcome, "left-right");
         assert!(group.sent <= sent && group.sent as f64 > 0.98 * sent as f64, "{stack}: {} of {sent}", group.sent);
-        assert!(lost > 50 && group.lost <= lost && group.lost as f64 > 0.97 * lost as f64, "{stack}: {} of {lost}", group.lost);
+        assert!(
+            lost > 50 && group.lost <= lost && group.lost as f64 > 0.97 * lost as f64,
+            "{stack}: {} of {lost}",
+            group.lost
+        );
         // What arrived of it, without headers of IP and UDP. Only what was under way at either bound makes a difference.
         let link = &outcome.links["left-right"];
         let headers = 28.0 * 8.0 * (link.arrived - link.dropped) as f64 / 10.0;
         let carried = link.throughput_bps - headers;
-        assert!((group.throughput_bps - carried).abs() < 0.02 * carried, "{stack}: {} of {carried}", group.throughput_bps);
+        assert!(
+            (group.throughput_bps - carried).abs() < 0.02 * carried,
+            "{stack}: {} of {carried}",
+            group.throughput_bps
+        );
+    }
+}
+
+/// What a group, its link and packet-level traffic beside it counted, each as a number that grows with time.
+fn counters(outcome: &Outcome) -> Vec<(&'static str, f64)> {
+    let (group, link) = (&outcome.groups["g"], &outcome.links["left-right"]);
+    let (tcp, did) = (group.tcp.unwrap_or_default(), link.impairments.expect("a path that loses"));
+    let background = &outcome.background;
+    let seconds = outcome.counted();
+    let mut all = vec![
+        ("sent", group.sent as f64),
+        ("lost", group.lost as f64),
+        ("bytes", (group.throughput_bps * seconds / 8.0).round()),
+        ("timeouts", group.timeouts() as f64),
+        ("silences", group.silences as f64),
+        ("backoffs", group.backoffs as f64),
+        ("cuts", group.loss_reductions as f64),
+        ("early cuts", group.early_reductions as f64),
+        ("sent again by TCP", tcp.retransmitted as f64),
+        ("TCP's recoveries", tcp.fast_recoveries as f64),
+        ("arrived", link.arrived as f64),
+        ("dropped", link.dropped as f64),
+        ("reached the path", did.arrived as f64),
+        ("lost on the path", did.lost as f64),
+        ("carried", (link.throughput_bps * seconds / 8.0).round()),
+    ];
+    for (name, flows) in [("web", background["web"]), ("udp", background["udp"])] {
+        assert_eq!(flows.flows, 2, "{name}");
+        all.extend([
+            ("packet level: sent", flows.sent as f64),
+            ("packet level: lost", flows.lost as f64),
+            ("packet level: transfers", flows.transfers as f64),
+            ("packet level: bytes", (flows.throughput_bps * seconds / 8.0).round()),
+        ]);
+    }
+    all
+}
+
+/// What is counted before and after a time comes to what is counted in all: no counter begins elsewhere than the others.
+#[test]
+fn what_is_counted_after_a_warm_up_and_before_it_is_the_whole() {
+    for &stack in STACKS {
+        for controller in ["reno", "vegas"] {
+            let run = |times: &str| {
+                outcome(&format!(
+                    r#"
+                    {times}
+                    stack = "{stack}"
+                    [network]
+                    topology = "path"
+                    [network.path]
+                    rate = "5Mbps"
+                    rtt = "40ms"
+                    loss = "1%"
+                    queue = "droptail:10p"
+                    events = ["blackout:1s@4s", "blackout:1s@14s"]
+                    [[traffic]]
+                    name = "g"
+                    from = "left"
+                    to = "right"
+                    workload = "flows:3"
+                    controller = "{controller}"
+                    [[background]]
+                    name = "web"
+                    from = "left"
+                    to = "right"
+                    workload = "users:2 idle 100ms..400ms"
+                    controller = "reno"
+                    [[background]]
+                    name = "udp"
+                    from = "left"
+                    to = "right"
+                    workload = "udp:2 at 400kbps on 200ms off 300ms"
+                    "#
+                ))
+            };
+            let (whole, first, second) = (run("stop = \"20s\""), run("stop = \"10s\""), run(LAST_TEN));
+            assert_eq!(whole.trace_hash, second.trace_hash, "counting changes no packet");
+            let mut seen = 0;
+            let parts = counters(&first).into_iter().zip(counters(&second));
+            for ((name, all), ((_, before), (_, after))) in counters(&whole).into_iter().zip(parts) {
+                // Rates are rounded to one bit per second; UDP that is under way at the bound is not lost.
+                let slack = if name.contains("bytes") || name == "carried" { 4.0 } else { 0.0 };
+                let slack = if name == "packet level: lost" { 12.0 } else { slack };
+                assert!(
+                    (before + after - all).abs() <= slack,
+                    "{stack} {controller} {name}: {before} + {after}, {all} in all"
+                );
+                seen += usize::from(before > 0.0 && after > 0.0);
+            }
+            assert!(seen >= 15, "{stack} {controller}: {seen} counters counted anything in both halves");
+        }
+    }
+}
+
+/// Seven requests, one every two seconds from 0 on, over a path that carries nothing from 2 to 3 s and from 6 to 9 s. Users wait for a second.
+#[test]
+fn requests_count_by_when_they_began() {
+    for &stack in STACKS {
+        let run = |times: &str| {
+            outcome(&format!(
+                r#"
+                {times}
+                stack = "{stack}"
+                [network]
+                topology = "path"
+                [network.path]
+                rate = "100Mbps"
+                rtt = "40ms"
+                queue = "droptail:100p"
+                events = ["blackout:1s@2s", "blackout:3s@6s"]
+                [[traffic]]
+                name = "g"
+                from = "left"
+                to = "right"
+                workload = "bulk:7x10kB@2s"
+                controller = "reno"
+                patience = "1s"
+                "#
+            ))
+        };
+        let numbers = |outcome: &Outcome| {
+            let group = &outcome.groups["g"];
+            assert_eq!(group.times.as_ref().map_or(0, |times| times.count), group.responses, "{stack}");
+            assert_eq!(group.body_bytes, 10_000 * group.responses, "{stack}");
+            assert_eq!(group.failures.values().sum::<u64>(), group.failed, "{stack}");
+            [group.responses, group.failed, group.abandoned, group.unfinished, group.connections]
+        };
+        // At 0, 4 and 10 s they are completed; at 2, 6 and 8 s nothing comes through; the end cuts the one of 12 s short.
+        assert_eq!(numbers(&run("stop = \"12.01s\"")), [3, 3, 3, 1, 7], "{stack}");
+        // From 5 s on: that of 10 s, those of 6 and 8 s, that of 12 s.
+        let counted = run("stop = \"12.01s\"\nwarm-up = \"5s\"");
+        assert_eq!(numbers(&counted), [1, 2, 2, 1, 4], "{stack}");
+        // One response of a handshake, a request and a window or two at 40 ms.
+        let time = value(&counted, "response_time_mean_ms");
+        assert!(
+            (80.0..170.0).contains(&time)
+                && (counted.groups["g"].times.as_ref().unwrap().max_ms / time - 1.0).abs() < 0.002,
+            "{stack}: {time}"
+        );
+        for (key, is) in [
+            ("responses", 1.0),
+            ("requests_failed", 2.0),
+            ("requests_unfinished", 1.0),
+            ("response_size_mean_bytes", 10_000.0),
+        ] {
+            assert_eq!(value(&counted, key), is, "{stack} {key}");
+        }
+        let goodput = value(&counted, "goodput_per_response_kbps");
+        assert!((goodput * time / 80_000.0 - 1.0).abs() < 0.01, "{stack}: 80 kbit in {time} ms are no {goodput} kbps");
+        assert_eq!(counted.counted(), 7.01, "{stack}");
     }
 }

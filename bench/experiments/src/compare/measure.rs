@@ -1,7 +1,7 @@
 //! What runs are compared by: one table, which the ranking, the reports and the data files read. A line adds a measure.
 
 use crate::scenario::{GroupOutcome, LinkOutcome, Outcome, Workload};
-use fathom_metrics::{Bounds, Distribution};
+use fathom_metrics::{Bounds, Distribution, percentile};
 
 /// Which of two values is preferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +14,124 @@ pub enum Better {
     Neither,
 }
 
+/// The part of a run that a measure is counted over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// From the end of the warm-up to the end of the run; without a warm-up, the whole run.
+    Counted,
+    /// The first five seconds of each connection, whatever the warm-up ([`START_UP`](fathom_netsim::sim::START_UP)).
+    StartUp,
+    /// From the beginning of the run: it is no event, and the warm-up changes nothing of it.
+    Whole,
+}
+
+impl Span {
+    /// Returns it in words, as tables of the documentation have it.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Counted => "after the warm-up",
+            Self::StartUp => "first 5 s of each connection",
+            Self::Whole => "whole run",
+        }
+    }
+}
+
+/// What a measure is taken of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Population {
+    /// Responses that were completed, by when their request began. Failed and unfinished requests have no time and are left out.
+    Completed,
+    /// Of these, those larger than 25 kB.
+    CompletedLarge,
+    /// Page views that were completed, by when the navigation began.
+    Views,
+    /// Objects of pages that were completed, those of failed views included.
+    Objects,
+    /// Requests, by when they began.
+    Requests,
+    /// Frames that were captured after the warm-up and due before the end of the run.
+    Frames,
+    /// Of these, those that were completed.
+    FramesThere,
+    /// Datagrams of the senders of bodies, by when they were sent, up to the close of a connection by its client.
+    Datagrams,
+    /// Bytes that arrive.
+    Bytes,
+    /// Connections that were open at some time of the span, with their senders.
+    Connections,
+    /// Packets that arrive at the link.
+    Packets,
+    /// Time.
+    Time,
+}
+
+impl Population {
+    /// Returns it in words, as tables of the documentation have it.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Completed => "completed responses",
+            Self::CompletedLarge => "completed responses above 25 kB",
+            Self::Views => "completed page views",
+            Self::Objects => "completed objects",
+            Self::Requests => "requests that began in it",
+            Self::Frames => "frames captured and due in it",
+            Self::FramesThere => "completed frames of those",
+            Self::Datagrams => "datagrams sent in it by the senders of bodies",
+            Self::Bytes => "UDP payload that arrives in it",
+            Self::Connections => "connections open in it",
+            Self::Packets => "packets that arrive at the link in it",
+            Self::Time => "time",
+        }
+    }
+
+    /// Returns whether failed requests are left out, so that the measure looks better the more of them fail.
+    pub const fn leaves_failures_out(self) -> bool {
+        matches!(self, Self::Completed | Self::CompletedLarge | Self::Views | Self::Objects | Self::FramesThere)
+    }
+}
+
 /// How a measure is read.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     /// From a group of traffic.
     Group(fn(&GroupOutcome) -> Option<f64>),
+    /// A number of a distribution of a group.
+    Times(fn(&GroupOutcome) -> Option<&Distribution>, Statistic),
     /// From a link.
     Link(fn(&LinkOutcome) -> Option<f64>),
+}
+
+/// A number of a distribution.
+#[derive(Clone, Copy, Debug)]
+enum Statistic {
+    Mean,
+    P50,
+    P90,
+    P95,
+    P99,
+}
+
+impl Statistic {
+    /// The part of the samples that a percentile does not exceed.
+    const fn quantile(self) -> Option<f64> {
+        match self {
+            Self::Mean => None,
+            Self::P50 => Some(0.5),
+            Self::P90 => Some(0.9),
+            Self::P95 => Some(0.95),
+            Self::P99 => Some(0.99),
+        }
+    }
+
+    const fn of(self, times: &Distribution) -> f64 {
+        match self {
+            Self::Mean => times.mean_ms,
+            Self::P50 => times.median_ms,
+            Self::P90 => times.p90_ms,
+            Self::P95 => times.p95_ms,
+            Self::P99 => times.p99_ms,
+        }
+    }
 }
 
 /// One measure.
@@ -38,28 +149,57 @@ pub struct Measure {
     pub better: Better,
     /// Decimals that are shown.
     pub digits: usize,
-    /// Responses of all seeds together from which on it is shown: ten lie beyond the percentile.
-    pub enough: u64,
+    /// The part of a run that it is counted over.
+    pub span: Span,
+    /// What it is taken of.
+    pub population: Population,
     source: Source,
 }
 
 impl Measure {
-    const fn group(key: &'static str, name: &'static str, of: fn(&GroupOutcome) -> Option<f64>) -> Self {
-        let (unit, head, better) = ("", name, Better::Neither);
-        Self { key, name, unit, head, better, digits: 1, enough: 0, source: Source::Group(of) }
+    const fn new(key: &'static str, name: &'static str, population: Population, source: Source) -> Self {
+        let (unit, head, better, span) = ("", name, Better::Neither, Span::Counted);
+        Self { key, name, unit, head, better, digits: 1, span, population, source }
     }
 
-    const fn link(key: &'static str, name: &'static str, of: fn(&LinkOutcome) -> Option<f64>) -> Self {
-        let (unit, head, better) = ("", name, Better::Neither);
-        Self { key, name, unit, head, better, digits: 1, enough: 0, source: Source::Link(of) }
+    const fn group(
+        key: &'static str,
+        name: &'static str,
+        population: Population,
+        of: fn(&GroupOutcome) -> Option<f64>,
+    ) -> Self {
+        Self::new(key, name, population, Source::Group(of))
+    }
+
+    const fn times(
+        key: &'static str,
+        name: &'static str,
+        population: Population,
+        of: fn(&GroupOutcome) -> Option<&Distribution>,
+        statistic: Statistic,
+    ) -> Self {
+        Self::new(key, name, population, Source::Times(of, statistic)).shown("ms", name, Better::Lower, 0)
+    }
+
+    const fn link(
+        key: &'static str,
+        name: &'static str,
+        population: Population,
+        of: fn(&LinkOutcome) -> Option<f64>,
+    ) -> Self {
+        Self::new(key, name, population, Source::Link(of))
     }
 
     const fn shown(self, unit: &'static str, head: &'static str, better: Better, digits: usize) -> Self {
         Self { unit, head, better, digits, ..self }
     }
 
-    const fn of_at_least(self, enough: u64) -> Self {
-        Self { enough, ..self }
+    const fn headed(self, head: &'static str) -> Self {
+        Self { head, ..self }
+    }
+
+    const fn over(self, span: Span) -> Self {
+        Self { span, ..self }
     }
 
     /// The measure with this key.
@@ -68,8 +208,29 @@ impl Measure {
     }
 
     /// It is read from a group of traffic; otherwise from a link.
-    pub fn is_of_group(&self) -> bool {
-        matches!(self.source, Source::Group(_))
+    pub const fn is_of_group(&self) -> bool {
+        !matches!(self.source, Source::Link(_))
+    }
+
+    /// Returns the samples from which on it is shown: a percentile needs ten beyond it.
+    pub fn samples_needed(&self) -> u64 {
+        match self.source {
+            Source::Times(_, statistic) => statistic.quantile().map_or(1, percentile::samples_for),
+            Source::Group(_) | Source::Link(_) => 0,
+        }
+    }
+
+    /// Returns the samples that it is made of in a group; 0 where it has no distribution.
+    pub fn samples(&self, group: &GroupOutcome) -> u64 {
+        match self.source {
+            Source::Times(of, _) => of(group).map_or(0, |times| times.count),
+            Source::Group(_) | Source::Link(_) => 0,
+        }
+    }
+
+    /// Returns whether it tells too little of a group: it leaves failed requests out, and more than [`MOST_LEFT_OUT`] of all requests failed.
+    pub fn misses_failures(&self, failed: u64, completed: u64) -> bool {
+        self.population.leaves_failures_out() && failed as f64 > MOST_LEFT_OUT * (failed + completed) as f64
     }
 
     /// Values that it can take: no measure here is below zero, and no percentage above 100.
@@ -86,10 +247,14 @@ impl Measure {
         self.digits.max((1 - least.log10().floor() as i32).clamp(0, 3) as usize)
     }
 
-    /// Its value for a group of traffic.
+    /// Its value for a group of traffic, of however few samples.
     pub fn of_group(&self, group: &GroupOutcome) -> Option<f64> {
-        let Source::Group(of) = self.source else { return None };
-        of(group).filter(|value| value.is_finite())
+        let value = match self.source {
+            Source::Group(of) => of(group),
+            Source::Times(of, statistic) => of(group).filter(|t| t.count > 0).map(|times| statistic.of(times)),
+            Source::Link(_) => None,
+        };
+        value.filter(|value| value.is_finite())
     }
 
     /// Its value for a link.
@@ -101,20 +266,26 @@ impl Measure {
     /// Its value for the group and the link of a run that have these names.
     pub fn of(&self, outcome: &Outcome, group: &str, link: &str) -> Option<f64> {
         match self.source {
-            Source::Group(_) => self.of_group(outcome.groups.get(group)?),
             Source::Link(_) => self.of_link(outcome.links.get(link)?),
+            Source::Group(_) | Source::Times(..) => self.of_group(outcome.groups.get(group)?),
         }
     }
 }
 
-/// A number of the response times, where responses were completed.
-fn time(group: &GroupOutcome, of: fn(&Distribution) -> f64) -> Option<f64> {
-    group.times.as_ref().filter(|times| times.count > 0).map(of)
+/// The part of all requests that may fail before a measure that leaves them out is no measure of the controller any more. Ours: one in a
+/// hundred, so that at most the 99th percentile and what lies beyond it are unknown.
+pub const MOST_LEFT_OUT: f64 = 0.01;
+
+fn all(group: &GroupOutcome) -> Option<&Distribution> {
+    group.times.as_ref()
 }
 
-/// The same of responses larger than 25 kB.
-fn large(group: &GroupOutcome, of: fn(&Distribution) -> f64) -> Option<f64> {
-    group.times_large.as_ref().filter(|times| times.count > 0).map(of)
+fn large(group: &GroupOutcome) -> Option<&Distribution> {
+    group.times_large.as_ref()
+}
+
+fn first_byte(group: &GroupOutcome) -> Option<&Distribution> {
+    group.first_byte.as_ref()
 }
 
 /// A number of each connection.
@@ -122,128 +293,155 @@ fn per_connection(group: &GroupOutcome, number: u64) -> Option<f64> {
     (group.connections > 0).then(|| number as f64 / group.connections as f64)
 }
 
+/// A part of a whole in percent.
+fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
+}
+
 use Better::{Higher, Lower, Neither};
+use Population::{
+    Bytes, Completed, CompletedLarge, Connections, Datagrams, Frames, FramesThere, Objects, Packets, Requests, Time,
+    Views,
+};
+use Statistic::{Mean, P50, P90, P95, P99};
 
 /// Every measure, in the order of data files.
 pub const MEASURES: &[Measure] = &[
-    Measure::group("response_time_mean_ms", "mean response time", |g| time(g, |t| t.mean_ms))
-        .shown("ms", "mean ms", Lower, 0),
-    Measure::group("response_time_p50_ms", "median response time", |g| time(g, |t| t.median_ms))
-        .shown("ms", "p50 ms", Lower, 0),
-    Measure::group("response_time_p90_ms", "90th percentile of response times", |g| time(g, |t| t.p90_ms))
-        .shown("ms", "p90 ms", Lower, 0)
-        .of_at_least(100),
-    Measure::group("response_time_p95_ms", "95th percentile of response times", |g| time(g, |t| t.p95_ms))
-        .shown("ms", "p95 ms", Lower, 0)
-        .of_at_least(200),
-    Measure::group("response_time_p99_ms", "99th percentile of response times", |g| time(g, |t| t.p99_ms))
-        .shown("ms", "p99 ms", Lower, 0)
-        .of_at_least(1_000),
-    Measure::group("large_response_time_p50_ms", "median response time above 25 kB", |g| large(g, |t| t.median_ms))
-        .shown("ms", ">25kB p50", Lower, 0),
-    Measure::group("large_response_time_p95_ms", "95th percentile above 25 kB", |g| large(g, |t| t.p95_ms))
-        .shown("ms", ">25kB p95", Lower, 0)
-        .of_at_least(1_000),
-    Measure::group("first_byte_p50_ms", "median time to the first byte", |g| {
-        g.first_byte.as_ref().filter(|t| t.count > 0).map(|t| t.median_ms)
-    })
-    .shown("ms", "ttfb p50", Lower, 0),
-    Measure::group("first_byte_p95_ms", "95th percentile of times to the first byte", |g| {
-        g.first_byte.as_ref().filter(|t| t.count > 0).map(|t| t.p95_ms)
-    })
-    .shown("ms", "ttfb p95", Lower, 0)
-    .of_at_least(200),
-    Measure::group("critical_time_mean_ms", "mean time to the last critical object", |g| {
-        g.pages.as_ref()?.critical_time.as_ref().filter(|t| t.count > 0).map(|t| t.mean_ms)
-    })
-    .shown("ms", "critical ms", Lower, 0),
-    Measure::group("object_time_p50_ms", "median time of objects", |g| {
-        g.pages.as_ref()?.object_times.as_ref().filter(|t| t.count > 0).map(|t| t.median_ms)
-    })
-    .shown("ms", "object p50", Lower, 0),
-    Measure::group("deadline_misses_percent", "frames that miss their deadline", |g| {
+    Measure::times("response_time_mean_ms", "mean response time", Completed, all, Mean).headed("mean ms"),
+    Measure::times("response_time_p50_ms", "median response time", Completed, all, P50).headed("p50 ms"),
+    Measure::times("response_time_p90_ms", "90th percentile of response times", Completed, all, P90).headed("p90 ms"),
+    Measure::times("response_time_p95_ms", "95th percentile of response times", Completed, all, P95).headed("p95 ms"),
+    Measure::times("response_time_p99_ms", "99th percentile of response times", Completed, all, P99).headed("p99 ms"),
+    Measure::times("large_response_time_p50_ms", "median response time above 25 kB", CompletedLarge, large, P50)
+        .headed(">25kB p50"),
+    Measure::times("large_response_time_p95_ms", "95th percentile above 25 kB", CompletedLarge, large, P95)
+        .headed(">25kB p95"),
+    Measure::times("first_byte_p50_ms", "median time to the first byte", Completed, first_byte, P50).headed("ttfb p50"),
+    Measure::times("first_byte_p95_ms", "95th percentile of times to the first byte", Completed, first_byte, P95)
+        .headed("ttfb p95"),
+    Measure::times(
+        "critical_time_mean_ms",
+        "mean time to the last critical object",
+        Views,
+        |g| g.pages.as_ref()?.critical_time.as_ref(),
+        Mean,
+    )
+    .headed("critical ms"),
+    Measure::times(
+        "object_time_p50_ms",
+        "median time of objects",
+        Objects,
+        |g| g.pages.as_ref()?.object_times.as_ref(),
+        P50,
+    )
+    .headed("object p50"),
+    Measure::group("deadline_misses_percent", "frames that miss their deadline", Frames, |g| {
         g.media.as_ref().filter(|m| m.frames > 0).map(|m| 100.0 * m.missed_fraction)
     })
     .shown("%", "missed %", Lower, 2),
-    Measure::group("frames_never_complete_percent", "frames that are never complete", |g| {
-        g.media.as_ref().filter(|m| m.frames > 0).map(|m| 100.0 * m.never as f64 / m.frames as f64)
+    Measure::group("frames_never_complete_percent", "frames that are never complete", Frames, |g| {
+        g.media.as_ref().and_then(|m| percent(m.never, m.frames))
     })
     .shown("%", "never complete %", Lower, 2),
-    Measure::group("freezes", "freezes", |g| g.media.as_ref().map(|m| m.freezes as f64)).shown("", "freezes", Lower, 1),
-    Measure::group("frozen_ms", "time frozen", |g| g.media.as_ref().map(|m| m.frozen_ms)).shown(
+    Measure::group("freezes", "freezes", Frames, |g| g.media.as_ref().map(|m| m.freezes as f64))
+        .shown("", "freezes", Lower, 1),
+    Measure::group("frozen_ms", "time frozen", Frames, |g| g.media.as_ref().map(|m| m.frozen_ms)).shown(
         "ms",
         "frozen ms",
         Lower,
         0,
     ),
-    Measure::group("frame_delay_p95_ms", "95th percentile of frame delays", |g| {
-        g.media.as_ref()?.frame_delay.as_ref().filter(|t| t.count > 0).map(|t| t.p95_ms)
-    })
-    .shown("ms", "frame p95", Lower, 0),
-    Measure::group("goodput_per_response_kbps", "goodput per response", |g| {
+    Measure::times(
+        "frame_delay_p95_ms",
+        "95th percentile of frame delays",
+        FramesThere,
+        |g| g.media.as_ref()?.frame_delay.as_ref(),
+        P95,
+    )
+    .headed("frame p95"),
+    Measure::group("goodput_per_response_kbps", "goodput per response", Completed, |g| {
         (g.responses > 0).then_some(g.goodput_per_response_kbps)
     })
     .shown("kbps", "goodput kbps", Higher, 1),
-    Measure::group("responses", "responses completed", |g| Some(g.responses as f64)).shown("", "responses", Neither, 0),
-    Measure::group("requests_failed", "requests failed", |g| Some(g.failed as f64)).shown("", "failed", Lower, 1),
-    Measure::group("response_size_mean_bytes", "mean response size", |g| (g.responses > 0).then_some(g.mean_size))
-        .shown("B", "size B", Neither, 0),
-    Measure::group("throughput_bps", "throughput", |g| Some(g.throughput_bps)).shown("bps", "bps", Higher, 0),
-    Measure::group("datagrams_lost_percent", "datagrams lost", |g| {
-        (g.sent > 0).then(|| 100.0 * g.lost as f64 / g.sent as f64)
-    })
-    .shown("%", "lost %", Lower, 2),
-    Measure::group("start_up_loss_percent", "datagrams lost in the first 5 s of connections", |g| {
-        (g.start_up_sent > 0).then(|| 100.0 * g.start_up_lost as f64 / g.start_up_sent as f64)
-    })
-    .shown("%", "start-up lost %", Lower, 2),
-    Measure::group("timeouts_per_connection", "timeouts per connection", |g| per_connection(g, g.timeouts())).shown(
+    Measure::group("responses", "responses completed", Requests, |g| Some(g.responses as f64)).shown(
         "",
-        "timeouts/conn",
-        Lower,
-        2,
-    ),
-    Measure::group("window_cuts_early", "window cuts before loss", |g| Some(g.early_reductions as f64)).shown(
-        "",
-        "early cuts",
+        "responses",
         Neither,
         0,
     ),
-    Measure::group("window_cuts_after_loss", "window cuts after loss", |g| Some(g.loss_reductions as f64)).shown(
-        "",
-        "loss cuts",
-        Neither,
-        0,
-    ),
-    Measure::group("one_way_delay_percent", "senders with one-way delay", |g| {
+    Measure::group("requests_failed", "requests failed", Requests, |g| Some(g.failed as f64))
+        .shown("", "failed", Lower, 1),
+    Measure::group("requests_unfinished", "requests without an outcome at the end", Requests, |g| {
+        Some(g.unfinished as f64)
+    })
+    .shown("", "unfinished", Neither, 1),
+    Measure::group("response_size_mean_bytes", "mean response size", Completed, |g| {
+        (g.responses > 0).then_some(g.mean_size)
+    })
+    .shown("B", "size B", Neither, 0),
+    Measure::group("throughput_bps", "throughput", Bytes, |g| Some(g.throughput_bps)).shown("bps", "bps", Higher, 0),
+    Measure::group("datagrams_lost_percent", "datagrams lost", Datagrams, |g| percent(g.lost, g.sent))
+        .shown("%", "lost %", Lower, 2),
+    Measure::group("start_up_loss_percent", "datagrams lost in the first 5 s of connections", Datagrams, |g| {
+        percent(g.start_up_lost, g.start_up_sent)
+    })
+    .shown("%", "start-up lost %", Lower, 2)
+    .over(Span::StartUp),
+    Measure::group("timeouts_per_connection", "timeouts per connection", Connections, |g| {
+        per_connection(g, g.timeouts())
+    })
+    .shown("", "timeouts/conn", Lower, 2),
+    Measure::group("window_cuts_early", "window cuts before loss", Connections, |g| Some(g.early_reductions as f64))
+        .shown("", "early cuts", Neither, 0),
+    Measure::group("window_cuts_after_loss", "window cuts after loss", Connections, |g| Some(g.loss_reductions as f64))
+        .shown("", "loss cuts", Neither, 0),
+    Measure::group("one_way_delay_percent", "senders with one-way delay", Connections, |g| {
         (g.accepted > 0).then(|| g.one_way_percent())
     })
-    .shown("%", "one-way %", Neither, 1),
-    Measure::link("drops_percent", "packets dropped at the bottleneck", |l| (l.arrived > 0).then_some(l.drops_percent))
-        .shown("%", "drops %", Lower, 2),
-    Measure::link("path_losses_percent", "packets lost on the path beside the queue's drops", |l| {
+    .shown("%", "one-way %", Neither, 1)
+    .over(Span::Whole),
+    Measure::link("drops_percent", "packets dropped at the bottleneck", Packets, |l| {
+        (l.arrived > 0).then_some(l.drops_percent)
+    })
+    .shown("%", "drops %", Lower, 2),
+    Measure::link("path_losses_percent", "packets lost on the path beside the queue's drops", Packets, |l| {
         let did = l.impairments.filter(|did| did.arrived > 0)?;
-        Some(100.0 * (did.lost + did.policed + did.cut_off) as f64 / did.arrived as f64)
+        percent(did.lost + did.policed + did.cut_off, did.arrived)
     })
     .shown("%", "path loss %", Lower, 2),
-    Measure::link("marks_percent", "packets marked at the bottleneck", |l| (l.arrived > 0).then(|| l.marks_percent()))
-        .shown("%", "marks %", Neither, 2),
-    Measure::link("queue_mean_packets", "mean queue", |l| (l.arrived > 0).then_some(l.mean_queue))
+    Measure::link("marks_percent", "packets marked at the bottleneck", Packets, |l| {
+        (l.arrived > 0).then(|| l.marks_percent())
+    })
+    .shown("%", "marks %", Neither, 2),
+    Measure::link("queue_mean_packets", "mean queue", Time, |l| (l.arrived > 0).then_some(l.mean_queue))
         .shown("packets", "queue p", Lower, 1),
-    Measure::link("utilisation_percent", "link utilisation", |l| (l.arrived > 0).then_some(l.utilisation_percent))
-        .shown("%", "link %", Neither, 1),
-    Measure::link("link_throughput_bps", "throughput of the link", |l| (l.arrived > 0).then_some(l.throughput_bps))
-        .shown("bps", "link bps", Higher, 0),
+    Measure::link("utilisation_percent", "link utilisation", Time, |l| {
+        (l.arrived > 0).then_some(l.utilisation_percent)
+    })
+    .shown("%", "link %", Neither, 1),
+    Measure::link("link_throughput_bps", "throughput of the link", Packets, |l| {
+        (l.arrived > 0).then_some(l.throughput_bps)
+    })
+    .shown("bps", "link bps", Higher, 0),
 ];
 
-/// The measure that the ranking is by. Live media: frames that miss their deadline, as nothing else is seen. Pages: how long they take to load. Web and bulk: how long responses take on average, which is what a user waits for and what a
-/// transfer takes to complete.
+/// The measure that the ranking is by. Live media: frames that miss their deadline, as nothing else is seen. Pages: how long they take to
+/// load. Web and bulk: how long responses take on average, which is what a user waits for and what a transfer takes to complete.
 pub(crate) fn primary(workload: Workload) -> &'static Measure {
     let key = match workload {
         Workload::Media { .. } => "deadline_misses_percent",
         _ => "response_time_mean_ms",
     };
     Measure::named(key).unwrap_or(&MEASURES[0])
+}
+
+/// Returns every measure with its span and population as a table in Markdown: what docs/compare.md prints.
+pub fn measures_table() -> String {
+    let mut text = String::from("| measure | span | of |\n|---|---|---|\n");
+    for Measure { key, span, population, .. } in MEASURES {
+        text += &format!("| `{key}` | {} | {} |\n", span.text(), population.text());
+    }
+    text
 }
 
 #[cfg(test)]
@@ -274,6 +472,40 @@ mod tests {
             assert_eq!(mean.decimals(values.iter().copied()), decimals, "{values:?}");
         }
         assert_eq!(Measure::named("drops_percent").unwrap().decimals([0.001]), 2);
+    }
+
+    #[test]
+    fn documentation_has_the_span_and_population_of_each_measure() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compare.md");
+        let text = std::fs::read_to_string(page).unwrap();
+        assert!(text.contains(&measures_table()), "put this table into docs/compare.md:\n{}", measures_table());
+    }
+
+    #[test]
+    fn percentiles_need_samples_of_their_own_population() {
+        let needed = |key: &str| Measure::named(key).unwrap().samples_needed();
+        let keys = ["p50", "p90", "p95", "p99"].map(|p| needed(&format!("response_time_{p}_ms")));
+        assert_eq!(keys, [1, 100, 200, 1_000]);
+        assert_eq!(
+            (needed("frame_delay_p95_ms"), needed("first_byte_p95_ms"), needed("throughput_bps")),
+            (200, 200, 0)
+        );
+        let of = |count| Some(Distribution { count, ..fathom_metrics::Latencies::default().distribution() });
+        let group = GroupOutcome { times: of(5_000), times_large: of(12), ..GroupOutcome::default() };
+        assert_eq!(Measure::named("large_response_time_p95_ms").unwrap().samples(&group), 12);
+        assert_eq!(Measure::named("response_time_p95_ms").unwrap().samples(&group), 5_000);
+        for measure in MEASURES.iter().filter(|m| m.key.contains("_p9")) {
+            assert!(measure.samples_needed() >= 100, "{} is shown of any sample", measure.key);
+        }
+    }
+
+    #[test]
+    fn times_of_the_others_tell_nothing_once_more_than_one_in_a_hundred_fails() {
+        let misses = |key: &str, failed, completed| Measure::named(key).unwrap().misses_failures(failed, completed);
+        assert!(!misses("response_time_mean_ms", 1, 99) && misses("response_time_mean_ms", 2, 98));
+        assert!(misses("critical_time_mean_ms", 1, 0) && misses("frame_delay_p95_ms", 5, 5));
+        assert!(!misses("requests_failed", 50, 50) && !misses("deadline_misses_percent", 50, 50));
+        assert!(!misses("response_time_mean_ms", 0, 0));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) use failures::FailedRequests;
 pub use limits::Limit;
 pub(crate) use limits::{Counted, Evidence, decisive};
 pub(crate) use measure::primary;
-pub use measure::{Better, MEASURES, Measure};
+pub use measure::{Better, MEASURES, MOST_LEFT_OUT, Measure, Population, Span, measures_table};
 pub use plan::Plan;
 pub use plan_file::PAGE_LOAD;
 pub use ranking::{Change, Ranked, Ranking};

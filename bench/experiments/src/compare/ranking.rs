@@ -7,9 +7,9 @@
 use fathom_cc::Rate;
 use fathom_metrics::Estimate;
 
-use super::measure::{Better, MEASURES, Measure, primary};
+use super::measure::{Better, MEASURES, MOST_LEFT_OUT, Measure, primary};
 use super::result::{Candidate, Comparison, FORWARD};
-use crate::scenario::Workload;
+use crate::scenario::{GroupOutcome, Workload};
 
 /// How a measure changes from one controller to another, over the seeds that both have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,8 +86,10 @@ impl Change {
 pub struct Ranked<'a> {
     /// Its runs.
     pub candidate: Candidate<'a>,
-    /// Its place by its mean, from 1. `None`: it has no value of the measure, or several backends are compared.
+    /// Its place by its mean, from 1. `None`: it has no value of the measure, it is not ranked, or several backends are compared.
     pub place: Option<usize>,
+    /// It is not ranked, and no change from or to it is told: the measure leaves failed requests out, and too many of its requests failed.
+    pub misses_failures: bool,
     /// It may be the best as well: the interval of its change from the best contains zero, and no other is better beyond its interval.
     pub tied: bool,
     /// The primary measure over its seeds.
@@ -129,10 +131,13 @@ impl Comparison {
         let mut entries: Vec<Ranked<'_>> = (candidates.iter())
             .map(|candidate| {
                 let base = self.baseline_of(candidate, &candidates);
-                let change = base.filter(|base| base.label != candidate.label);
+                let misses_failures = self.plan.backends.len() < 2 && candidate.misses_failures(measure);
+                let change = base
+                    .filter(|base| base.label != candidate.label && !misses_failures && !base.misses_failures(measure));
                 Ranked {
                     candidate: candidate.clone(),
                     place: None,
+                    misses_failures,
                     tied: false,
                     value: value(candidate),
                     change: change.and_then(|base| candidate.change_from(base, measure)),
@@ -142,11 +147,12 @@ impl Comparison {
         if self.plan.backends.len() < 2 {
             let sign = if measure.better == Better::Higher { -1.0 } else { 1.0 };
             let key = |entry: &Ranked<'_>| entry.value.map_or(f64::INFINITY, |value| sign * value.mean);
-            entries.sort_by(|a, b| key(a).total_cmp(&key(b)));
+            entries.sort_by(|a, b| a.misses_failures.cmp(&b.misses_failures).then(key(a).total_cmp(&key(b))));
             let best = entries.first().map(|best| best.candidate.clone());
             let several = entries.iter().any(|entry| entry.candidate.runs.len() > 1);
             let all: Vec<Candidate<'_>> = entries.iter().map(|entry| entry.candidate.clone()).collect();
-            for (i, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| entry.value.is_some()) {
+            let ranked = |entry: &Ranked<'_>| entry.value.is_some() && !entry.misses_failures;
+            for (i, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| ranked(entry)) {
                 let change = best.as_ref().and_then(|best| entry.candidate.change_from(best, measure));
                 let apart = change.is_some_and(|c| c.is_significant());
                 entry.tied =
@@ -187,16 +193,18 @@ pub(super) fn listed(names: &[String]) -> String {
 impl Ranking<'_> {
     /// What one may conclude, and what not, in sentences.
     pub fn conclusion(&self) -> Vec<String> {
-        let with: Vec<&Ranked<'_>> = self.entries.iter().filter(|entry| entry.value.is_some()).collect();
+        let ranked = |entry: &&Ranked<'_>| entry.value.is_some() && !entry.misses_failures;
+        let with: Vec<&Ranked<'_>> = self.entries.iter().filter(ranked).collect();
         let seeds = with.iter().map(|entry| entry.candidate.runs.len()).max().unwrap_or(0);
         let (Some(best), true) = (with.first(), with.len() > 1) else {
             let one = (seeds == 1).then(|| self.one_seed());
-            return one.into_iter().collect();
+            return self.not_ranked().into_iter().chain(one).collect();
         };
         if best.place.is_none() {
             return self.of_backends(seeds);
         }
-        let mut lines = if seeds == 1 { vec![self.of_one_seed(&with)] } else { self.of_seeds(&with, seeds) };
+        let mut lines: Vec<String> = self.not_ranked().into_iter().collect();
+        lines.extend(if seeds == 1 { vec![self.of_one_seed(&with)] } else { self.of_seeds(&with, seeds) });
         if seeds > 1 {
             lines
                 .push("It holds for these requests on this path; another path or load may rank them otherwise.".into());
@@ -208,6 +216,21 @@ impl Ranking<'_> {
             }
         }
         lines
+    }
+
+    /// Returns which controllers are not ranked as too many of their requests failed; `None`: all are ranked that have a value.
+    fn not_ranked(&self) -> Option<String> {
+        let missed = self.entries.iter().filter(|entry| entry.misses_failures && entry.value.is_some());
+        let names: Vec<String> = missed.map(|entry| entry.candidate.label.to_owned()).collect();
+        let are = if names.len() == 1 { "is" } else { "are" };
+        (!names.is_empty()).then(|| {
+            format!(
+                "{} {are} not ranked: more than {:.0} % of the requests failed there, and the {} is of the others.",
+                listed(&names),
+                100.0 * MOST_LEFT_OUT,
+                self.measure.name
+            )
+        })
     }
 
     fn of_one_seed(&self, with: &[&Ranked<'_>]) -> String {
@@ -315,11 +338,17 @@ impl<'a> Candidate<'a> {
         self.runs.iter().filter_map(of).collect()
     }
 
+    /// Returns whether a measure tells too little of it, since too many of its requests failed.
+    pub fn misses_failures(&self, measure: &Measure) -> bool {
+        let sum = |of: fn(&GroupOutcome) -> u64| self.runs.iter().map(|run| of(run.group())).sum();
+        measure.misses_failures(sum(|group| group.failed), sum(|group| group.responses))
+    }
+
     /// A measure over the seeds; `None` also where too few responses were completed for it.
     pub fn estimate(&self, measure: &Measure) -> Option<Estimate> {
-        let responses: u64 = self.runs.iter().map(|run| run.times().map_or(0, |times| times.count)).sum();
+        let samples: u64 = self.runs.iter().map(|run| measure.samples(run.group())).sum();
         let values: Vec<f64> = self.values(measure).into_iter().map(|(_, value)| value).collect();
-        (responses >= measure.enough).then(|| Estimate::of(&values)).flatten()
+        (samples >= measure.samples_needed()).then(|| Estimate::of(&values)).flatten()
     }
 
     /// Values of this and of another, of the seeds that both have: the other's first.

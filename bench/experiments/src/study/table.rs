@@ -7,7 +7,7 @@ use fathom_report::{Column, Grid, NOTHING, estimate_within};
 
 use super::Axis;
 use super::study_run::StudyRunResult;
-use crate::scenario::{GroupOutcome, LinkOutcome};
+use crate::compare::Measure;
 
 /// Results of one key: those of its seeds.
 pub(crate) type Keyed<'a> = (&'a BTreeMap<String, String>, Vec<&'a StudyRunResult>);
@@ -26,29 +26,30 @@ pub(crate) fn by_key(results: &[StudyRunResult]) -> Vec<Keyed<'_>> {
     groups
 }
 
-type Measure<T> = (&'static str, fn(&T) -> Option<f64>, usize);
+/// A column of measures, which `fathom compare` defines: its name, the measure's key, what values are multiplied by, digits.
+type Shown = (&'static str, &'static str, f64, usize);
 
-/// Measures of a group of traffic: name, value, digits.
-const GROUP: &[Measure<GroupOutcome>] = &[
-    (OFFERED, |g| g.load.as_ref().map(|load| load.computed_percent), 1),
-    ("responses", |g| g.times.as_ref().filter(|t| t.count > 0).map(|_| g.responses as f64), 0),
-    (FAILED, |g| Some(g.failed as f64), 1),
-    ("median ms", |g| g.times.as_ref().filter(|t| t.count > 0).map(|t| t.median_ms), 1),
-    ("mean ms", |g| g.times.as_ref().filter(|t| t.count > 0).map(|t| t.mean_ms), 1),
-    ("Mbps", |g| Some(g.throughput_bps / 1e6), 3),
-    ("lost %", |g| (g.sent > 0).then(|| 100.0 * g.lost as f64 / g.sent as f64), 2),
-    ("missed %", |g| g.media.as_ref().map(|m| 100.0 * m.missed_fraction), 2),
-    ("freezes", |g| g.media.as_ref().map(|m| m.freezes as f64), 1),
-    ("critical ms", |g| g.pages.as_ref()?.critical_time.as_ref().filter(|t| t.count > 0).map(|t| t.median_ms), 1),
-    ("timeouts/conn", |g| (g.connections > 0).then(|| g.timeouts() as f64 / g.connections as f64), 2),
+/// Measures of a group of traffic.
+const GROUP: &[Shown] = &[
+    (RESPONSES, "responses", 1.0, 0),
+    (FAILED, "requests_failed", 1.0, 1),
+    ("median ms", "response_time_p50_ms", 1.0, 1),
+    ("mean ms", "response_time_mean_ms", 1.0, 1),
+    ("Mbps", "throughput_bps", 1e-6, 3),
+    ("lost %", "datagrams_lost_percent", 1.0, 2),
+    (START_UP, "start_up_loss_percent", 1.0, 2),
+    ("missed %", "deadline_misses_percent", 1.0, 2),
+    ("freezes", "freezes", 1.0, 1),
+    ("critical ms", "critical_time_mean_ms", 1.0, 1),
+    ("timeouts/conn", "timeouts_per_connection", 1.0, 2),
 ];
 
 /// Measures of the bottleneck.
-const LINK: &[Measure<LinkOutcome>] = &[
-    ("drops %", |l| Some(l.drops_percent), 2),
-    ("marks %", |l| (l.arrived > 0 && l.marked > 0).then(|| 100.0 * l.marked as f64 / l.arrived as f64), 2),
-    ("queue p", |l| Some(l.mean_queue), 1),
-    ("busy %", |l| Some(l.utilisation_percent), 1),
+const LINK: &[Shown] = &[
+    ("drops %", "drops_percent", 1.0, 2),
+    (MARKS, "marks_percent", 1.0, 2),
+    ("queue p", "queue_mean_packets", 1.0, 1),
+    ("busy %", "utilisation_percent", 1.0, 1),
 ];
 
 /// One row per key: means over its seeds of each group's measures and of the bottleneck's, which is the busiest link.
@@ -71,8 +72,12 @@ pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
     columns.push(column("", "seeds", &|(_, of)| of.len().to_string()));
     let groups: BTreeSet<&String> = results.iter().flat_map(|r| r.outcome.groups.keys()).collect();
     for group in groups {
-        for (name, measure, digits) in GROUP {
-            let of = |r: &&StudyRunResult| r.outcome.groups.get(group).and_then(measure);
+        // Computed beforehand, whatever the network then made of it.
+        let computed = |r: &&StudyRunResult| Some(r.outcome.groups.get(group)?.load.as_ref()?.computed_percent);
+        columns.push(column(group, OFFERED, &|(_, of_key)| mean(OFFERED, of_key.iter().filter_map(computed), 1)));
+        for (name, key, scale, digits) in GROUP {
+            let Some(measure) = Measure::named(key) else { continue };
+            let of = |r: &&StudyRunResult| Some(scale * measure.of_group(r.outcome.groups.get(group)?)?);
             columns.push(column(group, name, &|(_, of_key)| mean(name, of_key.iter().filter_map(of), *digits)));
         }
     }
@@ -82,22 +87,32 @@ pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
         name: "link".into(),
         cells: bottlenecks.iter().map(|b| b.clone().unwrap_or_default()).collect(),
     });
-    for (name, measure, digits) in LINK {
+    for (name, key, scale, digits) in LINK {
+        let Some(measure) = Measure::named(key) else { continue };
         let cells = rows.iter().zip(&bottlenecks).map(|((_, of), link)| {
-            let value = |r: &&StudyRunResult| link.as_ref().and_then(|l| r.outcome.links.get(l)).and_then(measure);
+            let value = |r: &&StudyRunResult| Some(scale * measure.of_link(r.outcome.links.get(link.as_ref()?)?)?);
             mean(name, of.iter().filter_map(value), *digits)
         });
         columns.push(Column { over: "bottleneck".into(), name: (*name).into(), cells: cells.collect() });
     }
     // What nobody has needs no column.
-    columns.retain(|c| c.cells.iter().any(|cell| cell != NOTHING && (c.name != FAILED || cell != "0.0")));
+    let is_none = |name: &str, cell: &str| {
+        cell == NOTHING || ([RESPONSES, FAILED, MARKS].contains(&name) && cell.parse::<f64>() == Ok(0.0))
+    };
+    columns.retain(|c| c.cells.iter().any(|cell| !is_none(&c.name, cell)));
     Grid { corner: String::new(), labels: vec![String::new(); rows.len()], columns }
 }
 
 /// Load that is computed beforehand, whatever the network then made of it: it may be above 100 %.
 const OFFERED: &str = "load % computed";
+/// Responses that were completed; no column where none were.
+const RESPONSES: &str = "responses";
 /// Requests that failed; no column where none did.
 const FAILED: &str = "failed";
+/// Packets marked; no column where none were.
+const MARKS: &str = "marks %";
+/// Datagrams lost in the first five seconds of connections.
+const START_UP: &str = "start-up lost %";
 
 /// A mean; with its 95 % interval where several seeds have a value. The interval ends where the measure of this name does.
 fn mean(name: &str, values: impl Iterator<Item = f64>, digits: usize) -> String {

@@ -87,9 +87,9 @@ fn identity(run: &ComparedRun) -> Record {
 pub fn runs(c: &Comparison) -> Dataset {
     let common = parameters(&c.plan);
     let row = |run: &ComparedRun| {
-        let measures = MEASURES
-            .iter()
-            .map(|measure| (measure.key.to_owned(), Value::measured(measure.of(&run.outcome, FORWARD.0, FORWARD.1))));
+        let measures = MEASURES.iter().map(|measure| {
+            (measure.key.to_owned(), Value::measured(measure.of(&run.outcome, FORWARD.0, &run.bottleneck)))
+        });
         let more = [
             ("duration_seconds".to_owned(), Value::Number(run.outcome.seconds)),
             ("request_hash".to_owned(), Value::from(&*run.group().request_hash)),
@@ -240,6 +240,7 @@ fn summary(c: &Comparison) -> serde_json::Value {
             json!({
                 "label": of.label,
                 "rank": entry.place,
+                "not_ranked_as_requests_failed": entry.misses_failures,
                 "cannot_be_told_from_best": entry.tied,
                 "change": entry.change.as_ref().map(of_change),
                 "outlying_seeds": c.outlying_seeds_of(of),

@@ -180,15 +180,17 @@ pub(super) fn full(c: &Comparison) -> Grid {
 /// What a reader must know of the numbers.
 pub(super) fn cautions(c: &Comparison) -> Vec<String> {
     let rows = c.candidates();
-    let p99 = Measure::named("response_time_p99_ms");
-    let few = p99.is_some_and(|p99| rows.iter().any(|of| of.estimate(p99).is_none()));
+    let few = MEASURES.iter().any(|measure| {
+        let samples = |of: &Candidate<'_>| of.runs.iter().map(|run| measure.samples(run.group())).sum::<u64>();
+        rows.iter().any(|of| (1..measure.samples_needed()).contains(&samples(of)))
+    });
     let several = c.ranking().entries.iter().any(|entry| entry.tied);
     let intervals = (c.plan.seeds > 1 && !c.seeds_are_one_run() && !rows.is_empty()).then(|| {
         let tied = if several { " ~: cannot be told apart from the best." } else { "" };
         format!("Means over the seeds; +- and the range in brackets are 95 % intervals, changes paired by seed.{tied}")
             .replace("+-", "±")
     });
-    let few = few.then(|| "-: too few responses (p99 needs 1000 in all, p95 200, p90 100).".to_owned());
+    let few = few.then(|| "-: too few samples (p99 needs 1000 in all, p95 200, p90 100).".to_owned());
     let unequal = (!c.unpaired_labels().is_empty())
         .then(|| "*: a change over the seeds that both have, which are not those of the means.".to_owned());
     let outlying = c.outlying_seeds().into_iter().map(|line| sentence(&line));

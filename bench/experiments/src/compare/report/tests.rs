@@ -263,6 +263,30 @@ fn failures_show() {
 }
 
 #[test]
+fn a_mean_of_the_requests_that_did_not_fail_ranks_nobody_first() {
+    let mut c = comparison();
+    let best = c.ranking().entries[0].candidate.label.to_owned();
+    assert_eq!(best, "sync");
+    // A hundred responses in each of three seeds.
+    let failed = |c: &mut Comparison, count| {
+        c.runs.iter_mut().filter(|run| run.controller == "sync").for_each(|run| group(run).failed = count);
+    };
+    failed(&mut c, 1);
+    assert_eq!(c.ranking().entries[0].candidate.label, "sync", "one in a hundred may fail");
+    failed(&mut c, 2);
+    let (text, ranking) = (table(&c), c.ranking());
+    let said = text.replace('\n', " ");
+    assert!(said.contains("sync is not ranked: more than 1 % of the requests failed there"), "{text}");
+    assert!(!said.contains("faster") && !said.contains("is the best"), "{text}");
+    let places: Vec<_> = ranking.entries.iter().map(|e| (e.candidate.label, e.place, e.change.is_some())).collect();
+    assert_eq!(places, [("reno", Some(1), false), ("sync", None, false)]);
+    // Under the baseline: nothing is set against it.
+    failed(&mut c, 0);
+    c.runs.iter_mut().filter(|run| run.controller == "reno").for_each(|run| group(run).failed = 50);
+    assert!(c.ranking().entries.iter().all(|entry| entry.change.is_none()));
+}
+
+#[test]
 fn a_controller_without_a_response_is_said_first_and_fails() {
     let mut c = comparison();
     for run in c.runs.iter_mut().filter(|run| run.controller == "sync") {
