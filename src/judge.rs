@@ -38,8 +38,9 @@ where it was stopped, and the references' runs serve every controller.
 A controller of your own: 'fathom new-controller NAME', then this command with the
 program that it makes.
 
-Exit codes: 0: no criterion failed; 1: one failed, or became worse than in
---baseline; 2: invalid input; 130: interrupted.")]
+Exit codes: 0: no criterion failed, which is no pass: some may be undecided, as
+the answer then says; 1: one failed, or became worse than in --baseline;
+2: invalid input; 130: interrupted.")]
 pub(crate) struct Args {
     /// The controller: one of 'fathom controllers' with its options, or the stack's own: native:bbr.
     #[arg(required_unless_present_any = ["thresholds", "criteria"])]
@@ -59,7 +60,8 @@ pub(crate) struct Args {
     /// Seeds of each combination, in place of three or ten.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=MOST_SEEDS))]
     seeds: Option<u64>,
-    /// Only criteria of this section of RFC 9743 and those below it: 5.1, 7.8; or one test: 5.2.1/one-to-one. May be given several times.
+    /// Only this criterion of RFC 9743: 7.8; all below a section: 5.1, '5.2.*'; or one test: 5.2.1/one-to-one. May be given several
+    /// times.
     #[arg(long, value_name = "SECTION")]
     only: Vec<String>,
     /// Where the tests run: virtual, loopback or netem (docs/backends.md). Real time takes as long as it says; tests whose queues are
@@ -151,7 +153,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     match (card.verdict(), card.counts.failed) {
         (Verdict::Fail, failed) => Err(Failure::run(format!("{failed} criteria failed"))),
-        _ => Ok(()),
+        _ => {
+            // Exit code 0 is no pass.
+            card.undecided_must().into_iter().for_each(output::say);
+            Ok(())
+        }
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) enum Quantity<'a> {
     Share(&'a str, &'a str),
     /// A group's throughput, percent of the link's rate.
     LinkShare(&'a str),
-    /// Bytes of completed bodies over the time of the run, percent of the link's rate.
+    /// Bytes of completed bodies over the time that counts, percent of the link's rate.
     Goodput(&'a str),
     /// Jain's index of the throughputs of a group's flows, percent.
     Jain(&'a str),
@@ -30,6 +30,34 @@ pub(crate) enum Quantity<'a> {
     CutOff(&'a str),
     /// Requests that failed, percent of all that ended.
     Failed(&'a str),
+}
+
+/// Requests by what came of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Requests {
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
+    /// Those that the end of the run cut short.
+    pub(crate) unfinished: u64,
+}
+
+impl Requests {
+    pub(crate) fn all(&self) -> u64 {
+        self.completed + self.failed + self.unfinished
+    }
+
+    /// Returns the part of those with an outcome that failed.
+    pub(crate) fn failed_part(&self) -> f64 {
+        self.failed as f64 / (self.completed + self.failed).max(1) as f64
+    }
+}
+
+impl std::ops::AddAssign for Requests {
+    fn add_assign(&mut self, other: Self) {
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.unfinished += other.unfinished;
+    }
 }
 
 impl<'a> Quantity<'a> {
@@ -70,7 +98,7 @@ impl<'a> Quantity<'a> {
             Self::LinkShare(name) => percent(group(name)?.throughput_bps, rate(link(LINK)?)?)?,
             Self::Goodput(name) => {
                 let sent = group(name)?.body_bytes as f64 * 8.0;
-                percent(sent, rate(link(LINK)?)? * outcome.seconds)?
+                percent(sent, rate(link(LINK)?)? * outcome.counted())?
             }
             Self::Jain(name) => 100.0 * jain(&flows(group(name)?))?,
             Self::SlowestFlow(name) => {
@@ -89,6 +117,13 @@ impl<'a> Quantity<'a> {
             }
         };
         value.is_finite().then_some(value)
+    }
+
+    /// Returns the requests behind a value that leaves failed ones out: those completed, failed and without an outcome. `None` for all else.
+    pub(crate) fn requests(&self, outcome: &Outcome) -> Option<Requests> {
+        let Self::Compared(measure, name) = self else { return None };
+        let group = outcome.groups.get(*name).filter(|_| measure.population.leaves_failures_out())?;
+        Some(Requests { completed: group.responses, failed: group.failed, unfinished: group.unfinished })
     }
 
     /// Unit of its values.
@@ -160,7 +195,8 @@ mod tests {
             ..LinkOutcome::default()
         };
         Outcome {
-            seconds: 10.0,
+            seconds: 14.0,
+            counted_seconds: 10.0,
             groups: [("subject".to_owned(), subject), ("rival".to_owned(), rival)].into(),
             links: [(LINK.to_owned(), link)].into(),
             ..Outcome::default()

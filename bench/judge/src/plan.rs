@@ -1,6 +1,6 @@
 //! The battery for one controller: a study for each test, and the runs of all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_experiments::scenario::PlanError;
 use fathom_experiments::study::{Study, StudyRun};
@@ -8,7 +8,7 @@ use fathom_netsim::backend::Backend;
 use fathom_stacks::{Controller, Stack};
 use toml::{Table, Value};
 
-use crate::battery::{Battery, Criterion, Test};
+use crate::battery::{Battery, Criterion, Strength, Test};
 
 /// Axis of a run's key that names its criterion and test.
 pub(crate) const TEST: &str = "test";
@@ -61,7 +61,8 @@ pub struct Settings {
     pub depth: Depth,
     /// Seeds of each combination, in place of the depth's.
     pub seeds: Option<u64>,
-    /// Sections to judge, `5.1` with all below it, or single tests, `5.2.1/one-to-one`; empty: all.
+    /// Sections to judge; single tests, `5.2.1/one-to-one`; `5.2.*` for 5.2 and all below it, as `5.1` which is no criterion itself; empty:
+    /// all.
     pub only: Vec<String>,
     /// Where tests run. Those whose queues are not to be had there are left out.
     pub backend: Backend,
@@ -76,6 +77,8 @@ pub struct JudgePlan {
     pub battery: Battery,
     /// Who is judged; controllers are written as their specs, with all that differs from defaults.
     pub settings: Settings,
+    /// Tests of criteria with a MUST that are not asked for.
+    pub left_out: Vec<String>,
     /// Runs of all tests; `test` of a key is `SECTION/NAME`.
     pub runs: Vec<StudyRun>,
 }
@@ -100,24 +103,36 @@ impl JudgePlan {
             return Err(PlanError("against: name at least one controller, such as cubic".to_owned()));
         }
         (settings.controller, settings.against) = (controller, against);
+        let sections: Vec<String> = battery.criteria.iter().map(|criterion| criterion.section.clone()).collect();
+        let is_asked = |name: &str, of: &str| match of.strip_suffix(".*") {
+            Some(of) => is_within(name, of),
+            // 5.2 is a criterion and 5.2.1 another; 5.1 is none, and stands for all below it.
+            None if sections.iter().any(|section| section == of) => is_test_of(name, of),
+            None => is_within(name, of),
+        };
         let named = |of: &str| {
             let mut tests =
                 battery.criteria.iter().flat_map(|c| c.tests.iter().map(|test| test_name(&c.section, test)));
-            battery.criteria.iter().any(|c| is_within(&c.section, of)) || tests.any(|name| name == of)
+            sections.iter().any(|section| is_asked(section, of)) || tests.any(|name| name == of)
         };
         if let Some(unknown) = settings.only.iter().find(|of| !named(of)) {
-            let known: Vec<&str> = battery.criteria.iter().map(|criterion| &*criterion.section).collect();
             return Err(PlanError(format!(
                 "only: '{unknown}' is no section and no test; write one of {}, or 5.2.1/one-to-one, as --criteria has them",
-                known.join(", ")
+                sections.join(", ")
             )));
         }
-        let asked = |name: &str| settings.only.is_empty() || settings.only.iter().any(|of| is_within(name, of));
+        let asked = |name: &str| settings.only.is_empty() || settings.only.iter().any(|of| is_asked(name, of));
+        let must = |battery: &Battery| -> BTreeSet<String> {
+            let must = battery.criteria.iter().filter(|c| c.strength == Strength::Must && !c.tests.is_empty());
+            must.flat_map(|c| c.tests.iter().map(|test| test_name(&c.section, test))).collect()
+        };
+        let all = must(&battery);
         battery.criteria.retain_mut(|Criterion { section, tests, .. }| {
             tests.retain(|test| asked(&test_name(section, test)));
             asked(section) || !tests.is_empty()
         });
-        let mut plan = Self { battery, settings, runs: Vec::new() };
+        let left_out = all.difference(&must(&battery)).cloned().collect();
+        let mut plan = Self { battery, settings, left_out, runs: Vec::new() };
         let mut runs = Vec::new();
         for criterion in &plan.battery.criteria {
             for test in &criterion.tests {
@@ -181,6 +196,11 @@ fn is_within(name: &str, of: &str) -> bool {
     name.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
 }
 
+/// Whether it is this criterion, or a test of it.
+fn is_test_of(name: &str, section: &str) -> bool {
+    name.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// `5.1.2/deep-buffer`.
 pub(crate) fn test_name(section: &str, test: &Test) -> String {
     format!("{section}/{}", test.name)
@@ -188,8 +208,6 @@ pub(crate) fn test_name(section: &str, test: &Test) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     fn plan(only: &str, backend: Backend, scale: f64) -> Result<JudgePlan, PlanError> {
@@ -216,6 +234,13 @@ mod tests {
         assert_eq!(of_axis(&one, TEST), ["5.2.1/one-to-one".to_owned()].into());
         assert_eq!(one.battery.criteria.len(), 1);
         assert!(of_axis(&plan("5.2.1", Backend::Virtual, 1.0).unwrap(), TEST).len() > 1, "a section has all its tests");
+        let sections = |only| -> Vec<String> {
+            plan(only, Backend::Virtual, 1.0).unwrap().battery.criteria.into_iter().map(|c| c.section).collect()
+        };
+        assert_eq!(sections("5.2"), ["5.2"], "a criterion is not those below it");
+        assert_eq!(sections("5.2.*"), ["5.2", "5.2.1", "5.2.2", "5.2.3"]);
+        assert_eq!(sections("5.1"), ["5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5"]);
+        assert!(!one.left_out.is_empty() && !one.left_out.contains(&"5.2.1/one-to-one".to_owned()));
         assert!(plan("5.2.1/one", Backend::Virtual, 1.0).unwrap_err().to_string().contains("no test"));
     }
 

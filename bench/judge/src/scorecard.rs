@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fathom_experiments::compare::MOST_LEFT_OUT;
 use fathom_experiments::provenance::{VERSION, stack_versions};
 use fathom_experiments::scenario::Outcome;
 use fathom_experiments::study::StudyRunResult;
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::battery::{Check, Criterion, Relation, Strength, Test, Threshold, behind};
 use crate::cpu::CpuPerAck;
+use crate::measure::{Quantity, Requests};
 use crate::plan::{CONTROLLER, JudgePlan, TEST, test_name};
 use crate::value::Value;
 use crate::verdict::Verdict;
@@ -36,6 +38,9 @@ pub struct Scorecard {
     pub depth: String,
     /// Seeds of each combination.
     pub seeds: u64,
+    /// Tests of criteria with a MUST that were not asked for (`--only`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// Where its tests ran.
     #[serde(default, skip_serializing_if = "Backend::is_virtual")]
     pub backend: Backend,
@@ -142,6 +147,7 @@ pub fn scorecard(plan: &JudgePlan, results: &[StudyRunResult], failed: &BTreeMap
         against: settings.against.clone(),
         depth: settings.depth.name().to_owned(),
         seeds: settings.seeds.unwrap_or(settings.depth.seeds()),
+        left_out: plan.left_out.clone(),
         backend: settings.backend,
         scale: Some(settings.scale).filter(|scale| *scale != 1.0),
         cpu: None,
@@ -170,6 +176,47 @@ struct Point<'a> {
     reference: BTreeMap<u64, &'a Outcome>,
     /// Why a run of the controller, or else of the reference, has no outcome.
     failure: Option<(bool, &'a str)>,
+}
+
+impl Point<'_> {
+    /// Returns the verdict on a value of completed requests where too few were completed for it: a controller under which none is completed,
+    /// or more fail than under the reference, has failed, whatever the others took. `None`: the value decides.
+    fn requests_that_tell_nothing(&self, quantity: &Quantity<'_>) -> Option<(Verdict, Option<String>)> {
+        let sum = |outcomes: &BTreeMap<u64, &Outcome>| {
+            let mut sum = Requests::default();
+            outcomes.values().filter_map(|outcome| quantity.requests(outcome)).for_each(|of| sum += of);
+            sum
+        };
+        let (own, reference) = (sum(&self.subject), sum(&self.reference));
+        let none = |of: &BTreeMap<u64, &Outcome>| {
+            let requests = of.values().filter_map(|outcome| quantity.requests(outcome));
+            requests.filter(|of| of.completed == 0 && of.all() > 0).map(|of| of.all()).next()
+        };
+        match (none(&self.subject), none(&self.reference)) {
+            (Some(_), Some(_)) => Some((
+                Verdict::NotDecided,
+                Some(
+                    "no request was completed in a run, nor in one of the reference: the path lets none through"
+                        .to_owned(),
+                ),
+            )),
+            (Some(all), None) => Some((
+                Verdict::Fail,
+                Some(format!("none of {all} requests was completed in a run: it has no response time")),
+            )),
+            _ if own.failed_part() > reference.failed_part() + MOST_LEFT_OUT => Some((
+                Verdict::Fail,
+                Some(format!(
+                    "{} of {} requests failed, of the reference's {} of {}: the time of the others is no answer",
+                    own.failed,
+                    own.completed + own.failed,
+                    reference.failed,
+                    reference.completed + reference.failed
+                )),
+            )),
+            _ => None,
+        }
+    }
 }
 
 impl Judge<'_> {
@@ -261,8 +308,11 @@ impl Judge<'_> {
             (_, Some((false, why))) if relative => {
                 (Verdict::NotDecided, Some(format!("a run of the reference failed: {why}")))
             }
-            (None, _) => (Verdict::NotDecided, Some("its runs have no such value".to_owned())),
-            (Some(value), _) => (Verdict::of(value.interval(), threshold), None),
+            _ => match (point.requests_that_tell_nothing(&quantity), &value) {
+                (Some(decided), _) => decided,
+                (None, None) => (Verdict::NotDecided, Some("its runs have no such value".to_owned())),
+                (None, Some(value)) => (Verdict::of(value.interval(), threshold), None),
+            },
         };
         let unit = match check.relation {
             Relation::PercentOfReference => "%",
@@ -314,6 +364,18 @@ impl Scorecard {
         Verdict::worst(self.criteria.iter().map(|criterion| criterion.verdict))
     }
 
+    /// Returns which criteria with a MUST are not decided, and how to decide them; `None` where all are.
+    pub fn undecided_must(&self) -> Option<String> {
+        let open = |c: &&JudgedCriterion| c.strength == Strength::Must && c.verdict == Verdict::NotDecided;
+        let sections: Vec<&str> = self.criteria.iter().filter(open).map(|c| &*c.section).collect();
+        (!sections.is_empty()).then(|| {
+            format!(
+                "Criteria that RFC 9743 wants evaluated with a MUST are not decided ({}): judge with --full, or more --seeds.",
+                sections.join(", ")
+            )
+        })
+    }
+
     /// What the verdicts mean for a document's status, after RFC 9743 §3.2, in sentences.
     pub fn status(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -326,8 +388,15 @@ impl Scorecard {
                 "Criteria that RFC 9743 wants evaluated with a MUST failed against our thresholds: their document has to say why that is acceptable (section 5)."
                     .to_owned(),
             ),
-            Verdict::NotDecided => lines.push("Criteria that RFC 9743 wants evaluated with a MUST are not decided: judge with --full, or more --seeds.".to_owned()),
-            Verdict::Pass | Verdict::NotApplicable => lines.push("No criterion that RFC 9743 wants evaluated with a MUST failed against our thresholds.".to_owned()),
+            Verdict::NotDecided => lines.extend(self.undecided_must()),
+            Verdict::Pass if self.left_out.is_empty() => lines.push("No criterion that RFC 9743 wants evaluated with a MUST failed against our thresholds.".to_owned()),
+            Verdict::Pass | Verdict::NotApplicable => {}
+        }
+        if !self.left_out.is_empty() {
+            lines.push(format!(
+                "{} of the tests that RFC 9743 wants made with a MUST were left out (--only): this says nothing of them. Judge without --only for the whole.",
+                self.left_out.len()
+            ));
         }
         lines.push(
             "A laboratory is no evidence of Internet-scale deployment: without it, a specification MUST seek Experimental status, and SHOULD NOT be deployed as a default (RFC 9743 section 3.2)."

@@ -1,6 +1,11 @@
 //! The shipped battery can be run: at both depths, for our controllers and the stacks' own.
 
-use fathom_judge::{Battery, Depth, JudgePlan, Settings};
+use std::collections::{BTreeMap, BTreeSet};
+
+use fathom_experiments::scenario::{GroupOutcome, Outcome};
+use fathom_experiments::study::StudyRunResult;
+use fathom_judge::{Battery, Depth, JudgePlan, Scorecard, Settings, Verdict, report, scorecard};
+use fathom_metrics::{Distribution, Latencies};
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
 
@@ -24,4 +29,98 @@ fn every_test_is_a_study_at_both_depths() {
         let (quick, full) = (runs(Depth::Quick, controller, stack), runs(Depth::Full, controller, stack));
         assert!(full > 3 * quick && quick > 100, "{controller} on {stack}: {quick} and {full} runs");
     }
+}
+
+fn plan(depth: Depth, only: &[&str]) -> JudgePlan {
+    let settings = Settings {
+        controller: "vegas".to_owned(),
+        against: vec!["cubic".to_owned(), "reno".to_owned()],
+        stack: Stack::Quinn,
+        depth,
+        seeds: None,
+        only: only.iter().map(|only| (*only).to_owned()).collect(),
+        backend: Backend::Virtual,
+        scale: 1.0,
+    };
+    JudgePlan::new(Battery::shipped(), settings).expect("a controller that runs")
+}
+
+/// Dashboards take two cases of one class and name for one.
+#[test]
+fn no_two_cases_of_a_junit_file_share_class_and_name() {
+    for depth in [Depth::Quick, Depth::Full] {
+        let text = report::junit(&scorecard(&plan(depth, &[]), &[], &BTreeMap::new()));
+        let case = |part: &str| -> String { part.split('>').next().unwrap_or_default().trim_end_matches('/').into() };
+        let cases: Vec<String> = text.split("<testcase ").skip(1).map(case).collect();
+        let names: BTreeSet<&String> = cases.iter().collect();
+        assert!(cases.len() > 70, "{} cases", cases.len());
+        let twice: Vec<&String> =
+            names.iter().filter(|n| cases.iter().filter(|c| c == *n).count() > 1).copied().collect();
+        assert!(twice.is_empty(), "{}: {twice:?}", depth.name());
+    }
+}
+
+/// The scorecard of 5.1.5, where the subject's requests and the reference's came to this: completed, failed, unfinished.
+fn short_flows(subject: (u64, u64, u64), reference: (u64, u64, u64)) -> Scorecard {
+    let plan = plan(Depth::Quick, &["5.1.5"]);
+    let group = |(completed, failed, unfinished)| GroupOutcome {
+        responses: completed,
+        failed,
+        unfinished,
+        times: (completed > 0).then(|| Distribution {
+            count: completed,
+            mean_ms: 100.0,
+            ..Latencies::default().distribution()
+        }),
+        ..GroupOutcome::default()
+    };
+    let result = |run: &fathom_experiments::study::StudyRun| {
+        let of = if run.key["controller"] == "vegas" { subject } else { reference };
+        let names = run.scenario.traffic.iter().map(|traffic| traffic.name.clone());
+        let groups = names.map(|name| (name, group(of))).collect();
+        let outcome = Outcome { seconds: 120.0, counted_seconds: 110.0, groups, ..Outcome::default() };
+        StudyRunResult { key: run.key.clone(), seed: run.seed, fingerprint: run.fingerprint.clone(), outcome }
+    };
+    let results: Vec<StudyRunResult> = plan.runs.iter().map(result).collect();
+    scorecard(&plan, &results, &BTreeMap::new())
+}
+
+fn verdicts(card: &Scorecard) -> BTreeSet<(Verdict, String)> {
+    let checks = card.criteria.iter().flat_map(|c| &c.tests).flat_map(|t| &t.checks);
+    checks.map(|check| (check.verdict, check.note.clone().unwrap_or_default())).collect()
+}
+
+#[test]
+fn a_controller_without_a_response_fails_unless_the_reference_has_none_either() {
+    let only = |card: &Scorecard| verdicts(card).into_iter().next().expect("a check");
+    assert_eq!(only(&short_flows((100, 0, 2), (100, 0, 2))), (Verdict::Pass, String::new()));
+    let (verdict, note) = only(&short_flows((0, 3, 37), (100, 0, 2)));
+    assert_eq!(
+        (verdict, &*note),
+        (Verdict::Fail, "none of 40 requests was completed in a run: it has no response time")
+    );
+    assert_eq!(
+        only(&short_flows((0, 0, 40), (100, 0, 0))).0,
+        Verdict::Fail,
+        "without an outcome is without a response"
+    );
+    let (verdict, note) = only(&short_flows((0, 3, 37), (0, 40, 0)));
+    assert!(verdict == Verdict::NotDecided && note.contains("nor in one of the reference"), "{note}");
+}
+
+#[test]
+fn a_controller_under_which_more_requests_fail_does_not_pass_by_the_time_of_the_others() {
+    let verdict = |subject, reference| short_flows(subject, reference).verdict();
+    assert_eq!(verdict((99, 1, 0), (100, 0, 0)), Verdict::Pass, "one in a hundred may");
+    assert_eq!(verdict((98, 2, 0), (100, 0, 0)), Verdict::Fail);
+    assert_eq!(verdict((90, 10, 0), (90, 10, 0)), Verdict::Pass, "as many as under the reference");
+    assert_eq!(verdict((100, 0, 0), (50, 50, 0)), Verdict::Pass);
+}
+
+#[test]
+fn a_part_of_the_battery_is_no_verdict_on_the_whole() {
+    let lines = short_flows((100, 0, 0), (100, 0, 0)).status().join(" ");
+    assert!(lines.contains("were left out (--only)") && !lines.contains("No criterion"), "{lines}");
+    let whole = scorecard(&plan(Depth::Quick, &[]), &[], &BTreeMap::new());
+    assert!(whole.left_out.is_empty());
 }

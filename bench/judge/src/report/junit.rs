@@ -31,7 +31,12 @@ fn suite(card: &Scorecard, criterion: &JudgedCriterion) -> Markup {
 
 fn case(card: &Scorecard, criterion: &JudgedCriterion, test: &JudgedTest, check: &JudgedCheck) -> Markup {
     let at = check.at_text();
-    let name = if at.is_empty() { check.measure.clone() } else { format!("{} [{at}]", check.measure) };
+    // A test may hold one measure to several thresholds; dashboards take cases of one name for one.
+    let same = |other: &&JudgedCheck| other.measure == check.measure && other.at_text() == at;
+    let threshold =
+        if test.checks.iter().filter(same).count() > 1 { format!(" ({})", check.threshold) } else { String::new() };
+    let at = if at.is_empty() { String::new() } else { format!(" [{at}]") };
+    let name = format!("{}{threshold}{at}", check.measure);
     let why = card.finding(check);
     html! {
         testcase classname={ (criterion.section) "/" (test.name) } name=(name) {
