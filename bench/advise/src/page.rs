@@ -2,7 +2,7 @@
 
 use fathom_analyze::{Drawing, Drawn, Page, Sheet};
 use fathom_cc::Rate;
-use fathom_metrics::percentile;
+use fathom_metrics::{Bounds, percentile};
 use fathom_report::{Axis, Pen, Whisker, Whiskers};
 
 use crate::Observed;
@@ -207,7 +207,15 @@ impl Advice {
                 let value = r.value.map_or_else(
                     || "–".into(),
                     |(mean, half)| {
-                        half.map_or_else(|| number(mean), |half| format!("{} ± {}", number(mean), number(half)))
+                        let ends = half.map(|half| Bounds::NOT_NEGATIVE.cut(mean, (mean - half, mean + half)));
+                        match (half, ends) {
+                            (Some(half), Some((_, false))) => format!("{} ± {}", number(mean), number(half)),
+                            // No measure is below zero.
+                            (_, Some(((low, high), true))) => {
+                                format!("{} ({} to {})", number(mean), number(low), number(high))
+                            }
+                            _ => number(mean),
+                        }
                     },
                 );
                 let change = r.effect.map_or_else(

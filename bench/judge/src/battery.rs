@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_metrics::Bounds;
 use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +119,16 @@ pub enum Relation {
     PercentOfReference,
     /// The reference's of the same seed: the difference to it.
     MoreThanReference,
+}
+
+impl Relation {
+    /// Returns what a value can be: measures and ratios of them are not negative, differences may be.
+    pub(crate) fn bounds(self) -> Bounds {
+        match self {
+            Self::Absolute | Self::PercentOfReference => Bounds::NOT_NEGATIVE,
+            Self::MoreThanReference => Bounds::default(),
+        }
+    }
 }
 
 /// Bounds of a value. They are ours: RFC 9743 gives none.

@@ -412,9 +412,11 @@ impl JudgedCheck {
         let Some(value) = &self.value else { return "nothing".to_owned() };
         let unit = behind(&self.unit);
         match self.relation {
-            Relation::Absolute => format!("{}{unit}", value.text()),
+            Relation::Absolute => format!("{}{unit}", value.text(&self.relation.bounds())),
             Relation::PercentOfReference => format!("{} % of the reference's", value.ratio_text()),
-            Relation::MoreThanReference => format!("{}{unit} more than the reference", value.text()),
+            Relation::MoreThanReference => {
+                format!("{}{unit} more than the reference", value.text(&self.relation.bounds()))
+            }
         }
     }
 

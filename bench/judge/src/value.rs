@@ -1,6 +1,6 @@
 //! What a check is judged by: a mean over seeds with its interval, of values or of ratios.
 
-use fathom_metrics::{Estimate, significant, significant_text};
+use fathom_metrics::{Bounds, Estimate, significant, significant_text};
 use serde::{Deserialize, Serialize};
 
 /// A mean over seeds, and the ends of its 95 % interval by Student's t; one seed has no interval.
@@ -53,10 +53,14 @@ impl Value {
         self.low.zip(self.high)
     }
 
-    /// `12.3 ± 0.4`.
-    pub(crate) fn text(&self) -> String {
+    /// `12.3 ± 0.4`, or `1.5 (0.0 to 4.4)` where the interval ends with what the value can be.
+    pub(crate) fn text(&self, bounds: &Bounds) -> String {
         let half_width = self.interval().map(|(low, high)| (high - low) / 2.0);
-        Estimate { n: self.n, mean: self.mean, deviation: None, half_width }.to_string()
+        let estimate = Estimate { n: self.n, mean: self.mean, deviation: None, half_width };
+        match estimate.interval().is_some_and(|ends| bounds.cut(self.mean, ends).1) {
+            true => fathom_report::estimate_within(&estimate, bounds),
+            false => estimate.to_string(),
+        }
     }
 
     /// `210 (163 to 281)`.
@@ -83,6 +87,7 @@ mod tests {
         assert_eq!(value.ratio_text(), "100 (17.9 to 559)");
         assert_eq!(Value::of_ratios(&[0.0, 100.0]), Value::of(&[0.0, 100.0]));
         assert_eq!(Value::of_ratios(&[80.0]).unwrap().ratio_text(), "80.0");
-        assert_eq!(Value::of(&[30.0, 40.0, 50.0]).unwrap().text(), "40 ± 25");
+        assert_eq!(Value::of(&[1.0, 3.0]).unwrap().text(&Bounds::NOT_NEGATIVE), "2.0 (0.0 to 14.7)");
+        assert_eq!(Value::of(&[30.0, 40.0, 50.0]).unwrap().text(&Bounds::NOT_NEGATIVE), "40 ± 25");
     }
 }

@@ -1,5 +1,6 @@
 //! A paper's report as data: what the terminal, the JSON file and the HTML page are made from.
 
+use fathom_metrics::Bounds;
 use fathom_report::{Axis, Figure, Row, Series, Table};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,8 @@ impl Artefact {
         series: impl Into<Vec<Series>>,
         note: impl Into<String>,
     ) -> Self {
+        // Rates, times, counts and their ratios: no figure of a paper shows what could be below zero.
+        let y = if y.bounds == Bounds::default() { y.within(Bounds::NOT_NEGATIVE) } else { y };
         let body = Body::Figure(Figure { x, y, series: series.into() });
         Self { id: String::new(), title: title.into(), body, note: note.into() }
     }

@@ -127,7 +127,8 @@ fn drawing(card: &Scorecard, name: &str, checks: &[&JudgedCheck]) -> Markup {
         }
     });
     let mark = threshold.at_most.or(threshold.at_least).map(|at| (at, threshold.text()));
-    let whiskers = Whiskers { axis: Axis::linear(label.clone()), mark, rows: rows.collect() };
+    let whiskers =
+        Whiskers { axis: Axis::linear(label.clone()).within(first.relation.bounds()), mark, rows: rows.collect() };
     html! {
         @if let Some(svg) = whiskers.svg() { (shown(&label, &svg, &whiskers.csv())) }
         @for check in checks { @if let Some(note) = &check.note { p { (check.at_text()) " " (note) } } }

@@ -3,7 +3,7 @@
 
 use fathom_metrics::Distribution;
 use fathom_netsim::backend::Backend;
-use fathom_report::{Axis, Figure, Pen, Series, Whisker, Whiskers, estimate, figure_with, shown};
+use fathom_report::{Axis, Figure, Pen, Series, Unit, Whisker, Whiskers, estimate_within, figure_with, shown};
 use maud::{Markup, html};
 
 use super::table::{cautions, full, limits, limits_head, more, ranking, settings};
@@ -85,13 +85,16 @@ fn answer(c: &Comparison) -> Markup {
     let order = c.ranking();
     let measure = order.measure;
     let changes = order.entries.iter().any(|entry| entry.change.is_some());
+    let means = order.entries.iter().filter_map(|entry| entry.value).map(|value| value.mean);
+    let unit = Unit::suiting(measure.unit, means.fold(0.0, f64::max));
     let of = |entry: &Ranked<'_>| {
         let is_base = entry.candidate.label == order.baseline;
-        let value = entry.value.as_ref().map(|value| format!("{} {}", estimate(value), measure.unit));
+        let scaled = entry.value.map(|value| unit.of_estimate(&value));
+        let value = scaled.as_ref().map(|value| format!("{} {}", estimate_within(value, &measure.bounds()), unit.name));
         let (dot, interval) = match (changes, entry.change) {
             (true, Some(change)) => (Some(change.percent), change.interval_percent),
             (true, None) => (is_base.then_some(0.0), None),
-            (false, _) => (entry.value.map(|value| value.mean), entry.value.and_then(|value| value.interval())),
+            (false, _) => (scaled.map(|value| value.mean), scaled.and_then(|value| value.interval())),
         };
         let samples = if changes { seeds_of(c, &entry.candidate) } else { Vec::new() };
         Whisker {
@@ -109,7 +112,7 @@ fn answer(c: &Comparison) -> Markup {
             let unit = order.entries.iter().find_map(|entry| entry.change).map_or("%", |change| change.unit());
             Axis::linear(format!("{} against {base} ({unit})", measure.name))
         }
-        false => Axis::linear(format!("{} ({})", measure.name, measure.unit)),
+        false => Axis::linear(format!("{} ({})", measure.name, unit.name)).within(measure.bounds()),
     };
     let plot =
         Whiskers { axis, mark: changes.then(|| (0.0, base.to_owned())), rows: order.entries.iter().map(of).collect() };
@@ -159,8 +162,14 @@ fn distribution(c: &Comparison, title: &str, id: &str, of: fn(&ComparedRun) -> O
     if !(low < top && high > 0.0) {
         return html! {};
     }
-    let draw = |range, log, name: &str| {
-        let x = Axis { log, range: Some(range), ..Axis::linear("response time (ms)") };
+    // 300,000 ms are 300 s, in both plots.
+    let unit = Unit::suiting("ms", high);
+    let series: Vec<Series> = (series.into_iter())
+        .map(|line| Series { points: line.points.iter().map(|(ms, part)| (unit.of(*ms), *part)).collect(), ..line })
+        .collect();
+    let draw = |(from, to): (f64, f64), log, name: &str| {
+        let range = Some((unit.of(from), unit.of(to)));
+        let x = Axis { log, range, ..Axis::linear(format!("response time ({})", unit.name)) };
         let y = Axis::linear("fraction of responses no slower").over(0.0, 1.0);
         figure_with(&format!("{title}, {name}"), &Figure { x, y, series: series.clone() }, &pens)
     };

@@ -1,7 +1,7 @@
 //! The comparison for a terminal: what may be concluded, the ranking, then the other measures. Controllers are rows.
 
 use fathom_metrics::Estimate;
-use fathom_report::{Column, Grid, NOTHING, estimate, wrapped};
+use fathom_report::{Column, Grid, NOTHING, Unit, estimate, estimate_within, wrapped};
 
 use fathom_netsim::path::PathSpec;
 
@@ -10,6 +10,9 @@ use crate::scenario::Connections;
 
 /// Characters of a line.
 const WIDTH: usize = 100;
+
+/// Decimals of times that are in seconds or minutes: three digits of most.
+const DECIMALS: usize = 1;
 
 /// Measures beside the primary one in the ranking.
 const BESIDE: [&str; 4] = ["response_time_p50_ms", "response_time_p95_ms", "response_time_p99_ms", "drops_percent"];
@@ -70,7 +73,9 @@ pub(super) fn ranking(c: &Comparison) -> Grid {
     });
     let measure = ranking.measure;
     let unpaired = c.unpaired_labels();
-    let primary = rows.iter().map(|(_, of)| of.estimate(measure).map_or_else(|| NOTHING.to_owned(), |e| estimate(&e)));
+    let (head, unit) = head(measure, &rows);
+    let cell = |e: Estimate| estimate_within(&unit.of_estimate(&e), &measure.bounds());
+    let primary = rows.iter().map(|(_, of)| of.estimate(measure).map_or_else(|| NOTHING.to_owned(), cell));
     let change = (0..rows.len()).map(|i| match ranking.entries.get(i) {
         Some(entry) if entry.candidate.label == ranking.baseline => "baseline".to_owned(),
         Some(entry) => {
@@ -81,7 +86,7 @@ pub(super) fn ranking(c: &Comparison) -> Grid {
     });
     let mut columns = vec![
         column("", "rank", places.collect()),
-        column("", measure.head, primary.collect()),
+        column("", &head, primary.collect()),
         column("", &against(c), change.collect()),
     ];
     columns.extend(beside(&rows, &BESIDE));
@@ -108,12 +113,30 @@ pub(super) fn against(c: &Comparison) -> String {
 /// Columns of means.
 fn beside(rows: &[(String, Candidate<'_>)], keys: &[&str]) -> Vec<Column> {
     let measures = keys.iter().filter_map(|key| Measure::named(key));
-    let cells = |measure: &Measure| {
+    let of = |measure: &Measure| {
+        let (head, unit) = head(measure, rows);
         let values: Vec<Option<Estimate>> = rows.iter().map(|(_, of)| of.estimate(measure)).collect();
-        let digits = measure.decimals(values.iter().flatten().map(|value| value.mean));
-        values.into_iter().map(|value| mean(value, digits)).collect()
+        let digits = match unit.name == measure.unit {
+            true => measure.decimals(values.iter().flatten().map(|value| value.mean)),
+            false => DECIMALS,
+        };
+        let cells = values.into_iter().map(|value| mean(value.map(|value| unit.of_estimate(&value)), digits));
+        column("", &head, cells.collect())
     };
-    measures.map(|measure| column("", measure.head, cells(measure))).collect()
+    measures.map(of).collect()
+}
+
+/// The head of a measure's column, and the unit that suits its largest value: a column of 247,000 ms is one of 247 s.
+fn head(measure: &Measure, rows: &[(String, Candidate<'_>)]) -> (String, Unit) {
+    let largest = rows.iter().filter_map(|(_, of)| of.estimate(measure)).map(|e| e.mean).fold(0.0, f64::max);
+    match measure.head.strip_suffix("ms") {
+        Some(name) if measure.unit == "ms" => {
+            let unit = Unit::suiting("ms", largest);
+            (format!("{name}{}", unit.name), unit)
+        }
+        // Its head names no unit that could be another.
+        _ => (measure.head.to_owned(), Unit { name: measure.unit, factor: 1.0 }),
+    }
 }
 
 /// The other measures, means over the seeds.
@@ -152,8 +175,11 @@ pub(super) fn full(c: &Comparison) -> Grid {
     let ranked = || order.entries.iter().map(|entry| &entry.candidate);
     let mut columns = Vec::new();
     for measure in MEASURES {
-        let cells: Vec<String> =
-            ranked().map(|of| of.estimate(measure).map_or_else(|| NOTHING.to_owned(), |e| estimate(&e))).collect();
+        let cells: Vec<String> = ranked()
+            .map(|of| {
+                of.estimate(measure).map_or_else(|| NOTHING.to_owned(), |e| estimate_within(&e, &measure.bounds()))
+            })
+            .collect();
         if cells.iter().all(|cell| cell == NOTHING) {
             continue;
         }
