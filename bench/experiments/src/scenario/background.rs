@@ -205,7 +205,7 @@ impl PacketLevelGroups {
         // Without a warm-up there was none.
         let (no_tcp, no_udp) = (TcpReport::default(), UdpReport::default());
         let mut outcomes: BTreeMap<String, BackgroundOutcome> = BTreeMap::new();
-        let several = self.of_several_controllers();
+        let several = of_several_controllers(&self.tcp);
         for (i, ((group, controller), flow)) in self.tcp.iter().zip(&report.tcp).enumerate() {
             let before = before.tcp.get(i).unwrap_or(&no_tcp);
             outcomes.entry(group.clone()).or_default().add_tcp(flow, before, seconds);
@@ -222,18 +222,19 @@ impl PacketLevelGroups {
         }
         outcomes
     }
+}
 
-    /// Groups whose flows have more than one controller. One pass: a run may have thousands of flows.
-    fn of_several_controllers(&self) -> BTreeSet<&str> {
-        let mut first: BTreeMap<&str, &str> = BTreeMap::new();
-        let mut of_several = BTreeSet::new();
-        for (group, controller) in &self.tcp {
-            if *first.entry(group).or_insert(controller) != controller {
-                of_several.insert(group.as_str());
-            }
+/// Groups whose flows have more than one controller, of the groups and controllers of all flows. One pass: a run may have thousands of
+/// flows, and with a pass for each of them counting took longer than the run.
+fn of_several_controllers(flows: &[(String, String)]) -> BTreeSet<&str> {
+    let mut first: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut of_several = BTreeSet::new();
+    for (group, controller) in flows {
+        if *first.entry(group).or_insert(controller) != controller {
+            of_several.insert(group.as_str());
         }
-        of_several
     }
+    of_several
 }
 
 /// The golden ratio's fraction: its multiples fill the unit interval evenly from the first on.
@@ -278,6 +279,15 @@ mod tests {
         ] {
             assert!(wrong.parse::<Load>().is_err(), "{wrong}");
         }
+    }
+
+    /// Never ends if the groups are gone through for each flow.
+    #[test]
+    fn groups_of_several_controllers_are_found_among_many_flows() {
+        let flow = |group: &str, controller: &str| (group.to_owned(), controller.to_owned());
+        let mut flows: Vec<(String, String)> = (0..100_000).map(|_| flow("one", "one/reno")).collect();
+        flows.extend((0..100_000).map(|i| flow("two", if i % 2 == 0 { "two/reno" } else { "two/dca" })));
+        assert_eq!(of_several_controllers(&flows), BTreeSet::from(["two"]));
     }
 
     #[test]
