@@ -105,3 +105,14 @@ fn thousands_of_gaps_in_a_stream_end_no_connection() {
         }
     }
 }
+
+#[test]
+fn the_stacks_own_windows_cap_a_long_fat_pipe() {
+    // 1.25 MB a round trip of 100 ms are 12.5 MB/s, a tenth of the link: 20 MB take 1.6 s at least. quiche tunes its window.
+    let network = "link = \"1Gbps\"\ndelay = \"50ms\"\nqueue = \"droptail:20000p\"";
+    for stack in ["quinn", "noq"] {
+        let took = |fields: &str| seconds(&download(stack, network, 20, fields));
+        let (own, free) = (took("max-window = \"stack\""), took(""));
+        assert!(own > 1.6 && free < 1.6, "{stack}: {own} s with its own window, {free} s without a limit");
+    }
+}
