@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use fathom_cc::units::{parse_duration, parse_nonzero_duration, parse_part};
 use fathom_http::load::{
-    self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing, Timestamps, Traffic,
+    self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, STREAM_WINDOW, Spacing,
+    Timestamps, Traffic,
 };
 use fathom_http::request::HOP_BY_HOP;
 use fathom_stacks::Stack;
@@ -136,6 +137,9 @@ struct Server {
     /// Send the requests of fresh connections in 0-RTT, with session tickets of earlier ones.
     #[arg(long)]
     zero_rtt: bool,
+    /// Flow control window of each response in MiB: at most so much of it is on the way.
+    #[arg(long, value_name = "MIB", default_value_t = STREAM_WINDOW >> 20, value_parser = numbers::whole::<u64>(1..=4096))]
+    stream_window: u64,
 }
 
 /// Where results go.
@@ -373,6 +377,7 @@ fn config(args: &Args) -> Result<LoadConfig, Failure> {
         zero_rtt: args.server.zero_rtt,
         check_digests: args.check_digest,
         headers: args.server.headers.iter().cloned().collect(),
+        stream_window: args.server.stream_window << 20,
     })
 }
 

@@ -42,6 +42,17 @@ pub(super) fn table(load: &str, outcome: &LoadReport, waited: Option<&str>) -> S
     if !outcome.open_loop {
         lines.add("note", OMISSION);
     }
+    if outcome.connections.server_blocked > 0 {
+        let of = &outcome.connections;
+        lines.add(
+            "note",
+            format!(
+                "on {} of {} connections the server said that the client's flow control kept it from sending: \
+                 a larger --stream-window lifts that",
+                of.server_blocked, of.opened
+            ),
+        );
+    }
     lines.0
 }
 
@@ -190,6 +201,7 @@ pub(super) fn json(outcome: &LoadReport) -> Value {
             "opened": of.opened,
             "packets_sent": of.sent,
             "packets_lost": of.lost,
+            "server_blocked": of.server_blocked,
             "rtt": of_times(&of.rtt),
             "one_way": of.one_way,
             "by_timestamp": of.by_timestamp,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use fathom_http::identity::Identity;
 use fathom_http::limits::Limits;
 use fathom_http::load::{
-    self, Arrival, FailureKind, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing,
-    Timestamps, Traffic, Trust,
+    self, Arrival, FailureKind, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, STREAM_WINDOW,
+    Spacing, Timestamps, Traffic, Trust,
 };
 use fathom_http::metrics::Metrics;
 use fathom_http::probe;
@@ -93,6 +93,7 @@ fn config(address: SocketAddr, traffic: Traffic) -> LoadConfig {
         zero_rtt: false,
         check_digests: false,
         headers: http::HeaderMap::new(),
+        stream_window: STREAM_WINDOW,
     }
 }
 
@@ -322,6 +323,18 @@ async fn an_open_loop_keeps_its_schedule_on_all_connections() {
         // On a busy machine some end too late to count.
         assert!(counts.in_time <= 40 && (outcome.rate() - counts.in_time as f64 / 0.4).abs() < 1e-6, "{counts:?}");
         assert_eq!(outcome.window, Duration::from_millis(400));
+    }
+    server.stop.send(true).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_that_holds_the_server_back_is_counted() {
+    let server = serve(Stack::Quinn, "cubic", Limits::default());
+    for (stream_window, path, blocked) in [(16 << 10, "/bytes/4000000", 2), (STREAM_WINDOW, "/bytes/1000", 0)] {
+        let traffic = closed(server.address, 2, 1, &[path]);
+        let config = LoadConfig { requests: Some(4), stream_window, ..config(server.address, traffic) };
+        let outcome = run(config).await.unwrap();
+        assert_eq!((outcome.counts.completed, outcome.connections.server_blocked), (4, blocked), "{path}");
     }
     server.stop.send(true).unwrap();
 }

@@ -85,6 +85,7 @@ fn own_stats(connection: &noq::Connection) -> ConnectionStats {
         sent: stats.sent_packets,
         sent_bytes: path.map_or(0, |path| path.udp_tx.bytes),
         received_bytes: stats.udp_rx.bytes,
+        peer_blocked: stats.frame_rx.data_blocked + stats.frame_rx.stream_data_blocked,
         lost: stats.lost_packets,
         reductions: path.map_or(0, |path| path.congestion_events),
         ..ConnectionStats::default()

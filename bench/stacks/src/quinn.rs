@@ -86,6 +86,7 @@ fn own_stats(connection: &quinn::Connection) -> ConnectionStats {
         sent: path.sent_packets,
         sent_bytes: stats.udp_tx.bytes,
         received_bytes: stats.udp_rx.bytes,
+        peer_blocked: stats.frame_rx.data_blocked + stats.frame_rx.stream_data_blocked,
         lost: path.lost_packets,
         reductions: path.congestion_events,
         ..ConnectionStats::default()

@@ -302,6 +302,9 @@ pub struct ConnectionStats {
     pub lost: u64,
     /// Packets of them that were acknowledged later; `None` where the stack does not count them.
     pub spurious: Option<u64>,
+    /// DATA_BLOCKED and STREAM_DATA_BLOCKED frames received (RFC 9000 §19.12, §19.13): times that the peer says our windows keep it from
+    /// sending. 0 on quiche, which is not asked; noq sends none.
+    pub peer_blocked: u64,
     /// Window reductions for delay.
     pub early: u64,
     /// Window reductions for loss or marks.

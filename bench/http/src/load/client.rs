@@ -19,9 +19,6 @@ use super::{LoadError, Timestamps};
 use crate::http3::Closer;
 use crate::udp;
 
-/// What a response may have on the way: enough for 1 Gbps over 100 ms, so that flow control is not what is measured.
-const STREAM_WINDOW: u64 = 16 << 20;
-
 /// How clients are made.
 #[derive(Clone, Debug)]
 pub(super) struct ClientConfig {
@@ -32,6 +29,8 @@ pub(super) struct ClientConfig {
     /// Number of UDP sockets; connections are spread over them.
     pub(super) sockets: usize,
     pub(super) idle: Duration,
+    /// What a response may have on the way, in bytes.
+    pub(super) stream_window: u64,
 }
 
 impl ClientConfig {
@@ -47,7 +46,7 @@ impl ClientConfig {
                 // Servers open three: control and QPACK's two (RFC 9114 §6.2). Nothing else is accepted.
                 uni_streams: Some(8),
                 bidi_streams: Some(0),
-                stream_window: Some(STREAM_WINDOW),
+                stream_window: Some(self.stream_window),
                 // What streams have in all is bounded by their number.
                 window: Some(UNLIMITED),
                 ..TransportSettings::default()

@@ -72,6 +72,8 @@ pub struct ConnectionTotals {
     pub sent: u64,
     /// Those of them declared lost.
     pub lost: u64,
+    /// Connections whose server said that the client's flow control kept it from sending.
+    pub server_blocked: u64,
     /// Smoothed round-trip times when they ended.
     pub rtt: LatencyHistogram,
     /// Mean queueing delay of the client's packets, where one-way delays were measured.
@@ -219,6 +221,7 @@ impl LoadStats {
         connections.by_receive_timestamps += by(InUse::Receive);
         connections.sent += connection.sent;
         connections.lost += connection.lost;
+        connections.server_blocked += u64::from(connection.peer_blocked > 0);
         if let Some(rtt) = connection.rtt {
             connections.rtt.record(rtt);
         }

@@ -112,7 +112,12 @@ pub struct LoadConfig {
     pub check_digests: bool,
     /// Fields of each request.
     pub headers: http::HeaderMap,
+    /// Flow control window of a response in bytes: what it may have on the way. [`STREAM_WINDOW`] is usual.
+    pub stream_window: u64,
 }
+
+/// What a response may have on the way, in bytes: enough for 1 Gbps over 100 ms, so that flow control is not what is measured.
+pub const STREAM_WINDOW: u64 = 16 << 20;
 
 /// Detailed outputs that are written during a run.
 #[derive(Default)]

@@ -56,6 +56,7 @@ pub async fn run(
         // One socket is one task of the stack's: with one for each core, no core waits for another's.
         sockets: std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(connections),
         idle: config.timeout.max(Duration::from_secs(30)),
+        stream_window: config.stream_window,
     };
     match config.stack {
         Stack::Quinn => drive(Client::open(client, quinn::Endpoint::on_tokio)?, config, outputs, stop, watch).await,
