@@ -36,51 +36,57 @@ pub enum ExportError {
 /// The log cannot be read, or not be written.
 pub fn export(from: &Path, to: &mut dyn Write, bytes: ReadProgress<'_>) -> Result<Summary, ExportError> {
     let input = Input::open(from).map_err(ReadError::from)?;
+    // Nearly all logs are of one connection: it is written while all are counted.
     let mut about: Vec<About> = Vec::new();
+    let mut first = Writer::new(to, 0);
     let summary = read_input(&input, bytes, &mut |event| {
         if event.connection == about.len() && about.len() < CONNECTIONS {
-            about.push(About { group: event.group.map(str::to_owned), vantage: event.vantage });
+            let new = About::of(event);
+            if about.is_empty() {
+                first.begin_document(&new);
+            }
+            about.push(new);
         }
+        first.take(event);
     })?;
+    first.end()?;
     if summary.connections > CONNECTIONS {
         return Err(ExportError::Many(summary.connections));
     }
-    let title = summary.title.as_deref().unwrap_or("fathom");
-    write!(to, "{{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON\",\"title\":{},\"traces\":[", json!(title))?;
-    for (connection, about) in about.iter().enumerate() {
-        if connection > 0 {
-            to.write_all(b",")?;
-        }
-        about.write(to, title)?;
-        let mut trace = Writer { to, connection, packets: 0, sent: 0.0, events: 0, failed: None };
+    for (connection, about) in about.iter().enumerate().skip(1) {
+        to.write_all(b",")?;
+        let mut trace = Writer::new(to, connection);
+        trace.begin(about);
         read_input(&input, &mut |_| {}, &mut |event| trace.take(event))?;
-        if let Some(e) = trace.failed {
-            return Err(e.into());
-        }
-        to.write_all(b"\n]}")?;
+        trace.end()?;
     }
-    to.write_all(b"]}\n")?;
+    writeln!(to, "],\"title\":{}}}", json!(summary.title.as_deref().unwrap_or("fathom")))?;
     Ok(summary)
 }
 
 struct About {
     group: Option<String>,
     vantage: Option<VantagePoint>,
+    title: String,
 }
 
 impl About {
-    fn write(&self, to: &mut dyn Write, title: &str) -> io::Result<()> {
+    fn of(event: &LoggedEvent<'_>) -> Self {
+        let title = event.title.unwrap_or("fathom").to_owned();
+        Self { group: event.group.map(str::to_owned), vantage: event.vantage, title }
+    }
+
+    fn write(&self, to: &mut dyn Write) -> io::Result<()> {
         let mut common = json!({ "time_format": "relative", "reference_time": 0 });
         if let Some(group) = &self.group {
             common["ODCID"] = json!(group);
             common["group_id"] = json!(group);
         }
         let vantage = self.vantage.map_or(json!("unknown"), |v| json!(v));
+        let title = json!(self.title);
         write!(
             to,
-            "\n{{\"title\":{},\"vantage_point\":{{\"name\":{},\"type\":{vantage}}},\"common_fields\":{common},\"events\":[",
-            json!(title),
-            json!(title),
+            "\n{{\"title\":{title},\"vantage_point\":{{\"name\":{title},\"type\":{vantage}}},\"common_fields\":{common},\"events\":[",
         )
     }
 }
@@ -96,7 +102,26 @@ struct Writer<'a> {
     failed: Option<io::Error>,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    fn new(to: &'a mut dyn Write, connection: usize) -> Self {
+        Self { to, connection, packets: 0, sent: 0.0, events: 0, failed: None }
+    }
+
+    fn begin_document(&mut self, about: &About) {
+        self.failed = self.to.write_all(b"{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON\",\"traces\":[").err();
+        if self.failed.is_none() {
+            self.begin(about);
+        }
+    }
+
+    fn begin(&mut self, about: &About) {
+        self.failed = about.write(self.to).err();
+    }
+
+    fn end(self) -> io::Result<()> {
+        self.failed.map_or_else(|| self.to.write_all(b"\n]}"), Err)
+    }
+
     fn take(&mut self, event: &LoggedEvent<'_>) {
         if event.connection != self.connection || self.failed.is_some() {
             return;

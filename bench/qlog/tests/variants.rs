@@ -339,3 +339,36 @@ fn events_far_out_of_order_are_counted() {
         summary.warnings
     );
 }
+
+mod any {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+        /// Whatever becomes of a compressed log, what is before is read, or one line says why nothing is.
+        #[test]
+        fn damaged_compressed_logs_never_panic(
+            how in prop::sample::select(vec![Packed::Gzip, Packed::GzipInTwo, Packed::Zstd, Packed::ZstdInTwo]),
+            layout in prop::sample::select(LAYOUTS.to_vec()),
+            places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut bytes = packed(written(layout, UNITS[0], 1.0, Order::Sorted).as_bytes(), how);
+            for (place, byte) in places {
+                let at = place.index(bytes.len());
+                bytes[at] = byte;
+            }
+            bytes.truncate(cut.index(bytes.len()) + 1);
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), bytes).unwrap();
+            let mut events = 0;
+            match read(file.path(), &mut |_| {}, &mut |event| events += u64::from(event.at.is_finite())) {
+                Ok(summary) => prop_assert_eq!(events, summary.events),
+                Err(e) => prop_assert!(!e.to_string().contains('\n'), "{}", e),
+            }
+        }
+    }
+}

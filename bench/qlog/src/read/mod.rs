@@ -7,11 +7,13 @@
 //! | `foreign.rs` | what other files are |
 //! | `out.rs` | events in the order of their times |
 //! | `units.rs` | whether a trace's units are what it says |
+//! | `clues.rs` | round trips as events show them |
 //! | `trace.rs` | how a trace writes times and events, and what one says |
 //!
 //! Files are distinguished by how they begin, not by their names. A record that cannot be read is counted and left out (RFC 7464 §2.3 asks
 //! for that); a file without a single event is an error.
 
+mod clues;
 mod contained;
 mod foreign;
 mod out;

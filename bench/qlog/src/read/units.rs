@@ -5,14 +5,13 @@
 //! microseconds without saying so. Evidence, the best first: ACK frames; bytes in flight; packets sent one logged round trip before; the
 //! initial round trip of RFC 9002 §6.2.2; the first answer of the peer, which takes a round trip at least.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::HashMap;
 
-use crate::parsed_event::{Direction, Packet, PacketNumberSpace, ParsedEvent, ParsedMetrics};
+use super::clues::{Clues, FACTORS, FULL, Matches, Pair, median};
+use crate::parsed_event::{Direction, ParsedEvent, ParsedMetrics};
 
 /// Connections of a trace that are followed: one program wrote all of them.
 const CONNECTIONS: usize = 32;
-/// Packets of a connection that are remembered.
-const PACKETS: usize = 1 << 13;
 /// Samples of each kind that are kept.
 const SAMPLES: usize = 64;
 /// Samples from ACK frames that settle the question.
@@ -21,8 +20,6 @@ const ENOUGH: usize = 16;
 const LEAST: usize = 3;
 /// Two times are one order of magnitude where they differ by less than this factor; units differ by 1,000.
 const NEAR: f64 = 5.0;
-/// Bytes from which on a packet is surely no ACK alone.
-const FULL: f64 = 400.0;
 /// Smallest round trips of a network path lie between these, in milliseconds: 0.02 ms is a switch away, and no path has 10 s.
 const PLAUSIBLE: std::ops::Range<f64> = 0.02..10_000.0;
 /// Shorter ones are those of one machine or rack, in milliseconds.
@@ -85,53 +82,6 @@ pub(super) struct UnitCheck {
 const LEAST_WINDOW: f64 = 2_400.0;
 /// A datagram's bytes where no log says more (RFC 9000 §14.1).
 const DATAGRAM: f64 = 1_200.0;
-
-/// A round trip as events show it, and as the metrics have it; both in declared milliseconds.
-#[derive(Clone, Copy, Debug)]
-struct Pair {
-    shown: f64,
-    logged: f64,
-}
-
-/// What a connection's events showed so far; times in declared milliseconds.
-#[derive(Debug, Default)]
-struct Clues {
-    /// Packets on their way, by space and number.
-    sent: BTreeMap<(u8, u64), f64>,
-    sent_times: VecDeque<f64>,
-    first_sent: Option<f64>,
-    first_received: Option<f64>,
-    /// The newest round trip that an ACK frame showed, until metrics follow.
-    shown: Option<f64>,
-    latest: Option<f64>,
-    metrics: bool,
-    answered: bool,
-    in_flight: f64,
-    /// Bytes sent since the last metrics, and whether metrics came too rarely to tell what was sent from what was acknowledged.
-    sent_since: f64,
-    mixed: bool,
-    lost: bool,
-    /// Increases of the bytes in flight that were not taken back.
-    increases: VecDeque<(f64, f64)>,
-    /// Packets sent with all bytes before their end.
-    ends: VecDeque<(f64, f64)>,
-    sent_bytes: f64,
-    full_bytes: f64,
-    lost_bytes: f64,
-}
-
-/// How often a packet had been sent one logged round trip before, in each unit.
-#[derive(Debug, Default)]
-struct Matches {
-    samples: f64,
-    /// By unit: hits, and hits of moments beside it.
-    units: [(f64, f64); FACTORS.len()],
-    logged: Vec<f64>,
-}
-
-const FACTORS: [f64; 5] = [1.0, 1e3, 1e-3, 1e6, 1e-6];
-/// Moments beside a round trip ago: where these hit as often, hits say nothing.
-const BESIDE: [f64; 4] = [0.83, 0.91, 1.09, 1.17];
 
 fn keep(pairs: &mut Vec<Pair>, shown: f64, logged: f64) {
     if pairs.len() < SAMPLES && shown > 0.0 && logged > 0.0 {
@@ -368,130 +318,6 @@ impl UnitCheck {
     }
 }
 
-impl Clues {
-    fn packet(&mut self, at: f64, packet: &Packet) {
-        match packet.direction {
-            Direction::Sent => {
-                self.first_sent.get_or_insert(at);
-                let bytes = packet.bytes.map_or(0.0, |bytes| bytes as f64);
-                self.sent_bytes += bytes;
-                self.sent_since += if bytes >= FULL { bytes } else { 0.0 };
-                self.full_bytes += if bytes >= FULL { bytes } else { 0.0 };
-                push(&mut self.sent_times, at);
-                push(&mut self.ends, (at, self.sent_bytes));
-                if let Some((space, number)) = packet.number {
-                    self.sent.insert((space as u8, number), at);
-                    while self.sent.len() > PACKETS {
-                        self.sent.pop_first();
-                    }
-                }
-            }
-            Direction::Received => {
-                let of_answer = packet.number.is_none_or(|(space, _)| space != PacketNumberSpace::Initial);
-                if self.first_sent.is_some() && (of_answer || self.first_received.is_none()) {
-                    self.first_received.get_or_insert(at);
-                }
-                self.acked(at, packet);
-            }
-        }
-    }
-
-    /// RFC 9002 §5.1: a sample is of the largest packet that is newly acknowledged.
-    fn acked(&mut self, at: f64, packet: &Packet) {
-        let Some((space, _)) = packet.number else { return };
-        let Some(largest) = packet.acked.iter().map(|(_, last)| *last).max() else { return };
-        let space = space as u8;
-        if let Some(sent) = self.sent.get(&(space, largest)) {
-            self.shown = Some(at - sent);
-        }
-        for (first, last) in &packet.acked {
-            let there: Vec<_> = self.sent.range((space, *first)..=(space, *last)).map(|(place, _)| *place).collect();
-            for place in there {
-                self.sent.remove(&place);
-            }
-        }
-    }
-
-    /// Follows the bytes in flight: what they lose first was sent first.
-    fn flight(&mut self, at: f64, bytes: Option<f64>) -> Option<f64> {
-        let change = bytes? - std::mem::replace(&mut self.in_flight, bytes?);
-        self.mixed |= std::mem::take(&mut self.sent_since) > 1.1 * change.max(0.0) + FULL;
-        if self.mixed {
-            return None;
-        }
-        if change > 0.0 {
-            push(&mut self.increases, (at, change));
-            return None;
-        }
-        let (mut left, mut sent) = (-change, None);
-        while left > 0.0
-            && let Some((time, bytes)) = self.increases.front_mut()
-        {
-            sent = Some(*time);
-            if *bytes > left {
-                *bytes -= left;
-                break;
-            }
-            left -= *bytes;
-            self.increases.pop_front();
-        }
-        sent.filter(|_| !self.lost).map(|sent| at - sent)
-    }
-
-    /// The age of the newest packet that is no longer in flight, where nearly all packets count.
-    fn delivered(&mut self, at: f64, in_flight: f64) -> Option<f64> {
-        let delivered = self.sent_bytes - self.lost_bytes - in_flight;
-        let mut newest = None;
-        while let Some((time, end)) = self.ends.front()
-            && *end <= delivered + 1.0
-        {
-            newest = Some(at - time);
-            self.ends.pop_front();
-        }
-        newest.filter(|_| self.full_bytes >= 0.95 * self.sent_bytes && self.lost_bytes == 0.0)
-    }
-}
-
-fn push<T>(to: &mut VecDeque<T>, item: T) {
-    if to.len() >= PACKETS {
-        to.pop_front();
-    }
-    to.push_back(item);
-}
-
-impl Matches {
-    fn take(&mut self, at: f64, logged: f64, sent: &VecDeque<f64>) {
-        if sent.is_empty() || self.logged.len() >= SAMPLES {
-            return;
-        }
-        self.logged.push(logged);
-        self.samples += 1.0;
-        let hits = |rtt: f64| {
-            let (moment, near) = (at - rtt, 0.1 + rtt / 1e3);
-            let after = sent.partition_point(|time| *time < moment - near);
-            sent.get(after).is_some_and(|time| *time <= moment + near)
-        };
-        for (factor, (hit, beside)) in FACTORS.iter().zip(&mut self.units) {
-            *hit += f64::from(u8::from(hits(logged * factor)));
-            let others = BESIDE.iter().filter(|part| hits(logged * factor * **part)).count();
-            *beside += others as f64 / BESIDE.len() as f64;
-        }
-    }
-
-    /// The unit in which a packet had nearly always been sent, unless that would be so at any other time as well.
-    fn best(&self) -> Option<Pair> {
-        let part = |n: f64| n / self.samples;
-        let fits = |(hit, beside): (f64, f64)| self.samples >= 5.0 && part(hit) >= 0.8 && part(beside) <= 0.4;
-        let logged = median(self.logged.clone())?;
-        let shown = |factor: f64| Pair { shown: logged * factor, logged };
-        // The declared unit first, also where it cannot be told from chance.
-        if part(self.units[0].0) >= 0.3 {
-            return fits(self.units[0]).then(|| shown(1.0));
-        }
-        FACTORS.iter().zip(self.units).find(|(_, unit)| fits(*unit)).map(|(factor, _)| shown(*factor))
-    }
-}
-
 fn is_initial(rtt: f64) -> bool {
     FACTORS.iter().any(|factor| (rtt * factor / INITIAL - 1.0).abs() < 1e-3)
 }
@@ -502,11 +328,6 @@ fn middle(pairs: &[Pair], least: usize) -> Option<Pair> {
     }
     let of = |one: fn(&Pair) -> f64| median(pairs.iter().map(one).collect());
     Some(Pair { shown: of(|pair| pair.shown)?, logged: of(|pair| pair.logged)? })
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 fn unit_name(ms: f64) -> Option<&'static str> {
