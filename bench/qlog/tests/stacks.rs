@@ -6,7 +6,8 @@ use fathom_qlog::{
     VantagePoint, read,
 };
 
-/// quinn 0.11: JSON-SEQ of qlog 0.3 by the qlog crate; connections are groups, header and events in `recovery`.
+/// The layout of quinn 0.11: JSON-SEQ of qlog 0.3; connections are groups, header and events in `recovery`. Round trips are in
+/// milliseconds here, which no release writes: `logs/quinn-0.11.sqlog` is what one wrote.
 const QUINN: &str = "\u{1e}{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"title\":\"perf\",\"trace\":{\"vantage_point\":{\"type\":\"server\"},\
 \"title\":\"quinn\",\"configuration\":{\"time_offset\":0.0}}}\n\
 \u{1e}{\"time\":3.5,\"name\":\"transport:packet_sent\",\"data\":{\"header\":{\"packet_type\":\"1RTT\",\"packet_number\":7,\"length\":1200}},\"group_id\":\"a1\"}\n\
@@ -122,6 +123,15 @@ fn logs_of_quinn_and_noq_are_read() {
     let (all, summary, vantage) = seen(NOQ);
     assert_eq!((summary.connections, vantage, rtts(&all)), (1, Some(VantagePoint::Client), vec![(0.0, 12.25)]));
     assert_eq!(losses(&all), [(None, Some((PacketNumberSpace::Application, 3)))]);
+}
+
+#[test]
+fn a_recorded_log_of_quinn_has_round_trips_of_its_path() {
+    let (all, summary, _) = seen(include_str!("logs/quinn-0.11.sqlog"));
+    assert_eq!((summary.events, summary.connections), (543, 1));
+    // The first is RFC 9002's initial 333 ms, which is no sample; the path's round trip is 40 ms, and its queue fills.
+    let rtts = rtts(&all);
+    assert!(rtts.len() > 100 && rtts.iter().all(|(_, rtt)| (40.0..2_000.0).contains(rtt)), "{rtts:?}");
 }
 
 #[test]
