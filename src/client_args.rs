@@ -66,7 +66,7 @@ impl ClientArgs {
             format!("'{name}' has no address: {why}; write HOST:PORT, or name an address with --connect-to")
         };
         let found = found.map_err(|e| wrong(&e))?;
-        load::choose_address(found.into_iter()).ok_or_else(|| wrong(&"the name does not resolve"))
+        load::choose_address(found).ok_or_else(|| wrong(&"the name does not resolve"))
     }
 }
 

@@ -44,7 +44,7 @@ impl Heartbeat {
         if std::io::stderr().is_terminal() {
             return Self { shared: Arc::default(), ticker: None };
         }
-        Self::saying(total, EVERY, |line| output::say(line))
+        Self::saying(total, EVERY, output::say)
     }
 
     fn saying(total: usize, every: Duration, say: impl Fn(String) + Send + 'static) -> Self {
@@ -62,7 +62,7 @@ impl Heartbeat {
                     continue;
                 }
                 state.said = Some(now());
-                say(state.line(began.elapsed()));
+                say(state.line(now().duration_since(began)));
             }
         });
         Self { shared, ticker: Some(ticker) }

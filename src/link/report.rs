@@ -120,10 +120,10 @@ mod tests {
 
     #[test]
     fn a_relay_that_was_the_limit_says_so_in_both() {
-        let mut stats = RelayStats::default();
-        stats.down_timing = LineTiming { sent: 100, delay_p50: Duration::from_millis(20), ..LineTiming::default() };
+        let down_timing = LineTiming { sent: 100, delay_p50: Duration::from_millis(20), ..LineTiming::default() };
+        let mut stats = RelayStats { down_timing, ..RelayStats::default() };
         let text = table(&stats);
-        assert!(text.contains("delay p50           20.0 ms             -"), "{text}");
+        assert!(text.contains("delay p50            20.0 ms             -"), "{text}");
         assert!(text.ends_with(
             "relay: 0 of 100 datagrams more than 1 ms late, 0 % of a core used or waited for: not the limit\n"
         ));

@@ -29,8 +29,11 @@ pub struct OfClass {
     pub mean_ms: Option<f64>,
     /// Median, 90th, 95th and 99th percentile in milliseconds, each with its 95 % interval where there are enough responses for one. `None`
     /// where fewer than ten responses lie beyond a percentile.
-    pub percentiles: Vec<Option<(f64, Option<(f64, f64)>)>>,
+    pub percentiles: Vec<Option<WithInterval>>,
 }
+
+/// A value in milliseconds, and its 95 % interval where there are enough responses for one.
+pub(crate) type WithInterval = (f64, Option<(f64, f64)>);
 
 /// The answer.
 #[derive(Clone, Debug, Serialize)]

@@ -34,7 +34,7 @@ impl Scale {
     /// The same with a place for zero, which has no logarithm: [`ZERO`] of the axis before its smallest value.
     pub(crate) fn with_zero(self) -> Self {
         let (low, high) = self.ends();
-        Self { zero: self.log.then(|| low - ZERO * (high - low)), ..self }
+        Self { zero: self.log.then_some(low - ZERO * (high - low)), ..self }
     }
 
     /// The same for what comes in whole numbers.

@@ -23,7 +23,9 @@ fn main() -> ExitCode {
     match compare(&plan, &watch) {
         Ok(comparison) => {
             println!("{}", report::table(&comparison));
-            println!("Two seeds on one stack: a first look. `fathom compare` takes five of twice as many responses, on any stack.");
+            println!(
+                "Two seeds on one stack: a first look. `fathom compare` takes five of twice as many responses, on any stack."
+            );
             ExitCode::SUCCESS
         }
         Err(e) => {

@@ -78,7 +78,6 @@ mod tests {
         for _ in 0..100 {
             open.push(begin(&mut handshakes, 1));
         }
-        drop(begin);
         for _ in 0..81 {
             assert!(tasks.join_next().await.unwrap().unwrap_err().is_cancelled());
         }

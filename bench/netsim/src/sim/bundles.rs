@@ -110,7 +110,7 @@ mod tests {
         let group = Group { client: client.id(), server: server.id(), down: Path::direct(Duration::ZERO), up };
         let group = sim.add_group(group);
         let flow = sim.add_flow(group);
-        for (at, size) in sent.to_vec() {
+        for &(at, size) in sent {
             let (sim, client) = (sim.clone(), client.clone());
             executor.sim().spawn(async move {
                 sim.sleep_until(Time::from_nanos(at * 1_000)).await;

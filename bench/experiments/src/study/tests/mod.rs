@@ -344,6 +344,7 @@ fn fake(run: &StudyRun) -> Outcome {
     Outcome {
         punctuality: None,
         seconds: number,
+        counted_seconds: 0.0,
         links: [("left-right".to_owned(), link)].into(),
         groups: [("flows".to_owned(), group)].into(),
         background: std::collections::BTreeMap::new(),
