@@ -334,8 +334,9 @@ pub(crate) fn stop_on_signal(stop_sender: watch::Sender<bool>, line: &'static st
             if ends {
                 std::process::exit(130);
             }
-            let _ = stop_sender.send(true);
+            // First: once told to stop, the program may end at any time.
             output::say(line);
+            let _ = stop_sender.send(true);
         }
     });
 }
