@@ -35,6 +35,11 @@ impl ControllerConfig for LoggedConfig {
     }
 }
 
+/// The logged controller, as the catalogue has it.
+pub(crate) fn logged() -> Algorithm {
+    Algorithm { name: "logged", aliases: &[], options: &[], build: |_| build(), ..CATALOGUE[0] }
+}
+
 fn build() -> Arc<dyn ControllerConfig> {
     Arc::new(LoggedConfig(catalogue::parse("reno").unwrap()))
 }
@@ -135,11 +140,10 @@ fn a_queue_is_told(stack: Stack, timestamps: Timestamps) -> [f64; 3] {
     [mean, p95, deepest]
 }
 
-/// One test: the catalogue is extended once per process, and logs are everybody's.
+/// One test: logs are everybody's.
 #[test]
 fn every_frame_tells_the_forward_delay_on_every_stack() {
-    let logged = Algorithm { name: "logged", aliases: &[], options: &[], build: |_| build(), ..CATALOGUE[0] };
-    catalogue::extend(vec![logged].leak()).unwrap();
+    crate::extend_catalogue();
     for stack in Stack::ALL {
         let frames = [Timestamps::Lean, Timestamps::Timestamp, Timestamps::Receive];
         let [lean, others @ ..] = frames.map(|timestamps| a_longer_path_is_told(*stack, timestamps));

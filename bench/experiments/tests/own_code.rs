@@ -2,8 +2,6 @@
 
 use std::process::Command;
 
-use fathom_cc::catalogue;
-use fathom_cc::testing::BROKEN;
 use fathom_experiments::study::Study;
 
 const STUDY: &str = r#"question = "Does it?"
@@ -25,7 +23,7 @@ controller = "$system"
 /// The fingerprints, on lines of their own.
 #[test]
 fn fingerprints() {
-    catalogue::extend(BROKEN).expect("first");
+    crate::extend_catalogue();
     let study = Study::from_toml("test", STUDY).unwrap_or_else(|e| panic!("{e}"));
     for run in study.runs(1.0).unwrap_or_else(|e| panic!("{e}")) {
         println!("\n{}: {}", run.key["system"], run.fingerprint);

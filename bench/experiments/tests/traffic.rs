@@ -214,7 +214,7 @@ fn what_does_not_fit_is_refused_in_one_line() {
 fn urgent_objects_are_complete_first() {
     for &stack in STACKS {
         let load = |fields: &str| {
-            let g = of(stack, "30 responses", "20Mbps", "pages:0.3/s", fields);
+            let g = of(stack, "120 responses", "20Mbps", "pages:0.3/s", fields);
             assert_eq!(g.failed, 0, "{stack}");
             (g.pages.unwrap().critical_time.unwrap().mean_ms, g.times.unwrap().mean_ms)
         };

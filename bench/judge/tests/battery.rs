@@ -92,7 +92,11 @@ fn verdicts(card: &Scorecard) -> BTreeSet<(Verdict, String)> {
 
 #[test]
 fn a_controller_without_a_response_fails_unless_the_reference_has_none_either() {
-    let only = |card: &Scorecard| verdicts(card).into_iter().next().expect("a check");
+    // Of the checks of this criterion the one that does not pass, where there is one.
+    let only = |card: &Scorecard| {
+        let all = verdicts(card);
+        all.iter().find(|(verdict, _)| *verdict != Verdict::Pass).or(all.first()).cloned().expect("a check")
+    };
     assert_eq!(only(&short_flows((100, 0, 2), (100, 0, 2))), (Verdict::Pass, String::new()));
     let (verdict, note) = only(&short_flows((0, 3, 37), (100, 0, 2)));
     assert_eq!(

@@ -44,8 +44,8 @@ fn controllers_are_told_apart_whatever_file_they_are_in() {
     let difference = sync.difference.unwrap();
     assert!((difference - 50.0).abs() < 1.0 && 45.0 < low && low < difference && difference < high, "{sync:?}");
     assert_eq!((first.difference, none.interval, none.difference_interval), (None, None, None), "three are too few");
-    // The 99th percentile of eighty values is nearly the largest; what lies beyond nobody knows.
-    assert_eq!((row(&answer, "p99 (ms)")[1].interval, row(&answer, "p99 (ms)")[1].difference_interval), (None, None));
+    // The 99th percentile of eighty values is nearly the largest: it takes a thousand.
+    assert!(answer.tables[0].measures.iter().all(|m| m.name != "p99 (ms)" || m.controllers[1].value.is_none()));
     let page = answer.page();
     assert!(
         page.verdicts[0].starts_with("sync, against native:cubic: response time, median (ms) +"),

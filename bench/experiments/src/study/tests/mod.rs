@@ -339,7 +339,7 @@ fn runs_are_chosen_by_values_of_axes() {
 /// An outcome that only this run has, with numbers that decimal digits write badly.
 fn fake(run: &StudyRun) -> Outcome {
     let number = u64::from_str_radix(&run.fingerprint[..12], 16).unwrap() as f64 / 3.0;
-    let link = LinkOutcome { utilisation_percent: 90.0, drops_percent: number, ..LinkOutcome::default() };
+    let link = LinkOutcome { arrived: 100, utilisation_percent: 90.0, drops_percent: number, ..LinkOutcome::default() };
     let group = GroupOutcome { throughput_bps: run.seed as f64 * 1e6, ..GroupOutcome::default() };
     Outcome {
         punctuality: None,
