@@ -2,11 +2,18 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
+
+use fathom_cc::Rate;
+use fathom_netsim::link::Capacity;
+use fathom_netsim::queue::QueueSpec;
+
+use super::{Scenario, Traffic};
 
 /// Largest window of a group's senders, by the receivers' flow control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MaxWindow {
-    /// Flow control never binds, on any stack.
+    /// Flow control binds no controller that reacts to the path, on any stack: see [`beyond_the_path`].
     #[default]
     Unlimited,
     /// The windows and buffers that each stack has by default. TCP at packet level has none.
@@ -56,9 +63,73 @@ impl fmt::Display for MaxWindow {
     }
 }
 
+/// The least window that counts as none, in bytes: what quinn and noq have by default, 100 ms at 100 Mbps.
+const LEAST: u64 = 1_250_000;
+/// Round trips that a window without a limit covers, for losses that are repaired more than once, and jitter beside them.
+const ROUND_TRIPS: u32 = 4;
+const JITTER: Duration = Duration::from_millis(250);
+/// Peaks of traces and models above their mean rate.
+const PEAK: u64 = 4;
+/// Bytes of a packet, for queues whose limit is in packets.
+const PACKET: u64 = 1_500;
+
+/// Returns the bytes that a window without a limit is in this scenario: several times what its links and queues hold, so that flow control
+/// binds no controller that reacts to them. Without any end a controller that ignores losses would double its packets for ever.
+pub(super) fn beyond_the_path(scenario: &Scenario, traffic: &Traffic) -> u64 {
+    let chain = &scenario.chain;
+    let peak = |capacity: &Capacity| match capacity {
+        Capacity::Fixed(rate) => rate.bits_per_sec(),
+        Capacity::Steps(rate, steps) => {
+            steps.iter().map(|(_, rate)| rate.bits_per_sec()).fold(rate.bits_per_sec(), u64::max)
+        }
+        Capacity::Trace(_) | Capacity::Model { .. } => capacity.nominal().bits_per_sec().saturating_mul(PEAK),
+    };
+    let queue = |queue: &QueueSpec, rate: Rate| {
+        let packets = queue.packet_limit(rate).map(|packets| (packets as u64).saturating_mul(PACKET));
+        queue.byte_limit().or(packets).unwrap_or(rate.bits_per_sec() / 8)
+    };
+    let (mut bps, mut queues, mut rtt) = (0, 0_u64, 4 * traffic.access.delay.1);
+    if let Some(path) = &chain.path {
+        for (capacity, of_link) in [&path.down, &path.up].into_iter().filter_map(|way| way.link.as_ref()) {
+            bps = bps.max(peak(capacity));
+            queues = queues.saturating_add(queue(of_link, capacity.nominal()));
+        }
+        rtt = rtt.max(path.rtt.1);
+    }
+    for link in &chain.links {
+        bps = bps.max(link.rate.bits_per_sec());
+        for of_link in [&link.queue, &link.back_queue] {
+            queues = queues.saturating_add(queue(of_link, link.rate));
+        }
+        rtt += 2 * link.delay;
+    }
+    let under_way = (ROUND_TRIPS * rtt + JITTER).as_secs_f64() * bps as f64 / 8.0;
+    // A float turns into the nearest integer there is.
+    queues.saturating_mul(2).saturating_add(under_way as u64).max(LEAST)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::MaxWindow;
+    use super::{LEAST, MaxWindow, beyond_the_path};
+    use crate::scenario::ScenarioSpec;
+
+    #[test]
+    fn a_window_without_a_limit_is_beyond_the_path_and_has_an_end() {
+        let window = |path: &str| {
+            let text = format!(
+                "stop = \"10s\"\n[network]\ntopology = \"path\"\n[network.path]\n{path}\n[[traffic]]\nname = \"g\"\n\
+                 from = \"left\"\nto = \"right\"\nworkload = \"flows:1\"\ncontroller = \"reno\"\nmax-window = \"none\""
+            );
+            let scenario = ScenarioSpec::from_toml(&text).unwrap().check().unwrap();
+            beyond_the_path(&scenario, &scenario.traffic[0])
+        };
+        assert_eq!(window("rate = \"1Mbps\"\nrtt = \"20ms\"\nqueue = \"droptail:20p\""), LEAST);
+        // 12.5 MB under way and 9 MB in the queue.
+        let large = window("rate = \"1Gbps\"\nrtt = \"100ms\"\nqueue = \"droptail:6000p\"");
+        assert!((2 * 21_500_000..200_000_000).contains(&large), "{large}");
+        let later = window("rate = \"10Mbps\"\nrtt = \"100ms\"\nevents = [\"rate:1Gbps@5s\"]");
+        assert!(later > 25_000_000, "{later}");
+    }
 
     #[test]
     fn windows_read_as_they_are_written() {

@@ -21,6 +21,7 @@ use super::background::PacketLevelGroups;
 use super::chain::{Access, AccessQueues};
 use super::cost::{Cost, thread_cpu_time};
 use super::counters::Counters;
+use super::max_window;
 use super::outcome::Outcome;
 use super::recorder::{Record, Recorded};
 use super::responses::{ResponseKind, SharedSpool};
@@ -375,6 +376,7 @@ impl<'a> Run<'a> {
                     extension: self.scenario.timestamps.extension(),
                     shaping: self.scenario.shaping == Shaping::Auto && recorded.needs_shaping(traffic.stack),
                     max_window: traffic.max_window,
+                    beyond_the_path: max_window::beyond_the_path(self.scenario, traffic),
                     streams: traffic.streams,
                     datagram: traffic.datagram.max(smallest),
                     mtu_discovery: self.scenario.mtu_discovery || (has_mtu_event && needs_discovery(traffic.stack)),

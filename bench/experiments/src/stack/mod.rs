@@ -69,6 +69,8 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) shaping: bool,
     /// Largest window of a sender, by the receiver's flow control.
     pub(crate) max_window: MaxWindow,
+    /// Bytes of a window without a limit.
+    pub(crate) beyond_the_path: u64,
     /// Streams that share a connection's window evenly, 1 or more.
     pub(crate) streams: u32,
     /// UDP payload of a full packet in bytes, 1200 or more; of TCP what follows 28 bytes of its header.
@@ -98,7 +100,7 @@ impl EndpointSettings<'_> {
     /// once their send buffer is full: where streams are many so that none has too many gaps, each must have its own bound.
     fn stream_window(&self) -> Option<u64> {
         match self.max_window {
-            MaxWindow::Unlimited => Some(UNLIMITED),
+            MaxWindow::Unlimited => Some(self.beyond_the_path.min(UNLIMITED)),
             MaxWindow::Stack => None,
             MaxWindow::Packets(packets) => Some(u64::from(packets.div_ceil(self.streams)) * self.packet()),
         }
