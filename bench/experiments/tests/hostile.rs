@@ -35,6 +35,7 @@ fn seconds_on(stack: Stack, controller: &str, misreport: Option<ClockMisreport>,
         to = 'right'
         workload = 'flows:1x{BODY}B'
         controller = '{controller}'
+        max-window = 'stack'
         access = {{ queues = 'none' }}
         acks-queue = false
         [[traffic]]
@@ -43,6 +44,7 @@ fn seconds_on(stack: Stack, controller: &str, misreport: Option<ClockMisreport>,
         to = 'right'
         workload = 'flows:1x{}B after {}ms'
         controller = 'reno'
+        max-window = 'stack'
         access = {{ queues = 'none' }}
         acks-queue = false
         ",

@@ -49,8 +49,9 @@ const CASES: &[Case] = &[
     // not: its queue is 112 % of CUBIC's, of 110; and a drop-tail queue takes from the first of two flows what the second needs.
     Case {
         controller: "starves-others",
-        fails: &["5.1.1", "5.2.1", "5.2.2", "5.2.3", "7.1", "7.2", "7.8"],
-        open: &["5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2", "6.2", "6.3", "7.4", "7.6", "7.9", "7.11"],
+        fails: &["5.1.1", "5.2.1", "5.2.2", "5.2.3", "7.1", "7.2"],
+        // 7.8 was predicted and found while losses counted from the beginning of a run; after the warm-up three seeds leave it open.
+        open: &["5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2", "6.2", "6.3", "7.4", "7.6", "7.8", "7.9", "7.11"],
     },
     // Reno, as long as the peer tells the truth. A first version, which compared with the smallest delay seen, was not fooled: a liar's delays
     // vary by what the queue grows meanwhile. The present one loses a seventh at a policer (5.1.3), which shows no queue either: not foreseen.
