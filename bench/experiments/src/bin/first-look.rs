@@ -1,6 +1,7 @@
-//! The first answer of `make demo`: the default comparison of `fathom compare` on one stack with two seeds, while the rest is being built.
+//! Prints the first table of `make demo`, before the rest of the program is built: the default comparison of `fathom compare` on one stack,
+//! with two seeds of 2,000 responses.
 //!
-//! It needs a third of what the whole program is built from, and no options: `fathom compare` has those.
+//! It needs the laboratory only, and has no options: `fathom compare` has those.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
