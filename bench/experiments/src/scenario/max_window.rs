@@ -13,7 +13,7 @@ use super::{Scenario, Traffic};
 /// Largest window of a group's senders, by the receivers' flow control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MaxWindow {
-    /// Flow control binds no controller that reacts to the path, on any stack: see [`beyond_the_path`].
+    /// Flow control binds no controller that reacts to the path, on any stack: the window is larger than what the path and its queues hold.
     #[default]
     Unlimited,
     /// The windows and buffers that each stack has by default. TCP at packet level has none.
