@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps
+.PHONY: demo test check setup uml readers backends sensitivity league lint format doc site deny fuzz bench test-quiche test-tokio-quiche test-packages test-packages-tokio-quiche test-packages-frameworks test-results semver msrv chromium soak interop h2load stock proxy judge-cross-check sweeps
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
@@ -85,21 +85,15 @@ semver: setup
 	PATH="$$PATH:$(CURDIR)/target/tools/bin" $(CARGO) semver-checks --default-features --baseline-rev $(BASE) -p fathom-units -p fathom-cc -p fathom-frames -p fathom-netsim \
 	  -p fathom-plugin -p fathom-quinn -p fathom-noq -p h3-noq
 
-# s2n-quic in the laboratory. Without optimisation, which its small runs do without: two and a half minutes of CPU time, nearly all for the build.
-test-s2n-quic: setup
-	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) test --locked -p fathom-experiments --features s2n-quic --test experiments-tests s2n_quic::
-
 # Every check, as CI runs them.
-check: setup lint doc test test-tokio-quiche test-s2n-quic
+check: setup lint doc test test-tokio-quiche
 
 # In the release profile, which has built what build scripts make already.
 lint: setup
 	$(CARGO) fmt --all --check
 	rustfmt --edition 2024 --check $(IN_LISTS)
 	$(CARGO) fmt --manifest-path cc/quiche/tokio/Cargo.toml --check
-	$(CARGO) clippy --release --workspace --all-targets --features quiche --locked -- -D warnings
-	$(CARGO) clippy --release -p fathom-experiments --all-targets --features s2n-quic --locked -- -D warnings
-	$(CARGO) clippy --release -p fathom-experiments --all-targets --features object-store --locked -- -D warnings
+	$(CARGO) clippy --release --workspace --all-targets --features quiche,object-store --locked -- -D warnings
 	$(CARGO) clippy --release $(TOKIO_QUICHE) --all-targets -- -D warnings
 
 format: setup

@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST")]
     controllers: Option<String>,
     /// Stacks that run them: quinn, noq, quiche (where it is built in), several to compare them, or all (see 'fathom
-    /// stacks'). Not among all: tcp, which is TCP at packet level, and s2n-quic, where it is built in, which runs its own controllers.
+    /// stacks'). Not among all: tcp, which is TCP at packet level.
     #[arg(long, value_name = "LIST")]
     stack: Option<String>,
     /// Rate of the bottleneck of the built-in network. [default: 10Mbps]

@@ -72,7 +72,7 @@ fn text() -> Result<String, Failure> {
         }
         let on: Vec<&str> = Stack::BUILT_IN
             .iter()
-            .filter(|s| !s.is_baseline() && controller_config.check(s.provided_with_shaping()).is_ok())
+            .filter(|s| controller_config.check(s.provided_with_shaping()).is_ok())
             .map(|s| s.name())
             .collect();
         text += &format!("  {}\n", on.join(" "));

@@ -3,12 +3,8 @@
 use std::path::Path;
 
 /// The crates that make a stack, by the stack's name.
-const STACKS: [(&str, &[&str]); 4] = [
-    ("QUINN", &["quinn", "quinn-proto"]),
-    ("NOQ", &["noq", "noq-proto"]),
-    ("QUICHE", &["quiche"]),
-    ("S2N_QUIC", &["s2n-quic"]),
-];
+const STACKS: [(&str, &[&str]); 3] =
+    [("QUINN", &["quinn", "quinn-proto"]), ("NOQ", &["noq", "noq-proto"]), ("QUICHE", &["quiche"])];
 
 fn main() {
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");

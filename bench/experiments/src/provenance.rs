@@ -16,8 +16,6 @@ pub fn stack_versions(stacks: &[Stack]) -> BTreeMap<String, String> {
         Stack::Noq => env!("FATHOM_CRATES_NOQ"),
         #[cfg(feature = "quiche")]
         Stack::Quiche => env!("FATHOM_CRATES_QUICHE"),
-        #[cfg(feature = "s2n-quic")]
-        Stack::S2nQuic => env!("FATHOM_CRATES_S2N_QUIC"),
         // At packet level: ours.
         _ => concat!("fathom ", env!("CARGO_PKG_VERSION")),
     };

@@ -13,7 +13,6 @@ mod path;
 #[path = "path_backends/main.rs"]
 mod path_backends;
 mod quiche;
-mod s2n_quic;
 mod scenario;
 mod shaping;
 mod shared_bottleneck;

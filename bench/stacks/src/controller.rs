@@ -25,12 +25,7 @@ impl Controller {
         let natives = stack.natives();
         let known = || natives.iter().map(|n| format!("native:{n}")).collect::<Vec<_>>().join(", ");
         let Some(name) = spec.trim().strip_prefix("native:") else {
-            let config = catalogue::parse(spec).map_err(|e| hint_at_natives(&e, stack))?;
-            if stack.is_baseline() {
-                let (spec, known, others) = (config.spec(), known(), Stack::names(|stack| !stack.is_baseline()));
-                return Err(format!("'{spec}' does not run on {stack}; write {known}, or run it on {others}"));
-            }
-            return Ok(Self::Fathom(config));
+            return catalogue::parse(spec).map(Self::Fathom).map_err(|e| hint_at_natives(&e, stack));
         };
         let named = natives.iter().find(|native| **native == name);
         // One word for all stacks: each has its own version of BBR, and another name for Reno.
@@ -41,15 +36,12 @@ impl Controller {
         })
     }
 
-    /// For runs whose queues are empty, where the choice does not matter: Reno, or the first of a baseline's own.
+    /// Returns Reno, for runs whose queues stay empty: there the choice does not matter.
     ///
     /// # Errors
     /// As [`Controller::read`].
     pub fn reference(stack: Stack) -> Result<Self, String> {
-        match stack.natives() {
-            [own, ..] if stack.is_baseline() => Ok(Self::Native(own)),
-            _ => Self::read("reno", stack),
-        }
+        Self::read("reno", stack)
     }
 
     /// Whether this stack needs a shaping socket to set packet sizes or delay packets as it requires. noq by itself turns a delay into a

@@ -13,8 +13,7 @@
 //! | `prioritised.rs`, `zeros.rs` | HTTP/3 whose streams have priorities, for both; what its streams send without a copy |
 //! | `quiche.rs`, `quiche/` | quiche, and what runs it |
 //!
-//! quiche does no I/O and has its own TLS: `quiche.rs` and `quiche/` run it, on quinn's traits of a runtime and a socket. Of a baseline,
-//! which has no plug-in and runs in the laboratory only, here is its line in the table.
+//! quiche does no I/O and has its own TLS: `quiche.rs` and `quiche/` run it, on quinn's traits of a runtime and a socket.
 
 // `endpoint.rs`, `watched.rs` and the files of `quiche/` are meant to be loaded twice: once on the types of each stack.
 #![allow(clippy::duplicate_mod)]

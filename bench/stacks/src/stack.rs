@@ -20,9 +20,6 @@ pub enum Stack {
     /// quiche 0.30 with BoringSSL.
     #[cfg(feature = "quiche")]
     Quiche,
-    /// s2n-quic 1.83 with rustls: a baseline.
-    #[cfg(feature = "s2n-quic")]
-    S2nQuic,
     /// No QUIC: TCP at packet level under our controllers, in the laboratory only.
     Tcp,
 }
@@ -31,8 +28,8 @@ pub enum Stack {
 struct Entry {
     stack: Stack,
     name: &'static str,
-    /// What it delivers to our controllers; `None`: a baseline, which has no plug-in.
-    provided: Option<Capabilities>,
+    /// Capabilities that the stack delivers to our controllers.
+    provided: Capabilities,
     natives: &'static [&'static str],
     on_rustls: bool,
     /// It runs everywhere: `serve`, `load` and interop have it. The others run in the laboratory.
@@ -44,7 +41,7 @@ const TABLE: &[Entry] = &[
     Entry {
         stack: Stack::Quinn,
         name: "quinn",
-        provided: Some(fathom_quinn::PROVIDED),
+        provided: fathom_quinn::PROVIDED,
         natives: &["new-reno", "cubic", "bbr"],
         on_rustls: true,
         everywhere: true,
@@ -52,7 +49,7 @@ const TABLE: &[Entry] = &[
     Entry {
         stack: Stack::Noq,
         name: "noq",
-        provided: Some(fathom_noq::PROVIDED),
+        provided: fathom_noq::PROVIDED,
         natives: &["new-reno", "cubic", "bbr3"],
         on_rustls: true,
         everywhere: true,
@@ -61,25 +58,16 @@ const TABLE: &[Entry] = &[
     Entry {
         stack: Stack::Quiche,
         name: "quiche",
-        provided: Some(::quiche::fathom::PROVIDED),
+        provided: ::quiche::fathom::PROVIDED,
         natives: &["reno", "cubic", "bbr2"],
         on_rustls: false,
         everywhere: true,
-    },
-    #[cfg(feature = "s2n-quic")]
-    Entry {
-        stack: Stack::S2nQuic,
-        name: "s2n-quic",
-        provided: None,
-        natives: &["cubic", "bbr"],
-        on_rustls: false,
-        everywhere: false,
     },
     Entry {
         stack: Stack::Tcp,
         name: "tcp",
         // ECN where a scenario asks for the accurate one.
-        provided: Some(Capabilities { one_way: true, ecn: true, pacing: true, datagram: true }),
+        provided: Capabilities { one_way: true, ecn: true, pacing: true, datagram: true },
         natives: &[],
         on_rustls: false,
         everywhere: false,
@@ -87,7 +75,7 @@ const TABLE: &[Entry] = &[
 ];
 
 /// Stacks behind a feature of their name, and what building them takes.
-const OPTIONAL: &[(&str, &str)] = &[("quiche", "cmake and libclang-dev"), ("s2n-quic", "a C compiler")];
+const OPTIONAL: &[(&str, &str)] = &[("quiche", "cmake and libclang-dev")];
 
 impl Stack {
     /// Every stack that is built in.
@@ -101,8 +89,7 @@ impl Stack {
         all
     };
 
-    /// Those that run everywhere, with our plug-in: what users call `all`. The others run in the laboratory: baselines under their own
-    /// controllers, and TCP.
+    /// Stacks that run everywhere: users call them `all`. TCP runs in the laboratory only.
     pub const ALL: &'static [Self] = {
         let mut count = 0;
         while count < TABLE.len() && TABLE[count].everywhere {
@@ -125,22 +112,14 @@ impl Stack {
         self.entry().everywhere
     }
 
-    /// It has no plug-in: it runs its own controllers, and in the laboratory only.
-    pub const fn is_baseline(self) -> bool {
-        self.entry().provided.is_none()
-    }
-
     /// What the stack by itself delivers to a controller and honours of its advice.
     pub const fn provided(self) -> Capabilities {
-        match self.entry().provided {
-            Some(provided) => provided,
-            None => Capabilities::NONE,
-        }
+        self.entry().provided
     }
 
     /// What it offers when its endpoint sends through a shaping socket, which cuts datagrams and keeps them back.
     pub const fn provided_with_shaping(self) -> Capabilities {
-        if self.is_baseline() { Capabilities::NONE } else { with_shaping_socket(self.provided()) }
+        with_shaping_socket(self.provided())
     }
 
     /// The stack's own controllers, as `native:NAME` has them.
@@ -205,7 +184,6 @@ mod tests {
             assert_eq!(stack.entry().stack, *stack);
             assert_eq!(stack.name().parse(), Ok(*stack));
             assert_eq!(stack.is_everywhere(), Stack::ALL.contains(stack));
-            assert!(!(stack.is_everywhere() && stack.is_baseline()), "{stack}");
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fathom_cc::Rate;
 use fathom_netsim::link::Capacity;
+use fathom_netsim::path::PathEvent;
 use fathom_netsim::queue::QueueSpec;
 
 use super::{Scenario, Traffic};
@@ -94,14 +95,19 @@ pub(super) fn beyond_the_path(scenario: &Scenario, traffic: &Traffic) -> u64 {
             bps = bps.max(peak(capacity));
             queues = queues.saturating_add(queue(of_link, capacity.nominal()));
         }
-        rtt = rtt.max(path.rtt.1);
-    }
-    for link in &chain.links {
-        bps = bps.max(link.rate.bits_per_sec());
-        for of_link in [&link.queue, &link.back_queue] {
-            queues = queues.saturating_add(queue(of_link, link.rate));
+        let steps = path.down.impairments.events.iter().filter_map(|event| match event {
+            PathEvent::Rtt { rtt, .. } => Some(*rtt),
+            _ => None,
+        });
+        rtt = rtt.max(steps.fold(path.rtt.1, Duration::max));
+    } else {
+        for link in &chain.links {
+            bps = bps.max(link.rate.bits_per_sec());
+            for of_link in [&link.queue, &link.back_queue] {
+                queues = queues.saturating_add(queue(of_link, link.rate));
+            }
+            rtt += 2 * link.delay;
         }
-        rtt += 2 * link.delay;
     }
     let under_way = (ROUND_TRIPS * rtt + JITTER).as_secs_f64() * bps as f64 / 8.0;
     // A float turns into the nearest integer there is.

@@ -1,14 +1,12 @@
 //! QUIC stacks under the lab's HTTP/3: what an experiment needs of one, and each stack's way to give it.
 //!
-//! `pair.rs` makes both ends on any stack, `tcp.rs` those of TCP, a folder those of a stack that runs here only. An experiment says what both ends run (its `EndpointSettings`), gives
+//! `pair.rs` makes both ends on any stack, `tcp.rs` makes those of TCP. An experiment says what both ends run (its `EndpointSettings`), gives
 //! two sockets of the simulation, and gets something that opens connections and something that accepts them.
 
 #[cfg(feature = "quiche")]
 mod boring;
 mod misreport;
 mod pair;
-#[cfg(feature = "s2n-quic")]
-mod s2n_quic;
 mod senders;
 mod tcp;
 mod tickets;
@@ -353,8 +351,6 @@ pub(crate) fn ends(
             quiche::Endpoint::new(Arc::new(socket), runtime, settings)
         }),
         Stack::Tcp => tcp::ends(settings, host),
-        #[cfg(feature = "s2n-quic")]
-        Stack::S2nQuic => s2n_quic::ends(settings, client, server, host),
         _ => Err(SetupError::Stack(stack)),
     }
 }
