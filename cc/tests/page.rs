@@ -38,7 +38,7 @@ fn section(entry: &Algorithm) -> String {
     let Page { about, departures, figure, to_see, weakness } = page;
     format!(
         "\n## `{name}`\n\n{about}\n\n<!-- options: {name} -->\n{}<!-- end -->\n\nDepartures in brief: {departures}\n\n\
-         ![{figure}](figures/reaction-{name}.svg)\n\nTo see: {to_see}\n\nDoes not do well: {weakness}\n",
+         ![{figure}](figures/reaction-{name}.svg)\n\nIn the figure: {to_see}\n\nWeaknesses: {weakness}\n",
         table(entry)
     )
 }

@@ -48,7 +48,7 @@ impl fmt::Display for PluginError {
             Self::Missing { missing, shaping_socket_suffices: true } => {
                 write!(
                     f,
-                    "{missing}; an endpoint that sends through a ShapingSocket offers it too (Plugin::named_through)"
+                    "{missing}; an endpoint that sends through a ShapingSocket offers it too (Plugin::named_with_shaping)"
                 )
             }
             Self::DatagramsInUse(name) => {

@@ -257,16 +257,19 @@ impl WindowRule for Cubic {
 }
 
 const PAGE: Page = Page {
-    about: "CUBIC (RFC 9438), the default of most stacks and the baseline a delay-based controller has to live with. After a loss or a mark it keeps
-0.7 of the window and grows by the time since: fast back to the window of the loss, flat around it, then faster. Where Reno would have
-more (short round trips, small windows), it takes Reno's share.",
-    departures: "the cut takes 0.7 of the window, not of the bytes in flight; growth counts acknowledged bytes, not ACKs; an epoch begins
-with the first acknowledgement that may grow the window; application-limited periods and silences do not count as time; HyStart++, which
-the RFC recommends, is off unless requested.",
+    about: "CUBIC (RFC 9438) is the default of most stacks, and the baseline that a delay-based controller has
+to share links with. After a loss or a mark it keeps 0.7 of the window. Then its growth depends on
+the time since: fast back to the window of the loss, flat around it, then faster. If Reno's window
+would be larger (short round trips, small windows), CUBIC takes Reno's window.",
+    departures: "A cut leaves 0.7 of the window, not 0.7 of the bytes in flight. Growth counts
+acknowledged bytes, not ACKs. An epoch begins with the first acknowledgement that may grow the
+window. Application-limited periods and silences do not count as time. HyStart++, which the RFC
+recommends, is off unless requested.",
     figure: "CUBIC and the scripted queue",
-    to_see: "a mark at 200 packets leaves 140; it is back after K = cbrt(60 / 0.4) = 5.3 s, flat there, then looks for more. Time rules, not
-the RTT.",
-    weakness: "its queue is deeper than Reno's (29 ms against 22 ms on average for a lone flow), for it stays longer near the loss.",
+    to_see: "A mark at 200 packets leaves 140. The window is back after K = cbrt(60 / 0.4) =
+5.3 s, stays flat there, and then grows further. Time determines the window, not the RTT.",
+    weakness: "CUBIC's queue is deeper than Reno's (29 ms against 22 ms on average for a lone flow),
+because CUBIC stays longer near the loss.",
 };
 
 #[cfg(test)]

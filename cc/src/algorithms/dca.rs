@@ -268,21 +268,30 @@ impl WindowRule for Dca {
 }
 
 const PAGE: Page = Page {
-    about: "TCP/DCA (Martin, Nilsson, Rhee): Reno, and a detector: if the mean of the last 2 RTT samples exceeds the mean plus one standard deviation of
-the last 20, half of the window goes, at most once per congestion epoch. Means and deviation are exact, in whole nanoseconds.",
-    departures: r#"the default takes a half away because the paper's analysis does and gives reasons. The paper leaves the baseline open
-("some baseline level"); the moving average fits its remark that DCA reacts to what exceeds the queue that is there anyway. Nothing is
-decided before w samples are in. A cut also sets the slow-start threshold. A peer that acknowledges every packet gives no samples by default,
-and the controller is then Reno."#,
+    about: "TCP/DCA (Martin, Nilsson, Rhee) is Reno with a detector. If the mean of the last 2 RTT samples
+exceeds the mean of the last 20 by more than their standard deviation, DCA takes half of the window
+away, at most once per congestion epoch. Means and deviation are exact, in whole nanoseconds.",
+    departures: r#"The default takes half of the window away, because the paper's analysis does so
+and gives reasons. The paper leaves the baseline open ("some baseline level"). The moving average
+fits the paper's remark that DCA reacts to what exceeds the queue that is there anyway. Nothing is
+decided before w samples have arrived. A cut also sets the slow-start threshold.
+
+By default, a peer that acknowledges every packet gives no samples, and the controller is then Reno."#,
     figure: "DCA and the scripted queue",
-    to_see: "one cut at the foot of the ramp, none on the way up, none at the plateau, which becomes the new baseline; one more at the spike. In
-between it grows as Reno does, however deep the queue is. It reacts to change, not to level.",
-    weakness: "alone on a path without noise. The detector measures a rise by the deviation of the last samples only; that is nothing
-here, so any rise counts, even the one that the sender's own growth makes. It uses 15 % of the link with `reduction=0.5`, 29 % with `0.25`,
-53 % with `0.125`; the paper's order, further apart. A `floor` above what a packet of its own adds helps: 71 % with `floor=1.5ms`, next
-to no queue; from `floor=2ms` on it never reacts and is Reno. The paper itself finds that DCA costs throughput wherever it is a small
-part of the traffic (37 % and 13 % on its two paths), because most rises do not end in a loss. A sender that sends in bunches of more than w
-frames repeats one delay w times: the average is then the sample, the epoch ends, and one rise may cut more than once.",
+    to_see: "DCA cuts once at the foot of the ramp. It does not cut on the way up, nor at the
+plateau, which becomes the new baseline. It cuts once more at the spike. In between it grows as Reno
+does, however deep the queue is: it reacts to change, not to level.",
+    weakness: "DCA does badly alone on a path without noise. The detector measures a rise only against
+the deviation of the last samples. Without noise this deviation is zero, so any rise counts, even
+the rise that the sender's own growth makes. DCA uses 15 % of the link with `reduction=0.5`, 29 %
+with `0.25` and 53 % with `0.125`: the order of the paper, but further apart. A `floor` above the
+delay that one more packet adds helps: `floor=1.5ms` uses 71 %, with almost no queue, but from
+`floor=2ms` on DCA never reacts and is Reno.
+
+The paper itself finds that DCA loses throughput wherever it is a small part of the traffic (37 %
+and 13 % on its two paths), because most rises do not end in a loss. If a sender sends in bunches of
+more than w frames, it repeats one delay w times. The average then equals the sample, the epoch
+ends, and one rise may cause more than one cut.",
 };
 
 #[cfg(test)]

@@ -153,17 +153,21 @@ impl WindowRule for Dual {
 }
 
 const PAGE: Page = Page {
-    about: "TCP/DUAL (Wang, Crowcroft): Reno, and every second round trip a look at the RTT: above the middle of the smallest and the largest seen so
-far, an eighth of the window goes.",
-    departures: r#"the rule is taken from the description in the Vegas paper. "Seen so far" is taken by the letter, so one long delay
-raises the middle for good; `reset` softens that. The RTT compared is that of the ACK that ends the second round trip. The rule holds in slow
-start too, and a cut ends it."#,
+    about: "TCP/DUAL (Wang, Crowcroft) is Reno that looks at the RTT every second round trip. If the RTT is
+above the middle between the smallest and the largest RTT seen so far, DUAL takes an eighth of the
+window away.",
+    departures: r#"The rule is taken from the description in the Vegas paper. "Seen so far" is
+taken literally, so one long delay raises the middle permanently; `reset` softens this. The RTT
+compared is that of the ACK that ends the second round trip. The rule also holds in slow start, and
+a cut ends slow start."#,
     figure: "DUAL and the scripted queue",
-    to_see: "all the way up and along the plateau the delay is the largest so far, so every decision takes an eighth. Growth gives two packets
-back in between, so the window settles where an eighth is two packets, at about sixteen. Below the middle, 20 ms, it is Reno. The spike
-costs an eighth only because a decision fell into it.",
-    weakness: "where the largest RTT was an accident (a peer that stalled, a detour of the route): the middle lies then above any queue, and it
-is Reno. Its queue, half of the deepest it has seen, is only a little below Reno's (17 ms against 22 ms).",
+    to_see: "All the way up and along the plateau, the delay is the largest so far, so every
+decision takes an eighth away. Between decisions, growth adds two packets. So the window settles at
+about sixteen packets, because an eighth of it is then two packets. Below the middle, 20 ms, DUAL is
+Reno. The spike costs an eighth only because a decision happened during the spike.",
+    weakness: "DUAL does badly if the largest RTT was an accident (a stalled peer, a detour of the
+route). The middle is then above any queue, and DUAL is Reno. Its queue is half of the deepest queue
+that it has seen, only a little below Reno's (17 ms against 22 ms).",
 };
 
 #[cfg(test)]

@@ -147,13 +147,18 @@ impl WindowRule for HighSpeed {
 }
 
 const PAGE: Page = Page {
-    about: "HighSpeed TCP (RFC 3649). Reno up to 38 datagrams; above, a(w) datagrams per round trip (1.8 at 100, 7.7 at 1 000, 29 at 10 000) and
-b(w) of the window lost (half at 38, a tenth at 83 000).",
-    departures: "a(w) by the formula, not rounded to the whole numbers of the RFC's table (within 0.05 of each row); the hot path reads a
-table made at compile time, within 0.02 % of the formula and the same on every platform; constant beyond 100 000 datagrams.",
+    about: "HighSpeed TCP (RFC 3649) is Reno up to 38 datagrams. Above that, it adds a(w) datagrams per round
+trip (1.8 at 100, 7.7 at 1 000, 29 at 10 000), and a loss takes b(w) of the window away (half at 38,
+a tenth at 83 000).",
+    departures: "a(w) comes from the formula and is not rounded to the whole numbers of the
+RFC's table (it is within 0.05 of each row). The hot path reads a table made at compile time, which
+is within 0.02 % of the formula and the same on every platform. a(w) and b(w) are constant beyond
+100 000 datagrams.",
     figure: "HighSpeed TCP and the scripted queue",
-    to_see: "from 317 packets on it adds four per round trip at first, ten at the end, whatever the delay does.",
-    weakness: "beside Reno on fast paths, which it starves (the reason for `gentle`); and it drives a queue to its end faster than Reno.",
+    to_see: "From 317 packets on, the window grows by four packets per round trip at first and by
+ten at the end, whatever the delay does.",
+    weakness: "HighSpeed TCP starves Reno on fast paths (the reason for `gentle`), and it fills a queue
+faster than Reno.",
 };
 
 #[cfg(test)]

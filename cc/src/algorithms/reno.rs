@@ -48,11 +48,14 @@ impl WindowRule for Reno {
 }
 
 const PAGE: Page = Page {
-    about: "NewReno as QUIC has it (RFC 9002): slow start, one packet more per round trip, half the window on a loss or a mark. It is the baseline, and
-what the delay-based controllers add to.",
-    departures: "slow start stops exactly at the threshold; avoidance adds exactly one packet per window of acknowledged bytes; a
-reduction that proves spurious is undone, unless the window has outgrown it since. These hold for every controller on this page.",
+    about: "NewReno as QUIC has it (RFC 9002): slow start, then one packet more per round trip, and half the
+window on a loss or a mark. It is the baseline, and the delay-based controllers build on it.",
+    departures: "Slow start stops exactly at the threshold. Avoidance adds exactly one packet
+per window of acknowledged bytes. A reduction that proves spurious is undone, unless the window has
+outgrown it since. These departures hold for every controller on this page.",
     figure: "Reno and the scripted queue",
-    to_see: "it knows no delay. One packet more per round trip, so only its slope follows the RTT.",
-    weakness: "it fills any queue until packets are lost, and needs very few losses to fill a fast long path (45 % of 1 Gbps at 100 ms in 30 s).",
+    to_see: "Reno does not react to delay. It adds one packet per round trip, so only the slope of
+its window follows the RTT.",
+    weakness: "Reno fills any queue until packets are lost, and it needs very few losses to fill a fast
+long path (it uses 45 % of 1 Gbps at 100 ms in 30 s).",
 };

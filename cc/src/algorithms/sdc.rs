@@ -331,22 +331,33 @@ impl WindowRule for Sdc {
 }
 
 const PAGE: Page = Page {
-    about: "SDC (Kung, Tan, Hsiao): below eight packets in the window loss recovery fails, so it does not go there. Instead it delays packets at the
-sender: a congestion signal sets the added delay D so that RTT + D is twice the smoothed one, acknowledgements without signals take
-it back, a tenth of RTT + D each in a small window, one packet per round trip's worth in a large one. Without delay, and with eight
-packets or more, it is Reno.",
-    departures: "RTT is that of the network, the smoothed one contains D, else a second signal could not slow the sender further; it
-contains the D that each packet left with, so the marks of one flight raise D once and not one on top of the other. Every ACK with a mark
-counts, as the paper says; losses count once per recovery period. D is at most 10 s. A sender needs a stack that paces as requested.",
+    about: "SDC (Kung, Tan, Hsiao) avoids windows below eight packets, because loss recovery fails there.
+Instead it delays packets at the sender. A congestion signal sets the added delay D so that RTT + D
+is twice the smoothed round trip.
+
+Acknowledgements without signals reduce D. In a small window each one takes off a tenth of RTT + D.
+In a large window they let the rate grow as one packet more per round trip would. Without delay and
+with eight packets or more, SDC is Reno.",
+    departures: "RTT is that of the network. The smoothed RTT includes D; otherwise a second
+signal could not slow the sender further. It includes the D that each packet left with, so the marks
+of one flight raise D once and do not add up. Every ACK with a mark counts, as the paper says;
+losses count once per recovery period. D is at most 10 s.
+
+SDC needs a stack that paces as requested.",
     figure: "SDC, its added delay and the scripted queue",
-    to_see: "the first three marks fall into the small-window phase; the window stays, D goes up by a round trip and is gone within ten packets. The
-fourth finds some delay left at eight packets: from here on the window stands, each mark doubles the whole round trip, and D falls
-slowly (1/64 of the round trip per packet), until it is gone at six seconds. Then the window grows as Reno's, and the last mark halves it.",
-    weakness: "where losses do not come from the sender's own rate. In the large-window phase a signal doubles the round trip and takes
-some fifty packets to be made up for, so with more than about 2 % of packets lost at random D runs up to its limit and the sender all but
-stops. It also yields to Reno, as the paper says: a held window competes by D alone (`shrink=factor,factor=0.1` competes harder). Among held
-flows nothing draws rates together: by equation (2) each packet raises a rate by the same share, and each signal halves it, whatever the rate
-is. An idle time leaves D as it was.",
+    to_see: "The first three marks come in the small-window phase. The window stays, and D rises
+by a round trip and is gone within ten packets. At the fourth mark the window has eight packets and
+some delay is left. From here on the window stays, each mark doubles the whole round trip, and D
+falls slowly (by 1/64 of the round trip per packet), until it is gone at six seconds. Then the
+window grows as Reno's, and the last mark halves it.",
+    weakness: "SDC does badly if losses do not come from the sender's own rate. In the large-window
+phase, a signal doubles the round trip, and it takes about fifty packets to make up for it. So if
+more than about 2 % of packets are lost at random, D grows to its limit and the sender almost stops.
+
+SDC also yields to Reno, as the paper says: while the window stays, only D competes
+(`shrink=factor,factor=0.1` competes harder). Among flows whose windows stay, nothing equalises the
+rates: by equation (2) each packet raises a rate by the same share, and each signal halves it,
+whatever the rate is. An idle time does not change D.",
 };
 
 #[cfg(test)]

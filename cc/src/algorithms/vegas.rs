@@ -419,20 +419,27 @@ impl WindowRule for Vegas {
 }
 
 const PAGE: Page = Page {
-    about: "Keeps between `alpha` and `beta` packets of its own waiting in queues: once per round trip it compares window / base RTT with
-window / RTT and adds a packet, takes one, or holds. It is Vegas-CAM in the DCA paper's words: congestion avoidance on top of the stack's
-normal loss recovery, which is all that a controller can be in QUIC.",
-    departures: "ns-2 takes the mean RTT of a round, grows over the next round and doubles every other round in slow start; Linux takes
-the smallest RTT, grows at once, doubles every round, and divides by the base RTT where the definition divides by the RTT. The window stands
-for the packets in flight unless `transit` says otherwise. After a loss the window grows as Reno's until the first verdict. The base RTT is
-the smallest of the path and never forgotten before the path changes unless `base` says otherwise; ns-2 forgets it where a round trip has one packet,
-which TCP's have after timeouts.",
+    about: "Vegas keeps between `alpha` and `beta` packets of its own waiting in queues. Once per round trip it
+compares window / base RTT with window / RTT, and then adds a packet, takes one away, or holds. It
+is Vegas-CAM in the DCA paper's words: congestion avoidance on top of the stack's normal loss
+recovery. A controller in QUIC cannot be more than that.",
+    departures: "ns-2 takes the mean RTT of a round, grows over the next round and, in slow
+start, doubles every other round. Linux takes the smallest RTT, grows at once, doubles every round,
+and divides by the base RTT although the definition divides by the RTT. The window stands for the
+packets in flight, unless `transit` says otherwise. After a loss, the window grows as Reno's until
+the first verdict.
+
+The base RTT is the smallest of the path. It is not forgotten before the path changes, unless `base`
+says otherwise. ns-2 forgets it when a round trip has only one packet, as TCP's round trips have
+after timeouts.",
     figure: "Vegas and the scripted queue",
-    to_see: "as soon as more than three packets would wait, one packet less per round trip. At the plateau it comes to rest with between seven
-and eight packets, of which 40 / 90, about three, wait. It holds there and, when the queue drains, climbs by one packet per round trip. The
-spike costs a few packets only.",
-    weakness: "beside flows that fill the queue (the plateau above is such a queue: it gives nearly everything away), and after a
-change to a longer route that the stack does not notice, which looks like a queue for ever.",
+    to_see: "As soon as more than three packets would wait, Vegas takes one packet away per round
+trip. At the plateau it settles between seven and eight packets, of which 40 / 90, about three,
+wait. It holds there and, when the queue drains, grows by one packet per round trip. The spike costs
+only a few packets.",
+    weakness: "Vegas does badly beside flows that fill the queue. The plateau above is such a queue,
+and Vegas gives nearly everything away. It also does badly after a change to a longer route that the
+stack does not notice, because the longer route looks like a queue that never drains.",
 };
 
 #[cfg(test)]

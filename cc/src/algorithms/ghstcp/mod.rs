@@ -108,15 +108,20 @@ impl WindowRule for Ghstcp {
 }
 
 const PAGE: Page = Page {
-    about: "gHSTCP (Zhang, Hasegawa, Murata): `highspeed` that grows by one datagram per round trip, as Reno does, while round-trip times rise. One
-decision per round trip, from the samples of that round trip. Losses and marks are answered as by `highspeed`.",
-    departures: "the paper does not publish its test or its span, so both are choices here; one sample per ACK frame; Mann-Kendall looks
-at up to 64 evenly spaced samples of a round trip and does not correct for ties; too few samples for a test means HighSpeed mode. The later
-variant by the same authors, with two RTT thresholds, is not here: its numbers are not in the paper at hand.",
+    about: "gHSTCP (Zhang, Hasegawa, Murata) is `highspeed` that grows by one datagram per round trip, as Reno
+does, while round-trip times rise. It decides once per round trip, from the samples of that round
+trip. It reacts to losses and marks as `highspeed` does.",
+    departures: "The paper does not publish its test or the span of its samples, so both are
+choices here. There is one sample per ACK frame. Mann-Kendall looks at up to 64 evenly spaced
+samples of a round trip and does not correct for ties. With too few samples for a test, the
+controller stays in HighSpeed mode. The later variant by the same authors, with two RTT thresholds,
+is not included, because its numbers are not in the paper at hand.",
     figure: "gHSTCP and the scripted queue",
-    to_see: "the same start as `highspeed`. In the shaded times, while the RTT rises and up to three round trips after, it adds one packet per
-round trip; at the plateau and while the queue drains it is HighSpeed TCP again. It looks at the trend, not at the level: a full
-queue that stays is not seen.",
-    weakness: "in noise with the default test. A trend of pure chance is positive in half of all round trips, so about half of them
-are Reno's; `t-test` and `mann-kendall` ask for a significant rise.",
+    to_see: "The start is that of `highspeed`. In the shaded times (while the RTT rises, and up to
+three round trips after), the window grows by one packet per round trip. At the plateau and while
+the queue drains, it is HighSpeed TCP again. `gentle` reacts to the trend and not to the level, so
+it does not notice a queue that stays full.",
+    weakness: "`gentle` does badly in noise with the default test. A trend of pure chance is positive
+in half of all round trips, so the controller grows as Reno in about half of them. `t-test` and
+`mann-kendall` require a significant rise.",
 };

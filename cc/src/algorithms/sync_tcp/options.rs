@@ -142,47 +142,65 @@ impl RuleConfig for SyncTcpConfig {
 }
 
 const PAGE: Page = Page {
-    about: "Sync-TCP (Weigle, Jeffay, Smith): Reno that steers by the forward one-way queueing delay. An average of that delay, its level between the
-smallest and the largest seen, and its trend over nine samples give a verdict every three ACKs: grow as Reno, grow faster, hold, or cut by
-10, 25 or 50 %.",
-    departures: "the verdicts rule slow start too, unless `slow-start=reno`; verdicts do nothing in fast recovery, unless
-`recovery=steer`; smallest and largest delay are never forgotten, unless `reset` says so; an early cut sets the slow-start threshold; the
-window never passes the one that Reno would have grown to since the last loss, or a receiver could ask for more than its share by false
-times: `trust=full` is the paper, for peers that are known, and what `fathom reproduce sync-tcp` runs.
-The limit costs nothing on web traffic, rather the other way: with `fathom compare --controllers reno,sync,sync:trust=full --seed N`, N from 1
-to 5, the mean response time is 0.93, 1.01, 0.90, 0.94 and 0.86 of what it is without, and drops are 1.8, 5.7, 3.5, 1.2 and 1.3 % against
-2.4, 5.1, 4.8, 1.6 and 2.2 %. Beside a Reno flow a receiver that calls the queue empty was 47 % faster than Reno without it, and is 4 % slower with it
+    about: "Sync-TCP (Weigle, Jeffay, Smith) is Reno controlled by the forward one-way queueing delay. It
+computes an average of that delay, the level of the average between the smallest and the largest
+delay seen, and the trend over nine samples. Every three ACKs, level and trend give a verdict: grow
+as Reno, grow faster, hold, or cut by 10, 25 or 50 %.",
+    departures: "The verdicts also control slow start, unless `slow-start=reno`. Verdicts do
+nothing in fast recovery, unless `recovery=steer`. The smallest and the largest delay are never
+forgotten, unless `reset` says so. An early cut sets the slow-start threshold. `sync` needs one-way
+delays from the peer; use `signal=rtt` or `signal=either` to run without them.
+
+The window never exceeds the window that Reno would have reached since the last loss. Otherwise a
+receiver could get more than its share by reporting false times. `trust=full` removes this limit, as
+in the paper: use it with peers that you know. `fathom reproduce sync-tcp` runs with `trust=full`.
+
+The limit does not cost anything on web traffic; it rather helps. With
+`fathom compare --controllers reno,sync,sync:trust=full --seed N`, N from 1 to 5, the mean response
+time is 0.93, 1.01, 0.90, 0.94 and 0.86 of the time without the limit. Drops are 1.8, 5.7, 3.5, 1.2
+and 1.3 % against 2.4, 5.1, 4.8, 1.6 and 2.2 %. Beside a Reno flow, a receiver that reports an empty
+queue was 47 % faster than Reno without the limit, and is 4 % slower with it
 (`bench/experiments/tests/hostile.rs`).
-It needs one-way delays from the peer; `signal=rtt` and `signal=either` are the choice to go without.
 
-**Lying pays against honesty, though never against Reno.** Beside a flow of Reno's that fills the queue an honest `sync` gives way: it had .68
-of Reno's rate in the same place on quinn, .65 on noq, .57 on quiche (10 Mbps, 40 ms, 60 packets of queue), and .10 to .30 in three other
-networks. A receiver that calls the queue empty had .96, .85 and .73, and .42 to .81 there. With the laboratory's packet-level senders the gap is wider: .08
-of Reno's share of a drop-tail link when honest, 1.0 as a liar; where the queue marks, .56 and 1.0. So a receiver has a reason to lie, and what
-holds it is the bound at Reno's window. Other misreports, of `sync` as share of what Reno has there:
+**A receiver that lies gets more than an honest one, but never more than it would get with Reno.**
+An honest `sync` gives way to a Reno flow that fills the queue. It had 0.68 of the rate that Reno
+has in its place on quinn, 0.65 on noq and 0.57 on quiche (10 Mbps, 40 ms, 60 packets of queue), and
+0.10 to 0.30 in three other networks. A receiver that reports an empty queue had 0.96, 0.85 and
+0.73, and 0.42 to 0.81 in the other networks. With the laboratory's packet-level senders the gap is
+wider: 0.08 of Reno's share of a drop-tail link for an honest receiver and 1.0 for a lying one, and
+0.56 and 1.0 if the queue marks.
 
-| what the receiver says | drop-tail: `sync`, `signal=rtt`, Reno with the same lie | queue that marks |
+So a receiver has a reason to lie, and only the bound at Reno's window limits it. The next table
+shows other misreports, with `sync`'s rate as a share of Reno's in the same place:
+
+| the receiver | drop-tail: `sync`, `signal=rtt`, Reno with the same lie | queue that marks |
 |---|---|---|
-| the truth | .08, .08, 1 | .56, .56, 1 |
-| acknowledges what has not arrived, or never will | 1.57, 1.57, 1.57 | 2.07, 2.07, 2.07 |
-| its stamps say that nothing waits | 1.00, .08, 1.00 | 1.00, .56, 1.00 |
+| tells the truth | .08, .08, 1 | .56, .56, 1 |
+| acknowledges packets that have not arrived, or never will | 1.57, 1.57, 1.57 | 2.07, 2.07, 2.07 |
+| sends stamps that report an empty queue | 1.00, .08, 1.00 | 1.00, .56, 1.00 |
 | never reports a mark | .08, .08, 1.00 | .96, .96, 2.05 |
 | reports a mark for every packet | .08, .08, 1.00 | .08, .08, .08 |
 | says that it held every acknowledgement for 25 ms | .08, .18, 1.01 | .56, 1.00, 1.00 |
 | holds every acknowledgement for 25 ms and does not say so | .06, .06, .71 | .15, .15, .55 |
 
-None gains more with `sync` than with Reno. What gains with both (false acknowledgements, marks not reported) is for the stack to find: quinn,
-noq and quiche skip packet numbers now and then and close on who acknowledges one, and check ECN counts (RFC 9000 §13.4.2), which finds counts that are too small, not marks reported as none.
-`cargo test --release -p fathom-experiments --features quiche --test experiments-tests hostile -- --nocapture` prints these figures.",
+No lie gains more with `sync` than with Reno. The stack has to detect the lies that gain with both
+(false acknowledgements, marks not reported). quinn, noq and quiche skip packet numbers now and
+then, and close the connection if the peer acknowledges a skipped one. They also check ECN counts
+(RFC 9000 §13.4.2), which finds counts that are too small, but not marks reported as none. `cargo
+test --release -p fathom-experiments --features quiche --test experiments-tests hostile --
+--nocapture` prints these figures.",
     figure: "Sync-TCP and the scripted queue",
-    to_see: "by default it cuts with every verdict, that is every three ACKs. At the plateau its average still creeps up, so the smallest window
-stays; once the average falls it grows by half a window per round trip, up to where Reno would be.",
-    weakness: "as a lone bulk flow by the letter of the paper. Several cuts per round trip, none of which can show before a round trip is
-over, leave much of the link idle: 58 % of it is used. With `cut=round` it is 98 %, at two thirds of Reno's queue. Where queues are
-well below a millisecond, the largest delay seen is noise: set `floor`.
+    to_see: "By default `sync` cuts with every verdict, that is, every three ACKs. At the plateau
+its average delay still creeps up, so the smallest window stays. Once the average falls, the window
+grows by half a window per round trip, up to Reno's window.",
+    weakness: "As a lone bulk flow by the letter of the paper, `sync` uses only 58 % of the link. It
+makes several cuts per round trip, although no cut can show an effect before a round trip is over.
+With `cut=round` it uses 98 %, at two thirds of Reno's queue. If queues are well below a
+millisecond, the largest delay seen is noise: set `floor`.
 
-Nor beside flows that fill the queue. One flow of `sync` beside one of another over 10 Mbps, 20 ms there and back, Mbps of the two (`fathom plan run
-sync-beside`, five seeds, 60 s; `trust` and `cut` change the last digit only):
+Beside flows that fill the queue, `sync` gets little. The table has the rates in Mbps of one `sync`
+flow and one other flow, over 10 Mbps and a round trip of 20 ms (`fathom plan run sync-beside`, five
+seeds, 60 s; `trust` and `cut` change the last digit only):
 
 | buffer | beside Reno | beside CUBIC |
 |---|---|---|
