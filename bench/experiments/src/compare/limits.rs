@@ -8,7 +8,8 @@ use super::result::{Candidate, ComparedRun, Comparison};
 
 /// From this part of the time on, a limit that is not the congestion controller is said before the verdict.
 const WORTH_SAYING: f64 = 0.1;
-/// From this part of its losses on that arrived after all, a sender's losses are spurious in the main.
+/// Above this part of a sender's losses that arrived after all, its losses are mainly spurious; above this part of the time without
+/// anything to send, controllers decide little.
 const MOSTLY: f64 = 0.5;
 /// Fewer losses or cuts than this say nothing.
 const FEW: u64 = 5;

@@ -144,9 +144,11 @@ impl Evidence {
         self.shares().iter().find(|(of, _)| *of == name).map_or(0.0, |(_, share)| *share)
     }
 
-    /// Packets declared lost that arrived after all: by the stack's word, or else those beyond what the network lost.
+    /// Returns the packets that were declared lost and arrived: at least those beyond what the network lost. A stack's own count is
+    /// smaller where it forgets packets before they are acknowledged.
     pub(super) fn spurious(&self) -> Option<u64> {
-        self.spurious.or_else(|| Some(self.declared?.saturating_sub(self.lost)))
+        let beyond = self.declared.map(|declared| declared.saturating_sub(self.lost));
+        self.spurious.max(beyond)
     }
 
     /// Most of its losses were none.

@@ -1,7 +1,7 @@
 //! Limits in words.
 
 use super::super::ranking::listed;
-use super::WORTH_SAYING;
+use super::{MOSTLY, WORTH_SAYING};
 use super::evidence::Evidence;
 
 /// From this part of the time on, a limit stands in a controller's line.
@@ -245,10 +245,11 @@ pub(super) fn machine(all: &[Evidence]) -> Option<String> {
     })
 }
 
-/// That controllers had nothing to decide for much of the time.
+/// Returns that controllers had nothing to decide for most of the time. Smaller parts stand in the lines of limits: the last round trip of
+/// every response is one.
 pub(super) fn nothing_to_send(all: &[Evidence]) -> Option<String> {
     let shares = |of: &Evidence| (of.share("application"), of.share("handshake"));
-    let much = |of: &&Evidence| shares(of).0 + shares(of).1 > WORTH_SAYING;
+    let much = |of: &&Evidence| shares(of).0 + shares(of).1 > MOSTLY;
     let limited: Vec<&Evidence> = all.iter().filter(much).collect();
     let (idle, handshake): (Vec<f64>, Vec<f64>) = limited.iter().map(|of| shares(of)).unzip();
     let part = |shares: &[f64], words: &str| {
@@ -259,7 +260,7 @@ pub(super) fn nothing_to_send(all: &[Evidence]) -> Option<String> {
         part(&idle, "nothing was left to send for").into_iter().chain(part(&handshake, "handshakes took")).collect();
     (!limited.is_empty()).then(|| {
         format!(
-            "the congestion controller was not the limit for much of the time under {}: {} of it",
+            "the congestion controller was not the limit for most of the time under {}: {} of it",
             names(&limited, all),
             listed(&parts)
         )
