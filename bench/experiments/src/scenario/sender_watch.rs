@@ -191,8 +191,10 @@ impl State {
         }
         let Some((high, low)) = self.cut.filter(|(high, _)| after >= *high) else { return };
         self.cut = None;
-        // Undone at once, not grown back: from the lower half of the cut to all of it in one event.
-        self.times.undone += u64::from(before <= low + (high - low) / 2);
+        // Undone at once, not grown back: from the lower half of the cut to all of it in one event. A cut of a packet or two, as near the
+        // smallest window, grows back in one event, too.
+        let large = high - low > 2 * self.packet.max(SMALLEST_PACKET);
+        self.times.undone += u64::from(large && before <= low + (high - low) / 2);
     }
 
     fn on_loss(&mut self, now: Time, bytes: u64) {

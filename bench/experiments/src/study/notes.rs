@@ -6,6 +6,7 @@ use super::table::{Keyed, busiest, by_key};
 use super::{StudyRun, StudyRunResult};
 use crate::compare::{Counted, Evidence, FailedRequests, decisive};
 use crate::scenario::{GroupOutcome, LinkOutcome, Scenario, Workload};
+use crate::stack::Stack;
 
 /// Failures that are named one by one; more are counted.
 const NAMED: usize = 8;
@@ -41,7 +42,9 @@ pub fn notes(runs: &[StudyRun], results: &[StudyRunResult]) -> Notes {
             let label = label(keyed.0, group, groups.len() > 1);
             let outcomes: Vec<&GroupOutcome> =
                 keyed.1.iter().filter_map(|result| result.outcome.groups.get(*group)).collect();
-            failed.extend(FailedRequests::of(&label, &outcomes));
+            let stack = scenario.and_then(|of| of.traffic.iter().find(|traffic| traffic.name == **group));
+            let stack = stack.map_or(Stack::default(), |traffic| traffic.stack);
+            failed.extend(FailedRequests::of(&label, stack, &outcomes));
             evidence.push(evidence_of(&label, group, &keyed, scenario));
         }
     }

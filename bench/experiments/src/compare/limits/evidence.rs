@@ -102,7 +102,7 @@ impl Evidence {
             policed: did().map(|did| did.policed).sum(),
             cut_off: did().map(|did| did.cut_off).sum(),
             dropped: links().map(|link| link.dropped).sum(),
-            marked: links().map(|link| link.marked).sum(),
+            marked: links().map(|link| link.marked).sum::<u64>() + did().map(|did| did.ce_set).sum::<u64>(),
             used_percent: mean(links().map(|link| Some(link.utilisation_percent))).unwrap_or_default(),
             packet_bytes: mean(limits().map(|of| of.packets.map(|packets| packets.mean_bytes))),
             rtt_ms: mean(limits().map(|of| of.rtt_mean_ms.or(of.rtt_smoothed_ms))),
@@ -167,10 +167,13 @@ impl Evidence {
         self.lost == 0
     }
 
-    /// Most reductions were taken back, whether or not their packets were lost.
+    /// Most reductions were taken back though the network lost packets.
     pub(super) fn is_mostly_undone(&self) -> bool {
         // BBR's windows follow its estimate of the bandwidth, not cuts.
-        !self.label.contains("bbr") && self.cuts >= FEW && self.undone as f64 >= MOSTLY * self.cuts as f64
+        !self.label.contains("bbr")
+            && !self.lost_nothing()
+            && self.cuts >= FEW
+            && self.undone as f64 >= MOSTLY * self.cuts as f64
     }
 
     /// Bytes of bodies, percent of the bytes that reached clients; `None` where bodies are so small that headers count.

@@ -1,8 +1,8 @@
 //! Limits in words.
 
 use super::super::ranking::listed;
-use super::{MOSTLY, WORTH_SAYING};
 use super::evidence::Evidence;
+use super::{MOSTLY, WORTH_SAYING};
 
 /// From this part of the time on, a limit stands in a controller's line.
 const IN_LINE: f64 = 0.05;
