@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use fathom_advise::{
-    Advice, ClassPath, MOST_CLASSES, Objects, Observed, Profile, Scenario, advise, available, cautions,
-    default_controller, implausible,
+    Advice, ClassPath, MOST_CLASSES, Objects, Observed, Profile, Scenario, advise, available,
+    cautions, default_controller, implausible,
 };
 use fathom_analyze::report;
 use fathom_cc::catalogue;
@@ -141,7 +141,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             sheets: profile.sheets(),
             ..fathom_analyze::Page::default()
         },
-        (None, None) => return Err(Failure::input("--dry-run: it shows what logs show; name logs, or leave it out")),
+        (None, None) => {
+            return Err(Failure::input(
+                "--dry-run: it shows what logs show; name logs, or leave it out",
+            ));
+        }
     };
     let document = Document {
         fathom: env!("CARGO_PKG_VERSION"),
@@ -177,7 +181,9 @@ fn basis(args: &Args) -> Result<Basis, Failure> {
     let path = args.path.spec(args.queue.as_ref());
     if let Some(file) = &args.from_scenario {
         if !path.is_empty() {
-            return Err(Failure::input("--from-scenario: the file has its paths; edit them there, or name no file"));
+            return Err(Failure::input(
+                "--from-scenario: the file has its paths; edit them there, or name no file",
+            ));
         }
         let text = toml_file::read(file)?;
         let scenario = Scenario::from_toml(&text).map_err(|e| toml_file::named(file, e))?;
@@ -207,8 +213,9 @@ fn basis(args: &Args) -> Result<Basis, Failure> {
     let Some(objects) = objects.filter(|_| !profile.classes.is_empty()) else {
         return Err(Failure::input(format!("'{}' {}", args.logs[0].display(), observed.lacks())));
     };
-    let served_by =
-        observed.served_by().and_then(|(stack, controller)| Some((stack.parse::<Stack>().ok()?, controller)));
+    let served_by = observed
+        .served_by()
+        .and_then(|(stack, controller)| Some((stack.parse::<Stack>().ok()?, controller)));
     let stack = args.stack.or(served_by.map(|(stack, _)| stack)).unwrap_or_default();
     let mut scenario = Scenario::of(&profile, &objects, stack);
     if let Some((_, controller)) = served_by.filter(|(of_logs, _)| *of_logs == stack) {
@@ -219,7 +226,9 @@ fn basis(args: &Args) -> Result<Basis, Failure> {
         profile.connections, observed.files, profile.measured
     );
     let cautions = cautions(&profile, &observed, &scenario);
-    let about = std::iter::once(about).chain(observed.titles.iter().map(|title| format!("log: {title}"))).collect();
+    let about = std::iter::once(about)
+        .chain(observed.titles.iter().map(|title| format!("log: {title}")))
+        .collect();
     let mut warnings = observed.warnings;
     warnings.extend(implausible(&profile));
     Ok(Basis { scenario, profile: Some(profile), warnings, cautions, about })
@@ -257,8 +266,9 @@ fn change(scenario: &mut Scenario, args: &Args) {
 
 fn simulate(scenario: &Scenario) -> Result<Advice, Failure> {
     let interrupt = signals::stop()?;
-    let runs =
-        scenario.plans().and_then(|plans| plans.iter().map(|(_, plan)| plan.validate()).sum::<Result<usize, _>>());
+    let runs = scenario
+        .plans()
+        .and_then(|plans| plans.iter().map(|(_, plan)| plan.validate()).sum::<Result<usize, _>>());
     let watcher = Watcher::new(runs.map_err(|e| wrong(&e.to_string()))?);
     let advice = advise(scenario, &|stage| watcher.on_stage(stage), &interrupt);
     watcher.finish();

@@ -6,8 +6,11 @@ use std::process::Command;
 
 /// mimalloc keeps pages that are empty for later, and gives them back only while more is requested: a server that 2,000 clients have
 /// left kept nine tenths of its largest size for good. These cost no CPU time that could be measured (docs/serve-measured.md).
-const SETTINGS: [(&str, &str); 3] =
-    [("MIMALLOC_PURGE_DELAY", "0"), ("MIMALLOC_PAGE_FULL_RETAIN", "0"), ("MIMALLOC_PAGE_MAX_RECLAIM", "0")];
+const SETTINGS: [(&str, &str); 3] = [
+    ("MIMALLOC_PURGE_DELAY", "0"),
+    ("MIMALLOC_PAGE_FULL_RETAIN", "0"),
+    ("MIMALLOC_PAGE_MAX_RECLAIM", "0"),
+];
 
 /// Makes the allocator give memory back to the system at once. It reads its settings before `main`, and only from the environment: so this
 /// process starts the program anew, under the same process ID, unless the environment has them. Where that cannot be, nothing changes.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use fathom_analyze::report;
 use fathom_analyze::{
-    AnalyzeError, Kept, LeftOut, Page, Source, by_controller, compare, gather, gather_folder, grouped, loss_delay,
-    response,
+    AnalyzeError, Kept, LeftOut, Page, Source, by_controller, compare, gather, gather_folder,
+    grouped, loss_delay, response,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -95,7 +95,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         What::LossDelay(q) => answer(q, loss_delay, |a| a.page()),
         What::Response(q) => answer(q, response, |a| a.page()),
         What::Compare(Compare { question: q, by: By::File }) => answer(q, compare, |a| a.page()),
-        What::Compare(Compare { question: q, by: By::Controller }) => answer(q, by_controller, |a| a.page()),
+        What::Compare(Compare { question: q, by: By::Controller }) => {
+            answer(q, by_controller, |a| a.page())
+        }
     }
 }
 
@@ -112,13 +114,18 @@ fn answer<A: Serialize>(
     analyze: impl FnOnce(Vec<Source>) -> Result<A, AnalyzeError>,
     page: impl FnOnce(&A) -> Page,
 ) -> Result<(), Failure> {
-    let text = output::check(&[("--report", question.report.as_deref()), ("--json", question.json.as_deref())])?;
+    let text = output::check(&[
+        ("--report", question.report.as_deref()),
+        ("--json", question.json.as_deref()),
+    ])?;
     let (sources, full) = read(&question.files)?;
-    let warnings = grouped(sources.iter().flat_map(|source| source.warnings.iter().cloned()).collect());
+    let warnings =
+        grouped(sources.iter().flat_map(|source| source.warnings.iter().cloned()).collect());
     let answer = analyze(sources).map_err(Failure::input)?;
     let mut page = Page { warnings: warnings.clone(), ..page(&answer) };
     if full {
-        page.cautions.push("There is more in these files than is kept; what came last was left out.".into());
+        page.cautions
+            .push("There is more in these files than is kept; what came last was left out.".into());
     }
     publish(question, text, &Warned { warnings: &warnings, answer: &answer }, &page)
 }
@@ -126,8 +133,11 @@ fn answer<A: Serialize>(
 /// A bar over the bytes of files, where reading them takes a while.
 pub(crate) fn reading_bar(files: &[PathBuf]) -> ProgressBar {
     let size = files.iter().map(|f| size(f)).sum();
-    let bar =
-        if size >= LARGE && std::io::stderr().is_terminal() { ProgressBar::new(size) } else { ProgressBar::hidden() };
+    let bar = if size >= LARGE && std::io::stderr().is_terminal() {
+        ProgressBar::new(size)
+    } else {
+        ProgressBar::hidden()
+    };
     let bar = output::bar(bar);
     let style = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -137,7 +147,9 @@ pub(crate) fn reading_bar(files: &[PathBuf]) -> ProgressBar {
 /// Bytes of a file, or of the files of a folder.
 fn size(path: &Path) -> u64 {
     let of = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
-    let inside = || std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| of(&entry.path())).sum();
+    let inside = || {
+        std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| of(&entry.path())).sum()
+    };
     if path.is_dir() { inside() } else { of(path) }
 }
 
@@ -162,12 +174,19 @@ fn read(files: &[PathBuf]) -> Result<(Vec<Source>, bool), Failure> {
     match (sources.first_mut(), empty) {
         (None, Some(e)) => return Err(Failure::input(e)),
         (None, None) => {}
-        (Some(first), _) => first.warnings.extend(left_out.words().map(|words| format!("left out: {words}"))),
+        (Some(first), _) => {
+            first.warnings.extend(left_out.words().map(|words| format!("left out: {words}")))
+        }
     }
     Ok((sources, kept.full))
 }
 
-fn publish(question: &Question, text: output::Text, answer: &impl Serialize, page: &Page) -> Result<(), Failure> {
+fn publish(
+    question: &Question,
+    text: output::Text,
+    answer: &impl Serialize,
+    page: &Page,
+) -> Result<(), Failure> {
     output::first_failure([
         text.print(&report::text(page)),
         output::write_json(question.json.as_deref(), answer),

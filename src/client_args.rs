@@ -59,11 +59,15 @@ impl ClientArgs {
         }
         let found = match &self.connect_to {
             Some(name) => name.to_socket_addrs().map(|found| found.collect::<Vec<_>>()),
-            None => (load::host(server), load::port(server)).to_socket_addrs().map(Iterator::collect),
+            None => {
+                (load::host(server), load::port(server)).to_socket_addrs().map(Iterator::collect)
+            }
         };
         let name = self.connect_to.as_ref().unwrap_or(&own);
         let wrong = |why: &dyn std::fmt::Display| {
-            format!("'{name}' has no address: {why}; write HOST:PORT, or name an address with --connect-to")
+            format!(
+                "'{name}' has no address: {why}; write HOST:PORT, or name an address with --connect-to"
+            )
         };
         let found = found.map_err(|e| wrong(&e))?;
         load::choose_address(found).ok_or_else(|| wrong(&"the name does not resolve"))
@@ -80,9 +84,17 @@ fn parse_resolve(s: &str) -> Result<(String, SocketAddr), String> {
     let read = || {
         let host_end = if s.starts_with('[') { s.find(']')? + 1 } else { s.find(':')? };
         let (port, address) = s.get(host_end..)?.strip_prefix(':')?.split_once(':')?;
-        let address = address.strip_prefix('[').and_then(|a| a.strip_suffix(']')).unwrap_or(address);
+        let address =
+            address.strip_prefix('[').and_then(|a| a.strip_suffix(']')).unwrap_or(address);
         let port = port.parse().ok().filter(|port| *port > 0)?;
-        Some((format!("{}:{port}", s[..host_end].to_ascii_lowercase()), SocketAddr::new(address.parse().ok()?, port)))
+        Some((
+            format!("{}:{port}", s[..host_end].to_ascii_lowercase()),
+            SocketAddr::new(address.parse().ok()?, port),
+        ))
     };
-    read().ok_or_else(|| format!("'{s}' names no address; write HOST:PORT:ADDRESS, such as example.com:443:127.0.0.1"))
+    read().ok_or_else(|| {
+        format!(
+            "'{s}' names no address; write HOST:PORT:ADDRESS, such as example.com:443:127.0.0.1"
+        )
+    })
 }

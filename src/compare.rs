@@ -169,7 +169,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     })?;
     let on_netem = plan.backends.contains(&Backend::Netem);
     if args.kernel.is_some() && !on_netem {
-        return Err(Failure::input("--kernel: only --backend netem uses one; leave it out, or add --backend netem"));
+        return Err(Failure::input(
+            "--kernel: only --backend netem uses one; leave it out, or add --backend netem",
+        ));
     }
     let elsewhere = on_netem && args.kernel.unwrap_or_default().is_elsewhere()?;
     let (there, here): (Vec<Backend>, Vec<Backend>) =
@@ -179,7 +181,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             "--response-log: runs in User-Mode Linux keep no responses; leave it out, or write --kernel host",
         ));
     }
-    let responses = args.response_log.as_ref().map(|_| ResponseLog::new()).transpose().map_err(Failure::run)?;
+    let responses =
+        args.response_log.as_ref().map(|_| ResponseLog::new()).transpose().map_err(Failure::run)?;
     let interrupt = signals::stop()?;
     let mut all = Vec::new();
     // Why runs have no result, where some have none.
@@ -195,7 +198,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         } else if guest {
             in_guest(&plan)
         } else {
-            let outcome = compare_until(&plan, &|stage| watcher.on_stage(stage), &interrupt, responses.as_ref());
+            let outcome = compare_until(
+                &plan,
+                &|stage| watcher.on_stage(stage),
+                &interrupt,
+                responses.as_ref(),
+            );
             outcome.map(|(comparison, e)| (comparison, e.map(failure))).map_err(failure)
         };
         match outcome {
@@ -241,8 +249,10 @@ fn failure(e: ScenarioError) -> Failure {
 /// Notes in the first comparison that the runs of this plan have no results.
 fn left_out(all: &mut [Comparison], plan: &Plan, why: &Failure) {
     let Some(first) = all.first_mut() else { return };
-    for (backend, stack) in
-        plan.backends.iter().flat_map(|backend| plan.stacks.iter().map(move |stack| (backend, stack)))
+    for (backend, stack) in plan
+        .backends
+        .iter()
+        .flat_map(|backend| plan.stacks.iter().map(move |stack| (backend, stack)))
     {
         let seeds = plan.seed..plan.seed.saturating_add(plan.seeds);
         first.incomplete.extend(plan.controllers.iter().flat_map(|controller| {
@@ -260,10 +270,16 @@ fn left_out(all: &mut [Comparison], plan: &Plan, why: &Failure) {
 fn how_to_go_on(comparison: &Comparison, why: Failure) -> Failure {
     let (done, left) = (comparison.runs.len(), comparison.incomplete.len());
     if why.code != INTERRUPTED {
-        return Failure { line: format!("{}; the {done} other runs are above", why.line), code: why.code };
+        return Failure {
+            line: format!("{}; the {done} other runs are above", why.line),
+            code: why.code,
+        };
     }
     let next = comparison.how_to_go_on();
-    Failure { line: format!("interrupted: {done} of {} runs are done and above; {next}", done + left), code: why.code }
+    Failure {
+        line: format!("interrupted: {done} of {} runs are done and above; {next}", done + left),
+        code: why.code,
+    }
 }
 
 /// The same command on another kernel, for the backends that this kernel does not have.
@@ -271,7 +287,8 @@ fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
     let folder = tempfile::tempdir().map_err(Failure::run)?;
     let (written, result) = (folder.path().join("plan.toml"), folder.path().join("result.json"));
     std::fs::write(&written, plan.to_toml()).map_err(Failure::run)?;
-    let words = [OsStr::new("compare"), written.as_os_str(), OsStr::new("--json"), result.as_os_str()];
+    let words =
+        [OsStr::new("compare"), written.as_os_str(), OsStr::new("--json"), result.as_os_str()];
     let outcome = kernel::in_guest(&words);
     // Where some runs failed, it has the others.
     let read = || serde_json::from_str(&std::fs::read_to_string(&result).ok()?).ok();
@@ -305,7 +322,9 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         said.queue.clone_from(&args.queue);
         if let Some(link) = &args.link {
             if said.rate.is_some() {
-                return Err(Failure::input("--link: it is --rate's other name; leave one of them out"));
+                return Err(Failure::input(
+                    "--link: it is --rate's other name; leave one of them out",
+                ));
             }
             said.rate = Some(link.clone());
         }
@@ -357,11 +376,16 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
 }
 
 /// Names divided by commas, or "all" of them.
-fn listed<T: FromStr<Err: Display> + Clone>(option: &str, list: &str, all: &[T]) -> Result<Vec<T>, Failure> {
+fn listed<T: FromStr<Err: Display> + Clone>(
+    option: &str,
+    list: &str,
+    all: &[T],
+) -> Result<Vec<T>, Failure> {
     if list.trim() == "all" {
         return Ok(all.to_vec());
     }
-    let read = |name: &str| name.trim().parse().map_err(|e| Failure::input(format!("{option}: {e}")));
+    let read =
+        |name: &str| name.trim().parse().map_err(|e| Failure::input(format!("{option}: {e}")));
     list.split(',').map(read).collect()
 }
 
@@ -373,7 +397,9 @@ fn publish(
 ) -> Result<(), Failure> {
     output::first_failure([
         text.print(&report::table(comparison)),
-        args.json.as_deref().map_or(Ok(()), |file| output::write_json(Some(file), &report::Document::new(comparison))),
+        args.json.as_deref().map_or(Ok(()), |file| {
+            output::write_json(Some(file), &report::Document::new(comparison))
+        }),
         output::write_csv(args.csv.as_deref(), || report::runs(comparison)),
         output::write_parquet(args.parquet.as_deref(), || report::runs(comparison)),
         output::write_dataset(args.distributions.as_deref(), || report::distributions(comparison)),
@@ -404,9 +430,12 @@ impl Watcher {
         match stage {
             Stage::Begins { name, of, progress } => {
                 let bar = output::bar(ProgressBar::new(of).with_prefix(name.clone()));
-                let style = ProgressStyle::with_template("{prefix:24} {wide_bar} {pos}/{len} responses {elapsed}");
+                let style = ProgressStyle::with_template(
+                    "{prefix:24} {wide_bar} {pos}/{len} responses {elapsed}",
+                );
                 bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-                let (ticker, count, over) = (bar.clone(), Arc::clone(&progress), Arc::clone(&self.over));
+                let (ticker, count, over) =
+                    (bar.clone(), Arc::clone(&progress), Arc::clone(&self.over));
                 std::thread::spawn(move || {
                     while !over.load(Ordering::Relaxed) && !ticker.is_finished() {
                         ticker.set_position(count.load(Ordering::Relaxed));

@@ -24,8 +24,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 fn describe(entry: &Algorithm) -> String {
     let needs = entry.required.names();
-    let needs = if needs.is_empty() { "only acknowledgements and losses".to_owned() } else { needs.join(", ") };
-    let mut text = format!("{}: {}\n  source  {}\n  needs   {needs}\n", entry.name, entry.summary, entry.source);
+    let needs = if needs.is_empty() {
+        "only acknowledgements and losses".to_owned()
+    } else {
+        needs.join(", ")
+    };
+    let mut text = format!(
+        "{}: {}\n  source  {}\n  needs   {needs}\n",
+        entry.name, entry.summary, entry.source
+    );
     for o in entry.options {
         text += &format!("  {}={}  ({}) {}\n", o.name, o.default, o.values, o.about);
     }

@@ -30,7 +30,14 @@ pub(crate) struct Verbosity {
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Diagnostics", display_order = 900)]
     verbose: u8,
     /// Log only errors, no warnings.
-    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Diagnostics", display_order = 901)]
+    #[arg(
+        short,
+        long,
+        global = true,
+        conflicts_with = "verbose",
+        help_heading = "Diagnostics",
+        display_order = 901
+    )]
     quiet: bool,
 }
 
@@ -47,12 +54,16 @@ impl Verbosity {
             _ => "trace",
         };
         let filter = words.parse::<Targets>().map_err(|e| {
-            Failure::input(format!("{VARIABLE}='{words}': {e}; write levels such as warn,fathom_http=debug"))
+            Failure::input(format!(
+                "{VARIABLE}='{words}': {e}; write levels such as warn,fathom_http=debug"
+            ))
         })?;
         let by_default = self.verbose == 0 && (self.quiet || from_environment.is_none());
-        let limit = RateLimit { most: by_default.then_some(MAX_PER_SECOND), seen: Mutex::default() };
-        let layer =
-            tracing_subscriber::fmt::layer().with_timer(tracing_subscriber::fmt::time::uptime()).with_ansi(false);
+        let limit =
+            RateLimit { most: by_default.then_some(MAX_PER_SECOND), seen: Mutex::default() };
+        let layer = tracing_subscriber::fmt::layer()
+            .with_timer(tracing_subscriber::fmt::time::uptime())
+            .with_ansi(false);
         let layer = layer.with_writer(|| Lines).with_filter(filter.and(limit));
         // A second subscriber in one process: tests that call `run`.
         let _ = tracing_subscriber::registry().with(layer).try_init();
@@ -140,7 +151,9 @@ mod tests {
         let limit = |most| RateLimit { most, seen: Mutex::default() };
         let start = Instant::now();
         let (few, all) = (limit(Some(10)), limit(None));
-        let said = |limit: &RateLimit<&str>| (0..100).filter(|_| limit.allows("here", start).is_some()).count();
+        let said = |limit: &RateLimit<&str>| {
+            (0..100).filter(|_| limit.allows("here", start).is_some()).count()
+        };
         assert_eq!((said(&few), said(&all)), (10, 100));
         let later = start + Duration::from_secs(1);
         assert_eq!((few.allows("here", later), few.allows("here", later)), (Some(90), Some(0)));

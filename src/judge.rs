@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 
 use fathom_cc::catalogue;
 use fathom_experiments::study::{self, MOST_SEEDS, StudyError};
-use fathom_judge::{Battery, Depth, JudgePlan, Scorecard, Settings, Verdict, changes, cpu_per_ack, report, scorecard};
+use fathom_judge::{
+    Battery, Depth, JudgePlan, Scorecard, Settings, Verdict, changes, cpu_per_ack, report,
+    scorecard,
+};
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
 
@@ -106,14 +109,19 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let battery = Battery::shipped();
     let Some(controller) = &args.controller else {
-        return output::print(&if args.thresholds { thresholds(&battery) } else { criteria(&battery) });
+        return output::print(&if args.thresholds {
+            thresholds(&battery)
+        } else {
+            criteria(&battery)
+        });
     };
     let text = output::check(&[
         ("--report", args.report.as_deref()),
         ("--junit", args.junit.as_deref()),
         ("--json", args.json.as_deref()),
     ])?;
-    let old = args.baseline.as_deref().map(|file| read_scorecard("--baseline", file)).transpose()?;
+    let old =
+        args.baseline.as_deref().map(|file| read_scorecard("--baseline", file)).transpose()?;
     let settings = Settings {
         controller: controller.clone(),
         against: catalogue::split(&args.against),
@@ -162,7 +170,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Makes the runs that are not stored yet, and judges by all.
-fn judge(plan: &JudgePlan, folder: &Path, jobs: Option<NonZero<usize>>) -> Result<Scorecard, Failure> {
+fn judge(
+    plan: &JudgePlan,
+    folder: &Path,
+    jobs: Option<NonZero<usize>>,
+) -> Result<Scorecard, Failure> {
     let (results, failed) = match execute(&plan.runs, &folder.into(), jobs) {
         Ok(results) => (results, BTreeMap::new()),
         // A run that fails says something of the controller.
@@ -177,9 +189,12 @@ fn judge(plan: &JudgePlan, folder: &Path, jobs: Option<NonZero<usize>>) -> Resul
 
 /// Makes the runs on another kernel, which stores their results in the same folder, and judges by them.
 fn judge_in_guest(plan: &JudgePlan, args: &Args, folder: &Path) -> Result<Scorecard, Failure> {
-    let Settings { controller, against, stack, depth, seeds, only, backend, scale } = &plan.settings;
-    let mut words: Vec<OsString> = vec!["judge".into(), controller.into(), format!("--{}", depth.name()).into()];
-    let mut give = |name: &str, value: &dyn std::fmt::Display| words.push(format!("--{name}={value}").into());
+    let Settings { controller, against, stack, depth, seeds, only, backend, scale } =
+        &plan.settings;
+    let mut words: Vec<OsString> =
+        vec!["judge".into(), controller.into(), format!("--{}", depth.name()).into()];
+    let mut give =
+        |name: &str, value: &dyn std::fmt::Display| words.push(format!("--{name}={value}").into());
     give("against", &against.join(","));
     give("stack", stack);
     give("backend", backend);
@@ -206,8 +221,9 @@ fn judge_in_guest(plan: &JudgePlan, args: &Args, folder: &Path) -> Result<Scorec
 /// Reads a scorecard; `of` is the argument that names it.
 pub(crate) fn read_scorecard(of: &str, file: &Path) -> Result<Scorecard, Failure> {
     let name = file.display();
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| Failure::input(format!("{of} '{name}': {e}; name a file of 'fathom judge --json'")))?;
+    let text = std::fs::read_to_string(file).map_err(|e| {
+        Failure::input(format!("{of} '{name}': {e}; name a file of 'fathom judge --json'"))
+    })?;
     Scorecard::from_json(&text).map_err(|e| Failure::input(format!("{of} '{name}': {e}")))
 }
 

@@ -45,7 +45,9 @@ impl Kernel {
             (_, Ok(())) => Ok(false),
             (Self::Host, Err(e)) => Err(Failure::run(e)),
             (Self::Auto, Err(e)) => {
-                output::say(format!("this kernel has no usable netem ({e}): booting User-Mode Linux"));
+                output::say(format!(
+                    "this kernel has no usable netem ({e}): booting User-Mode Linux"
+                ));
                 Ok(true)
             }
         }

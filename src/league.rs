@@ -22,7 +22,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let cards = args.scorecards.iter().map(|file| read_scorecard("scorecard", file)).collect::<Result<_, _>>()?;
+    let cards = args
+        .scorecards
+        .iter()
+        .map(|file| read_scorecard("scorecard", file))
+        .collect::<Result<_, _>>()?;
     let league = League::new(cards).map_err(Failure::input)?;
     output::write(&args.markdown, &league.markdown("fathom"))
 }

@@ -147,7 +147,9 @@ pub fn run_with(controllers: &'static [Algorithm]) -> ExitCode {
     // Arguments may name them.
     let added = catalogue::extend(controllers).map_err(Failure::input);
     let outcome = match Cli::try_parse() {
-        Ok(Cli { command, verbosity }) => added.and_then(|()| verbosity.apply()).and_then(|()| command.run()),
+        Ok(Cli { command, verbosity }) => {
+            added.and_then(|()| verbosity.apply()).and_then(|()| command.run())
+        }
         Err(e) => return usage::print_error(&e, &Cli::command()),
     };
     match outcome {
@@ -190,12 +192,17 @@ mod tests {
         let mut parsed = 0;
         for command in all(&cli) {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            for example in
-                help.lines().flat_map(|line| line.split("; ")).map(str::trim).filter(|l| l.starts_with("fathom "))
+            for example in help
+                .lines()
+                .flat_map(|line| line.split("; "))
+                .map(str::trim)
+                .filter(|l| l.starts_with("fathom "))
             {
                 // What it is for stands behind a gap.
                 let example = example.split("  ").next().unwrap_or_default();
-                let example = [" > ", " && "].iter().fold(example, |e, end| e.split(end).next().unwrap_or_default());
+                let example = [" > ", " && "]
+                    .iter()
+                    .fold(example, |e, end| e.split(end).next().unwrap_or_default());
                 // Quotes as in a shell: every second part is one word.
                 let parts = example.split('\'').enumerate();
                 let words: Vec<String> = parts
@@ -222,16 +229,25 @@ mod tests {
         let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
         folders.push(std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("bench"));
         while let Some(folder) = folders.pop() {
-            for path in std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path()) {
+            for path in
+                std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path())
+            {
                 if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
                     folders.push(path);
                 } else if path.extension().is_some_and(|extension| extension == "rs") {
                     let text = std::fs::read_to_string(&path).expect("text");
-                    let quoted = text.split(quote.as_str()).skip(1).filter_map(|rest| rest.split('\'').next());
-                    for words in quoted.filter(|words| !words.contains('\n') && !words.contains('{')) {
+                    let quoted = text
+                        .split(quote.as_str())
+                        .skip(1)
+                        .filter_map(|rest| rest.split('\'').next());
+                    for words in
+                        quoted.filter(|words| !words.contains('\n') && !words.contains('{'))
+                    {
                         found += 1;
-                        faults
-                            .extend(unknown(&cli, words).map(|e| format!("{}: 'fathom {words}': {e}", path.display())));
+                        faults.extend(
+                            unknown(&cli, words)
+                                .map(|e| format!("{}: 'fathom {words}': {e}", path.display())),
+                        );
                     }
                 }
             }
@@ -246,7 +262,8 @@ mod tests {
         for (i, word) in words.split_whitespace().enumerate() {
             let has = |name: &str| {
                 let is = |arg: &clap::Arg| {
-                    arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|all| all.contains(&name))
+                    arg.get_long() == Some(name)
+                        || arg.get_all_aliases().is_some_and(|all| all.contains(&name))
                 };
                 at.get_arguments().any(is) || ["help", "version"].contains(&name)
             };
@@ -270,7 +287,11 @@ mod tests {
         let of = |name: &str| {
             let command = cli.find_subcommand(name).unwrap_or_else(|| panic!("{name}"));
             let names = |arg: &clap::Arg| {
-                (arg.get_long().map(str::to_owned), arg.get_short(), arg.get_all_aliases().map(|a| a.join(",")))
+                (
+                    arg.get_long().map(str::to_owned),
+                    arg.get_short(),
+                    arg.get_all_aliases().map(|a| a.join(",")),
+                )
             };
             let shared = ["insecure", "ca", "connect_to", "resolve"];
             shared.map(|id| {
@@ -290,11 +311,17 @@ mod tests {
     #[test]
     fn every_command_has_examples() {
         fn check(command: &clap::Command, above: bool) {
-            let has = command.get_after_help().is_some_and(|help| help.to_string().contains("Example")) || above;
+            let has =
+                command.get_after_help().is_some_and(|help| help.to_string().contains("Example"))
+                    || above;
             for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
                 check(sub, has && command.get_name() != "fathom");
             }
-            assert!(has || command.get_name() == "fathom", "'{}' has no examples", command.get_name());
+            assert!(
+                has || command.get_name() == "fathom",
+                "'{}' has no examples",
+                command.get_name()
+            );
         }
         check(&Cli::command(), false);
     }

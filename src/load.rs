@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use fathom_cc::units::{parse_duration, parse_nonzero_duration, parse_part};
 use fathom_http::load::{
-    self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, STREAM_WINDOW, Spacing,
-    Timestamps, Traffic,
+    self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress,
+    STREAM_WINDOW, Spacing, Timestamps, Traffic,
 };
 use fathom_http::request::HOP_BY_HOP;
 use fathom_stacks::Stack;
@@ -166,7 +166,9 @@ struct Files {
 
 fn parse_rate(s: &str) -> Result<f64, String> {
     let rate = s.parse::<f64>().ok().filter(|rate| (0.001..=1e6).contains(rate));
-    rate.ok_or_else(|| format!("'{s}' is not a rate; write requests per second from 0.001 to 1000000, such as 200"))
+    rate.ok_or_else(|| {
+        format!("'{s}' is not a rate; write requests per second from 0.001 to 1000000, such as 200")
+    })
 }
 
 fn parse_header(s: &str) -> Result<(HeaderName, HeaderValue), String> {
@@ -175,14 +177,22 @@ fn parse_header(s: &str) -> Result<(HeaderName, HeaderValue), String> {
     let name: HeaderName = name.trim().parse().map_err(|_| wrong("has no name of a field"))?;
     // HTTP/3 lacks some, others come with the URL or the body (RFC 9114 §4.3.1).
     if HOP_BY_HOP.contains(&name) || [CONTENT_LENGTH, HOST].contains(&name) {
-        return Err(format!("field '{name}' is not sent in HTTP/3, or is the URL's to say; leave it out"));
+        return Err(format!(
+            "field '{name}' is not sent in HTTP/3, or is the URL's to say; leave it out"
+        ));
     }
-    Ok((name, HeaderValue::from_str(value.trim()).map_err(|_| wrong("has a value that no field may have"))?))
+    Ok((
+        name,
+        HeaderValue::from_str(value.trim())
+            .map_err(|_| wrong("has a value that no field may have"))?,
+    ))
 }
 
 fn parse_model(s: &str) -> Result<f64, String> {
     let rate = s.strip_prefix("packmime=").and_then(|rate| rate.parse().ok());
-    rate.ok_or_else(|| format!("'{s}' is not a model; write packmime and requests per second, such as packmime=50"))
+    rate.ok_or_else(|| {
+        format!("'{s}' is not a model; write packmime and requests per second, such as packmime=50")
+    })
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -196,17 +206,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     ])?;
     let config = config(args)?;
     let load = described(args, &config);
-    let outputs = Outputs { rows: open(files.csv.as_deref())?, intervals: open(files.hlog.as_deref())? };
+    let outputs =
+        Outputs { rows: open(files.csv.as_deref())?, intervals: open(files.hlog.as_deref())? };
     if args.server.client.is_insecure() {
         output::say("warning: --insecure: the server's certificate is not verified");
     }
     let bar = output::bar(bar(&config));
     let (by_time, warm_up) = (config.duration.is_some(), config.warm_up);
     let mut tail = Tail::new(config.duration, config.timeout);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
     let outcome = runtime.block_on(async {
         let (stop_sender, stop) = watch::channel(false);
-        serve::stop_on_signal(stop_sender, "stopping; results so far follow; Ctrl-C again to end at once");
+        serve::stop_on_signal(
+            stop_sender,
+            "stopping; results so far follow; Ctrl-C again to end at once",
+        );
         let watch = |progress: &Progress| {
             draw(&bar, progress, by_time, warm_up);
             tail.on_progress(progress);
@@ -238,7 +253,10 @@ fn described(args: &Args, config: &LoadConfig) -> String {
     let connections = match &config.traffic {
         Traffic::Open(_, None) => "fresh connections".to_owned(),
         Traffic::Open(_, Some(kept)) => {
-            format!("up to {} connections, {} requests at once on each", kept.connections, kept.streams)
+            format!(
+                "up to {} connections, {} requests at once on each",
+                kept.connections, kept.streams
+            )
         }
         Traffic::Closed(kept, _) => {
             format!("{} connections, {} requests at once on each", kept.connections, kept.streams)
@@ -303,24 +321,41 @@ fn write_results(
 ) -> Result<(), Failure> {
     let Files { json, hgrm, report, .. } = &args.files;
     if outcome.rows_lost > 0 {
-        output::say(format!("warning: {} CSV lines were dropped because the disk was too slow", outcome.rows_lost));
+        output::say(format!(
+            "warning: {} CSV lines were dropped because the disk was too slow",
+            outcome.rows_lost
+        ));
     }
     let to_stdout = json.as_deref() == Some(Path::new("-"));
-    let table = || if to_stdout { Ok(()) } else { text.print(&report::table(load, outcome, tail.text().as_deref())) };
+    let table = || {
+        if to_stdout {
+            Ok(())
+        } else {
+            text.print(&report::table(load, outcome, tail.text().as_deref()))
+        }
+    };
     let as_json = || {
         let mut all = report::json(outcome);
         all["load"] = load.into();
-        all["seconds_after_measuring"] = tail.waited.map_or(0.0, |waited| waited.as_secs_f64()).into();
+        all["seconds_after_measuring"] =
+            tail.waited.map_or(0.0, |waited| waited.as_secs_f64()).into();
         all["urls"] = args.urls.clone().into();
         output::write_json(json.as_deref(), &all)
     };
     let lost = || match &outcome.unwritten[..] {
         [] => Ok(()),
-        [(what, why), ..] => Err(Failure::run(format!("cannot write {what}: {why}; the results are above"))),
+        [(what, why), ..] => {
+            Err(Failure::run(format!("cannot write {what}: {why}; the results are above")))
+        }
     };
-    let percentiles = || hgrm.as_ref().map_or(Ok(()), |file| output::write(file, &outcome.phases.response.hgrm()));
-    let page =
-        || output::write_report(report.as_deref(), || page::html(load, &args.urls, outcome, tail.text().as_deref()));
+    let percentiles = || {
+        hgrm.as_ref().map_or(Ok(()), |file| output::write(file, &outcome.phases.response.hgrm()))
+    };
+    let page = || {
+        output::write_report(report.as_deref(), || {
+            page::html(load, &args.urls, outcome, tail.text().as_deref())
+        })
+    };
     output::first_failure([table(), as_json(), percentiles(), page(), lost()])
 }
 
@@ -329,12 +364,15 @@ fn check_failures(args: &Args, outcome: &LoadReport) -> Result<(), Failure> {
     let counts = &outcome.counts;
     let (failed, over) = (counts.failed(), counts.failed() + counts.completed);
     if counts.completed == 0 {
-        return Err(Failure::run(format!("no request completed with a status below 400: {failed} of {over} failed")));
+        return Err(Failure::run(format!(
+            "no request completed with a status below 400: {failed} of {over} failed"
+        )));
     }
     match args.max_failed {
-        Some(most) if failed as f64 > most * over as f64 => {
-            Err(Failure::run(format!("{failed} of {over} requests failed, more than --max-failed {}%", most * 100.0)))
-        }
+        Some(most) if failed as f64 > most * over as f64 => Err(Failure::run(format!(
+            "{failed} of {over} requests failed, more than --max-failed {}%",
+            most * 100.0
+        ))),
         _ => Ok(()),
     }
 }
@@ -347,12 +385,16 @@ fn config(args: &Args) -> Result<LoadConfig, Failure> {
     let (authority, urls) = load::urls(&args.urls).map_err(Failure::input)?;
     let open = args.open.rate.is_some() || args.open.model.is_some() || args.open.trace.is_some();
     if !open && args.open.connections.is_some() {
-        return Err(Failure::input("--connections is for open loops; add --rate, --model or --trace"));
+        return Err(Failure::input(
+            "--connections is for open loops; add --rate, --model or --trace",
+        ));
     }
     let clients = args.clients.unwrap_or(if open { OPEN } else { CLOSED });
     let kept = PoolSize { connections: clients, streams: args.streams };
     if clients.checked_mul(args.streams).is_none_or(|places| !(1..=1_000_000).contains(&places)) {
-        return Err(Failure::input("-c times -m is the number of requests at once; write 1 to 1000000"));
+        return Err(Failure::input(
+            "-c times -m is the number of requests at once; write 1 to 1000000",
+        ));
     }
     args.server.client.check(std::slice::from_ref(&authority))?;
     let address = args.server.client.address(&authority).map_err(Failure::input)?;
@@ -385,14 +427,20 @@ type Arrivals = Box<dyn Iterator<Item = Arrival> + Send>;
 
 fn arrivals(args: &Args, origin: &Origin, urls: Vec<Uri>) -> Result<Arrivals, Failure> {
     if args.open.rate.is_none() && urls.len() > 1 {
-        return Err(Failure::input("a model or a trace chooses the paths; write one URL, to name the server"));
+        return Err(Failure::input(
+            "a model or a trace chooses the paths; write one URL, to name the server",
+        ));
     }
     if let Some(rate) = args.open.model {
         let origin = origin.clone();
-        let requests = PackMime::new(rate, args.seed, Options::default()).map_err(Failure::input)?;
+        let requests =
+            PackMime::new(rate, args.seed, Options::default()).map_err(Failure::input)?;
         return Ok(Box::new(requests.map_while(move |request| {
             let at = Duration::from_nanos(request.start.as_nanos());
-            Some(Arrival { at, url: origin.url(&format!("/bytes/{}", request.response_bytes)).ok()? })
+            Some(Arrival {
+                at,
+                url: origin.url(&format!("/bytes/{}", request.response_bytes)).ok()?,
+            })
         })));
     }
     if let Some(path) = &args.open.trace {
@@ -411,7 +459,9 @@ fn bar(config: &LoadConfig) -> ProgressBar {
         Some(length) => (ProgressBar::new(length), "{wide_bar} {msg} {elapsed}"),
         None => (ProgressBar::new_spinner(), "{spinner} {msg} {elapsed}"),
     };
-    bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
+    bar.with_style(
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+    )
 }
 
 fn draw(bar: &ProgressBar, progress: &Progress, by_time: bool, warm_up: Duration) {
@@ -420,5 +470,8 @@ fn draw(bar: &ProgressBar, progress: &Progress, by_time: bool, warm_up: Duration
         return;
     };
     bar.set_position(if by_time { measured.as_millis() as u64 } else { progress.done });
-    bar.set_message(format!("{} done, {} open, {} failed", progress.done, progress.open, progress.failed));
+    bar.set_message(format!(
+        "{} done, {} open, {} failed",
+        progress.done, progress.open, progress.failed
+    ));
 }

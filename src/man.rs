@@ -20,8 +20,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, mut cli: clap::Command) -> Result<(), Failure> {
     let folder = &args.folder;
-    fs::create_dir_all(folder)
-        .map_err(|e| Failure::input(format!("'{}' cannot be made: {e}; name a folder", folder.display())))?;
+    fs::create_dir_all(folder).map_err(|e| {
+        Failure::input(format!("'{}' cannot be made: {e}; name a folder", folder.display()))
+    })?;
     // Each command then knows its name with those above it.
     cli.build();
     let mut pages = 0;
@@ -34,9 +35,16 @@ fn write_pages(command: &clap::Command, folder: &Path, pages: &mut usize) -> Res
     let name = command.get_display_name().unwrap_or(command.get_name());
     let mut page = Vec::new();
     let source = concat!("fathom ", env!("CARGO_PKG_VERSION"));
-    Man::new(command.clone()).source(source).manual("Fathom").render(&mut page).map_err(Failure::run)?;
+    Man::new(command.clone())
+        .source(source)
+        .manual("Fathom")
+        .render(&mut page)
+        .map_err(Failure::run)?;
     output::write(&folder.join(format!("{name}.1")), &String::from_utf8_lossy(&page))?;
     *pages += 1;
     let shown = |c: &&clap::Command| !c.is_hide_set() && c.get_name() != "help";
-    command.get_subcommands().filter(shown).try_for_each(|command| write_pages(command, folder, pages))
+    command
+        .get_subcommands()
+        .filter(shown)
+        .try_for_each(|command| write_pages(command, folder, pages))
 }

@@ -49,7 +49,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let lock = clone.join("Cargo.lock");
     let locked = fs::read_to_string(&lock).unwrap_or_default();
     if locked.contains(&format!("\nname = \"{name}\"\n")) {
-        return Err(Failure::input(format!("the clone has a package '{name}' already; choose another name")));
+        return Err(Failure::input(format!(
+            "the clone has a package '{name}' already; choose another name"
+        )));
     }
     let made = clone.join(OWN).join(name);
     let failed = |e: io::Error| match e.kind() {
@@ -83,10 +85,14 @@ fn check_name(name: &str) -> Result<(), Failure> {
         )));
     }
     if catalogue::find(name).is_ok() {
-        return Err(Failure::input(format!("there is a controller '{shown}' already; choose another name")));
+        return Err(Failure::input(format!(
+            "there is a controller '{shown}' already; choose another name"
+        )));
     }
     if RESERVED.contains(&name) || KEYWORDS.contains(&format!(" {name} ")) {
-        return Err(Failure::input(format!("'{shown}' means something else here or in Rust; choose another name")));
+        return Err(Failure::input(format!(
+            "'{shown}' means something else here or in Rust; choose another name"
+        )));
     }
     Ok(())
 }
@@ -96,12 +102,19 @@ fn clone(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let is_clone = |dir: &&Path| dir.join(OWN).join(TEMPLATE).join("Cargo.toml").is_file();
     match named {
         Some(dir) => Some(dir).filter(is_clone).map(Path::to_owned).ok_or_else(|| {
-            Failure::input(format!("--fathom '{}': there is no clone of Fathom; name the folder of one", dir.display()))
+            Failure::input(format!(
+                "--fathom '{}': there is no clone of Fathom; name the folder of one",
+                dir.display()
+            ))
         }),
         None => env::current_dir()
             .ok()
             .and_then(|here| here.ancestors().find(is_clone).map(Path::to_owned))
-            .ok_or_else(|| Failure::input("this is no clone of Fathom; go into one, or name it with --fathom DIR")),
+            .ok_or_else(|| {
+                Failure::input(
+                    "this is no clone of Fathom; go into one, or name it with --fathom DIR",
+                )
+            }),
     }
 }
 
@@ -111,11 +124,13 @@ fn with_package(lock: &str, name: &str) -> Option<String> {
     let named = |entry: &str| entry.split('"').nth(1).unwrap_or_default().to_owned();
     const ENTRY: &str = "[[package]]\n";
     let (head, packages) = lock.split_once(ENTRY)?;
-    let mut packages: Vec<String> = packages.split(ENTRY).map(|entry| entry.trim_end().to_owned()).collect();
+    let mut packages: Vec<String> =
+        packages.split(ENTRY).map(|entry| entry.trim_end().to_owned()).collect();
     let new = packages.iter().find(|entry| named(entry) == template)?.replacen(template, name, 1);
     let at = packages.partition_point(|entry| *named(entry) < *name);
     packages.insert(at, new);
-    let packages: Vec<String> = packages.into_iter().map(|entry| format!("{ENTRY}{entry}\n")).collect();
+    let packages: Vec<String> =
+        packages.into_iter().map(|entry| format!("{ENTRY}{entry}\n")).collect();
     Some(head.to_owned() + &packages.join("\n"))
 }
 

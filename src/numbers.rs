@@ -40,7 +40,10 @@ fn at_least_one(s: &str, most: u64) -> Result<NonZero<usize>, String> {
 pub(crate) fn scale(s: &str) -> Result<f64, String> {
     let scale = s.trim().parse::<f64>().ok().filter(|scale| *scale > 0.0 && *scale <= 1.0);
     scale.ok_or_else(|| {
-        format!("'{}' is out of range; write a number above 0, at most 1, such as 0.1", s.escape_debug())
+        format!(
+            "'{}' is out of range; write a number above 0, at most 1, such as 0.1",
+            s.escape_debug()
+        )
     })
 }
 

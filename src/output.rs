@@ -49,7 +49,9 @@ pub(crate) fn check(files: &[FileOption<'_>]) -> Result<Text, Failure> {
         if let Some((other, _)) = taken.iter().find(|(_, other)| other.clashes(&target)) {
             return Err(Failure::input(match target {
                 Target::Stdout => {
-                    format!("{other} and {option} are both '-': standard output takes one; name a file for the other")
+                    format!(
+                        "{other} and {option} are both '-': standard output takes one; name a file for the other"
+                    )
                 }
                 _ => format!("{other} and {option} name the same file; give each its own"),
             }));
@@ -76,7 +78,8 @@ impl Target {
         match (self, other) {
             (Self::Stdout, Self::Stdout) => true,
             (Self::File { at: a, .. }, Self::File { at: b, .. }) => {
-                let real = |at: &Path| Some(fs::canonicalize(folder(at)).ok()?.join(at.file_name()?));
+                let real =
+                    |at: &Path| Some(fs::canonicalize(folder(at)).ok()?.join(at.file_name()?));
                 a == b || real(a).is_some_and(|a| Some(a) == real(b))
             }
             _ => false,
@@ -95,11 +98,16 @@ impl Target {
 }
 
 fn target(path: &Path) -> io::Result<Target> {
-    if ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name)) {
+    if ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]
+        .iter()
+        .any(|name| path == Path::new(name))
+    {
         return Ok(Target::Stdout);
     }
     let is = match fs::metadata(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Target::File { at: follow(path)?, is: None }),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Ok(Target::File { at: follow(path)?, is: None });
+        }
         is => is?,
     };
     if is.is_dir() {
@@ -192,7 +200,10 @@ pub(crate) fn write_csv(path: Option<&Path>, of: impl FnOnce() -> Dataset) -> Re
 }
 
 /// Writes it as Parquet, where a path is given.
-pub(crate) fn write_parquet(path: Option<&Path>, of: impl FnOnce() -> Dataset) -> Result<(), Failure> {
+pub(crate) fn write_parquet(
+    path: Option<&Path>,
+    of: impl FnOnce() -> Dataset,
+) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     #[cfg(feature = "parquet")]
     {
@@ -208,10 +219,14 @@ pub(crate) fn write_parquet(path: Option<&Path>, of: impl FnOnce() -> Dataset) -
 
 /// The error of a build without the feature.
 #[cfg(not(feature = "parquet"))]
-const NO_PARQUET: &str = "this build lacks Parquet; name a file that ends in .csv, or build with --features parquet";
+const NO_PARQUET: &str =
+    "this build lacks Parquet; name a file that ends in .csv, or build with --features parquet";
 
 /// Writes it as what the name of the file says, `.parquet` or else CSV, where a path is given.
-pub(crate) fn write_dataset(path: Option<&Path>, of: impl FnOnce() -> Dataset) -> Result<(), Failure> {
+pub(crate) fn write_dataset(
+    path: Option<&Path>,
+    of: impl FnOnce() -> Dataset,
+) -> Result<(), Failure> {
     match path {
         Some(path) if is_parquet(path) => write_parquet(Some(path), of),
         path => write_csv(path, of),
@@ -233,7 +248,8 @@ pub(crate) fn write_rows(
 ) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     write_with(path, |file| {
-        let open: OpenRows<'_> = Box::new(|columns| rows(io::BufWriter::new(file), is_parquet(path), columns));
+        let open: OpenRows<'_> =
+            Box::new(|columns| rows(io::BufWriter::new(file), is_parquet(path), columns));
         write(open).map_err(|e| unwritten(path, &e))
     })
 }
@@ -253,7 +269,10 @@ fn rows<'w>(
 }
 
 /// Writes a report, where a path is given, and says where it is.
-pub(crate) fn write_report(path: Option<&Path>, html: impl FnOnce() -> String) -> Result<(), Failure> {
+pub(crate) fn write_report(
+    path: Option<&Path>,
+    html: impl FnOnce() -> String,
+) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     write(path, &html())?;
     if path != Path::new("-") {
@@ -308,7 +327,9 @@ pub(crate) fn stream(path: &Path) -> Result<Box<dyn Write + Send>, Failure> {
 }
 
 /// The first of several failures: one result that cannot be written does not keep the others back.
-pub(crate) fn first_failure<const N: usize>(outcomes: [Result<(), Failure>; N]) -> Result<(), Failure> {
+pub(crate) fn first_failure<const N: usize>(
+    outcomes: [Result<(), Failure>; N],
+) -> Result<(), Failure> {
     outcomes.into_iter().collect()
 }
 
@@ -387,11 +408,18 @@ pub(crate) fn redraw(line: Option<&str>) {
 
 /// A file that cannot be written, said before there is anything to write.
 fn cannot(path: &Path, e: &io::Error) -> Failure {
-    Failure::input(format!("cannot write '{}': {e}; name a file in a folder you can write to", path.display()))
+    Failure::input(format!(
+        "cannot write '{}': {e}; name a file in a folder you can write to",
+        path.display()
+    ))
 }
 
 /// A result that could not be written.
 fn unwritten(path: &Path, e: &io::Error) -> Failure {
-    let path = if path == Path::new("-") { "to standard output".to_owned() } else { format!("'{}'", path.display()) };
+    let path = if path == Path::new("-") {
+        "to standard output".to_owned()
+    } else {
+        format!("'{}'", path.display())
+    };
     Failure::run(format!("cannot write {path}: {e}"))
 }

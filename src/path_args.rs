@@ -137,7 +137,9 @@ pub(crate) fn wrong(e: String) -> Failure {
     let e = e.replace("; add rate,", "; add --rate,").replace("; add rtt,", "; add --rtt,");
     let option = e.split_once(": ").map(|(name, _)| name.to_owned());
     match option {
-        Some(name) if PathSpec::OPTIONS.contains(&name.as_str()) || name == "event" => Failure::input(format!("--{e}")),
+        Some(name) if PathSpec::OPTIONS.contains(&name.as_str()) || name == "event" => {
+            Failure::input(format!("--{e}"))
+        }
         _ => Failure::input(e),
     }
 }

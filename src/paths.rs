@@ -38,8 +38,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(model) = &args.trace {
         output::check(&[("--output", Some(args.output.as_path()))])?;
-        let model = Model::named(model.strip_prefix("model:").unwrap_or(model)).map_err(Failure::input)?;
-        return output::write(&args.output, &model.trace(args.seed, Duration::from_secs(args.seconds)).to_text());
+        let model =
+            Model::named(model.strip_prefix("model:").unwrap_or(model)).map_err(Failure::input)?;
+        return output::write(
+            &args.output,
+            &model.trace(args.seed, Duration::from_secs(args.seconds)).to_text(),
+        );
     }
     match &args.name {
         Some(name) => output::print(&preset(Preset::named(name).map_err(Failure::input)?)),
@@ -51,8 +55,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn preset(preset: &Preset) -> String {
-    let options: Vec<String> = preset.options.iter().map(|(name, value)| format!("--{name} {value}")).collect();
-    format!("{}: {}\n  options {}\n  source  {}\n", preset.name, preset.about, options.join(" "), preset.source)
+    let options: Vec<String> =
+        preset.options.iter().map(|(name, value)| format!("--{name} {value}")).collect();
+    format!(
+        "{}: {}\n  options {}\n  source  {}\n",
+        preset.name,
+        preset.about,
+        options.join(" "),
+        preset.source
+    )
 }
 
 fn models() -> String {

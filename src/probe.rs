@@ -76,7 +76,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             hosts.push(host(written, &args.client)?);
         }
     }
-    let servers: Vec<Authority> = hosts.iter().filter_map(|host| host.url.authority().cloned()).collect();
+    let servers: Vec<Authority> =
+        hosts.iter().filter_map(|host| host.url.authority().cloned()).collect();
     args.client.check(&servers)?;
     let options = ProbeOptions {
         trust: args.client.trust(),
@@ -94,14 +95,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             &json!({ "hosts": all.iter().map(|(host, answer)| as_json(host, answer)).collect::<Vec<_>>() }),
         ),
     ])?;
-    let bad =
-        |verdict: &ExtensionSupport| matches!(verdict, ExtensionSupport::Refuses(_) | ExtensionSupport::Unreachable(_));
+    let bad = |verdict: &ExtensionSupport| {
+        matches!(verdict, ExtensionSupport::Refuses(_) | ExtensionSupport::Unreachable(_))
+    };
     match answers.iter().filter(|answer| bad(&answer.verdict)).count() {
         0 => Ok(()),
         n => {
             let all = answers.len();
             let certificate = |answer: &ProbeReport| match &answer.verdict {
-                ExtensionSupport::Refuses(why) | ExtensionSupport::Unreachable(why) => why.contains("certificate"),
+                ExtensionSupport::Refuses(why) | ExtensionSupport::Unreachable(why) => {
+                    why.contains("certificate")
+                }
                 _ => false,
             };
             let hint = if answers.iter().any(certificate) {
@@ -109,33 +113,44 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             } else {
                 ""
             };
-            Err(Failure::run(format!("{n} of {all} servers were not reached or refuse the transport parameters{hint}")))
+            Err(Failure::run(format!(
+                "{n} of {all} servers were not reached or refuse the transport parameters{hint}"
+            )))
         }
     }
 }
 
 fn host(written: String, client: &ClientArgs) -> Result<Host, Failure> {
-    let text = if written.contains("://") { written.clone() } else { format!("https://{written}/") };
+    let text =
+        if written.contains("://") { written.clone() } else { format!("https://{written}/") };
     let (authority, mut urls) = load::urls(&[text]).map_err(Failure::input)?;
     let url = urls.pop().ok_or_else(|| Failure::input("there is no URL; write one"))?;
     let found = client.address(&authority).map(|address| Origin::new(authority, address));
     Ok(Host { written, url, found })
 }
 
-fn probe_all(hosts: &[Host], options: &ProbeOptions, jobs: u8) -> Result<Vec<ProbeReport>, Failure> {
+fn probe_all(
+    hosts: &[Host],
+    options: &ProbeOptions,
+    jobs: u8,
+) -> Result<Vec<ProbeReport>, Failure> {
     let bar = output::bar(ProgressBar::new(hosts.len() as u64));
     let permits = Arc::new(Semaphore::new(jobs.into()));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
     let answers = runtime.block_on(async {
         let mut tasks = Vec::new();
         for host in hosts {
-            let (permits, bar, options, url) = (Arc::clone(&permits), bar.clone(), options.clone(), host.url.clone());
+            let (permits, bar, options, url) =
+                (Arc::clone(&permits), bar.clone(), options.clone(), host.url.clone());
             let found = host.found.clone();
             tasks.push(tokio::spawn(async move {
                 let _permit = permits.acquire().await;
                 let answer = match found {
                     Ok(origin) => probe(&origin, &url, &options).await,
-                    Err(why) => Ok(ProbeReport { verdict: ExtensionSupport::Unreachable(why), visit: None }),
+                    Err(why) => {
+                        Ok(ProbeReport { verdict: ExtensionSupport::Unreachable(why), visit: None })
+                    }
                 };
                 bar.inc(1);
                 answer
@@ -151,7 +166,8 @@ fn probe_all(hosts: &[Host], options: &ProbeOptions, jobs: u8) -> Result<Vec<Pro
     answers
 }
 
-const HEADS: [&str; 8] = ["server", "parameters", "TIMESTAMP", "ECN", "ACK frames", "handshake", "HTTP", ""];
+const HEADS: [&str; 8] =
+    ["server", "parameters", "TIMESTAMP", "ECN", "ACK frames", "handshake", "HTTP", ""];
 
 fn table(all: &[(&Host, &ProbeReport)]) -> String {
     let mut rows = vec![HEADS.map(str::to_owned)];
@@ -160,12 +176,16 @@ fn table(all: &[(&Host, &ProbeReport)]) -> String {
         row[0].clone_from(&host.written);
         row[1] = answer.verdict.to_string();
         row[7] = match &answer.verdict {
-            ExtensionSupport::Refuses(why) | ExtensionSupport::Unreachable(why) => output::plain(why),
+            ExtensionSupport::Refuses(why) | ExtensionSupport::Unreachable(why) => {
+                output::plain(why)
+            }
             _ => String::new(),
         };
         if let Some(visit) = &answer.visit {
             row[2] = visit.enable_timestamp.map_or("-".into(), |t| t.value().to_string());
-            row[3] = visit.ecn.map_or("none".into(), |ecn| format!("{} marked, {} CE", ecn.ect0 + ecn.ect1, ecn.ce));
+            row[3] = visit.ecn.map_or("none".into(), |ecn| {
+                format!("{} marked, {} CE", ecn.ect0 + ecn.ect1, ecn.ce)
+            });
             row[4] = format!("{}, up to {:.0} ms late", visit.acks, ms(visit.longest_ack_delay));
             row[5] = format!("{:.0} ms", ms(visit.handshake));
             row[6] = format!("{}, {} B{}", visit.status, visit.bytes, server(visit));

@@ -119,7 +119,9 @@ impl State {
         let elapsed = elapsed.as_secs_f64();
         // Before a hundredth is done nothing can be told.
         let left = match parts / total.max(1) as f64 {
-            part if part > 0.01 => format!("about {} left", time_text(elapsed * (1.0 - part).max(0.0) / part)),
+            part if part > 0.01 => {
+                format!("about {} left", time_text(elapsed * (1.0 - part).max(0.0) / part))
+            }
             _ => "time left unknown".to_owned(),
         };
         format!(
@@ -144,7 +146,11 @@ mod tests {
         state.running.insert("a".into(), (100, count));
         assert_eq!(
             state.line(Duration::from_secs(100)),
-            format!("2 of 10 runs are done, 1 running; {} so far, about {} left", time_text(100.0), time_text(300.0))
+            format!(
+                "2 of 10 runs are done, 1 running; {} so far, about {} left",
+                time_text(100.0),
+                time_text(300.0)
+            )
         );
         let state = State { total: 10, ..State::default() };
         assert!(state.line(Duration::from_secs(20)).ends_with("time left unknown"));
@@ -153,7 +159,8 @@ mod tests {
     #[test]
     fn lines_come_while_runs_run_and_stop_with_them() {
         let (sender, lines) = mpsc::channel();
-        let beat = Heartbeat::saying(3, Duration::from_millis(1), move |line| drop(sender.send(line)));
+        let beat =
+            Heartbeat::saying(3, Duration::from_millis(1), move |line| drop(sender.send(line)));
         let count = Arc::new(AtomicU64::new(0));
         beat.begins("a", 10, &count);
         let said = |wanted: &str| lines.iter().find(|line| line.contains(wanted)).is_some();
@@ -161,6 +168,9 @@ mod tests {
         beat.ends("a");
         assert!(said("1 of 3 runs are done, 0 running"));
         drop(beat);
-        assert!(lines.iter().count() < 1_000_000, "the channel is closed: nothing is said any more");
+        assert!(
+            lines.iter().count() < 1_000_000,
+            "the channel is closed: nothing is said any more"
+        );
     }
 }

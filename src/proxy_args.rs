@@ -40,7 +40,8 @@ pub(crate) struct ProxyArgs {
 
 /// A path that others may be under.
 fn path(s: &str) -> Result<String, String> {
-    let plain = s.starts_with('/') && s.bytes().all(|b| b.is_ascii_graphic() && !b"?#%\\".contains(&b));
+    let plain =
+        s.starts_with('/') && s.bytes().all(|b| b.is_ascii_graphic() && !b"?#%\\".contains(&b));
     let dots = s.split('/').any(|part| part == "." || part == "..");
     if plain && !dots {
         Ok(s.to_owned())
@@ -65,7 +66,9 @@ impl ProxyArgs {
             return Err(Failure::input(line));
         }
         let mut settings = ProxySettings::new(upstream.clone());
-        settings.trust(&Trust::from_options(self.proxy_ca.as_deref(), false)).map_err(Failure::input)?;
+        settings
+            .trust(&Trust::from_options(self.proxy_ca.as_deref(), false))
+            .map_err(Failure::input)?;
         settings.requests = self.proxy_requests.min(descriptors.upstream.max(1));
         settings.timeout = self.proxy_timeout;
         settings.max_body = self.max_request_body << 20;

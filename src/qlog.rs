@@ -51,7 +51,9 @@ fn beside(log: &Path) -> PathBuf {
     if log.as_os_str() == "-" {
         return log.to_owned();
     }
-    let is_packed = log.extension().is_some_and(|end| ["gz", "zst", "zstd"].iter().any(|packed| end == *packed));
+    let is_packed = log
+        .extension()
+        .is_some_and(|end| ["gz", "zst", "zstd"].iter().any(|packed| end == *packed));
     let plain = if is_packed { log.with_extension("") } else { log.to_owned() };
     plain.with_extension("qvis.qlog")
 }
@@ -86,7 +88,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(m) = summary.malformed {
         let (records, first, why) = (m.records, m.first, output::plain(&m.why.to_string()));
-        output::say(format!("skipped {records} unreadable records, the first is number {first}: {why}"));
+        output::say(format!(
+            "skipped {records} unreadable records, the first is number {first}: {why}"
+        ));
     }
     Ok(())
 }

@@ -65,26 +65,39 @@ type StudyOutcomes = (Vec<(StudyWork, Vec<StudyRunResult>)>, Vec<String>);
 
 pub(crate) fn run(papers: &[Paper], args: &Args) -> Result<(), Failure> {
     let overrides = Overrides { scale: args.scale, seeds: args.seeds, stack: args.stack };
-    let paper = args.paper.as_deref().map(|name| find(papers, name)).transpose().map_err(Failure::input)?;
+    let paper =
+        args.paper.as_deref().map(|name| find(papers, name)).transpose().map_err(Failure::input)?;
     let Some(paper) = paper.filter(|_| !args.list) else {
         return print_list(papers, paper, args, &overrides);
     };
     let wanted = select(paper, &args.figures, &args.tables).map_err(Failure::input)?;
     let work = overrides.work(&wanted).map_err(Failure::input)?;
     let text = check_files(paper, args)?;
-    let (ran, failed) = if args.only_stored { (look_up(paper, work, args)?, Vec::new()) } else { run_all(work, args)? };
+    let (ran, failed) = if args.only_stored {
+        (look_up(paper, work, args)?, Vec::new())
+    } else {
+        run_all(work, args)?
+    };
     publish(paper, &wanted, &overrides, &ran, args, text)?;
     if failed.is_empty() { Ok(()) } else { Err(Failure::run(failed.join("; "))) }
 }
 
-fn print_list(papers: &[Paper], paper: Option<&Paper>, args: &Args, overrides: &Overrides) -> Result<(), Failure> {
+fn print_list(
+    papers: &[Paper],
+    paper: Option<&Paper>,
+    args: &Args,
+    overrides: &Overrides,
+) -> Result<(), Failure> {
     let of_one = [&args.json, &args.report, &args.store].iter().any(|file| file.is_some())
         || args.only_stored
         || !args.figures.is_empty()
         || !args.tables.is_empty();
     if of_one {
         let names: Vec<&str> = papers.iter().map(|paper| paper.name).collect();
-        return Err(Failure::input(format!("name the paper, before these options: one of {}", names.join(", "))));
+        return Err(Failure::input(format!(
+            "name the paper, before these options: one of {}",
+            names.join(", ")
+        )));
     }
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let shown = paper.map_or(papers, std::slice::from_ref);
@@ -93,11 +106,15 @@ fn print_list(papers: &[Paper], paper: Option<&Paper>, args: &Args, overrides: &
 
 /// Refuses files that cannot be written before hours pass.
 fn check_files(paper: &Paper, args: &Args) -> Result<output::Text, Failure> {
-    let text = output::check(&[("--report", args.report.as_deref()), ("--json", args.json.as_deref())])?;
+    let text =
+        output::check(&[("--report", args.report.as_deref()), ("--json", args.json.as_deref())])?;
     if let Some(folder) = &args.store {
         let figures = folder.join("figures");
         std::fs::create_dir_all(&figures).map_err(|e| {
-            Failure::input(format!("cannot make '{}': {e}; name a folder you can write to", figures.display()))
+            Failure::input(format!(
+                "cannot make '{}': {e}; name a folder you can write to",
+                figures.display()
+            ))
         })?;
         output::check(&[("--store", Some(&kept(folder, paper)))])?;
     }
@@ -108,7 +125,11 @@ fn kept(folder: &Path, paper: &Paper) -> PathBuf {
     folder.join(format!("{}.json", paper.name))
 }
 
-fn look_up(paper: &Paper, work: Vec<StudyWork>, args: &Args) -> Result<Vec<(StudyWork, Vec<StudyRunResult>)>, Failure> {
+fn look_up(
+    paper: &Paper,
+    work: Vec<StudyWork>,
+    args: &Args,
+) -> Result<Vec<(StudyWork, Vec<StudyRunResult>)>, Failure> {
     let load = |work: StudyWork| {
         let results = study::stored(&work.runs, &args.results.join(&work.study.name));
         (work, results)
@@ -203,9 +224,15 @@ mod tests {
             // Its study never has results here.
             spec("table 2-3", "nothing", &["sdc-figure-9"], line),
         ],
-        claims: &[&[claim("it-ends", "Made up §1", &[]).says("Runs end.").test("they have a length").asks(
-            |results| Finding::new(Verdict::Held, format!("{} numbers of flows", results.axis(STUDY, "flows").len())),
-        )]],
+        claims: &[&[claim("it-ends", "Made up §1", &[])
+            .says("Runs end.")
+            .test("they have a length")
+            .asks(|results| {
+                Finding::new(
+                    Verdict::Held,
+                    format!("{} numbers of flows", results.axis(STUDY, "flows").len()),
+                )
+            })]],
         departures: &[],
         changes: &[],
     }];
@@ -216,7 +243,8 @@ mod tests {
             let estimate = results.estimate(STUDY, &[("flows", flows)], |o| Some(o.seconds))?;
             Some((flows.parse().ok()?, estimate))
         };
-        let line = Series::of_estimates("seconds", results.axis(STUDY, "flows").iter().filter_map(point));
+        let line =
+            Series::of_estimates("seconds", results.axis(STUDY, "flows").iter().filter_map(point));
         Artefact::figure("Seconds", [Axis::linear("flows"), Axis::linear("time (s)")], [line], "")
     }
 
@@ -229,7 +257,8 @@ mod tests {
     const QUICK: [&str; 7] = ["fathom", "made-up", "--scale", "0.01", "--seeds", "1", "--results"];
 
     fn call(folder: &Path, more: &[&str]) -> Result<(), Failure> {
-        let words = QUICK.iter().copied().chain([folder.to_str().unwrap()]).chain(more.iter().copied());
+        let words =
+            QUICK.iter().copied().chain([folder.to_str().unwrap()]).chain(more.iter().copied());
         run(PAPERS, &Line::try_parse_from(words).unwrap_or_else(|e| panic!("{e}")).args)
     }
 
@@ -242,8 +271,12 @@ mod tests {
         // The longest ones last.
         for run in &runs[..runs.len() - without] {
             let outcome = Outcome { seconds: 7.0, trace_hash: "00".into(), ..Outcome::default() };
-            let result =
-                StudyRunResult { key: run.key.clone(), seed: 1, fingerprint: run.fingerprint.clone(), outcome };
+            let result = StudyRunResult {
+                key: run.key.clone(),
+                seed: 1,
+                fingerprint: run.fingerprint.clone(),
+                outcome,
+            };
             let file = folder.join(STUDY).join(format!("{}.json", run.fingerprint));
             std::fs::write(file, serde_json::to_string(&result).unwrap()).unwrap();
         }
@@ -264,7 +297,8 @@ mod tests {
         std::fs::write(kept.join("figures/made-up-figure-9.svg"), "").unwrap();
         std::fs::write(kept.join("figures/other-figure-9.svg"), "").unwrap();
         let [j, h, k] = [&json, &html, &kept].map(|path| path.to_str().unwrap());
-        let outcome = call(&at("results"), &["--only-stored", "--json", j, "--report", h, "--store", k]);
+        let outcome =
+            call(&at("results"), &["--only-stored", "--json", j, "--report", h, "--store", k]);
         assert!(outcome.is_ok(), "{}", outcome.unwrap_err().line);
 
         let record = read(&json);
@@ -272,7 +306,11 @@ mod tests {
         assert_eq!(record.missing, ["table 2-3"]);
         assert_eq!(record.command, "fathom reproduce made-up --scale 0.01 --seeds 1");
         let page = std::fs::read_to_string(&html).unwrap();
-        assert!(page.contains("<svg") && page.contains("✓ held") && page.contains("Not every run has a result"));
+        assert!(
+            page.contains("<svg")
+                && page.contains("✓ held")
+                && page.contains("Not every run has a result")
+        );
         assert_eq!(read(&kept.join("made-up.json")), record.compact());
         let drawn = |name: &str| kept.join("figures").join(name).is_file();
         assert!(drawn("made-up-figure-1.svg") && drawn("other-figure-9.svg"));
@@ -309,9 +347,16 @@ mod tests {
         refused(&["--table", "2-3,4"], &["no table '4'"]);
         refused(&["--json", "no/such/folder/r.json"], &["no/such/folder"]);
         refused(&["--report", "x.html", "--json", "x.html"], &["same file"]);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is made before all is checked");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "nothing is made before all is checked"
+        );
         for wrong in [&["--list", "--only-stored"][..], &["--store", "d", "--figure", "1"]] {
-            assert!(Line::try_parse_from([&["fathom", "made-up"], wrong].concat()).is_err(), "{wrong:?}");
+            assert!(
+                Line::try_parse_from([&["fathom", "made-up"], wrong].concat()).is_err(),
+                "{wrong:?}"
+            );
         }
         let unnamed = Line::try_parse_from(["fathom", "--report", "x.html"]).unwrap();
         assert!(run(PAPERS, &unnamed.args).unwrap_err().line.contains("made-up"));

@@ -131,14 +131,19 @@ pub(crate) struct Args {
 }
 
 fn access_log_format(s: &str) -> Result<AccessLogFormat, String> {
-    s.parse().map_err(|_| format!("'{}' is no form of an access log; write combined or json", s.escape_debug()))
+    s.parse().map_err(|_| {
+        format!("'{}' is no form of an access log; write combined or json", s.escape_debug())
+    })
 }
 
 /// Rejects unknown controllers; for the name of a native one, says how to write it.
 fn check_names(args: &Args) -> Result<(), Failure> {
     let stack = args.stack.to_string().parse().unwrap_or_default();
-    let unknown = |name: &&str| matches!(catalogue::parse(name), Err(SpecError::UnknownController { .. }));
-    for name in args.controller.controllers().filter(|name| !name.starts_with("native:")).filter(unknown) {
+    let unknown =
+        |name: &&str| matches!(catalogue::parse(name), Err(SpecError::UnknownController { .. }));
+    for name in
+        args.controller.controllers().filter(|name| !name.starts_with("native:")).filter(unknown)
+    {
         Controller::read(name, stack).map_err(|e| Failure::input(format!("--controller: {e}")))?;
     }
     Ok(())
@@ -164,7 +169,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Descriptors::raise_limit();
     let descriptors = Descriptors::of_process();
     let metrics = Arc::new(Metrics::new());
-    let site = Site::new(args.root.as_deref(), limits).map_err(Failure::input)?.with_descriptors(descriptors);
+    let site = Site::new(args.root.as_deref(), limits)
+        .map_err(Failure::input)?
+        .with_descriptors(descriptors);
     let site = args.proxy.add_to(site, args.root.is_some(), &limits, descriptors, &metrics)?;
     // Who has a certificate has a site, and browsers find its HTTP/3 by this only. Without one it is a laboratory's server, which takes no
     // other port than it was told to.
@@ -174,7 +181,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         alt_svc_port: args.alt_svc_port,
         connections: Some(args.max_connections.min(descriptors.tcp.max(1))),
     });
-    let files = args.cert.as_deref().zip(args.key.as_deref()).map(|(cert, key)| IdentityFiles::new(cert, key));
+    let files = args
+        .cert
+        .as_deref()
+        .zip(args.key.as_deref())
+        .map(|(cert, key)| IdentityFiles::new(cert, key));
     let identity = match (&args.cert, &args.key) {
         (Some(cert), Some(key)) => Identity::read(cert, key),
         _ => Identity::self_signed(&[args.listen.ip()]),
@@ -188,7 +199,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         LogFolder::open_bounded(dir, LogLimits { files: args.qlog_files, bytes, open })
     });
     let logs = logs.transpose().map_err(Failure::input)?.map(Arc::new);
-    let access_log = args.access_log.as_deref().map(|path| open_access_log(path, args.access_log_format, &metrics));
+    let access_log = args
+        .access_log
+        .as_deref()
+        .map(|path| open_access_log(path, args.access_log_format, &metrics));
     let access_log = access_log.transpose()?;
     let settings = Settings {
         listen: args.listen,
@@ -202,7 +216,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         tcp,
         sockets,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
     let served = runtime.block_on(async {
         let mut server = Server::bind(settings).map_err(Failure::input)?;
         if let Some(logs) = &logs {
@@ -272,11 +287,19 @@ fn origins(address: SocketAddr) -> String {
     }
 }
 
-fn open_access_log(path: &Path, format: AccessLogFormat, metrics: &Metrics) -> Result<Arc<AccessLog>, Failure> {
+fn open_access_log(
+    path: &Path,
+    format: AccessLogFormat,
+    metrics: &Metrics,
+) -> Result<Arc<AccessLog>, Failure> {
     let stdout = path == Path::new("-");
-    let target = if stdout { AccessLogTarget::Stdout } else { AccessLogTarget::File(path.to_owned()) };
+    let target =
+        if stdout { AccessLogTarget::Stdout } else { AccessLogTarget::File(path.to_owned()) };
     AccessLog::open(target, format, metrics.access_log()).map_err(|e| {
-        Failure::input(format!("access log '{}': {e}; name a file in a folder you can write to", path.display()))
+        Failure::input(format!(
+            "access log '{}': {e}; name a file in a folder you can write to",
+            path.display()
+        ))
     })
 }
 
@@ -299,7 +322,10 @@ fn watch_identity(files: IdentityFiles, identity: ServedIdentity, metrics: Arc<M
         let report = |loaded: Result<(), _>| {
             metrics.certificate_reloaded(loaded.is_ok());
             match loaded {
-                Ok(()) => output::say(format!("certificate loaded again from '{}'", files.certificates().display())),
+                Ok(()) => output::say(format!(
+                    "certificate loaded again from '{}'",
+                    files.certificates().display()
+                )),
                 Err(e) => output::say(format!("the certificate stays as it was: {e}")),
             }
         };
@@ -310,7 +336,9 @@ fn watch_identity(files: IdentityFiles, identity: ServedIdentity, metrics: Arc<M
 /// Prints the totals of the qlog files.
 fn report_logs(counts: &fathom_qlog::LogCounts) {
     let fathom_qlog::LogCounts { files, events, dropped, refused, failed, .. } = counts;
-    output::say(format!("qlog: {files} files, {events} events; {dropped} events dropped, {failed} files failed"));
+    output::say(format!(
+        "qlog: {files} files, {events} events; {dropped} events dropped, {failed} files failed"
+    ));
     if *refused > 0 {
         output::say(format!(
             "qlog: {refused} connections were not logged because of --qlog-files, --qlog-mb or the limit of open files"
@@ -321,7 +349,8 @@ fn report_logs(counts: &fathom_qlog::LogCounts) {
 /// On the first SIGINT or SIGTERM, requests a graceful stop and prints `line`; the second exits at once. The handlers are installed before
 /// this returns, so that a process that has printed its address can be stopped.
 pub(crate) fn stop_on_signal(stop_sender: watch::Sender<bool>, line: &'static str) {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         return;
     };

@@ -14,8 +14,12 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) fn stop() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signal_hook::consts::TERM_SIGNALS {
-        let armed = signal_hook::flag::register_conditional_shutdown(*signal, INTERRUPTED.into(), Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(*signal, Arc::clone(&stop)));
+        let armed = signal_hook::flag::register_conditional_shutdown(
+            *signal,
+            INTERRUPTED.into(),
+            Arc::clone(&stop),
+        )
+        .and_then(|_| signal_hook::flag::register(*signal, Arc::clone(&stop)));
         armed.map_err(|e| Failure::run(format!("cannot wait for signals: {e}")))?;
     }
     Ok(stop)

@@ -22,18 +22,25 @@ fn logs_become_a_scenario_and_a_scenario_advice() {
     assert!(seen.status.success(), "{}", text(&seen.stderr));
     assert!(text(&seen.stdout).contains("Classes of clients"), "{}", text(&seen.stdout));
     let written = std::fs::read_to_string(&scenario).unwrap();
-    assert!(written.starts_with("# What 4 connections of 4 files show (4 filled their path)\n"), "{written}");
+    assert!(
+        written.starts_with("# What 4 connections of 4 files show (4 filled their path)\n"),
+        "{written}"
+    );
     let few = ["--controllers", "vegas", "--seeds", "2", "--responses", "4"];
-    let advised =
-        fathom(&[&["advise", "--from-scenario", &scenario, "--report", &page, "--json", &json][..], &few].concat());
+    let advised = fathom(
+        &[&["advise", "--from-scenario", &scenario, "--report", &page, "--json", &json][..], &few]
+            .concat(),
+    );
     assert!(advised.status.success(), "{}", text(&advised.stderr));
     let told = text(&advised.stdout);
     assert!(
-        told.contains("Advice for native:cubic on quinn") && told.contains("fathom serve --stack quinn --controller "),
+        told.contains("Advice for native:cubic on quinn")
+            && told.contains("fathom serve --stack quinn --controller "),
         "{told}"
     );
     assert!(std::fs::read_to_string(&page).unwrap().contains("How this was measured"));
-    let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
     assert_eq!(json["advice"]["overall"].as_array().unwrap().len(), 2, "{json}");
 }
 
@@ -45,7 +52,8 @@ fn bad_input_is_refused_in_one_line_with_a_hint() {
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let (wrong, table) = (file("wrong.toml", "stack = 'quinn'\nloda = 1\n"), file("fast.csv", "rtt_ms\nfast\n"));
+    let (wrong, table) =
+        (file("wrong.toml", "stack = 'quinn'\nloda = 1\n"), file("fast.csv", "rtt_ms\nfast\n"));
     let mute = file("mute.csv", "rtt_ms,bytes\n20,1000\n");
     for (args, says) in [
         (vec![], "name logs, --from-scenario FILE or a path"),
@@ -62,6 +70,9 @@ fn bad_input_is_refused_in_one_line_with_a_hint() {
         let out = fathom(&[&["advise"][..], &args].concat());
         let line = text(&out.stderr);
         assert_eq!(out.status.code(), Some(2), "{args:?}: {line}");
-        assert!(line.starts_with("fathom: ") && line.contains(says) && line.lines().count() == 1, "{args:?}: {line}");
+        assert!(
+            line.starts_with("fathom: ") && line.contains(says) && line.lines().count() == 1,
+            "{args:?}: {line}"
+        );
     }
 }

@@ -25,10 +25,17 @@ fn log(folder: &Path, name: &str, stretch: f64, every: u32) -> PathBuf {
         let rtt = stretch * (40.0 + f64::from(lot >> 24) / 20.0);
         let (at, sent) = (10 * n, 10 * n + 5);
         let mut event = |at: u32, name: &str, data: &str| {
-            let _ = writeln!(log, "\u{1e}{{\"time\":{at},\"name\":\"{name}\",\"data\":{{{data}}}}}");
+            let _ =
+                writeln!(log, "\u{1e}{{\"time\":{at},\"name\":\"{name}\",\"data\":{{{data}}}}}");
         };
-        event(at, "recovery:metrics_updated", &format!("\"latest_rtt\":{rtt},\"congestion_window\":30000"));
-        let header = |packet: u32| format!("\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{packet}}}");
+        event(
+            at,
+            "recovery:metrics_updated",
+            &format!("\"latest_rtt\":{rtt},\"congestion_window\":30000"),
+        );
+        let header = |packet: u32| {
+            format!("\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{packet}}}")
+        };
         let frame = format!(
             ",\"frames\":[{{\"frame_type\":\"stream\",\"stream_id\":{},\"offset\":{},\"length\":1000}}]",
             n / 20 * 4,
@@ -53,13 +60,31 @@ fn loss_delay_analyzes_a_log() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = log(dir.path(), "server.sqlog", 1.0, 40);
     let (json, page) = (dir.path().join("a.json"), dir.path().join("a.html"));
-    let out = fathom(&["analyze", "loss-delay", arg(&file), "--json", arg(&json), "--report", arg(&page)]);
+    let out = fathom(&[
+        "analyze",
+        "loss-delay",
+        arg(&file),
+        "--json",
+        arg(&json),
+        "--report",
+        arg(&page),
+    ]);
     assert!(out.status.success(), "{}", text(&out.stderr));
     let said = text(&out.stdout);
-    assert!(said.contains("Delay did not predict loss here") && said.contains("95 % interval"), "{said}");
-    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).expect("json")).expect("JSON");
-    assert_eq!((json["verdict"].as_str(), json["sent"].as_u64()), (Some("no-better-than-chance"), Some(2_000)));
-    assert!(json["interval"][1].as_f64() > json["share"].as_f64() && json["cost"]["degradation_percent"].is_number());
+    assert!(
+        said.contains("Delay did not predict loss here") && said.contains("95 % interval"),
+        "{said}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&json).expect("json")).expect("JSON");
+    assert_eq!(
+        (json["verdict"].as_str(), json["sent"].as_u64()),
+        (Some("no-better-than-chance"), Some(2_000))
+    );
+    assert!(
+        json["interval"][1].as_f64() > json["share"].as_f64()
+            && json["cost"]["degradation_percent"].is_number()
+    );
     let page = std::fs::read_to_string(&page).expect("page");
     assert_eq!((page.matches("<svg").count(), page.contains("<script")), (2, false));
     // The same file, the same bytes.
@@ -69,9 +94,14 @@ fn loss_delay_analyzes_a_log() {
 #[test]
 fn responses_are_analyzed_and_compared() {
     let dir = tempfile::tempdir().expect("a folder");
-    let (fast, slow) = (log(dir.path(), "fast.sqlog", 1.0, 40), log(dir.path(), "slow.sqlog", 2.0, 40));
+    let (fast, slow) =
+        (log(dir.path(), "fast.sqlog", 1.0, 40), log(dir.path(), "slow.sqlog", 2.0, 40));
     let out = fathom(&["analyze", "response", arg(&fast), "--json", "-"]);
-    assert!(out.status.success() && text(&out.stderr).contains("Responses: all"), "{}", text(&out.stderr));
+    assert!(
+        out.status.success() && text(&out.stderr).contains("Responses: all"),
+        "{}",
+        text(&out.stderr)
+    );
     let json: serde_json::Value =
         serde_json::from_slice(&out.stdout).expect("standard output holds JSON and nothing else");
     assert_eq!(
@@ -80,7 +110,12 @@ fn responses_are_analyzed_and_compared() {
     );
     let out = fathom(&["analyze", "compare", arg(&fast), arg(&slow)]);
     let said = text(&out.stdout);
-    assert!(out.status.success() && said.contains("round trip, median +100 %") && said.contains("(x2.00"), "{said}");
+    assert!(
+        out.status.success()
+            && said.contains("round trip, median +100 %")
+            && said.contains("(x2.00"),
+        "{said}"
+    );
     // A folder is all its logs.
     let folder = fathom(&["analyze", "response", arg(dir.path()), "--json", "-"]);
     let json: serde_json::Value = serde_json::from_slice(&folder.stdout).expect("JSON");
@@ -90,7 +125,11 @@ fn responses_are_analyzed_and_compared() {
     let head = "intended_s,start_s,connect_ms,first_byte_ms,total_ms,bytes,status,connection\n";
     std::fs::write(&table, format!("{head}{rows}")).expect("written");
     let out = fathom(&["analyze", "response", arg(&table)]);
-    assert!(out.status.success() && text(&out.stdout).contains("Responses: below 10 kB"), "{}", text(&out.stdout));
+    assert!(
+        out.status.success() && text(&out.stdout).contains("Responses: below 10 kB"),
+        "{}",
+        text(&out.stdout)
+    );
 }
 
 /// Sixty connections, each dealt one of two controllers: that fewer than ten go to either happens once in a hundred million runs.
@@ -98,25 +137,37 @@ fn responses_are_analyzed_and_compared() {
 fn logs_of_a_weighted_server_are_told_apart() {
     let dir = tempfile::tempdir().expect("a folder");
     let logs = dir.path().join("logs");
-    let (mut server, port) = common::serve(&["--controller", "native:cubic=50,reno=50", "--qlog", arg(&logs)]);
+    let (mut server, port) =
+        common::serve(&["--controller", "native:cubic=50,reno=50", "--qlog", arg(&logs)]);
     let url = format!("https://localhost:{port}/bytes/20000");
     let load = ["load", &url, "--insecure", "-n", "60", "--rate", "200", "--connections", "fresh"];
     let out = fathom(&load);
     assert!(out.status.success(), "{}", text(&out.stderr));
-    let ended = Command::new("kill").args(["-TERM", &server.child.id().to_string()]).status().expect("kill runs");
+    let ended = Command::new("kill")
+        .args(["-TERM", &server.child.id().to_string()])
+        .status()
+        .expect("kill runs");
     assert!(ended.success() && server.child.wait().expect("an end").success());
     let out = fathom(&["analyze", "compare", arg(&logs), "--by", "controller", "--json", "-"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
     assert!(text(&out.stderr).contains("reno − native:cubic"), "{}", text(&out.stderr));
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let group = |n: usize, field: &str| json["controllers"][n][field].clone();
-    assert_eq!((group(0, "controller"), group(1, "controller")), ("native:cubic".into(), "reno".into()));
+    assert_eq!(
+        (group(0, "controller"), group(1, "controller")),
+        ("native:cubic".into(), "reno".into())
+    );
     let responses = |n: usize| group(n, "responses").as_u64().expect("a count");
     assert_eq!(responses(0) + responses(1), 60);
-    let mean = json["tables"][0]["measures"].as_array().expect("rows").iter().find(|m| m["name"] == "mean (ms)");
+    let mean = json["tables"][0]["measures"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .find(|m| m["name"] == "mean (ms)");
     let reno = &mean.expect("a mean")["controllers"][1];
     assert!(
-        reno["interval"][0].as_f64() < reno["value"].as_f64() && reno["difference_interval"][1].is_number(),
+        reno["interval"][0].as_f64() < reno["value"].as_f64()
+            && reno["difference_interval"][1].is_number(),
         "{reno}"
     );
 }
@@ -144,7 +195,8 @@ fn invalid_input_gives_one_line_with_a_hint() {
         arg(&path).to_owned()
     };
     let (empty, table) = (file("empty.qlog", ""), file("t.csv", "total_ms,bytes\n5,1\n"));
-    let broken = file("broken.sqlog", "\u{1e}{\"qlog_version\":\"0.3\",\"trace\":{}}\n\u{1e}{\"time\":1,\n");
+    let broken =
+        file("broken.sqlog", "\u{1e}{\"qlog_version\":\"0.3\",\"trace\":{}}\n\u{1e}{\"time\":1,\n");
     let odd = file("odd.csv", "a,b\n1,2\n");
     let good = log(dir.path(), "good.sqlog", 1.0, 40);
     let blocked = file("file", "");
@@ -163,7 +215,10 @@ fn invalid_input_gives_one_line_with_a_hint() {
         (&["analyze", "loss-delay"], "FILE"),
         (&["analyze", "loss-delay", arg(&good), "--json", "/nowhere/x.json"], "folder"),
         (&["qlog", "export", &empty, "--to", "qvis"], "empty"),
-        (&["serve", "--listen", "127.0.0.1:0", "--qlog", &format!("{blocked}/logs")], "name a folder"),
+        (
+            &["serve", "--listen", "127.0.0.1:0", "--qlog", &format!("{blocked}/logs")],
+            "name a folder",
+        ),
     ];
     // A name that would clear the screen is shown.
     let out = fathom(&["analyze", "response", "\u{1b}[2Jnowhere.csv"]);

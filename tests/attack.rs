@@ -49,8 +49,15 @@ const SHORT: Course = Course {
     judged: false,
     name: "cargo test --test fathom-tests attack::",
 };
-const LONG: Course =
-    Course { quiet: 20, attack: 60, half: 100, stalled: 20, malformed: 16, judged: true, name: "make soak" };
+const LONG: Course = Course {
+    quiet: 20,
+    attack: 60,
+    half: 100,
+    stalled: 20,
+    malformed: 16,
+    judged: true,
+    name: "make soak",
+};
 
 /// Junk Initials per second, 19 Mbps of them: four times what may begin without a Retry.
 const JUNK: u64 = 2_000;
@@ -105,7 +112,16 @@ fn serve(stack: &str, folder: &Path) -> Server {
 pub(crate) fn serve_with(stack: &str, args: &[&OsStr]) -> Server {
     let limited = "ulimit -n 1024; exec \"$0\" \"$@\"";
     let mut child = Command::new("sh")
-        .args(["-c", limited, env!("CARGO_BIN_EXE_fathom"), "serve", "--listen", "127.0.0.1:0", "--stack", stack])
+        .args([
+            "-c",
+            limited,
+            env!("CARGO_BIN_EXE_fathom"),
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--stack",
+            stack,
+        ])
         .args(["--metrics", "127.0.0.1:0"])
         .args(args)
         .stderr(Stdio::piped())
@@ -171,7 +187,14 @@ pub(crate) fn request_for(address: SocketAddr, seconds: u64) -> [Served; 2] {
             "--json",
             "-",
         ]);
-        command.args(["--connect-to", &address.to_string(), "--rate", &(RATE / 2).to_string(), "--spacing", "even"]);
+        command.args([
+            "--connect-to",
+            &address.to_string(),
+            "--rate",
+            &(RATE / 2).to_string(),
+            "--spacing",
+            "even",
+        ]);
         command.args(["-d", &format!("{seconds}s"), "--timeout", "60s"]).args(how);
         command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("fathom runs")
     });
@@ -195,9 +218,12 @@ pub(crate) fn request_for(address: SocketAddr, seconds: u64) -> [Served; 2] {
 pub(crate) fn client(window: u32) -> ClientConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = Trust::Insecure.tls_config(b"h3", provider).expect("a TLS configuration");
-    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("a QUIC suite")));
+    let mut config =
+        ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("a QUIC suite")));
     let mut transport = TransportConfig::default();
-    transport.keep_alive_interval(Some(Duration::from_secs(2))).stream_receive_window(VarInt::from_u32(window));
+    transport
+        .keep_alive_interval(Some(Duration::from_secs(2)))
+        .stream_receive_window(VarInt::from_u32(window));
     config.transport_config(Arc::new(transport));
     config
 }
@@ -205,11 +231,13 @@ pub(crate) fn client(window: u32) -> ClientConfig {
 /// First packets of clients whose server never answered.
 async fn first_packets(count: usize) -> Vec<Bytes> {
     let nobody = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a free port");
-    let endpoint = Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("an endpoint");
+    let endpoint =
+        Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("an endpoint");
     let (at, config) = (nobody.local_addr().expect("an address"), client(1));
     let mut packets = Vec::new();
     for _ in 0..count {
-        let connecting = endpoint.connect_with(config.clone(), at, "localhost").expect("an attempt");
+        let connecting =
+            endpoint.connect_with(config.clone(), at, "localhost").expect("an attempt");
         let mut packet = vec![0; 2_000];
         let length = nobody.recv(&mut packet).await.expect("a packet");
         packet.truncate(length);
@@ -248,8 +276,9 @@ fn add(to: &AtomicU64, n: u64) {
 /// Datagrams that begin connections, from an address of their own.
 async fn begin(server: SocketAddr, silent: Vec<Bytes>, done: Arc<Done>) {
     const TICK: u64 = 20;
-    let sockets: Vec<UdpSocket> =
-        (0..64).map(|_| UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).expect("a free port")).collect();
+    let sockets: Vec<UdpSocket> = (0..64)
+        .map(|_| UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).expect("a free port"))
+        .collect();
     let mut ticks = tokio::time::interval(Duration::from_millis(TICK));
     let mut silent = silent.into_iter();
     let mut number = 0;
@@ -288,7 +317,8 @@ pub(crate) async fn streams(
 ) {
     let endpoint = Endpoint::client((from, 0).into()).expect("an endpoint");
     loop {
-        let connected = async { endpoint.connect_with(config.clone(), server, "localhost").ok()?.await.ok() };
+        let connected =
+            async { endpoint.connect_with(config.clone(), server, "localhost").ok()?.await.ok() };
         let Some(connection) = connected.await else {
             tokio::time::sleep(Duration::from_millis(500)).await;
             continue;
@@ -361,11 +391,18 @@ fn malformed_requests() -> Vec<Vec<u8>> {
 async fn malformed(server: SocketAddr, from: Ipv4Addr, config: ClientConfig, done: Arc<Done>) {
     let endpoint = Endpoint::client((from, 0).into()).expect("an endpoint");
     // Unidirectional streams that end a connection; the last is a good control stream.
-    let streams: [&[u8]; 6] =
-        [b"\x02\xc0\x01a", b"\x03\x80", b"\x01\0", b"\0\x21\0", b"\0\x04\0\x0d\x01\x05\x0d\x01\x04", b"\0\x04\0"];
+    let streams: [&[u8]; 6] = [
+        b"\x02\xc0\x01a",
+        b"\x03\x80",
+        b"\x01\0",
+        b"\0\x21\0",
+        b"\0\x04\0\x0d\x01\x05\x0d\x01\x04",
+        b"\0\x04\0",
+    ];
     let (requests, mut turn) = (malformed_requests(), 0_usize);
     loop {
-        let connected = async { endpoint.connect_with(config.clone(), server, "localhost").ok()?.await.ok() };
+        let connected =
+            async { endpoint.connect_with(config.clone(), server, "localhost").ok()?.await.ok() };
         let Some(connection) = connected.await else {
             tokio::time::sleep(Duration::from_millis(500)).await;
             continue;
@@ -380,7 +417,8 @@ async fn malformed(server: SocketAddr, from: Ipv4Addr, config: ClientConfig, don
                 let _ = send.write_all(request).await;
                 let _ = send.finish();
                 add(&done.malformed, 1);
-                let _ = tokio::time::timeout(Duration::from_secs(2), receive.read_to_end(100_000)).await;
+                let _ = tokio::time::timeout(Duration::from_secs(2), receive.read_to_end(100_000))
+                    .await;
                 tokio::time::sleep(PAUSE).await;
             }
             Ok(())
@@ -395,7 +433,9 @@ async fn scrapers(at: SocketAddr, done: Arc<Done>) {
     let mut held = VecDeque::new();
     loop {
         if let Ok(mut stream) = tokio::net::TcpStream::connect(at).await {
-            let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"GET /metrics HTTP/1.1\r\nx: ").await;
+            let _ =
+                tokio::io::AsyncWriteExt::write_all(&mut stream, b"GET /metrics HTTP/1.1\r\nx: ")
+                    .await;
             add(&done.scrapes, 1);
             held.push_back(stream);
         }
@@ -407,8 +447,17 @@ async fn scrapers(at: SocketAddr, done: Arc<Done>) {
 }
 
 /// Begins all of it, on a thread that ends with what this gives.
-fn attack(server: SocketAddr, metrics: SocketAddr, course: &Course, done: &Arc<Done>) -> tokio::runtime::Runtime {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
+fn attack(
+    server: SocketAddr,
+    metrics: SocketAddr,
+    course: &Course,
+    done: &Arc<Done>,
+) -> tokio::runtime::Runtime {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a thread");
     let silent = runtime.block_on(first_packets((course.attack * SILENT) as usize));
     runtime.spawn(begin(server, silent, Arc::clone(done)));
     runtime.spawn(scrapers(metrics, Arc::clone(done)));
@@ -417,11 +466,20 @@ fn attack(server: SocketAddr, metrics: SocketAddr, course: &Course, done: &Arc<D
     let whole = request("/page.html");
     for n in 0..course.half {
         let half = whole[..whole.len() / 2].to_vec();
-        runtime.spawn(streams(server, host(3, n), client(1 << 20), half, Arc::clone(done), |done| &done.half));
+        runtime.spawn(streams(
+            server,
+            host(3, n),
+            client(1 << 20),
+            half,
+            Arc::clone(done),
+            |done| &done.half,
+        ));
     }
     for n in 0..course.stalled {
         let large = request(["/large.bin", "/bytes/1000000000"][n % 2]);
-        runtime.spawn(streams(server, host(4, n), client(100), large, Arc::clone(done), |done| &done.stalled));
+        runtime.spawn(streams(server, host(4, n), client(100), large, Arc::clone(done), |done| {
+            &done.stalled
+        }));
     }
     for n in 0..course.malformed {
         runtime.spawn(malformed(server, host(5, n), client(1 << 20), Arc::clone(done)));
@@ -465,14 +523,23 @@ impl Report {
             let failed = before.failed + after.failed;
             self.want(
                 quiet.completed > 0 && failed == 0,
-                format!("{name}: {failed} failed without an attack: {}; {}", before.failures, after.failures),
+                format!(
+                    "{name}: {failed} failed without an attack: {}; {}",
+                    before.failures, after.failures
+                ),
             );
             let all_ok = attacked.statuses.contains("\"200\"") && !attacked.statuses.contains(',');
             self.want(
                 attacked.failed == 0 && all_ok,
-                format!("{name}: {} failed, {}; {}", attacked.failed, attacked.statuses, attacked.failures),
+                format!(
+                    "{name}: {} failed, {}; {}",
+                    attacked.failed, attacked.statuses, attacked.failures
+                ),
             );
-            self.want(!course.judged || slower <= SLOWER, format!("{name}: p99 is {slower:.2} times the quiet one"));
+            self.want(
+                !course.judged || slower <= SLOWER,
+                format!("{name}: p99 is {slower:.2} times the quiet one"),
+            );
         }
     }
 
@@ -485,7 +552,10 @@ impl Report {
         ));
         self.want(!course.judged || memory < MEMORY, format!("the server took {memory:.1} MB"));
         let unanswered = samples.iter().filter(|s| s.scraped.is_none()).count();
-        self.say(format_args!("  metrics: {unanswered} of {} scrapes unanswered after 5 s", samples.len()));
+        self.say(format_args!(
+            "  metrics: {unanswered} of {} scrapes unanswered after 5 s",
+            samples.len()
+        ));
         self.want(unanswered == 0, "/metrics fell silent");
     }
 }
@@ -574,13 +644,20 @@ fn withstand(stack: &str, course: &Course) {
         counted("fathom_requests_fields_too_large_total"),
     ));
     report.want(
-        counted("fathom_requests_malformed_total") > 0.0 && counted("fathom_requests_fields_too_large_total") > 0.0,
+        counted("fathom_requests_malformed_total") > 0.0
+            && counted("fathom_requests_fields_too_large_total") > 0.0,
         "no request was malformed or too large",
     );
     let words = server.end();
     report.want(!words.contains("panicked"), format!("the server panicked: {words}"));
     println!("{}", report.text);
-    assert!(report.wrong.is_empty(), "{}\n{}run again: {}", report.wrong.join("\n"), report.text, course.name);
+    assert!(
+        report.wrong.is_empty(),
+        "{}\n{}run again: {}",
+        report.wrong.join("\n"),
+        report.text,
+        course.name
+    );
 }
 
 #[test]

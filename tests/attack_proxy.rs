@@ -43,7 +43,11 @@ async fn upstream(listener: TcpListener, connections: Arc<AtomicU64>) {
                     Some("/image.bin") => 200_000,
                     _ => body.len(),
                 };
-                stream.write_all(format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n").as_bytes()).await?;
+                stream
+                    .write_all(
+                        format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n").as_bytes(),
+                    )
+                    .await?;
                 stream.write_all(&body[..length]).await?;
             }
         });
@@ -55,7 +59,8 @@ async fn cancel(server: SocketAddr, from: Ipv4Addr, cancelled: Arc<AtomicU64>) {
     let endpoint = Endpoint::client((from, 0).into()).expect("an endpoint");
     let head = request("/cancelled");
     loop {
-        let connected = async { endpoint.connect_with(client(1 << 20), server, "localhost").ok()?.await.ok() };
+        let connected =
+            async { endpoint.connect_with(client(1 << 20), server, "localhost").ok()?.await.ok() };
         let Some(connection) = connected.await else {
             tokio::time::sleep(Duration::from_millis(500)).await;
             continue;
@@ -94,13 +99,18 @@ async fn idle(server: SocketAddr, from: u8) {
 }
 
 fn withstand(stack: &str, seconds: u64) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a thread");
     let (connections, cancelled, done) =
         (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), Arc::new(Done::default()));
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     runtime.spawn(upstream(listener, Arc::clone(&connections)));
-    let server = serve_with(stack, &["--proxy", &url, "--proxy-requests", SLOTS, "--tcp"].map(OsStr::new));
+    let server =
+        serve_with(stack, &["--proxy", &url, "--proxy-requests", SLOTS, "--tcp"].map(OsStr::new));
     request_for(server.address, 1);
     let before = connections.load(Ordering::Relaxed);
 
@@ -108,7 +118,14 @@ fn withstand(stack: &str, seconds: u64) {
         let from = Ipv4Addr::new(127, 0, 5, host);
         for _ in 0..3 {
             let large = request("/large");
-            runtime.spawn(streams(server.address, from, client(100), large, Arc::clone(&done), |done| &done.stalled));
+            runtime.spawn(streams(
+                server.address,
+                from,
+                client(100),
+                large,
+                Arc::clone(&done),
+                |done| &done.stalled,
+            ));
         }
         runtime.spawn(cancel(server.address, from, Arc::clone(&cancelled)));
         runtime.spawn(idle(server.address, host));
@@ -125,7 +142,10 @@ fn withstand(stack: &str, seconds: u64) {
     );
     for (served, name) in served.iter().zip(["fresh", "kept"]) {
         let (completed, failed, statuses) = (served.completed, served.failed, &served.statuses);
-        println!("  {name}: {completed} whole, {failed} failed, {statuses}, p99 {:.1} ms", served.p99 * 1e3);
+        println!(
+            "  {name}: {completed} whole, {failed} failed, {statuses}, p99 {:.1} ms",
+            served.p99 * 1e3
+        );
         let all_ok = statuses.contains("\"200\"") && !statuses.contains(',');
         assert!(failed == 0 && all_ok, "{name}: {failed} failed, {statuses}; {}", served.failures);
     }

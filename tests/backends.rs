@@ -13,12 +13,28 @@ fn fathom() -> Command {
 }
 
 /// Ten responses of 60 kB, one every 200 ms, over 10 Mbps.
-const PLAN: [&str; 9] =
-    ["compare", "--controllers", "reno", "--workload", "bulk:10x60kB@200ms", "--max-window", "none", "--seeds", "1"];
+const PLAN: [&str; 9] = [
+    "compare",
+    "--controllers",
+    "reno",
+    "--workload",
+    "bulk:10x60kB@200ms",
+    "--max-window",
+    "none",
+    "--seeds",
+    "1",
+];
 
 fn runs(folder: &Path, more: &[&str]) -> Vec<serde_json::Value> {
     let json = folder.join("out.json");
-    let done = fathom().args(PLAN).args(more).arg("--json").arg(&json).env("TMPDIR", folder).output().unwrap();
+    let done = fathom()
+        .args(PLAN)
+        .args(more)
+        .arg("--json")
+        .arg(&json)
+        .env("TMPDIR", folder)
+        .output()
+        .unwrap();
     assert!(done.status.success(), "{more:?}: {}", String::from_utf8_lossy(&done.stderr));
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     report["runs"].as_array().unwrap().clone()
@@ -29,14 +45,28 @@ fn hold(runs: &[serde_json::Value], backends: &[&str]) {
     assert_eq!(runs.len(), backends.len());
     for (run, backend) in runs.iter().zip(backends) {
         assert_eq!(run["label"], format!("reno, {backend}"));
-        let (group, link) = (&run["outcome"]["groups"]["forward"], &run["outcome"]["links"]["left-right"]);
-        assert_eq!((group["responses"].as_u64(), group["failed"].as_u64()), (Some(10), Some(0)), "{backend}");
-        assert_eq!(group["request_hash"], runs[0]["outcome"]["groups"]["forward"]["request_hash"], "{backend}");
+        let (group, link) =
+            (&run["outcome"]["groups"]["forward"], &run["outcome"]["links"]["left-right"]);
+        assert_eq!(
+            (group["responses"].as_u64(), group["failed"].as_u64()),
+            (Some(10), Some(0)),
+            "{backend}"
+        );
+        assert_eq!(
+            group["request_hash"], runs[0]["outcome"]["groups"]["forward"]["request_hash"],
+            "{backend}"
+        );
         // 60 kB need 51 ms at 10 Mbps, and the handshake and the request a round trip of 14 ms each.
         let median = group["times"]["median_ms"].as_f64().unwrap();
-        assert!(median >= 75.0 && (median < 200.0 || *backend != "virtual"), "{backend}: {median} ms");
+        assert!(
+            median >= 75.0 && (median < 200.0 || *backend != "virtual"),
+            "{backend}: {median} ms"
+        );
         let arrived = link["arrived"].as_u64().unwrap();
-        assert!(arrived >= 430 && (arrived < 900 || *backend != "virtual"), "{backend}: {arrived} packets");
+        assert!(
+            arrived >= 430 && (arrived < 900 || *backend != "virtual"),
+            "{backend}: {arrived} packets"
+        );
     }
 }
 
@@ -54,7 +84,8 @@ fn virtual_and_loopback_runs_complete_the_same_requests() {
 fn guests(folder: &Path) -> usize {
     let at = folder.join("fathom-uml-").display().to_string();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let command = |p: std::fs::DirEntry| std::fs::read(p.path().join("cmdline")).unwrap_or_default();
+    let command =
+        |p: std::fs::DirEntry| std::fs::read(p.path().join("cmdline")).unwrap_or_default();
     processes.map(command).filter(|line| String::from_utf8_lossy(line).contains(&at)).count()
 }
 
@@ -90,7 +121,8 @@ fn netem_runs_in_user_mode_linux_and_leaves_nothing_behind() {
     assert_eq!(long.wait().unwrap().code(), Some(130));
     assert_eq!(guests(folder.path()), 0, "a guest is left over");
     let folders = std::fs::read_dir(folder.path()).unwrap().flatten();
-    let left = folders.filter(|f| f.file_name().to_string_lossy().starts_with("fathom-uml-")).count();
+    let left =
+        folders.filter(|f| f.file_name().to_string_lossy().starts_with("fathom-uml-")).count();
     assert_eq!(left, 0, "a folder is left over");
 }
 
@@ -118,7 +150,18 @@ fn judge_uses_the_queues_of_the_guests_kernel() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("card.json");
     let done = fathom()
-        .args(["judge", "vegas", "--against", "cubic", "--only", "7.1", "--seeds", "2", "--scale", "0.03"])
+        .args([
+            "judge",
+            "vegas",
+            "--against",
+            "cubic",
+            "--only",
+            "7.1",
+            "--seeds",
+            "2",
+            "--scale",
+            "0.03",
+        ])
         .args(["--backend", "netem", "--kernel", "uml", "--results"])
         .arg(folder.path())
         .arg("--json")
@@ -129,10 +172,16 @@ fn judge_uses_the_queues_of_the_guests_kernel() {
     let card: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap_or_default())
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&done.stderr)));
     let failed = card["counts"]["failed"].as_u64().unwrap() > 0;
-    assert_eq!(done.status.code(), Some(i32::from(failed)), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(
+        done.status.code(),
+        Some(i32::from(failed)),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     assert_eq!((&card["backend"], &card["scale"]), (&"netem".into(), &0.03.into()));
     let checks = card["criteria"][0]["tests"][0]["checks"].as_array().unwrap();
-    let queues: Vec<_> = checks.iter().step_by(2).map(|check| check["at"]["queue"].as_str().unwrap()).collect();
+    let queues: Vec<_> =
+        checks.iter().step_by(2).map(|check| check["at"]["queue"].as_str().unwrap()).collect();
     assert_eq!(queues, ["codel", "fq-codel", "pie"]);
     assert!(checks.iter().all(|check| check["value"]["n"] == 2), "{checks:?}");
 }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 const AGAIN: &str = "run again: make chromium";
 /// What Debian and others call it. The first is Chromium without windows, and the smallest.
-const NAMES: [&str; 5] = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome"];
+const NAMES: [&str; 5] =
+    ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome"];
 /// A browser that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -38,15 +39,17 @@ const STYLE: &str = "#text { color: rgb(1, 2, 3); }\n";
 const SCRIPT: &str = "window.scriptRan = true;\n";
 /// One grey pixel.
 const IMAGE: [u8; 67] = [
-    137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0, 58, 126, 155,
-    85, 0, 0, 0, 10, 73, 68, 65, 84, 120, 156, 99, 104, 0, 0, 0, 130, 0, 129, 119, 205, 114, 182, 0, 0, 0, 0, 73, 69,
-    78, 68, 174, 66, 96, 130,
+    137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0,
+    0, 0, 58, 126, 155, 85, 0, 0, 0, 10, 73, 68, 65, 84, 120, 156, 99, 104, 0, 0, 0, 130, 0, 129,
+    119, 205, 114, 182, 0, 0, 0, 0, 73, 69, 78, 68, 174, 66, 96, 130,
 ];
 
 /// An image of half a megabyte: many packets, and controllers with something to do.
 fn large() -> String {
     let comment = "a line that is there to be long\n".repeat(16_384);
-    format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"7\" height=\"7\"><!--{comment}--></svg>\n")
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"7\" height=\"7\"><!--{comment}--></svg>\n"
+    )
 }
 
 /// A process, ended when this is dropped.
@@ -69,7 +72,16 @@ struct Server {
 
 fn serve(root: &Path, stack: &str, controller: &str) -> Server {
     let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--stack", stack, "--controller", controller, "--root"])
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--stack",
+            stack,
+            "--controller",
+            controller,
+            "--root",
+        ])
         .arg(root)
         .stderr(Stdio::piped())
         .spawn()
@@ -81,17 +93,24 @@ fn serve(root: &Path, stack: &str, controller: &str) -> Server {
         line
     };
     let (serving, made) = (line(), line());
-    let url = serving.split(' ').find(|word| word.starts_with("https://")).expect("an address").to_owned();
-    let options = made.split_whitespace().filter(|word| word.starts_with("--")).map(str::to_owned).collect();
+    let url = serving
+        .split(' ')
+        .find(|word| word.starts_with("https://"))
+        .expect("an address")
+        .to_owned();
+    let options =
+        made.split_whitespace().filter(|word| word.starts_with("--")).map(str::to_owned).collect();
     Server { _child: Ended(child), _stderr: stderr, url, options }
 }
 
 fn chromium() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found =
-        NAMES.iter().find_map(|name| std::env::split_paths(&path).map(|dir| dir.join(name)).find(|f| f.is_file()));
-    found
-        .unwrap_or_else(|| panic!("there is none of {NAMES:?} in PATH: `make chromium` installs one on Debian as root"))
+    let found = NAMES.iter().find_map(|name| {
+        std::env::split_paths(&path).map(|dir| dir.join(name)).find(|f| f.is_file())
+    });
+    found.unwrap_or_else(|| {
+        panic!("there is none of {NAMES:?} in PATH: `make chromium` installs one on Debian as root")
+    })
 }
 
 /// The page when it is loaded, as the browser has it.
@@ -102,10 +121,19 @@ fn dump(browser: &Path, server: &Server) -> String {
     let log = tempfile::NamedTempFile::new().expect("a file");
     let child = Command::new(browser)
         // The sandbox does not start as root; what is loaded here is our own.
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage"])
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-dev-shm-usage",
+        ])
         // It asks nobody but this server for anything.
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        .args(["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost", "--no-proxy-server"])
+        .args([
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+            "--no-proxy-server",
+        ])
         // Without a profile of its own it takes no key by its hash.
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .args(&server.options)
@@ -161,18 +189,25 @@ fn chromium_loads_a_page_over_http3_on_both_stacks() {
                 server.url = server.url.replace("127.0.0.1", "localhost");
             }
             let dom = dump(&browser, &server);
-            let report = dom.split_once("<pre id=\"report\">").and_then(|(_, rest)| rest.split_once("</pre>"));
+            let report = dom
+                .split_once("<pre id=\"report\">")
+                .and_then(|(_, rest)| rest.split_once("</pre>"));
             let (report, _) = report.unwrap_or_else(|| panic!("no report in {dom}\n{AGAIN}"));
             println!("\n{stack}, {controller}: {}{}", server.url, report);
             let mut wanted: Vec<String> = parts
                 .iter()
-                .map(|(name, bytes)| format!("h3 200 {} /{}", bytes.len(), name.replace("index.html", "")))
+                .map(|(name, bytes)| {
+                    format!("h3 200 {} /{}", bytes.len(), name.replace("index.html", ""))
+                })
                 .collect();
             wanted.extend(["colour rgb(1, 2, 3)", "image 1 7", "script true"].map(str::to_owned));
             let mut found: Vec<&str> = report.lines().filter(|line| !line.is_empty()).collect();
             wanted.sort();
             found.sort_unstable();
-            assert_eq!(found, wanted, "{stack} with {controller}: not all of it came whole over HTTP/3\n{AGAIN}");
+            assert_eq!(
+                found, wanted,
+                "{stack} with {controller}: not all of it came whole over HTTP/3\n{AGAIN}"
+            );
         }
     }
 }

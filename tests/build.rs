@@ -9,17 +9,29 @@ use serde::Deserialize;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 fn cargo(args: &[&str]) -> String {
-    let out = Command::new(env!("CARGO")).args(args).args(["--locked", "--offline"]).current_dir(ROOT).output();
+    let out = Command::new(env!("CARGO"))
+        .args(args)
+        .args(["--locked", "--offline"])
+        .current_dir(ROOT)
+        .output();
     let out = out.expect("cargo runs");
-    assert!(out.status.success(), "{}\nrun 'cargo fetch --locked'", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{}\nrun 'cargo fetch --locked'",
+        String::from_utf8_lossy(&out.stderr)
+    );
     String::from_utf8(out.stdout).expect("text")
 }
 
 /// Returns the sets of features that each package is built with for one command: build scripts and macros may have another than programs.
 fn features(args: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     let mut all = BTreeMap::<_, BTreeSet<_>>::new();
-    for line in cargo(&[&["tree", "--prefix", "none", "--format", "{p}|{f}"], args].concat()).lines() {
-        let Some((package, features)) = line.trim_end_matches(" (*)").split_once('|') else { continue };
+    for line in
+        cargo(&[&["tree", "--prefix", "none", "--format", "{p}|{f}"], args].concat()).lines()
+    {
+        let Some((package, features)) = line.trim_end_matches(" (*)").split_once('|') else {
+            continue;
+        };
         all.entry(package.to_owned()).or_default().insert(features.to_owned());
     }
     assert!(all.len() > 100, "cargo lists {} packages only", all.len());
@@ -42,12 +54,15 @@ fn no_crate_is_compiled_twice_for_demo_and_test() {
             for (package, had) in before {
                 let has = &with[package];
                 if !had.is_subset(has) {
-                    twice.insert(format!("{package}: {earlier} builds it with {had:?}, {name} with {has:?}"));
+                    twice.insert(format!(
+                        "{package}: {earlier} builds it with {had:?}, {name} with {has:?}"
+                    ));
                 }
             }
         }
     }
-    let hint = "name the features of both in the workspace's Cargo.toml, or in bench/features/Cargo.toml";
+    let hint =
+        "name the features of both in the workspace's Cargo.toml, or in bench/features/Cargo.toml";
     assert!(twice.is_empty(), "{}\n{hint}", twice.into_iter().collect::<Vec<_>>().join("\n"));
 }
 
@@ -85,12 +100,14 @@ struct Target {
 #[test]
 fn every_test_file_is_in_a_program() {
     let metadata: Metadata =
-        serde_json::from_str(&cargo(&["metadata", "--format-version", "1", "--no-deps"])).expect("metadata");
+        serde_json::from_str(&cargo(&["metadata", "--format-version", "1", "--no-deps"]))
+            .expect("metadata");
     let mut missing = Vec::new();
     for package in metadata.packages {
         let folder = Path::new(&package.manifest_path).with_file_name("tests");
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        let programs: Vec<_> = package.targets.iter().filter(|t| t.kind.iter().any(|kind| kind == "test")).collect();
+        let programs: Vec<_> =
+            package.targets.iter().filter(|t| t.kind.iter().any(|kind| kind == "test")).collect();
         let main = std::fs::read_to_string(folder.join("main.rs")).unwrap_or_default();
         for path in entries.map(|entry| entry.expect("an entry").path()) {
             let name = path.file_stem().expect("a name").to_str().expect("text").to_owned();

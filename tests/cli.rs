@@ -21,17 +21,27 @@ fn the_same_seed_gives_the_same_bytes_in_two_processes() {
         out.stdout
     };
     let (a, b) = (run(), run());
-    assert!(a == b, "two runs of one seed differ; repeat with: fathom {} --json -", SMALL.join(" "));
+    assert!(
+        a == b,
+        "two runs of one seed differ; repeat with: fathom {} --json -",
+        SMALL.join(" ")
+    );
 
-    let json: serde_json::Value = serde_json::from_slice(&a).expect("standard output holds JSON and nothing else");
+    let json: serde_json::Value =
+        serde_json::from_slice(&a).expect("standard output holds JSON and nothing else");
     let runs = json["runs"].as_array().expect("runs");
     let seeds: Vec<&serde_json::Value> = runs.iter().map(|run| &run["seed"]).collect();
     assert_eq!(seeds, [5, 6, 5, 6], "of each controller its seeds");
     for (i, run) in runs.iter().enumerate() {
-        let requests = |run: &serde_json::Value| run["outcome"]["groups"]["forward"]["request_hash"].clone();
+        let requests =
+            |run: &serde_json::Value| run["outcome"]["groups"]["forward"]["request_hash"].clone();
         assert_eq!(run["outcome"]["groups"]["forward"]["responses"], 300, "{run}");
         assert_eq!(requests(run), requests(&runs[i % 2]), "controllers got different requests");
-        assert_eq!(requests(run) == json["request_hash"], i % 2 == 0, "each seed is another sequence");
+        assert_eq!(
+            requests(run) == json["request_hash"],
+            i % 2 == 0,
+            "each seed is another sequence"
+        );
     }
     let [reno, sync] = [0, 2].map(|i| &runs[i]["outcome"]);
     assert_ne!(reno["trace_hash"], sync["trace_hash"], "reno and sync did the same");
@@ -45,18 +55,35 @@ fn the_same_seed_gives_the_same_bytes_in_two_processes() {
 #[test]
 fn the_trace_of_a_fixed_run_is_the_one_on_record() {
     // reno and sync on quinn, then on noq.
-    traces("quinn,noq", &["19f43c8778c2970c", "310b2930f843cd16", "af1c1feb131c5d7a", "95033571d47f51ef"]);
+    traces(
+        "quinn,noq",
+        &["19f43c8778c2970c", "310b2930f843cd16", "af1c1feb131c5d7a", "95033571d47f51ef"],
+    );
     #[cfg(feature = "quiche")]
     traces("quiche", &["6dd2a5b29a3f49e2", "3145dc0b5607611a"]);
 }
 
 fn traces(stacks: &str, wanted: &[&str]) {
-    let args = ["compare", "--stack", stacks, "--workload", "bulk:3x400kB@50ms", "--seeds", "1", "--json", "-"];
+    let args = [
+        "compare",
+        "--stack",
+        stacks,
+        "--workload",
+        "bulk:3x400kB@50ms",
+        "--seeds",
+        "1",
+        "--json",
+        "-",
+    ];
     let out = fathom(&args);
     assert!(out.status.success(), "{}", text(&out.stderr));
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
-    let hashes: Vec<_> =
-        json["runs"].as_array().expect("runs").iter().map(|r| r["outcome"]["trace_hash"].clone()).collect();
+    let hashes: Vec<_> = json["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .map(|r| r["outcome"]["trace_hash"].clone())
+        .collect();
     assert_eq!(hashes, wanted, "repeat with: fathom {}", args.join(" "));
 }
 
@@ -74,7 +101,15 @@ fn persistent_connections_and_bulk_transfers_run() {
         "sync",
     ]);
     assert!(out.status.success(), "{}", text(&out.stderr));
-    let out = fathom(&["compare", "--workload", "bulk:3x200kB@10ms", "--seeds", "2", "--max-window", "none"]);
+    let out = fathom(&[
+        "compare",
+        "--workload",
+        "bulk:3x200kB@10ms",
+        "--seeds",
+        "2",
+        "--max-window",
+        "none",
+    ]);
     assert!(out.status.success(), "{}", text(&out.stderr));
     assert!(text(&out.stdout).contains("sync"), "{}", text(&out.stdout));
 }
@@ -95,14 +130,25 @@ fn a_report_is_one_self_contained_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let (html, json) = (folder.path().join("r.html"), folder.path().join("r.json"));
     let paths = [html.to_str().expect("utf-8"), json.to_str().expect("utf-8")];
-    let out = fathom(&["compare", "--responses", "200", "--seeds", "2", "--report", paths[0], "--json", paths[1]]);
+    let out = fathom(&[
+        "compare",
+        "--responses",
+        "200",
+        "--seeds",
+        "2",
+        "--report",
+        paths[0],
+        "--json",
+        paths[1],
+    ]);
     assert!(out.status.success(), "{}", text(&out.stderr));
     let page = std::fs::read_to_string(&html).expect("the report");
     assert!(page.contains("<svg") && page.contains("</html>"));
     for load in ["src=\"http", "href=\"http", "@import", "url(http"] {
         assert!(!page.contains(load), "the report loads something: {load}");
     }
-    serde_json::from_str::<serde_json::Value>(&std::fs::read_to_string(&json).expect("the JSON")).expect("JSON");
+    serde_json::from_str::<serde_json::Value>(&std::fs::read_to_string(&json).expect("the JSON"))
+        .expect("JSON");
     // Nothing but the two files is left behind.
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 2);
 }
@@ -157,11 +203,17 @@ fn bad_input_gives_one_line_that_names_a_fix() {
         (&["--queue", "red:min=50p,max=5p"], &["min < max", "red:"]),
         (&["--workload", "bulk", "--load", "20%"], &["load: bulk", "leave --load out"]),
         (&["--workload", "page:30%", "--load", "20%"], &["--load", "leave one of them out"]),
-        (&["--workload", "media", "--responses", "20"], &["responses: media", "leave --responses out"]),
+        (
+            &["--workload", "media", "--responses", "20"],
+            &["responses: media", "leave --responses out"],
+        ),
         (&["--path", "lte", "--reference", "1Gbps"], &["reference: on a path", "leave it out"]),
         (&["--kernel", "uml"], &["--kernel", "--backend netem"]),
         (&["--event", "mtu:9000@1s"], &["--event: 'mtu:9000@1s'", "mtu:1250@20s"]),
-        (&["--rtt", "40ms", "--workload", "media:1 at 2Mbps 30fps deadline 20ms for 5s"], &["one-way delay of 20ms"]),
+        (
+            &["--rtt", "40ms", "--workload", "media:1 at 2Mbps 30fps deadline 20ms for 5s"],
+            &["one-way delay of 20ms"],
+        ),
         (&["--rate", "100Gbps", "--load", "200%"], &["load: ", "too many", "lower --load"]),
         (&["--link", "100kbps", "--load", "1%"], &["load: ", "too few", "raise --load"]),
     ];
@@ -179,7 +231,10 @@ fn a_plan_with_an_unknown_field_is_refused_with_its_line() {
     std::fs::write(&plan, "seed = 1\n[scenario]\nstopp = \"5 responses\"\n").expect("written");
     refused(&["compare", plan.to_str().expect("utf-8")], &["line 3", "stopp", "stop"]);
     std::fs::write(&plan, "seed = 1\nresponses = 5\n").expect("written");
-    refused(&["compare", plan.to_str().expect("utf-8")], &["line 2", "'responses'", "scenario.stop"]);
+    refused(
+        &["compare", plan.to_str().expect("utf-8")],
+        &["line 2", "'responses'", "scenario.stop"],
+    );
 }
 
 #[test]
@@ -194,7 +249,8 @@ fn the_plans_in_the_repository_are_sound() {
         // Bulk transfers are as many as they are.
         let web = std::fs::read_to_string(&path).expect("a plan").contains("\"web:");
         let short: &[&str] = if web { &["--responses", "20"] } else { &[] };
-        let args = ["compare", path.to_str().expect("utf-8"), "--seeds", "1", "--controllers", "reno"];
+        let args =
+            ["compare", path.to_str().expect("utf-8"), "--seeds", "1", "--controllers", "reno"];
         let out = fathom(&[&args[..], short].concat());
         assert!(out.status.success(), "{}: {}", path.display(), text(&out.stderr));
     }
@@ -202,12 +258,23 @@ fn the_plans_in_the_repository_are_sound() {
 
 #[test]
 fn an_event_after_the_end_of_all_runs_is_an_error() {
-    let args = ["compare", "--workload", "bulk:2x100kB@10ms", "--seeds", "1", "--event", "blackout:1s@500s"];
+    let args = [
+        "compare",
+        "--workload",
+        "bulk:2x100kB@10ms",
+        "--seeds",
+        "1",
+        "--event",
+        "blackout:1s@500s",
+    ];
     let out = fathom(&args);
     let err = text(&out.stderr);
     assert_eq!(out.status.code(), Some(2), "{err}");
     assert!(err.contains("came after the end of every run") && err.contains("earlier"), "{err}");
-    assert!(text(&out.stdout).starts_with("NOTE: event 'blackout:1s@500s'"), "the results are there");
+    assert!(
+        text(&out.stdout).starts_with("NOTE: event 'blackout:1s@500s'"),
+        "the results are there"
+    );
 }
 
 #[test]
@@ -215,7 +282,9 @@ fn controllers_lists_every_one_with_options_needs_and_source() {
     let out = fathom(&["controllers"]);
     assert!(out.status.success());
     let list = text(&out.stdout);
-    for said in ["reno", "RFC 9002", "sync", "Sync-TCP", "one-way delay", "signal=one-way", "floor=0"] {
+    for said in
+        ["reno", "RFC 9002", "sync", "Sync-TCP", "one-way delay", "signal=one-way", "floor=0"]
+    {
         assert!(list.contains(said), "'{said}' is not in:\n{list}");
     }
 }
@@ -233,7 +302,10 @@ fn stacks_lists_offers_needs_and_own_controllers() {
         assert_eq!(line.matches("shaping").count(), 4 - stack.provided().names().len(), "{line}");
     }
     for entry in fathom_cc::catalogue::CATALOGUE {
-        let line = list.lines().find(|l| l.starts_with(&format!("{} ", entry.name))).expect("a line per controller");
+        let line = list
+            .lines()
+            .find(|l| l.starts_with(&format!("{} ", entry.name)))
+            .expect("a line per controller");
         assert_eq!(line.matches("needs").count(), entry.required.names().len(), "{line}");
     }
 }
@@ -276,19 +348,27 @@ fn plan_check_reads_files_and_options() {
     std::fs::write(&file, toml).expect("written");
     let path = file.to_str().expect("utf-8");
     let runs_of_part = |part: &str| {
-        let out = fathom(&["plan", "check", path, "--scale", "0.1", "--seeds", "2", "--part", part, "--stack", "noq"]);
+        let out = fathom(&[
+            "plan", "check", path, "--scale", "0.1", "--seeds", "2", "--part", part, "--stack",
+            "noq",
+        ]);
         assert!(out.status.success(), "{}", text(&out.stderr));
         let said = text(&out.stdout);
         for words in ["mine: ", "with 2 seeds each: ", "scale: 0.1", "ends at 10s", "stack noq"] {
             assert!(said.contains(words), "'{words}' is not in:\n{said}");
         }
-        let number =
-            said.split_once("with 2 seeds each: ").and_then(|(_, rest)| rest.lines().next()).expect("a number");
+        let number = said
+            .split_once("with 2 seeds each: ")
+            .and_then(|(_, rest)| rest.lines().next())
+            .expect("a number");
         number.parse::<usize>().expect("a number")
     };
     // 18 numbers of flows, two systems, two seeds: 72 runs, of which each part has about half.
     let parts = ["1/2", "2/2"].map(runs_of_part);
-    assert!(parts[0] + parts[1] == 72 && parts.iter().all(|runs| (20..=52).contains(runs)), "{parts:?}");
+    assert!(
+        parts[0] + parts[1] == 72 && parts.iter().all(|runs| (20..=52).contains(runs)),
+        "{parts:?}"
+    );
 }
 
 #[test]
@@ -297,7 +377,10 @@ fn plan_check_knows_the_plans_of_compare() {
     let out = fathom(&["plan", "check", path]);
     assert!(out.status.success(), "{}", text(&out.stderr));
     let said = text(&out.stdout);
-    assert!(said.contains("fathom compare") && said.contains("reno, sync") && said.contains("90%"), "{said}");
+    assert!(
+        said.contains("fathom compare") && said.contains("reno, sync") && said.contains("90%"),
+        "{said}"
+    );
     refused(&["plan", "run", path], &["web-90.toml", "fathom compare"]);
     refused(&["plan", "check", path, "--scale", "0.5"], &["--scale", "studies"]);
 }
@@ -328,7 +411,10 @@ fn bad_plans_give_one_line_that_names_a_fix() {
         (&["check", "sdc-figure-4", "--part", "6/5"], &["6/5", "2/5"]),
         (&["check", "sdc-figure-4", "--stack", "msquic"], &["msquic", "quinn or noq"]),
         (&["run", "sdc-figure-4", "--results", &plan], &["results", "can write"]),
-        (&["run", "sdc-figure-4", "--json", "no/such/folder/r.json"], &["no/such/folder", "can write"]),
+        (
+            &["run", "sdc-figure-4", "--json", "no/such/folder/r.json"],
+            &["no/such/folder", "can write"],
+        ),
         (&["run", "sdc-figure-4", "--jobs", "0"], &["--jobs"]),
     ];
     for (args, says) in cases {
@@ -349,7 +435,11 @@ fn reproduce_lists_papers_and_refuses_unknown_ones() {
         let of_one = text(&of_one.stdout);
         let mut ids = Vec::new();
         for wanted in paper.artefacts {
-            assert!(list.contains(wanted.shows) && of_one.contains(wanted.id), "'{}' is not in:\n{of_one}", wanted.id);
+            assert!(
+                list.contains(wanted.shows) && of_one.contains(wanted.id),
+                "'{}' is not in:\n{of_one}",
+                wanted.id
+            );
             ids.push(wanted.id);
         }
         assert!(of_one.contains("of CPU") && of_one.contains("at scale 0.1"), "{of_one}");
@@ -375,7 +465,16 @@ fn an_interrupted_comparison_keeps_the_runs_that_are_done() {
     // More than any machine runs at once: when the first is done, most are left.
     let controllers: Vec<String> = (1..=300).map(|ms| format!("sync:floor={ms}ms")).collect();
     let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
-        .args(["compare", "-v", "--responses", "200", "--seeds", "2", "--controllers", &controllers.join(",")])
+        .args([
+            "compare",
+            "-v",
+            "--responses",
+            "200",
+            "--seeds",
+            "2",
+            "--controllers",
+            &controllers.join(","),
+        ])
         .args(["--json", &json, "--report", &html])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -387,19 +486,30 @@ fn an_interrupted_comparison_keeps_the_runs_that_are_done() {
         line.clear();
         assert!(said.read_line(&mut line).expect("text") > 0, "it ended before a run was done");
     }
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    let kill =
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
     assert!(kill.success());
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("text");
     let out = child.wait_with_output().expect("an end");
     assert_eq!(out.status.code(), Some(130), "{rest}");
     let last = rest.lines().last().expect("a line");
-    assert!(last.contains("interrupted: ") && last.contains("the same command with --controllers sync"), "{last}");
+    assert!(
+        last.contains("interrupted: ") && last.contains("the same command with --controllers sync"),
+        "{last}"
+    );
     let (table, page) = (text(&out.stdout), std::fs::read_to_string(html).expect("the report"));
-    let found: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("JSON");
+    let found: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("JSON");
     let count = |what: &str| found[what].as_array().map_or(0, Vec::len);
-    assert!(count("runs") > 0 && count("incomplete") > 0 && count("runs") + count("incomplete") == 600, "{last}");
-    assert!(table.contains("INCOMPLETE: no results of sync") && page.contains("INCOMPLETE: no results of sync"));
+    assert!(
+        count("runs") > 0 && count("incomplete") > 0 && count("runs") + count("incomplete") == 600,
+        "{last}"
+    );
+    assert!(
+        table.contains("INCOMPLETE: no results of sync")
+            && page.contains("INCOMPLETE: no results of sync")
+    );
     assert!(table.contains(found["runs"][0]["label"].as_str().expect("a label")), "{table}");
 }
 
@@ -421,7 +531,8 @@ fn an_interrupted_study_says_how_to_go_on() {
     let mut line = String::new();
     said.read_line(&mut line).expect("text");
     assert!(line.contains("runs left"), "{line}");
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    let kill =
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("text");
     let out = child.wait_with_output().expect("an end");

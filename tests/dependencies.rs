@@ -60,7 +60,11 @@ fn metadata(features: &[&str]) -> Metadata {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");
-    assert!(out.status.success(), "{}\nrun 'cargo fetch --locked'", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{}\nrun 'cargo fetch --locked'",
+        String::from_utf8_lossy(&out.stderr)
+    );
     serde_json::from_slice(&out.stdout).expect("cargo's metadata")
 }
 
@@ -79,14 +83,20 @@ fn unlicensed(license: Option<&str>, allowed: &[Licensee]) -> Option<String> {
     // Before SPDX, Cargo took a slash for OR.
     let expression = match Expression::parse(&license.replace('/', " OR ")) {
         Ok(expression) => expression,
-        Err(e) => return Some(format!("has the licence '{license}', which SPDX does not know: {}", e.reason)),
+        Err(e) => {
+            return Some(format!(
+                "has the licence '{license}', which SPDX does not know: {}",
+                e.reason
+            ));
+        }
     };
     let allowed = expression.evaluate(|required| allows(allowed, required));
     (!allowed).then(|| format!("has the licence '{license}', which deny.toml does not allow"))
 }
 
 fn licensees(rules: &Rules) -> Vec<Licensee> {
-    let parse = |id: &String| Licensee::parse(id).unwrap_or_else(|e| panic!("deny.toml: '{id}': {e}"));
+    let parse =
+        |id: &String| Licensee::parse(id).unwrap_or_else(|e| panic!("deny.toml: '{id}': {e}"));
     rules.licenses.allow.iter().map(parse).collect()
 }
 
@@ -100,7 +110,8 @@ fn every_licence_is_allowed() {
     let packages = metadata(ALL).packages;
     assert!(packages.len() > 100, "cargo lists {} packages only", packages.len());
     let wrong = packages.iter().filter_map(|p| {
-        unlicensed(p.license.as_deref(), &allowed).map(|why| format!("{} {} {why}", p.name, p.version))
+        unlicensed(p.license.as_deref(), &allowed)
+            .map(|why| format!("{} {} {why}", p.name, p.version))
     });
     assert_none(&wrong.collect());
 }
@@ -109,7 +120,9 @@ fn every_licence_is_allowed() {
 fn no_dependency_that_ships_is_banned() {
     let banned = rules().bans.deny;
     let wrong = metadata(SHIPPED).packages.into_iter().filter(|p| banned.contains(&p.name));
-    assert_none(&wrong.map(|p| format!("{} {} is banned by deny.toml", p.name, p.version)).collect());
+    assert_none(
+        &wrong.map(|p| format!("{} {} is banned by deny.toml", p.name, p.version)).collect(),
+    );
     // With everything AWS-LC is there: features decide what Cargo tells.
     assert!(metadata(ALL).packages.iter().any(|p| banned.contains(&p.name)));
 }
@@ -117,7 +130,9 @@ fn no_dependency_that_ships_is_banned() {
 #[test]
 fn no_dependency_is_of_unknown_source() {
     let wrong = metadata(ALL).packages.into_iter().filter_map(|p| match &p.source {
-        Some(source) if source != REGISTRY => Some(format!("{} {} comes from {source}", p.name, p.version)),
+        Some(source) if source != REGISTRY => {
+            Some(format!("{} {} comes from {source}", p.name, p.version))
+        }
         _ => None,
     });
     assert_none(&wrong.collect());

@@ -19,7 +19,9 @@ fn text(bytes: &[u8]) -> String {
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("requests.csv");
-    let mut rows = "intended,start,connect,first_byte,service,response,bytes,result,connection,path\n".to_owned();
+    let mut rows =
+        "intended,start,connect,first_byte,service,response,bytes,result,connection,path\n"
+            .to_owned();
     for i in 0..10 {
         rows += &format!("{i},{i},0.01,0.02,0.03,0.03,1000,200,1,/\n");
     }
@@ -31,7 +33,10 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 fn analyze(shell: &str, log: &Path, more: &[&str]) -> Output {
     let mut command = Command::new("sh");
     let script = format!("{shell}; exec \"$0\" \"$@\"");
-    command.args(["-c", &script, env!("CARGO_BIN_EXE_fathom"), "analyze", "response"]).arg(log).args(more);
+    command
+        .args(["-c", &script, env!("CARGO_BIN_EXE_fathom"), "analyze", "response"])
+        .arg(log)
+        .args(more);
     command.output().expect("a shell")
 }
 
@@ -52,7 +57,11 @@ fn a_device_stays_a_device() {
     // Writing to this one fails: that is said after the text.
     let out = analyze(":", &log, &["--json", "/dev/full"]);
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
-    assert!(text(&out.stderr).contains("/dev/full") && text(&out.stdout).contains("10"), "{}", text(&out.stderr));
+    assert!(
+        text(&out.stderr).contains("/dev/full") && text(&out.stdout).contains("10"),
+        "{}",
+        text(&out.stderr)
+    );
     assert!(fs::metadata("/dev/full").expect("a device").file_type().is_char_device());
 }
 
@@ -79,7 +88,9 @@ fn symbolic_links_are_followed() {
     let at = |name: &str| folder.path().join(name);
     fs::create_dir(at("elsewhere")).expect("a folder");
     fs::write(at("elsewhere/old.json"), "old").expect("written");
-    for (link, target) in [("a.json", "elsewhere/old.json"), ("b.json", "elsewhere/new.json"), ("c.json", "b.json")] {
+    for (link, target) in
+        [("a.json", "elsewhere/old.json"), ("b.json", "elsewhere/new.json"), ("c.json", "b.json")]
+    {
         symlink(target, at(link)).expect("a link");
         let out = analyze(":", &log, &["--json", at(link).to_str().expect("utf-8")]);
         assert!(out.status.success(), "{link}: {}", text(&out.stderr));
@@ -89,7 +100,11 @@ fn symbolic_links_are_followed() {
     for name in ["old.json", "new.json"] {
         assert!(fs::symlink_metadata(at("elsewhere").join(name)).expect("there").is_file());
     }
-    assert_eq!(fs::read_dir(at("elsewhere")).expect("a folder").count(), 2, "a temporary file is left");
+    assert_eq!(
+        fs::read_dir(at("elsewhere")).expect("a folder").count(),
+        2,
+        "a temporary file is left"
+    );
 }
 
 #[test]
@@ -108,7 +123,8 @@ fn file_modes_and_umask_are_kept() {
             fs::write(&path, "old").expect("written");
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
         }
-        let out = analyze(&format!("umask {umask}"), &log, &["--json", path.to_str().expect("utf-8")]);
+        let out =
+            analyze(&format!("umask {umask}"), &log, &["--json", path.to_str().expect("utf-8")]);
         assert!(out.status.success(), "{name}: {}", text(&out.stderr));
         assert_eq!(format!("{:o}", mode(&path)), format!("{after:o}"), "{name}");
         written(&path);
@@ -140,7 +156,11 @@ fn a_dash_is_standard_output_once() {
     serde_json::from_slice::<serde_json::Value>(&out.stdout).expect("JSON and nothing else");
     assert!(!out.stderr.is_empty(), "the text is on standard error");
     let out = analyze(":", &log, &["--report", "-"]);
-    assert!(text(&out.stdout).starts_with("<!DOCTYPE html>") && !out.stderr.is_empty(), "{}", text(&out.stdout));
+    assert!(
+        text(&out.stdout).starts_with("<!DOCTYPE html>") && !out.stderr.is_empty(),
+        "{}",
+        text(&out.stdout)
+    );
     // By its name, too: the file behind it is not replaced.
     let to = folder.path().join("out");
     let out = analyze(&format!("exec >{}", to.display()), &log, &["--json", "/dev/stdout"]);
@@ -151,8 +171,16 @@ fn a_dash_is_standard_output_once() {
         ("-", "/dev/stdout", "standard output takes one"),
         ("x.json", "./x.json", "the same file"),
     ] {
-        let out = analyze(&format!("cd {}", folder.path().display()), &log, &["--json", one, "--report", other]);
-        assert_eq!((out.status.code(), text(&out.stdout)), (Some(2), String::new()), "{one} {other}");
+        let out = analyze(
+            &format!("cd {}", folder.path().display()),
+            &log,
+            &["--json", one, "--report", other],
+        );
+        assert_eq!(
+            (out.status.code(), text(&out.stdout)),
+            (Some(2), String::new()),
+            "{one} {other}"
+        );
         assert!(text(&out.stderr).contains(says), "{}", text(&out.stderr));
     }
     assert!(!folder.path().join("-").exists());
@@ -188,14 +216,24 @@ fn load_writes_csv_to_standard_output() {
 #[test]
 fn a_closed_pipe_is_not_an_error() {
     let (_folder, log) = folder();
-    for args in
-        [&["controllers"][..], &["plan", "list"], &["analyze", "response", log.to_str().expect("utf-8"), "--json", "-"]]
-    {
-        let mut child =
-            common::fathom().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("fathom runs");
+    for args in [
+        &["controllers"][..],
+        &["plan", "list"],
+        &["analyze", "response", log.to_str().expect("utf-8"), "--json", "-"],
+    ] {
+        let mut child = common::fathom()
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("fathom runs");
         drop(child.stdout.take());
         let out = child.wait_with_output().expect("an end");
-        assert!(out.status.success() && !text(&out.stderr).contains("panicked"), "{args:?}: {}", text(&out.stderr));
+        assert!(
+            out.status.success() && !text(&out.stderr).contains("panicked"),
+            "{args:?}: {}",
+            text(&out.stderr)
+        );
     }
 }
 
@@ -211,9 +249,16 @@ fn an_unwritable_log_is_reported() {
         let args = ["load", &url, "--insecure", "-n", "5"];
         let out = common::fathom().args(args).output().expect("fathom runs");
         assert!(out.status.success(), "{}", text(&out.stderr));
-        let kill = Command::new("kill").args(["-TERM", &server.child.id().to_string()]).status().expect("kill runs");
+        let kill = Command::new("kill")
+            .args(["-TERM", &server.child.id().to_string()])
+            .status()
+            .expect("kill runs");
         assert!(kill.success());
         let said = server.rest();
-        assert_eq!(said.contains("WARN fathom_qlog") && said.contains("cannot be written"), says, "{said}");
+        assert_eq!(
+            said.contains("WARN fathom_qlog") && said.contains("cannot be written"),
+            says,
+            "{said}"
+        );
     }
 }

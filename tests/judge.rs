@@ -16,11 +16,13 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Some tests of a second or two.
-const JUDGE: &[&str] = &["judge", "cubic", "--only", "7.2", "--only", "7.7", "--only", "5.1.1", "--json", "card.json"];
+const JUDGE: &[&str] =
+    &["judge", "cubic", "--only", "7.2", "--only", "7.7", "--only", "5.1.1", "--json", "card.json"];
 
 #[test]
 fn the_same_bytes_twice_and_a_baseline_without_changes() {
-    let (one, two) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (one, two) =
+        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let files = ["card.json", "card.html", "junit.xml"];
     let more = ["--report", "card.html", "--junit", "junit.xml"];
     for folder in [one.path(), two.path()] {
@@ -33,7 +35,11 @@ fn the_same_bytes_twice_and_a_baseline_without_changes() {
     }
     assert!(text(&read(one.path(), "junit.xml")).starts_with("<?xml"));
     let again = run(one.path(), &["judge", "cubic", "--only", "7.7", "--baseline", "card.json"]);
-    assert!(text(&again.stdout).contains("no verdict of a check changed"), "{}", text(&again.stdout));
+    assert!(
+        text(&again.stdout).contains("no verdict of a check changed"),
+        "{}",
+        text(&again.stdout)
+    );
 }
 
 #[test]
@@ -43,15 +49,21 @@ fn worse_than_the_baseline_fails() {
     let out = run(folder.path(), &[&["judge", "cubic", "--json", "old.json"], &only[..]].concat());
     assert!(out.status.success(), "{}", text(&out.stderr));
     // A satellite's link is nothing for Vegas with no packet waiting.
-    let out = run(folder.path(), &[&["judge", "vegas", "--baseline", "old.json"], &only[..]].concat());
+    let out =
+        run(folder.path(), &[&["judge", "vegas", "--baseline", "old.json"], &only[..]].concat());
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
-    assert!(text(&out.stderr).contains("became worse than in the baseline"), "{}", text(&out.stderr));
+    assert!(
+        text(&out.stderr).contains("became worse than in the baseline"),
+        "{}",
+        text(&out.stderr)
+    );
     assert!(text(&out.stdout).contains("worse: 7.5/geostationary"), "{}", text(&out.stdout));
 }
 
 #[test]
 fn a_stopped_one_goes_on() {
-    let (stopped, whole) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (stopped, whole) =
+        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let args = [JUDGE, &["--only", "6.1", "--jobs", "1"]].concat();
     let mut child = fathom()
         .args(&args)
@@ -62,10 +74,13 @@ fn a_stopped_one_goes_on() {
         .expect("fathom runs");
     let stored = || {
         let folder = std::fs::read_dir(stopped.path().join(".fathom/results/judge"));
-        folder.map_or(0, |files| files.flatten().filter(|f| f.path().extension().is_some_and(|e| e == "json")).count())
+        folder.map_or(0, |files| {
+            files.flatten().filter(|f| f.path().extension().is_some_and(|e| e == "json")).count()
+        })
     };
     when("three runs are stored", || stored() >= 3);
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    let kill =
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
     assert!(kill.success());
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     let before = stored();
@@ -89,7 +104,9 @@ fn a_league_of_scorecards() {
     let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| `")).collect();
     assert!(rows.len() == 2 && rows[0].starts_with("| `cubic` | quinn | 2 | 0 |"), "{table}");
     assert!(
-        table.contains("fathom judge 'vegas' --stack quinn --against 'cubic,reno' --quick --seeds 3 --only 7.5"),
+        table.contains(
+            "fathom judge 'vegas' --stack quinn --against 'cubic,reno' --quick --seeds 3 --only 7.5"
+        ),
         "{table}"
     );
 

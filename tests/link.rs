@@ -27,7 +27,9 @@ fn relay(server: &UdpSocket, args: &[&str]) -> (Child, SocketAddr) {
         .spawn()
         .expect("fathom runs");
     let mut line = String::new();
-    BufReader::new(child.stderr.take().expect("standard error")).read_line(&mut line).expect("a line");
+    BufReader::new(child.stderr.take().expect("standard error"))
+        .read_line(&mut line)
+        .expect("a line");
     let address = line.split(' ').nth(1).and_then(|a| a.parse().ok());
     (child, address.unwrap_or_else(|| panic!("no address in '{line}'")))
 }
@@ -43,7 +45,8 @@ fn again<T>(mut wait: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 }
 
 fn interrupt(child: &Child) {
-    let done = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    let done =
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
     assert!(done.success());
 }
 
@@ -57,7 +60,8 @@ fn counts(mut child: Child) -> serde_json::Value {
 #[test]
 fn datagrams_pass_and_an_interrupt_ends_it_with_its_counts() {
     let (server, client) = (socket(), socket());
-    let (child, address) = relay(&server, &["--rate", "10Mbps", "--delay", "5ms", "--up-delay", "10ms"]);
+    let (child, address) =
+        relay(&server, &["--rate", "10Mbps", "--delay", "5ms", "--up-delay", "10ms"]);
     client.send_to(&[7; 100], address).expect("sent");
     let mut buffer = [0; 200];
     let (n, from) = again(|| server.recv_from(&mut buffer)).expect("the datagram");
@@ -79,7 +83,8 @@ fn commands_change_a_link_while_it_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("link.sock");
     let path = path.to_str().expect("a name");
-    let (child, address) = relay(&server, &["--rate", "10Mbps", "--delay", "5ms", "--control", path]);
+    let (child, address) =
+        relay(&server, &["--rate", "10Mbps", "--delay", "5ms", "--control", path]);
     let ctl = |commands: &[&str]| {
         let out = fathom(&[&["link", "ctl", path], commands].concat());
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
@@ -139,12 +144,18 @@ fn it_loses_the_configured_fraction() {
     interrupt(&child);
     let counts = counts(child);
     let (down, up) = (&counts["to_clients"], &counts["to_server"]);
-    assert_eq!((&down["lost"], &down["forwarded"], &up["forwarded"]), (&10.into(), &0.into(), &2.into()), "{counts}");
+    assert_eq!(
+        (&down["lost"], &down["forwarded"], &up["forwarded"]),
+        (&10.into(), &0.into(), &2.into()),
+        "{counts}"
+    );
 }
 
 #[test]
 fn a_link_to_itself_is_refused() {
-    for (listen, to) in [("127.0.0.1", "localhost"), ("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "0.0.0.0")] {
+    for (listen, to) in
+        [("127.0.0.1", "localhost"), ("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "0.0.0.0")]
+    {
         let port = socket().local_addr().expect("an address").port();
         let [listen, to] = [listen, to].map(|host| format!("{host}:{port}"));
         // It would go on without end.
@@ -174,7 +185,8 @@ fn few_descriptors_make_room_for_new_clients() {
     let (child, address) = relay(&server, &[]);
     let pid = child.id().to_string();
     let limit = |to: &str| {
-        let done = Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={to}")]).status();
+        let done =
+            Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={to}")]).status();
         assert!(done.expect("prlimit runs (util-linux)").success());
     };
     limit("40");

@@ -34,19 +34,58 @@ fn a_closed_loop_writes_all_its_files() {
     let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let (csv, hgrm, hlog, keys) = (file("a.csv"), file("a.hgrm"), file("a.hlog"), file("keys"));
     let page = file("a.html");
-    let urls = ["bytes/1000", "bytes/2000", "nothing"].map(|path| format!("https://localhost:{port}/{path}"));
-    let args = ["load", &urls[0], &urls[1], &urls[2], "--insecure", "-c", "2", "-m", "3", "-n", "60", "--json", "-"];
+    let urls = ["bytes/1000", "bytes/2000", "nothing"]
+        .map(|path| format!("https://localhost:{port}/{path}"));
+    let args = [
+        "load",
+        &urls[0],
+        &urls[1],
+        &urls[2],
+        "--insecure",
+        "-c",
+        "2",
+        "-m",
+        "3",
+        "-n",
+        "60",
+        "--json",
+        "-",
+    ];
     let out = Command::new(env!("CARGO_BIN_EXE_fathom"))
         .args(args)
-        .args(["--csv", &csv, "--hgrm", &hgrm, "--hlog", &hlog, "--report", &page, "--timeout", "120s"])
+        .args([
+            "--csv",
+            &csv,
+            "--hgrm",
+            &hgrm,
+            "--hlog",
+            &hlog,
+            "--report",
+            &page,
+            "--timeout",
+            "120s",
+        ])
         .env("SSLKEYLOGFILE", &keys)
         .output()
         .expect("fathom runs");
     let found = json(&out);
-    assert_eq!((&found["loop"], &found["requests"]["completed"]), (&"closed".into(), &40.into()), "{found}");
-    assert_eq!((&found["statuses"]["404"], &found["failures"]["status"]["count"]), (&20.into(), &20.into()));
-    assert_eq!((&found["times"]["service"]["count"], &found["connections"]["opened"]), (&40.into(), &2.into()));
-    assert_eq!((&found["connections"]["one_way"], &found["times"]["response"]), (&2.into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&found["loop"], &found["requests"]["completed"]),
+        (&"closed".into(), &40.into()),
+        "{found}"
+    );
+    assert_eq!(
+        (&found["statuses"]["404"], &found["failures"]["status"]["count"]),
+        (&20.into(), &20.into())
+    );
+    assert_eq!(
+        (&found["times"]["service"]["count"], &found["connections"]["opened"]),
+        (&40.into(), &2.into())
+    );
+    assert_eq!(
+        (&found["connections"]["one_way"], &found["times"]["response"]),
+        (&2.into(), &serde_json::Value::Null)
+    );
     assert!(found["note"].as_str().expect("a note").contains("coordinated omission"));
     // The warning of --insecure, and where the page is.
     assert_eq!(text(&out.stderr).lines().count(), 2, "{}", text(&out.stderr));
@@ -56,28 +95,60 @@ fn a_closed_loop_writes_all_its_files() {
     assert!(read(&hlog).contains("Tag=response,"), "{}", read(&hlog));
     assert!(read(&keys).contains("CLIENT_TRAFFIC_SECRET_0 "));
     let page = read(&page);
-    assert!(page.contains("</html>") && !page.contains("<script") && !page.contains("src="), "{page}");
+    assert!(
+        page.contains("</html>") && !page.contains("<script") && !page.contains("src="),
+        "{page}"
+    );
     assert!(page.contains("60 requests in") && page.contains("20 failed (33.33 %)"), "{page}");
     assert!(page.contains("coordinated omission"), "{page}");
-    assert!(page.contains("Distribution of times") && page.contains("<code>https://localhost:"), "{page}");
+    assert!(
+        page.contains("Distribution of times") && page.contains("<code>https://localhost:"),
+        "{page}"
+    );
 }
 
 #[test]
 fn open_loops_run_through_a_link() {
     let (_server, port) = serve(&["--stack", "noq"]);
     let to = format!("127.0.0.1:{port}");
-    let (_link, relay) =
-        start(common::fathom().args(["link", "--listen", "127.0.0.1:0", "--to", &to, "--delay", "20ms"]), "relaying ");
+    let (_link, relay) = start(
+        common::fathom().args(["link", "--listen", "127.0.0.1:0", "--to", &to, "--delay", "20ms"]),
+        "relaying ",
+    );
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("trace.csv");
     std::fs::write(&trace, "0,/bytes/10\n0.1,/delay/5/bytes/7\n0.1,/bytes/0\n").expect("written");
     let trace = trace.to_string_lossy().into_owned();
     let url = format!("https://localhost:{port}/");
-    let common = ["load", &url, "--insecure", "--connect-to", &relay, "--connections", "fresh", "--json", "-"];
+    let common = [
+        "load",
+        &url,
+        "--insecure",
+        "--connect-to",
+        &relay,
+        "--connections",
+        "fresh",
+        "--json",
+        "-",
+    ];
     let common = [&common[..], &["--timeout", "120s"]].concat();
     for (more, requests) in [
         (&["--rate", "50", "-n", "20", "--stack", "noq", "--timestamps", "paper"][..], 20),
-        (&["--rate", "50", "--spacing", "even", "-n", "10", "--timestamps", "off", "--warm-up", "200ms"], 10),
+        (
+            &[
+                "--rate",
+                "50",
+                "--spacing",
+                "even",
+                "-n",
+                "10",
+                "--timestamps",
+                "off",
+                "--warm-up",
+                "200ms",
+            ],
+            10,
+        ),
         (&["--model", "packmime=40", "-n", "20"], 20),
         (&["--trace", &trace], 3),
     ] {
@@ -93,8 +164,14 @@ fn open_loops_run_through_a_link() {
         if *failed == 0 {
             // A handshake, and the request after it.
             let fastest = times["response"]["p50"].as_f64().expect("a time");
-            assert!(fastest >= 0.08 && times["connect"]["p50"].as_f64().expect("a time") >= 0.04, "{found}");
-            assert_eq!((&times["response"]["count"], &found["loop"]), (&requests.into(), &"open".into()));
+            assert!(
+                fastest >= 0.08 && times["connect"]["p50"].as_f64().expect("a time") >= 0.04,
+                "{found}"
+            );
+            assert_eq!(
+                (&times["response"]["count"], &found["loop"]),
+                (&requests.into(), &"open".into())
+            );
         }
         assert!(found["client"]["late_max"].is_number() && found["client"]["limit"].is_boolean());
     }
@@ -104,7 +181,18 @@ fn open_loops_run_through_a_link() {
 fn the_table_reports_saturation_and_0rtt() {
     let (_server, port) = serve(&["--zero-rtt"]);
     let url = format!("https://127.0.0.1:{port}/bytes/100");
-    let args = ["load", &url, "--insecure", "-r", "40", "-d", "500ms", "--connections", "fresh", "--zero-rtt"];
+    let args = [
+        "load",
+        &url,
+        "--insecure",
+        "-r",
+        "40",
+        "-d",
+        "500ms",
+        "--connections",
+        "fresh",
+        "--zero-rtt",
+    ];
     let out = fathom(&[&args[..], &["--timeout", "120s"]].concat());
     let table = text(&out.stdout);
     assert!(out.status.success(), "{}", text(&out.stderr));
@@ -127,7 +215,8 @@ fn the_table_reports_saturation_and_0rtt() {
 fn an_interrupt_prints_the_results_so_far() {
     let (_server, port) = serve(&[]);
     let folder = tempfile::tempdir().expect("a folder");
-    let (url, rows) = (format!("https://localhost:{port}/bytes/100"), folder.path().join("rows.csv"));
+    let (url, rows) =
+        (format!("https://localhost:{port}/bytes/100"), folder.path().join("rows.csv"));
     let child = Command::new(env!("CARGO_BIN_EXE_fathom"))
         .args(["load", &url, "--insecure", "-d", "600s", "--csv"])
         .arg(&rows)
@@ -135,11 +224,17 @@ fn an_interrupt_prints_the_results_so_far() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("fathom runs");
-    common::when("something is measured", || std::fs::metadata(&rows).is_ok_and(|rows| rows.len() > 1_000));
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    common::when("something is measured", || {
+        std::fs::metadata(&rows).is_ok_and(|rows| rows.len() > 1_000)
+    });
+    let kill =
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
     let out = child.wait_with_output().expect("an end");
     assert!(kill.success() && out.status.success(), "{}", text(&out.stderr));
-    assert!(text(&out.stdout).contains("responses/s") && text(&out.stderr).contains("again to end at once"));
+    assert!(
+        text(&out.stdout).contains("responses/s")
+            && text(&out.stderr).contains("again to end at once")
+    );
 }
 
 #[test]
@@ -147,7 +242,19 @@ fn names_of_curls_options_work() {
     let (_server, port) = serve(&[]);
     let url = format!("https://Nowhere.Invalid:{port}/bytes/100");
     let resolve = format!("nowhere.invalid:{port}:127.0.0.1");
-    let out = fathom(&["load", &url, "-k", "--resolve", &resolve, "-H", "Accept: */*", "-n", "3", "--json", "-"]);
+    let out = fathom(&[
+        "load",
+        &url,
+        "-k",
+        "--resolve",
+        &resolve,
+        "-H",
+        "Accept: */*",
+        "-n",
+        "3",
+        "--json",
+        "-",
+    ]);
     assert_eq!(json(&out)["requests"]["completed"], 3);
 }
 
@@ -157,7 +264,8 @@ fn invalid_input_gives_one_line_with_a_hint() {
     let trace = folder.path().join("trace.csv");
     std::fs::write(&trace, "0,/a\nsoon,/b\n").expect("written");
     let trace = trace.to_string_lossy().into_owned();
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").to_string_lossy().into_owned();
+    let here =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").to_string_lossy().into_owned();
     let url = "https://127.0.0.1:9/";
     let cases: [(&[&str], &str); 34] = [
         (&["http://127.0.0.1:9/"], "https"),
@@ -207,12 +315,23 @@ fn invalid_input_gives_one_line_with_a_hint() {
 #[test]
 fn failed_requests_fail_the_run() {
     let (_server, port) = serve(&[]);
-    let [missing, there] = ["nothing", "bytes/10"].map(|path| format!("https://localhost:{port}/{path}"));
+    let [missing, there] =
+        ["nothing", "bytes/10"].map(|path| format!("https://localhost:{port}/{path}"));
     for (urls, more, code, says) in [
-        (&[&missing][..], &[][..], 1, "no request completed with a status below 400: 20 of 20 failed"),
+        (
+            &[&missing][..],
+            &[][..],
+            1,
+            "no request completed with a status below 400: 20 of 20 failed",
+        ),
         (&[&missing, &there], &[], 0, ""),
         (&[&missing, &there], &["--max-failed", "50%"], 0, ""),
-        (&[&missing, &there], &["--max-failed", "0.1"], 1, "10 of 20 requests failed, more than --max-failed 10%"),
+        (
+            &[&missing, &there],
+            &["--max-failed", "0.1"],
+            1,
+            "10 of 20 requests failed, more than --max-failed 10%",
+        ),
     ] {
         let urls: Vec<&str> = urls.iter().map(|url| url.as_str()).collect();
         let out = fathom(&[&["load", "--insecure", "-n", "20"], &urls[..], more].concat());
@@ -229,5 +348,11 @@ fn an_unreachable_server_gives_one_line() {
     let out = fathom(&["load", &format!("https://{at}/"), "--insecure", "--timeout", "300ms"]);
     let lines = text(&out.stderr);
     assert_eq!((out.status.code(), lines.lines().count()), (Some(1), 2), "{lines}");
-    assert!(lines.lines().nth(1).is_some_and(|line| line.contains("cannot reach") && line.contains(&at)), "{lines}");
+    assert!(
+        lines
+            .lines()
+            .nth(1)
+            .is_some_and(|line| line.contains("cannot reach") && line.contains(&at)),
+        "{lines}"
+    );
 }

@@ -20,13 +20,26 @@ fn kib(process: u32, name: &str) -> u64 {
 
 #[test]
 fn memory_is_released_after_clients_leave() {
-    let stacks: &[&str] = if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
+    let stacks: &[&str] =
+        if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
     for stack in stacks {
         let (server, port) = serve(&["--stack", stack]);
         let process = server.child.id();
         let before = kib(process, "VmRSS:");
         let url = format!("https://localhost:{port}/bytes/10000");
-        let load = ["load", &url, "--insecure", "-c", "1000", "-n", "3000", "--timeout", "600s", "--json", "-"];
+        let load = [
+            "load",
+            &url,
+            "--insecure",
+            "-c",
+            "1000",
+            "-n",
+            "3000",
+            "--timeout",
+            "600s",
+            "--json",
+            "-",
+        ];
         let load = fathom().args(load).stderr(Stdio::null()).stdout(Stdio::null()).status();
         assert!(load.expect("a load").success(), "{stack}");
         let most = kib(process, "VmHWM:");
@@ -37,6 +50,10 @@ fn memory_is_released_after_clients_leave() {
             std::thread::sleep(Duration::from_millis(100));
             kept() < 0.65
         });
-        assert!(back, "{stack}: {before} KiB before, {most} at most, {} after", kib(process, "VmRSS:"));
+        assert!(
+            back,
+            "{stack}: {before} KiB before, {most} at most, {} after",
+            kib(process, "VmRSS:")
+        );
     }
 }

@@ -5,8 +5,14 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
-const FILES: [&str; 6] =
-    ["Cargo.toml", "README.md", "src/lib.rs", "src/main.rs", "tests/controller.rs", "tests/program.rs"];
+const FILES: [&str; 6] = [
+    "Cargo.toml",
+    "README.md",
+    "src/lib.rs",
+    "src/main.rs",
+    "tests/controller.rs",
+    "tests/program.rs",
+];
 
 /// What of a clone it needs.
 fn clone() -> tempfile::TempDir {
@@ -17,7 +23,8 @@ fn clone() -> tempfile::TempDir {
         fs::create_dir_all(to.parent().expect("a folder")).expect("made");
         fs::copy(Path::new(REPOSITORY).join(file), to).expect("copied");
     }
-    fs::copy(Path::new(REPOSITORY).join("Cargo.lock"), clone.path().join("Cargo.lock")).expect("copied");
+    fs::copy(Path::new(REPOSITORY).join("Cargo.lock"), clone.path().join("Cargo.lock"))
+        .expect("copied");
     clone
 }
 
@@ -28,7 +35,8 @@ fn new_controller(args: &[&str], from: &Path) -> Output {
 
 /// Files of a folder and of those in it, by their paths from there.
 fn files(folder: &Path, of: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let entries =
+        fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let inside = |path: std::path::PathBuf| match path.is_dir() {
         true => files(&path, of),
         false => vec![path.strip_prefix(of).expect("inside").to_str().expect("text").to_owned()],
@@ -42,35 +50,43 @@ fn files(folder: &Path, of: &Path) -> Vec<String> {
 fn it_writes_the_template_under_another_name() {
     let clone = clone();
     let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
-    let lock = fs::File::options().write(true).open(clone.path().join("Cargo.lock")).expect("a file");
+    let lock =
+        fs::File::options().write(true).open(clone.path().join("Cargo.lock")).expect("a file");
     lock.set_modified(old).expect("set");
     // From anywhere in it.
     let out = new_controller(&["my-own-2"], &clone.path().join("own"));
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     // With the features of the program that wrote it: with others everything would be built again.
     let features = if cfg!(feature = "quiche") { " --features quiche" } else { "" };
-    for command in
-        ["cargo test --release -p my-own-2FEATURES\n", "cargo run --release -p my-own-2FEATURES -- judge my-own-2"]
-    {
+    for command in [
+        "cargo test --release -p my-own-2FEATURES\n",
+        "cargo run --release -p my-own-2FEATURES -- judge my-own-2",
+    ] {
         let command = command.replace("FEATURES", features);
-        assert!(String::from_utf8_lossy(&out.stdout).contains(&command), "{}", String::from_utf8_lossy(&out.stdout));
+        assert!(
+            String::from_utf8_lossy(&out.stdout).contains(&command),
+            "{}",
+            String::from_utf8_lossy(&out.stdout)
+        );
     }
     let made = clone.path().join("own/my-own-2");
     assert_eq!(files(&made, &made), FILES);
     for file in FILES {
         let text = fs::read_to_string(made.join(file)).expect("text");
-        let template = fs::read_to_string(Path::new(REPOSITORY).join("own/template").join(file)).expect("text");
+        let template = fs::read_to_string(Path::new(REPOSITORY).join("own/template").join(file))
+            .expect("text");
         assert!(!text.contains("template"), "{file}");
         assert_eq!(
-            text.replace("my-own-2", "template-controller").replace("my_own_2", "template_controller"),
+            text.replace("my-own-2", "template-controller")
+                .replace("my_own_2", "template_controller"),
             template
         );
     }
     // What Cargo would add to its lock file is there, and nothing is newer for it.
     let lock = clone.path().join("Cargo.lock");
-    let (before, after) = (fs::read_to_string(Path::new(REPOSITORY).join("Cargo.lock")), fs::read_to_string(&lock));
-    let entry =
-        "[[package]]\nname = \"my-own-2\"\nversion = \"0.1.0\"\ndependencies = [\n \"fathom\",\n \"fathom-cc\",\n]\n\n";
+    let (before, after) =
+        (fs::read_to_string(Path::new(REPOSITORY).join("Cargo.lock")), fs::read_to_string(&lock));
+    let entry = "[[package]]\nname = \"my-own-2\"\nversion = \"0.1.0\"\ndependencies = [\n \"fathom\",\n \"fathom-cc\",\n]\n\n";
     let after = after.expect("text");
     assert_eq!(after.replace(entry, ""), before.expect("text"));
     let names: Vec<&str> = after.lines().filter_map(|line| line.strip_prefix("name = ")).collect();
@@ -109,5 +125,9 @@ fn names_and_folders_that_cannot_be_are_refused_in_one_line() {
     // From elsewhere, by its folder; the next steps begin with the way there.
     let out = new_controller(&["other", "--fathom", here.to_str().expect("text")], there);
     assert!(out.status.success() && String::from_utf8_lossy(&out.stdout).contains("  cd "));
-    assert_eq!(files(&here.join("own"), here).len(), 3 * FILES.len(), "nothing is left of what was refused");
+    assert_eq!(
+        files(&here.join("own"), here).len(),
+        3 * FILES.len(),
+        "nothing is left of what was refused"
+    );
 }

@@ -23,15 +23,26 @@ fn supported_extensions_are_reported() {
     let (_plain, plain) = serve(&["--timestamps", "off", "--controller", "native:cubic"]);
     let out = probe(&[&ours, &theirs, &plain, "--insecure", "--timeout", "120s", "--json", "-"]);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let found: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON and nothing else");
+    let found: serde_json::Value =
+        serde_json::from_slice(&out.stdout).expect("JSON and nothing else");
     let of = |n: usize, field: &str| found["hosts"][n][field].clone();
-    let said = |n| (of(n, "verdict"), of(n, "in_use"), found["hosts"][n]["connection"]["enable_timestamp"].clone());
+    let said = |n| {
+        (
+            of(n, "verdict"),
+            of(n, "in_use"),
+            found["hosts"][n]["connection"]["enable_timestamp"].clone(),
+        )
+    };
     assert_eq!(said(0), ("speaks".into(), "sync".into(), 3.into()), "{found}");
     assert_eq!(said(1), ("speaks".into(), "timestamp".into(), 3.into()), "{found}");
     assert_eq!(said(2), ("ignores".into(), "none".into(), serde_json::Value::Null), "{found}");
     for n in 0..3 {
         let connection = &found["hosts"][n]["connection"];
-        assert_eq!((&connection["status"], &connection["bytes"]), (&200.into(), &1000.into()), "{found}");
+        assert_eq!(
+            (&connection["status"], &connection["bytes"]),
+            (&200.into(), &1000.into()),
+            "{found}"
+        );
         // Whatever was agreed, ACK frames are read.
         assert!(connection["ack_frames"].as_u64() > Some(0), "{found}");
     }
@@ -55,7 +66,11 @@ fn unreachable_servers_and_invalid_input_give_one_line() {
     ] {
         let out = probe(args);
         let text = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert_eq!((out.status.code(), text.trim().lines().count()), (Some(2), 1), "{args:?}: {text}");
+        assert_eq!(
+            (out.status.code(), text.trim().lines().count()),
+            (Some(2), 1),
+            "{args:?}: {text}"
+        );
         assert!(text.contains(hint), "{args:?}: {text}");
     }
 }

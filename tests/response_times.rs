@@ -16,9 +16,12 @@ const BODY: u32 = 1_000_000;
 fn load(port: &str, table: &std::path::Path) -> Vec<f64> {
     let to = format!("127.0.0.1:{port}");
     let delay = format!("{}ms", ROUND_TRIP * 500.0);
-    let link = ["link", "--listen", "127.0.0.1:0", "--to", &to, "--rate", "10Mbps", "--delay", &delay];
-    let (_link, through) =
-        start(fathom().args(link).args(["--queue", "droptail:2000p"]).stdout(Stdio::null()), "relaying ");
+    let link =
+        ["link", "--listen", "127.0.0.1:0", "--to", &to, "--rate", "10Mbps", "--delay", &delay];
+    let (_link, through) = start(
+        fathom().args(link).args(["--queue", "droptail:2000p"]).stdout(Stdio::null()),
+        "relaying ",
+    );
     let url = format!("https://{through}/bytes/{BODY}");
     let load = ["load", &url, "--insecure", "-c", "1", "-n", "2", "--timeout", "120s", "--csv"];
     let ran = fathom().args(load).arg(table).output().expect("fathom runs");
@@ -30,7 +33,10 @@ fn load(port: &str, table: &std::path::Path) -> Vec<f64> {
     let (service, connect) = (place("service"), place("connect"));
     // Without the handshake, of which the server's time knows nothing.
     lines
-        .map(|row| row[service].parse::<f64>().expect("seconds") - row[connect].parse::<f64>().unwrap_or(0.0))
+        .map(|row| {
+            row[service].parse::<f64>().expect("seconds")
+                - row[connect].parse::<f64>().unwrap_or(0.0)
+        })
         .collect()
 }
 
@@ -40,20 +46,28 @@ fn logged(folder: &std::path::Path, name: &str) -> Vec<f64> {
     let files = std::fs::read_dir(folder).expect("logs").map(|file| file.expect("a name").path());
     let text: String = files.map(|file| std::fs::read_to_string(file).expect("text")).collect();
     let responses = text.lines().filter(|line| line.contains("\"fathom:response\""));
-    let records = responses.map(|line| serde_json::from_str(line.trim_start_matches('\u{1e}')).expect("JSON"));
-    records.map(|record: serde_json::Value| record["data"][name].as_f64().expect("a time") / 1e3).collect()
+    let records = responses
+        .map(|line| serde_json::from_str(line.trim_start_matches('\u{1e}')).expect("JSON"));
+    records
+        .map(|record: serde_json::Value| record["data"][name].as_f64().expect("a time") / 1e3)
+        .collect()
 }
 
 #[test]
 fn server_and_client_times_agree_behind_a_slow_link() {
-    let stacks: &[&str] = if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
+    let stacks: &[&str] =
+        if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
     for stack in stacks {
         let dir = tempfile::tempdir().expect("a folder");
         let (logs, table) = (dir.path().join("logs"), dir.path().join("load.csv"));
         let qlog = logs.to_str().expect("text");
-        let (mut server, port) = serve(&["--stack", stack, "--controller", "native:cubic", "--qlog", qlog]);
+        let (mut server, port) =
+            serve(&["--stack", stack, "--controller", "native:cubic", "--qlog", qlog]);
         let client = load(&port, &table);
-        let ended = Command::new("kill").args(["-TERM", &server.child.id().to_string()]).status().expect("kill runs");
+        let ended = Command::new("kill")
+            .args(["-TERM", &server.child.id().to_string()])
+            .status()
+            .expect("kill runs");
         assert!(ended.success() && server.child.wait().expect("an end").success());
         let acknowledged = logged(&logs, "acknowledged");
         assert_eq!((client.len(), acknowledged.len()), (2, 2), "{stack}");
@@ -65,6 +79,12 @@ fn server_and_client_times_agree_behind_a_slow_link() {
             );
         }
         // The buffer takes the second, whose client is known to be fast enough, long before.
-        assert!(logged(&logs, "handed_over").iter().zip(&acknowledged).all(|(handed, all)| handed < all), "{stack}");
+        assert!(
+            logged(&logs, "handed_over")
+                .iter()
+                .zip(&acknowledged)
+                .all(|(handed, all)| handed < all),
+            "{stack}"
+        );
     }
 }

@@ -7,26 +7,39 @@ use std::process::{Command, Stdio};
 fn blocks(language: &str) -> Vec<String> {
     let page = include_str!("../docs/results.md");
     let start = format!("```{language}\n");
-    page.split(&start).skip(1).map(|rest| rest.split("```").next().expect("an end").to_owned()).collect()
+    page.split(&start)
+        .skip(1)
+        .map(|rest| rest.split("```").next().expect("an end").to_owned())
+        .collect()
 }
 
 fn fathom(args: &[&str], folder: &Path) -> Vec<u8> {
-    let out = Command::new(env!("CARGO_BIN_EXE_fathom")).args(args).current_dir(folder).output().expect("fathom runs");
-    assert!(out.status.success(), "fathom {}: {}", args.join(" "), String::from_utf8_lossy(&out.stderr));
+    let out = Command::new(env!("CARGO_BIN_EXE_fathom"))
+        .args(args)
+        .current_dir(folder)
+        .output()
+        .expect("fathom runs");
+    assert!(
+        out.status.success(),
+        "fathom {}: {}",
+        args.join(" "),
+        String::from_utf8_lossy(&out.stderr)
+    );
     out.stdout
 }
 
 /// The program is there and can do what `probe` asks of it.
 fn has(program: &str, probe: &[&str]) -> bool {
-    let out = Command::new(program).args(probe).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let out =
+        Command::new(program).args(probe).stdout(Stdio::null()).stderr(Stdio::null()).status();
     out.is_ok_and(|status| status.success())
 }
 
 fn compare(folder: &Path) {
-    let files =
-        "--csv runs.csv --parquet runs.parquet --distributions distributions.parquet --response-log responses.parquet";
+    let files = "--csv runs.csv --parquet runs.parquet --distributions distributions.parquet --response-log responses.parquet";
     let files: Vec<&str> = files.split(' ').collect();
-    let plan = ["compare", "--seeds", "5", "--responses", "200", "--controllers", "reno,sync,vegas"];
+    let plan =
+        ["compare", "--seeds", "5", "--responses", "200", "--controllers", "reno,sync,vegas"];
     fathom(&[&plan[..], &files].concat(), folder);
 }
 
@@ -37,18 +50,33 @@ fn files_have_a_row_per_run_and_units() {
     let csv = std::fs::read_to_string(folder.path().join("runs.csv")).expect("the runs");
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(lines.len(), 1 + 3 * 5, "{csv}");
-    for column in ["controller", "seed", "link_bps", "load_fraction", "response_time_mean_ms", "drops_percent"] {
-        assert!(lines[0].split(',').any(|name| name == column), "'{column}' is not in {}", lines[0]);
+    for column in [
+        "controller",
+        "seed",
+        "link_bps",
+        "load_fraction",
+        "response_time_mean_ms",
+        "drops_percent",
+    ] {
+        assert!(
+            lines[0].split(',').any(|name| name == column),
+            "'{column}' is not in {}",
+            lines[0]
+        );
     }
     let parquet = std::fs::read(folder.path().join("runs.parquet")).expect("the runs");
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
-    let json = fathom(&["compare", "--seeds", "2", "--responses", "100", "--json", "-"], folder.path());
+    let json =
+        fathom(&["compare", "--seeds", "2", "--responses", "100", "--json", "-"], folder.path());
     let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     assert_eq!((&json["schema"], &json["parameters"]["link_bps"]), (&2.into(), &10_000_000.into()));
     assert_eq!(json["fathom"], env!("CARGO_PKG_VERSION"));
     assert!(json["stack_versions"]["quinn"].as_str().expect("a version").starts_with("quinn 0."));
     let best = &json["summary"]["ranking"][0];
-    assert!(best["rank"] == 1 && best["measures"]["response_time_mean_ms"]["half_width_95"].is_number(), "{best}");
+    assert!(
+        best["rank"] == 1 && best["measures"]["response_time_mean_ms"]["half_width_95"].is_number(),
+        "{best}"
+    );
 }
 
 /// Rows of a CSV file without quotes, by the names of their columns.
@@ -67,7 +95,11 @@ fn every_response_has_a_row_that_makes_the_measures() {
         );
         let args: Vec<&str> = args.split(' ').collect();
         fathom(
-            &if workload == "packmime" { [&args[..], &["--responses", "150"]].concat() } else { args },
+            &if workload == "packmime" {
+                [&args[..], &["--responses", "150"]].concat()
+            } else {
+                args
+            },
             folder.path(),
         )
     };
@@ -79,10 +111,15 @@ fn every_response_has_a_row_that_makes_the_measures() {
         let of_run = |row: &&std::collections::HashMap<&str, &str>| {
             ["label", "seed"].iter().all(|name| row[name] == run[name]) && row["group"] == "forward"
         };
-        let of_run: Vec<_> = responses.iter().filter(of_run).filter(|row| row["result"] == "completed").collect();
+        let of_run: Vec<_> =
+            responses.iter().filter(of_run).filter(|row| row["result"] == "completed").collect();
         assert_eq!(of_run.len(), 150);
-        let times = of_run.iter().map(|row| row["response_time_ms"].parse::<f64>().expect("a number"));
-        let (mean, said) = (times.sum::<f64>() / 150.0, run["response_time_mean_ms"].parse::<f64>().expect("a number"));
+        let times =
+            of_run.iter().map(|row| row["response_time_ms"].parse::<f64>().expect("a number"));
+        let (mean, said) = (
+            times.sum::<f64>() / 150.0,
+            run["response_time_mean_ms"].parse::<f64>().expect("a number"),
+        );
         assert!((mean - said).abs() < 0.002, "{mean} and {said}");
         let ordered = |row: &&std::collections::HashMap<&str, &str>| {
             let number = |name: &str| row[name].parse::<f64>().expect("a number");
@@ -101,7 +138,11 @@ fn every_response_has_a_row_that_makes_the_measures() {
     args("pages:1/s --responses 6", "pages.csv");
     let pages = read("pages.csv");
     let count = |csv: &str, kind: &str| rows(csv).iter().filter(|row| row["kind"] == kind).count();
-    assert!(count(&pages, "page") == 4 * 6 && count(&pages, "object") > 20 * 4 * 6, "{}", count(&pages, "object"));
+    assert!(
+        count(&pages, "page") == 4 * 6 && count(&pages, "object") > 20 * 4 * 6,
+        "{}",
+        count(&pages, "object")
+    );
     args("uploads:4x100kB@1s", "uploads.csv");
     assert_eq!(count(&read("uploads.csv"), "upload"), 4 * 4);
 }
@@ -110,13 +151,18 @@ fn every_response_has_a_row_that_makes_the_measures() {
 fn a_study_writes_a_page_and_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     let study = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixed_runs/study.toml");
-    let files = ["--report", "s.html", "--csv", "s.csv", "--parquet", "s.parquet", "--json", "s.json"];
+    let files =
+        ["--report", "s.html", "--csv", "s.csv", "--parquet", "s.parquet", "--json", "s.json"];
     fathom(&[&["plan", "run", study, "--results", "results"][..], &files].concat(), folder.path());
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("a file");
     let json: serde_json::Value = serde_json::from_str(&read("s.json")).expect("JSON");
     let results = json["results"].as_array().expect("results");
     assert_eq!(read("s.csv").lines().count(), 1 + results.len());
-    assert!(json["schema"] == 2 && json["plan"]["scenario"].is_object() && results[0]["parameters"].is_object());
+    assert!(
+        json["schema"] == 2
+            && json["plan"]["scenario"].is_object()
+            && results[0]["parameters"].is_object()
+    );
     let page = read("s.html");
     assert!(page.contains("</html>") && !page.contains("<script") && !page.contains("src="));
 }
@@ -127,8 +173,14 @@ fn programs_read_them() {
     let folder = tempfile::tempdir().expect("a folder");
     compare(folder.path());
     let read = |program: &str, args: &[&str], code: &str| {
-        let out = Command::new(program).args(args).arg(code).current_dir(folder.path()).output().expect("it runs");
-        let (shown, said) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        let out = Command::new(program)
+            .args(args)
+            .arg(code)
+            .current_dir(folder.path())
+            .output()
+            .expect("it runs");
+        let (shown, said) =
+            (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
         assert!(out.status.success() && shown.contains("sync"), "{program}: {said}\n{shown}");
     };
     let python = has("python3", &["-c", "import pandas, polars, pyarrow"]);

@@ -14,7 +14,15 @@ fn fathom(args: &[&str]) -> Output {
 #[test]
 fn serve_prints_its_address_and_stops_on_sigterm() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--controller", "reno=1,native:cubic=1"])
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--metrics",
+            "127.0.0.1:0",
+            "--controller",
+            "reno=1,native:cubic=1",
+        ])
         .stderr(Stdio::piped())
         .spawn()
         .expect("fathom runs");
@@ -23,13 +31,20 @@ fn serve_prints_its_address_and_stops_on_sigterm() {
     assert!(line().contains("on quinn with reno=1,native:cubic=1"));
     assert!(line().contains("--ignore-certificate-errors-spki-list="));
     let metrics = line();
-    let at = metrics.strip_prefix("metrics at http://").and_then(|m| m.strip_suffix("/metrics")).expect("an address");
+    let at = metrics
+        .strip_prefix("metrics at http://")
+        .and_then(|m| m.strip_suffix("/metrics"))
+        .expect("an address");
     let mut stream = TcpStream::connect(at).expect("a connection");
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").expect("sent");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("text");
-    assert!(text.starts_with("HTTP/1.1 200") && text.contains("fathom_connections_refused_total 0"), "{text}");
-    let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
+    assert!(
+        text.starts_with("HTTP/1.1 200") && text.contains("fathom_connections_refused_total 0"),
+        "{text}"
+    );
+    let kill =
+        Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
     assert!(kill.success() && line().contains("ending"));
     assert!(child.wait().expect("an end").success());
 }
@@ -47,7 +62,10 @@ fn unread(args: &[&str], endless: bool) -> Option<i32> {
         common::when_it_catches("TERM", child.id());
         // tokio forgets a signal that comes after its handler is there and before somebody listens. So the signal is sent again, much later.
         for _ in 0..12 {
-            let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
+            let kill = Command::new("kill")
+                .args(["-TERM", &child.id().to_string()])
+                .status()
+                .expect("kill runs");
             assert!(kill.success());
             for _ in 0..1_000 {
                 if let Some(ended) = child.try_wait().expect("a state") {
@@ -66,9 +84,16 @@ fn a_closed_stderr_stops_nothing() {
     let nobody = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let nobody = nobody.local_addr().expect("an address").to_string();
     assert_eq!(unread(&["serve", "--listen", "127.0.0.1:0"], true), Some(0));
-    assert_eq!(unread(&["link", "--listen", "127.0.0.1:0", "--to", &nobody, "--for", "200ms"], false), Some(0));
+    assert_eq!(
+        unread(&["link", "--listen", "127.0.0.1:0", "--to", &nobody, "--for", "200ms"], false),
+        Some(0)
+    );
     let url = format!("https://{nobody}/");
-    assert_eq!(unread(&["load", &url, "--insecure", "--timeout", "200ms"], false), Some(1), "said, not panicked");
+    assert_eq!(
+        unread(&["load", &url, "--insecure", "--timeout", "200ms"], false),
+        Some(1),
+        "said, not panicked"
+    );
 }
 
 /// As systemd does: sockets from number 3 on, and a socket for what the server has to say.
@@ -83,7 +108,8 @@ fn sockets_of_a_service_manager_are_served() {
     };
     let address = udp.local_addr().expect("an address");
     let folder = tempfile::tempdir().expect("a folder");
-    let notify = std::os::unix::net::UnixDatagram::bind(folder.path().join("notify")).expect("a socket");
+    let notify =
+        std::os::unix::net::UnixDatagram::bind(folder.path().join("notify")).expect("a socket");
     notify.set_read_timeout(Some(std::time::Duration::from_secs(120))).expect("a time-out");
     let script = r#"LISTEN_PID=$$ LISTEN_FDS=2 exec "$0" serve 3<&0 4<&1 </dev/null >/dev/null"#;
     let child = Command::new("sh")
@@ -121,7 +147,10 @@ fn an_access_log_that_nobody_reads_is_refused() {
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
     let refused = fathom(&["serve", "--listen", "127.0.0.1:0", "--access-log", &pipe]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(2) && said.contains("a pipe that nobody reads"), "{said}");
+    assert!(
+        refused.status.code() == Some(2) && said.contains("a pipe that nobody reads"),
+        "{said}"
+    );
     let refused = fathom(&["serve", "--listen", "127.0.0.1:0", "--cert", &pipe, "--key", &pipe]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(2) && said.contains("no regular file"), "{said}");
@@ -166,7 +195,8 @@ fn invalid_input_gives_one_line_with_a_hint() {
         (&["--stack", "quiche"], "--features quiche")
     };
     for (more, hint) in cases.into_iter().chain([quiche]) {
-        let free: &[&str] = if more.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
+        let free: &[&str] =
+            if more.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
         let out = fathom(&[&["serve"][..], free, more].concat());
         let line = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{more:?}: {line}");

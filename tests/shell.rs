@@ -31,10 +31,18 @@ fn bash_takes_its_completions() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("fathom");
     std::fs::write(&file, script).expect("written");
-    let ask =
-        "source \"$1\"; COMP_WORDS=(fathom jud); COMP_CWORD=1; _fathom fathom jud fathom; echo \"${COMPREPLY[@]}\"";
-    let out = Command::new("bash").args(["--norc", "-c", ask, "-"]).arg(&file).output().expect("bash runs");
-    assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "judge", "{}", String::from_utf8_lossy(&out.stderr));
+    let ask = "source \"$1\"; COMP_WORDS=(fathom jud); COMP_CWORD=1; _fathom fathom jud fathom; echo \"${COMPREPLY[@]}\"";
+    let out = Command::new("bash")
+        .args(["--norc", "-c", ask, "-"])
+        .arg(&file)
+        .output()
+        .expect("bash runs");
+    assert_eq!(
+        String::from_utf8_lossy(&out.stdout).trim(),
+        "judge",
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
 }
 
 #[test]
@@ -47,7 +55,8 @@ fn manual_has_a_page_for_every_command() {
         ("fathom-serve.1", &[".TH fathom-serve 1", "max\\-per\\-client"]),
         ("fathom-plan-run.1", &[".TH fathom-plan-run 1", "results"]),
     ] {
-        let text = std::fs::read_to_string(pages.join(page)).unwrap_or_else(|e| panic!("{page}: {e}"));
+        let text =
+            std::fs::read_to_string(pages.join(page)).unwrap_or_else(|e| panic!("{page}: {e}"));
         for word in words {
             assert!(text.contains(word), "{page} has no {word}: {}", &text[..200]);
         }
@@ -71,7 +80,12 @@ fn version_says_commit_and_stacks() {
 #[test]
 fn errors_and_help_have_no_colours_in_a_pipe_or_with_no_color() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
-    let help = command.arg("--help").env("NO_COLOR", "1").env("CLICOLOR_FORCE", "1").output().expect("fathom runs");
+    let help = command
+        .arg("--help")
+        .env("NO_COLOR", "1")
+        .env("CLICOLOR_FORCE", "1")
+        .output()
+        .expect("fathom runs");
     let error = fathom(&["compare", "--nothing"]);
     for bytes in [help.stdout, error.stderr] {
         assert!(!bytes.contains(&0x1b), "{}", String::from_utf8_lossy(&bytes));

@@ -81,8 +81,12 @@ const DAMAGE: [&str; 10] =
 /// The largest payload after the MTU has dropped: what QUIC needs, and little more (RFC 9000 §14.1).
 const MTU: u32 = 1_250;
 /// Files, and how many of twenty requests ask for each: less than what connections get through such a path, or they would queue.
-const FILES: [(&str, usize, usize); 4] =
-    [("1k.bin", 1_000, 8), ("10k.bin", 10_000, 7), ("100k.bin", 100_000, 4), ("300k.bin", 300_000, 1)];
+const FILES: [(&str, usize, usize); 4] = [
+    ("1k.bin", 1_000, 8),
+    ("10k.bin", 10_000, 7),
+    ("100k.bin", 100_000, 4),
+    ("300k.bin", 300_000, 1),
+];
 /// Requests per second of each load.
 const RATE: u32 = 20;
 /// What a request may take. Where a handshake's packets were lost, the first round-trip time that a client measures is a second, its probe
@@ -107,7 +111,8 @@ fn write_files(root: &Path) {
 }
 
 /// Two ways to use connections: one for each request, and few that live through everything.
-const LOADS: [(&str, &[&str]); 2] = [("fresh", &["--connections", "fresh"]), ("kept", &["-c", "6", "-m", "8"])];
+const LOADS: [(&str, &[&str]); 2] =
+    [("fresh", &["--connections", "fresh"]), ("kept", &["-c", "6", "-m", "8"])];
 
 struct Load {
     name: &'static str,
@@ -116,15 +121,41 @@ struct Load {
     began: f64,
 }
 
-fn load(which: usize, folder: &Path, stack: &str, relay: &str, lasts: f64, began: f64) -> (Load, Child) {
+fn load(
+    which: usize,
+    folder: &Path,
+    stack: &str,
+    relay: &str,
+    lasts: f64,
+    began: f64,
+) -> (Load, Child) {
     let (name, how) = LOADS[which];
-    let urls = FILES.iter().flat_map(|(file, _, times)| vec![format!("https://localhost/{file}"); *times]);
+    let urls =
+        FILES.iter().flat_map(|(file, _, times)| vec![format!("https://localhost/{file}"); *times]);
     let rows = folder.join(format!("{name}.csv"));
     let child = fathom()
         .arg("load")
         .args(urls)
-        .args(["--insecure", "--check-digest", "--stack", stack, "--connect-to", relay, "--json", "-"])
-        .args(["--timeout", PATIENCE, "--rate", &RATE.to_string(), "--spacing", "even", "-d", &format!("{lasts}s")])
+        .args([
+            "--insecure",
+            "--check-digest",
+            "--stack",
+            stack,
+            "--connect-to",
+            relay,
+            "--json",
+            "-",
+        ])
+        .args([
+            "--timeout",
+            PATIENCE,
+            "--rate",
+            &RATE.to_string(),
+            "--spacing",
+            "even",
+            "-d",
+            &format!("{lasts}s"),
+        ])
         .args(how)
         .arg("--csv")
         .arg(&rows)
@@ -162,7 +193,8 @@ fn rows(load: &Load) -> Vec<Row> {
     let text = std::fs::read_to_string(&load.rows).expect("the CSV");
     let row = |line: &str| {
         let fields: Vec<&str> = line.split(',').collect();
-        let [intended, response] = [0, 5].map(|column| fields[column].parse::<f64>().expect("a number"));
+        let [intended, response] =
+            [0, 5].map(|column| fields[column].parse::<f64>().expect("a number"));
         let ended = load.began + intended + response;
         Row { intended: load.began + intended, ended, whole: fields[7].parse::<u16>().is_ok() }
     };
@@ -171,7 +203,8 @@ fn rows(load: &Load) -> Vec<Row> {
 
 /// Whole responses per second that ended in this time.
 fn rate(rows: &[Row], from: f64, to: f64) -> f64 {
-    rows.iter().filter(|row| row.whole && (from..to).contains(&row.ended)).count() as f64 / (to - from)
+    rows.iter().filter(|row| row.whole && (from..to).contains(&row.ended)).count() as f64
+        / (to - from)
 }
 
 /// The longest time in which no response ended.
@@ -211,48 +244,72 @@ impl Report {
         let number = |value: &serde_json::Value| value.as_u64().unwrap_or_default();
         let requests = &found["requests"];
         let (whole, failed) = (number(&requests["completed"]), number(&requests["failed"]));
-        let wrong = number(&found["failures"]["digest"]["count"]) + number(&found["failures"]["short_body"]["count"]);
+        let wrong = number(&found["failures"]["digest"]["count"])
+            + number(&found["failures"]["short_body"]["count"]);
         let kinds: Vec<String> = found["failures"]
             .as_object()
             .into_iter()
             .flatten()
             .filter(|(_, of)| number(&of["count"]) > 0)
-            .map(|(kind, of)| format!("{kind} {} ({})", of["count"], of["first"].as_str().unwrap_or_default()))
+            .map(|(kind, of)| {
+                format!("{kind} {} ({})", of["count"], of["first"].as_str().unwrap_or_default())
+            })
             .collect();
         let rows = rows(load);
         let (before, after) = ((2.0, course.blackout.0), (course.recovered, course.lasts));
         let (then, now) = (rate(&rows, before.0, before.1), rate(&rows, after.0, after.1));
         let quiet = silence(&rows, after.0, after.1);
-        let failed_at: Vec<String> =
-            rows.iter().filter(|row| !row.whole).map(|row| format!("{:.1}", row.intended)).collect();
+        let failed_at: Vec<String> = rows
+            .iter()
+            .filter(|row| !row.whole)
+            .map(|row| format!("{:.1}", row.intended))
+            .collect();
         let late = rows.iter().filter(|row| !row.whole && row.intended >= course.recovered).count();
         self.say(format_args!(
             "  {name:6}{whole} whole with the right digest, {failed} failed{}{}{}; {} connections",
             if kinds.is_empty() { "" } else { ": " },
             kinds.join(", "),
-            if failed_at.is_empty() { String::new() } else { format!(", begun at {} s", failed_at.join(", ")) },
+            if failed_at.is_empty() {
+                String::new()
+            } else {
+                format!(", begun at {} s", failed_at.join(", "))
+            },
             found["connections"]["opened"],
         ));
         self.say(format_args!(
             "        {then:.1} responses/s before the faults, {now:.1} after them, the longest silence then {quiet:.2} s; p50 {} s, p99 {} s, max {} s",
             found["times"]["response"]["p50"], found["times"]["response"]["p99"], found["times"]["response"]["max"],
         ));
-        self.want(whole > 0 && wrong == 0, format!("{name}: {wrong} bodies are wrong, {whole} right"));
+        self.want(
+            whole > 0 && wrong == 0,
+            format!("{name}: {wrong} bodies are wrong, {whole} right"),
+        );
         self.want(
             now >= course.former * then,
             format!("{name}: {now:.1} responses/s after the faults, {then:.1} before them"),
         );
-        self.want(quiet < course.stall, format!("{name}: nothing ended for {quiet:.1} s after the last fault"));
-        self.want(failed * course.bearable <= whole, format!("{name}: {failed} of {} requests failed", whole + failed));
+        self.want(
+            quiet < course.stall,
+            format!("{name}: nothing ended for {quiet:.1} s after the last fault"),
+        );
+        self.want(
+            failed * course.bearable <= whole,
+            format!("{name}: {failed} of {} requests failed", whole + failed),
+        );
         // A connection that stands must bear what the path always does; of handshakes, `bearable` says how many.
         // On quiche, one connection in fifty is dead after a new port with packets lost; why is not known.
         let stands = name == "kept" && stack != "quiche";
-        self.want(late == 0 || !stands, format!("{name}: {late} requests failed that began when all faults were over"));
+        self.want(
+            late == 0 || !stands,
+            format!("{name}: {late} requests failed that began when all faults were over"),
+        );
     }
 
     /// Of the relay: a soak without its faults shows nothing.
     fn damage(&mut self, counts: &serde_json::Value) {
-        let both = |what: &str| ["to_clients", "to_server"].map(|way| counts[way][what].as_u64().unwrap_or_default());
+        let both = |what: &str| {
+            ["to_clients", "to_server"].map(|way| counts[way][what].as_u64().unwrap_or_default())
+        };
         let mut line = "  datagrams to clients and to the server:".to_owned();
         for what in ["arrived", "lost", "reordered", "duplicated", "corrupted"] {
             let [down, up] = both(what);
@@ -268,7 +325,10 @@ impl Report {
     fn memory(&mut self, course: &Course, samples: &[(f64, f64)]) {
         let third = (course.lasts - course.warm) / 3.0;
         let most = |from: f64| {
-            let of = samples.iter().filter(|(at, _)| (from..from + third).contains(at)).map(|(_, mb)| *mb);
+            let of = samples
+                .iter()
+                .filter(|(at, _)| (from..from + third).contains(at))
+                .map(|(_, mb)| *mb);
             of.fold(0.0, f64::max)
         };
         let [first, second, last] = [0.0, 1.0, 2.0].map(|n| most(course.warm + n * third));
@@ -293,7 +353,9 @@ fn soak(stack: &str, course: &Course) {
     write_files(&root);
     // Half of the connections each: one of ours on one-way delays, and what the stack brings along.
     let halves = ["--controller", "sync:signal=either=50,native:cubic=50"];
-    let (server, port) = serve(&[&["--stack", stack, "--root", root.to_str().expect("UTF-8")], &halves[..]].concat());
+    let (server, port) = serve(
+        &[&["--stack", stack, "--root", root.to_str().expect("UTF-8")], &halves[..]].concat(),
+    );
     let address = format!("127.0.0.1:{port}");
     let mut faults = vec![
         format!("blackout:{}ms@{}ms", course.blackout.1 * 1e3, course.blackout.0 * 1e3),
@@ -305,8 +367,11 @@ fn soak(stack: &str, course: &Course) {
         faults.push(format!("rebind@{}ms", course.rebind * 1e3));
     }
     let mut link = fathom();
-    link.args(["link", "--listen", "127.0.0.1:0", "--to", &address, "--json", "-"]).args(DAMAGE).stdout(Stdio::piped());
-    link.args(["--for", &format!("{}s", course.lasts + 30.0)]).args(faults.iter().flat_map(|fault| ["--fault", fault]));
+    link.args(["link", "--listen", "127.0.0.1:0", "--to", &address, "--json", "-"])
+        .args(DAMAGE)
+        .stdout(Stdio::piped());
+    link.args(["--for", &format!("{}s", course.lasts + 30.0)])
+        .args(faults.iter().flat_map(|fault| ["--fault", fault]));
     let (link, relay) = start(&mut link, "relaying ");
     let began = Instant::now();
     // `fathom load` has no quiche.
@@ -315,7 +380,9 @@ fn soak(stack: &str, course: &Course) {
         .rev()
         .map(|which| {
             if LOADS[which].0 == "fresh" {
-                std::thread::sleep(Duration::from_secs_f64(course.fresh).saturating_sub(began.elapsed()));
+                std::thread::sleep(
+                    Duration::from_secs_f64(course.fresh).saturating_sub(began.elapsed()),
+                );
             }
             let now = began.elapsed().as_secs_f64();
             load(which, folder.path(), client, &relay, course.lasts - course.fresh.min(now), now)
@@ -333,27 +400,40 @@ fn soak(stack: &str, course: &Course) {
             }
             samples
         });
-        let loads: Vec<_> = loads.into_iter().map(|(load, child)| (load, child.wait_with_output())).collect();
+        let loads: Vec<_> =
+            loads.into_iter().map(|(load, child)| (load, child.wait_with_output())).collect();
         over.store(true, Ordering::Relaxed);
         (loads, sampler.join().expect("samples"))
     });
     let counts = counts(link);
 
     let mut report = Report::default();
-    report.say(format_args!("{stack}, {} s with {}, {}", course.lasts, DAMAGE.join(" "), faults.join(" ")));
+    report.say(format_args!(
+        "{stack}, {} s with {}, {}",
+        course.lasts,
+        DAMAGE.join(" "),
+        faults.join(" ")
+    ));
     for (load, out) in &loads {
         report.load(stack, course, load, out.as_ref().expect("an end"));
     }
     report.memory(course, &samples);
     report.damage(&counts);
     println!("{}", report.text);
-    assert!(report.wrong.is_empty(), "{}\n{}run again: {}", report.wrong.join("\n"), report.text, course.name);
+    assert!(
+        report.wrong.is_empty(),
+        "{}\n{}run again: {}",
+        report.wrong.join("\n"),
+        report.text,
+        course.name
+    );
 }
 
 /// All at once: they wait more than they work.
 #[test]
 fn a_short_soak_on_every_stack() {
-    let stacks: &[&str] = if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
+    let stacks: &[&str] =
+        if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
     std::thread::scope(|scope| {
         for stack in stacks {
             scope.spawn(|| soak(stack, &SHORT));

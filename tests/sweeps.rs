@@ -15,8 +15,8 @@ const STUDY: [&str; 5] = [
 fn command(verb: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
     // Whoever runs tests may be a task, too.
-    for (name, _) in
-        std::env::vars().filter(|(name, _)| name.starts_with("SLURM_") || name.starts_with("JOB_COMPLETION"))
+    for (name, _) in std::env::vars()
+        .filter(|(name, _)| name.starts_with("SLURM_") || name.starts_with("JOB_COMPLETION"))
     {
         command.env_remove(name);
     }
@@ -47,13 +47,16 @@ fn counts(folder: &Path) -> (Option<i32>, serde_json::Value) {
 #[test]
 fn tasks_of_an_array_make_a_study_together() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (alone, slurm, pods) = (folder.path().join("alone"), folder.path().join("slurm"), folder.path().join("pods"));
+    let (alone, slurm, pods) =
+        (folder.path().join("alone"), folder.path().join("slurm"), folder.path().join("pods"));
     assert_eq!(counts(&slurm).0, Some(1));
     let tasks = (0..4).flat_map(|i: u32| {
         let mut task = command(&["plan", "run"], &slurm);
         task.env("SLURM_JOB_ID", "7").env("SLURM_CPUS_PER_TASK", "1");
         // 10, 12, 14, 16.
-        for (name, value) in [("ID", 10 + 2 * i), ("COUNT", 4), ("MIN", 10), ("MAX", 16), ("STEP", 2)] {
+        for (name, value) in
+            [("ID", 10 + 2 * i), ("COUNT", 4), ("MIN", 10), ("MAX", 16), ("STEP", 2)]
+        {
             task.env(format!("SLURM_ARRAY_TASK_{name}"), value.to_string());
         }
         let mut pod = command(&["plan", "run"], &pods);
@@ -63,18 +66,29 @@ fn tasks_of_an_array_make_a_study_together() {
     });
     let tasks: Vec<_> = tasks
         .map(|(mut task, says)| {
-            let child = task.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn();
+            let child = task
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::piped())
+                .spawn();
             (child.expect("fathom runs"), says)
         })
         .collect();
     for (task, says) in tasks {
         let out = task.wait_with_output().expect("an end");
-        assert!(out.status.success() && text(&out.stderr).contains(&says), "{says}: {}", text(&out.stderr));
+        assert!(
+            out.status.success() && text(&out.stderr).contains(&says),
+            "{says}: {}",
+            text(&out.stderr)
+        );
     }
     let (expected, _) = whole(&alone);
     for folder in [&slurm, &pods] {
         let (code, counts) = counts(folder);
-        assert_eq!((code, &counts["done"], &counts["complete"]), (Some(0), &20.into(), &true.into()), "{counts}");
+        assert_eq!(
+            (code, &counts["done"], &counts["complete"]),
+            (Some(0), &20.into(), &true.into()),
+            "{counts}"
+        );
         let (merged, said) = whole(folder);
         assert!(said.contains("0 runs left, 20 done before"), "{said}");
         assert!(merged == expected, "what tasks made together is not what one process makes");
@@ -86,7 +100,12 @@ fn a_named_run_is_made_in_any_task() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = run(command(&["plan", "runs"], folder.path()).arg("--json"));
     let listed: Vec<serde_json::Value> = serde_json::from_slice(&out.stdout).expect("JSON");
-    assert_eq!((listed.len(), &listed[3]["state"]), (20, &"missing".into()), "{}", text(&out.stderr));
+    assert_eq!(
+        (listed.len(), &listed[3]["state"]),
+        (20, &"missing".into()),
+        "{}",
+        text(&out.stderr)
+    );
     let fingerprint = listed[3]["fingerprint"].as_str().expect("text");
     for index in ["0", "1"] {
         let mut task = command(&["plan", "run", "--only", fingerprint], folder.path());
@@ -114,12 +133,17 @@ fn sigterm_keeps_what_is_done() {
         .expect("fathom runs");
     let mut said = BufReader::new(child.stderr.take().expect("standard error")).lines();
     assert!(said.any(|line| line.expect("text").starts_with("2/")), "no run ended");
-    let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
+    let kill =
+        Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
     let rest: Vec<String> = said.map_while(Result::ok).collect();
-    assert!(kill.success() && rest.iter().any(|line| line.contains("the same command continues")), "{rest:?}");
+    assert!(
+        kill.success() && rest.iter().any(|line| line.contains("the same command continues")),
+        "{rest:?}"
+    );
     assert_eq!(child.wait().expect("an end").code(), Some(130));
     let stored = std::fs::read_dir(folder.path().join("study")).expect("results").flatten();
-    let stored = stored.filter(|file| file.path().extension().is_some_and(|ext| ext == "json")).count();
+    let stored =
+        stored.filter(|file| file.path().extension().is_some_and(|ext| ext == "json")).count();
     assert!((2..20_000).contains(&stored), "{stored} results");
 }
 
@@ -127,7 +151,8 @@ fn sigterm_keeps_what_is_done() {
 fn jobs_for_clusters_are_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let emit = |engine: &str| {
-        let out = run(&mut command(&["plan", "emit", engine, "--tasks=3", "--cores=2"], folder.path()));
+        let out =
+            run(&mut command(&["plan", "emit", engine, "--tasks=3", "--cores=2"], folder.path()));
         assert!(out.status.success(), "{}", text(&out.stderr));
         text(&out.stdout)
     };
@@ -143,14 +168,24 @@ fn jobs_for_clusters_are_written() {
     }
     let file = folder.path().join("job.sh");
     std::fs::write(&file, &script).expect("written");
-    assert!(Command::new("sh").arg("-n").arg(&file).status().is_ok_and(|status| status.success()), "{script}");
+    assert!(
+        Command::new("sh").arg("-n").arg(&file).status().is_ok_and(|status| status.success()),
+        "{script}"
+    );
     let manifest = emit("k8s");
     let study = std::fs::read_to_string(STUDY[0]).expect("the study");
-    for line in ["completionMode: Indexed", "completions: 3", "JOB_COMPLETIONS, value: \"3\"", "\"/study/study.toml\""]
-    {
+    for line in [
+        "completionMode: Indexed",
+        "completions: 3",
+        "JOB_COMPLETIONS, value: \"3\"",
+        "\"/study/study.toml\"",
+    ] {
         assert!(manifest.contains(line), "{line} is not in:\n{manifest}");
     }
-    assert!(study.lines().all(|line| manifest.contains(&format!("    {line}").trim_end().to_owned())), "{manifest}");
+    assert!(
+        study.lines().all(|line| manifest.contains(&format!("    {line}").trim_end().to_owned())),
+        "{manifest}"
+    );
 }
 
 #[cfg(not(feature = "object-store"))]
@@ -162,7 +197,9 @@ fn a_build_without_object_stores_says_so() {
         .expect("fathom runs");
     let said = text(&out.stderr);
     assert!(
-        out.status.code() == Some(2) && said.contains("--features object-store") && said.lines().count() == 1,
+        out.status.code() == Some(2)
+            && said.contains("--features object-store")
+            && said.lines().count() == 1,
         "{said}"
     );
 }

@@ -17,7 +17,8 @@ fn main() {
         Some(line.trim_end_matches('"').to_owned())
     };
     let version = |name: &str| {
-        let of_name: Vec<&&str> = packages.iter().filter(|p| field(p, "name").as_deref() == Some(name)).collect();
+        let of_name: Vec<&&str> =
+            packages.iter().filter(|p| field(p, "name").as_deref() == Some(name)).collect();
         // Of quiche there are two: ours has no registry.
         let ours = of_name.iter().find(|p| field(p, "source").is_none()).or(of_name.first())?;
         field(ours, "version")

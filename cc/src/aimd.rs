@@ -232,7 +232,9 @@ impl Aimd {
 
     /// HyStart++ on the first slow start (RFC 9406 §4.2).
     fn watch_slow_start(&mut self, acks: &AckEvent<'_>) {
-        let Some(hystart) = self.hystart.as_mut().filter(|_| self.state.threshold.is_none()) else { return };
+        let Some(hystart) = self.hystart.as_mut().filter(|_| self.state.threshold.is_none()) else {
+            return;
+        };
         self.growth = hystart.on_ack(acks);
         if self.growth == Growth::Over {
             self.end_slow_start();
@@ -288,7 +290,8 @@ impl Aimd {
     pub fn grow_proportional(&mut self, share: Ratio, acked: u64) {
         let round = &mut self.state.round;
         (round.base, round.left) = (0, 0);
-        let step = round.carry.take(u128::from(share.num()) * u128::from(acked), u128::from(share.den()));
+        let step =
+            round.carry.take(u128::from(share.num()) * u128::from(acked), u128::from(share.den()));
         self.raise(step);
     }
 
@@ -319,7 +322,8 @@ impl Aimd {
     /// An early cut by `bytes`, at once, otherwise as [`Aimd::cut`].
     pub fn cut_by(&mut self, bytes: u64) {
         let minimum = self.minimum();
-        let less = |state: &mut State| state.cut_to(state.window.saturating_sub(bytes).max(minimum));
+        let less =
+            |state: &mut State| state.cut_to(state.window.saturating_sub(bytes).max(minimum));
         less(&mut self.state);
         self.undo.amend(less);
         self.early_reductions += 1;
@@ -327,7 +331,11 @@ impl Aimd {
 
     /// Loss or mark: `threshold = window = factor * window`, once per recovery period (RFC 9002 §7.3.2); persistent congestion
     /// collapses to the minimum (RFC 9002 §7.6.2) and ends the period (RFC 9002 §B.8). True if the window was reduced.
-    pub fn on_congestion_event(&mut self, congestion_event: &CongestionEvent, factor: Ratio) -> bool {
+    pub fn on_congestion_event(
+        &mut self,
+        congestion_event: &CongestionEvent,
+        factor: Ratio,
+    ) -> bool {
         if !self.concerns(congestion_event) {
             return false;
         }
@@ -341,7 +349,8 @@ impl Aimd {
         let minimum = self.minimum();
         if reacts {
             self.state.cut(factor, minimum);
-            self.state.counts_from = Time::from_nanos(congestion_event.now.as_nanos().saturating_add(1));
+            self.state.counts_from =
+                Time::from_nanos(congestion_event.now.as_nanos().saturating_add(1));
             self.state.recovering = true;
         }
         let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
@@ -363,7 +372,9 @@ impl Aimd {
     /// the threshold of that time could only send it into slow start again. At the saved window itself nothing was lost yet, or the
     /// reduction took nothing away; all of the state is restored.
     pub fn on_spurious_congestion_event(&mut self) -> bool {
-        let Some(saved) = self.undo.take().filter(|saved| self.state.window <= saved.window) else { return false };
+        let Some(saved) = self.undo.take().filter(|saved| self.state.window <= saved.window) else {
+            return false;
+        };
         let window = saved.window.max(self.minimum());
         self.state = State { window, recovering: false, round: Round::default(), ..saved };
         true
@@ -373,8 +384,11 @@ impl Aimd {
     pub fn on_datagram(&mut self, datagram: u16) {
         self.datagram = u64::from(datagram.max(1));
         self.state.round = Round::default();
-        self.state.window =
-            if self.fresh { initial_window(self.datagram) } else { self.state.window.max(self.minimum()) };
+        self.state.window = if self.fresh {
+            initial_window(self.datagram)
+        } else {
+            self.state.window.max(self.minimum())
+        };
     }
 
     /// Another network path: the initial window again, and packets sent before count for nothing (RFC 9000 §9.4).

@@ -19,10 +19,15 @@ impl Capabilities {
 
     /// Names of the signals that are set, as users read them.
     pub fn names(self) -> Vec<&'static str> {
-        [(self.one_way, "one-way delay"), (self.ecn, "ECN"), (self.pacing, "pacing"), (self.datagram, "datagram size")]
-            .into_iter()
-            .filter_map(|(set, name)| set.then_some(name))
-            .collect()
+        [
+            (self.one_way, "one-way delay"),
+            (self.ecn, "ECN"),
+            (self.pacing, "pacing"),
+            (self.datagram, "datagram size"),
+        ]
+        .into_iter()
+        .filter_map(|(set, name)| set.then_some(name))
+        .collect()
     }
 
     /// Those of `self` that `offered` lacks.

@@ -22,7 +22,9 @@ static ADDED: OnceLock<&'static [Algorithm]> = OnceLock::new();
 /// # Errors
 /// [`ExtendError`]; nothing is added then.
 pub fn extend(added: &'static [Algorithm]) -> Result<(), ExtendError> {
-    let names = |algorithm: &'static Algorithm| iter::once(algorithm.name).chain(algorithm.aliases.iter().copied());
+    let names = |algorithm: &'static Algorithm| {
+        iter::once(algorithm.name).chain(algorithm.aliases.iter().copied())
+    };
     let mut seen: Vec<&str> = CATALOGUE.iter().flat_map(names).collect();
     for name in added.iter().flat_map(names) {
         if !is_name(name) {
@@ -45,7 +47,9 @@ pub fn all() -> impl Iterator<Item = &'static Algorithm> {
 pub fn is_added(spec: &str) -> bool {
     let added = ADDED.get().copied().unwrap_or_default();
     let name = |part: &str| part.split(':').next().unwrap_or_default().trim().to_owned();
-    spec.split('/').map(name).any(|name| added.iter().any(|a| a.name == name || a.aliases.contains(&&*name)))
+    spec.split('/')
+        .map(name)
+        .any(|name| added.iter().any(|a| a.name == name || a.aliases.contains(&&*name)))
 }
 
 /// Whether specs and lists can hold it: lower-case letters, digits and hyphens, a letter first.
@@ -58,7 +62,9 @@ pub fn is_name(text: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExtendError {
     /// A name that specs cannot hold.
-    #[error("'{given}' is no name for a controller; use lower-case letters, digits and hyphens, a letter first")]
+    #[error(
+        "'{given}' is no name for a controller; use lower-case letters, digits and hyphens, a letter first"
+    )]
     NoName {
         /// The name.
         given: &'static str,
@@ -90,7 +96,9 @@ pub fn parse(spec: &str) -> Result<Arc<dyn ControllerConfig>, SpecError> {
     let algorithm = find(name)?;
     let inner = match inner.or(algorithm.wraps) {
         None => None,
-        Some(_) if algorithm.wraps.is_none() => return Err(SpecError::NoWrapper { controller: algorithm.name }),
+        Some(_) if algorithm.wraps.is_none() => {
+            return Err(SpecError::NoWrapper { controller: algorithm.name });
+        }
         Some(inner) if inner.trim().split([':', '/']).next() == Some(algorithm.name) => {
             return Err(SpecError::WrapsItself { controller: algorithm.name });
         }
@@ -138,7 +146,10 @@ pub fn find(name: &str) -> Result<&'static Algorithm, SpecError> {
         .ok_or_else(|| SpecError::UnknownController { given: name.to_owned() })
 }
 
-fn read_option<'a>(algorithm: &'static Algorithm, part: &'a str) -> Result<(&'static OptionInfo, &'a str), SpecError> {
+fn read_option<'a>(
+    algorithm: &'static Algorithm,
+    part: &'a str,
+) -> Result<(&'static OptionInfo, &'a str), SpecError> {
     let controller = algorithm.name;
     let Some((name, value)) = part.split_once('=') else {
         return Err(SpecError::NoValue { controller, given: part.trim().to_owned() });
@@ -149,7 +160,12 @@ fn read_option<'a>(algorithm: &'static Algorithm, part: &'a str) -> Result<(&'st
     };
     if !info.values.allow(value) {
         let values = info.values.to_string();
-        return Err(SpecError::BadValue { controller, option: info.name, values, given: value.to_owned() });
+        return Err(SpecError::BadValue {
+            controller,
+            option: info.name,
+            values,
+            given: value.to_owned(),
+        });
     }
     Ok((info, value))
 }
@@ -161,7 +177,12 @@ pub enum SpecError {
     #[error("no controller named; choose one of: {}", list(names()))]
     Empty,
     /// No controller of that name.
-    #[error("unknown controller '{}'{}; known: {}", shown(given), hint(given, names()), list(names()))]
+    #[error(
+        "unknown controller '{}'{}; known: {}",
+        shown(given),
+        hint(given, names()),
+        list(names())
+    )]
     UnknownController {
         /// What was given.
         given: String,
@@ -188,7 +209,10 @@ pub enum SpecError {
         given: String,
     },
     /// The value is not one the option takes.
-    #[error("'{}' is no value for option '{option}' of '{controller}'; it takes {values}", shown(given))]
+    #[error(
+        "'{}' is no value for option '{option}' of '{controller}'; it takes {values}",
+        shown(given)
+    )]
     BadValue {
         /// The controller.
         controller: &'static str,
@@ -200,7 +224,10 @@ pub enum SpecError {
         given: String,
     },
     /// `/` after a controller that is no wrapper.
-    #[error("'{controller}' wraps no other controller; leave '/' out, or write {}/{controller}", wrapper())]
+    #[error(
+        "'{controller}' wraps no other controller; leave '/' out, or write {}/{controller}",
+        wrapper()
+    )]
     NoWrapper {
         /// The controller.
         controller: &'static str,
@@ -228,7 +255,10 @@ fn no_value(controller: &str, given: &str) -> String {
         );
     }
     let options = options_text(controller);
-    format!("option '{}' of '{controller}' has no value; write option=value; {options}", shown(given))
+    format!(
+        "option '{}' of '{controller}' has no value; write option=value; {options}",
+        shown(given)
+    )
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -236,7 +266,10 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 fn option_names(controller: &str) -> impl Iterator<Item = &'static str> {
-    all().filter(move |entry| entry.name == controller).flat_map(|entry| entry.options).map(|info| info.name)
+    all()
+        .filter(move |entry| entry.name == controller)
+        .flat_map(|entry| entry.options)
+        .map(|info| info.name)
 }
 
 fn options_text(controller: &str) -> String {
@@ -248,7 +281,10 @@ fn options_text(controller: &str) -> String {
 
 /// A controller that wraps others.
 fn wrapper() -> &'static str {
-    CATALOGUE.iter().find(|algorithm| algorithm.wraps.is_some()).map_or("", |algorithm| algorithm.name)
+    CATALOGUE
+        .iter()
+        .find(|algorithm| algorithm.wraps.is_some())
+        .map_or("", |algorithm| algorithm.name)
 }
 
 fn list(names: impl Iterator<Item = &'static str>) -> String {
@@ -265,7 +301,8 @@ const LONGEST_HINTED: usize = 64;
 
 /// ` (did you mean 'x'?)` when a name is near; else nothing.
 pub fn hint(given: &str, names: impl Iterator<Item = &'static str>) -> String {
-    let distance = |name: &str| (strsim::levenshtein(given, name), name.len().abs_diff(given.len()));
+    let distance =
+        |name: &str| (strsim::levenshtein(given, name), name.len().abs_diff(given.len()));
     match names.filter(|_| given.len() <= LONGEST_HINTED).map(|name| (distance(name), name)).min() {
         Some(((far, _), name)) if far <= 1 + name.len() / 3 => format!(" (did you mean '{name}'?)"),
         _ => String::new(),

@@ -49,6 +49,10 @@ pub trait ControllerConfig: fmt::Debug + Send + Sync {
     /// [`Missing`], which names the capabilities and a hint.
     fn check(&self, provided: Capabilities) -> Result<(), Missing> {
         let signals = self.required().lacking_in(provided);
-        if signals.is_none() { Ok(()) } else { Err(Missing { controller: self.name(), signals, hint: self.hint() }) }
+        if signals.is_none() {
+            Ok(())
+        } else {
+            Err(Missing { controller: self.name(), signals, hint: self.hint() })
+        }
     }
 }

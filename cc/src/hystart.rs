@@ -16,7 +16,8 @@ use crate::options::option_values;
 use crate::units::Time;
 
 /// MIN_RTT_THRESH and MAX_RTT_THRESH (RFC 9406 §4.3).
-pub const RTT_THRESHOLD: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(16));
+pub const RTT_THRESHOLD: (Duration, Duration) =
+    (Duration::from_millis(4), Duration::from_millis(16));
 /// MIN_RTT_DIVISOR (RFC 9406 §4.3).
 pub const MIN_RTT_DIVISOR: u32 = 8;
 /// N_RTT_SAMPLE (RFC 9406 §4.3).
@@ -108,7 +109,8 @@ impl HyStart {
         let (Some(current), last) = (self.current_min, self.last_min) else { return };
         match self.conservative {
             None => {
-                let risen = last.is_some_and(|last| current >= last.saturating_add(rtt_threshold(last)));
+                let risen =
+                    last.is_some_and(|last| current >= last.saturating_add(rtt_threshold(last)));
                 self.conservative = risen.then_some(Conservative { baseline: current, rounds: 0 });
             }
             Some(css) if current < css.baseline => self.conservative = None,
@@ -125,7 +127,13 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     /// One round: `count` frames 1 ms apart, all of packets sent at `sent`, with this RTT.
-    fn frames(hystart: &mut HyStart, at: Time, sent: Time, count: u32, rtt: Duration) -> Vec<Growth> {
+    fn frames(
+        hystart: &mut HyStart,
+        at: Time,
+        sent: Time,
+        count: u32,
+        rtt: Duration,
+    ) -> Vec<Growth> {
         (0..count)
             .map(|n| {
                 hystart.on_ack(&AckEvent {
@@ -163,7 +171,11 @@ mod tests {
     #[test]
     fn five_rounds_of_css_end_slow_start() {
         use Growth::{Conservative, Full, Over};
-        assert_eq!(rounds(&[40, 44, 48]), [Full, Full, Full], "less than 40 / 8 = 5 ms from round to round");
+        assert_eq!(
+            rounds(&[40, 44, 48]),
+            [Full, Full, Full],
+            "less than 40 / 8 = 5 ms from round to round"
+        );
         assert_eq!(rounds(&[40, 45]), [Full, Conservative]);
         let long = rounds(&[40, 45, 45, 45, 45, 45, 45]);
         assert_eq!(long[1..6], [Conservative; 5]);
@@ -189,9 +201,11 @@ mod tests {
     fn seven_samples_judge_nothing() {
         let mut hystart = HyStart::new(Time::ZERO);
         frames(&mut hystart, Time::from_millis(40), Time::from_millis(1), 10, MS * 40);
-        let second = frames(&mut hystart, Time::from_millis(100), Time::from_millis(60), 7, MS * 90);
+        let second =
+            frames(&mut hystart, Time::from_millis(100), Time::from_millis(60), 7, MS * 90);
         assert!(second.iter().all(|g| *g == Growth::Full));
-        let eighth = frames(&mut hystart, Time::from_millis(107), Time::from_millis(67), 1, MS * 90);
+        let eighth =
+            frames(&mut hystart, Time::from_millis(107), Time::from_millis(67), 1, MS * 90);
         assert_eq!(eighth, [Growth::Conservative]);
     }
 }

@@ -56,11 +56,14 @@ impl Values {
     pub fn allow(&self, text: &str) -> bool {
         match self {
             Self::Choice(words) => words.contains(&text),
-            Self::Duration { min, max } => parse_duration(text).is_ok_and(|d| (*min..=*max).contains(&d)),
-            Self::Integer { min, max } => parse_integer(text).is_some_and(|n| (*min..=*max).contains(&n)),
-            Self::Fraction { min, max } => {
-                Ratio::from_decimal(text).is_some_and(|r| min.compare(r).is_le() && r.compare(*max).is_le())
+            Self::Duration { min, max } => {
+                parse_duration(text).is_ok_and(|d| (*min..=*max).contains(&d))
             }
+            Self::Integer { min, max } => {
+                parse_integer(text).is_some_and(|n| (*min..=*max).contains(&n))
+            }
+            Self::Fraction { min, max } => Ratio::from_decimal(text)
+                .is_some_and(|r| min.compare(r).is_le() && r.compare(*max).is_le()),
         }
     }
 
@@ -82,9 +85,13 @@ impl fmt::Display for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Choice(words) => f.write_str(&words.join(" | ")),
-            Self::Duration { min, max } => write!(f, "{} to {}", duration_text(*min), duration_text(*max)),
+            Self::Duration { min, max } => {
+                write!(f, "{} to {}", duration_text(*min), duration_text(*max))
+            }
             Self::Integer { min, max } => write!(f, "whole numbers, {min} to {max}"),
-            Self::Fraction { min, max } => write!(f, "numbers, {} to {}", min.decimal(), max.decimal()),
+            Self::Fraction { min, max } => {
+                write!(f, "numbers, {} to {}", min.decimal(), max.decimal())
+            }
         }
     }
 }
@@ -135,7 +142,8 @@ pub trait OptionValue: Sized {
     /// # Panics
     /// If the entry's default is no value of the option: an error in the controller's file.
     fn read(parsed: &ParsedOptions<'_>, option: &OptionInfo) -> Self {
-        Self::parse(parsed.given(option).unwrap_or(option.default)).expect("values are checked before they are read")
+        Self::parse(parsed.given(option).unwrap_or(option.default))
+            .expect("values are checked before they are read")
     }
 
     /// The value as users type it, unless it is the default.

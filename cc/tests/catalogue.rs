@@ -22,7 +22,9 @@ fn every_algorithm_is_complete() {
         assert_eq!(config.spec(), entry.name, "all options at their defaults");
         assert_eq!(config.required(), entry.required);
         assert!(!entry.summary.is_empty() && !entry.source.is_empty());
-        assert!(entry.aliases.iter().all(|alias| CATALOGUE.iter().all(|other| other.name != *alias)));
+        assert!(
+            entry.aliases.iter().all(|alias| CATALOGUE.iter().all(|other| other.name != *alias))
+        );
         assert!(entry.wraps.is_none_or(|inner| catalogue::parse(inner).is_ok()));
         for option in entry.options {
             assert!(option.values.allow(option.default), "{}:{} default", entry.name, option.name);
@@ -37,7 +39,8 @@ fn every_option_value_round_trips() {
         for option in entry.options {
             for word in values(&option.values) {
                 let spec = format!("{}:{}={word}", entry.name, option.name);
-                let expected = if word == option.default { entry.name.to_owned() } else { spec.clone() };
+                let expected =
+                    if word == option.default { entry.name.to_owned() } else { spec.clone() };
                 assert_eq!(catalogue::parse(&spec).expect(&spec).spec(), expected);
             }
         }
@@ -48,24 +51,36 @@ fn every_option_value_round_trips() {
 fn messages_name_the_error_and_a_hint() {
     let known = CATALOGUE.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
     assert_eq!(error(""), format!("no controller named; choose one of: {known}"));
-    assert_eq!(error("snyc"), format!("unknown controller 'snyc' (did you mean 'sync'?); known: {known}"));
+    assert_eq!(
+        error("snyc"),
+        format!("unknown controller 'snyc' (did you mean 'sync'?); known: {known}")
+    );
     assert_eq!(error("quicksilver"), format!("unknown controller 'quicksilver'; known: {known}"));
     assert_eq!(
         error("sync:flor=1ms"),
         "'sync' has no option 'flor' (did you mean 'floor'?); options: signal, floor, slow-start, recovery, reset, cut, trust, hystart"
     );
     assert_eq!(error("reno:floor=1ms"), "'reno' has no option 'floor'; options: hystart");
-    assert_eq!(error("sync:floor=1min"), "'1min' is no value for option 'floor' of 'sync'; it takes 0ns to 10s");
+    assert_eq!(
+        error("sync:floor=1min"),
+        "'1min' is no value for option 'floor' of 'sync'; it takes 0ns to 10s"
+    );
     assert_eq!(
         error("sync:signal=echo"),
         "'echo' is no value for option 'signal' of 'sync'; it takes one-way | rtt | either"
     );
-    assert_eq!(error("sync:cut=round,cut=round"), "option 'cut' of 'sync' is given twice; keep one");
+    assert_eq!(
+        error("sync:cut=round,cut=round"),
+        "option 'cut' of 'sync' is given twice; keep one"
+    );
     assert_eq!(
         error("sync:floor"),
         "option 'floor' of 'sync' has no value; write option=value; options: signal, floor, slow-start, recovery, reset, cut, trust, hystart"
     );
-    assert_eq!(error("sync:"), "'sync' has an empty option; write sync:option=value, or leave ':' and ',' out");
+    assert_eq!(
+        error("sync:"),
+        "'sync' has an empty option; write sync:option=value, or leave ':' and ',' out"
+    );
     assert!(matches!(catalogue::parse("sync:cut=round,"), Err(SpecError::NoValue { .. })));
     error("a\nb");
     error("sync:\n=\n");
@@ -76,7 +91,10 @@ fn ghstcp_is_an_alias_of_gentle() {
     let config = catalogue::parse("ghstcp:trend=t-test").expect("an alias");
     assert_eq!(config.name(), "gentle");
     assert_eq!(config.spec(), "gentle:trend=t-test");
-    assert_eq!(catalogue::parse("packet-size/ghstcp").expect("an alias").spec(), "packet-size/gentle");
+    assert_eq!(
+        catalogue::parse("packet-size/ghstcp").expect("an alias").spec(),
+        "packet-size/gentle"
+    );
     assert!(CATALOGUE.iter().all(|algorithm| algorithm.name != "ghstcp"));
 }
 
@@ -135,7 +153,13 @@ proptest! {
 
 #[test]
 fn options_stay_with_their_controller() {
-    assert_eq!(split("reno,sync:floor=1ms,signal=rtt,sync"), ["reno", "sync:floor=1ms,signal=rtt", "sync"]);
+    assert_eq!(
+        split("reno,sync:floor=1ms,signal=rtt,sync"),
+        ["reno", "sync:floor=1ms,signal=rtt", "sync"]
+    );
     // What a server's shares are, weights and all.
-    assert_eq!(split("sync:floor=1ms=30,packet-size/reno=70"), ["sync:floor=1ms=30", "packet-size/reno=70"]);
+    assert_eq!(
+        split("sync:floor=1ms=30,packet-size/reno=70"),
+        ["sync:floor=1ms=30", "packet-size/reno=70"]
+    );
 }

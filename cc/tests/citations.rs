@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 /// The sections cited, by source. The titles are for the reader who checks a new line here.
 const SECTIONS: &[(&str, &str, &str)] = &[
     ("RFC 3649", "5", "Modifying the TCP Response Function"),
-    ("RFC 3649", "7", "Translating the HighSpeed Response Function into Congestion Control Parameters"),
+    (
+        "RFC 3649",
+        "7",
+        "Translating the HighSpeed Response Function into Congestion Control Parameters",
+    ),
     ("RFC 3649", "B", "A Table for a(w) and b(w)"),
     ("DCA", "3.1", "Data Collection Methodology"),
     ("DCA", "3.2.1", "Loss Conditioned Delay Indication Metric"),
@@ -67,7 +71,9 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             sources(&path, found);
-        } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests/citations.rs") {
+        } else if path.extension().is_some_and(|e| e == "rs")
+            && !path.ends_with("tests/citations.rs")
+        {
             found.push(path);
         }
     }
@@ -93,14 +99,23 @@ fn citations_resolve() {
         for (number, line) in text.lines().enumerate() {
             for (at, sign) in line.match_indices('§') {
                 let (before, section) = (line[..at].trim_end(), section(&line[at + sign.len()..]));
-                match SECTIONS.iter().find(|(source, known, _)| before.ends_with(source) && *known == section) {
+                match SECTIONS
+                    .iter()
+                    .find(|(source, known, _)| before.ends_with(source) && *known == section)
+                {
                     Some(entry) => drop(used.insert(entry)),
-                    None => wrong.push(format!("{}:{}: {}", file.display(), number + 1, line.trim())),
+                    None => {
+                        wrong.push(format!("{}:{}: {}", file.display(), number + 1, line.trim()))
+                    }
                 }
             }
         }
     }
-    assert!(wrong.is_empty(), "not '<source> §<section>' of the table in this test:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "not '<source> §<section>' of the table in this test:\n{}",
+        wrong.join("\n")
+    );
     let unused: Vec<_> = SECTIONS.iter().filter(|entry| !used.contains(entry)).collect();
     assert!(unused.is_empty(), "cited nowhere: {unused:?}");
 }

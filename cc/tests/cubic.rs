@@ -39,7 +39,9 @@ fn the_window_follows_the_cubic_curve() {
     let mut s = fast("cubic");
     assert_eq!(s.window(), 700 * MSS);
     let mut passed = 0;
-    for (t, w) in [(2_000, 857.7), (5_000, 972.7), (9_086, 1_000.0), (12_000, 1_009.9), (15_000, 1_082.8)] {
+    for (t, w) in
+        [(2_000, 857.7), (5_000, 972.7), (9_086, 1_000.0), (12_000, 1_009.9), (15_000, 1_082.8)]
+    {
         s.acks(t - passed, 0);
         passed = t;
         near(packets(&s), w, 3.0);
@@ -74,7 +76,9 @@ fn small_windows_grow_as_reno_would() {
 fn a_second_loss_below_w_max_plateaus_earlier() {
     // W_max 1000, second loss at 700, cwnd 490. Fast convergence: W_max = 595, K = cbrt(105 / 0.4) = 6.403. Without: 700 and
     // cbrt(210 / 0.4) = 8.067.
-    for (spec, expected) in [("cubic", [560.9, 595.0]), ("cubic:fast-convergence=off", [610.7, 698.1])] {
+    for (spec, expected) in
+        [("cubic", [560.9, 595.0]), ("cubic:fast-convergence=off", [610.7, 698.1])]
+    {
         let mut s = fast(spec);
         s.ack(0);
         s.lose();
@@ -137,7 +141,10 @@ fn a_spurious_loss_leaves_the_curve_as_it_was() {
     s.lose();
     assert!(s.window() < never.window() * 3 / 4);
     s.controller.on_spurious_congestion_event(s.now);
-    assert_eq!((s.window(), s.controller.metrics().threshold), (never.window(), never.controller.metrics().threshold));
+    assert_eq!(
+        (s.window(), s.controller.metrics().threshold),
+        (never.window(), never.controller.metrics().threshold)
+    );
     for _ in 0..4_000 {
         assert_eq!(s.ack(0), never.ack(0));
     }
@@ -183,7 +190,10 @@ fn after_a_timeout_the_curve_starts_at_its_own_window() {
     let threshold = s.window() * 7 / 10;
     s.collapse();
     let metrics = s.controller.metrics();
-    assert_eq!((metrics.window, metrics.threshold, metrics.phase), (2 * MSS, Some(threshold), Phase::SlowStart));
+    assert_eq!(
+        (metrics.window, metrics.threshold, metrics.phase),
+        (2 * MSS, Some(threshold), Phase::SlowStart)
+    );
     s.next_round();
     s.bytes = threshold - s.window();
     s.ack(0);

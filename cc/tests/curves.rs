@@ -38,7 +38,9 @@ fn curve(spec: &str, path: Bottleneck) -> Curve {
     let mut controller = catalogue::parse(spec).expect(spec).start(&start).expect(spec);
     let curve = path.run(&mut *controller, LENGTH);
     match std::env::var("FATHOM_CURVES").as_deref() {
-        Ok("ascii") => println!("{spec} at {}: {}\n{}", path.rate, figures(&curve), curve.to_ascii(110, 16)),
+        Ok("ascii") => {
+            println!("{spec} at {}: {}\n{}", path.rate, figures(&curve), curve.to_ascii(110, 16))
+        }
         Ok("csv") => println!("# {spec} at {}\n{}", path.rate, curve.to_csv()),
         _ => println!("{spec} at {}: {}", path.rate, figures(&curve)),
     }
@@ -47,7 +49,12 @@ fn curve(spec: &str, path: Bottleneck) -> Curve {
 
 fn figures(curve: &Curve) -> String {
     let range = curve.window_range(SETTLED);
-    format!("use {:.3}, queued {:?}, lost {}, window {range:?}", share(curve), curve.mean_queued(SETTLED), curve.lost)
+    format!(
+        "use {:.3}, queued {:?}, lost {}, window {range:?}",
+        share(curve),
+        curve.mean_queued(SETTLED),
+        curve.lost
+    )
 }
 
 /// Share of [`PATH`]'s capacity delivered.
@@ -75,7 +82,11 @@ fn reno_saws_between_half_and_full() {
     let reno = curve("reno", PATH);
     let (low, high) = reno.window_range(SETTLED).expect("points");
     assert!(share(&reno) > 0.95, "{}", figures(&reno));
-    assert!((95_000..108_000).contains(&high) && (47_000..55_000).contains(&low), "{}", figures(&reno));
+    assert!(
+        (95_000..108_000).contains(&high) && (47_000..55_000).contains(&low),
+        "{}",
+        figures(&reno)
+    );
 }
 
 #[test]
@@ -83,9 +94,14 @@ fn cubic_saws_between_seven_tenths_and_full() {
     let cubic = curve("cubic", PATH);
     let (low, high) = cubic.window_range(SETTLED).expect("points");
     assert!(share(&cubic) > 0.95, "{}", figures(&cubic));
-    assert!((95_000..108_000).contains(&high) && (66_000..76_000).contains(&low), "{}", figures(&cubic));
+    assert!(
+        (95_000..108_000).contains(&high) && (66_000..76_000).contains(&low),
+        "{}",
+        figures(&cubic)
+    );
     // From 70 to 100 kB are 25 packets: K is 3.97 s, and Reno's share (0.53 packets per 60 to 80 ms) takes as long. A loss each time.
-    let losses = cubic.points.windows(2).filter(|p| p[1].window < p[0].window && p[1].at > SETTLED).count();
+    let losses =
+        cubic.points.windows(2).filter(|p| p[1].window < p[0].window && p[1].at > SETTLED).count();
     assert!((5..=9).contains(&losses), "{losses} losses in 25 s");
 }
 
@@ -123,7 +139,11 @@ fn highspeed_on_a_small_path_falls_a_little_less_than_reno() {
     // 83 packets at a loss: b is .465.
     let fast = curve("highspeed", PATH);
     let (low, high) = fast.window_range(SETTLED).expect("points");
-    assert!((95_000..108_000).contains(&high) && (51_000..58_000).contains(&low), "{}", figures(&fast));
+    assert!(
+        (95_000..108_000).contains(&high) && (51_000..58_000).contains(&low),
+        "{}",
+        figures(&fast)
+    );
     assert!(share(&fast) > 0.95);
 }
 
@@ -135,7 +155,11 @@ fn hystart_leaves_slow_start_of_a_deep_queue_with_less_loss() {
     let most = |c: &Curve| c.points.iter().map(|p| p.window).max().unwrap_or_default();
     assert!(plain.lost > 200 && most(&plain) > 600_000, "{}", figures(&plain));
     assert!(hystart.lost * 3 < plain.lost && most(&hystart) < 500_000, "{}", figures(&hystart));
-    assert!(share(&hystart) > 0.99 && hystart.delivered * 100 > plain.delivered * 99, "{}", figures(&hystart));
+    assert!(
+        share(&hystart) > 0.99 && hystart.delivered * 100 > plain.delivered * 99,
+        "{}",
+        figures(&hystart)
+    );
 }
 
 #[test]
@@ -143,7 +167,8 @@ fn hystart_does_not_end_slow_start_before_a_queue_stands() {
     // No queue stands before the window reaches what the link carries in a round trip: 50 kB and 12.5 MB.
     for (path, holds) in [(DEEP, 50_000), (LARGE, 5_000_000)] {
         let (plain, hystart) = (curve("reno", path), curve("reno:hystart=on", path));
-        let rise = |c: &Curve| c.points.iter().position(|p| p.window >= holds).expect("it gets there");
+        let rise =
+            |c: &Curve| c.points.iter().position(|p| p.window >= holds).expect("it gets there");
         assert_eq!(rise(&plain), rise(&hystart));
         assert!(plain.points[..rise(&plain)] == hystart.points[..rise(&hystart)]);
     }
@@ -156,7 +181,12 @@ fn sync_by_the_letter_pays_in_throughput() {
     // A cut per verdict is several per round trip here: a lone flow leaves much of the link idle. The paper's links carry many.
     let (reno, sync) = (curve("reno", PATH), curve("sync", PATH));
     assert_eq!(sync.lost, 0);
-    assert!(sync.mean_queued(SETTLED) < reno.mean_queued(SETTLED) / 4, "{} / {}", figures(&sync), figures(&reno));
+    assert!(
+        sync.mean_queued(SETTLED) < reno.mean_queued(SETTLED) / 4,
+        "{} / {}",
+        figures(&sync),
+        figures(&reno)
+    );
     assert!((0.50..0.70).contains(&share(&sync)), "{}", figures(&sync));
 }
 
@@ -164,7 +194,12 @@ fn sync_by_the_letter_pays_in_throughput() {
 fn sync_with_one_cut_per_round_fills_the_link() {
     let (reno, sync) = (curve("reno", PATH), curve("sync:cut=round", PATH));
     assert_eq!(sync.lost, 0);
-    assert!(sync.mean_queued(SETTLED) < reno.mean_queued(SETTLED) * 3 / 4, "{} / {}", figures(&sync), figures(&reno));
+    assert!(
+        sync.mean_queued(SETTLED) < reno.mean_queued(SETTLED) * 3 / 4,
+        "{} / {}",
+        figures(&sync),
+        figures(&reno)
+    );
     assert!(share(&sync) > 0.95, "{}", figures(&sync));
 }
 
@@ -191,14 +226,20 @@ fn dca_stays_far_from_the_queues_end_and_pays_more_than_reno() {
     // growth itself, a third packet sent in answer to an ACK, stands out already. The window stays below ten packets.
     let (reno, dca) = (curve("reno", PATH), curve("dca", PATH));
     assert_eq!(dca.lost, 0, "{}", figures(&dca));
-    assert!(dca.mean_queued(SETTLED) < reno.mean_queued(SETTLED) / 4, "{} / {}", figures(&dca), figures(&reno));
+    assert!(
+        dca.mean_queued(SETTLED) < reno.mean_queued(SETTLED) / 4,
+        "{} / {}",
+        figures(&dca),
+        figures(&reno)
+    );
     assert!((0.1..share(&reno) - 0.1).contains(&share(&dca)), "{}", figures(&dca));
 }
 
 #[test]
 fn the_smaller_dca_reduces_the_less_it_gives_away() {
     // Predicted from DCA Table 4-1: 50 % costs more than 25 %, and that more than 12.5 %.
-    let shares = ["dca", "dca:reduction=0.25", "dca:reduction=0.125"].map(|spec| share(&curve(spec, PATH)));
+    let shares =
+        ["dca", "dca:reduction=0.25", "dca:reduction=0.125"].map(|spec| share(&curve(spec, PATH)));
     assert!(shares.is_sorted(), "{shares:?}");
 }
 
@@ -208,13 +249,23 @@ fn a_floor_above_its_own_steps_lets_dca_use_the_link() {
     // frame behind it, by all of it. Predicted: a floor of a quarter of a packet changes nothing; the higher the floor, the more use; one
     // of two packets is never reached after slow start, and dca is Reno.
     let [none, quarter, half_more, two] =
-        ["dca", "dca:floor=0.24ms", "dca:floor=1.5ms", "dca:floor=2ms"].map(|spec| curve(spec, PATH));
+        ["dca", "dca:floor=0.24ms", "dca:floor=1.5ms", "dca:floor=2ms"]
+            .map(|spec| curve(spec, PATH));
     assert!(none.points == quarter.points);
-    assert!(share(&half_more) > share(&none) + 0.3 && half_more.lost == 0, "{}", figures(&half_more));
+    assert!(
+        share(&half_more) > share(&none) + 0.3 && half_more.lost == 0,
+        "{}",
+        figures(&half_more)
+    );
     assert!(half_more.mean_queued(SETTLED) < Duration::from_millis(3), "{}", figures(&half_more));
     let reno = curve("reno", PATH);
     assert!((share(&two) - share(&reno)).abs() < 0.02, "{}", figures(&two));
-    assert!(two.lost < reno.lost / 2, "slow start ends early: {} / {}", figures(&two), figures(&reno));
+    assert!(
+        two.lost < reno.lost / 2,
+        "slow start ends early: {} / {}",
+        figures(&two),
+        figures(&reno)
+    );
 }
 
 #[test]
@@ -242,7 +293,12 @@ fn dual_saws_below_the_middle_of_the_delays_it_has_seen() {
     let late = dual.after(SETTLED).map(|p| p.queued).max().unwrap_or_default();
     assert!(late < Duration::from_millis(26), "{}", figures(&dual));
     assert!(share(&dual) > 0.93, "{}", figures(&dual));
-    assert!(dual.mean_queued(SETTLED) < reno.mean_queued(SETTLED), "{} / {}", figures(&dual), figures(&reno));
+    assert!(
+        dual.mean_queued(SETTLED) < reno.mean_queued(SETTLED),
+        "{} / {}",
+        figures(&dual),
+        figures(&reno)
+    );
 }
 
 #[test]
@@ -260,7 +316,9 @@ fn sdc_holds_eight_packets_where_the_path_holds_two() {
     let narrow = Bottleneck { rate: Rate::from_bits_per_sec(500_000), queue: 3 * MSS, ..PATH };
     let sdc = curve("sdc", narrow);
     let reno = curve("reno", narrow);
-    let used = |c: &Curve| c.delivered as f64 / (narrow.rate.bytes_per_sec() as f64 * LENGTH.as_secs_f64());
+    let used = |c: &Curve| {
+        c.delivered as f64 / (narrow.rate.bytes_per_sec() as f64 * LENGTH.as_secs_f64())
+    };
     let (low, _) = sdc.window_range(SETTLED).expect("points");
     assert!(low >= 4 * MSS, "{}", figures(&sdc));
     assert!(used(&sdc) > 0.7, "{} {}", used(&sdc), figures(&sdc));

@@ -38,9 +38,11 @@ fn calm(spec: &str) -> Rounds {
 #[test]
 fn a_rise_takes_the_reduction_level_away() {
     // 19 of 50 and one of 52 ms: the mean of two, 51, exceeds 50.1 + 0.436.
-    for (spec, left) in
-        [("dca", START / 2), ("dca:reduction=0.25", START * 3 / 4), ("dca:reduction=0.125", START * 7 / 8)]
-    {
+    for (spec, left) in [
+        ("dca", START / 2),
+        ("dca:reduction=0.25", START * 3 / 4),
+        ("dca:reduction=0.125", START * 7 / 8),
+    ] {
         let mut r = calm(spec);
         assert_eq!(feed(&mut r, [52]), 1, "{spec}");
         let metrics = r.controller.metrics();

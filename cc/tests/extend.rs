@@ -12,7 +12,10 @@ fn added_controllers_are_found_by_name() {
     assert_eq!(refused(named("mine/2")), ExtendError::NoName { given: "mine/2" });
     assert_eq!(refused(named("cubic")), ExtendError::Taken { name: "cubic" });
     assert_eq!(refused(named("ghstcp")), ExtendError::Taken { name: "ghstcp" }, "an alias");
-    assert_eq!(refused(vec![BROKEN[0], BROKEN[0]].leak()), ExtendError::Taken { name: BROKEN[0].name });
+    assert_eq!(
+        refused(vec![BROKEN[0], BROKEN[0]].leak()),
+        ExtendError::Taken { name: BROKEN[0].name }
+    );
     assert_eq!(catalogue::all().count(), CATALOGUE.len(), "nothing was added");
 
     catalogue::extend(BROKEN).expect("six of their own names");
@@ -23,10 +26,21 @@ fn added_controllers_are_found_by_name() {
             (added.name, added.name.to_owned(), added.required)
         );
     }
-    assert_eq!(catalogue::parse("packet-size/never-grows").expect("wrapped").spec(), "packet-size/never-grows");
-    let added = ["never-grows", "packet-size/never-grows", "packet-size:floor=300 / never-grows:hystart=on"];
+    assert_eq!(
+        catalogue::parse("packet-size/never-grows").expect("wrapped").spec(),
+        "packet-size/never-grows"
+    );
+    let added = [
+        "never-grows",
+        "packet-size/never-grows",
+        "packet-size:floor=300 / never-grows:hystart=on",
+    ];
     assert!(added.iter().all(|spec| catalogue::is_added(spec)));
-    assert!(!["cubic", "packet-size/cubic", "native:never-grows", ""].iter().any(|spec| catalogue::is_added(spec)));
+    assert!(
+        !["cubic", "packet-size/cubic", "native:never-grows", ""]
+            .iter()
+            .any(|spec| catalogue::is_added(spec))
+    );
     let hint = catalogue::parse("never-grow").expect_err("no such").to_string();
     assert!(hint.contains("did you mean 'never-grows'?"), "{hint}");
     assert_eq!(refused(named("mine")), ExtendError::Again);

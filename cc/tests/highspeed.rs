@@ -28,7 +28,9 @@ fn round(s: &mut Script) -> f64 {
 #[test]
 fn growth_per_round_trip_is_a_of_w() {
     // Rows of RFC 3649 §B: from this window on so many datagrams per round trip, up to the next row.
-    for (w, a, next) in [(118, 2.0, 221), (663, 6.0, 851), (2_076, 12.0, 2_378), (5_036, 20.0, 5_497)] {
+    for (w, a, next) in
+        [(118, 2.0, 221), (663, 6.0, 851), (2_076, 12.0, 2_378), (5_036, 20.0, 5_497)]
+    {
         let mut s = avoiding("highspeed", w);
         assert!(s.window() < next * MSS);
         let grown = round(&mut s);

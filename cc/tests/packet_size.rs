@@ -57,7 +57,8 @@ fn increase_decides_what_the_wrapped_one_grows_by() {
 
 #[test]
 fn it_wraps_any_controller_and_hands_its_needs_on() {
-    let config = fathom_cc::catalogue::parse("packet-size:packets=4/sync:cut=round").expect("known");
+    let config =
+        fathom_cc::catalogue::parse("packet-size:packets=4/sync:cut=round").expect("known");
     assert_eq!(config.spec(), "packet-size:packets=4/sync:cut=round");
     assert!(config.required().datagram && config.required().one_way);
     let mut s = Script::new("packet-size/sync");
@@ -86,7 +87,8 @@ fn a_path_with_smaller_datagrams_bounds_the_size() {
 fn full_increase_leaves_the_wrapped_controller_alone() {
     // It counts in datagrams of the path all the time, so the size in use changes nothing in it: the windows are those without wrapper.
     for inner in ["cubic", "reno", "highspeed", "dual"] {
-        let (mut s, mut plain) = (Script::new(&format!("packet-size:increase=full/{inner}")), Script::new(inner));
+        let (mut s, mut plain) =
+            (Script::new(&format!("packet-size:increase=full/{inner}")), Script::new(inner));
         let mut sizes = std::collections::BTreeSet::new();
         for script in [&mut s, &mut plain] {
             script.lose();
@@ -167,8 +169,9 @@ fn a_round_that_ends_with_a_cut_grows_no_datagram() {
 #[test]
 fn what_is_missing_is_named_by_who_misses_it() {
     use fathom_cc::{Capabilities, catalogue};
-    let lacking =
-        |offers: Capabilities| catalogue::parse("packet-size/sync").expect("known").check(offers).expect_err("lacking");
+    let lacking = |offers: Capabilities| {
+        catalogue::parse("packet-size/sync").expect("known").check(offers).expect_err("lacking")
+    };
     let all = script::ALL_SIGNALS;
     let error = lacking(Capabilities { one_way: false, ..all });
     assert_eq!(error.controller, "sync");
@@ -205,5 +208,9 @@ fn an_undone_loss_gives_the_size_back_a_real_one_does_not() {
     s.congestion_event(Cause::Mark);
     assert_eq!((s.window(), size(&s)), (3_000, 250));
     s.controller.on_spurious_congestion_event(s.now);
-    assert_eq!((s.window(), size(&s)), (3_000, 250), "a mark is never spurious, nor is what came before it");
+    assert_eq!(
+        (s.window(), size(&s)),
+        (3_000, 250),
+        "a mark is never spurious, nor is what came before it"
+    );
 }

@@ -19,7 +19,9 @@ fn page() -> String {
 
 fn values(values: Values) -> String {
     match values {
-        Values::Choice(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+        Values::Choice(words) => {
+            words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+        }
         range => range.to_string(),
     }
 }
@@ -27,9 +29,17 @@ fn values(values: Values) -> String {
 fn table(entry: &Algorithm) -> String {
     let rows = entry.options.iter().map(|option| {
         let about = option.about.replace('|', "\\|");
-        format!("| `{}` | `{}` | {} | {about} |\n", option.name, option.default, values(option.values))
+        format!(
+            "| `{}` | `{}` | {} | {about} |\n",
+            option.name,
+            option.default,
+            values(option.values)
+        )
     });
-    format!("\n| option | default | values | what it does |\n|---|---|---|---|\n{}\n", rows.collect::<String>())
+    format!(
+        "\n| option | default | values | what it does |\n|---|---|---|---|\n{}\n",
+        rows.collect::<String>()
+    )
 }
 
 /// The section of a controller, all of it from its entry.

@@ -4,8 +4,8 @@ use fathom_cc::aimd::MAX_WINDOW;
 use fathom_cc::catalogue::{self, Algorithm, CATALOGUE, Values};
 use fathom_cc::testing::script::{self, start};
 use fathom_cc::{
-    AckEvent, Acked, Cause, CongestionEvent, Controller, EcnDelta, OneWayDelay, Pacing, PathChange, Phase, Rtt, Sent,
-    Time,
+    AckEvent, Acked, Cause, CongestionEvent, Controller, EcnDelta, OneWayDelay, Pacing, PathChange,
+    Phase, Rtt, Sent, Time,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,11 +14,18 @@ use std::time::Duration;
 
 /// Any controller of the catalogue with any options; a wrapper around any controller that is none.
 fn spec() -> impl Strategy<Value = String> {
-    let plain = || CATALOGUE.iter().filter(|entry| entry.wraps.is_none()).map(|entry| configured(entry).boxed());
+    let plain = || {
+        CATALOGUE
+            .iter()
+            .filter(|entry| entry.wraps.is_none())
+            .map(|entry| configured(entry).boxed())
+    };
     let wrappers = CATALOGUE.iter().filter(|entry| entry.wraps.is_some());
     let wrapped = wrappers.map(|entry| {
         (configured(entry), proptest::option::of(Union::new(plain())))
-            .prop_map(|(outer, inner)| inner.map_or(outer.clone(), |inner| format!("{outer}/{inner}")))
+            .prop_map(|(outer, inner)| {
+                inner.map_or(outer.clone(), |inner| format!("{outer}/{inner}"))
+            })
             .boxed()
     });
     Union::new(plain().chain(wrapped))
@@ -26,31 +33,56 @@ fn spec() -> impl Strategy<Value = String> {
 
 /// `entry` with every option given or not; numbers from all of their range or from its ends.
 fn configured(entry: &'static Algorithm) -> impl Strategy<Value = String> {
-    let options: Vec<_> = entry.options.iter().map(|option| proptest::option::of(value(&option.values))).collect();
+    let options: Vec<_> =
+        entry.options.iter().map(|option| proptest::option::of(value(&option.values))).collect();
     options.prop_map(|chosen| {
-        let given = entry.options.iter().zip(chosen).filter_map(|(o, value)| Some(format!("{}={}", o.name, value?)));
+        let given = entry
+            .options
+            .iter()
+            .zip(chosen)
+            .filter_map(|(o, value)| Some(format!("{}={}", o.name, value?)));
         let given: Vec<String> = given.collect();
-        if given.is_empty() { entry.name.to_owned() } else { format!("{}:{}", entry.name, given.join(",")) }
+        if given.is_empty() {
+            entry.name.to_owned()
+        } else {
+            format!("{}:{}", entry.name, given.join(","))
+        }
     })
 }
 
 fn value(values: &Values) -> BoxedStrategy<String> {
     let ends = proptest::sample::select(script::values(values));
     match *values {
-        Values::Integer { min, max } => prop_oneof![ends, (min..=max).prop_map(|n| n.to_string())].boxed(),
+        Values::Integer { min, max } => {
+            prop_oneof![ends, (min..=max).prop_map(|n| n.to_string())].boxed()
+        }
         _ => ends.boxed(),
     }
 }
 
 /// Sync-TCP where it must not outgrow Reno.
-const LIMITED: &[&str] =
-    &["sync", "sync:signal=either,reset=both", "sync:recovery=steer,cut=round", "sync:slow-start=reno"];
+const LIMITED: &[&str] = &[
+    "sync",
+    "sync:signal=either,reset=both",
+    "sync:recovery=steer,cut=round",
+    "sync:slow-start=reno",
+];
 
 #[derive(Clone, Debug)]
 enum Op {
     Sent(u64, u64),
-    AckEvent { now: u64, packets: Vec<(u64, u64)>, rtt: u64, one_way: Option<i64>, app_limited: bool },
-    CongestionEvent { now: u64, sent: u64, cause: Cause },
+    AckEvent {
+        now: u64,
+        packets: Vec<(u64, u64)>,
+        rtt: u64,
+        one_way: Option<i64>,
+        app_limited: bool,
+    },
+    CongestionEvent {
+        now: u64,
+        sent: u64,
+        cause: Cause,
+    },
     Undo(u64),
     Path(u64, PathChange),
 }
@@ -72,7 +104,13 @@ fn cause() -> impl Strategy<Value = Cause> {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let acks = (number(), vec((number(), number()), 1..6), number(), proptest::option::of(delay()), any::<bool>());
+    let acks = (
+        number(),
+        vec((number(), number()), 1..6),
+        number(),
+        proptest::option::of(delay()),
+        any::<bool>(),
+    );
     let path = prop_oneof![any::<u16>().prop_map(PathChange::Datagram), Just(PathChange::Moved)];
     prop_oneof![
         3 => (number(), number()).prop_map(|(now, bytes)| Op::Sent(now, bytes)),
@@ -88,8 +126,10 @@ fn apply(controller: &mut dyn Controller, op: &Op) {
     match op {
         Op::Sent(now, bytes) => controller.on_sent(&Sent { now: at(*now), bytes: *bytes }),
         Op::AckEvent { now, packets, rtt, one_way, app_limited } => {
-            let packets: Vec<Acked> =
-                packets.iter().map(|(sent, bytes)| Acked { sent: at(*sent), bytes: *bytes }).collect();
+            let packets: Vec<Acked> = packets
+                .iter()
+                .map(|(sent, bytes)| Acked { sent: at(*sent), bytes: *bytes })
+                .collect();
             let rtt = Duration::from_nanos(*rtt);
             controller.on_ack(&AckEvent {
                 now: at(*now),
@@ -102,7 +142,11 @@ fn apply(controller: &mut dyn Controller, op: &Op) {
             });
         }
         Op::CongestionEvent { now, sent, cause } => {
-            controller.on_congestion_event(&CongestionEvent { now: at(*now), sent: at(*sent), cause: *cause });
+            controller.on_congestion_event(&CongestionEvent {
+                now: at(*now),
+                sent: at(*sent),
+                cause: *cause,
+            });
         }
         Op::Undo(now) => controller.on_spurious_congestion_event(at(*now)),
         Op::Path(now, change) => controller.on_path(at(*now), *change),
@@ -121,7 +165,9 @@ fn check(controller: &dyn Controller, datagram: u64) -> Result<(), TestCaseError
         Pacing::Delay(hold) => prop_assert!(hold < Duration::from_secs(3_600)),
     }
     match (metrics.phase, metrics.threshold) {
-        (Phase::SlowStart, Some(threshold)) => prop_assert!(metrics.window < threshold, "{metrics:?}"),
+        (Phase::SlowStart, Some(threshold)) => {
+            prop_assert!(metrics.window < threshold, "{metrics:?}")
+        }
         (Phase::SlowStart, None) | (Phase::Recovery, Some(_)) | (Phase::Avoidance, _) => {}
         (Phase::Recovery, None) => prop_assert!(false, "recovery without a threshold: {metrics:?}"),
     }

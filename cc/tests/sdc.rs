@@ -167,9 +167,14 @@ fn an_undone_loss_and_another_path_take_the_delay_back() {
 #[test]
 fn ecn_can_be_required() {
     use fathom_cc::{Capabilities, Start, catalogue};
-    let no_ecn = Start { provided: Capabilities { pacing: true, ..Capabilities::NONE }, ..script::start() };
+    let no_ecn =
+        Start { provided: Capabilities { pacing: true, ..Capabilities::NONE }, ..script::start() };
     assert!(catalogue::parse("sdc").expect("known").start(&no_ecn).is_ok());
-    let error = catalogue::parse("sdc:signal=ecn").expect("known").start(&no_ecn).expect_err("no ECN").to_string();
+    let error = catalogue::parse("sdc:signal=ecn")
+        .expect("known")
+        .start(&no_ecn)
+        .expect_err("no ECN")
+        .to_string();
     assert!(error.contains("ECN") && error.contains("sdc:signal=either"), "{error}");
 }
 
@@ -202,12 +207,20 @@ fn marks_double_the_round_trip_once_per_flight() {
     let flight = s.now - Duration::from_millis(1);
     frame(&mut s, flight, script::RTT, 1);
     close(&s, 80.0);
-    s.controller.on_congestion_event(&CongestionEvent { now: s.now, sent: flight, cause: Cause::Mark });
+    s.controller.on_congestion_event(&CongestionEvent {
+        now: s.now,
+        sent: flight,
+        cause: Cause::Mark,
+    });
     close(&s, 125.0);
     // Its second ACK: 0.9 * 225 - 100 = 102.5. It felt the D before this rise, 80: SRTT 7/8 * 112.5 + 180/8 = 120.9375.
     frame(&mut s, flight, script::RTT, 1);
     close(&s, 102.5);
-    s.controller.on_congestion_event(&CongestionEvent { now: s.now, sent: flight, cause: Cause::Mark });
+    s.controller.on_congestion_event(&CongestionEvent {
+        now: s.now,
+        sent: flight,
+        cause: Cause::Mark,
+    });
     close(&s, 141.875);
 }
 
@@ -300,7 +313,11 @@ fn signals_of_another_path_do_nothing() {
         s.controller.on_path(s.now, PathChange::Moved);
         s.next_round();
         s.ack(0);
-        s.controller.on_congestion_event(&CongestionEvent { now: s.now, sent: old, cause: Cause::Mark });
+        s.controller.on_congestion_event(&CongestionEvent {
+            now: s.now,
+            sent: old,
+            cause: Cause::Mark,
+        });
         close(&s, 0.0);
     }
 }

@@ -55,8 +55,12 @@ fn a_verdict_every_third_ack() {
     let mut s = avoiding("sync");
     s.acks(1, 0);
     let changes: Vec<i64> = (2..=18).map(|_| s.ack(8_000)).collect();
-    let cuts: Vec<usize> =
-        changes.iter().enumerate().filter(|(_, change)| **change < 0).map(|(at, _)| at + 2).collect();
+    let cuts: Vec<usize> = changes
+        .iter()
+        .enumerate()
+        .filter(|(_, change)| **change < 0)
+        .map(|(at, _)| at + 2)
+        .collect();
     assert_eq!(cuts, [9, 12, 15, 18]);
 }
 
@@ -153,11 +157,21 @@ fn limited_trust_lets_growth_make_up_for_early_cuts() {
     reno.acks(132, 0);
     assert!(full.window() > reno.window() + 10 * MSS, "{} beside {}", full.window(), reno.window());
     // Reno's growth per byte is a datagram over a window, and windows are taken at the beginning of a round.
-    assert!(limited.window().abs_diff(reno.window()) <= MSS, "{} beside {}", limited.window(), reno.window());
+    assert!(
+        limited.window().abs_diff(reno.window()) <= MSS,
+        "{} beside {}",
+        limited.window(),
+        reno.window()
+    );
     // The next loss finds both alike.
     limited.lose();
     reno.lose();
-    assert!(limited.window().abs_diff(reno.window()) <= MSS / 2, "{} beside {}", limited.window(), reno.window());
+    assert!(
+        limited.window().abs_diff(reno.window()) <= MSS / 2,
+        "{} beside {}",
+        limited.window(),
+        reno.window()
+    );
 }
 
 #[test]
@@ -254,7 +268,10 @@ fn either_uses_round_trips_until_the_first_one_way_delay() {
     s.one_way = true;
     assert!(s.ack(0) > 0, "a fresh baseline: Reno until nine new samples");
     assert_eq!(s.controller.metrics().queueing, Some(Duration::ZERO));
-    assert!((0..11).all(|_| s.ack(0) > 0), "the RTT rose by 8 ms; no trace of it in the new baseline");
+    assert!(
+        (0..11).all(|_| s.ack(0) > 0),
+        "the RTT rose by 8 ms; no trace of it in the new baseline"
+    );
     s.one_way = false;
     s.rtt += Duration::from_millis(50);
     s.acks(20, 0);
@@ -300,7 +317,11 @@ fn cut_round_allows_one_cut_per_round_trip() {
         let mut s = avoiding(spec);
         s.acks(1, 0);
         s.acks(20, 8_000);
-        assert_eq!(s.controller.metrics().early_reductions, cuts, "{spec}: packets sent before the first cut");
+        assert_eq!(
+            s.controller.metrics().early_reductions,
+            cuts,
+            "{spec}: packets sent before the first cut"
+        );
     }
     let mut s = avoiding("sync:cut=round");
     s.acks(1, 0);
@@ -368,7 +389,10 @@ fn reset_by_idle_time_timeout_or_path() {
         assert!(!forgets(spec, pause), "{spec}");
         assert!(!forgets(spec, Script::lose), "{spec}");
         assert!(forgets(spec, moved), "{spec}");
-        assert!(!forgets(spec, |s| s.controller.on_path(s.now, PathChange::Datagram(1_400))), "{spec}");
+        assert!(
+            !forgets(spec, |s| s.controller.on_path(s.now, PathChange::Datagram(1_400))),
+            "{spec}"
+        );
     }
 }
 

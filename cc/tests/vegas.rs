@@ -194,5 +194,9 @@ fn linux_is_reno_after_fewer_than_three_samples() {
     r.round(50);
     assert_eq!(r.window(), 3_000, "no verdict yet: avoidance holds");
     r.round(50);
-    assert_eq!(r.window(), 3_960, "2 400 of 3 000 bytes acknowledged: so much of a packet, not a whole one");
+    assert_eq!(
+        r.window(),
+        3_960,
+        "2 400 of 3 000 bytes acknowledged: so much of a packet, not a whole one"
+    );
 }

@@ -136,6 +136,9 @@ mod tests {
         assert_eq!(read(&[4, 0, 1, 0, 3, 0]), Some(FrameError::Value));
         assert_eq!(read(&[4, 0, 1, 0, 2, 0]), None);
         assert_eq!(read(&[4, 0, 2, 0, 0, 0]), Some(FrameError::Truncated));
-        assert_eq!(read(&[4, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0]), Some(FrameError::Truncated));
+        assert_eq!(
+            read(&[4, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0]),
+            Some(FrameError::Truncated)
+        );
     }
 }

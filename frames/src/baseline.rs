@@ -97,7 +97,8 @@ impl Baseline {
         self.predict(now);
         let noise = NOISE.hypot(NOISE_PER_QUEUE * queue);
         let noise = noise * noise * (NOISE_MEMORY / apart).max(1.0);
-        let along: [f64; 3] = std::array::from_fn(|i| self.cov[i][LEVEL] + queue * self.cov[i][SHARE]);
+        let along: [f64; 3] =
+            std::array::from_fn(|i| self.cov[i][LEVEL] + queue * self.cov[i][SHARE]);
         let spread = along[LEVEL] + queue * along[SHARE] + noise;
         let gain = along.map(|a| a / spread);
         let surprise = transit - (self.level + queue * self.share);
@@ -122,7 +123,11 @@ impl Baseline {
         self.level += self.skew * dt;
         let p = &mut self.cov;
         if dt > PAUSE {
-            *p = diagonal([p[LEVEL][LEVEL] + dt * dt * p[SKEW][SKEW], p[SKEW][SKEW], p[SHARE][SHARE]]);
+            *p = diagonal([
+                p[LEVEL][LEVEL] + dt * dt * p[SKEW][SKEW],
+                p[SKEW][SKEW],
+                p[SHARE][SHARE],
+            ]);
         } else {
             p[LEVEL][LEVEL] += dt * (2.0 * p[LEVEL][SKEW] + dt * p[SKEW][SKEW]);
             p[LEVEL][SKEW] += dt * p[SKEW][SKEW];

@@ -30,7 +30,9 @@ impl StampBudget {
 
     /// `bytes` arrived at `now`; whether the answer may carry a stamp. Clocks that step back earn nothing.
     pub fn received(&mut self, now: Time, bytes: u64) -> bool {
-        let nanos = self.last.map_or(0, |last| u64::try_from(now.since(last).as_nanos()).unwrap_or(u64::MAX));
+        let nanos = self
+            .last
+            .map_or(0, |last| u64::try_from(now.since(last).as_nanos()).unwrap_or(u64::MAX));
         self.last = Some(self.last.map_or(now, |last| last.max(now)));
         let by_bytes = bytes.saturating_mul(SCALE / BYTES_PER_BYTE);
         let by_time = nanos.saturating_mul(BYTES_PER_SECOND);
@@ -90,7 +92,11 @@ mod tests {
     #[test]
     fn short_and_slow_transfers_stamp_every_acknowledgement() {
         assert_eq!(stamps(1_024, 1_392, 111), 512, "one response of 1.4 MB");
-        assert_eq!(stamps(2_000, 1_392, 111_000), 1_000, "100 kbps: four and a half acknowledgements a second");
+        assert_eq!(
+            stamps(2_000, 1_392, 111_000),
+            1_000,
+            "100 kbps: four and a half acknowledgements a second"
+        );
     }
 
     #[test]

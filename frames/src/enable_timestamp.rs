@@ -79,11 +79,19 @@ pub struct Timestamps {
 
 impl Timestamps {
     /// What `ours` and the peer's parameter allow beside `sync`, which SYNC_TIMESTAMP's parameters gave; nothing when either is absent.
-    pub fn between(ours: Option<EnableTimestamp>, peers: Option<EnableTimestamp>, sync: &Negotiated) -> Self {
+    pub fn between(
+        ours: Option<EnableTimestamp>,
+        peers: Option<EnableTimestamp>,
+        sync: &Negotiated,
+    ) -> Self {
         let (Some(ours), Some(peers)) = (ours, peers) else { return Self::default() };
         let accepts = ours.says(READS) && peers.says(SENDS);
         let instead = *sync == Negotiated::default();
-        Self { sends: instead && ours.says(SENDS) && peers.says(READS), reads: instead && accepts, accepts }
+        Self {
+            sends: instead && ours.says(SENDS) && peers.says(READS),
+            reads: instead && accepts,
+            accepts,
+        }
     }
 }
 
@@ -116,7 +124,11 @@ mod tests {
     #[test]
     fn malformed_values_are_errors() {
         for value in [&[0][..], &[4], &[7], &[], &[3, 0], &[0x40], &[0xff; 8]] {
-            assert_eq!(EnableTimestamp::find(&with(value)), Err(ParameterError::Value), "{value:x?}");
+            assert_eq!(
+                EnableTimestamp::find(&with(value)),
+                Err(ParameterError::Value),
+                "{value:x?}"
+            );
         }
         let twice = [with(&[3]), with(&[3])].concat();
         assert_eq!(EnableTimestamp::find(&twice), Err(ParameterError::Duplicate));
@@ -144,12 +156,15 @@ mod tests {
     #[test]
     fn what_one_side_sends_the_other_reads_and_never_beside_ours() {
         let says = || std::iter::once(None).chain(EnableTimestamp::ALL.map(Some));
-        let offers =
-            || [None, Some(Offer::Reads), Some(Offer::Sends), Some(Offer::Lean), Some(Offer::Paper)].into_iter();
+        let offers = || {
+            [None, Some(Offer::Reads), Some(Offer::Sends), Some(Offer::Lean), Some(Offer::Paper)]
+                .into_iter()
+        };
         for (a, b) in says().flat_map(|a| says().map(move |b| (a, b))) {
             for (x, y) in offers().flat_map(|x| offers().map(move |y| (x, y))) {
                 let (sync, back) = (Negotiated::between(x, y), Negotiated::between(y, x));
-                let (here, there) = (Timestamps::between(a, b, &sync), Timestamps::between(b, a, &back));
+                let (here, there) =
+                    (Timestamps::between(a, b, &sync), Timestamps::between(b, a, &back));
                 assert_eq!(here.sends, there.reads, "{a:?} {b:?} {x:?} {y:?}");
                 assert!(!here.sends || there.accepts);
                 let ours = sync != Negotiated::default();

@@ -48,14 +48,28 @@ pub struct Sample {
 impl Sample {
     /// `lean` mode: the peer's packet carried `stamped` and an ACK frame whose largest packet is newly acknowledged and left at
     /// `sent`. That packet arrived `ack_delay` before the stamp.
-    pub fn lean(now: Time, packet: u64, stamped: u32, ack_delay: Duration, sent: Time, min_rtt: Duration) -> Self {
+    pub fn lean(
+        now: Time,
+        packet: u64,
+        stamped: u32,
+        ack_delay: Duration,
+        sent: Time,
+        min_rtt: Duration,
+    ) -> Self {
         let transit = stamped.wrapping_sub(ack_delay.as_micros() as u32).wrapping_sub(stamp(sent));
         Self { packet, transit, rtt: now.since(sent), ack_delay, min_rtt }
     }
 
     /// ACK_RECEIVE_TIMESTAMPS: the peer says that our packet `packet`, which left at `sent`, arrived at `micros` since the peer's epoch, and that
     /// the acknowledgement left `ack_delay` later.
-    pub fn received(now: Time, packet: u64, micros: u64, ack_delay: Duration, sent: Time, min_rtt: Duration) -> Self {
+    pub fn received(
+        now: Time,
+        packet: u64,
+        micros: u64,
+        ack_delay: Duration,
+        sent: Time,
+        min_rtt: Duration,
+    ) -> Self {
         let transit = (micros as u32).wrapping_sub(stamp(sent));
         Self { packet, transit, rtt: now.since(sent), ack_delay, min_rtt }
     }
@@ -71,7 +85,8 @@ impl Sample {
         sent: Time,
         min_rtt: Duration,
     ) -> Option<Self> {
-        let sample = Self { packet, transit: echo.transit, rtt: now.since(sent), ack_delay, min_rtt };
+        let sample =
+            Self { packet, transit: echo.transit, rtt: now.since(sent), ack_delay, min_rtt };
         (echo.sent == stamp(sent)).then_some(sample)
     }
 }
@@ -175,7 +190,8 @@ impl Estimator {
 
     /// Brings the smallest RTTs up to date and measures the sample against them.
     fn claim(&mut self, now: Time, sample: &Sample) -> Claim {
-        let (rtt, quiet) = (micros(sample.rtt), micros(sample.rtt.saturating_sub(sample.ack_delay)));
+        let (rtt, quiet) =
+            (micros(sample.rtt), micros(sample.rtt.saturating_sub(sample.ack_delay)));
         let known = rtt.min(micros(sample.min_rtt));
         let fell = lower(&mut self.floor, known);
         let quiet_fell = lower(&mut self.quiet_floor, quiet);
@@ -199,7 +215,8 @@ impl Estimator {
         });
         let run = agrees.map_or(1, |s| s.run + 1);
         if run < STEP_AFTER {
-            self.suspect = Some(Suspect { transit: claim.transit, at: claim.now, room: claim.room, run });
+            self.suspect =
+                Some(Suspect { transit: claim.transit, at: claim.now, room: claim.room, run });
             return false;
         }
         self.suspect = None;

@@ -38,8 +38,8 @@ pub use enable_timestamp::{EnableTimestamp, Timestamps};
 pub use estimator::{Counters, Estimator, Sample};
 pub use parameter::{Negotiated, Offer, ParameterError};
 pub use receive_timestamps::{
-    AckReceiveTimestamps, NegotiatedReceiveTimestamps, Receipt, ReceiveTimestamps, add_receipts, encode_receipts,
-    restore_ack,
+    AckReceiveTimestamps, NegotiatedReceiveTimestamps, Receipt, ReceiveTimestamps, add_receipts,
+    encode_receipts, restore_ack,
 };
 pub use send_times::{SendTimes, Taken};
 pub use sync_timestamp::{Echo, SyncTimestamp};

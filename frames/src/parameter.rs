@@ -233,8 +233,10 @@ mod tests {
     use super::*;
 
     /// max_idle_timeout = 30 s, ack_delay_exponent = 10, max_ack_delay = 200 ms, an empty unknown parameter.
-    const OTHERS: [u8; 16] =
-        [0x01, 0x04, 0x80, 0x00, 0x75, 0x30, 0x0a, 0x01, 0x0a, 0x0b, 0x02, 0x40, 0xc8, 0x40, 0x7b, 0x00];
+    const OTHERS: [u8; 16] = [
+        0x01, 0x04, 0x80, 0x00, 0x75, 0x30, 0x0a, 0x01, 0x0a, 0x0b, 0x02, 0x40, 0xc8, 0x40, 0x7b,
+        0x00,
+    ];
 
     fn with(value: &[u8]) -> Vec<u8> {
         [&OTHERS, &[0xbd, 0xcf, 0x82, 0xec, value.len() as u8][..], value].concat()
@@ -282,7 +284,12 @@ mod tests {
     #[test]
     fn two_lean_endpoints_stamp_beside_acks() {
         let lean = Negotiated::between(Some(Offer::Lean), Some(Offer::Lean));
-        let expected = Negotiated { place: Placement::BesideAcks, echoes: false, reads: true, reads_echoes: false };
+        let expected = Negotiated {
+            place: Placement::BesideAcks,
+            echoes: false,
+            reads: true,
+            reads_echoes: false,
+        };
         assert_eq!(lean, expected);
         assert_eq!(lean.frame_len(), 8);
     }
@@ -290,11 +297,21 @@ mod tests {
     #[test]
     fn only_the_one_who_asks_for_echoes_stamps_every_packet() {
         let asker = Negotiated::between(Some(Offer::Paper), Some(Offer::Lean));
-        let expected = Negotiated { place: Placement::EveryPacket, echoes: false, reads: true, reads_echoes: true };
+        let expected = Negotiated {
+            place: Placement::EveryPacket,
+            echoes: false,
+            reads: true,
+            reads_echoes: true,
+        };
         assert_eq!(asker, expected);
         assert_eq!(asker.frame_len(), 8);
         let answerer = Negotiated::between(Some(Offer::Lean), Some(Offer::Paper));
-        let expected = Negotiated { place: Placement::BesideAcks, echoes: true, reads: true, reads_echoes: false };
+        let expected = Negotiated {
+            place: Placement::BesideAcks,
+            echoes: true,
+            reads: true,
+            reads_echoes: false,
+        };
         assert_eq!(answerer, expected);
         assert_eq!(answerer.frame_len(), 16);
     }

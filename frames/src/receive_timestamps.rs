@@ -69,9 +69,17 @@ impl ReceiveTimestamps {
 
     /// Appends the parameters (id, length, value) to encoded transport parameters that do not hold them yet.
     pub fn append(self, parameters: &mut Vec<u8>) {
-        append(parameters, codepoints::MAX_RECEIVE_TIMESTAMPS_PARAMETER, self.max_per_ack.min(varint::MAX));
+        append(
+            parameters,
+            codepoints::MAX_RECEIVE_TIMESTAMPS_PARAMETER,
+            self.max_per_ack.min(varint::MAX),
+        );
         if self.exponent > 0 {
-            append(parameters, codepoints::RECEIVE_TIMESTAMPS_EXPONENT_PARAMETER, self.exponent.into());
+            append(
+                parameters,
+                codepoints::RECEIVE_TIMESTAMPS_EXPONENT_PARAMETER,
+                self.exponent.into(),
+            );
         }
     }
 
@@ -87,7 +95,9 @@ impl ReceiveTimestamps {
             return Ok(None);
         }
         match u8::try_from(exponent) {
-            Ok(exponent) if u64::from(exponent) <= MAX_EXPONENT => Ok(Some(Self { max_per_ack, exponent })),
+            Ok(exponent) if u64::from(exponent) <= MAX_EXPONENT => {
+                Ok(Some(Self { max_per_ack, exponent }))
+            }
             _ => Err(ParameterError::Value),
         }
     }
@@ -165,7 +175,10 @@ impl<'a> AckReceiveTimestamps<'a> {
     pub fn decode(bytes: &'a [u8]) -> Result<(Self, usize), FrameError> {
         let mut cursor = Cursor::new(bytes);
         let ty = cursor.int()?;
-        let known = matches!(ty, codepoints::ACK_RECEIVE_TIMESTAMPS | codepoints::ACK_RECEIVE_TIMESTAMPS_ECN);
+        let known = matches!(
+            ty,
+            codepoints::ACK_RECEIVE_TIMESTAMPS | codepoints::ACK_RECEIVE_TIMESTAMPS_ECN
+        );
         if !known || bytes.len() - cursor.rest().len() != TYPE_LEN {
             return Err(FrameError::Type(ty));
         }
@@ -302,7 +315,11 @@ fn largest_of(ack: &[u8]) -> Option<u64> {
 
 /// Gives the ACK frame at the start its new type.
 fn become_receive_timestamps(bytes: &mut [u8], ack_len: usize) {
-    let ty = if bytes[0] == ACK { codepoints::ACK_RECEIVE_TIMESTAMPS } else { codepoints::ACK_RECEIVE_TIMESTAMPS_ECN };
+    let ty = if bytes[0] == ACK {
+        codepoints::ACK_RECEIVE_TIMESTAMPS
+    } else {
+        codepoints::ACK_RECEIVE_TIMESTAMPS_ECN
+    };
     bytes.copy_within(1..ack_len, TYPE_LEN);
     varint::encode(ty, &mut bytes[..TYPE_LEN]);
 }
@@ -361,7 +378,9 @@ pub fn encode_receipts(
             if first.checked_sub(n as u64) != Some(receipt.packet) {
                 break;
             }
-            let Some((delta, known)) = delta(before, receipt.micros, wanted.exponent) else { break };
+            let Some((delta, known)) = delta(before, receipt.micros, wanted.exponent) else {
+                break;
+            };
             if writer.int(delta).is_none() {
                 break;
             }
@@ -411,16 +430,26 @@ mod tests {
     use super::*;
 
     /// Packets 96 to 100 and 87 to 91 of the draft's example, the newest first.
-    const RECEIPTS: [(u64, u64); 10] =
-        [(100, 380), (99, 370), (98, 360), (97, 355), (96, 350), (91, 330), (90, 320), (89, 310), (88, 305), (87, 300)];
+    const RECEIPTS: [(u64, u64); 10] = [
+        (100, 380),
+        (99, 370),
+        (98, 360),
+        (97, 355),
+        (96, 350),
+        (91, 330),
+        (90, 320),
+        (89, 310),
+        (88, 305),
+        (87, 300),
+    ];
 
     fn receipts() -> Vec<Receipt> {
         RECEIPTS.iter().map(|&(packet, micros)| Receipt { packet, micros }).collect()
     }
 
     const FRAME: &[u8] = &[
-        0x83, 0x17, 0x83, 0x07, 0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04, 0x02, 0x00, 0x05, 0x41, 0x7c, 0x0a, 0x0a,
-        0x05, 0x05, 0x09, 0x05, 0x14, 0x0a, 0x0a, 0x05, 0x05,
+        0x83, 0x17, 0x83, 0x07, 0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04, 0x02, 0x00, 0x05, 0x41,
+        0x7c, 0x0a, 0x0a, 0x05, 0x05, 0x09, 0x05, 0x14, 0x0a, 0x0a, 0x05, 0x05,
     ];
     /// Where its timestamps begin.
     const BEHIND_ACK: usize = 11;
@@ -435,7 +464,10 @@ mod tests {
         assert_eq!(frame.receipts(0).collect::<Vec<_>>(), receipts());
         let wanted = ReceiveTimestamps { max_per_ack: 64, exponent: 0 };
         let mut out = [0xee; 40];
-        assert_eq!(encode_receipts(100, &receipts(), wanted, &mut out), Some((FRAME.len() - BEHIND_ACK, 10)));
+        assert_eq!(
+            encode_receipts(100, &receipts(), wanted, &mut out),
+            Some((FRAME.len() - BEHIND_ACK, 10))
+        );
         assert_eq!(&out[..16], &FRAME[BEHIND_ACK..]);
     }
 
@@ -445,9 +477,13 @@ mod tests {
         ecn[3] = 0x08;
         ecn.splice(BEHIND_ACK..BEHIND_ACK, [0x0a, 0x00, 0x01]);
         let (frame, len) = AckReceiveTimestamps::decode(&ecn).unwrap();
-        assert_eq!((len, frame.ack.ecn.map(|ecn| (ecn.ect0, ecn.ect1, ecn.ce))), (ecn.len(), Some((10, 0, 1))));
+        assert_eq!(
+            (len, frame.ack.ecn.map(|ecn| (ecn.ect0, ecn.ect1, ecn.ce))),
+            (ecn.len(), Some((10, 0, 1)))
+        );
         assert_eq!(frame.receipts(0).count(), 10);
-        let (none, len) = AckReceiveTimestamps::decode(&[0x83, 0x17, 0x83, 0x07, 5, 0, 0, 0, 0]).unwrap();
+        let (none, len) =
+            AckReceiveTimestamps::decode(&[0x83, 0x17, 0x83, 0x07, 5, 0, 0, 0, 0]).unwrap();
         assert_eq!((len, none.ack.largest, none.count, none.receipts(0).count()), (9, 5, 0, 0));
     }
 
@@ -455,7 +491,10 @@ mod tests {
     fn coarser_units_do_not_drift() {
         let mut out = [0; 40];
         let wanted = ReceiveTimestamps { max_per_ack: 64, exponent: 3 };
-        assert_eq!(encode_receipts(100, &receipts(), wanted, &mut out), Some((IN_UNITS_OF_8.len(), 10)));
+        assert_eq!(
+            encode_receipts(100, &receipts(), wanted, &mut out),
+            Some((IN_UNITS_OF_8.len(), 10))
+        );
         assert_eq!(&out[..IN_UNITS_OF_8.len()], IN_UNITS_OF_8);
         let frame = [&FRAME[..BEHIND_ACK], IN_UNITS_OF_8].concat();
         let read = AckReceiveTimestamps::decode(&frame).unwrap().0;
@@ -481,7 +520,10 @@ mod tests {
             for spare in [0, 1, 9] {
                 let mut bytes = ack.to_vec();
                 bytes.resize(frame.len() + spare, 0xee);
-                assert_eq!(add_receipts(&mut bytes, ack.len(), &receipts(), wanted), Some(frame.len()));
+                assert_eq!(
+                    add_receipts(&mut bytes, ack.len(), &receipts(), wanted),
+                    Some(frame.len())
+                );
                 assert_eq!(bytes, [frame, &vec![0; spare]].concat());
                 // Between other frames, and as the first.
                 let mut payload = [&[0x01], frame, &[0x1e]].concat();
@@ -500,7 +542,11 @@ mod tests {
         let wanted = ReceiveTimestamps { max_per_ack: 64, exponent: 0 };
         for room in 0..8 {
             let mut bytes = [ACKS[0], &vec![0xee; room]].concat();
-            assert_eq!(add_receipts(&mut bytes, ACKS[0].len(), &receipts(), wanted), None, "{room}");
+            assert_eq!(
+                add_receipts(&mut bytes, ACKS[0].len(), &receipts(), wanted),
+                None,
+                "{room}"
+            );
             assert_eq!(bytes, [ACKS[0], &vec![0; room]].concat());
         }
         let mut bytes = [ACKS[0], &[0xee; 30]].concat();
@@ -528,17 +574,28 @@ mod tests {
         let ours = ReceiveTimestamps::default();
         let between = |ours, peers, offer: Option<Offer>, enable: Option<EnableTimestamp>| {
             let sync = Negotiated::between(offer, offer);
-            NegotiatedReceiveTimestamps::between(ours, peers, &sync, &Timestamps::between(enable, enable, &sync))
+            NegotiatedReceiveTimestamps::between(
+                ours,
+                peers,
+                &sync,
+                &Timestamps::between(enable, enable, &sync),
+            )
         };
         let both = between(Some(ours), Some(greedy), None, None);
-        assert_eq!(both.sends, Some(ReceiveTimestamps { max_per_ack: ReceiveTimestamps::MOST, exponent: 20 }));
+        assert_eq!(
+            both.sends,
+            Some(ReceiveTimestamps { max_per_ack: ReceiveTimestamps::MOST, exponent: 20 })
+        );
         assert_eq!((both.reads, both.expects, both.accepts), (Some(3), true, true));
         let one = between(Some(ours), None, None, None);
         assert_eq!((one.sends, one.reads, one.expects, one.accepts), (None, Some(3), false, true));
         assert_eq!(between(None, Some(greedy), None, None), NegotiatedReceiveTimestamps::default());
         for (offer, enable) in [(Some(Offer::Lean), None), (None, Some(EnableTimestamp::Both))] {
             let rests = between(Some(ours), Some(greedy), offer, enable);
-            assert_eq!((rests.sends, rests.reads, rests.expects, rests.accepts), (None, None, false, true));
+            assert_eq!(
+                (rests.sends, rests.reads, rests.expects, rests.accepts),
+                (None, None, false, true)
+            );
         }
     }
 
@@ -566,16 +623,24 @@ mod tests {
         assert_eq!(read.receipts(0).collect::<Vec<_>>(), [Receipt { packet: 9, micros: 10 }]);
         // Two packets below packet 0.
         assert_eq!(
-            AckReceiveTimestamps::decode(&[0x83, 0x17, 0x83, 0x07, 1, 0, 0, 0, 1, 0, 3, 1, 1, 1]).err(),
+            AckReceiveTimestamps::decode(&[0x83, 0x17, 0x83, 0x07, 1, 0, 0, 0, 1, 0, 3, 1, 1, 1])
+                .err(),
             Some(FrameError::Value)
         );
         assert_eq!(
             AckReceiveTimestamps::decode(&[0x83, 0x17, 0x83, 0x07, 1, 0, 0, 0, 1, 2, 0]).err(),
             Some(FrameError::Value)
         );
-        assert_eq!(AckReceiveTimestamps::decode(&[0x02, 1, 0, 0, 0]).err(), Some(FrameError::Type(2)));
+        assert_eq!(
+            AckReceiveTimestamps::decode(&[0x02, 1, 0, 0, 0]).err(),
+            Some(FrameError::Type(2))
+        );
         for cut in 0..FRAME.len() {
-            assert_eq!(AckReceiveTimestamps::decode(&FRAME[..cut]).err(), Some(FrameError::Truncated), "{cut}");
+            assert_eq!(
+                AckReceiveTimestamps::decode(&FRAME[..cut]).err(),
+                Some(FrameError::Truncated),
+                "{cut}"
+            );
         }
     }
 

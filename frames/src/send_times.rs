@@ -145,7 +145,9 @@ mod tests {
         let mut log = log([0, 1, 2, 5, 6]);
         let mut taken = Vec::new();
         for largest in [7, u64::MAX, 4, 4, 2, 5, 6] {
-            log.take_each(largest, |packet, sent| taken.push((largest, packet, sent.as_nanos() / 1_000)));
+            log.take_each(largest, |packet, sent| {
+                taken.push((largest, packet, sent.as_nanos() / 1_000))
+            });
         }
         assert_eq!(taken, [(4, 0, 0), (4, 1, 1), (4, 2, 2), (5, 5, 5), (6, 6, 6)]);
         assert!(log.is_empty());
@@ -160,10 +162,15 @@ mod tests {
         for packet in 3..7 {
             log.record_non_eliciting(packet, Time::from_micros(packet));
         }
-        let taken = |sent, ack_eliciting| Some(Taken { sent: Time::from_micros(sent), ack_eliciting });
+        let taken =
+            |sent, ack_eliciting| Some(Taken { sent: Time::from_micros(sent), ack_eliciting });
         assert_eq!(log.clone().take_range(3..=3), taken(3, false), "packet 2 is not in it");
         assert_eq!(log.take_range(2..=4), taken(4, true));
-        assert_eq!(log.take_range(0..=5), taken(5, false), "what was ack-eliciting was acknowledged before");
+        assert_eq!(
+            log.take_range(0..=5),
+            taken(5, false),
+            "what was ack-eliciting was acknowledged before"
+        );
         assert_eq!(log.take_range(0..=4), None);
         assert_eq!(log.take_range(0..=u64::MAX), None);
         #[allow(clippy::reversed_empty_ranges)]

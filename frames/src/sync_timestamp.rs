@@ -65,14 +65,18 @@ impl SyncTimestamp {
     /// [`DecodeError`] when `bytes` starts with another frame or ends too early.
     pub fn decode(bytes: &[u8]) -> Result<(Self, usize), DecodeError> {
         let (ty, at) = varint::decode(bytes).ok_or(DecodeError::Truncated)?;
-        let word = |i: usize| bytes.get(at + 4 * i..)?.first_chunk().map(|b| u32::from_be_bytes(*b));
+        let word =
+            |i: usize| bytes.get(at + 4 * i..)?.first_chunk().map(|b| u32::from_be_bytes(*b));
         let sent = word(0).ok_or(DecodeError::Truncated);
         match ty {
             _ if at != 4 => Err(DecodeError::Type),
             codepoints::SYNC_TIMESTAMP => Ok((Self { sent: sent?, echo: None }, Self::LEN)),
             codepoints::SYNC_TIMESTAMP_ECHO => {
                 let (echoed, transit) = word(1).zip(word(2)).ok_or(DecodeError::Truncated)?;
-                Ok((Self { sent: sent?, echo: Some(Echo { sent: echoed, transit }) }, Self::LEN_ECHO))
+                Ok((
+                    Self { sent: sent?, echo: Some(Echo { sent: echoed, transit }) },
+                    Self::LEN_ECHO,
+                ))
             }
             _ => Err(DecodeError::Type),
         }
@@ -85,9 +89,17 @@ impl SyncTimestamp {
     /// then writes the short form and leaves zeros behind it: they are PADDING.
     pub fn encode(&self, out: &mut [u8]) -> usize {
         let Some(out) = out.get_mut(..self.encoded_len()) else { return 0 };
-        let ty = if self.echo.is_some() { codepoints::SYNC_TIMESTAMP_ECHO } else { codepoints::SYNC_TIMESTAMP };
-        let fields =
-            [0x8000_0000 | ty as u32, self.sent, self.echo.map_or(0, |e| e.sent), self.echo.map_or(0, |e| e.transit)];
+        let ty = if self.echo.is_some() {
+            codepoints::SYNC_TIMESTAMP_ECHO
+        } else {
+            codepoints::SYNC_TIMESTAMP
+        };
+        let fields = [
+            0x8000_0000 | ty as u32,
+            self.sent,
+            self.echo.map_or(0, |e| e.sent),
+            self.echo.map_or(0, |e| e.transit),
+        ];
         for (chunk, field) in out.chunks_exact_mut(4).zip(fields) {
             chunk.copy_from_slice(&field.to_be_bytes());
         }
@@ -113,13 +125,17 @@ mod tests {
 
     const LEAN: [u8; 8] = [0x91, 0xfa, 0x6b, 0x58, 0x00, 0x0f, 0x42, 0x40];
     const ECHO: [u8; 16] = [
-        0x91, 0xfa, 0x6b, 0x59, 0x00, 0x0f, 0x42, 0x40, 0xff, 0xff, 0xff, 0x9c, 0x00, 0x00, 0x4e, 0x20, //
+        0x91, 0xfa, 0x6b, 0x59, 0x00, 0x0f, 0x42, 0x40, 0xff, 0xff, 0xff, 0x9c, 0x00, 0x00, 0x4e,
+        0x20, //
     ];
 
     fn both() -> [(SyncTimestamp, &'static [u8]); 2] {
         let sent = stamp(Time::from_millis(1_000));
         let echo = Echo { sent: 0u32.wrapping_sub(100), transit: 20_000 };
-        [(SyncTimestamp { sent, echo: None }, &LEAN), (SyncTimestamp { sent, echo: Some(echo) }, &ECHO)]
+        [
+            (SyncTimestamp { sent, echo: None }, &LEAN),
+            (SyncTimestamp { sent, echo: Some(echo) }, &ECHO),
+        ]
     }
 
     #[test]
@@ -156,6 +172,9 @@ mod tests {
     fn transit_is_right_across_the_wrap() {
         let wrap = Time::from_micros(1 << 32);
         let sent = stamp(wrap - std::time::Duration::from_micros(100));
-        assert_eq!(Echo::of(sent, wrap + std::time::Duration::from_millis(20)), Echo { sent, transit: 20_100 });
+        assert_eq!(
+            Echo::of(sent, wrap + std::time::Duration::from_millis(20)),
+            Echo { sent, transit: 20_100 }
+        );
     }
 }

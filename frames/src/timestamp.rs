@@ -77,7 +77,11 @@ impl Timestamp {
     /// [`Timestamp::encoded_len`].
     pub fn encode(&self, out: &mut [u8]) -> usize {
         let len = self.encoded_len();
-        let Some((ty, value)) = out.get_mut(..len).and_then(|out| out.split_at_mut_checked(TYPE_LEN)) else { return 0 };
+        let Some((ty, value)) =
+            out.get_mut(..len).and_then(|out| out.split_at_mut_checked(TYPE_LEN))
+        else {
+            return 0;
+        };
         // A value above 2^62 - 1 is not one that was made or read here.
         if varint::encode(self.scaled, value).is_none() {
             return 0;
@@ -127,9 +131,15 @@ mod tests {
     #[test]
     fn other_types_and_long_encodings_of_it_are_refused() {
         assert_eq!(Timestamp::decode(&[0x42, 0xf6, 0x41, 0x56]), Err(DecodeError::Type));
-        assert_eq!(Timestamp::decode(&[0x80, 0x00, 0x02, 0xf5, 0x41, 0x56]), Err(DecodeError::Type));
+        assert_eq!(
+            Timestamp::decode(&[0x80, 0x00, 0x02, 0xf5, 0x41, 0x56]),
+            Err(DecodeError::Type)
+        );
         // The value has no shortest form (RFC 9000 §16 asks for it in types only).
-        assert_eq!(Timestamp::decode(&[0x42, 0xf5, 0x80, 0, 0, 5]), Ok((Timestamp { scaled: 5 }, 6)));
+        assert_eq!(
+            Timestamp::decode(&[0x42, 0xf5, 0x80, 0, 0, 5]),
+            Ok((Timestamp { scaled: 5 }, 6))
+        );
     }
 
     #[test]
@@ -139,12 +149,18 @@ mod tests {
             let first = Timestamp::at(Time::ZERO, exponent);
             assert_eq!(first.encoded_len(), Timestamp::LEN);
             let last = Timestamp::at(Time::from_nanos(u64::MAX), exponent);
-            assert!(first <= last && [Timestamp::LEN, Timestamp::LEN_LONG].contains(&last.encoded_len()));
+            assert!(
+                first <= last
+                    && [Timestamp::LEN, Timestamp::LEN_LONG].contains(&last.encoded_len())
+            );
             assert_ne!(last.encode(&mut [0; Timestamp::LEN_LONG]), 0);
         }
         // The last value in four bytes, and the next one eight microseconds later.
         let edge = Time::from_micros(((1 << 30) - Timestamp::LEAD) * 8);
-        assert_eq!(Timestamp::at(edge - std::time::Duration::from_micros(8), 3).encoded_len(), Timestamp::LEN);
+        assert_eq!(
+            Timestamp::at(edge - std::time::Duration::from_micros(8), 3).encoded_len(),
+            Timestamp::LEN
+        );
         assert_eq!(Timestamp::at(edge, 3).encoded_len(), Timestamp::LEN_LONG);
     }
 

@@ -65,7 +65,9 @@ pub struct Malformed {
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.error {
-            FrameError::Truncated => write!(f, "the payload ends inside the frame at byte {}", self.offset),
+            FrameError::Truncated => {
+                write!(f, "the payload ends inside the frame at byte {}", self.offset)
+            }
             FrameError::Type(ty) => write!(f, "unknown frame type {ty:#x} at byte {}", self.offset),
             FrameError::Value => write!(f, "forbidden value in the frame at byte {}", self.offset),
         }
@@ -124,7 +126,8 @@ impl<'a> Cursor<'a> {
             0x08..=0x0f => self.stream(ty)?,
             0x02 | 0x03 => return Ok((ty, Content::Ack(Ack::read(self, ty == 0x03)?))),
             codepoints::SYNC_TIMESTAMP | codepoints::SYNC_TIMESTAMP_ECHO => {
-                let (frame, len) = SyncTimestamp::decode(start).map_err(|_| FrameError::Truncated)?;
+                let (frame, len) =
+                    SyncTimestamp::decode(start).map_err(|_| FrameError::Truncated)?;
                 self.rest = &start[len..];
                 return Ok((ty, Content::SyncTimestamp(frame)));
             }
@@ -134,7 +137,8 @@ impl<'a> Cursor<'a> {
                 return Ok((ty, Content::Timestamp(frame)));
             }
             codepoints::ACK_RECEIVE_TIMESTAMPS | codepoints::ACK_RECEIVE_TIMESTAMPS_ECN => {
-                let frame = AckReceiveTimestamps::read(self, ty == codepoints::ACK_RECEIVE_TIMESTAMPS_ECN)?;
+                let frame =
+                    AckReceiveTimestamps::read(self, ty == codepoints::ACK_RECEIVE_TIMESTAMPS_ECN)?;
                 return Ok((ty, Content::AckReceiveTimestamps(frame)));
             }
             _ => self.other(ty)?,
@@ -210,7 +214,9 @@ mod tests {
     use super::*;
 
     fn walk(payload: &[u8]) -> Result<Vec<(u64, Range<usize>, bool)>, Malformed> {
-        Frames::new(payload).map(|f| f.map(|f| (f.ty, f.range.clone(), f.is_ack_eliciting()))).collect()
+        Frames::new(payload)
+            .map(|f| f.map(|f| (f.ty, f.range.clone(), f.is_ack_eliciting())))
+            .collect()
     }
 
     /// One real encoding of every frame that has a fixed end, with whether it is ack-eliciting.
@@ -247,7 +253,10 @@ mod tests {
         (&[0x91, 0xfa, 0x6b, 0x59, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0, 7], false),
         (&[0x42, 0xf5, 0x41, 0x56], false),
         (&[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24], false),
-        (&[0x83, 0x17, 0x83, 0x07, 0x09, 0x00, 0x00, 0x01, 0x01, 0x00, 0x02, 0x41, 0x7c, 0x0a], false),
+        (
+            &[0x83, 0x17, 0x83, 0x07, 0x09, 0x00, 0x00, 0x01, 0x01, 0x00, 0x02, 0x41, 0x7c, 0x0a],
+            false,
+        ),
         (&[0x83, 0x17, 0x83, 0x08, 0x09, 0x00, 0x00, 0x01, 0x0a, 0x00, 0x01, 0x00], false),
     ];
 
@@ -257,7 +266,11 @@ mod tests {
             let payload = [*frame, &[0x01]].concat();
             let frames = walk(&payload).expect("valid");
             assert_eq!(frames.len(), 2, "{frame:x?}");
-            assert_eq!((frames[0].1.clone(), frames[0].2), (0..frame.len(), *eliciting), "{frame:x?}");
+            assert_eq!(
+                (frames[0].1.clone(), frames[0].2),
+                (0..frame.len(), *eliciting),
+                "{frame:x?}"
+            );
         }
     }
 
@@ -308,7 +321,10 @@ mod tests {
     #[test]
     fn acks_are_parsed() {
         let payload = [0x03, 0x40, 0x64, 0x20, 0x01, 0x04, 0x03, 0x04, 0x0a, 0x00, 0x01];
-        let Some(Ok(Frame { content: Content::Ack(ack), .. })) = Frames::new(&payload).next() else { panic!("an ACK") };
+        let Some(Ok(Frame { content: Content::Ack(ack), .. })) = Frames::new(&payload).next()
+        else {
+            panic!("an ACK")
+        };
         assert_eq!((ack.largest, ack.raw_delay), (100, 0x20));
         assert_eq!(ack.ecn, Some(crate::EcnCounts { ect0: 10, ect1: 0, ce: 1 }));
         assert!(ack.ranges().eq([96..=100, 87..=91]));

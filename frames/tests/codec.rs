@@ -3,14 +3,21 @@
 use crate::common;
 
 use fathom_frames::{
-    AckReceiveTimestamps, Arrival, Dedup, Echo, EnableTimestamp, Frames, Negotiated, Offer, Receipt, ReceiveTimestamps,
-    SendTimes, SyncTimestamp, Timestamp, encode_receipts, parameter, varint,
+    AckReceiveTimestamps, Arrival, Dedup, Echo, EnableTimestamp, Frames, Negotiated, Offer,
+    Receipt, ReceiveTimestamps, SendTimes, SyncTimestamp, Timestamp, encode_receipts, parameter,
+    varint,
 };
 use fathom_units::Time;
 use proptest::prelude::*;
 
 fn offer() -> impl Strategy<Value = Option<Offer>> {
-    prop::sample::select(vec![None, Some(Offer::Reads), Some(Offer::Sends), Some(Offer::Lean), Some(Offer::Paper)])
+    prop::sample::select(vec![
+        None,
+        Some(Offer::Reads),
+        Some(Offer::Sends),
+        Some(Offer::Lean),
+        Some(Offer::Paper),
+    ])
 }
 
 fn enable() -> impl Strategy<Value = Option<EnableTimestamp>> {

@@ -89,7 +89,12 @@ struct Reading {
 }
 
 /// Runs `path` from `start` for `seconds`, a `lie` changing the samples on their way.
-fn run(path: &mut Path, start: f64, seconds: f64, mut lie: impl FnMut(f64, &mut Sample)) -> (Estimator, Vec<Reading>) {
+fn run(
+    path: &mut Path,
+    start: f64,
+    seconds: f64,
+    mut lie: impl FnMut(f64, &mut Sample),
+) -> (Estimator, Vec<Reading>) {
     let mut estimator = Estimator::default();
     let mut min_rtt = Duration::MAX;
     let mut readings = Vec::new();
@@ -123,7 +128,8 @@ fn honest(path: &mut Path, seconds: f64) -> (Estimator, Vec<Reading>) {
 
 /// The largest distance between output and truth from `after` seconds on, in us.
 fn worst(readings: &[Reading], after: f64) -> f64 {
-    let errors = readings.iter().filter(|r| r.t >= after).filter_map(|r| Some((r.output? - r.queued).abs()));
+    let errors =
+        readings.iter().filter(|r| r.t >= after).filter_map(|r| Some((r.output? - r.queued).abs()));
     errors.fold(0.0, f64::max)
 }
 
@@ -157,7 +163,8 @@ fn drift_is_learned_from_a_queue_that_swings_and_never_empties() {
 fn ack_delay_on_top_of_drift_changes_little() {
     for skew in [-500.0, 500.0] {
         let forward = |t: f64| if t > 3e6 { 20_000.0 } else { 0.0 };
-        let (estimator, readings) = honest(&mut Path { skew, forward, hold: 25_000.0, ..Path::default() }, 120.0);
+        let (estimator, readings) =
+            honest(&mut Path { skew, forward, hold: 25_000.0, ..Path::default() }, 120.0);
         assert!(worst(&readings, 0.5) < 400.0, "skew {skew}: {} us off", worst(&readings, 0.5));
         assert_eq!(estimator.counters().steps, 0);
     }
@@ -201,8 +208,13 @@ fn both_clocks_wrap_without_a_trace() {
 fn a_clock_step_is_followed_and_the_output_goes_on() {
     for step in [-3_600_000_000i64, -1_000_000, -30_000, 30_000, 1_000_000, 3_600_000_000] {
         // The queue stands at 20 ms when the clock is set, and empties a second later.
-        let mut path = Path { forward: |t| if (5e6..7e6).contains(&t) { 20_000.0 } else { 0.0 }, ..Path::default() };
-        let set = |t: f64, s: &mut Sample| s.transit = s.transit.wrapping_add(if t > 5e6 { step as u32 } else { 0 });
+        let mut path = Path {
+            forward: |t| if (5e6..7e6).contains(&t) { 20_000.0 } else { 0.0 },
+            ..Path::default()
+        };
+        let set = |t: f64, s: &mut Sample| {
+            s.transit = s.transit.wrapping_add(if t > 5e6 { step as u32 } else { 0 })
+        };
         let (estimator, readings) = run(&mut path, 1e6, 20.0, set);
         let counters = estimator.counters();
         assert_eq!((counters.steps, counters.dropped_bound), (1, 3), "step {step}");
@@ -250,7 +262,8 @@ fn a_constant_misreport_counts_as_a_clock_step() {
 
 #[test]
 fn an_impossible_ack_delay_is_dropped() {
-    let lie = |t: f64, s: &mut Sample| s.ack_delay = Duration::from_secs(if t == 0.0 { 1 } else { 0 });
+    let lie =
+        |t: f64, s: &mut Sample| s.ack_delay = Duration::from_secs(if t == 0.0 { 1 } else { 0 });
     let (estimator, readings) = run(&mut Path::default(), 1e6, 1.0, lie);
     assert_eq!(readings[0].output, None);
     assert_eq!(estimator.counters().dropped_bound, 1);
@@ -269,7 +282,10 @@ fn an_older_packet_is_dropped() {
     let mut estimator = Estimator::default();
     for (packet, used) in [(5, true), (4, false), (5, false), (6, true)] {
         let answer = path.answer(1e6 + packet as f64 * 1e3);
-        assert_eq!(estimator.sample(answer.now, &answer.lean(packet, Duration::MAX)).is_some(), used);
+        assert_eq!(
+            estimator.sample(answer.now, &answer.lean(packet, Duration::MAX)).is_some(),
+            used
+        );
     }
     assert_eq!(estimator.counters().dropped_reordered, 2);
 }
@@ -287,7 +303,8 @@ fn lean_and_paper_agree() {
         }
         newest = a.now;
         let one = lean.sample(a.now, &a.lean(packet, Duration::MAX));
-        let echoed = Sample::echoed(a.now, packet, a.echo, a.ack_delay, a.sent, Duration::MAX).expect("matches");
+        let echoed = Sample::echoed(a.now, packet, a.echo, a.ack_delay, a.sent, Duration::MAX)
+            .expect("matches");
         let other = paper.sample(a.now, &echoed);
         let Some((one, other)) = one.zip(other) else { continue };
         let apart = (one.as_nanos() - other.as_nanos()).abs();
@@ -315,7 +332,10 @@ fn timestamps_agree_with_lean_stamps_but_for_their_unit() {
             let one = lean.sample(a.now, &a.lean(packet, Duration::MAX));
             let Some((one, other)) = one.zip(coarse.sample(a.now, &sample)) else { continue };
             let apart = (one.as_nanos() - other.as_nanos()).abs();
-            assert!(apart < (50 + (1 << exponent)) * 1_000, "packet {packet}, exponent {exponent}: {apart} ns apart");
+            assert!(
+                apart < (50 + (1 << exponent)) * 1_000,
+                "packet {packet}, exponent {exponent}: {apart} ns apart"
+            );
         }
         assert!(coarse.counters().samples > 4_000, "{:?}", coarse.counters());
         assert_eq!(coarse.counters().steps, 0);

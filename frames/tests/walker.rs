@@ -5,8 +5,8 @@ use crate::common;
 use std::ops::{Range, RangeInclusive};
 
 use fathom_frames::{
-    Content, Echo, Frames, Receipt, ReceiveTimestamps, SyncTimestamp, Timestamp, add_receipts, remove, restore_ack,
-    varint,
+    Content, Echo, Frames, Receipt, ReceiveTimestamps, SyncTimestamp, Timestamp, add_receipts,
+    remove, restore_ack, varint,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -42,7 +42,15 @@ impl Made {
     fn is_eliciting(&self) -> bool {
         !matches!(
             self.ty,
-            0x00 | 0x02 | 0x03 | 0x1c | 0x1d | 0x2f5 | 0x11fa_6b58 | 0x11fa_6b59 | 0x0317_8307 | 0x0317_8308
+            0x00 | 0x02
+                | 0x03
+                | 0x1c
+                | 0x1d
+                | 0x2f5
+                | 0x11fa_6b58
+                | 0x11fa_6b59
+                | 0x0317_8307
+                | 0x0317_8308
         )
     }
 }
@@ -81,7 +89,9 @@ fn plain() -> impl Strategy<Value = Made> {
 
 /// Frames with data of a stated length.
 fn sized() -> impl Strategy<Value = Made> {
-    let ids = prop::sample::select(vec![0x06, 0x07, 0x0a, 0x0b, 0x0e, 0x0f, 0x18, 0x1a, 0x1b, 0x1c, 0x1d, 0x31]);
+    let ids = prop::sample::select(vec![
+        0x06, 0x07, 0x0a, 0x0b, 0x0e, 0x0f, 0x18, 0x1a, 0x1b, 0x1c, 0x1d, 0x31,
+    ]);
     (ids, int(), int(), data()).prop_map(|(ty, a, b, data)| {
         let frame = Made::new(ty);
         match ty {
@@ -99,7 +109,12 @@ fn sized() -> impl Strategy<Value = Made> {
 
 /// An ACK frame and the ranges in it, newest first.
 fn ack() -> impl Strategy<Value = (Made, Vec<RangeInclusive<u64>>)> {
-    (vec((0u64..1 << 20, 0u64..1 << 20), 1..40), 0u64..1 << 40, int(), prop::option::of([int(), int(), int()]))
+    (
+        vec((0u64..1 << 20, 0u64..1 << 20), 1..40),
+        0u64..1 << 40,
+        int(),
+        prop::option::of([int(), int(), int()]),
+    )
         .prop_map(|(steps, lowest, delay, ecn)| {
             let mut next = lowest;
             let mut ranges = Vec::new();
@@ -109,10 +124,13 @@ fn ack() -> impl Strategy<Value = (Made, Vec<RangeInclusive<u64>>)> {
             }
             ranges.reverse();
             let first = &ranges[0];
-            let mut frame = Made::new(if ecn.is_some() { 0x03 } else { 0x02 }).int(*first.end()).int(delay);
+            let mut frame =
+                Made::new(if ecn.is_some() { 0x03 } else { 0x02 }).int(*first.end()).int(delay);
             frame = frame.int(ranges.len() as u64 - 1).int(first.end() - first.start());
             for pair in ranges.windows(2) {
-                frame = frame.int(pair[0].start() - pair[1].end() - 2).int(pair[1].end() - pair[1].start());
+                frame = frame
+                    .int(pair[0].start() - pair[1].end() - 2)
+                    .int(pair[1].end() - pair[1].start());
             }
             (ecn.into_iter().flatten().fold(frame, Made::int), ranges)
         })
@@ -131,13 +149,15 @@ fn receipts(largest: u64) -> impl Strategy<Value = Vec<Receipt>> {
 }
 
 fn wanted() -> impl Strategy<Value = ReceiveTimestamps> {
-    (1..100u64, 0..=20u8).prop_map(|(max_per_ack, exponent)| ReceiveTimestamps { max_per_ack, exponent })
+    (1..100u64, 0..=20u8)
+        .prop_map(|(max_per_ack, exponent)| ReceiveTimestamps { max_per_ack, exponent })
 }
 
 /// An ACK frame and the ACK_RECEIVE_TIMESTAMPS frame made of it.
 fn with_receipts() -> impl Strategy<Value = (Made, Made)> {
-    ack().prop_flat_map(|(frame, ranges)| (Just(frame), receipts(*ranges[0].end()), wanted())).prop_map(
-        |(ack, receipts, wanted)| {
+    ack()
+        .prop_flat_map(|(frame, ranges)| (Just(frame), receipts(*ranges[0].end()), wanted()))
+        .prop_map(|(ack, receipts, wanted)| {
             let mut bytes = ack.bytes.clone();
             bytes.resize(bytes.len() + 2_000, 0xee);
             let Some(len) = add_receipts(&mut bytes, ack.bytes.len(), &receipts, wanted) else {
@@ -147,8 +167,7 @@ fn with_receipts() -> impl Strategy<Value = (Made, Made)> {
             bytes.truncate(len);
             let made = Made { ty: 0x0317_8305 + ack.ty, bytes };
             (ack, made)
-        },
-    )
+        })
 }
 
 /// SYNC_TIMESTAMP or TIMESTAMP.
@@ -158,7 +177,8 @@ fn ours() -> impl Strategy<Value = Made> {
 
 fn sync_timestamp() -> impl Strategy<Value = Made> {
     any::<(u32, Option<(u32, u32)>)>().prop_map(|(sent, echo)| {
-        let frame = SyncTimestamp { sent, echo: echo.map(|(sent, transit)| Echo { sent, transit }) };
+        let frame =
+            SyncTimestamp { sent, echo: echo.map(|(sent, transit)| Echo { sent, transit }) };
         let mut bytes = vec![0; frame.encoded_len()];
         frame.encode(&mut bytes);
         Made { ty: if echo.is_some() { 0x11fa_6b59 } else { 0x11fa_6b58 }, bytes }
@@ -178,16 +198,15 @@ fn frame() -> impl Strategy<Value = Made> {
 
 /// A payload: frames, and perhaps one at the end that has no length.
 fn frames() -> impl Strategy<Value = Vec<Made>> {
-    let last = (prop::sample::select(vec![0x08, 0x09, 0x0c, 0x0d, 0x30]), int(), int(), data()).prop_map(
-        |(ty, a, b, data)| {
+    let last = (prop::sample::select(vec![0x08, 0x09, 0x0c, 0x0d, 0x30]), int(), int(), data())
+        .prop_map(|(ty, a, b, data)| {
             let frame = match ty {
                 0x30 => Made::new(ty),
                 0x08 | 0x09 => Made::new(ty).int(a),
                 _ => Made::new(ty).int(a).int(b),
             };
             frame.raw(&data)
-        },
-    );
+        });
     (vec(frame(), 0..12), prop::option::of(last)).prop_map(|(mut frames, last)| {
         frames.extend(last);
         frames.dedup_by(|b, a| {
@@ -234,9 +253,15 @@ fn walk(payload: &[u8]) -> Result<(), TestCaseError> {
                     check_ranges(&found.ack.ranges().collect::<Vec<_>>(), found.ack.largest)?;
                     for exponent in [0, 20, 63, 64, 255] {
                         let receipts: Vec<_> = found.receipts(exponent).collect();
-                        prop_assert!(receipts.len() as u64 <= found.count && receipts.len() < payload.len());
-                        prop_assert!(receipts.iter().all(|receipt| receipt.packet <= found.ack.largest));
-                        prop_assert!(receipts.windows(2).all(|pair| pair[1].micros <= pair[0].micros));
+                        prop_assert!(
+                            receipts.len() as u64 <= found.count && receipts.len() < payload.len()
+                        );
+                        prop_assert!(
+                            receipts.iter().all(|receipt| receipt.packet <= found.ack.largest)
+                        );
+                        prop_assert!(
+                            receipts.windows(2).all(|pair| pair[1].micros <= pair[0].micros)
+                        );
                     }
                 }
             }

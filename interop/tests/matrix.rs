@@ -28,7 +28,11 @@ fn pass(arguments: &[&str], count: usize) -> Vec<serde_json::Value> {
     let results = json["results"].as_array().cloned().unwrap_or_default();
     assert_eq!(results.len(), count, "{errors}");
     for result in &results {
-        assert_eq!(result["verdict"]["verdict"], "passed", "{arguments:?}: {}\n{errors}", result["verdict"]);
+        assert_eq!(
+            result["verdict"]["verdict"], "passed",
+            "{arguments:?}: {}\n{errors}",
+            result["verdict"]
+        );
     }
     assert!(out.status.success(), "{errors}");
     results
@@ -37,13 +41,26 @@ fn pass(arguments: &[&str], count: usize) -> Vec<serde_json::Value> {
 #[test]
 fn quinn_and_noq_interoperate() {
     let tests = "handshake,retry,zerortt,http3,chacha20";
-    let results = pass(&["--client", "quinn", "--server", "noq", "--test", tests, "--jobs", "2"], 5);
+    let results =
+        pass(&["--client", "quinn", "--server", "noq", "--test", tests, "--jobs", "2"], 5);
     // The trace contains both sides' extension and the decrypted frames.
     let first = &results[0]["connections"][0];
     assert_eq!(first["client_hello"]["parameters"]["sync_timestamp"], "lean");
     assert_eq!(first["extensions"]["parameters"]["sync_timestamp"], "lean");
     assert!(first["server"]["stamps"].as_u64() > Some(0), "{first}");
-    pass(&["--client", "noq", "--server", "quinn", "--test", "resumption,keyupdate,ecn", "--jobs", "2"], 3);
+    pass(
+        &[
+            "--client",
+            "noq",
+            "--server",
+            "quinn",
+            "--test",
+            "resumption,keyupdate,ecn",
+            "--jobs",
+            "2",
+        ],
+        3,
+    );
 }
 
 #[test]
@@ -51,16 +68,35 @@ fn stock_quinn_does_not_negotiate_the_extension() {
     let results = pass(&["--client", "stock-quinn", "--server", "quinn", "--test", "handshake"], 1);
     let first = &results[0]["connections"][0];
     assert_eq!(first["client_hello"]["parameters"]["sync_timestamp"], serde_json::Value::Null);
-    assert_eq!(first["extensions"]["parameters"]["sync_timestamp"], "lean", "the server offers it all the same");
+    assert_eq!(
+        first["extensions"]["parameters"]["sync_timestamp"], "lean",
+        "the server offers it all the same"
+    );
     assert_eq!((&first["server"]["stamps"], &first["client"]["stamps"]), (&0.into(), &0.into()));
 }
 
 #[cfg(feature = "quiche")]
 #[test]
 fn quiche_interoperates_with_quinn_and_noq() {
-    pass(&["--client", "quiche", "--server", "quinn", "--test", "handshake,zerortt,http3", "--jobs", "2"], 3);
-    pass(&["--client", "noq", "--server", "quiche", "--test", "retry,resumption,ecn", "--jobs", "2"], 3);
-    let (out, json) = run_tests(&["--client", "quiche", "--server", "quiche", "--test", "chacha20,keyupdate"]);
+    pass(
+        &[
+            "--client",
+            "quiche",
+            "--server",
+            "quinn",
+            "--test",
+            "handshake,zerortt,http3",
+            "--jobs",
+            "2",
+        ],
+        3,
+    );
+    pass(
+        &["--client", "noq", "--server", "quiche", "--test", "retry,resumption,ecn", "--jobs", "2"],
+        3,
+    );
+    let (out, json) =
+        run_tests(&["--client", "quiche", "--server", "quiche", "--test", "chacha20,keyupdate"]);
     assert!(out.status.success());
     for result in json["results"].as_array().unwrap() {
         assert_eq!(result["verdict"]["verdict"], "unsupported", "{result}");
@@ -81,13 +117,17 @@ fn delays() -> Option<[serde_json::Value; 2]> {
         assert!(direction["samples"].as_u64() > Some(20), "{scenario}");
         assert!(direction["estimated"]["most"].as_f64() > Some(0.0), "{scenario}");
     }
-    scenarios.iter().all(|scenario| scenario["ways"][0]["error"][0].as_f64() < Some(5.0)).then_some(scenarios)
+    scenarios
+        .iter()
+        .all(|scenario| scenario["ways"][0]["error"][0].as_f64() < Some(5.0))
+        .then_some(scenarios)
 }
 
 /// Repeats the measurement, as a busy machine can only spoil some repetitions.
 #[test]
 fn timestamps_yield_one_way_delays() {
-    let scenarios = (0..20).find_map(|_| delays()).expect("accurate timestamps in one of 20 repetitions");
+    let scenarios =
+        (0..20).find_map(|_| delays()).expect("accurate timestamps in one of 20 repetitions");
     let back = scenarios[1]["ways"][0]["back"]["most"].as_f64();
     assert!(back > Some(20.0), "no acknowledgement was queued: {scenarios:?}");
 }
@@ -97,7 +137,8 @@ fn peer(folder: &Path, name: &str, run: &str) {
     use std::os::unix::fs::PermissionsExt;
     let at = folder.join("folders").join(name);
     std::fs::create_dir_all(&at).unwrap();
-    let manifest = format!("name = \"{name}\"\nroles = [\"client\", \"server\"]\ntests = [\"handshake\"]\n");
+    let manifest =
+        format!("name = \"{name}\"\nroles = [\"client\", \"server\"]\ntests = [\"handshake\"]\n");
     std::fs::write(at.join("peer.toml"), manifest).unwrap();
     for (file, text) in [("install", "#!/bin/sh\necho 1\n"), ("run", run)] {
         std::fs::write(at.join(file), text).unwrap();
@@ -111,7 +152,16 @@ fn unknown_failure_fails_the_run_and_missing_peer_is_skipped() {
     peer(folder.path(), "idle", "#!/bin/sh\nexit 0\n");
     let run = |more: &[&str]| {
         let mut command = runner(folder.path());
-        command.args(["--peers", "folders", "--client", "idle", "--server", "quinn", "--test", "handshake,retry"]);
+        command.args([
+            "--peers",
+            "folders",
+            "--client",
+            "idle",
+            "--server",
+            "quinn",
+            "--test",
+            "handshake,retry",
+        ]);
         let out = command.args(more).output().unwrap();
         (out.status.code(), String::from_utf8(out.stdout).unwrap())
     };
@@ -128,7 +178,10 @@ fn unknown_failure_fails_the_run_and_missing_peer_is_skipped() {
     std::fs::write(folder.path().join("known.toml"), known).unwrap();
     let (code, text) = run(&["--install", "--known", "known.toml"]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("known: idle with quinn, handshake:") && text.contains(": it is idle"), "{text}");
+    assert!(
+        text.contains("known: idle with quinn, handshake:") && text.contains(": it is idle"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -140,11 +193,14 @@ fn signal_ends_the_run_and_its_children() {
         .arg(folder.path().join("f"));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let ours = || {
-        let of = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let of =
+            |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         let mine = folder.path().to_str().unwrap().to_owned();
         let names = processes.filter_map(|e| e.file_name().into_string().ok());
-        names.filter(|pid| pid.parse::<u32>().is_ok() && of(pid).contains(&format!("LOGS={mine}"))).count()
+        names
+            .filter(|pid| pid.parse::<u32>().is_ok() && of(pid).contains(&format!("LOGS={mine}")))
+            .count()
     };
     wait("client and server", || ours() == 2);
     let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
@@ -184,13 +240,22 @@ fn invalid_input_is_reported_in_one_line() {
     }
     let endpoint = |vars: &[(&str, &str)]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fathom-endpoint"));
-        let out = command.env_clear().envs(vars.iter().copied()).current_dir(folder.path()).output().unwrap();
+        let out = command
+            .env_clear()
+            .envs(vars.iter().copied())
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
         (out.status.code(), String::from_utf8(out.stderr).unwrap())
     };
     for (vars, code, hint) in [
         (&[][..], 2, "ROLE is not set"),
         (&[("ROLE", "server"), ("TESTCASE", "v2")], 127, "test case 'v2'"),
-        (&[("ROLE", "server"), ("TESTCASE", "transfer"), ("LOGS", "logs"), ("CERTS", "none")], 2, "none/cert.pem"),
+        (
+            &[("ROLE", "server"), ("TESTCASE", "transfer"), ("LOGS", "logs"), ("CERTS", "none")],
+            2,
+            "none/cert.pem",
+        ),
         (
             &[
                 ("ROLE", "client"),

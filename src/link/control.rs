@@ -49,7 +49,8 @@ impl Drop for ControlSocket {
 /// # Errors
 /// Something is there, or the socket cannot be made.
 pub(super) fn listen(path: &Path) -> Result<(ControlSocket, Receiver<Request>), Failure> {
-    let wrong = |e: &dyn std::fmt::Display| Failure::input(format!("--control: '{}': {e}", path.display()));
+    let wrong =
+        |e: &dyn std::fmt::Display| Failure::input(format!("--control: '{}': {e}", path.display()));
     make_room(path).map_err(|e| wrong(&e))?;
     let (listener, inode) = bind(path).map_err(|e| match e.kind() {
         io::ErrorKind::InvalidInput => {
@@ -72,14 +73,17 @@ fn make_room(path: &Path) -> Result<(), String> {
     match UnixStream::connect(path) {
         Ok(_) => Err("another program listens there; name another file, or end it".into()),
         Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)
-            .map_err(|e| format!("the socket of a link that has ended cannot be removed: {e}; remove it")),
+            .map_err(|e| {
+                format!("the socket of a link that has ended cannot be removed: {e}; remove it")
+            }),
         Err(e) => Err(format!("a socket is there that cannot be tried: {e}; name another file")),
     }
 }
 
 /// Makes the socket where nobody else can reach it, and moves it to its place when only its owner can open it.
 fn bind(path: &Path) -> io::Result<(UnixListener, u64)> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let private = tempfile::Builder::new().prefix(".fathom-").tempdir_in(folder)?;
     let made = private.path().join("s");
     let listener = UnixListener::bind(&made)?;
@@ -100,7 +104,10 @@ fn accept(listener: &UnixListener, requests: &SyncSender<Request>) {
         if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
             clients.fetch_sub(1, Ordering::Relaxed);
             let _ = client.set_write_timeout(Some(SLOW));
-            let _ = writeln!(client, "error: {MOST_CLIENTS} clients are there already; end one of them");
+            let _ = writeln!(
+                client,
+                "error: {MOST_CLIENTS} clients are there already; end one of them"
+            );
             continue;
         }
         let (requests, counted) = (requests.clone(), Arc::clone(&clients));
@@ -119,7 +126,8 @@ fn accept(listener: &UnixListener, requests: &SyncSender<Request>) {
 fn talk(client: &UnixStream, requests: &SyncSender<Request>) -> io::Result<()> {
     client.set_read_timeout(Some(SILENT))?;
     client.set_write_timeout(Some(SLOW))?;
-    let (mut reader, mut writer) = (BufReader::with_capacity(LONGEST_LINE as usize, client), client);
+    let (mut reader, mut writer) =
+        (BufReader::with_capacity(LONGEST_LINE as usize, client), client);
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -129,12 +137,17 @@ fn talk(client: &UnixStream, requests: &SyncSender<Request>) -> io::Result<()> {
         }
         if line.len() as u64 > LONGEST_LINE {
             // What follows would be taken for a command.
-            return writeln!(writer, "error: a command has {LONGEST_LINE} bytes at most; write a shorter one");
+            return writeln!(
+                writer,
+                "error: a command has {LONGEST_LINE} bytes at most; write a shorter one"
+            );
         }
         match std::str::from_utf8(&line).map(str::trim) {
             Ok("") => {}
             Ok(command) => writeln!(writer, "{}", answer(command, requests))?,
-            Err(_) => writeln!(writer, "error: the command is not UTF-8; write such as rate 5Mbps")?,
+            Err(_) => {
+                writeln!(writer, "error: the command is not UTF-8; write such as rate 5Mbps")?
+            }
         }
     }
 }
@@ -172,7 +185,8 @@ pub(super) struct SendArgs {
 }
 
 pub(super) fn send(args: &SendArgs) -> Result<(), Failure> {
-    let wrong = |e: &dyn std::fmt::Display| Failure::input(format!("'{}': {e}", args.socket.display()));
+    let wrong =
+        |e: &dyn std::fmt::Display| Failure::input(format!("'{}': {e}", args.socket.display()));
     let socket = UnixStream::connect(&args.socket)
         .map_err(|e| wrong(&format!("{e}; name the socket of 'fathom link --control'")))?;
     let lost = |e: io::Error| wrong(&format!("the link does not answer: {e}"));

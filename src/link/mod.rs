@@ -72,10 +72,12 @@ fn resolve(name: &str) -> Result<SocketAddr, Failure> {
     let found = name.to_socket_addrs().map(|mut found| found.next());
     match found {
         Ok(Some(address)) => Ok(address),
-        Ok(None) => Err(Failure::input(format!("'{name}' has no address; write one such as 127.0.0.1:4433"))),
-        Err(e) => {
-            Err(Failure::input(format!("'{name}' is no address: {e}; write host and port, such as 127.0.0.1:4433")))
-        }
+        Ok(None) => Err(Failure::input(format!(
+            "'{name}' has no address; write one such as 127.0.0.1:4433"
+        ))),
+        Err(e) => Err(Failure::input(format!(
+            "'{name}' is no address: {e}; write host and port, such as 127.0.0.1:4433"
+        ))),
     }
 }
 
@@ -93,9 +95,13 @@ fn relay(args: &Args, listen: SocketAddr, to: &str) -> Result<(), Failure> {
     let events = said.events().map_err(path_args::wrong)?;
     let path = said.check().map_err(path_args::wrong)?;
     if path.rtt.0 != path.rtt.1 {
-        return Err(Failure::input("--rtt: the relay gives all clients one RTT; write one time, such as 30ms"));
+        return Err(Failure::input(
+            "--rtt: the relay gives all clients one RTT; write one time, such as 30ms",
+        ));
     }
-    let rebinds = |event: &PathEvent| matches!(event, PathEvent::Rebind { .. } | PathEvent::RebindAfterHandshake);
+    let rebinds = |event: &PathEvent| {
+        matches!(event, PathEvent::Rebind { .. } | PathEvent::RebindAfterHandshake)
+    };
     let events = events.into_iter().filter(rebinds).collect();
     let spec = RelaySpec { down: path.down, up: path.up, events, seed: args.seed };
     let to = resolve(to)?;

@@ -6,9 +6,16 @@ use fathom_netsim::relay::{LineStats, LineTiming, RelayStats};
 use serde_json::{Value, json};
 
 pub(super) fn brief(stats: &RelayStats) -> String {
-    let of = |l: &LineStats| format!("{} ({} lost, {} dropped)", l.forwarded, l.impairments.lost, l.dropped);
+    let of = |l: &LineStats| {
+        format!("{} ({} lost, {} dropped)", l.forwarded, l.impairments.lost, l.dropped)
+    };
     let limit = if stats.limits().is_empty() { "" } else { "; THE RELAY IS THE LIMIT" };
-    format!("to clients {}, to the server {}, {} clients{limit}", of(&stats.down), of(&stats.up), stats.clients)
+    format!(
+        "to clients {}, to the server {}, {} clients{limit}",
+        of(&stats.down),
+        of(&stats.up),
+        stats.clients
+    )
 }
 
 /// A count's name, and what it is of a line.
@@ -38,12 +45,14 @@ const COUNTS: [Count; 18] = [
 /// A time's name, and what it is of a line.
 type Time = (&'static str, fn(&LineTiming) -> Duration);
 
-const TIMES: [Time; 3] = [("delay p50", |l| l.delay_p50), ("delay p95", |l| l.delay_p95), ("late p99", |l| l.late_p99)];
+const TIMES: [Time; 3] =
+    [("delay p50", |l| l.delay_p50), ("delay p95", |l| l.delay_p95), ("late p99", |l| l.late_p99)];
 
 pub(super) fn table(stats: &RelayStats) -> String {
     let mut text = format!("{:14}{:>14}{:>14}\n", "datagrams", "to clients", "to server");
     for (name, of) in COUNTS {
-        text += &format!("{:14}{:>14}{:>14}\n", name.replace('_', " "), of(&stats.down), of(&stats.up));
+        text +=
+            &format!("{:14}{:>14}{:>14}\n", name.replace('_', " "), of(&stats.down), of(&stats.up));
     }
     for (name, of) in TIMES {
         let ms = |line: &LineTiming| match line.sent {
@@ -57,7 +66,10 @@ pub(super) fn table(stats: &RelayStats) -> String {
         stats.clients, stats.cut_off, stats.overrun
     );
     if stats.not_rebound > 0 {
-        text += &format!("{} times a client kept its port: the system had no socket left\n", stats.not_rebound);
+        text += &format!(
+            "{} times a client kept its port: the system had no socket left\n",
+            stats.not_rebound
+        );
     }
     text + &verdict(stats)
 }
@@ -85,12 +97,14 @@ pub(super) fn json(stats: &RelayStats) -> Value {
     let line = |l: &LineStats, timing: &LineTiming| {
         let counts = COUNTS.iter().map(|(name, of)| ((*name).to_owned(), json!(of(l))));
         let mut line = Value::Object(counts.collect());
-        let seconds = |time: Duration| if timing.sent > 0 { json!(time.as_secs_f64()) } else { Value::Null };
+        let seconds =
+            |time: Duration| if timing.sent > 0 { json!(time.as_secs_f64()) } else { Value::Null };
         line["delay_seconds"] = json!({
             "p50": seconds(timing.delay_p50), "p95": seconds(timing.delay_p95), "max": seconds(timing.delay_max),
         });
         line["late"] = json!(timing.late);
-        line["late_seconds"] = json!({ "p99": seconds(timing.late_p99), "max": seconds(timing.late_max) });
+        line["late_seconds"] =
+            json!({ "p99": seconds(timing.late_p99), "max": seconds(timing.late_max) });
         line
     };
     let (load, limits) = (&stats.load, stats.limits());
@@ -120,7 +134,8 @@ mod tests {
 
     #[test]
     fn a_relay_that_was_the_limit_says_so_in_both() {
-        let down_timing = LineTiming { sent: 100, delay_p50: Duration::from_millis(20), ..LineTiming::default() };
+        let down_timing =
+            LineTiming { sent: 100, delay_p50: Duration::from_millis(20), ..LineTiming::default() };
         let mut stats = RelayStats { down_timing, ..RelayStats::default() };
         let text = table(&stats);
         assert!(text.contains("delay p50            20.0 ms             -"), "{text}");
@@ -136,11 +151,15 @@ mod tests {
         let text = table(&stats);
         assert!(text.contains("NOTE: the relay or this machine was a limit"), "{text}");
         assert!(
-            text.contains("40.0 % of the datagrams left more than 1 ms late") && text.contains("the kernel dropped 7"),
+            text.contains("40.0 % of the datagrams left more than 1 ms late")
+                && text.contains("the kernel dropped 7"),
             "{text}"
         );
         assert!(brief(&stats).ends_with("THE RELAY IS THE LIMIT"));
         let json = json(&stats);
-        assert_eq!((&json["relay"]["limit"], &json["to_clients"]["late"]), (&json!(true), &json!(40)));
+        assert_eq!(
+            (&json["relay"]["limit"], &json["to_clients"]["late"]),
+            (&json!(true), &json!(40))
+        );
     }
 }

@@ -9,7 +9,12 @@ use maud::{Markup, html};
 use super::report::{OMISSION, QUANTILES, bits, ms, percentile, phases, table};
 
 /// The page. `load` says in a line what was run against `urls`.
-pub(super) fn html(load: &str, urls: &[String], outcome: &LoadReport, waited: Option<&str>) -> String {
+pub(super) fn html(
+    load: &str,
+    urls: &[String],
+    outcome: &LoadReport,
+    waited: Option<&str>,
+) -> String {
     let body = html! {
         @for line in answer(outcome) { p.answer { (line) } }
         @for line in cautions(outcome) { p.note { (line) } }
@@ -32,8 +37,14 @@ pub(super) fn html(load: &str, urls: &[String], outcome: &LoadReport, waited: Op
 
 /// What each of the times is from and to.
 const MEANINGS: [(&str, &str); 4] = [
-    ("response", "from the time at which the request was to start to the last byte, however late the client was"),
-    ("service", "from the start of the request to the last byte, with a handshake if there was one"),
+    (
+        "response",
+        "from the time at which the request was to start to the last byte, however late the client was",
+    ),
+    (
+        "service",
+        "from the start of the request to the last byte, with a handshake if there was one",
+    ),
     ("first byte", "from the start of the request to the response's header"),
     ("connect", "handshakes"),
 ];
@@ -62,8 +73,12 @@ fn answer(outcome: &LoadReport) -> Vec<String> {
         .collect();
     let first = match (&shown[..], ms(times.max())) {
         ([], _) if times.count() == 0 => "No response was complete.".to_owned(),
-        ([], slowest) => format!("Too few responses for percentiles: the slowest took {slowest} ms."),
-        (_, slowest) => format!("Of the responses, {}; the slowest took {slowest} ms.", shown.join(", ")),
+        ([], slowest) => {
+            format!("Too few responses for percentiles: the slowest took {slowest} ms.")
+        }
+        (_, slowest) => {
+            format!("Of the responses, {}; the slowest took {slowest} ms.", shown.join(", "))
+        }
     };
     let failed = match counts.failed() {
         0 => "none failed".to_owned(),
@@ -84,7 +99,8 @@ fn cautions(outcome: &LoadReport) -> Vec<String> {
     let sentence = |text: &str| capitalised(text) + ".";
     let counts = &outcome.counts;
     let omission = (!outcome.open_loop).then(|| sentence(OMISSION));
-    let limit = outcome.saturation.is_limit().then(|| sentence(&format!("client: {}", outcome.saturation)));
+    let limit =
+        outcome.saturation.is_limit().then(|| sentence(&format!("client: {}", outcome.saturation)));
     let left_out = (counts.failed() + counts.unfinished > 0)
         .then(|| "Percentiles leave out failed and unfinished requests.".to_owned());
     [omission, limit, left_out].into_iter().flatten().collect()
@@ -94,17 +110,25 @@ fn times(outcome: &LoadReport) -> Grid {
     let phases = phases(outcome);
     let column = |name: &str, cell: &dyn Fn(&LatencyHistogram) -> Option<Duration>| Column {
         name: name.to_owned(),
-        cells: phases.iter().map(|(_, times)| cell(times).map_or(NOTHING.to_owned(), |time| ms(Some(time)))).collect(),
+        cells: phases
+            .iter()
+            .map(|(_, times)| cell(times).map_or(NOTHING.to_owned(), |time| ms(Some(time))))
+            .collect(),
         ..Column::default()
     };
-    let quantiles = QUANTILES.iter().map(|(name, part)| column(name, &|times| percentile(times, *part)));
+    let quantiles =
+        QUANTILES.iter().map(|(name, part)| column(name, &|times| percentile(times, *part)));
     let mut columns: Vec<Column> = quantiles.collect();
     // A telephone shows the median, the 90th and the 99th percentile.
     columns.push(column("max", &LatencyHistogram::max));
     columns.push(column("mean", &LatencyHistogram::mean));
     let cells = phases.iter().map(|(_, times)| times.count().to_string()).collect();
     columns.push(Column { name: "count".into(), cells, ..Column::default() });
-    Grid { corner: "ms".into(), labels: phases.iter().map(|(name, _)| (*name).to_owned()).collect(), columns }
+    Grid {
+        corner: "ms".into(),
+        labels: phases.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        columns,
+    }
 }
 
 /// Times from which on a phase has a curve: a step for each of few tells less than the table. The answer always has one.

@@ -14,7 +14,8 @@ pub(super) const OMISSION: &str = "closed loop: a stalled server gets fewer requ
     use --rate to measure response times";
 
 /// The columns of times.
-pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+pub(super) const QUANTILES: [(&str, f64); 4] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 pub(super) fn ms(time: Option<Duration>) -> String {
     time.map_or_else(|| "-".into(), |time| format!("{:.2}", time.as_secs_f64() * 1e3))
@@ -31,7 +32,12 @@ pub(super) fn table(load: &str, outcome: &LoadReport, waited: Option<&str>) -> S
     let counts = &outcome.counts;
     lines.add(
         "rate",
-        format!("{:.1} responses/s, goodput {}, {} B of bodies", outcome.rate(), bits(outcome.goodput()), counts.bytes),
+        format!(
+            "{:.1} responses/s, goodput {}, {} B of bodies",
+            outcome.rate(),
+            bits(outcome.goodput()),
+            counts.bytes
+        ),
     );
     lines.0 += &times(outcome);
     connections(&mut lines, outcome);
@@ -76,7 +82,10 @@ fn requests(lines: &mut Lines, outcome: &LoadReport) {
     let seconds = outcome.window.as_secs_f64();
     lines.add(
         "requests",
-        format!("{} in {seconds:.1} s: {whole} complete, {failed} failed{unfinished}", counts.started),
+        format!(
+            "{} in {seconds:.1} s: {whole} complete, {failed} failed{unfinished}",
+            counts.started
+        ),
     );
     for (kind, (count, first)) in FailureKind::ALL.iter().zip(&counts.failures) {
         if *count > 0 {
@@ -84,7 +93,8 @@ fn requests(lines: &mut Lines, outcome: &LoadReport) {
             lines.add("  failed", format!("{}: {count}, first: {why}", kind));
         }
     }
-    let statuses: Vec<String> = counts.statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
+    let statuses: Vec<String> =
+        counts.statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
     if !statuses.is_empty() {
         lines.add("status", statuses.join(", "));
     }
@@ -94,7 +104,11 @@ pub(super) fn phases(outcome: &LoadReport) -> Vec<(&'static str, &LatencyHistogr
     let phases = &outcome.phases;
     // In a closed loop nothing is intended: response times would be service times under a name that promises more.
     let response = outcome.open_loop.then_some(("response", &phases.response));
-    let others = [("service", &phases.service), ("first byte", &phases.first_byte), ("connect", &phases.connect)];
+    let others = [
+        ("service", &phases.service),
+        ("first byte", &phases.first_byte),
+        ("connect", &phases.connect),
+    ];
     response.into_iter().chain(others).collect()
 }
 
@@ -125,9 +139,15 @@ fn connections(lines: &mut Lines, outcome: &LoadReport) {
         0 => String::new(),
         n => format!("; {n} requests waited for a free one"),
     };
-    let rtt = format!("RTT median {} ms, p99 {} ms", ms(of.rtt.quantile(0.5)), ms(percentile(&of.rtt, 0.99)));
-    lines
-        .add("connections", format!("{}; {rtt}; {} of {} packets sent were lost{waited}", of.opened, of.lost, of.sent));
+    let rtt = format!(
+        "RTT median {} ms, p99 {} ms",
+        ms(of.rtt.quantile(0.5)),
+        ms(percentile(&of.rtt, 0.99))
+    );
+    lines.add(
+        "connections",
+        format!("{}; {rtt}; {} of {} packets sent were lost{waited}", of.opened, of.lost, of.sent),
+    );
     if of.one_way > 0 {
         let queueing = &of.queueing;
         let (p50, p99) = (ms(queueing.quantile(0.5)), ms(percentile(queueing, 0.99)));
@@ -174,12 +194,12 @@ fn of_times(times: &LatencyHistogram) -> Value {
 /// The results as JSON; times are in seconds.
 pub(super) fn json(outcome: &LoadReport) -> Value {
     let (counts, of, saturation) = (&outcome.counts, &outcome.connections, &outcome.saturation);
-    let failures = FailureKind::ALL
-        .iter()
-        .zip(&counts.failures)
-        .map(|(kind, (count, first))| (kind.to_string().replace(' ', "_"), json!({ "count": count, "first": first })));
+    let failures = FailureKind::ALL.iter().zip(&counts.failures).map(|(kind, (count, first))| {
+        (kind.to_string().replace(' ', "_"), json!({ "count": count, "first": first }))
+    });
     let statuses = counts.statuses.iter().map(|(status, count)| (status.to_string(), json!(count)));
-    let times = phases(outcome).into_iter().map(|(name, times)| (name.replace(' ', "_"), of_times(times)));
+    let times =
+        phases(outcome).into_iter().map(|(name, times)| (name.replace(' ', "_"), of_times(times)));
     json!({
         "loop": if outcome.open_loop { "open" } else { "closed" },
         "seconds": outcome.window.as_secs_f64(),
@@ -231,7 +251,8 @@ mod tests {
     #[test]
     fn percentiles_of_too_few_samples_are_omitted() {
         let mut times = LatencyHistogram::default();
-        let shown = |times: &LatencyHistogram| QUANTILES.map(|(_, part)| percentile(times, part).is_some());
+        let shown =
+            |times: &LatencyHistogram| QUANTILES.map(|(_, part)| percentile(times, part).is_some());
         for (count, enough) in [
             (99, [true, false, false, false]),
             (100, [true, true, false, false]),

@@ -32,14 +32,19 @@ pub(super) fn task(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Task>,
 }
 
 fn number(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<usize, Failure> {
-    let Some(text) = env(name) else { return Err(Failure::input(format!("{name} is not set; set it, {INSTEAD}"))) };
+    let Some(text) = env(name) else {
+        return Err(Failure::input(format!("{name} is not set; set it, {INSTEAD}")));
+    };
     let number = text.trim().parse().ok().filter(|number| *number <= 1_000_000_000);
-    number.ok_or_else(|| Failure::input(format!("{name} is '{text}', no number of a task; correct it, {INSTEAD}")))
+    number.ok_or_else(|| {
+        Failure::input(format!("{name} is '{text}', no number of a task; correct it, {INSTEAD}"))
+    })
 }
 
 /// `--array=MIN-MAX:STEP`: tasks are counted from MIN.
 fn slurm(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
-    let [id, count, min, max] = ["ID", "COUNT", "MIN", "MAX"].map(|of| number(env, &format!("SLURM_ARRAY_TASK_{of}")));
+    let [id, count, min, max] =
+        ["ID", "COUNT", "MIN", "MAX"].map(|of| number(env, &format!("SLURM_ARRAY_TASK_{of}")));
     let (id, count, min, max) = (id?, count?, min?, max?);
     let step = match env("SLURM_ARRAY_TASK_STEP") {
         Some(_) => number(env, "SLURM_ARRAY_TASK_STEP")?.max(1),
@@ -47,7 +52,8 @@ fn slurm(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
     };
     let index = id.checked_sub(min).filter(|off| off % step == 0).map(|off| off / step);
     // A list with gaps: nothing says how many tasks stand before this one.
-    let even = max.checked_sub(min).is_some_and(|span| span % step == 0 && span / step + 1 == count);
+    let even =
+        max.checked_sub(min).is_some_and(|span| span % step == 0 && span / step + 1 == count);
     index.filter(|_| even).and_then(|index| Part::new(index + 1, count)).ok_or_else(|| {
         Failure::input(format!(
             "task {id} of a Slurm array of {count} tasks from {min} to {max} by {step}: a list with gaps has no parts; submit --array=0-7, {INSTEAD}"
@@ -76,7 +82,9 @@ fn kubernetes(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
 pub(super) fn cores(env: &dyn Fn(&str) -> Option<String>) -> Option<NonZero<usize>> {
     env("SLURM_JOB_ID")?;
     // Set only where asked for; else the batch step's own.
-    ["SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE"].iter().find_map(|name| env(name)?.trim().parse().ok())
+    ["SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE"]
+        .iter()
+        .find_map(|name| env(name)?.trim().parse().ok())
 }
 
 #[cfg(test)]
@@ -84,11 +92,18 @@ mod tests {
     use super::*;
 
     fn with(vars: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> + use<> {
-        let vars: Vec<(String, String)> = vars.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let vars: Vec<(String, String)> =
+            vars.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         move |name| vars.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
     }
 
-    fn array(id: &str, count: &str, min: &str, max: &str, step: &str) -> Result<Option<String>, String> {
+    fn array(
+        id: &str,
+        count: &str,
+        min: &str,
+        max: &str,
+        step: &str,
+    ) -> Result<Option<String>, String> {
         let env = with(&[
             ("SLURM_ARRAY_TASK_ID", id),
             ("SLURM_ARRAY_TASK_COUNT", count),
@@ -108,7 +123,11 @@ mod tests {
             ("14", "4", "8", "17", "3", "3/4"),
             ("5", "1", "5", "5", "1", "1/1"),
         ] {
-            assert_eq!(array(id, count, min, max, step), Ok(Some(part.into())), "{id} of {min}-{max}:{step}");
+            assert_eq!(
+                array(id, count, min, max, step),
+                Ok(Some(part.into())),
+                "{id} of {min}-{max}:{step}"
+            );
         }
     }
 
@@ -130,9 +149,17 @@ mod tests {
 
     #[test]
     fn a_kubernetes_pod_needs_the_count() {
-        let of = |vars: &[(&str, &str)]| task(&with(vars)).map(|t| t.map(|t| t.part.to_string())).map_err(|e| e.line);
-        assert_eq!(of(&[("JOB_COMPLETION_INDEX", "2"), (COMPLETIONS, "5")]), Ok(Some("3/5".into())));
-        for wrong in [&[("JOB_COMPLETION_INDEX", "2")][..], &[("JOB_COMPLETION_INDEX", "5"), (COMPLETIONS, "5")]] {
+        let of = |vars: &[(&str, &str)]| {
+            task(&with(vars)).map(|t| t.map(|t| t.part.to_string())).map_err(|e| e.line)
+        };
+        assert_eq!(
+            of(&[("JOB_COMPLETION_INDEX", "2"), (COMPLETIONS, "5")]),
+            Ok(Some("3/5".into()))
+        );
+        for wrong in [
+            &[("JOB_COMPLETION_INDEX", "2")][..],
+            &[("JOB_COMPLETION_INDEX", "5"), (COMPLETIONS, "5")],
+        ] {
             let error = of(wrong).unwrap_err();
             assert!(error.contains(COMPLETIONS) && error.contains("--part"), "{error}");
         }
@@ -143,7 +170,10 @@ mod tests {
     fn cores_are_those_of_the_task() {
         let of = |vars: &[(&str, &str)]| cores(&with(vars)).map(NonZero::get);
         assert_eq!(of(&[("SLURM_CPUS_PER_TASK", "4")]), None, "no job");
-        assert_eq!(of(&[("SLURM_JOB_ID", "1"), ("SLURM_CPUS_PER_TASK", "4"), ("SLURM_CPUS_ON_NODE", "8")]), Some(4));
+        assert_eq!(
+            of(&[("SLURM_JOB_ID", "1"), ("SLURM_CPUS_PER_TASK", "4"), ("SLURM_CPUS_ON_NODE", "8")]),
+            Some(4)
+        );
         assert_eq!(of(&[("SLURM_JOB_ID", "1"), ("SLURM_CPUS_ON_NODE", "1")]), Some(1));
         assert_eq!(of(&[("SLURM_JOB_ID", "1")]), None);
     }

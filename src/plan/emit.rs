@@ -61,10 +61,15 @@ impl Job<'_> {
     }
 
     fn needs(&self) -> Needs {
-        let costs: Vec<(&StudyRun, Estimate)> = self.runs.iter().map(|run| (run, estimate(&run.scenario))).collect();
+        let costs: Vec<(&StudyRun, Estimate)> =
+            self.runs.iter().map(|run| (run, estimate(&run.scenario))).collect();
         // In real time a run takes as long as it takes, and has the machine to itself.
         let seconds = |(run, cost): &(&StudyRun, Estimate)| {
-            if run.scenario.backend.is_virtual() { cost.cpu_seconds / self.cores.get() as f64 } else { cost.seconds }
+            if run.scenario.backend.is_virtual() {
+                cost.cpu_seconds / self.cores.get() as f64
+            } else {
+                cost.seconds
+            }
         };
         let all: f64 = costs.iter().map(seconds).sum();
         let cpu_seconds: f64 = costs.iter().map(|(_, cost)| cost.cpu_seconds).sum();
@@ -85,7 +90,10 @@ impl Job<'_> {
     /// `plan run STUDY ...`, each word by itself.
     fn command(&self, verb: &str, plan: &str, results: &str) -> Vec<String> {
         let words = ["plan", verb, plan].map(str::to_owned).into_iter();
-        words.chain(self.words.iter().cloned()).chain(["--results".to_owned(), results.to_owned()]).collect()
+        words
+            .chain(self.words.iter().cloned())
+            .chain(["--results".to_owned(), results.to_owned()])
+            .collect()
     }
 
     fn shell(&self, verb: &str) -> String {
@@ -162,7 +170,11 @@ exec srun --ntasks=1 --cpus-per-task=\"$SLURM_CPUS_PER_TASK\" \"$FATHOM\" {run}
         let needs = self.needs();
         let name = dns_label(&self.study.name);
         let map = self.file.map(|text| config_map(&name, &self.study.name, text)).transpose()?;
-        let plan = if map.is_some() { format!("/study/{}.toml", self.study.name) } else { self.study.name.clone() };
+        let plan = if map.is_some() {
+            format!("/study/{}.toml", self.study.name)
+        } else {
+            self.study.name.clone()
+        };
         let (results, folder) = match self.results {
             Location::Folder(_) => ("/results".to_owned(), true),
             Location::Objects(url) => (url.clone(), false),
@@ -170,8 +182,11 @@ exec srun --ntasks=1 --cpus-per-task=\"$SLURM_CPUS_PER_TASK\" \"$FATHOM\" {run}
         let mut mounts = Vec::new();
         let mut volumes = Vec::new();
         if map.is_some() {
-            mounts.push("            - { name: study, mountPath: /study, readOnly: true }\n".to_owned());
-            volumes.push(format!("        - name: study\n          configMap: {{ name: {name} }}\n"));
+            mounts.push(
+                "            - { name: study, mountPath: /study, readOnly: true }\n".to_owned(),
+            );
+            volumes
+                .push(format!("        - name: study\n          configMap: {{ name: {name} }}\n"));
         }
         let keys = if folder {
             mounts.push("            - { name: results, mountPath: /results }\n".to_owned());
@@ -269,8 +284,10 @@ fn config_map(name: &str, study: &str, text: &str) -> Result<String, Failure> {
             text.len()
         )));
     }
-    let lines: String =
-        text.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") }).collect();
+    let lines: String = text
+        .lines()
+        .map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") })
+        .collect();
     Ok(format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  # The study. Files that it names (traces) are not here: put those into the image.\n  {}: |2\n{lines}---\n",
         yaml(&format!("{study}.toml"))
@@ -294,8 +311,11 @@ fn shell_word(word: &str) -> String {
 
 /// `fathom-STUDY` as Kubernetes takes names: lower case, digits and dashes, at most 52 characters, so that pods' names fit, too.
 fn dns_label(study: &str) -> String {
-    let label: String =
-        study.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).take(45).collect();
+    let label: String = study
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+        .take(45)
+        .collect();
     format!("fathom-{label}").trim_end_matches('-').to_owned()
 }
 
@@ -305,9 +325,13 @@ mod tests {
 
     #[test]
     fn words_survive_a_shell() {
-        for (word, is) in
-            [("a/b.toml", "a/b.toml"), ("my study", "'my study'"), ("it's", r"'it'\''s'"), ("$x", "'$x'"), ("", "''")]
-        {
+        for (word, is) in [
+            ("a/b.toml", "a/b.toml"),
+            ("my study", "'my study'"),
+            ("it's", r"'it'\''s'"),
+            ("$x", "'$x'"),
+            ("", "''"),
+        ] {
             assert_eq!(shell_word(word), is);
         }
     }
@@ -324,9 +348,14 @@ mod tests {
         let text = "question = 'a: #b'\n\n  [sweep]\n\tx = [1]\n";
         let map = config_map("fathom-a", "a", text).map_err(|e| e.line).unwrap();
         assert!(
-            map.contains("  \"a.toml\": |2\n    question = 'a: #b'\n\n      [sweep]\n    \tx = [1]\n---\n"),
+            map.contains(
+                "  \"a.toml\": |2\n    question = 'a: #b'\n\n      [sweep]\n    \tx = [1]\n---\n"
+            ),
             "{map}"
         );
-        assert!(config_map("n", "a b", "").is_err() && config_map("n", "a", &"#".repeat(1 << 20)).is_err());
+        assert!(
+            config_map("n", "a b", "").is_err()
+                && config_map("n", "a", &"#".repeat(1 << 20)).is_err()
+        );
     }
 }

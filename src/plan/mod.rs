@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 use fathom_cc::catalogue::hint;
 use fathom_experiments::compare::Plan;
 use fathom_experiments::compare::report::path_in_words;
-use fathom_experiments::study::{self, Location, Part, RunOptions, Study, StudyError, shipped, shipped_studies};
+use fathom_experiments::study::{
+    self, Location, Part, RunOptions, Study, StudyError, shipped, shipped_studies,
+};
 use fathom_netsim::backend::Backend;
 
 use crate::kernel::{self, Kernel};
@@ -161,7 +163,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 ("--parquet", files.parquet.as_deref()),
                 ("--json", files.json.as_deref()),
             ])?;
-            if runs.iter().any(|run| run.scenario.backend == Backend::Netem) && kernel.is_elsewhere()? {
+            if runs.iter().any(|run| run.scenario.backend == Backend::Netem)
+                && kernel.is_elsewhere()?
+            {
                 in_guest(plan, &options.all, part, results)?;
             }
             let outcome = execute(&runs, &results.join(&study.name), *jobs).map_err(failure)?;
@@ -174,11 +178,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             let scale = options.all.scale();
             let json = || study::Document::new(&study, &toml, scale, &runs, &outcome);
             output::first_failure([
-                text.print(&(said + &headline(&study, &outcome) + &study::table(&study.axes, &outcome))),
-                files.json.as_deref().map_or(Ok(()), |file| output::write_json(Some(file), &json())),
+                text.print(
+                    &(said + &headline(&study, &outcome) + &study::table(&study.axes, &outcome)),
+                ),
+                files
+                    .json
+                    .as_deref()
+                    .map_or(Ok(()), |file| output::write_json(Some(file), &json())),
                 output::write_csv(files.csv.as_deref(), || study::dataset(&study.axes, &outcome)),
-                output::write_parquet(files.parquet.as_deref(), || study::dataset(&study.axes, &outcome)),
-                output::write_report(files.report.as_deref(), || study::html(&study, scale, &runs, &outcome)),
+                output::write_parquet(files.parquet.as_deref(), || {
+                    study::dataset(&study.axes, &outcome)
+                }),
+                output::write_report(files.report.as_deref(), || {
+                    study::html(&study, scale, &runs, &outcome)
+                }),
             ])?;
             notes.without_result.map_or(Ok(()), |line| Err(Failure::run(line)))
         }
@@ -191,7 +204,8 @@ const WIDTH: usize = 100;
 /// The answer of a study in lines, and an empty one.
 fn headline(study: &Study, results: &[study::StudyRunResult]) -> String {
     let lines = study::headline(study, results);
-    let lines: Vec<String> = lines.iter().flat_map(|line| fathom_report::wrapped(line, WIDTH)).collect();
+    let lines: Vec<String> =
+        lines.iter().flat_map(|line| fathom_report::wrapped(line, WIDTH)).collect();
     if lines.is_empty() { String::new() } else { lines.join("\n") + "\n\n" }
 }
 
@@ -212,7 +226,12 @@ fn env(name: &str) -> Option<String> {
 }
 
 /// Makes the runs on another kernel, which stores the results in the same folder.
-fn in_guest(plan: &Path, options: &Options, part: Option<Part>, results: &Location) -> Result<(), Failure> {
+fn in_guest(
+    plan: &Path,
+    options: &Options,
+    part: Option<Part>,
+    results: &Location,
+) -> Result<(), Failure> {
     let Location::Folder(folder) = results else {
         return Err(Failure::input(format!(
             "--results {results}: what runs on another kernel stores in a folder; name one, or run on a host with sch_netem (--kernel host)"
@@ -234,7 +253,8 @@ pub(crate) fn execute(
     results: &Location,
     jobs: Option<NonZero<usize>>,
 ) -> Result<Vec<study::StudyRunResult>, StudyError> {
-    let store = RunOptions { jobs: jobs.or_else(|| cluster::cores(&env)), results: Some(results.clone()) };
+    let store =
+        RunOptions { jobs: jobs.or_else(|| cluster::cores(&env)), results: Some(results.clone()) };
     signals::end_saying("interrupted; what is done is stored, and the same command continues");
     let watcher = Watcher::new(std::io::stderr().is_terminal());
     let outcome = study::run_study(runs, &store, &|event| watcher.on_event(event));
@@ -275,8 +295,13 @@ fn read(plan: &Path) -> Result<(String, String), Failure> {
     if let (false, Some(text)) = (plan.exists(), shipped(name)) {
         return Ok((name.to_owned(), text.to_owned()));
     }
-    let hint = if plan.exists() { String::new() } else { hint(name, shipped_studies().map(|(name, _)| name)) };
-    let text = toml_file::read_or(plan, &format!(", or a study that 'fathom plan list' lists{hint}"))?;
+    let hint = if plan.exists() {
+        String::new()
+    } else {
+        hint(name, shipped_studies().map(|(name, _)| name))
+    };
+    let text =
+        toml_file::read_or(plan, &format!(", or a study that 'fathom plan list' lists{hint}"))?;
     Ok((plan.file_stem().unwrap_or_default().to_string_lossy().into_owned(), text))
 }
 
@@ -284,7 +309,10 @@ fn read_study(plan: &Path) -> Result<Study, Failure> {
     let (name, text) = read(plan)?;
     if !study::is_study(&text) && Plan::from_toml(&text).is_ok() {
         let shown = plan.display();
-        return Err(named(plan, format!("it is a plan of 'fathom compare'; run it with: fathom compare {shown}")));
+        return Err(named(
+            plan,
+            format!("it is a plan of 'fathom compare'; run it with: fathom compare {shown}"),
+        ));
     }
     Study::from_toml(&name, &text).map_err(|e| named(plan, e))
 }
@@ -311,7 +339,9 @@ fn check_comparison(plan: &Path, text: &str, options: &PartOptions) -> Result<()
     }
     let last = read.seed.saturating_add(read.seeds - 1);
     let load = match &*read.workload {
-        "packmime" => format!("{} at {} of the link, {} responses", read.workload, read.load, read.responses),
+        "packmime" => {
+            format!("{} at {} of the link, {} responses", read.workload, read.load, read.responses)
+        }
         bulk => bulk.to_owned(),
     };
     let stacks: Vec<&str> = read.stacks.iter().map(|s| s.name()).collect();

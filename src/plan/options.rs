@@ -70,7 +70,9 @@ impl Options {
     /// As they are written on a command line.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
-        let mut give = |name: &str, value: Option<String>| words.extend(value.map(|value| format!("--{name}={value}")));
+        let mut give = |name: &str, value: Option<String>| {
+            words.extend(value.map(|value| format!("--{name}={value}")))
+        };
         give("scale", self.scale.map(|x| x.to_string()));
         for only in &self.only {
             give("only", Some(only.to_string()));

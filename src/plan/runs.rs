@@ -36,7 +36,8 @@ struct Look {
 
 impl Listing {
     fn look(&self) -> Result<Look, Failure> {
-        let (study, runs) = self.options.apply(read_study(&self.plan)?).map_err(|e| named(&self.plan, e))?;
+        let (study, runs) =
+            self.options.apply(read_study(&self.plan)?).map_err(|e| named(&self.plan, e))?;
         let text = output::check(&[("--json", self.json.as_deref())])?;
         let place = self.results.join(&study.name);
         let states = study::status(&runs, &place).map_err(failure)?;
@@ -93,13 +94,21 @@ struct Status<'a> {
 pub(super) fn list(listing: &Listing) -> Result<(), Failure> {
     let Look { runs, states, .. } = listing.look()?;
     let json = listing.json.as_deref();
-    let listed: Vec<ListedRun<'_>> = runs.iter().zip(&states).map(|(run, state)| ListedRun::new(run, state)).collect();
+    let listed: Vec<ListedRun<'_>> =
+        runs.iter().zip(&states).map(|(run, state)| ListedRun::new(run, state)).collect();
     if json.is_some() {
         return output::write_json(json, &listed);
     }
-    let guess = |seconds: f64| if seconds < 1.0 { format!("{seconds:.2} s") } else { time_text(seconds) };
+    let guess =
+        |seconds: f64| if seconds < 1.0 { format!("{seconds:.2} s") } else { time_text(seconds) };
     let line = |run: &ListedRun<'_>| {
-        format!("{}  {:7}  {:>7}  {}\n", run.fingerprint, run.state, guess(run.cpu_seconds_guessed), run.label)
+        format!(
+            "{}  {:7}  {:>7}  {}\n",
+            run.fingerprint,
+            run.state,
+            guess(run.cpu_seconds_guessed),
+            run.label
+        )
     };
     output::print(&listed.iter().map(line).collect::<String>())
 }
@@ -124,7 +133,10 @@ pub(super) fn status(listing: &Listing) -> Result<(), Failure> {
         missing: count("missing"),
         unfinished: unfinished.map(|(run, state)| ListedRun::new(run, state)).collect(),
     };
-    output::first_failure([text.print(&lines(&status)), output::write_json(listing.json.as_deref(), &status)])?;
+    output::first_failure([
+        text.print(&lines(&status)),
+        output::write_json(listing.json.as_deref(), &status),
+    ])?;
     if status.complete {
         return Ok(());
     }
@@ -137,7 +149,10 @@ pub(super) fn status(listing: &Listing) -> Result<(), Failure> {
 }
 
 fn lines(status: &Status<'_>) -> String {
-    let mut text = format!("{} in {}: {} runs, {} done", status.study, status.results, status.runs, status.done);
+    let mut text = format!(
+        "{} in {}: {} runs, {} done",
+        status.study, status.results, status.runs, status.done
+    );
     let counts = [
         ("running", status.running),
         ("failed", status.failed),
@@ -148,7 +163,8 @@ fn lines(status: &Status<'_>) -> String {
         text += &format!(", {count} {word}");
     }
     text.push('\n');
-    let explained: Vec<&ListedRun<'_>> = status.unfinished.iter().filter(|run| run.reason.is_some()).collect();
+    let explained: Vec<&ListedRun<'_>> =
+        status.unfinished.iter().filter(|run| run.reason.is_some()).collect();
     for run in explained.iter().take(SHOWN) {
         let reason = run.reason.unwrap_or_default().replace('\n', "; ");
         text += &format!("{} {} ({}): {reason}\n", run.state, run.fingerprint, run.label);

@@ -66,7 +66,9 @@ impl Watcher {
                 self.say(&format!("{left} runs left, {stored} done before"), true);
                 if self.terminal {
                     let whole = output::bar(ProgressBar::new(left as u64).with_prefix("all runs"));
-                    whole.set_style(style("{prefix:40!} {wide_bar} {pos}/{len} {elapsed}, {eta} left"));
+                    whole.set_style(style(
+                        "{prefix:40!} {wide_bar} {pos}/{len} {elapsed}, {eta} left",
+                    ));
                     state.whole = Some(whole);
                 }
             }

@@ -34,7 +34,8 @@ pub(crate) fn fathom() -> Command {
 
 /// A server on a port of its own, and that port.
 pub(crate) fn serve(more: &[&str]) -> (FathomProcess, String) {
-    let (child, address) = start(fathom().args(["serve", "--listen", "127.0.0.1:0"]).args(more), "https://");
+    let (child, address) =
+        start(fathom().args(["serve", "--listen", "127.0.0.1:0"]).args(more), "https://");
     let port = address.rsplit(':').next().expect("a port").to_owned();
     (child, port)
 }

@@ -53,7 +53,9 @@ fn note(comment: &str) -> Note {
     match example.split_once(' ').unwrap_or((example, "")) {
         ("run", options) => Note::Run(words(options)),
         ("file", name) if !name.is_empty() => Note::File(name.trim().to_owned()),
-        ("part", name) if name.starts_with("of ") => Note::PartOf(name["of ".len()..].trim().to_owned()),
+        ("part", name) if name.starts_with("of ") => {
+            Note::PartOf(name["of ".len()..].trim().to_owned())
+        }
         ("not", why) if why.strip_prefix("run:").is_some_and(|why| !why.trim().is_empty()) => {
             Note::NotRun(why.to_owned())
         }
@@ -74,13 +76,21 @@ pub(crate) fn blocks(page: &Path) -> Vec<Block> {
         } else if let Some(language) = line.strip_prefix("```") {
             let mut code = Vec::new();
             let mut first = None;
-            for (number, line) in lines.by_ref().take_while(|(_, line)| !line.trim_start().starts_with("```")) {
+            for (number, line) in
+                lines.by_ref().take_while(|(_, line)| !line.trim_start().starts_with("```"))
+            {
                 first.get_or_insert(number + 1);
                 code.push(line);
             }
             let note = std::mem::replace(&mut above, Note::Default);
             let (page, line) = (page.to_owned(), first.unwrap_or(0));
-            found.push(Block { page, line, language: language.to_owned(), text: code.join("\n"), note });
+            found.push(Block {
+                page,
+                line,
+                language: language.to_owned(),
+                text: code.join("\n"),
+                note,
+            });
         } else if !line.is_empty() {
             above = Note::Default;
         }

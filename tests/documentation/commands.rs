@@ -47,18 +47,27 @@ fn line(line: &str) -> Vec<Words> {
     all.push(words);
     // `NAME=value` before a command is the environment's.
     let assigns = |word: &String| {
-        word.split_once('=').is_some_and(|(name, _)| name.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
+        word.split_once('=')
+            .is_some_and(|(name, _)| name.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
     };
-    let commands = all.into_iter().map(|words: Words| words.into_iter().skip_while(assigns).collect::<Words>());
+    let commands = all
+        .into_iter()
+        .map(|words: Words| words.into_iter().skip_while(assigns).collect::<Words>());
     commands.filter(|words| !words.is_empty()).collect()
 }
 
 /// The words of a command with other values of options, `--seeds 1`: in place of its own, or behind it where `accepted` takes them.
-pub(crate) fn with_options(words: &Words, options: &[String], accepted: impl Fn(&Words) -> bool) -> Words {
+pub(crate) fn with_options(
+    words: &Words,
+    options: &[String],
+    accepted: impl Fn(&Words) -> bool,
+) -> Words {
     let mut changed = words.clone();
     for option in options.chunks(2) {
         match changed.iter().position(|word| *word == option[0]) {
-            Some(at) if option.len() == 2 && at + 1 < changed.len() => changed[at + 1].clone_from(&option[1]),
+            Some(at) if option.len() == 2 && at + 1 < changed.len() => {
+                changed[at + 1].clone_from(&option[1])
+            }
             _ => {
                 let longer: Words = changed.iter().chain(option).cloned().collect();
                 if accepted(&longer) {
@@ -74,9 +83,13 @@ pub(crate) fn with_options(words: &Words, options: &[String], accepted: impl Fn(
 fn blocks_are_divided_into_commands() {
     let block = "fathom serve --listen x &      # in the background\nA=1 fathom compare 'a b' \\\n  --seeds 2 > out | grep \"c; d\"; fathom paths\n# nothing";
     let found: Vec<String> = commands(block).iter().map(|words| words.join("_")).collect();
-    assert_eq!(found, ["fathom_serve_--listen_x", "fathom_compare_a b_--seeds_2", "grep_c; d", "fathom_paths"]);
+    assert_eq!(
+        found,
+        ["fathom_serve_--listen_x", "fathom_compare_a b_--seeds_2", "grep_c; d", "fathom_paths"]
+    );
     let words: Words = ["plan", "run", "--seeds", "9"].map(str::to_owned).into();
-    let options: Vec<String> = ["--seeds", "1", "--scale", "0.1", "--colour", "red"].map(str::to_owned).into();
+    let options: Vec<String> =
+        ["--seeds", "1", "--scale", "0.1", "--colour", "red"].map(str::to_owned).into();
     let changed = with_options(&words, &options, |words| !words.contains(&"--colour".to_owned()));
     assert_eq!(changed, ["plan", "run", "--seeds", "1", "--scale", "0.1"]);
 }

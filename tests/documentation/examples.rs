@@ -26,14 +26,17 @@ fn examples(page: &Path) -> Vec<Block> {
 
 /// What is wrong with a command; `None`: nothing, as far as can be told without running it.
 fn fault(words: &Words) -> Option<String> {
-    let after = |mark: &str| words.iter().position(|word| word == mark).map(|at| words[at + 1..].to_vec());
+    let after =
+        |mark: &str| words.iter().position(|word| word == mark).map(|at| words[at + 1..].to_vec());
     let parsed = |words: &[String]| fathom::check_command_line(words).err();
     let (program, rest) = words.split_first()?;
     match program.as_str() {
         "fathom" | "target/release/fathom" => parsed(rest),
         "cargo" => {
             let named = after("--example").and_then(|rest| rest.first().cloned());
-            if let Some(name) = named.filter(|name| !repository().join(format!("examples/{name}.rs")).exists()) {
+            if let Some(name) =
+                named.filter(|name| !repository().join(format!("examples/{name}.rs")).exists())
+            {
                 return Some(format!("there is no example '{name}'"));
             }
             // Arguments of the program that it runs, which is fathom with other controllers; of a test they are the harness's.
@@ -42,12 +45,17 @@ fn fault(words: &Words) -> Option<String> {
         }
         "make" => {
             let makefile = read(&repository().join("Makefile"));
-            let there = |target: &String| makefile.lines().any(|line| line.starts_with(&format!("{target}:")));
-            rest.iter().find(|target| !there(target)).map(|target| format!("make has no target '{target}'"))
+            let there = |target: &String| {
+                makefile.lines().any(|line| line.starts_with(&format!("{target}:")))
+            };
+            rest.iter()
+                .find(|target| !there(target))
+                .map(|target| format!("make has no target '{target}'"))
         }
-        "python3" => {
-            rest.first().filter(|file| !repository().join(file).exists()).map(|f| format!("'{f}' is not there"))
-        }
+        "python3" => rest
+            .first()
+            .filter(|file| !repository().join(file).exists())
+            .map(|f| format!("'{f}' is not there")),
         other => Some(format!(
             "'{other}' is not parsed here; say why the block is not run: <!-- example: not run: REASON -->"
         )),
@@ -61,16 +69,29 @@ fn is_fathom(words: &Words) -> bool {
 #[test]
 fn every_command_of_every_page_is_one() {
     let (mut faults, mut parsed) = (Vec::new(), 0);
-    for block in pages().iter().flat_map(|page| examples(page)).filter(|block| block.language != "toml") {
+    for block in
+        pages().iter().flat_map(|page| examples(page)).filter(|block| block.language != "toml")
+    {
         match (&block.note, &*block.language) {
-            (Note::Unknown(text), _) => faults.push(format!("{}: '{text}' says nothing of the block", block.place())),
+            (Note::Unknown(text), _) => {
+                faults.push(format!("{}: '{text}' says nothing of the block", block.place()))
+            }
             (Note::Quoted | Note::NotRun(_), "rust") => {}
-            (_, "rust") => faults.push(format!("{}: neither quoted from an example nor with a reason", block.place())),
+            (_, "rust") => faults.push(format!(
+                "{}: neither quoted from an example nor with a reason",
+                block.place()
+            )),
             (note, _) => {
                 let may_be_other = matches!(note, Note::NotRun(_));
-                for words in commands(&block.text).iter().filter(|words| !may_be_other || is_fathom(words)) {
+                for words in
+                    commands(&block.text).iter().filter(|words| !may_be_other || is_fathom(words))
+                {
                     parsed += 1;
-                    faults.extend(fault(words).map(|fault| format!("{}: {}: {fault}", block.place(), words.join(" "))));
+                    faults.extend(
+                        fault(words).map(|fault| {
+                            format!("{}: {}: {fault}", block.place(), words.join(" "))
+                        }),
+                    );
                 }
             }
         }
@@ -95,9 +116,12 @@ fn plans(page: &Path, folder: &Path) -> Vec<String> {
         Note::File(name) => Some((name, block.text.parse().ok()?)),
         _ => None,
     };
-    let named: BTreeMap<String, toml::Table> = examples(page).into_iter().filter_map(of_file).collect();
+    let named: BTreeMap<String, toml::Table> =
+        examples(page).into_iter().filter_map(of_file).collect();
     let mut faults = Vec::new();
-    for (i, block) in examples(page).iter().enumerate().filter(|(_, block)| block.language == "toml") {
+    for (i, block) in
+        examples(page).iter().enumerate().filter(|(_, block)| block.language == "toml")
+    {
         let table: toml::Table = match block.text.parse() {
             Ok(table) => table,
             Err(e) => {
@@ -116,7 +140,10 @@ fn plans(page: &Path, folder: &Path) -> Vec<String> {
                     (format!("example-{i}.toml"), toml::to_string(&whole).expect("TOML"))
                 }
                 None => {
-                    faults.push(format!("{}: no block of the page is the file '{name}'", block.place()));
+                    faults.push(format!(
+                        "{}: no block of the page is the file '{name}'",
+                        block.place()
+                    ));
                     continue;
                 }
             },
@@ -135,11 +162,19 @@ fn plans(page: &Path, folder: &Path) -> Vec<String> {
 }
 
 fn fathom(words: &[String], folder: &Path) -> Result<(), String> {
-    let out = Command::new(env!("CARGO_BIN_EXE_fathom")).args(words).current_dir(folder).output().expect("fathom runs");
+    let out = Command::new(env!("CARGO_BIN_EXE_fathom"))
+        .args(words)
+        .current_dir(folder)
+        .output()
+        .expect("fathom runs");
     let said = String::from_utf8_lossy(&out.stderr).trim().to_owned();
     // What a build leaves out is no fault of the page.
     let lacks = said.contains("this build lacks");
-    if out.status.success() || lacks { Ok(()) } else { Err(format!("fathom {}: {said}", words.join(" "))) }
+    if out.status.success() || lacks {
+        Ok(())
+    } else {
+        Err(format!("fathom {}: {said}", words.join(" ")))
+    }
 }
 
 #[test]
@@ -157,7 +192,8 @@ fn every_plan_of_every_page_is_sound() {
 fn examples_that_run_do_run() {
     let mut ran = 0;
     for page in pages() {
-        let to_run: Vec<Block> = examples(&page).into_iter().filter(|b| matches!(b.note, Note::Run(_))).collect();
+        let to_run: Vec<Block> =
+            examples(&page).into_iter().filter(|b| matches!(b.note, Note::Run(_))).collect();
         if to_run.is_empty() {
             continue;
         }
@@ -166,7 +202,12 @@ fn examples_that_run_do_run() {
         for block in to_run {
             let Note::Run(options) = &block.note else { continue };
             for words in commands(&block.text) {
-                assert!(is_fathom(&words), "{}: only fathom is run here, not '{}'", block.place(), words[0]);
+                assert!(
+                    is_fathom(&words),
+                    "{}: only fathom is run here, not '{}'",
+                    block.place(),
+                    words[0]
+                );
                 let accepted = |words: &Words| fathom::check_command_line(words).is_ok();
                 let words = with_options(&words[1..].to_vec(), options, accepted);
                 fathom(&words, folder.path()).unwrap_or_else(|e| panic!("{}: {e}", block.place()));

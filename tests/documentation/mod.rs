@@ -17,7 +17,10 @@ fn read(path: &Path) -> String {
 }
 
 fn pages_of(folder: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(repository().join(folder)).expect("a folder").flatten().map(|entry| entry.path());
+    let entries = fs::read_dir(repository().join(folder))
+        .expect("a folder")
+        .flatten()
+        .map(|entry| entry.path());
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
@@ -45,7 +48,8 @@ fn anchor(heading: &str) -> String {
 #[test]
 fn every_page_is_in_the_sites_summary() {
     let summary = targets(&read(&repository().join("docs/site/SUMMARY.md")));
-    let listed: BTreeSet<PathBuf> = summary.iter().map(|target| repository().join(target)).collect();
+    let listed: BTreeSet<PathBuf> =
+        summary.iter().map(|target| repository().join(target)).collect();
     assert_eq!(listed.len(), summary.len(), "a page is listed twice");
     for page in pages_of("docs").into_iter().chain(pages_of("docs/papers")) {
         assert!(listed.contains(&page), "docs/site/SUMMARY.md lacks {}", page.display());
@@ -57,7 +61,8 @@ fn every_page_is_in_the_sites_summary() {
 
 #[test]
 fn links_between_pages_lead_somewhere() {
-    let roots = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| repository().join(name));
+    let roots = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"]
+        .map(|name| repository().join(name));
     let mut followed = 0;
     for page in pages_of("docs").into_iter().chain(pages_of("docs/papers")).chain(roots) {
         for target in targets(&read(&page)) {
@@ -65,11 +70,20 @@ fn links_between_pages_lead_somewhere() {
                 continue;
             }
             let (path, fragment) = target.split_once('#').unwrap_or((&target, ""));
-            let to = if path.is_empty() { page.clone() } else { page.parent().expect("a folder").join(path) };
+            let to = if path.is_empty() {
+                page.clone()
+            } else {
+                page.parent().expect("a folder").join(path)
+            };
             assert!(to.exists(), "{}: {target} is not there", page.display());
             if !fragment.is_empty() {
-                let anchors: Vec<String> = read(&to).lines().filter(|line| line.starts_with('#')).map(anchor).collect();
-                assert!(anchors.iter().any(|a| a == fragment), "{}: no heading for {target}", page.display());
+                let anchors: Vec<String> =
+                    read(&to).lines().filter(|line| line.starts_with('#')).map(anchor).collect();
+                assert!(
+                    anchors.iter().any(|a| a == fragment),
+                    "{}: no heading for {target}",
+                    page.display()
+                );
             }
             followed += 1;
         }

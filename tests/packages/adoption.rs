@@ -36,7 +36,12 @@ impl Adoption {
     pub(crate) fn apply(&self, source: &str) -> (String, usize) {
         let (mut changed, mut lines) = (source.to_owned(), 0);
         for (old, new) in self.changes {
-            assert_eq!(changed.matches(old).count(), 1, "{}'s example has not once: {old}", self.stack);
+            assert_eq!(
+                changed.matches(old).count(),
+                1,
+                "{}'s example has not once: {old}",
+                self.stack
+            );
             changed = changed.replacen(old, new, 1);
             lines += old.lines().count().max(new.lines().count());
         }

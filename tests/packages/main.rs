@@ -27,12 +27,27 @@ fn crates_are_adopted_from_their_packages() {
     }
     workspace.write_client();
     for provider in ["ring", "aws-lc-rs"] {
-        workspace.cargo(&["build", "--release", "--workspace", "--no-default-features", "--features", provider]);
+        workspace.cargo(&[
+            "build",
+            "--release",
+            "--workspace",
+            "--no-default-features",
+            "--features",
+            provider,
+        ]);
         for (_, Adoption { stack, .. }) in &servers {
             workspace.serve_and_fetch(stack, provider);
         }
         // Its own example: a simulated network. Packages bring their examples with them.
-        workspace.cargo(&["run", "--release", "--bin", "simulate", "--no-default-features", "--features", provider]);
+        workspace.cargo(&[
+            "run",
+            "--release",
+            "--bin",
+            "simulate",
+            "--no-default-features",
+            "--features",
+            provider,
+        ]);
     }
 }
 
@@ -47,7 +62,10 @@ fn frameworks_that_accept_connections_themselves_take_a_controller() {
     workspace.serve_salvo();
     let said = workspace.cargo(&["run", "--release", "--bin", "iroh"]);
     println!("iroh: {said}");
-    assert!(said.starts_with("1000000 bytes under ") && said.to_lowercase().contains("vegas"), "{said}");
+    assert!(
+        said.starts_with("1000000 bytes under ") && said.to_lowercase().contains("vegas"),
+        "{said}"
+    );
 }
 
 /// quiche has no place for plug-ins: `[patch.crates-io]` names the derived one, and nothing in the server changes.
@@ -63,24 +81,34 @@ fn tokio_quiches_server_takes_a_controller_by_one_line_of_its_manifest() {
 
 #[test]
 fn packaged_crates_have_what_a_registry_asks_for() {
-    let metadata =
-        run(env!("CARGO"), &["metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"], &repository());
+    let metadata = run(
+        env!("CARGO"),
+        &["metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"],
+        &repository(),
+    );
     let metadata: serde_json::Value = serde_json::from_str(&metadata).expect("Cargo's metadata");
     let packages = metadata["packages"].as_array().expect("packages");
     let mut published: Vec<&str> = Vec::new();
     for package in packages.iter().filter(|package| package["publish"].is_null()) {
         let name = package["name"].as_str().expect("a name");
-        let folder =
-            std::path::Path::new(package["manifest_path"].as_str().expect("a path")).parent().expect("a folder");
+        let folder = std::path::Path::new(package["manifest_path"].as_str().expect("a path"))
+            .parent()
+            .expect("a folder");
         for field in ["description", "license", "readme", "rust_version"] {
             assert!(package[field].is_string(), "{name}: {field} is missing in Cargo.toml");
         }
         for list in ["keywords", "categories"] {
             let count = package[list].as_array().map_or(0, Vec::len);
-            assert!((1..=5).contains(&count), "{name}: {count} {list}, a registry takes one to five");
+            assert!(
+                (1..=5).contains(&count),
+                "{name}: {count} {list}, a registry takes one to five"
+            );
         }
         for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
-            assert!(!fs::read_to_string(folder.join(file)).unwrap_or_default().is_empty(), "{name}: {file}");
+            assert!(
+                !fs::read_to_string(folder.join(file)).unwrap_or_default().is_empty(),
+                "{name}: {file}"
+            );
         }
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             // A registry knows versions; `*` is what a path without one becomes. Development dependencies without one are left out.

@@ -28,8 +28,11 @@ pub(crate) fn repository() -> PathBuf {
 
 /// Standard output of a command that has to succeed.
 pub(crate) fn run(program: &str, args: &[&str], folder: &Path) -> String {
-    let out =
-        Command::new(program).args(args).current_dir(folder).output().unwrap_or_else(|e| panic!("{program}: {e}"));
+    let out = Command::new(program)
+        .args(args)
+        .current_dir(folder)
+        .output()
+        .unwrap_or_else(|e| panic!("{program}: {e}"));
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{program} {}\n{said}", args.join(" "));
     String::from_utf8(out.stdout).expect("text")
@@ -39,7 +42,8 @@ pub(crate) fn run(program: &str, args: &[&str], folder: &Path) -> String {
 fn package() -> PathBuf {
     let crates = CRATES.iter().flat_map(|name| ["-p", name]);
     // Verified where they are used, below: verifying builds each once more.
-    let args: Vec<&str> = ["package", "--locked", "--allow-dirty", "--no-verify"].into_iter().chain(crates).collect();
+    let args: Vec<&str> =
+        ["package", "--locked", "--allow-dirty", "--no-verify"].into_iter().chain(crates).collect();
     run(env!("CARGO"), &args, &repository());
     repository().join("target/package")
 }
@@ -55,7 +59,10 @@ fn sources(folder: &Path, name: &str) -> PathBuf {
         serde_json::from_str(&run(env!("CARGO"), &["metadata", "--format-version", "1"], folder))
             .expect("Cargo's metadata");
     let packages = metadata["packages"].as_array().expect("packages");
-    let found = packages.iter().find(|package| package["name"] == name).unwrap_or_else(|| panic!("no {name}"));
+    let found = packages
+        .iter()
+        .find(|package| package["name"] == name)
+        .unwrap_or_else(|| panic!("no {name}"));
     let manifest = found["manifest_path"].as_str().expect("a path");
     Path::new(manifest).parent().expect("a folder").to_owned()
 }
@@ -114,7 +121,11 @@ impl Workspace {
         for name in CRATES {
             let archive = packages.join(format!("{name}-0.1.0.crate"));
             // Packages carry one time for all files, by which Cargo would take changed ones for those that it built before.
-            run("tar", &["-xzmf", &archive.to_string_lossy(), "-C", &to.to_string_lossy()], &self.0);
+            run(
+                "tar",
+                &["-xzmf", &archive.to_string_lossy(), "-C", &to.to_string_lossy()],
+                &self.0,
+            );
         }
     }
 
@@ -170,7 +181,8 @@ url = "2"
         let folder = self.0.join("client");
         write(&folder.join("src/bin/fetch.rs"), include_str!("fetch.rs"));
         let simulate =
-            fs::read_to_string(self.0.join("crates/fathom-netsim-0.1.0/examples/quinn.rs")).expect("packaged");
+            fs::read_to_string(self.0.join("crates/fathom-netsim-0.1.0/examples/quinn.rs"))
+                .expect("packaged");
         write(&folder.join("src/bin/simulate.rs"), &simulate);
         let manifest = r#"[package]
 name = "client"
@@ -235,7 +247,9 @@ tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
             .map(Server)
             .expect("the server runs");
         let mut address = String::new();
-        BufReader::new(server.0.stdout.take().expect("standard output")).read_line(&mut address).expect("its address");
+        BufReader::new(server.0.stdout.take().expect("standard output"))
+            .read_line(&mut address)
+            .expect("its address");
         let port = address.trim().rsplit(':').next().expect("a port");
         let url = format!("https://localhost:{port}/body");
         let load = ["load", &url, "--insecure", "-n", "3", "--json", "-"];
@@ -253,7 +267,8 @@ tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
     /// The server serves a file and the client has every byte of it, with the controller's one-way delays on both sides.
     pub(crate) fn serve_and_fetch(&self, stack: &str, provider: &str) {
         let site = tempfile::tempdir().expect("a folder");
-        let body: Vec<u8> = (0..BYTES).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let body: Vec<u8> =
+            (0..BYTES).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         fs::write(site.path().join("file"), &body).expect("written");
         let programs = self.0.join("target/release");
         let mut server = Command::new(programs.join(format!("{stack}-server")))
@@ -266,8 +281,10 @@ tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
             .map(Server)
             .expect("the server runs");
         let said = BufReader::new(server.0.stderr.take().expect("standard error"));
-        let address =
-            said.lines().map_while(Result::ok).find_map(|line| Some(line.strip_prefix("listening on ")?.to_owned()));
+        let address = said
+            .lines()
+            .map_while(Result::ok)
+            .find_map(|line| Some(line.strip_prefix("listening on ")?.to_owned()));
         let address = address.unwrap_or_else(|| panic!("{stack}'s server did not listen"));
         let certificate = site.path().join(format!("{stack}-examples/cert.der"));
         let fetched = run(
@@ -276,7 +293,9 @@ tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
             &self.0,
         );
         print!("{stack} with {provider}: {fetched}");
-        let digest = body.iter().fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+        let digest = body
+            .iter()
+            .fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
         assert_eq!(fetched.trim(), format!("{BYTES} bytes, digest {digest}, one-way delays: Sync"));
     }
 
@@ -348,10 +367,14 @@ debug = false
         let load = ["load", &url, "--insecure", "-n", "3", "--json", "-"];
         // Until the server listens.
         let loaded = (0..60).find_map(|_| {
-            let out = Command::new(env!("CARGO_BIN_EXE_fathom")).args(load).output().expect("fathom runs");
+            let out = Command::new(env!("CARGO_BIN_EXE_fathom"))
+                .args(load)
+                .output()
+                .expect("fathom runs");
             out.status.success().then(|| String::from_utf8(out.stdout).expect("text"))
         });
-        let loaded: serde_json::Value = serde_json::from_str(&loaded.expect("an answer in time")).expect("JSON");
+        let loaded: serde_json::Value =
+            serde_json::from_str(&loaded.expect("an answer in time")).expect("JSON");
         assert_eq!(loaded["requests"]["completed"], 3, "{loaded}");
         // Both ends exchange one-way delays: the controller is ours.
         assert_eq!(loaded["connections"]["one_way"], 1, "{loaded}");

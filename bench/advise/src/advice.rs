@@ -27,7 +27,11 @@ pub struct Effect {
 
 impl Effect {
     fn of(change: &Change) -> Self {
-        Self { percent: change.percent, interval_percent: change.interval_percent, points: change.points }
+        Self {
+            percent: change.percent,
+            interval_percent: change.interval_percent,
+            points: change.points,
+        }
     }
 
     /// Better than the current controller by its whole interval.
@@ -126,7 +130,9 @@ pub fn advise(
     let mut measure = None;
     for (class, (share, plan)) in scenario.classes.iter().zip(&plans) {
         let (comparison, failed) = compare_until(plan, watch, interrupt, None)?;
-        if let Some(e @ ScenarioError::Run(fathom_experiments::scenario::RunError::Interrupted)) = failed {
+        if let Some(e @ ScenarioError::Run(fathom_experiments::scenario::RunError::Interrupted)) =
+            failed
+        {
             return Err(e);
         }
         let primary = comparison.primary();
@@ -140,7 +146,8 @@ pub fn advise(
 fn of_class(name: String, share: f64, comparison: &Comparison) -> ClassAdvice {
     let measure = comparison.primary();
     let candidates = comparison.candidates();
-    let base = candidates.iter().find(|candidate| candidate.label == comparison.plan.controllers[0]);
+    let base =
+        candidates.iter().find(|candidate| candidate.label == comparison.plan.controllers[0]);
     let of_base = base.map(|base| base.values(measure)).unwrap_or_default();
     let points = measure.unit == "%";
     let ratio = |(seed, value): (u64, f64)| {
@@ -159,12 +166,21 @@ fn of_class(name: String, share: f64, comparison: &Comparison) -> ClassAdvice {
         tied: entry.tied,
         by_seed: entry.candidate.values(measure).into_iter().filter_map(ratio).collect(),
     };
-    let notes = comparison.missing().into_iter().chain(comparison.failed_requests()).chain(comparison.notes());
+    let notes = comparison
+        .missing()
+        .into_iter()
+        .chain(comparison.failed_requests())
+        .chain(comparison.notes());
     let notes = notes.collect();
     ClassAdvice { name, share, ranking: ranking.entries.iter().map(entry).collect(), notes }
 }
 
-fn conclude(scenario: Scenario, measure: &'static str, unit: &'static str, classes: Vec<ClassAdvice>) -> Advice {
+fn conclude(
+    scenario: Scenario,
+    measure: &'static str,
+    unit: &'static str,
+    classes: Vec<ClassAdvice>,
+) -> Advice {
     let points = unit == "%";
     let current = scenario.current.trim();
     let mut all: Vec<(Overall, Vec<(u64, f64)>)> = (scenario.all_controllers().into_iter())
@@ -183,22 +199,26 @@ fn conclude(scenario: Scenario, measure: &'static str, unit: &'static str, class
             (Overall { controller, effect, better_for, worse_for, tied: false }, by_seed)
         })
         .collect();
-    let mean =
-        |by_seed: &[(u64, f64)]| by_seed.iter().map(|(_, value)| value).sum::<f64>() / by_seed.len().max(1) as f64;
+    let mean = |by_seed: &[(u64, f64)]| {
+        by_seed.iter().map(|(_, value)| value).sum::<f64>() / by_seed.len().max(1) as f64
+    };
     all.sort_by(|a, b| mean(&a.1).total_cmp(&mean(&b.1)));
     let first = all.first().map(|(_, by_seed)| by_seed.clone()).unwrap_or_default();
     for (overall, by_seed) in all.iter_mut().skip(1) {
-        let pairs =
-            by_seed.iter().filter_map(|(seed, value)| Some((*seed, value - first.iter().find(|(s, _)| s == seed)?.1)));
+        let pairs = by_seed.iter().filter_map(|(seed, value)| {
+            Some((*seed, value - first.iter().find(|(s, _)| s == seed)?.1))
+        });
         let from_first = effect(&pairs.collect::<Vec<_>>(), points);
-        overall.tied = from_first.is_some_and(|e| e.interval_percent.is_some() && !e.is_worse() && !e.is_better());
+        overall.tied = from_first
+            .is_some_and(|e| e.interval_percent.is_some() && !e.is_worse() && !e.is_better());
     }
     let overall: Vec<Overall> = all.into_iter().map(|(overall, _)| overall).collect();
     // The current one stays where nothing is better than it beyond doubt.
     let best = overall.iter().find(|o| o.effect.is_some_and(|effect| effect.is_better()));
     let take = best.map(|best| best.controller.clone());
     let matters_for = best.map_or(0.0, |best| best.better_for);
-    let flags = format!("--stack {} --controller {}", scenario.stack, take.as_deref().unwrap_or(current));
+    let flags =
+        format!("--stack {} --controller {}", scenario.stack, take.as_deref().unwrap_or(current));
     Advice { scenario, measure, unit, take, matters_for, flags, overall, classes }
 }
 
@@ -216,10 +236,14 @@ fn label<'a>(classes: &'a [ClassAdvice], name: &str) -> Option<&'a str> {
 /// The mean over the classes by their shares, seed by seed; `None`: a class has no results.
 fn over_classes(classes: &[ClassAdvice], controller: &str) -> Option<Vec<(u64, f64)>> {
     let of: Vec<(f64, &Vec<(u64, f64)>)> = (classes.iter())
-        .map(|class| Some((class.share, &class.ranking.iter().find(|r| r.controller == controller)?.by_seed)))
+        .map(|class| {
+            Some((class.share, &class.ranking.iter().find(|r| r.controller == controller)?.by_seed))
+        })
         .collect::<Option<_>>()?;
     let value = |seed: u64| -> Option<f64> {
-        let parts = of.iter().map(|(share, by_seed)| Some(share * by_seed.iter().find(|(s, _)| *s == seed)?.1));
+        let parts = of
+            .iter()
+            .map(|(share, by_seed)| Some(share * by_seed.iter().find(|(s, _)| *s == seed)?.1));
         parts.sum()
     };
     let seeds = of.first()?.1.iter().map(|(seed, _)| *seed);
@@ -244,7 +268,8 @@ mod tests {
     fn class(share: f64, times: &[(&str, [f64; 3])]) -> ClassAdvice {
         let base = times[0].1;
         let ranking = times.iter().map(|(name, times)| {
-            let by_seed: Vec<(u64, f64)> = (0..3).map(|s| (s as u64, (times[s] / base[s]).ln())).collect();
+            let by_seed: Vec<(u64, f64)> =
+                (0..3).map(|s| (s as u64, (times[s] / base[s]).ln())).collect();
             let effect = (*name != "native:cubic").then(|| effect(&by_seed, false)).flatten();
             InClass { controller: (*name).into(), value: None, effect, tied: false, by_seed }
         });
@@ -263,8 +288,14 @@ mod tests {
     #[test]
     fn the_best_over_all_clients_is_taken_and_says_for_whom() {
         let cubic = ("native:cubic", [100.0, 110.0, 120.0]);
-        let few = class(0.3, &[cubic, ("vegas", [50.0, 56.0, 60.0]), ("native:bbr", [120.0, 133.0, 144.0])]);
-        let many = class(0.7, &[cubic, ("vegas", [101.0, 108.0, 121.0]), ("native:bbr", [90.0, 121.0, 110.0])]);
+        let few = class(
+            0.3,
+            &[cubic, ("vegas", [50.0, 56.0, 60.0]), ("native:bbr", [120.0, 133.0, 144.0])],
+        );
+        let many = class(
+            0.7,
+            &[cubic, ("vegas", [101.0, 108.0, 121.0]), ("native:bbr", [90.0, 121.0, 110.0])],
+        );
         let advice = concluded(vec![few, many]);
         assert_eq!(
             (advice.take.as_deref(), advice.flags.as_str()),
@@ -273,9 +304,15 @@ mod tests {
         assert!((advice.matters_for - 0.3).abs() < 1e-9);
         // 0.5 to the power of 0.3 is 0.81.
         let vegas = &advice.overall[0];
-        assert!((vegas.effect.unwrap().percent + 18.7).abs() < 1.0 && vegas.effect.unwrap().is_better(), "{vegas:?}");
+        assert!(
+            (vegas.effect.unwrap().percent + 18.7).abs() < 1.0 && vegas.effect.unwrap().is_better(),
+            "{vegas:?}"
+        );
         let bbr = advice.overall.iter().find(|o| o.controller == "native:bbr").unwrap();
-        assert!((bbr.worse_for - 0.3).abs() < 1e-9 && bbr.better_for == 0.0 && !bbr.tied, "{bbr:?}");
+        assert!(
+            (bbr.worse_for - 0.3).abs() < 1e-9 && bbr.better_for == 0.0 && !bbr.tied,
+            "{bbr:?}"
+        );
     }
 
     #[test]

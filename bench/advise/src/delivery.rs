@@ -157,7 +157,8 @@ impl Bins {
                 now - delivered
             }
             RateSource::FlightOverRtt => {
-                let next = self.bins.get(i + 1).map_or(0, |next| next.at - bin.at) as f64 * self.width;
+                let next =
+                    self.bins.get(i + 1).map_or(0, |next| next.at - bin.at) as f64 * self.width;
                 let rate = bin.in_flight.zip(bin.rtt).map_or(0.0, |(flight, rtt)| flight / rtt);
                 rate * next.min(2.0 * bin.rtt.unwrap_or(0.0))
             }
@@ -179,8 +180,11 @@ impl Bins {
                 continue;
             }
             next = from + window / 4.0;
-            let inside = self.bins[i..].partition_point(|bin| bin.at as f64 * self.width < from + window);
-            let Some(w) = Window::of(&self.bins[i..i + inside], &delivered[i..i + inside], self.width) else {
+            let inside =
+                self.bins[i..].partition_point(|bin| bin.at as f64 * self.width < from + window);
+            let Some(w) =
+                Window::of(&self.bins[i..i + inside], &delivered[i..i + inside], self.width)
+            else {
                 continue;
             };
             if w.ms < window / 2.0 || w.gap > window / 2.0 {
@@ -191,13 +195,17 @@ impl Bins {
                 full.push(w.rate());
             }
         }
-        Delivered { full: crate::profile::median(&mut full), highest: highest.filter(|rate| *rate > 0.0) }
+        Delivered {
+            full: crate::profile::median(&mut full),
+            highest: highest.filter(|rate| *rate > 0.0),
+        }
     }
 
     /// How long a window is, in milliseconds.
     fn window(&self, base: f64) -> f64 {
-        let mut gaps: Vec<f64> =
-            (self.bins.windows(2)).map(|pair| (pair[1].at - pair[0].at) as f64 * self.width).collect();
+        let mut gaps: Vec<f64> = (self.bins.windows(2))
+            .map(|pair| (pair[1].at - pair[0].at) as f64 * self.width)
+            .collect();
         let gap = crate::profile::median(&mut gaps).unwrap_or(0.0);
         (ROUND_TRIPS * base).max(SHORTEST).max(LEAST_BINS * self.width).max(LEAST_SAMPLES * gap)
     }
@@ -227,7 +235,10 @@ impl Window {
         Some(Self {
             bytes: delivered[1..].iter().sum(),
             ms: (last.at - first.at) as f64 * width,
-            gap: bins.windows(2).map(|pair| (pair[1].at - pair[0].at) as f64 * width).fold(0.0, f64::max),
+            gap: bins
+                .windows(2)
+                .map(|pair| (pair[1].at - pair[0].at) as f64 * width)
+                .fold(0.0, f64::max),
             least_rtt: samples.clone().reduce(f64::min),
             samples: samples.count(),
             bins: bins.len(),
@@ -266,7 +277,10 @@ mod tests {
         let full = steady(|at| 20.0 + at / 10.0).rate(RateSource::Acknowledged, 20.0, 1_250.0);
         assert!((full.full.unwrap() / 1e6 - 1.0).abs() < 0.02, "{full:?}");
         let idle = steady(|at| 20.0 + at % 2.0).rate(RateSource::Acknowledged, 20.0, 1_250.0);
-        assert!(idle.full.is_none() && (idle.highest.unwrap() / 1e6 - 1.0).abs() < 0.04, "{idle:?}");
+        assert!(
+            idle.full.is_none() && (idle.highest.unwrap() / 1e6 - 1.0).abs() < 0.04,
+            "{idle:?}"
+        );
     }
 
     #[test]

@@ -56,21 +56,26 @@ impl Observed {
                 }
                 all.files += 1;
             }
-            all.warnings.extend(left_out.words().map(|words| format!("{}: left out: {words}", path.display())));
+            all.warnings.extend(
+                left_out.words().map(|words| format!("{}: left out: {words}", path.display())),
+            );
         }
         all.warnings.extend(named.words().map(|words| format!("left out: {words}")));
         all.warnings = grouped(std::mem::take(&mut all.warnings));
         all.cautions = grouped(std::mem::take(&mut all.cautions));
         if all.connections.is_empty() && all.responses.is_empty() {
             let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-            let left_out = all.warnings.last().map_or_else(String::new, |line| format!(" ({line})"));
+            let left_out =
+                all.warnings.last().map_or_else(String::new, |line| format!(" ({line})"));
             let why = format!(
                 "has no connection that says anything{left_out}; name logs of servers (.qlog, .sqlog) or tables (.csv)"
             );
             return Err(AnalyzeError::File(names.join("', '"), why));
         }
         if kept.full || all.connections.len() >= CONNECTIONS {
-            all.cautions.push("There is more in these files than is kept; what came last was left out.".into());
+            all.cautions.push(
+                "There is more in these files than is kept; what came last was left out.".into(),
+            );
         }
         Ok(all)
     }
@@ -84,11 +89,13 @@ impl Observed {
     /// What is missing where nothing tells of a path, in words that follow the name of the logs.
     pub fn lacks(&self) -> String {
         let all = self.connections.len();
-        let without = |has: fn(&Observation) -> bool| self.connections.iter().filter(|c| !has(c)).count();
+        let without =
+            |has: fn(&Observation) -> bool| self.connections.iter().filter(|c| !has(c)).count();
         let rtts = without(|c| c.rtt_ms.is_some());
         let bytes = without(|c| c.bytes > 0);
         let rates = without(|c| c.seen_bps.is_some() || c.rate_bps.is_some());
-        let part = |n: usize| if n == all { "none".to_owned() } else { format!("{} of {all}", all - n) };
+        let part =
+            |n: usize| if n == all { "none".to_owned() } else { format!("{} of {all}", all - n) };
         let mend = match () {
             () if all == 0 => {
                 return format!(
@@ -96,7 +103,9 @@ impl Observed {
                 );
             }
             () if rtts == all => "log recovery metrics (metrics_updated with latest_rtt)",
-            () if bytes == all => "log packets (packet_sent, and packet_received with ACK frames) or bytes in flight",
+            () if bytes == all => {
+                "log packets (packet_sent, and packet_received with ACK frames) or bytes in flight"
+            }
             () => "log connections that send for 50 ms and three round trips at least",
         };
         format!(
@@ -108,13 +117,21 @@ impl Observed {
         )
     }
 
-    fn add(&mut self, path: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Result<(), AnalyzeError> {
+    fn add(
+        &mut self,
+        path: &Path,
+        kept: &mut Kept,
+        bytes: &mut dyn FnMut(u64),
+    ) -> Result<(), AnalyzeError> {
         let name = || path.display().to_string();
         let input = open(path)?;
         if let Some(found) = table_of_connections(&input) {
             let (connections, full) = found.map_err(|why| AnalyzeError::File(name(), why))?;
             if full {
-                self.cautions.push(format!("{}: it has more rows than are kept; what came last was left out", name()));
+                self.cautions.push(format!(
+                    "{}: it has more rows than are kept; what came last was left out",
+                    name()
+                ));
             }
             self.keep(connections);
             return Ok(());
@@ -129,12 +146,16 @@ impl Observed {
         let Source { title, connections, rows, warnings, cautions, .. } = source;
         self.warnings.extend(warnings);
         self.cautions.extend(cautions);
-        if let Some(title) = title.filter(|title| self.titles.len() < TITLES && !self.titles.contains(title)) {
+        if let Some(title) =
+            title.filter(|title| self.titles.len() < TITLES && !self.titles.contains(title))
+        {
             self.titles.push(title);
         }
         self.responses.extend(rows.iter().map(|row| row.bytes).filter(|bytes| *bytes > 0));
         let observed = connections.iter().zip(observers);
-        self.keep(observed.map(|(connection, observer)| observer.finish().with_responses(connection)));
+        self.keep(
+            observed.map(|(connection, observer)| observer.finish().with_responses(connection)),
+        );
         Ok(())
     }
 

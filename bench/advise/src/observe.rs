@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use fathom_analyze::{Connection, FirstPath};
 use fathom_qlog::{
-    Direction, LoggedEvent, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, VantagePoint,
+    Direction, LoggedEvent, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics,
+    VantagePoint,
 };
 use serde::Serialize;
 
@@ -63,7 +64,8 @@ impl Observation {
 
     /// Takes over the responses that the log has.
     pub(crate) fn with_responses(mut self, connection: &Connection) -> Self {
-        self.responses = connection.responses.iter().map(|r| r.bytes).filter(|bytes| *bytes > 0).collect();
+        self.responses =
+            connection.responses.iter().map(|r| r.bytes).filter(|bytes| *bytes > 0).collect();
         let mut starts: Vec<f64> = connection.responses.iter().filter_map(|r| r.began_ms).collect();
         starts.sort_by(f64::total_cmp);
         self.gaps_ms = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -182,11 +184,18 @@ impl Observer {
                 }
             }
         }
-        let Some((space, _)) = packet.number.filter(|_| packet.direction == Direction::Received) else { return };
+        let Some((space, _)) = packet.number.filter(|_| packet.direction == Direction::Received)
+        else {
+            return;
+        };
         let space = space as u8;
         let mut acked = 0.0;
         for (first, last) in &packet.acked {
-            let there: Vec<_> = self.sizes.range((space, *first)..=(space, *last)).map(|(place, _)| *place).collect();
+            let there: Vec<_> = self
+                .sizes
+                .range((space, *first)..=(space, *last))
+                .map(|(place, _)| *place)
+                .collect();
             acked += there.iter().filter_map(|place| self.sizes.remove(place)).sum::<f64>();
         }
         self.bins.at(self.now).acked += acked;
@@ -195,7 +204,10 @@ impl Observer {
     fn lost(&mut self, loss: &ParsedLoss) {
         let each = self.mean_packet();
         let known = loss.packet.and_then(|packet| self.sizes.remove(&place(packet)));
-        let packets = loss.packets.map(|n| n as f64).or_else(|| loss.bytes.map(|bytes| (bytes / each).round()));
+        let packets = loss
+            .packets
+            .map(|n| n as f64)
+            .or_else(|| loss.bytes.map(|bytes| (bytes / each).round()));
         let packets = packets.unwrap_or(1.0).clamp(1.0, 1e9);
         self.lost += packets;
         self.bins.at(self.now).lost += loss.bytes.or(known).unwrap_or(each * packets);
@@ -207,14 +219,20 @@ impl Observer {
     }
 
     fn mean_packet(&self) -> f64 {
-        if self.packets >= 1.0 && self.packet_bytes > 0.0 { self.packet_bytes / self.packets } else { PACKET }
+        if self.packets >= 1.0 && self.packet_bytes > 0.0 {
+            self.packet_bytes / self.packets
+        } else {
+            PACKET
+        }
     }
 
     /// Where the delivered bytes are taken from.
     fn source(&self) -> Option<RateSource> {
         let sum = |of: fn(&crate::delivery::Bin) -> f64| self.bins.sum(of);
-        let flight = sum(|bin| f64::from(u8::from(bin.in_flight.is_some_and(|bytes| bytes > 0.0)))) > 0.0;
-        let (acked, sent, received) = (sum(|bin| bin.acked), sum(|bin| bin.sent), sum(|bin| bin.received));
+        let flight =
+            sum(|bin| f64::from(u8::from(bin.in_flight.is_some_and(|bytes| bytes > 0.0)))) > 0.0;
+        let (acked, sent, received) =
+            (sum(|bin| bin.acked), sum(|bin| bin.sent), sum(|bin| bin.received));
         if received > 0.0 && received >= sent && self.client {
             return Some(RateSource::Received);
         }
@@ -257,14 +275,16 @@ impl Observer {
         }
         let (random, longest) = self.losses(base, packet_ms);
         observation.random_loss = random;
-        observation.queue_bytes = longest.zip(delivered.full).map(|(above, rate)| above / 1e3 * rate * with_headers);
+        observation.queue_bytes =
+            longest.zip(delivered.full).map(|(above, rate)| above / 1e3 * rate * with_headers);
         observation
     }
 
     /// The part lost at a short queue, and how long the queue was in milliseconds where packets were lost at its end.
     fn losses(&self, base: f64, packet_ms: f64) -> (Option<f64>, Option<f64>) {
-        let above = quantile_of(self.by_rtt.iter().map(|(step, weight)| (*step, weight.packets)), LONG)
-            .map_or(0.0, |rtt| rtt - base);
+        let above =
+            quantile_of(self.by_rtt.iter().map(|(step, weight)| (*step, weight.packets)), LONG)
+                .map_or(0.0, |rtt| rtt - base);
         let queues = is_queue(above, base, packet_ms);
         let half = if queues { base + above / 2.0 } else { f64::INFINITY };
         let mut low = Weight::default();
@@ -273,7 +293,8 @@ impl Observer {
             low.lost += weight.lost;
             low.events += weight.events;
         }
-        let lost_at_high = |step: i32, weight: &Weight| if rtt_of(step) < half { 0.0 } else { weight.lost };
+        let lost_at_high =
+            |step: i32, weight: &Weight| if rtt_of(step) < half { 0.0 } else { weight.lost };
         let steps = self.by_rtt.iter().map(|(step, weight)| (*step, lost_at_high(*step, weight)));
         let longest = quantile_of(steps, 0.5).map(|rtt| rtt - base);
         let part = low.lost / (low.packets + low.lost).max(1.0);

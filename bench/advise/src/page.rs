@@ -60,7 +60,8 @@ const RATES: std::ops::Range<f64> = 20e3..100e9;
 
 /// Classes whose path no client on a network has: advice on them is of logs that mislead, unless they are of one machine.
 pub fn implausible(profile: &Profile) -> Vec<String> {
-    let is_odd = |class: &&Class| !ROUND_TRIPS.contains(&class.rtt_ms) || !RATES.contains(&class.rate_bps);
+    let is_odd =
+        |class: &&Class| !ROUND_TRIPS.contains(&class.rtt_ms) || !RATES.contains(&class.rate_bps);
     let line = |class: &Class| {
         format!(
             "{} of the clients would have a round trip of {} ms and a rate of {}, which no client on a network has: the logs may be in other units \
@@ -89,11 +90,13 @@ impl Profile {
         let heads = SHOWN.iter().map(|part| format!("p{:.0}", part * 100.0));
         let row = |name: &str, spread: &Spread, text: fn(f64) -> String| {
             let cell = |(part, value): (&f64, &f64)| {
-                percentile::shown(*value, *part, spread.count as u64).map_or_else(|| "–".to_owned(), text)
+                percentile::shown(*value, *part, spread.count as u64)
+                    .map_or_else(|| "–".to_owned(), text)
             };
             let cells = SHOWN.iter().zip(&spread.quantiles).map(cell);
-            (spread.count > 0)
-                .then(|| (name.to_owned(), std::iter::once(spread.count.to_string()).chain(cells).collect()))
+            (spread.count > 0).then(|| {
+                (name.to_owned(), std::iter::once(spread.count.to_string()).chain(cells).collect())
+            })
         };
         let rows = [
             row("smallest round trip (ms)", &self.rtt_ms, number),
@@ -110,7 +113,8 @@ impl Profile {
             rows: rows.into_iter().flatten().collect(),
         };
         let class = |class: &Class| {
-            let queue = class.queue_bytes.map_or("–".into(), |bytes| format!("{:.0} kB", bytes / 1e3));
+            let queue =
+                class.queue_bytes.map_or("–".into(), |bytes| format!("{:.0} kB", bytes / 1e3));
             let counted = format!("{} ({})", class.connections, class.measured);
             let cells = [
                 percent(class.share),
@@ -122,9 +126,14 @@ impl Profile {
             ];
             (format!("{}, {} ms", rate(class.rate_bps), number(class.rtt_ms)), cells.into())
         };
-        let columns = ["share", "connections (full)", "RTT ms", "rate", "loss %", "queue"].map(str::to_owned).into();
-        let classes =
-            Sheet { title: "Classes of clients".into(), columns, rows: self.classes.iter().map(class).collect() };
+        let columns = ["share", "connections (full)", "RTT ms", "rate", "loss %", "queue"]
+            .map(str::to_owned)
+            .into();
+        let classes = Sheet {
+            title: "Classes of clients".into(),
+            columns,
+            rows: self.classes.iter().map(class).collect(),
+        };
         vec![seen, classes]
     }
 }
@@ -132,7 +141,12 @@ impl Profile {
 impl Advice {
     /// As a reader sees it; of what logs show, and what to know before it is believed, where it comes of logs.
     /// `warnings` stand before the answer.
-    pub fn page(&self, profile: Option<&Profile>, warnings: &[String], cautions: &[String]) -> Page {
+    pub fn page(
+        &self,
+        profile: Option<&Profile>,
+        warnings: &[String],
+        cautions: &[String],
+    ) -> Page {
         let mut sheets = profile.map(Profile::sheets).unwrap_or_default();
         sheets.push(self.overall_sheet());
         sheets.extend(self.class_sheets());
@@ -160,12 +174,17 @@ impl Advice {
     /// The answer in sentences.
     pub fn verdicts(&self) -> Vec<String> {
         let current = &self.scenario.current;
-        let Some(best) = self.take.as_ref().and_then(|take| self.overall.iter().find(|o| o.controller == *take)) else {
+        let Some(best) =
+            self.take.as_ref().and_then(|take| self.overall.iter().find(|o| o.controller == *take))
+        else {
             let why = match self.scenario.seeds {
                 1 => "one seed is no result; write more seeds",
                 _ => "no other controller is better over all clients by its whole interval",
             };
-            return vec![format!("Stay with {current}: {why}."), format!("fathom serve {}", self.flags)];
+            return vec![
+                format!("Stay with {current}: {why}."),
+                format!("fathom serve {}", self.flags),
+            ];
         };
         let change = best.effect.map_or_else(String::new, |effect| effect.text());
         let mut lines = vec![format!(
@@ -173,7 +192,10 @@ impl Advice {
             best.controller, self.measure
         )];
         let same = (1.0 - best.better_for - best.worse_for).max(0.0);
-        let mut whom = format!("It is better for {} of the clients by a whole interval", percent(best.better_for));
+        let mut whom = format!(
+            "It is better for {} of the clients by a whole interval",
+            percent(best.better_for)
+        );
         if best.worse_for > 0.0 {
             whom += &format!(", worse for {}", percent(best.worse_for));
         }
@@ -181,8 +203,12 @@ impl Advice {
             whom += &format!("; for {} no difference can be told", percent(same));
         }
         lines.push(whom + ".");
-        let tied: Vec<&str> =
-            self.overall.iter().filter(|o| o.tied && o.controller != *current).map(|o| o.controller.as_str()).collect();
+        let tied: Vec<&str> = self
+            .overall
+            .iter()
+            .filter(|o| o.tied && o.controller != *current)
+            .map(|o| o.controller.as_str())
+            .collect();
         if !tied.is_empty() {
             lines.push(format!("Cannot be told from it over all clients: {}.", tied.join(", ")));
         }
@@ -194,7 +220,10 @@ impl Advice {
         let row = |o: &Overall| {
             let change = o.effect.map_or_else(|| "current".into(), |effect| effect.text());
             let mark = if o.tied { "~" } else { "" };
-            (format!("{}{mark}", o.controller), vec![change, percent(o.better_for), percent(o.worse_for)])
+            (
+                format!("{}{mark}", o.controller),
+                vec![change, percent(o.better_for), percent(o.worse_for)],
+            )
         };
         let against = format!("{} against {}", self.measure, self.scenario.current);
         let columns = vec![against, "better for".into(), "worse for".into()];
@@ -207,9 +236,12 @@ impl Advice {
                 let value = r.value.map_or_else(
                     || "–".into(),
                     |(mean, half)| {
-                        let ends = half.map(|half| Bounds::NOT_NEGATIVE.cut(mean, (mean - half, mean + half)));
+                        let ends = half
+                            .map(|half| Bounds::NOT_NEGATIVE.cut(mean, (mean - half, mean + half)));
                         match (half, ends) {
-                            (Some(half), Some((_, false))) => format!("{} ± {}", number(mean), number(half)),
+                            (Some(half), Some((_, false))) => {
+                                format!("{} ± {}", number(mean), number(half))
+                            }
                             // No measure is below zero.
                             (_, Some(((low, high), true))) => {
                                 format!("{} ({} to {})", number(mean), number(low), number(high))
@@ -219,7 +251,13 @@ impl Advice {
                     },
                 );
                 let change = r.effect.map_or_else(
-                    || if same(&r.controller, &self.scenario.current) { "current".into() } else { "–".into() },
+                    || {
+                        if same(&r.controller, &self.scenario.current) {
+                            "current".into()
+                        } else {
+                            "–".into()
+                        }
+                    },
                     |e| e.text(),
                 );
                 (format!("{}{}", r.controller, if r.tied { "~" } else { "" }), vec![value, change])
@@ -257,7 +295,10 @@ impl Advice {
         };
         Drawn {
             title: format!("Change of the {} of {whom}", self.measure),
-            note: format!("The best is on top; left of zero is better than {}.", self.scenario.current),
+            note: format!(
+                "The best is on top; left of zero is better than {}.",
+                self.scenario.current
+            ),
             drawing: Drawing::Whiskers(Whiskers {
                 axis: Axis::linear(format!("change ({unit})")),
                 mark: Some((0.0, self.scenario.current.clone())),
@@ -270,7 +311,11 @@ impl Advice {
 /// A part of the whole in percent.
 fn percent(part: f64) -> String {
     let percent = 100.0 * part;
-    if percent > 0.0 && percent < 1.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+    if percent > 0.0 && percent < 1.0 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
 }
 
 /// Three digits that count.

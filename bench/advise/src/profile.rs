@@ -22,7 +22,8 @@ pub(crate) const SHOWN: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 /// The median, of both in the middle the mean; sorts them.
 pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_by(f64::total_cmp);
-    let (low, high) = (values.get(values.len().saturating_sub(1) / 2)?, values.get(values.len() / 2)?);
+    let (low, high) =
+        (values.get(values.len().saturating_sub(1) / 2)?, values.get(values.len() / 2)?);
     Some((low + high) / 2.0)
 }
 
@@ -43,7 +44,10 @@ pub struct Spread {
 impl Spread {
     fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
-        Self { count: values.len(), quantiles: SHOWN.iter().filter_map(|part| quantile(&values, *part)).collect() }
+        Self {
+            count: values.len(),
+            quantiles: SHOWN.iter().filter_map(|part| quantile(&values, *part)).collect(),
+        }
     }
 }
 
@@ -104,7 +108,8 @@ impl Profile {
     /// The profile of what logs show, with at most so many classes.
     pub fn of(observed: &Observed, most_classes: usize) -> Self {
         let all = &observed.connections;
-        let each = |of: fn(&Observation) -> Option<f64>| Spread::of(all.iter().filter_map(of).collect());
+        let each =
+            |of: fn(&Observation) -> Option<f64>| Spread::of(all.iter().filter_map(of).collect());
         let mut begins: Vec<f64> = all.iter().filter_map(|c| c.began_ms).collect();
         begins.sort_by(f64::total_cmp);
         let sizes = all.iter().flat_map(|c| &c.responses).chain(&observed.responses);
@@ -117,15 +122,22 @@ impl Profile {
             loss: each(Observation::loss),
             response_bytes: Spread::of(sizes.map(|bytes| *bytes as f64).collect()),
             requests: each(|c| (!c.responses.is_empty()).then_some(c.responses.len() as f64)),
-            request_gap_ms: Spread::of(all.iter().flat_map(|c| c.gaps_ms.iter().copied()).collect()),
-            connection_gap_ms: Spread::of(begins.windows(2).map(|pair| pair[1] - pair[0]).collect()),
+            request_gap_ms: Spread::of(
+                all.iter().flat_map(|c| c.gaps_ms.iter().copied()).collect(),
+            ),
+            connection_gap_ms: Spread::of(
+                begins.windows(2).map(|pair| pair[1] - pair[0]).collect(),
+            ),
             classes: classes(all, most_classes),
         }
     }
 }
 
 fn point(of: &Observation, rate: Option<f64>) -> Option<Point<'_>> {
-    Some(Point { at: [of.rtt_ms.filter(|rtt| *rtt > 0.0)?.ln(), rate.filter(|rate| *rate > 0.0)?.ln()], of })
+    Some(Point {
+        at: [of.rtt_ms.filter(|rtt| *rtt > 0.0)?.ln(), rate.filter(|rate| *rate > 0.0)?.ln()],
+        of,
+    })
 }
 
 /// Classes of connections whose rate is known; all others are counted where their round trip is nearest and the rate suffices.
@@ -139,13 +151,15 @@ fn classes(all: &[Observation], most: usize) -> Vec<Class> {
     }
     let mut groups = split(points, most.clamp(1, MOST_CLASSES));
     let middles: Vec<[f64; 2]> = groups.iter().map(|group| middle(group)).collect();
-    let members: HashSet<*const Observation> = groups.iter().flatten().map(|point| ptr::from_ref(point.of)).collect();
+    let members: HashSet<*const Observation> =
+        groups.iter().flatten().map(|point| ptr::from_ref(point.of)).collect();
     let others = all.iter().filter(|c| !members.contains(&ptr::from_ref(*c)));
     for other in others {
         let Some(rtt) = other.rtt_ms.filter(|rtt| *rtt > 0.0).map(f64::ln) else { continue };
         let seen = other.seen_bps.map_or(f64::NEG_INFINITY, |rate| (rate / TOLERANCE).ln());
         let far = |middle: &[f64; 2]| (middle[0] - rtt).abs() + (seen - middle[1]).max(0.0);
-        let nearest = (0..middles.len()).min_by(|a, b| far(&middles[*a]).total_cmp(&far(&middles[*b])));
+        let nearest =
+            (0..middles.len()).min_by(|a, b| far(&middles[*a]).total_cmp(&far(&middles[*b])));
         if let Some(nearest) = nearest {
             groups[nearest].push(Point { at: [rtt, middles[nearest][1]], of: other });
         }
@@ -158,7 +172,9 @@ fn classes(all: &[Observation], most: usize) -> Vec<Class> {
 }
 
 fn middle(group: &[Point<'_>]) -> [f64; 2] {
-    [0, 1].map(|dim| median(&mut group.iter().map(|point| point.at[dim]).collect::<Vec<f64>>()).unwrap_or(0.0))
+    [0, 1].map(|dim| {
+        median(&mut group.iter().map(|point| point.at[dim]).collect::<Vec<f64>>()).unwrap_or(0.0)
+    })
 }
 
 /// `middle` is that of the connections it was found by, of all whose logs show a path.
@@ -185,11 +201,15 @@ fn split(points: Vec<Point<'_>>, most: usize) -> Vec<Vec<Point<'_>>> {
     let mut groups = vec![points];
     while groups.len() < most {
         let cut = |(i, group): (usize, &Vec<Point<'_>>)| {
-            (0..2).filter_map(move |dim| Some((i, best_cut(group, dim, least)?))).collect::<Vec<_>>()
+            (0..2)
+                .filter_map(move |dim| Some((i, best_cut(group, dim, least)?)))
+                .collect::<Vec<_>>()
         };
-        let best = groups.iter().enumerate().flat_map(cut).max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
+        let best =
+            groups.iter().enumerate().flat_map(cut).max_by(|a, b| a.1.gain.total_cmp(&b.1.gain));
         let Some((i, cut)) = best else { break };
-        let (low, high) = groups.swap_remove(i).into_iter().partition(|point| point.at[cut.dim] < cut.below);
+        let (low, high) =
+            groups.swap_remove(i).into_iter().partition(|point| point.at[cut.dim] < cut.below);
         groups.extend([low, high]);
     }
     groups
@@ -227,7 +247,13 @@ mod tests {
     use super::*;
 
     fn seen(rtt: f64, rate: Option<f64>) -> Observation {
-        Observation { rtt_ms: Some(rtt), rate_bps: rate, random_loss: Some(0.01), sent: 10, ..Observation::default() }
+        Observation {
+            rtt_ms: Some(rtt),
+            rate_bps: rate,
+            random_loss: Some(0.01),
+            sent: 10,
+            ..Observation::default()
+        }
     }
 
     fn profile(connections: Vec<Observation>) -> Profile {
@@ -237,15 +263,22 @@ mod tests {
     #[test]
     fn classes_are_found_again_with_their_shares() {
         let near = |i: u32| 1.0 + f64::from(i % 7) / 100.0;
-        let mut all: Vec<Observation> = (0..60).map(|i| seen(20.0 * near(i), Some(10e6 * near(i + 3)))).collect();
+        let mut all: Vec<Observation> =
+            (0..60).map(|i| seen(20.0 * near(i), Some(10e6 * near(i + 3)))).collect();
         all.extend((0..30).map(|i| seen(80.0 * near(i), Some(2e6 * near(i)))));
         all.extend((0..10).map(|i| seen(80.0 * near(i), None)));
         let found = profile(all);
         assert_eq!((found.connections, found.measured, found.classes.len()), (100, 90, 2));
         let [near, far] = &found.classes[..] else { panic!("{found:?}") };
         assert!((near.share - 0.6).abs() < 1e-9 && (far.share - 0.4).abs() < 1e-9, "{found:?}");
-        assert!((near.rtt_ms / 20.0 - 1.0).abs() < 0.05 && (near.rate_bps / 10e6 - 1.0).abs() < 0.05, "{near:?}");
-        assert!((far.rtt_ms / 80.0 - 1.0).abs() < 0.05 && (far.rate_bps / 2e6 - 1.0).abs() < 0.05, "{far:?}");
+        assert!(
+            (near.rtt_ms / 20.0 - 1.0).abs() < 0.05 && (near.rate_bps / 10e6 - 1.0).abs() < 0.05,
+            "{near:?}"
+        );
+        assert!(
+            (far.rtt_ms / 80.0 - 1.0).abs() < 0.05 && (far.rate_bps / 2e6 - 1.0).abs() < 0.05,
+            "{far:?}"
+        );
         assert_eq!((far.measured, far.connections), (30, 40));
         assert!((near.loss - 0.01).abs() < 1e-9);
     }

@@ -90,20 +90,26 @@ impl Default for Scenario {
 /// What a stack runs where nothing is said: all of them CUBIC.
 pub fn default_controller(stack: Stack) -> String {
     let natives = stack.natives();
-    format!("native:{}", natives.iter().find(|name| **name == "cubic").or(natives.first()).unwrap_or(&"cubic"))
+    format!(
+        "native:{}",
+        natives.iter().find(|name| **name == "cubic").or(natives.first()).unwrap_or(&"cubic")
+    )
 }
 
 /// Controllers that a stack has: its own, and Fathom's, of which `all` or those that clients need nothing for.
 pub fn available(stack: Stack, timestamps: Timestamps, all: bool) -> Vec<String> {
     let own = stack.natives().iter().map(|name| format!("native:{name}"));
     let fathoms: Vec<String> = if all {
-        let with_fallback = |name: &str| if name == "sync" { "sync:signal=either".into() } else { name.to_owned() };
+        let with_fallback =
+            |name: &str| if name == "sync" { "sync:signal=either".into() } else { name.to_owned() };
         fathom_cc::catalogue::CATALOGUE.iter().map(|entry| with_fallback(entry.name)).collect()
     } else {
         TRIED.map(str::to_owned).to_vec()
     };
     let runs = |name: &String| {
-        Plan { controllers: vec![name.clone()], stacks: vec![stack], timestamps, ..Plan::default() }.validate().is_ok()
+        Plan { controllers: vec![name.clone()], stacks: vec![stack], timestamps, ..Plan::default() }
+            .validate()
+            .is_ok()
     };
     own.chain(fathoms).filter(runs).collect()
 }
@@ -111,7 +117,8 @@ pub fn available(stack: Stack, timestamps: Timestamps, all: bool) -> Vec<String>
 impl Scenario {
     /// Of what logs show.
     pub fn of(profile: &Profile, objects: &Objects, stack: Stack) -> Self {
-        let views = (BYTES_PER_RUN / objects.bytes_per_connection().max(1.0)).clamp(VIEWS.0, VIEWS.1);
+        let views =
+            (BYTES_PER_RUN / objects.bytes_per_connection().max(1.0)).clamp(VIEWS.0, VIEWS.1);
         Self {
             stack,
             current: default_controller(stack),
@@ -136,7 +143,8 @@ impl Scenario {
 
     /// As [`Scenario::from_toml`] reads it, with `about` as comments in front.
     pub fn to_toml(&self, about: &[String]) -> String {
-        let comments: String = about.iter().map(|line| format!("# {}\n", line.replace(['\n', '\r'], " "))).collect();
+        let comments: String =
+            about.iter().map(|line| format!("# {}\n", line.replace(['\n', '\r'], " "))).collect();
         comments + &toml::to_string(self).expect("a scenario holds texts, numbers and lists only")
     }
 
@@ -159,16 +167,26 @@ impl Scenario {
             ));
         }
         if self.controllers.iter().all(|name| *name == self.current) {
-            return wrong(format!("controllers: there is none beside '{}'; name another to try", self.current));
+            return wrong(format!(
+                "controllers: there is none beside '{}'; name another to try",
+                self.current
+            ));
         }
         if !(1..=MOST_SEEDS).contains(&self.seeds) {
-            return wrong(format!("seeds: {} is out of range; write 1 to {MOST_SEEDS}", self.seeds));
+            return wrong(format!(
+                "seeds: {} is out of range; write 1 to {MOST_SEEDS}",
+                self.seeds
+            ));
         }
         let all: f64 = self.classes.iter().map(|class| class.share).sum();
         let plan = |class: &ClassPath| {
-            let named = |e: String| PlanError(format!("class '{}': {e}", class.name.escape_debug()));
+            let named =
+                |e: String| PlanError(format!("class '{}': {e}", class.name.escape_debug()));
             if !(class.share > 0.0 && class.share <= 1e9) {
-                return Err(named(format!("share: {} is no part; write a number above 0, such as 0.4", class.share)));
+                return Err(named(format!(
+                    "share: {} is no part; write a number above 0, such as 0.4",
+                    class.share
+                )));
             }
             let plan = self.plan(class).map_err(named)?;
             plan.validate().map_err(|e| named(e.to_string()))?;
@@ -196,12 +214,20 @@ impl Scenario {
         match self.workload.strip_prefix(workload::PREFIX) {
             None => plan.set_workload(&self.workload),
             Some(objects) => {
-                let path =
-                    class.path.expanded().and_then(|spec| spec.check_simulated()).map_err(|e| format!("path.{e}"))?;
+                let path = class
+                    .path
+                    .expanded()
+                    .and_then(|spec| spec.check_simulated())
+                    .map_err(|e| format!("path.{e}"))?;
                 let Some((capacity, _)) = &path.down.link else {
                     return Err("path: it has no rate; add rate, such as rate = \"20Mbps\"".into());
                 };
-                plan.workload = format!("pages:{} of {} with {}", self.load, capacity.nominal(), objects.trim());
+                plan.workload = format!(
+                    "pages:{} of {} with {}",
+                    self.load,
+                    capacity.nominal(),
+                    objects.trim()
+                );
             }
         }
         Ok(plan)
@@ -267,7 +293,10 @@ mod tests {
         assert_eq!(Scenario::from_toml(&text).unwrap(), scenario);
         let path = &scenario.classes[0].path;
         assert_eq!((path.rate.as_deref(), path.rtt.as_deref()), (Some("9.87Mbps"), Some("40.4ms")));
-        assert_eq!((path.loss.as_deref(), path.queue.as_deref()), (Some("1.23%"), Some("droptail:211p")));
+        assert_eq!(
+            (path.loss.as_deref(), path.queue.as_deref()),
+            (Some("1.23%"), Some("droptail:211p"))
+        );
         let plans = scenario.plans().unwrap();
         assert_eq!((plans.len(), plans[0].0), (1, 1.0));
         assert_eq!(plans[0].1.controllers[0], scenario.current);
@@ -302,7 +331,10 @@ mod tests {
         for stack in Stack::ALL {
             let few = available(*stack, Timestamps::Off, false);
             let all = available(*stack, Timestamps::Off, true);
-            assert!(few.contains(&default_controller(*stack)) && few.contains(&"vegas".to_owned()), "{few:?}");
+            assert!(
+                few.contains(&default_controller(*stack)) && few.contains(&"vegas".to_owned()),
+                "{few:?}"
+            );
             assert!(few.iter().all(|name| all.contains(name)) && all.len() > few.len(), "{all:?}");
         }
     }

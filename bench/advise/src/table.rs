@@ -23,7 +23,10 @@ pub(crate) fn is_of_connections(head: &str) -> bool {
 }
 
 fn columns(head: &str) -> impl Iterator<Item = &str> {
-    head.trim_start_matches('\u{feff}').trim_end().split(',').map(|cell| cell.trim().trim_matches('"'))
+    head.trim_start_matches('\u{feff}')
+        .trim_end()
+        .split(',')
+        .map(|cell| cell.trim().trim_matches('"'))
 }
 
 /// Reads a table of connections; what is wrong with it, in words that follow its name. The second part says that there were more rows than
@@ -48,13 +51,19 @@ pub(crate) fn read(from: &mut impl BufRead) -> Result<(Vec<Observation>, bool), 
             let Some(cell) = cells.get(at).filter(|cell| !cell.is_empty()) else { return Ok(None) };
             let inside = cell.parse().ok().filter(|n: &f64| (0.0..=most).contains(n));
             inside.map(Some).ok_or_else(|| {
-                format!("line {number}: {} '{}' is no number from 0 to {most}", names[at], cell.escape_debug())
+                format!(
+                    "line {number}: {} '{}' is no number from 0 to {most}",
+                    names[at],
+                    cell.escape_debug()
+                )
             })
         };
         let get = |at: Option<usize>, most: f64| at.map_or(Ok(None), |at| value(at, most));
         let [rate, seen, loss, bytes, requests] = optional;
         let Some(rtt_ms) = value(rtt, 1e6)?.filter(|rtt| *rtt > 0.0) else {
-            return Err(format!("line {number}: it has no rtt_ms; leave the row out, or write one"));
+            return Err(format!(
+                "line {number}: it has no rtt_ms; leave the row out, or write one"
+            ));
         };
         let bytes = get(bytes, 1e18)?.unwrap_or(0.0) as u64;
         let requests = get(requests, 1e6)?.unwrap_or(1.0).max(1.0) as u64;
@@ -91,11 +100,15 @@ mod tests {
 
     #[test]
     fn connections_by_the_names_of_their_columns() {
-        let text = "requests,rtt_ms,rate_bps,loss,bytes,other\n2,41.5,9800000,0.001,100000,x\n,20,,,,\n";
+        let text =
+            "requests,rtt_ms,rate_bps,loss,bytes,other\n2,41.5,9800000,0.001,100000,x\n,20,,,,\n";
         let (all, full) = read(&mut text.as_bytes()).unwrap();
         let [first, second] = &all[..] else { panic!("{all:?}") };
         assert!(!full && is_of_connections(text.lines().next().unwrap()));
-        assert_eq!((first.rtt_ms, first.rate_bps, first.random_loss), (Some(41.5), Some(9.8e6), Some(0.001)));
+        assert_eq!(
+            (first.rtt_ms, first.rate_bps, first.random_loss),
+            (Some(41.5), Some(9.8e6), Some(0.001))
+        );
         assert_eq!((&first.responses[..], first.bytes), (&[50_000, 50_000][..], 100_000));
         assert_eq!((second.rtt_ms, second.rate_bps, second.responses.len()), (Some(20.0), None, 0));
     }

@@ -24,7 +24,8 @@ pub struct Objects {
 impl Objects {
     /// Of these sizes, which need not be sorted, and so many per connection.
     pub fn of(sizes: &[u64], mean: f64) -> Self {
-        let mut sorted: Vec<f64> = sizes.iter().map(|bytes| (*bytes).clamp(SIZES.0, SIZES.1) as f64).collect();
+        let mut sorted: Vec<f64> =
+            sizes.iter().map(|bytes| (*bytes).clamp(SIZES.0, SIZES.1) as f64).collect();
         sorted.sort_by(f64::total_cmp);
         let at = |part: f64| quantile(&sorted, part).map_or(SIZES.0, |bytes| bytes as u64);
         let mean = mean.clamp(1.0, f64::from(MOST_OBJECTS));
@@ -46,15 +47,16 @@ impl Objects {
         if !observed.responses.is_empty() {
             return Some(Self::of(&observed.responses, 1.0));
         }
-        let bytes: Vec<u64> = observed.connections.iter().map(|c| c.bytes).filter(|bytes| *bytes > 0).collect();
+        let bytes: Vec<u64> =
+            observed.connections.iter().map(|c| c.bytes).filter(|bytes| *bytes > 0).collect();
         (!bytes.is_empty()).then(|| Self { of_connections: true, ..Self::of(&bytes, 1.0) })
     }
 
     /// Bytes of a connection on average, as they are simulated: between two quantiles the logarithm is even.
     pub fn bytes_per_connection(&self) -> f64 {
         let sizes = self.sizes.map(|bytes| bytes as f64);
-        let mut sum =
-            SIZE_QUANTILES[0] * sizes[0] + (1.0 - SIZE_QUANTILES[SIZE_QUANTILES.len() - 1]) * sizes[sizes.len() - 1];
+        let mut sum = SIZE_QUANTILES[0] * sizes[0]
+            + (1.0 - SIZE_QUANTILES[SIZE_QUANTILES.len() - 1]) * sizes[sizes.len() - 1];
         for (part, size) in SIZE_QUANTILES.windows(2).zip(sizes.windows(2)) {
             let logarithm = (size[1] / size[0]).ln();
             let mean = if logarithm > 1e-9 { (size[1] - size[0]) / logarithm } else { size[0] };
@@ -78,8 +80,9 @@ fn two_digits(bytes: u64) -> u64 {
 
 /// Bytes as workloads have them: whole numbers of the largest unit that needs no fraction.
 fn size_text(bytes: u64) -> String {
-    let unit =
-        [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)].into_iter().find(|(_, of)| bytes.is_multiple_of(*of));
+    let unit = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)]
+        .into_iter()
+        .find(|(_, of)| bytes.is_multiple_of(*of));
     unit.map_or_else(|| format!("{bytes}B"), |(unit, of)| format!("{}{unit}", bytes / of))
 }
 
@@ -93,12 +96,16 @@ mod tests {
         let sizes: Vec<u64> = (1..=1_000).map(|i| i * 1_234).collect();
         let objects = Objects::of(&sizes, 2.345);
         assert_eq!(objects.text(), "objects:2.35x62kB..310kB..620kB..930kB..1200kB..1300kB");
-        assert_eq!(Objects::of(&[1, 2_000_000_000], 0.0).text(), "objects:1x64B..64B..64B..1GB..1GB..1GB");
+        assert_eq!(
+            Objects::of(&[1, 2_000_000_000], 0.0).text(),
+            "objects:1x64B..64B..64B..1GB..1GB..1GB"
+        );
     }
 
     #[test]
     fn mean_bytes_are_near_those_of_the_sizes() {
-        let sizes: Vec<u64> = (0..10_000).map(|i| (1_000.0 * (f64::from(i) / 1_500.0).exp()) as u64).collect();
+        let sizes: Vec<u64> =
+            (0..10_000).map(|i| (1_000.0 * (f64::from(i) / 1_500.0).exp()) as u64).collect();
         let mean = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
         let found = Objects::of(&sizes, 3.0).bytes_per_connection() / 3.0;
         assert!((found / mean - 1.0).abs() < 0.1, "{found} of {mean}");
@@ -112,7 +119,10 @@ mod tests {
         assert!(objects.of_connections && objects.text().contains("70kB"), "{objects:?}");
         let connections = vec![Observation { responses: vec![10_000, 30_000], ..connection }];
         let objects = Objects::observed(&Observed { connections, ..Observed::default() }).unwrap();
-        assert!(!objects.of_connections && objects.text().starts_with("objects:2x10kB"), "{objects:?}");
+        assert!(
+            !objects.of_connections && objects.text().starts_with("objects:2x10kB"),
+            "{objects:?}"
+        );
         assert_eq!(Objects::observed(&Observed::default()), None);
     }
 }

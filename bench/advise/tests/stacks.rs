@@ -20,14 +20,18 @@ fn recorded(name: &str) -> PathBuf {
 fn logs_of_four_foreign_servers_lead_back_to_their_path() {
     for name in ["aioquic.qlog", "picoquic.qlog", "quic-go.sqlog", "ngtcp2.sqlog"] {
         let observed = observed(&recorded(name));
-        let [connection] = &observed.connections[..] else { panic!("{name}: {:?}", observed.connections) };
+        let [connection] = &observed.connections[..] else {
+            panic!("{name}: {:?}", observed.connections)
+        };
         println!(
             "{name:14} {:.2} Mbps {:.1} ms",
             connection.rate_bps.unwrap_or(0.0) / 1e6,
             connection.rtt_ms.unwrap_or(0.0)
         );
         assert_eq!(connection.rate_source, Some(RateSource::Acknowledged), "{name}");
-        let near = |found: Option<f64>, truth: f64, part: f64| found.is_some_and(|n| (n / truth - 1.0).abs() < part);
+        let near = |found: Option<f64>, truth: f64, part: f64| {
+            found.is_some_and(|n| (n / truth - 1.0).abs() < part)
+        };
         assert!(near(connection.rate_bps, 2e6, 0.1), "{name}: {connection:?}");
         // Python's servers took their time.
         assert!(near(connection.rtt_ms, 30.0, 0.25), "{name}: {connection:?}");
@@ -71,8 +75,7 @@ fn a_recorded_log_of_quinn_leads_back_to_its_path() {
 
 #[test]
 fn mvfsts_log_has_acknowledged_ranges_as_text() {
-    let head =
-        "{\"qlog_version\":\"draft-00\",\"traces\":[{\"events\":[[\"0\",\"transport\",\"connection_started\",{}]";
+    let head = "{\"qlog_version\":\"draft-00\",\"traces\":[{\"events\":[[\"0\",\"transport\",\"connection_started\",{}]";
     let tail = "],\"event_fields\":[\"relative_time\",\"CATEGORY\",\"EVENT_TYPE\",\"DATA\"],\"configuration\":{\"time_units\":\"us\"},\
                 \"common_fields\":{\"dcid\":\"9c\"},\"vantage_point\":{\"type\":\"server\"}}]}";
     let found = made(head, tail, |text, i, rtt| {

@@ -7,8 +7,8 @@ use fathom_advise::{Advice, ClassPath, Objects, Observed, Profile, Scenario, adv
 use fathom_cc::algorithm::Algorithm;
 use fathom_cc::catalogue::{self, CATALOGUE};
 use fathom_cc::{
-    AckEvent, Capabilities, Cause, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing,
-    PathChange, SendParams, Sent, Start, Time,
+    AckEvent, Capabilities, Cause, CongestionEvent, Controller, ControllerConfig,
+    ControllerMetrics, Missing, PathChange, SendParams, Sent, Start, Time,
 };
 use fathom_experiments::compare::{Plan, compare};
 use fathom_netsim::path::PathSpec;
@@ -55,8 +55,11 @@ impl ControllerConfig for LoggedConfig {
 impl Logged {
     fn event(&self, at: Time, event: &Event) {
         let data = serde_json::to_string(event).unwrap();
-        let record =
-            format!("\u{1e}{{\"time\":{},\"name\":\"{}\",\"data\":{data}}}\n", at.as_secs_f64() * 1e3, event.name());
+        let record = format!(
+            "\u{1e}{{\"time\":{},\"name\":\"{}\",\"data\":{data}}}\n",
+            at.as_secs_f64() * 1e3,
+            event.name()
+        );
         self.log.lock().unwrap().push_str(&record);
     }
 }
@@ -108,7 +111,13 @@ fn path(rate: &str, rtt: &str, loss: Option<&str>) -> PathSpec {
     let own = |text: &str| Some(text.to_owned());
     // Acknowledgements come back as they left.
     let up_loss = loss.map(|_| "0%".to_owned());
-    PathSpec { rate: own(rate), rtt: own(rtt), loss: loss.map(str::to_owned), up_loss, ..PathSpec::default() }
+    PathSpec {
+        rate: own(rate),
+        rtt: own(rtt),
+        loss: loss.map(str::to_owned),
+        up_loss,
+        ..PathSpec::default()
+    }
 }
 
 /// Runs traffic over a path, and writes a log per connection.
@@ -124,9 +133,13 @@ fn record(folder: &std::path::Path, name: &str, path: &PathSpec, workload: &str,
         ..Plan::default()
     };
     compare(&plan, &|_| {}).unwrap();
-    let logs: Vec<String> = LOGS.lock().unwrap().iter().map(|log| log.lock().unwrap().clone()).collect();
+    let logs: Vec<String> =
+        LOGS.lock().unwrap().iter().map(|log| log.lock().unwrap().clone()).collect();
     let sent = |log: &String| -> f64 {
-        let last = log.rsplit("\"fathom_bytes_sent\":").next().and_then(|n| n.split(['}', ',']).next()?.parse().ok());
+        let last = log
+            .rsplit("\"fathom_bytes_sent\":")
+            .next()
+            .and_then(|n| n.split(['}', ',']).next()?.parse().ok());
         last.unwrap_or(0.0)
     };
     let most = logs.iter().map(sent).fold(0.0, f64::max);
@@ -165,7 +178,9 @@ fn paths_are_found_again() {
         let observed = observed(folder.path());
         let profile = Profile::of(&observed, 4);
         assert_eq!(profile.connections, 6, "a log for each transfer");
-        let [class] = &profile.classes[..] else { panic!("{rate} Mbps, {rtt} ms: {:?}", profile.classes) };
+        let [class] = &profile.classes[..] else {
+            panic!("{rate} Mbps, {rtt} ms: {:?}", profile.classes)
+        };
         let (of_rate, of_rtt) = (off(class.rate_bps, rate * 1e6), off(class.rtt_ms, rtt));
         println!(
             "{rate:>5} Mbps {rtt:>5} ms {:>6}   {:>5.2} {of_rate:>+5.1}% {:>5.1} {of_rtt:>+5.1}% {:>8.3} {:>8.0}  {} of {} full",
@@ -183,21 +198,31 @@ fn paths_are_found_again() {
         );
         // Loss of the path within a factor of two; none where there is none.
         let truth = loss.unwrap_or(0.0) / 100.0;
-        assert!(class.loss <= 2.0 * truth + 1e-4 && class.loss >= truth / 2.0 - 1e-4, "{truth}: {class:?}");
+        assert!(
+            class.loss <= 2.0 * truth + 1e-4 && class.loss >= truth / 2.0 - 1e-4,
+            "{truth}: {class:?}"
+        );
     }
 }
 
 fn figures(of: &str, advice: &Advice) {
     println!("{of}: take {:?}, better for {:.0} %", advice.take, 100.0 * advice.matters_for);
     for overall in &advice.overall {
-        println!("  {:20} {}", overall.controller, overall.effect.map_or("current".into(), |effect| effect.text()));
+        println!(
+            "  {:20} {}",
+            overall.controller,
+            overall.effect.map_or("current".into(), |effect| effect.text())
+        );
     }
 }
 
 /// Two kinds of clients, 60 and 40 % of connections: classes, shares, sizes and ranking are those of a run on the true paths.
 fn ranking_is_that_of_a_direct_run() {
     let folder = tempfile::tempdir().unwrap();
-    let truths = [("cellular", 0.4, path("5Mbps", "60ms", Some("1%"))), ("fixed", 0.6, path("40Mbps", "15ms", None))];
+    let truths = [
+        ("cellular", 0.4, path("5Mbps", "60ms", Some("1%"))),
+        ("fixed", 0.6, path("40Mbps", "15ms", None)),
+    ];
     record(folder.path(), "cellular", &truths[0].2, "bulk:20x2MB@12s", 20);
     record(folder.path(), "fixed", &truths[1].2, "bulk:30x2MB@3s", 30);
     let observed = observed(folder.path());
@@ -213,22 +238,32 @@ fn ranking_is_that_of_a_direct_run() {
     print!("{}", scenario.to_toml(&[]));
     let classes: Vec<ClassPath> = truths
         .iter()
-        .map(|(name, share, path)| ClassPath { name: (*name).into(), share: *share, path: path.clone() })
+        .map(|(name, share, path)| ClassPath {
+            name: (*name).into(),
+            share: *share,
+            path: path.clone(),
+        })
         .collect();
-    let direct = Scenario { classes, workload: "objects:1x2MB..2MB..2MB..2MB..2MB..2MB".into(), ..scenario.clone() };
+    let direct = Scenario {
+        classes,
+        workload: "objects:1x2MB..2MB..2MB..2MB..2MB..2MB".into(),
+        ..scenario.clone()
+    };
     let shares: Vec<f64> = scenario.classes.iter().map(|class| class.share).collect();
     assert_eq!(shares, [0.6, 0.4], "classes of clients");
     let run = |scenario: &Scenario| advise(scenario, &|_| {}, &Arc::default()).unwrap();
     let (of_logs, of_truth) = (run(&scenario), run(&direct));
     figures("from logs", &of_logs);
     figures("direct run", &of_truth);
-    let order = |advice: &Advice| advice.overall.iter().map(|o| o.controller.clone()).collect::<Vec<_>>();
+    let order =
+        |advice: &Advice| advice.overall.iter().map(|o| o.controller.clone()).collect::<Vec<_>>();
     assert_eq!(of_logs.take, of_truth.take);
     assert_eq!(order(&of_logs), order(&of_truth));
     for overall in &of_logs.overall {
         let other = of_truth.overall.iter().find(|o| o.controller == overall.controller).unwrap();
         let overlap = overall.effect.zip(other.effect).is_none_or(|(a, b)| {
-            let ((a_low, a_high), (b_low, b_high)) = (a.interval_percent.unwrap(), b.interval_percent.unwrap());
+            let ((a_low, a_high), (b_low, b_high)) =
+                (a.interval_percent.unwrap(), b.interval_percent.unwrap());
             a_low <= b_high && b_low <= a_high
         });
         assert!(overlap, "{}: {:?} and {:?}", overall.controller, overall.effect, other.effect);
@@ -238,7 +273,13 @@ fn ranking_is_that_of_a_direct_run() {
 /// One test: the catalogue is extended once per process, and logs are everybody's.
 #[test]
 fn logs_lead_back_to_their_path_and_to_its_ranking() {
-    let logged = Algorithm { name: "logged", aliases: &[], options: &[], build: |_| build(), ..CATALOGUE[0] };
+    let logged = Algorithm {
+        name: "logged",
+        aliases: &[],
+        options: &[],
+        build: |_| build(),
+        ..CATALOGUE[0]
+    };
     catalogue::extend(vec![logged].leak()).unwrap();
     paths_are_found_again();
     ranking_is_that_of_a_direct_run();

@@ -98,8 +98,10 @@ pub fn by_controller(sources: Vec<Source>) -> Result<ControllerComparison, Analy
     let controllers: Vec<ControllerGroup> = controllers.collect();
     let mut sources: Vec<Source> = groups.into_iter().map(|(_, source)| source).collect();
     if let [only] = &sources[..] {
-        cautions
-            .push(format!("All connections have the controller {}: there is nothing to compare it with.", only.name));
+        cautions.push(format!(
+            "All connections have the controller {}: there is nothing to compare it with.",
+            only.name
+        ));
     }
     cautions.extend(sources.iter().filter_map(Source::misleads));
     let handed_over = sources.iter().any(|s| s.until() == Some(ResponseEnd::HandedOver));
@@ -127,7 +129,8 @@ fn grouped(sources: Vec<Source>) -> Vec<(Option<String>, Source)> {
             let native = controller.as_ref().is_some_and(|c| c.starts_with("native:"));
             let name = controller.clone().unwrap_or_else(|| NOT_NAMED.into());
             let group = groups.entry((controller.is_none(), !native, controller));
-            let group = group.or_insert_with(|| Source { name, events: is_log, ..Source::default() });
+            let group =
+                group.or_insert_with(|| Source { name, events: is_log, ..Source::default() });
             group.connections.push(connection);
         }
     }
@@ -143,16 +146,21 @@ fn tables(groups: &[Source]) -> Vec<ControllerTable> {
         ("mean", Of::Mean),
     ];
     let responses = |class: Class| {
-        let of = |c: &Connection| c.responses.iter().filter(|r| class.has(r)).map(|r| r.ms).collect();
+        let of =
+            |c: &Connection| c.responses.iter().filter(|r| class.has(r)).map(|r| r.ms).collect();
         let counts = groups.iter().map(|s| OfController {
             value: Some(s.responses().filter(|r| class.has(r)).count() as f64),
             ..OfController::default()
         });
-        let mut measures = vec![ControllerMeasure { name: "responses".into(), controllers: counts.collect() }];
-        measures.extend(shown.map(|(name, statistic)| by_value(format!("{name} (ms)"), groups, of, statistic)));
+        let mut measures =
+            vec![ControllerMeasure { name: "responses".into(), controllers: counts.collect() }];
+        measures.extend(
+            shown.map(|(name, statistic)| by_value(format!("{name} (ms)"), groups, of, statistic)),
+        );
         ControllerTable { title: format!("Response times: {}", class.name), measures }
     };
-    let rtts = |c: &Connection| c.series.samples.iter().map(|s| s.rtt.as_secs_f64() * 1e3).collect();
+    let rtts =
+        |c: &Connection| c.series.samples.iter().map(|s| s.rtt.as_secs_f64() * 1e3).collect();
     // Clients are at different distances: each connection has its own smallest round trip.
     let queueing = |c: &Connection| {
         let all: Vec<f64> = rtts(c);
@@ -164,17 +172,28 @@ fn tables(groups: &[Source]) -> Vec<ControllerTable> {
         let lost: u64 = drawn.iter().filter(|c| c.sent.is_some()).map(|c| c.series.lost).sum();
         (sent > 0).then(|| lost as f64 / sent as f64 * 100.0)
     };
-    let window = |drawn: &[&&Connection]| mean(&mut drawn.iter().filter_map(|c| c.window).collect::<Vec<f64>>());
-    let connections: Vec<Vec<&Connection>> = groups.iter().map(|s| s.connections.iter().collect()).collect();
+    let window = |drawn: &[&&Connection]| {
+        mean(&mut drawn.iter().filter_map(|c| c.window).collect::<Vec<f64>>())
+    };
+    let connections: Vec<Vec<&Connection>> =
+        groups.iter().map(|s| s.connections.iter().collect()).collect();
     let of_connections = vec![
         by_value("round trip, median (ms)".into(), groups, rtts, Of::Quantile(0.5)),
         by_value("round trip, mean (ms)".into(), groups, rtts, Of::Mean),
         by_value("round trip, p95 (ms)".into(), groups, rtts, Of::Quantile(0.95)),
-        by_value("mean round trip above its connection's smallest (ms)".into(), groups, queueing, Of::Mean),
+        by_value(
+            "mean round trip above its connection's smallest (ms)".into(),
+            groups,
+            queueing,
+            Of::Mean,
+        ),
         measure("packets lost (%)".into(), &connections, &connections, lost),
-        measure("congestion window, mean (kB)".into(), &connections, &connections, |c| Some(window(c)? / 1e3)),
+        measure("congestion window, mean (kB)".into(), &connections, &connections, |c| {
+            Some(window(c)? / 1e3)
+        }),
     ];
-    let of_connections = ControllerTable { title: "Round trips, losses, windows".into(), measures: of_connections };
+    let of_connections =
+        ControllerTable { title: "Round trips, losses, windows".into(), measures: of_connections };
     let mut tables: Vec<ControllerTable> = Class::ALL.map(responses).into();
     tables.push(of_connections);
     for table in &mut tables {
@@ -209,14 +228,22 @@ impl Of {
 }
 
 /// A number made of values of which every connection has some.
-fn by_value(name: String, groups: &[Source], values: impl Fn(&Connection) -> Vec<f64>, of: Of) -> ControllerMeasure {
-    let all: Vec<Vec<Vec<f64>>> = groups.iter().map(|s| s.connections.iter().map(&values).collect()).collect();
+fn by_value(
+    name: String,
+    groups: &[Source],
+    values: impl Fn(&Connection) -> Vec<f64>,
+    of: Of,
+) -> ControllerMeasure {
+    let all: Vec<Vec<Vec<f64>>> =
+        groups.iter().map(|s| s.connections.iter().map(&values).collect()).collect();
     let drawn = |pieces: &Vec<Vec<f64>>| match of.has_interval(&mut pieces.concat()) {
         true => thinned(pieces),
         false => Vec::new(),
     };
     let drawn: Vec<Vec<Vec<f64>>> = all.iter().map(drawn).collect();
-    measure(name, &all, &drawn, |pieces| of.value(&mut pieces.iter().copied().flatten().copied().collect::<Vec<f64>>()))
+    measure(name, &all, &drawn, |pieces| {
+        of.value(&mut pieces.iter().copied().flatten().copied().collect::<Vec<f64>>())
+    })
 }
 
 /// Every so many values of all, each still with its connection: what a bootstrap can draw often.
@@ -246,7 +273,8 @@ fn measure<T>(
             value,
             interval: value.and_then(|_| piece_interval(&drawn[i], &made)),
             difference,
-            difference_interval: difference.and_then(|_| piece_difference(&drawn[0], &drawn[i], &made)),
+            difference_interval: difference
+                .and_then(|_| piece_difference(&drawn[0], &drawn[i], &made)),
         }
     };
     ControllerMeasure { name, controllers: all.iter().enumerate().map(of).collect() }

@@ -119,7 +119,10 @@ pub(super) fn ratio_interval(
 }
 
 /// A bootstrap over pieces of which a number is made.
-pub(super) fn piece_interval<T>(pieces: &[T], made: impl Fn(&[&T]) -> Option<f64>) -> Option<(f64, f64)> {
+pub(super) fn piece_interval<T>(
+    pieces: &[T],
+    made: impl Fn(&[&T]) -> Option<f64>,
+) -> Option<(f64, f64)> {
     if pieces.len() < PIECES {
         return None;
     }

@@ -62,15 +62,18 @@ impl Values {
         let samples = || connections().flat_map(|c| &c.series.samples);
         let sent: u64 = connections().filter_map(|c| c.sent).sum();
         let windows: Vec<f64> = connections().filter_map(|c| c.window).collect();
-        let indications: Vec<_> = connections().map(|c| indication(&c.series.samples, DelayEvent::default())).collect();
-        let (losses, predicted) = indications.iter().fold((0, 0), |(l, f), i| (l + i.losses, f + i.predicted));
+        let indications: Vec<_> =
+            connections().map(|c| indication(&c.series.samples, DelayEvent::default())).collect();
+        let (losses, predicted) =
+            indications.iter().fold((0, 0), |(l, f), i| (l + i.losses, f + i.predicted));
         Self {
             rtts: samples().map(|s| s.rtt.as_secs_f64() * 1e3).collect(),
             responses: source.responses().map(|r| r.ms).collect(),
             sent: (sent > 0).then_some(sent),
             lost: connections().map(|c| c.series.lost).sum(),
             losses: connections().map(|c| c.loss_events).sum(),
-            window: (!windows.is_empty()).then(|| windows.iter().sum::<f64>() / windows.len() as f64),
+            window: (!windows.is_empty())
+                .then(|| windows.iter().sum::<f64>() / windows.len() as f64),
             predicted: (losses > 0).then(|| predicted as f64 / losses as f64 * 100.0),
         }
     }
@@ -85,7 +88,9 @@ pub fn compare(sources: Vec<Source>) -> Result<Comparison, AnalyzeError> {
         return Err(AnalyzeError::Nothing("name at least two files to compare".into()));
     }
     let mut all: Vec<Values> = sources.iter().map(Values::of).collect();
-    if let Some(at) = all.iter().position(|v| v.rtts.is_empty() && v.responses.is_empty() && v.window.is_none()) {
+    if let Some(at) =
+        all.iter().position(|v| v.rtts.is_empty() && v.responses.is_empty() && v.window.is_none())
+    {
         let name = &sources[at].name;
         return Err(AnalyzeError::Nothing(format!(
             "'{name}' has neither round trips nor responses; nothing can be compared"
@@ -115,7 +120,10 @@ pub(super) fn not_comparable(sources: &[Source]) -> Option<String> {
     kinds.sort();
     kinds.dedup();
     if kinds.first() == Some(&ResponseEnd::HandedOver) {
-        return Some("Response times are not compared: some end when a server's QUIC took the last byte.".into());
+        return Some(
+            "Response times are not compared: some end when a server's QUIC took the last byte."
+                .into(),
+        );
     }
     let ends = |until: &ResponseEnd| match until {
         ResponseEnd::HandedOver => "when QUIC took the last byte",
@@ -124,7 +132,8 @@ pub(super) fn not_comparable(sources: &[Source]) -> Option<String> {
         ResponseEnd::Received => "when the client had the last byte",
     };
     let all: Vec<&str> = kinds.iter().map(ends).collect();
-    (all.len() > 1).then(|| format!("Response times are not compared: some end {}.", all.join(", others ")))
+    (all.len() > 1)
+        .then(|| format!("Response times are not compared: some end {}.", all.join(", others ")))
 }
 
 fn measures(all: &[Values]) -> Vec<Measure> {
@@ -167,17 +176,25 @@ fn plain(name: &'static str, all: &[Values], of: impl Fn(&Values) -> Option<f64>
     Measure { name, files: all.iter().enumerate().map(compared).collect() }
 }
 
-fn by_value(name: &'static str, all: &[Values], of: Part, draw: Draw, statistic: Statistic<'_>) -> Measure {
+fn by_value(
+    name: &'static str,
+    all: &[Values],
+    of: Part,
+    draw: Draw,
+    statistic: Statistic<'_>,
+) -> Measure {
     let mut row = plain(name, all, |v| statistic(&mut of(v).to_vec()));
     for (file, values) in row.files.iter_mut().zip(all).skip(1) {
-        file.interval = file.ratio.and_then(|_| ratio_interval(of(&all[0]), of(values), draw, statistic));
+        file.interval =
+            file.ratio.and_then(|_| ratio_interval(of(&all[0]), of(values), draw, statistic));
     }
     row
 }
 
 /// Loss rates: bursts are taken for independent, packets are not.
 fn losses(all: &[Values]) -> Measure {
-    let mut row = plain("packets lost (%)", all, |v| v.sent.map(|sent| v.lost as f64 / sent as f64 * 100.0));
+    let mut row =
+        plain("packets lost (%)", all, |v| v.sent.map(|sent| v.lost as f64 / sent as f64 * 100.0));
     let first = all[0].losses as f64;
     for (file, values) in row.files.iter_mut().zip(all).skip(1) {
         let here = values.losses as f64;
@@ -217,13 +234,21 @@ impl Comparison {
     pub fn page(&self) -> Page {
         let paths: Vec<&str> = self.sources.iter().map(|s| s.name.as_str()).collect();
         let names = short_names(&paths);
-        let rows = self.measures.iter().map(|m| (m.name.to_owned(), m.files.iter().map(shown).collect())).collect();
+        let rows = self
+            .measures
+            .iter()
+            .map(|m| (m.name.to_owned(), m.files.iter().map(shown).collect()))
+            .collect();
         Page {
             warnings: Vec::new(),
             title: format!("{} against {}", names[1..].join(", "), names[0]),
             verdicts: self.words(&names),
             cautions: self.cautions.clone(),
-            sheets: vec![Sheet { title: format!("Each against {}", names[0]), columns: names, rows }],
+            sheets: vec![Sheet {
+                title: format!("Each against {}", names[0]),
+                columns: names,
+                rows,
+            }],
             figures: self.figures.clone(),
             method: METHOD.iter().map(|m| (*m).to_owned()).collect(),
         }

@@ -16,8 +16,8 @@ use std::time::Duration;
 use fathom_cc::Time;
 use fathom_metrics::{RttSample, RttSeries};
 use fathom_qlog::{
-    LoggedEvent, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, Phase, ResponseEnd, ServerTitle,
-    VantagePoint,
+    LoggedEvent, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, Phase,
+    ResponseEnd, ServerTitle, VantagePoint,
 };
 use serde::Serialize;
 
@@ -110,7 +110,10 @@ pub struct FirstPath {
 impl FirstPath {
     /// Whether an event is of another path than the first that was seen. Events that name none are of the first.
     pub fn is_other(&mut self, event: &LoggedEvent<'_>, parsed: &ParsedEvent) -> bool {
-        let of_path = matches!(parsed, ParsedEvent::Metrics(_) | ParsedEvent::Lost(_) | ParsedEvent::Packet(_));
+        let of_path = matches!(
+            parsed,
+            ParsedEvent::Metrics(_) | ParsedEvent::Lost(_) | ParsedEvent::Packet(_)
+        );
         let Some(path) = event.path.filter(|_| of_path) else { return false };
         let is_other = match &self.first {
             Some(first) => first != path,
@@ -159,7 +162,8 @@ fn time(ms: f64) -> Time {
 
 impl Builder {
     pub(super) fn new(event: &LoggedEvent<'_>) -> Self {
-        let controller = event.title.and_then(ServerTitle::parse).map(|title| title.controller.to_owned());
+        let controller =
+            event.title.and_then(ServerTitle::parse).map(|title| title.controller.to_owned());
         Self { name: event.group.map(str::to_owned), controller, ..Self::default() }
     }
 
@@ -175,12 +179,19 @@ impl Builder {
             ParsedEvent::Phase(phase) => self.recovers = phase == Phase::Recovery,
             ParsedEvent::Lost(loss) => self.lost(at, &loss),
             ParsedEvent::Packet(packet) => self.packet(at, &packet, event.vantage),
-            ParsedEvent::Stream(way, bytes, until) => self.streams.moved(at, way, bytes, until, event.vantage),
+            ParsedEvent::Stream(way, bytes, until) => {
+                self.streams.moved(at, way, bytes, until, event.vantage)
+            }
             ParsedEvent::Response(r) if kept.response() => {
                 self.until = Some(self.until.map_or(r.until, |until| until.min(r.until)));
                 let began_ms = Some(at - r.total);
                 let bytes = r.bytes.max(0.0) as u64;
-                self.responses.push(ResponseTime { bytes, ms: r.total, first_byte_ms: None, began_ms });
+                self.responses.push(ResponseTime {
+                    bytes,
+                    ms: r.total,
+                    first_byte_ms: None,
+                    began_ms,
+                });
             }
             ParsedEvent::Response(_) | ParsedEvent::Other => {}
         }
@@ -198,7 +209,8 @@ impl Builder {
         let Some(latest) = m.latest_rtt else { return };
         // Some stacks repeat the last sample with every other change; others have the same one twice.
         let acked = std::mem::take(&mut self.acked_since);
-        let is_new = m.acked_packets.is_some() || self.latest != Some(latest) || smoothed_moved || acked;
+        let is_new =
+            m.acked_packets.is_some() || self.latest != Some(latest) || smoothed_moved || acked;
         self.latest = Some(latest);
         if is_new && self.counts(at - latest, m.acked_packets) && kept.sample() {
             self.sample(time(at), Duration::from_nanos((latest * 1e6) as u64));
@@ -235,11 +247,16 @@ impl Builder {
     }
 
     fn lost(&mut self, at: f64, loss: &ParsedLoss) {
-        let logged = loss.packet.and_then(|packet| self.sent_at.remove(&place(packet))).or(loss.sent);
+        let logged =
+            loss.packet.and_then(|packet| self.sent_at.remove(&place(packet))).or(loss.sent);
         let sent = logged.unwrap_or_else(|| at - self.latest.or(self.smoothed).unwrap_or(0.0));
         self.guessed += u64::from(logged.is_none());
         self.loss_events += 1;
-        let each = if self.acked > 0.0 && self.acked_bytes > 0.0 { self.acked_bytes / self.acked } else { PACKET };
+        let each = if self.acked > 0.0 && self.acked_bytes > 0.0 {
+            self.acked_bytes / self.acked
+        } else {
+            PACKET
+        };
         let by_bytes = || loss.bytes.map(|bytes| (bytes / each).round().clamp(1.0, 1e9) as u64);
         let packets = loss.packets.or_else(by_bytes).unwrap_or(1).max(1);
         self.lost = self.lost.saturating_add(packets.min(MOST));
@@ -283,7 +300,9 @@ impl Builder {
         self.window.until(self.now);
         let sent = match (self.sent, self.counted) {
             (0, Some(counted)) => Some((counted as u64).min(MOST)),
-            (0, None) if self.acked > 0.0 => Some((self.acked as u64).min(MOST) + self.lost.min(MOST)),
+            (0, None) if self.acked > 0.0 => {
+                Some((self.acked as u64).min(MOST) + self.lost.min(MOST))
+            }
             (0, None) => None,
             (sent, _) => Some(sent),
         };
@@ -302,7 +321,9 @@ impl Builder {
         Connection {
             name: self.name,
             controller: self.controller,
-            only_smoothed: series.samples.is_empty() && self.smoothed.is_some() && self.latest.is_none(),
+            only_smoothed: series.samples.is_empty()
+                && self.smoothed.is_some()
+                && self.latest.is_none(),
             series,
             sent,
             guessed_losses: self.guessed,

@@ -57,7 +57,10 @@ impl LeftOut {
 
     /// Adds a file of a folder that could not be read.
     pub fn failed(&mut self, path: &Path, why: &AnalyzeError) {
-        let name = format!("'{}'", path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().escape_debug());
+        let name = format!(
+            "'{}'",
+            path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().escape_debug()
+        );
         match why {
             AnalyzeError::Empty(..) => self.add(Why::NoEvent, name),
             AnalyzeError::File(_, why) => self.add(Why::Unreadable, format!("{name} {why}")),
@@ -88,12 +91,15 @@ pub fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, LeftOut), AnalyzeError> 
     all.sort();
     let (mut files, mut left_out) = (Vec::new(), LeftOut::default());
     for path in all {
-        let name = format!("'{}'", path.file_name().unwrap_or_default().to_string_lossy().escape_debug());
+        let name =
+            format!("'{}'", path.file_name().unwrap_or_default().to_string_lossy().escape_debug());
         match std::fs::metadata(&path) {
             Err(e) => left_out.add(Why::Unreadable, format!("{name} cannot be read: {e}")),
             Ok(kind) if kind.is_dir() => left_out.add(Why::Folder, name),
             // A pipe in a folder would be waited for.
-            Ok(kind) if !kind.is_file() => left_out.add(Why::Unreadable, format!("{name} is no file")),
+            Ok(kind) if !kind.is_file() => {
+                left_out.add(Why::Unreadable, format!("{name} is no file"))
+            }
             Ok(_) => match kind_of(&path) {
                 Ok(()) => files.push(path),
                 Err(why) => left_out.add(why, name),
@@ -102,7 +108,9 @@ pub fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, LeftOut), AnalyzeError> 
     }
     match files.is_empty() {
         true => Err(wrong(match left_out.words() {
-            Some(words) => format!("has no .sqlog, .qlog or .csv file; there is {words}; name files"),
+            Some(words) => {
+                format!("has no .sqlog, .qlog or .csv file; there is {words}; name files")
+            }
             None => "has no .sqlog, .qlog or .csv file: it is empty; name files".into(),
         })),
         false => Ok((files, left_out)),
@@ -110,7 +118,9 @@ pub fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, LeftOut), AnalyzeError> 
 }
 
 fn kind_of(path: &Path) -> Result<(), Why> {
-    let end = |path: &Path| path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    let end = |path: &Path| {
+        path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).unwrap_or_default()
+    };
     let is = |of: &[&str], end: &str| of.contains(&end);
     let last = end(path);
     if is(&NAMES, &last) {
@@ -147,7 +157,10 @@ pub fn grouped(lines: Vec<String>) -> Vec<String> {
         if more > 0
             && let Some(last) = shown.last_mut()
         {
-            last.push_str(&format!(" ({more} more {} such a line.)", if more == 1 { "log has" } else { "logs have" }));
+            last.push_str(&format!(
+                " ({more} more {} such a line.)",
+                if more == 1 { "log has" } else { "logs have" }
+            ));
         }
         shown
     };
@@ -160,7 +173,8 @@ mod tests {
 
     #[test]
     fn lines_of_one_kind_are_counted() {
-        let line = |n: u32| format!("{n}.sqlog: its round trips are in seconds: 0.0{n} in its metrics");
+        let line =
+            |n: u32| format!("{n}.sqlog: its round trips are in seconds: 0.0{n} in its metrics");
         let other = "a.sqlog: ends in the middle".to_owned();
         let lines = grouped((1..6).map(line).chain([other.clone()]).collect());
         assert_eq!(lines, [line(1), format!("{} (3 more logs have such a line.)", line(2)), other]);
@@ -175,12 +189,15 @@ mod tests {
         }
         let (files, left_out) = files_of(&folder).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
-        let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+        let names: Vec<_> =
+            files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
         assert_eq!(names, ["a.sqlog", "b.qlog.gz", "c.csv.zst"]);
         let words = left_out.words().unwrap();
-        for part in
-            ["1 file compressed in a way that is not read ('d.sqlog.xz')", "1 folder ('old')", "('e.txt', 'f.gz')"]
-        {
+        for part in [
+            "1 file compressed in a way that is not read ('d.sqlog.xz')",
+            "1 folder ('old')",
+            "('e.txt', 'f.gz')",
+        ] {
             assert!(words.contains(part), "{words}");
         }
     }

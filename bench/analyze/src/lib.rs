@@ -29,7 +29,8 @@ mod responses;
 mod source;
 
 pub use by_controller::{
-    ControllerComparison, ControllerGroup, ControllerMeasure, ControllerTable, OfController, by_controller,
+    ControllerComparison, ControllerGroup, ControllerMeasure, ControllerTable, OfController,
+    by_controller,
 };
 pub use compare::{Compared, Comparison, compare};
 pub use inputs::{LeftOut, files_of, grouped};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use fathom_cc::dca::Epoch;
 use fathom_metrics::{
-    Counts, DelayEvent, Distribution, LAGS, Latencies, Prediction, Replay, RttSample, SendRate, Timeouts, events,
-    percentile, predict, replay,
+    Counts, DelayEvent, Distribution, LAGS, Latencies, Prediction, Replay, RttSample, SendRate,
+    Timeouts, events, percentile, predict, replay,
 };
 use fathom_report::{Axis, Figure, Series};
 use serde::Serialize;
@@ -108,7 +108,8 @@ pub fn loss_delay(sources: Vec<Source>) -> Result<LossAnswer, AnalyzeError> {
     let event = DelayEvent::default();
     let marked: Vec<Marked> = series.iter().map(|s| marked(s, event)).collect();
     let losses = marked.iter().map(|m| m.places.len() as u64).sum();
-    let predicted = marked.iter().map(|m| m.places.iter().filter(|at| m.yes[**at]).count() as u64).sum();
+    let predicted =
+        marked.iter().map(|m| m.places.iter().filter(|at| m.yes[**at]).count() as u64).sum();
     let judged: usize = marked.iter().map(|m| m.yes.len()).sum();
     let rises = marked.iter().flat_map(|m| &m.yes).filter(|yes| **yes).count();
     let share = |part: f64, of: f64| (of > 0.0).then(|| part / of);
@@ -117,7 +118,8 @@ pub fn loss_delay(sources: Vec<Source>) -> Result<LossAnswer, AnalyzeError> {
     let p_value = if losses > 0 { rotation_test(&marked) } else { None };
     let by_chance = share(rises as f64, judged as f64);
     let verdict = judge(samples, losses, interval, by_chance.zip(p_value));
-    let detector = series.iter().map(|s| replay(s, event, Epoch::Average)).fold(Replay::default(), sum);
+    let detector =
+        series.iter().map(|s| replay(s, event, Epoch::Average)).fold(Replay::default(), sum);
     let (all, before_loss) = distributions(&series);
     let pieces = pieces(&sources);
     let whole: Vec<&Piece> = pieces.iter().collect();
@@ -154,13 +156,23 @@ fn marked(samples: &[RttSample], event: DelayEvent) -> Marked {
     let all = events(samples, event);
     let from = all.iter().position(Option::is_some).unwrap_or(all.len());
     let places = (from..samples.len()).filter(|at| samples[*at].loss_follows).map(|at| at - from);
-    Marked { yes: all[from..].iter().map(|yes| *yes == Some(true)).collect(), places: places.collect() }
+    Marked {
+        yes: all[from..].iter().map(|yes| *yes == Some(true)).collect(),
+        places: places.collect(),
+    }
 }
 
-fn judge(samples: usize, losses: u64, interval: Option<(f64, f64)>, chance: Option<(f64, f64)>) -> Verdict {
+fn judge(
+    samples: usize,
+    losses: u64,
+    interval: Option<(f64, f64)>,
+    chance: Option<(f64, f64)>,
+) -> Verdict {
     match (interval, chance) {
         _ if losses < FEW_LOSSES || samples < FEW_SAMPLES => Verdict::TooLittle,
-        (Some((low, _)), Some((share, p))) if p < 0.05 && low > 0.5 && low > 1.5 * share => Verdict::Predicts,
+        (Some((low, _)), Some((share, p))) if p < 0.05 && low > 0.5 && low > 1.5 * share => {
+            Verdict::Predicts
+        }
         (Some(_), Some((_, p))) if p < 0.05 => Verdict::Weakly,
         (Some(_), Some(_)) => Verdict::NoBetterThanChance,
         _ => Verdict::TooLittle,
@@ -209,9 +221,14 @@ struct Piece {
 
 /// Every connection in stretches; the packets of a connection spread evenly over its round trips, its lost packets over its losses.
 fn pieces(sources: &[Source]) -> Vec<Piece> {
-    let connections = || sources.iter().flat_map(|s| &s.connections).filter(|c| !c.series.samples.is_empty());
-    let rtts =
-        || connections().filter(|c| c.sent.is_some()).flat_map(|c| &c.series.samples).map(|s| s.rtt.as_secs_f64());
+    let connections =
+        || sources.iter().flat_map(|s| &s.connections).filter(|c| !c.series.samples.is_empty());
+    let rtts = || {
+        connections()
+            .filter(|c| c.sent.is_some())
+            .flat_map(|c| &c.series.samples)
+            .map(|s| s.rtt.as_secs_f64())
+    };
     let mean = rtts().sum::<f64>() / rtts().count() as f64;
     let mut pieces = Vec::new();
     for connection in connections() {
@@ -305,7 +322,9 @@ fn cautions(a: &LossAnswer) -> Vec<String> {
         ));
     }
     if a.sent.is_none() && a.lost > 0 {
-        all.push("No cost can be predicted: the logs do not say how many packets were sent.".into());
+        all.push(
+            "No cost can be predicted: the logs do not say how many packets were sent.".into(),
+        );
     }
     all
 }
@@ -326,10 +345,16 @@ impl LossAnswer {
         };
         let p = self.p_value.map_or(String::new(), |p| format!(" (p = {p:.3})"));
         let first = match self.verdict {
-            Verdict::TooLittle => format!("There is too little in here to say whether delay predicts loss: {numbers}."),
-            Verdict::NoBetterThanChance => format!("Delay did not predict loss here: {numbers}{p}."),
+            Verdict::TooLittle => format!(
+                "There is too little in here to say whether delay predicts loss: {numbers}."
+            ),
+            Verdict::NoBetterThanChance => {
+                format!("Delay did not predict loss here: {numbers}{p}.")
+            }
             Verdict::Weakly => {
-                format!("Delay says something of losses here, but too little to act on: {numbers}{p}.")
+                format!(
+                    "Delay says something of losses here, but too little to act on: {numbers}{p}."
+                )
             }
             Verdict::Predicts => format!("Delay predicted loss here: {numbers}{p}."),
         };
@@ -342,10 +367,12 @@ impl LossAnswer {
 
     fn cost_in_words(&self) -> Option<String> {
         let cost = self.cost?;
-        let interval =
-            self.cost_interval.map_or(String::new(), |(low, high)| format!(" (95 % interval {low:.0} to {high:.0} %)"));
+        let interval = self.cost_interval.map_or(String::new(), |(low, high)| {
+            format!(" (95 % interval {low:.0} to {high:.0} %)")
+        });
         let d = &self.detector;
-        let near = if d.reactions > 0 { d.avoided_by_reaction as f64 / d.reactions as f64 } else { 0.0 };
+        let near =
+            if d.reactions > 0 { d.avoided_by_reaction as f64 / d.reactions as f64 } else { 0.0 };
         Some(format!(
             "A controller that cuts its window at such rises would have done so {} times for {} losses, with {:.2} losses within a round trip \
              of a cut; its throughput would have changed by {:+.0} %{interval}, by the model of DCA §3.3.",
@@ -373,8 +400,9 @@ impl LossAnswer {
         let connections: usize = self.sources.iter().map(|s| s.connections.len()).sum();
         let at = |lag: i32| self.lags.iter().find(|l| l.lag == lag);
         let relative = |l: &Lag| format!("{:.3} ± {:.3}", l.relative, l.half_width);
-        let rate =
-            self.sent.map(|sent| format!("{} of {sent} ({})", self.lost, percent(self.lost as f64 / sent as f64)));
+        let rate = self.sent.map(|sent| {
+            format!("{} of {sent} ({})", self.lost, percent(self.lost as f64 / sent as f64))
+        });
         let mut rows = vec![
             row("connections", connections.to_string()),
             row("round trips", self.samples.to_string()),
@@ -385,8 +413,14 @@ impl LossAnswer {
             row("  95 % interval", or(self.interval.map(percents))),
             row("round trips that are such a rise", or(self.by_chance.map(percent))),
             row("p, as many by chance", or(self.p_value.map(|p| format!("{p:.4}")))),
-            row("round trip, median (ms)", or((self.all.count > 0).then(|| millis(self.all.median_ms)))),
-            row("  p95 (ms)", or(percentile::shown(self.all.p95_ms, 0.95, self.all.count).map(millis))),
+            row(
+                "round trip, median (ms)",
+                or((self.all.count > 0).then(|| millis(self.all.median_ms))),
+            ),
+            row(
+                "  p95 (ms)",
+                or(percentile::shown(self.all.p95_ms, 0.95, self.all.count).map(millis)),
+            ),
             row(
                 "  before losses, median (ms)",
                 or((self.before_loss.count > 0).then(|| millis(self.before_loss.median_ms))),
@@ -394,10 +428,16 @@ impl LossAnswer {
             row("round trip at a loss over the mean", or(at(-1).map(relative))),
             row("  ten round trips before", or(at(-10).map(relative))),
             row("cuts by DCA's detector", self.detector.reactions.to_string()),
-            row("  losses within a round trip of one", self.detector.avoided_by_reaction.to_string()),
+            row(
+                "  losses within a round trip of one",
+                self.detector.avoided_by_reaction.to_string(),
+            ),
         ];
         if let Some(cost) = &self.cost {
-            rows.push(row("predicted change of throughput (%)", format!("{:+.1}", cost.degradation_percent)));
+            rows.push(row(
+                "predicted change of throughput (%)",
+                format!("{:+.1}", cost.degradation_percent),
+            ));
             let text = self.cost_interval.map(|(low, high)| format!("{low:+.1} to {high:+.1}"));
             rows.push(row("  95 % interval (%)", or(text)));
         }

@@ -90,7 +90,8 @@ pub(super) fn short_names(paths: &[&str]) -> Vec<String> {
         }
         all[..12].iter().chain(['…'].iter()).chain(&all[all.len() - 13..]).collect()
     };
-    let unique = |names: &Vec<String>| names.iter().all(|n| names.iter().filter(|m| *m == n).count() == 1);
+    let unique =
+        |names: &Vec<String>| names.iter().all(|n| names.iter().filter(|m| *m == n).count() == 1);
     let forms = [of(&ends), of(&last)];
     forms.into_iter().find(unique).unwrap_or_else(|| of(&|p: &str| p.to_owned()))
 }

@@ -72,7 +72,11 @@ impl From<&Sheet> for Grid {
         let column = |(i, name): (usize, &String)| Column {
             over: String::new(),
             name: of(name),
-            cells: sheet.rows.iter().map(|(_, cells)| cells.get(i).map(of).unwrap_or_default()).collect(),
+            cells: sheet
+                .rows
+                .iter()
+                .map(|(_, cells)| cells.get(i).map(of).unwrap_or_default())
+                .collect(),
         };
         Self {
             corner: of(&sheet.title),

@@ -72,7 +72,10 @@ pub fn response(mut sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError
             }
         )));
     }
-    if let Some(why) = sources.iter().filter(|s| s.until() == Some(ResponseEnd::HandedOver)).find_map(Source::misleads)
+    if let Some(why) = sources
+        .iter()
+        .filter(|s| s.until() == Some(ResponseEnd::HandedOver))
+        .find_map(Source::misleads)
     {
         return Err(AnalyzeError::Nothing(why));
     }
@@ -87,7 +90,10 @@ pub fn response(mut sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError
     let mut cautions: Vec<String> = sources.iter().flat_map(|s| s.cautions.clone()).collect();
     cautions.extend(sources.iter().filter_map(Source::misleads));
     for s in sources.iter().filter(|s| s.failed > 0) {
-        cautions.push(format!("{}: {} requests without a good response are left out", s.name, s.failed));
+        cautions.push(format!(
+            "{}: {} requests without a good response are left out",
+            s.name, s.failed
+        ));
     }
     Ok(ResponseAnswer {
         classes: sources.iter().map(of_source).collect(),
@@ -107,7 +113,9 @@ fn of_class(source: &Source, class: Class) -> OfClass {
     let times = sorted(source.responses().filter(|r| class.has(r)));
     let mean_ms = (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64);
     let at = |q: f64| times.get(((q * times.len() as f64).ceil() as usize).max(1) - 1).copied();
-    let shown = |q: f64| Some((percentile::shown(at(q)?, q, times.len() as u64)?, quantile_interval(&times, q)));
+    let shown = |q: f64| {
+        Some((percentile::shown(at(q)?, q, times.len() as u64)?, quantile_interval(&times, q)))
+    };
     let percentiles = SHOWN.iter().map(|(q, _)| shown(*q)).collect();
     OfClass { class, count: times.len(), mean_ms, percentiles }
 }
@@ -128,7 +136,11 @@ impl ResponseAnswer {
         let figure = Figure {
             x: Axis::logarithmic("response time (ms)"),
             y: fraction(),
-            series: names.iter().zip(&self.curves).map(|(n, points)| Series::line(n, points.clone())).collect(),
+            series: names
+                .iter()
+                .zip(&self.curves)
+                .map(|(n, points)| Series::line(n, points.clone()))
+                .collect(),
         };
         let note = "All sizes together.".to_owned();
         Page {
@@ -137,7 +149,11 @@ impl ResponseAnswer {
             verdicts: Vec::new(),
             cautions: self.cautions.clone(),
             sheets: self.sheets(&names),
-            figures: vec![Drawn { title: "Response times".into(), note, drawing: Drawing::Curves(figure) }],
+            figures: vec![Drawn {
+                title: "Response times".into(),
+                note,
+                drawing: Drawing::Curves(figure),
+            }],
             method: METHOD.iter().map(|m| (*m).to_owned()).collect(),
         }
     }
@@ -145,7 +161,8 @@ impl ResponseAnswer {
     fn sheets(&self, names: &[String]) -> Vec<Sheet> {
         let of_class = |(i, class): (usize, &Class)| {
             let there: Vec<&OfClass> = self.classes.iter().map(|of| &of[i]).collect();
-            let mut rows = vec![("responses".to_owned(), there.iter().map(|c| c.count.to_string()).collect())];
+            let mut rows =
+                vec![("responses".to_owned(), there.iter().map(|c| c.count.to_string()).collect())];
             for (n, (_, name)) in SHOWN.iter().enumerate() {
                 rows.push((
                     format!("{name} (ms)"),
@@ -155,7 +172,11 @@ impl ResponseAnswer {
             let means = there.iter().map(|c| c.mean_ms.map_or("–".into(), millis)).collect();
             rows.push(("mean (ms)".to_owned(), means));
             let title = format!("Responses: {}", class.name);
-            there.iter().any(|c| c.count > 0).then(|| Sheet { title, columns: names.to_vec(), rows })
+            there.iter().any(|c| c.count > 0).then(|| Sheet {
+                title,
+                columns: names.to_vec(),
+                rows,
+            })
         };
         Class::ALL.iter().enumerate().filter_map(of_class).collect()
     }
@@ -165,7 +186,9 @@ fn shown(percentile: Option<(f64, Option<(f64, f64)>)>) -> String {
     match percentile {
         None => "–".into(),
         Some((at, None)) => millis(at),
-        Some((at, Some((low, high)))) => format!("{} ({} to {})", millis(at), millis(low), millis(high)),
+        Some((at, Some((low, high)))) => {
+            format!("{} ({} to {})", millis(at), millis(low), millis(high))
+        }
     }
 }
 

@@ -99,7 +99,9 @@ impl Streams {
     ) {
         self.vantage = vantage.or(self.vantage);
         // RFC 9000 §2.1: the two lowest bits are zero.
-        if !bytes.stream.is_multiple_of(4) || (self.open.len() >= STREAMS && !self.open.contains_key(&bytes.stream)) {
+        if !bytes.stream.is_multiple_of(4)
+            || (self.open.len() >= STREAMS && !self.open.contains_key(&bytes.stream))
+        {
             return;
         }
         let fresh = Stream { began: at, sent: Way::default(), received: Way::default() };
@@ -143,11 +145,17 @@ pub(super) struct Table {
 /// `total_ms`, and where it has them `intended_s`, `start_s`, `first_byte_ms` and `status`.
 ///
 /// Times run from the intended start (open loop): a client that falls behind makes its users wait too.
-pub(super) fn table(from: &mut impl BufRead, bytes: &mut dyn FnMut(u64), kept: &mut Kept) -> Result<Table, String> {
+pub(super) fn table(
+    from: &mut impl BufRead,
+    bytes: &mut dyn FnMut(u64),
+    kept: &mut Kept,
+) -> Result<Table, String> {
     let head = line(from, bytes)?.ok_or("is empty")?;
     let columns: Vec<&str> = head.trim_start_matches('\u{feff}').split(',').map(unquoted).collect();
     let place = |name: &str| columns.iter().position(|c| *c == name);
-    let missing = || "is neither qlog nor a table with columns 'bytes' and 'response' or 'total_ms'".to_owned();
+    let missing = || {
+        "is neither qlog nor a table with columns 'bytes' and 'response' or 'total_ms'".to_owned()
+    };
     let size = place("bytes").ok_or_else(missing)?;
     // From the intended start already, in seconds; else from the start, in milliseconds.
     let whole = place("response").is_some();
@@ -169,18 +177,26 @@ pub(super) fn table(from: &mut impl BufRead, bytes: &mut dyn FnMut(u64), kept: &
         let value = |at| -> Result<Option<f64>, String> {
             let Some(text) = cell(at) else { return Ok(None) };
             let n = text.parse().ok().filter(|n: &f64| n.is_finite());
-            n.map(Some).ok_or_else(|| format!("line {number}: '{}' is no number", text.escape_debug()))
+            n.map(Some)
+                .ok_or_else(|| format!("line {number}: '{}' is no number", text.escape_debug()))
         };
-        let good = cell(status).is_none_or(|s| s.parse::<u16>().is_ok_and(|s| (100..400).contains(&s)));
-        let late =
-            value(start)?.zip(value(intended)?).map_or(0.0, |(start, intended)| (start - intended).max(0.0) * 1e3);
+        let good =
+            cell(status).is_none_or(|s| s.parse::<u16>().is_ok_and(|s| (100..400).contains(&s)));
+        let late = value(start)?
+            .zip(value(intended)?)
+            .map_or(0.0, |(start, intended)| (start - intended).max(0.0) * 1e3);
         match (value(Some(total))?, value(Some(size))?) {
             (Some(took), Some(bytes)) if good && took >= 0.0 && bytes >= 0.0 => {
                 if kept.response() {
                     let first_byte_ms = value(first)?.map(|took| took * unit + late);
                     let ms = took * unit + if whole { 0.0 } else { late };
                     let began_ms = value(intended.or(start))?.map(|began| began * 1e3);
-                    table.responses.push(ResponseTime { bytes: bytes as u64, ms, first_byte_ms, began_ms });
+                    table.responses.push(ResponseTime {
+                        bytes: bytes as u64,
+                        ms,
+                        first_byte_ms,
+                        began_ms,
+                    });
                 }
             }
             _ => table.failed += 1,
@@ -195,8 +211,9 @@ fn unquoted(cell: &str) -> &str {
 
 fn line(from: &mut impl BufRead, bytes: &mut dyn FnMut(u64)) -> Result<Option<String>, String> {
     let mut text = Vec::new();
-    let n =
-        io::Read::take(&mut *from, LINE).read_until(b'\n', &mut text).map_err(|e| format!("cannot be read: {e}"))?;
+    let n = io::Read::take(&mut *from, LINE)
+        .read_until(b'\n', &mut text)
+        .map_err(|e| format!("cannot be read: {e}"))?;
     bytes(n as u64);
     if n as u64 == LINE {
         return Err("has a line that is too long for a table".into());
@@ -236,12 +253,17 @@ mod tests {
         assert_eq!((table.responses, table.failed), (vec![of(2e3, 2_000, 280.0, 270.0)], 1));
         // Another order, and no more than is needed.
         let table = read("bytes,\"total_ms\"\n5,1\n").unwrap();
-        assert_eq!(table.responses, [ResponseTime { bytes: 5, ms: 1.0, first_byte_ms: None, began_ms: None }]);
+        assert_eq!(
+            table.responses,
+            [ResponseTime { bytes: 5, ms: 1.0, first_byte_ms: None, began_ms: None }]
+        );
     }
 
     #[test]
     fn files_that_are_no_table_are_refused() {
-        for (text, says) in [("", "empty"), ("a,b\n1,2\n", "total_ms"), ("total_ms,bytes\nx,1\n", "line 2: 'x'")] {
+        for (text, says) in
+            [("", "empty"), ("a,b\n1,2\n", "total_ms"), ("total_ms,bytes\nx,1\n", "line 2: 'x'")]
+        {
             assert!(read(text).unwrap_err().contains(says), "{text}");
         }
         let long = format!("total_ms,bytes\n{}", "1".repeat(1 << 17));
@@ -251,7 +273,8 @@ mod tests {
     #[test]
     fn responses_of_either_end() {
         let data = |stream, offset, length| StreamData { stream, offset, length };
-        let until = |way| if way == Direction::Sent { ResponseEnd::Sent } else { ResponseEnd::Received };
+        let until =
+            |way| if way == Direction::Sent { ResponseEnd::Sent } else { ResponseEnd::Received };
         let run = |vantage, response, request| {
             let mut s = Streams::default();
             let mut moved = |at, way, bytes| s.moved(at, way, bytes, until(way), vantage);
@@ -264,7 +287,12 @@ mod tests {
             assert!(vantage.is_none() || measured == Some(until(response)));
             responses
         };
-        let wanted = [ResponseTime { bytes: 1_500, ms: 35.0, first_byte_ms: Some(20.0), began_ms: Some(10.0) }];
+        let wanted = [ResponseTime {
+            bytes: 1_500,
+            ms: 35.0,
+            first_byte_ms: Some(20.0),
+            began_ms: Some(10.0),
+        }];
         assert_eq!(run(Some(VantagePoint::Server), Direction::Sent, Direction::Received), wanted);
         assert_eq!(run(Some(VantagePoint::Client), Direction::Received, Direction::Sent), wanted);
         assert_eq!(run(None, Direction::Received, Direction::Sent)[..1], wanted);

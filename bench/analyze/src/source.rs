@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use fathom_qlog::{Input, LoggedEvent, Malformed, ParsedEvent, ReadError, ResponseEnd, foreign, read_input};
+use fathom_qlog::{
+    Input, LoggedEvent, Malformed, ParsedEvent, ReadError, ResponseEnd, foreign, read_input,
+};
 use serde::Serialize;
 
 use super::connection::{Builder, Connection};
@@ -106,7 +108,11 @@ pub type Tap<'a> = &'a mut dyn FnMut(&LoggedEvent<'_>, &ParsedEvent);
 ///
 /// # Errors
 /// There is none in it that can be read.
-pub fn gather_folder(folder: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Result<Source, AnalyzeError> {
+pub fn gather_folder(
+    folder: &Path,
+    kept: &mut Kept,
+    bytes: &mut dyn FnMut(u64),
+) -> Result<Source, AnalyzeError> {
     let name = folder.display().to_string();
     let (files, mut left_out) = files_of(folder)?;
     let mut parts = Vec::new();
@@ -118,7 +124,10 @@ pub fn gather_folder(folder: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64))
     }
     let words = left_out.words();
     if parts.is_empty() {
-        let why = format!("has no log or table with something in it; there is {}", words.unwrap_or_default());
+        let why = format!(
+            "has no log or table with something in it; there is {}",
+            words.unwrap_or_default()
+        );
         return Err(AnalyzeError::File(name, why));
     }
     let mut all = Source::merged(name, parts);
@@ -131,7 +140,11 @@ pub fn gather_folder(folder: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64))
 ///
 /// # Errors
 /// It is neither, or cannot be read.
-pub fn gather(path: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Result<Source, AnalyzeError> {
+pub fn gather(
+    path: &Path,
+    kept: &mut Kept,
+    bytes: &mut dyn FnMut(u64),
+) -> Result<Source, AnalyzeError> {
     gather_with(&open(path)?, path, kept, bytes, &mut |_, _| {})
 }
 
@@ -140,7 +153,8 @@ pub fn gather(path: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Resul
 /// # Errors
 /// It cannot be opened.
 pub fn open(path: &Path) -> Result<Input, AnalyzeError> {
-    Input::open(path).map_err(|e| AnalyzeError::File(path.display().to_string(), format!("cannot be read: {e}")))
+    Input::open(path)
+        .map_err(|e| AnalyzeError::File(path.display().to_string(), format!("cannot be read: {e}")))
 }
 
 /// As [`gather`], of what was opened as `path`; `tap` is shown every event of a log.
@@ -154,7 +168,8 @@ pub fn gather_with(
     bytes: &mut dyn FnMut(u64),
     tap: Tap<'_>,
 ) -> Result<Source, AnalyzeError> {
-    let name = if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() };
+    let name =
+        if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() };
     let failed = |why: String| AnalyzeError::File(name.clone(), why);
     let begins = input.begins().trim_ascii_start();
     // What begins like text, but not like JSON, may be a table.
@@ -166,7 +181,13 @@ pub fn gather_with(
         let table = table(&mut text, &mut |_| {}, kept).map_err(failed)?;
         let broken_off = text.broken_off().map(|why| format!("{name} ends in the middle: {why}"));
         let (rows, failed) = (table.responses, table.failed);
-        return Ok(Source { name, rows, failed, warnings: broken_off.into_iter().collect(), ..Source::default() });
+        return Ok(Source {
+            name,
+            rows,
+            failed,
+            warnings: broken_off.into_iter().collect(),
+            ..Source::default()
+        });
     }
     log(input, name, kept, bytes, tap)
 }
@@ -185,7 +206,8 @@ fn log(
             builders.push(Builder::new(event));
         }
         if event.category == "fathom" && event.name == "log_incomplete" {
-            incomplete = event.data.get("events_dropped").and_then(serde_json::Value::as_u64).or(Some(0));
+            incomplete =
+                event.data.get("events_dropped").and_then(serde_json::Value::as_u64).or(Some(0));
         }
         let parsed = ParsedEvent::parse(event);
         tap(event, &parsed);
@@ -196,7 +218,8 @@ fn log(
         e => AnalyzeError::File(name.clone(), e.to_string()),
     })?;
     let connections: Vec<Connection> = builders.into_iter().map(|b| b.finish(kept)).collect();
-    let mut warnings: Vec<String> = summary.warnings.iter().map(|warning| format!("{name}: {warning}")).collect();
+    let mut warnings: Vec<String> =
+        summary.warnings.iter().map(|warning| format!("{name}: {warning}")).collect();
     let others: u64 = connections.iter().map(|c| c.other_paths).sum();
     if others > 0 {
         let several = connections.iter().filter(|c| c.other_paths > 0).count();
@@ -219,7 +242,9 @@ fn log(
         cautions.push(format!("{name} lacks {dropped} events that its writer dropped"));
     }
     if connections.iter().any(|c| c.series.cut_at.is_some()) {
-        cautions.push(format!("{name} has connections with more round trips than are kept; their rest was left out"));
+        cautions.push(format!(
+            "{name} has connections with more round trips than are kept; their rest was left out"
+        ));
     }
     let (title, events) = (summary.title, summary.events);
     Ok(Source { name, title, events, connections, warnings, cautions, ..Source::default() })

@@ -11,7 +11,9 @@ use crate::report;
 
 /// A log of quinn's kind: a round trip every 10 ms, and a lost packet after those that `lost` names; packets are sent 5 ms after each.
 fn log(rtts: &[f64], lost: impl Fn(usize) -> bool) -> String {
-    let mut text = String::from("\u{1e}{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"trace\":{}}\n");
+    let mut text = String::from(
+        "\u{1e}{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"trace\":{}}\n",
+    );
     for (n, rtt) in rtts.iter().enumerate() {
         let at = 10 * n;
         let _ = writeln!(
@@ -82,7 +84,8 @@ fn random_losses_are_not_predicted() {
     assert!(cost < -10.0 && low <= cost && cost <= high && high < 0.0, "{low} {cost} {high}");
     let text = report::text(&answer.page());
     assert!(
-        text.contains("Delay did not predict loss here") && text.contains("throughput would have changed by -"),
+        text.contains("Delay did not predict loss here")
+            && text.contains("throughput would have changed by -"),
         "{text}"
     );
 }
@@ -90,8 +93,11 @@ fn random_losses_are_not_predicted() {
 #[test]
 fn losses_of_a_full_queue_are_predicted() {
     // A queue that fills and spills, with a little noise: the loss comes at the top of each ramp.
-    let rtts: Vec<f64> =
-        noise(4_000).iter().enumerate().map(|(n, r)| if n % 40 >= 37 { r + 60.0 } else { *r }).collect();
+    let rtts: Vec<f64> = noise(4_000)
+        .iter()
+        .enumerate()
+        .map(|(n, r)| if n % 40 >= 37 { r + 60.0 } else { *r })
+        .collect();
     let answer = loss_delay(vec![gathered(&log(&rtts, |n| n % 40 == 39))]).unwrap();
     assert_eq!(answer.verdict, Verdict::Predicts, "{:?}", answer.page().verdicts);
     assert!(answer.share.unwrap() > 0.95 && answer.p_value.unwrap() < 0.05);
@@ -138,13 +144,21 @@ fn a_file_against_itself_and_against_a_slower_one() {
     let page = same.page();
     assert!(page.verdicts[0].contains("nothing differs"), "{:?}", page.verdicts);
     let other = compare(vec![of(&rtts, 40), of(&slower, 10)]).unwrap();
-    let row = |name: &str| other.measures.iter().find(|m| m.name.starts_with(name)).unwrap().files[1];
+    let row =
+        |name: &str| other.measures.iter().find(|m| m.name.starts_with(name)).unwrap().files[1];
     let median = row("round trip, median");
     let (low, high) = median.interval.unwrap();
-    assert!((median.ratio.unwrap() - 1.5).abs() < 0.01 && low < 1.5 && 1.5 < high && low > 1.3, "{median:?}");
+    assert!(
+        (median.ratio.unwrap() - 1.5).abs() < 0.01 && low < 1.5 && 1.5 < high && low > 1.3,
+        "{median:?}"
+    );
     let lost = row("packets lost");
     assert!(lost.interval.is_some_and(|(low, _)| low > 2.0), "{lost:?}");
-    assert!(other.page().verdicts[0].contains("round trip, median +50 %"), "{:?}", other.page().verdicts);
+    assert!(
+        other.page().verdicts[0].contains("round trip, median +50 %"),
+        "{:?}",
+        other.page().verdicts
+    );
     assert!(compare(vec![of(&rtts, 40)]).is_err());
 }
 
@@ -152,15 +166,29 @@ fn a_file_against_itself_and_against_a_slower_one() {
 fn responses_of_tables_and_logs() {
     let mut text = String::from("intended_s,start_s,total_ms,bytes,status\n");
     for n in 0..500 {
-        let _ = writeln!(text, "{n},{n},{},{},200", 20 + n % 100, if n % 10 == 0 { 2_000_000 } else { 5_000 });
+        let _ = writeln!(
+            text,
+            "{n},{n},{},{},200",
+            20 + n % 100,
+            if n % 10 == 0 { 2_000_000 } else { 5_000 }
+        );
     }
     let answer = response(vec![gathered(&text)]).unwrap();
     let counts: Vec<usize> = answer.classes[0].iter().map(|c| c.count).collect();
     assert_eq!(counts, [500, 450, 0, 0, 50]);
     let (median, interval) = answer.classes[0][0].percentiles[0].unwrap();
-    assert!((median - 69.0).abs() < 1.0 && interval.is_some_and(|(low, high)| low < median && median < high));
-    let shown = |class: usize| answer.classes[0][class].percentiles.iter().map(Option::is_some).collect::<Vec<_>>();
-    assert_eq!((shown(0), shown(4)), (vec![true, true, true, false], vec![true, false, false, false]), "500 and 50");
+    assert!(
+        (median - 69.0).abs() < 1.0
+            && interval.is_some_and(|(low, high)| low < median && median < high)
+    );
+    let shown = |class: usize| {
+        answer.classes[0][class].percentiles.iter().map(Option::is_some).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (shown(0), shown(4)),
+        (vec![true, true, true, false], vec![true, false, false, false]),
+        "500 and 50"
+    );
     let page = answer.page();
     assert_eq!((page.sheets.len(), page.figures.len()), (3, 1));
     // A log without streams has no responses; a table has no round trips.
@@ -171,8 +199,9 @@ fn responses_of_tables_and_logs() {
 
 /// A log with one response on a stream, made of these events.
 fn responding(vantage: &str, events: &str) -> Source {
-    let head =
-        format!("\u{1e}{{\"qlog_version\":\"0.3\",\"trace\":{{\"vantage_point\":{{\"type\":\"{vantage}\"}}}}}}\n");
+    let head = format!(
+        "\u{1e}{{\"qlog_version\":\"0.3\",\"trace\":{{\"vantage_point\":{{\"type\":\"{vantage}\"}}}}}}\n"
+    );
     gathered(&(head + events))
 }
 
@@ -183,35 +212,47 @@ fn event(at: u32, name: &str, data: &str) -> String {
 #[test]
 fn response_times_until_handed_over_are_refused() {
     let packet = |way: &str, at, length: u32| {
-        let frames =
-            format!("\"frames\":[{{\"frame_type\":\"stream\",\"stream_id\":0,\"offset\":0,\"length\":{length}}}]");
+        let frames = format!(
+            "\"frames\":[{{\"frame_type\":\"stream\",\"stream_id\":0,\"offset\":0,\"length\":{length}}}]"
+        );
         event(at, &format!("transport:packet_{way}"), &frames)
     };
     let moved = |at, to: &str| {
-        let data = format!("\"stream_id\":0,\"offset\":0,\"length\":9000,\"from\":\"application\",\"to\":\"{to}\"");
+        let data = format!(
+            "\"stream_id\":0,\"offset\":0,\"length\":9000,\"from\":\"application\",\"to\":\"{to}\""
+        );
         event(at, "transport:data_moved", &data).replace("data_moved", "stream_data_moved")
     };
     let rtt = || event(1, "recovery:metrics_updated", "\"latest_rtt\":20");
-    let response = |times: &str| event(50, "fathom:response", &format!("\"status\":200,\"bytes\":9000,{times}"));
+    let response = |times: &str| {
+        event(50, "fathom:response", &format!("\"status\":200,\"bytes\":9000,{times}"))
+    };
     // As older versions of fathom serve logged it; another stack's server that tells only what its application handed over.
     let old = || responding("server", &(rtt() + &response("\"first_byte\":0.1,\"total\":0.2")));
-    let handed = || responding("server", &(rtt() + &packet("received", 2, 30) + &moved(3, "transport")));
+    let handed =
+        || responding("server", &(rtt() + &packet("received", 2, 30) + &moved(3, "transport")));
     for source in [old(), handed()] {
         assert_eq!(source.until(), Some(ResponseEnd::HandedOver));
         let why = super::response(vec![source]).unwrap_err().to_string();
         assert!(
-            why.contains("when a server's QUIC took the last byte") && why.contains("Measure at the client"),
+            why.contains("when a server's QUIC took the last byte")
+                && why.contains("Measure at the client"),
             "{why}"
         );
     }
-    let new = || responding("server", &(rtt() + &response("\"handed_over\":0.2,\"acknowledged\":40")));
+    let new =
+        || responding("server", &(rtt() + &response("\"handed_over\":0.2,\"acknowledged\":40")));
     let server = || {
         responding(
             "server",
-            &(rtt() + &packet("received", 2, 30) + &moved(3, "transport") + &packet("sent", 30, 9_000)),
+            &(rtt()
+                + &packet("received", 2, 30)
+                + &moved(3, "transport")
+                + &packet("sent", 30, 9_000)),
         )
     };
-    let client = || responding("client", &(rtt() + &packet("sent", 2, 30) + &packet("received", 30, 9_000)));
+    let client =
+        || responding("client", &(rtt() + &packet("sent", 2, 30) + &packet("received", 30, 9_000)));
     for (source, until, labelled) in [
         (new(), ResponseEnd::Acknowledged, false),
         (server(), ResponseEnd::Sent, true),
@@ -219,7 +260,11 @@ fn response_times_until_handed_over_are_refused() {
     ] {
         assert_eq!(source.until(), Some(until));
         let answer = super::response(vec![source]).unwrap();
-        assert_eq!(answer.cautions.iter().any(|c| c.contains("a server's log")), labelled, "{until:?}");
+        assert_eq!(
+            answer.cautions.iter().any(|c| c.contains("a server's log")),
+            labelled,
+            "{until:?}"
+        );
     }
     // What ends at another point is not put side by side; the rest is.
     let rows = |a: Source, b: Source| {
@@ -230,7 +275,12 @@ fn response_times_until_handed_over_are_refused() {
         assert_ne!(responses, warned, "{:?}", answer.cautions);
         responses
     };
-    assert!(!rows(old(), old()) && !rows(new(), old()) && !rows(new(), client()) && !rows(server(), client()));
+    assert!(
+        !rows(old(), old())
+            && !rows(new(), old())
+            && !rows(new(), client())
+            && !rows(server(), client())
+    );
     assert!(rows(new(), new()) && rows(server(), server()) && rows(client(), client()));
 }
 
@@ -240,10 +290,16 @@ fn names_are_shown_and_not_acted_upon() {
     evil.name = "a\u{1b}[2J\u{9b}31m\rb\u{202e}c".into();
     evil.failed = 1;
     let other = gathered("total_ms,bytes\n6,1\n");
-    let pages = [compare(vec![evil.clone(), other]).unwrap().page(), super::response(vec![evil]).unwrap().page()];
+    let pages = [
+        compare(vec![evil.clone(), other]).unwrap().page(),
+        super::response(vec![evil]).unwrap().page(),
+    ];
     for page in pages {
         let text = report::text(&page);
-        assert!(!text.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'), "{text:?}");
+        assert!(
+            !text.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'),
+            "{text:?}"
+        );
         assert!(text.contains("a\\u{1b}[2J\\u{9b}31m\\rb\\u{202e}c"), "{text}");
     }
 }
@@ -251,8 +307,9 @@ fn names_are_shown_and_not_acted_upon() {
 #[test]
 fn our_own_log_says_more() {
     // What `fathom serve --qlog` writes: packets per ACK, bytes and time of sending of what was lost, responses.
-    let mut text =
-        String::from("\u{1e}{\"qlog_version\":\"0.3\",\"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n");
+    let mut text = String::from(
+        "\u{1e}{\"qlog_version\":\"0.3\",\"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n",
+    );
     for n in 0..40 {
         let _ = writeln!(
             text,
@@ -267,9 +324,15 @@ fn our_own_log_says_more() {
     let source = gathered(&text);
     let connection = &source.connections[0];
     // Frames of one packet are no samples.
-    assert_eq!((connection.series.samples.len(), connection.sent, connection.series.lost), (20, Some(63), 3));
+    assert_eq!(
+        (connection.series.samples.len(), connection.sent, connection.series.lost),
+        (20, Some(63), 3)
+    );
     assert_eq!((connection.guessed_losses, connection.responses.len()), (0, 1));
-    assert!(connection.series.samples.iter().position(|s| s.loss_follows) == Some(18), "that of 370 ms");
+    assert!(
+        connection.series.samples.iter().position(|s| s.loss_follows) == Some(18),
+        "that of 370 ms"
+    );
 }
 
 mod any {
@@ -317,23 +380,32 @@ mod any {
 
 /// A log with an ACK frame for each round trip.
 fn acknowledged(rtts: &[f64], path: impl Fn(usize) -> Option<u32>) -> String {
-    let mut text = String::from("{\"qlog_version\":\"0.3\",\"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n");
+    let mut text = String::from(
+        "{\"qlog_version\":\"0.3\",\"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n",
+    );
     for (n, rtt) in rtts.iter().enumerate() {
         let (sent, came) = (100.0 * n as f64, 100.0 * n as f64 + rtt);
         let path = path(n).map_or_else(String::new, |path| format!(",\"path_id\":{path}"));
         let number = format!("\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{n}}}");
         let ack = format!("\"frames\":[{{\"frame_type\":\"ack\",\"acked_ranges\":[[0,{n}]]}}]");
-        let _ = writeln!(text, "{{\"time\":{sent},\"name\":\"transport:packet_sent\",\"data\":{{{number}}}{path}}}");
+        let _ = writeln!(
+            text,
+            "{{\"time\":{sent},\"name\":\"transport:packet_sent\",\"data\":{{{number}}}{path}}}"
+        );
         let _ = writeln!(
             text,
             "{{\"time\":{came},\"name\":\"transport:packet_received\",\"data\":{{{number},{ack}}}{path}}}"
         );
         let metrics = format!("\"latest_rtt\":{rtt},\"smoothed_rtt\":{rtt}");
-        let _ =
-            writeln!(text, "{{\"time\":{came},\"name\":\"recovery:metrics_updated\",\"data\":{{{metrics}}}{path}}}");
+        let _ = writeln!(
+            text,
+            "{{\"time\":{came},\"name\":\"recovery:metrics_updated\",\"data\":{{{metrics}}}{path}}}"
+        );
         // The same once more, for another reason.
-        let _ =
-            writeln!(text, "{{\"time\":{came},\"name\":\"recovery:metrics_updated\",\"data\":{{{metrics}}}{path}}}");
+        let _ = writeln!(
+            text,
+            "{{\"time\":{came},\"name\":\"recovery:metrics_updated\",\"data\":{{{metrics}}}{path}}}"
+        );
     }
     text
 }
@@ -350,9 +422,16 @@ fn paths_are_not_mixed_silently() {
     let rtts: Vec<f64> = (0..50).map(|n| if n % 2 == 0 { 40.0 } else { 80.0 }).collect();
     let source = gathered(&acknowledged(&rtts, |n| Some(n as u32 % 2)));
     let samples = &source.connections[0].series.samples;
-    assert!(samples.len() == 25 && samples.iter().all(|s| s.rtt.as_millis() == 40), "{}", samples.len());
+    assert!(
+        samples.len() == 25 && samples.iter().all(|s| s.rtt.as_millis() == 40),
+        "{}",
+        samples.len()
+    );
     let [warning] = &source.warnings[..] else { panic!("{:?}", source.warnings) };
-    assert!(warning.contains("1 of 1 connections used several paths") && warning.contains("100 events"), "{warning}");
+    assert!(
+        warning.contains("1 of 1 connections used several paths") && warning.contains("100 events"),
+        "{warning}"
+    );
 }
 
 #[test]

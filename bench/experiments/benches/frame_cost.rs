@@ -33,18 +33,22 @@ fn run(stack: Stack, timestamps: Timestamps) -> (f64, f64) {
     };
     let result = compare(&plan, &watch).expect("a sound plan");
     let r = &result.runs[0];
-    let bytes = r.outcome.links.values().map(|link| link.throughput_bps).sum::<f64>() * r.outcome.seconds / 8.0;
+    let bytes = r.outcome.links.values().map(|link| link.throughput_bps).sum::<f64>()
+        * r.outcome.seconds
+        / 8.0;
     (cpu.into_inner(), bytes)
 }
 
 fn main() {
-    for (stack, with) in
-        Stack::ALL.iter().flat_map(|stack| [Timestamps::Lean, Timestamps::Receive].map(|with| (stack, with)))
+    for (stack, with) in Stack::ALL
+        .iter()
+        .flat_map(|stack| [Timestamps::Lean, Timestamps::Receive].map(|with| (stack, with)))
     {
         let mut ratios = Vec::new();
         let mut bytes = [0.0; 2];
         for pair in 0..=PAIRS {
-            let order = if pair % 2 == 0 { [Timestamps::Off, with] } else { [with, Timestamps::Off] };
+            let order =
+                if pair % 2 == 0 { [Timestamps::Off, with] } else { [with, Timestamps::Off] };
             let mut cpu = [0.0; 2];
             for mode in order {
                 let at = usize::from(mode == with);

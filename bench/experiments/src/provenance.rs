@@ -29,7 +29,14 @@ mod tests {
     #[test]
     fn versions_of_stacks_are_found() {
         let found = stack_versions(&[Stack::Quinn, Stack::Noq, Stack::Tcp]);
-        assert!(found["quinn"].starts_with("quinn 0.11.") && found["quinn"].contains("quinn-proto 0.11."), "{found:?}");
-        assert!(found["noq"].starts_with("noq 1.") && found["tcp"].starts_with("fathom "), "{found:?}");
+        assert!(
+            found["quinn"].starts_with("quinn 0.11.")
+                && found["quinn"].contains("quinn-proto 0.11."),
+            "{found:?}"
+        );
+        assert!(
+            found["noq"].starts_with("noq 1.") && found["tcp"].starts_with("fathom "),
+            "{found:?}"
+        );
     }
 }

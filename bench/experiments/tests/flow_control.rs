@@ -3,7 +3,8 @@
 use fathom_experiments::scenario::{GroupOutcome, Outcome, Progress, ScenarioSpec, run};
 
 /// Stacks under test.
-const STACKS: &[&str] = if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
+const STACKS: &[&str] =
+    if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
 
 /// Runs a scenario of one group from left to right, with one seed.
 fn outcome(stack: &str, stop: &str, network: &str, traffic: &str) -> Outcome {
@@ -11,8 +12,9 @@ fn outcome(stack: &str, stop: &str, network: &str, traffic: &str) -> Outcome {
         "stop = \"{stop}\"\nstack = \"{stack}\"\n[network]\ntopology = \"dumbbell\"\n{network}\n[[traffic]]\nname = \"g\"\n\
          from = \"left\"\nto = \"right\"\n{traffic}"
     );
-    let scenario =
-        ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let scenario = ScenarioSpec::from_toml(&text)
+        .and_then(|spec| spec.check())
+        .unwrap_or_else(|e| panic!("{e}\n{text}"));
     run(&scenario, 1, &Progress::default()).unwrap_or_else(|e| panic!("{e}\n{text}")).0
 }
 
@@ -70,10 +72,16 @@ fn seconds(g: &GroupOutcome) -> f64 {
 #[test]
 fn without_a_limit_flow_control_binds_on_no_stack() {
     // Rate in Mbps, round trip in ms, packets of queue, megabytes. No queue overflows: nothing but windows is in the way.
-    for (rate, rtt, queue, megabytes) in [(1_000, 100, 20_000, 47), (144, 600, 20_000, 20), (2_000, 20, 9_000, 40)] {
-        let network = format!("link = \"{rate}Mbps\"\ndelay = \"{}ms\"\nqueue = \"droptail:{queue}p\"", rtt / 2);
-        let times: Vec<(&str, f64)> =
-            stacks_and_tcp().map(|stack| (stack, seconds(&download(stack, &network, megabytes, "")))).collect();
+    for (rate, rtt, queue, megabytes) in
+        [(1_000, 100, 20_000, 47), (144, 600, 20_000, 20), (2_000, 20, 9_000, 40)]
+    {
+        let network = format!(
+            "link = \"{rate}Mbps\"\ndelay = \"{}ms\"\nqueue = \"droptail:{queue}p\"",
+            rtt / 2
+        );
+        let times: Vec<(&str, f64)> = stacks_and_tcp()
+            .map(|stack| (stack, seconds(&download(stack, &network, megabytes, ""))))
+            .collect();
         // Handshake and request, then slow start from ten packets to a full pipe, then the rate.
         let (rtt, bytes_per_second) = (f64::from(rtt) / 1e3, f64::from(rate) * 1e6 / 8.0);
         let pipe = (bytes_per_second * rtt).min(f64::from(megabytes) * 1e6);
@@ -113,6 +121,9 @@ fn the_stacks_own_windows_cap_a_long_fat_pipe() {
     for stack in ["quinn", "noq"] {
         let took = |fields: &str| seconds(&download(stack, network, 20, fields));
         let (own, free) = (took("max-window = \"stack\""), took(""));
-        assert!(own > 1.6 && free < 1.6, "{stack}: {own} s with its own window, {free} s without a limit");
+        assert!(
+            own > 1.6 && free < 1.6,
+            "{stack}: {own} s with its own window, {free} s without a limit"
+        );
     }
 }

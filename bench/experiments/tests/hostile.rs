@@ -51,7 +51,8 @@ fn seconds_on(stack: Stack, controller: &str, misreport: Option<ClockMisreport>,
         2 * BODY,
         300 * seed
     );
-    let mut scenario = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).expect("a scenario");
+    let mut scenario =
+        ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).expect("a scenario");
     scenario.traffic[0].misreport = misreport;
     scenario.seeding = Seeding::Paired;
     let outcome = run(&scenario, seed, &Progress::default());
@@ -70,7 +71,9 @@ fn mean(controller: &str, misreport: Option<ClockMisreport>) -> f64 {
 fn gains(controller: &str) -> Vec<(&'static str, f64)> {
     static RENO: OnceLock<f64> = OnceLock::new();
     let reno = *RENO.get_or_init(|| mean("reno", None));
-    let of = |(name, misreport): (&'static str, ClockMisreport)| (name, reno / mean(controller, Some(misreport)));
+    let of = |(name, misreport): (&'static str, ClockMisreport)| {
+        (name, reno / mean(controller, Some(misreport)))
+    };
     println!("{controller}: Reno takes {reno:.1} s");
     MISREPORTS.into_iter().map(of).inspect(|(name, gain)| println!("  {name}: {gain:.3}")).collect()
 }
@@ -99,7 +102,10 @@ fn a_receiver_that_lies_gains_nothing_on_other_stacks() {
     let stacks = [Stack::Noq];
     for stack in stacks {
         let reno = seconds_on(stack, "reno", None, 1);
-        println!("{stack:?}: Reno takes {reno:.1} s; honest: {:.3}", reno / seconds_on(stack, "sync", None, 1));
+        println!(
+            "{stack:?}: Reno takes {reno:.1} s; honest: {:.3}",
+            reno / seconds_on(stack, "sync", None, 1)
+        );
         for (name, misreport) in [MISREPORTS[0], MISREPORTS[1], MISREPORTS[3]] {
             let gain = reno / seconds_on(stack, "sync", Some(misreport), 1);
             println!("  {name}: {gain:.3}");

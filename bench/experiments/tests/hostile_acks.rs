@@ -95,8 +95,9 @@ impl Lab {
     fn flow(&mut self, controller: &str, misreport: ClockMisreport, starts: Time) {
         let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
         let controller_config = fathom_cc::catalogue::parse(controller).expect("known");
-        let controller =
-            controller_config.start(&Start { now: starts, datagram: DATAGRAM, provided }).expect("all is offered");
+        let controller = controller_config
+            .start(&Start { now: starts, datagram: DATAGRAM, provided })
+            .expect("all is offered");
         let options = SenderOptions {
             packet: DATAGRAM,
             max_window: Some(MOST),
@@ -155,7 +156,9 @@ impl Lab {
             ClockMisreport::None => {}
             // It has answered already.
             ClockMisreport::Optimistic => return,
-            ClockMisreport::EmptyQueue => ack.one_way = OneWayDelay::from_nanos((SENDING + DELAY).as_nanos() as i64),
+            ClockMisreport::EmptyQueue => {
+                ack.one_way = OneWayDelay::from_nanos((SENDING + DELAY).as_nanos() as i64)
+            }
             ClockMisreport::HidesMarks => ack.ce = 0,
             ClockMisreport::OnlyMarks => ack.ce = ack.received,
             ClockMisreport::SaysHeld => ack.delay = MAX_ACK_DELAY,
@@ -167,7 +170,9 @@ impl Lab {
     }
 
     fn run(mut self) -> Vec<f64> {
-        while let Some(Reverse((now, id))) = self.events.pop().filter(|Reverse((now, _))| *now <= RUN) {
+        while let Some(Reverse((now, id))) =
+            self.events.pop().filter(|Reverse((now, _))| *now <= RUN)
+        {
             self.now = now;
             match self.what[id].take() {
                 Some(Event::Arrives { flow, packet, marked }) => {
@@ -224,7 +229,10 @@ fn false_acks_gain_no_more_than_they_do_with_reno() {
         println!("{}: reno {honest:.3}", if marks { "a queue that marks" } else { "drop-tail" });
         let renos = MISREPORTS.map(|misreport| (misreport, share("reno", misreport, marks)));
         for controller in ["sync", "sync:signal=rtt", "sync:signal=either"] {
-            println!("  {controller}, honest: {:.3}", share(controller, ClockMisreport::None, marks));
+            println!(
+                "  {controller}, honest: {:.3}",
+                share(controller, ClockMisreport::None, marks)
+            );
             for (misreport, reno) in renos {
                 let got = share(controller, misreport, marks);
                 println!("    {misreport:?}: {got:.3}, reno with it {reno:.3}");
@@ -241,7 +249,8 @@ fn false_acks_gain_no_more_than_they_do_with_reno() {
 fn the_misreports_reach_the_sender() {
     for misreport in MISREPORTS {
         let changed = ["reno", "sync", "sync:signal=rtt"].into_iter().any(|controller| {
-            share(controller, misreport, true).to_bits() != share(controller, ClockMisreport::None, true).to_bits()
+            share(controller, misreport, true).to_bits()
+                != share(controller, ClockMisreport::None, true).to_bits()
         });
         assert!(changed, "{misreport:?} changes nothing");
     }

@@ -9,7 +9,13 @@ fn path(rate: &str, rtt: &str) -> PathSpec {
 }
 
 /// Compares controllers over one path.
-fn compared(stack: &str, controllers: &[&str], workload: &str, path: PathSpec, max_window: &str) -> Comparison {
+fn compared(
+    stack: &str,
+    controllers: &[&str],
+    workload: &str,
+    path: PathSpec,
+    max_window: &str,
+) -> Comparison {
     let plan = Plan {
         controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
         stacks: vec![stack.parse().unwrap()],
@@ -34,8 +40,11 @@ fn share(limit: &Limit, name: &str) -> f64 {
 }
 
 /// Stacks with controllers of ours.
-const STACKS: &[&str] =
-    if cfg!(feature = "quiche") { &["quinn", "noq", "quiche", "tcp"] } else { &["quinn", "noq", "tcp"] };
+const STACKS: &[&str] = if cfg!(feature = "quiche") {
+    &["quinn", "noq", "quiche", "tcp"]
+} else {
+    &["quinn", "noq", "tcp"]
+};
 
 #[test]
 fn random_loss_is_named_with_mathis_rate() {
@@ -46,9 +55,14 @@ fn random_loss_is_named_with_mathis_rate() {
         assert!(limit.line.starts_with("random loss ("), "{stack}: {limit:?}");
         // 1.22 x 1,334 B x 8 / (40 ms x 0.1) is 3.3 Mbps.
         let text = &limit.line;
-        let mathis =
-            text.split("Mathis allows about ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
-        assert!(*stack == "tcp" || mathis.is_some_and(|mbps| (2.5..4.5).contains(&mbps)), "{stack}: {text}");
+        let mathis = text
+            .split("Mathis allows about ")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
+        assert!(
+            *stack == "tcp" || mathis.is_some_and(|mbps| (2.5..4.5).contains(&mbps)),
+            "{stack}: {text}"
+        );
         assert!(share(&limit, "congestion_window") > 0.5, "{stack}: {limit:?}");
         for wrong in ["spurious", "policer", "flow control"] {
             assert!(!text.contains(wrong) && !notes.contains(wrong), "{stack}: {text}\n{notes}");
@@ -60,12 +74,16 @@ fn random_loss_is_named_with_mathis_rate() {
 fn reordering_alone_is_spurious_loss() {
     // A queue that never drops: quiche takes its reductions back, and would fill a shorter one.
     let queue = Some("droptail:5000p".into());
-    let disorder = PathSpec { jitter: Some("20ms,reorder".into()), queue, ..path("20Mbps", "60ms") };
+    let disorder =
+        PathSpec { jitter: Some("20ms,reorder".into()), queue, ..path("20Mbps", "60ms") };
     for stack in STACKS {
         let c = compared(stack, &["reno"], "bulk:1x3MB@0ms", disorder.clone(), "none");
         let (limit, notes) = limit(&c);
         let text = &limit.line;
-        assert!(text.contains("spurious loss by reordering (") && !text.contains("random loss"), "{stack}: {text}");
+        assert!(
+            text.contains("spurious loss by reordering (") && !text.contains("random loss"),
+            "{stack}: {text}"
+        );
         assert!(notes.contains("arrived after all, since the path reorders"), "{stack}: {notes}");
         assert_eq!(notes.contains("RACK"), *stack == "tcp", "{stack}: {notes}");
     }
@@ -79,11 +97,17 @@ fn flow_control_is_said_first() {
         let (limit, notes) = limit(&c);
         assert!(share(&limit, "flow_control") > 0.6, "{stack}: {limit:?}");
         assert!(limit.line.starts_with("flow control"), "{stack}: {limit:?}");
-        assert!(notes.starts_with("flow control, not the congestion controller"), "{stack}: {notes}");
+        assert!(
+            notes.starts_with("flow control, not the congestion controller"),
+            "{stack}: {notes}"
+        );
         // Lifted, it is not said.
         let c = compared(stack, &["reno"], "bulk:1x1MB@0ms", path("5Mbps", "20ms"), "2000p");
         let notes = c.notes().join("\n");
-        assert!(!notes.contains("flow control") && !c.limits()[0].line.contains("flow control"), "{stack}: {notes}");
+        assert!(
+            !notes.contains("flow control") && !c.limits()[0].line.contains("flow control"),
+            "{stack}: {notes}"
+        );
     }
 }
 
@@ -94,17 +118,29 @@ fn live_media_below_the_rate_is_limited_by_the_application() {
         let c = compared(stack, &["cubic"], workload, path("50Mbps", "30ms"), "none");
         let (limit, notes) = limit(&c);
         assert!(share(&limit, "application") > 0.7, "{stack}: {limit:?}");
-        assert!(limit.line.starts_with("the application") && notes.contains("nothing was left to send"), "{limit:?}");
+        assert!(
+            limit.line.starts_with("the application") && notes.contains("nothing was left to send"),
+            "{limit:?}"
+        );
     }
 }
 
 #[test]
 fn a_response_in_a_large_initial_window_is_said() {
-    let c = compared("quinn", &["native:cubic", "native:bbr"], "bulk:1x128kB@0ms", path("100Mbps", "100ms"), "none");
+    let c = compared(
+        "quinn",
+        &["native:cubic", "native:bbr"],
+        "bulk:1x128kB@0ms",
+        path("100Mbps", "100ms"),
+        "none",
+    );
     let notes = c.notes().join("\n");
     assert!(notes.contains("fit in the initial window of native:bbr"), "{notes}\n{:?}", c.limits());
     let of = |name: &str| c.limits().into_iter().find(|limit| limit.label == name).unwrap().line;
-    assert!(of("native:bbr").contains("initial window ") && !of("native:cubic").contains("initial window "));
+    assert!(
+        of("native:bbr").contains("initial window ")
+            && !of("native:cubic").contains("initial window ")
+    );
 }
 
 #[test]
@@ -112,14 +148,23 @@ fn policers_and_queues_are_told_apart() {
     let policed = PathSpec { policer: Some("5Mbps,burst=30kB".into()), ..path("50Mbps", "40ms") };
     for (path, says, not) in [
         (policed, "the policer (", "the queue"),
-        (PathSpec { queue: Some("droptail:10p".into()), ..path("5Mbps", "40ms") }, "of packets dropped, ", "policer"),
+        (
+            PathSpec { queue: Some("droptail:10p".into()), ..path("5Mbps", "40ms") },
+            "of packets dropped, ",
+            "policer",
+        ),
     ] {
         // BBR does not cut its window for a loss.
-        for (stack, controller) in [("quinn", "native:cubic"), ("noq", "native:cubic"), ("quinn", "native:bbr")] {
+        for (stack, controller) in
+            [("quinn", "native:cubic"), ("noq", "native:cubic"), ("quinn", "native:bbr")]
+        {
             let c = compared(stack, &[controller], "bulk:1x3MB@0ms", path.clone(), "none");
             let (limit, _) = limit(&c);
             assert!(limit.line.contains(says) && !limit.line.contains(not), "{stack}: {limit:?}");
-            assert!(!limit.line.contains("random") && !limit.line.contains("spurious"), "{stack}: {limit:?}");
+            assert!(
+                !limit.line.contains("random") && !limit.line.contains("spurious"),
+                "{stack}: {limit:?}"
+            );
         }
     }
 }
@@ -128,12 +173,19 @@ fn policers_and_queues_are_told_apart() {
 #[test]
 fn reductions_that_quiche_cubic_takes_back_are_counted_and_said() {
     let lossy = PathSpec { loss: Some("0.5%".into()), ..path("50Mbps", "40ms") };
-    let plan = |controller: &str, stack| compared(stack, &[controller], "bulk:1x10MB@0ms", lossy.clone(), "none");
+    let plan = |controller: &str, stack| {
+        compared(stack, &[controller], "bulk:1x10MB@0ms", lossy.clone(), "none")
+    };
     let c = plan("native:cubic", "quiche");
     let (forgiving, notes) = limit(&c);
     assert!(forgiving.line.contains(" reductions undone"), "{forgiving:?}");
-    assert!(notes.contains("window reductions back though their packets were lost"), "{notes}\n{forgiving:?}");
-    for (controller, stack) in [("native:reno", "quiche"), ("native:cubic", "quinn"), ("native:cubic", "noq")] {
+    assert!(
+        notes.contains("window reductions back though their packets were lost"),
+        "{notes}\n{forgiving:?}"
+    );
+    for (controller, stack) in
+        [("native:reno", "quiche"), ("native:cubic", "quinn"), ("native:cubic", "noq")]
+    {
         let c = plan(controller, stack);
         let (other, notes) = limit(&c);
         assert!(!notes.contains("window reductions back"), "{stack}: {notes}\n{other:?}");
@@ -144,10 +196,15 @@ fn reductions_that_quiche_cubic_takes_back_are_counted_and_said() {
 fn seeds_of_a_scenario_without_chance_are_one_run() {
     let plan = Plan {
         seeds: 3,
-        ..compared("quinn", &["reno", "cubic"], "bulk:1x500kB@0ms", path("10Mbps", "20ms"), "none").plan
+        ..compared("quinn", &["reno", "cubic"], "bulk:1x500kB@0ms", path("10Mbps", "20ms"), "none")
+            .plan
     };
     let c = compare(&plan, &|_| ()).unwrap();
-    assert!(c.seeds_are_one_run() && c.runs.len() == 6 && c.candidates().iter().all(|of| of.runs.len() == 1));
+    assert!(
+        c.seeds_are_one_run()
+            && c.runs.len() == 6
+            && c.candidates().iter().all(|of| of.runs.len() == 1)
+    );
     let said = c.ranking().conclusion().join(" ");
     assert!(
         said.contains("The 3 seeds are one run")
@@ -163,7 +220,10 @@ fn a_run_whose_requests_all_fail_has_a_reason_and_no_result() {
     dark.events = vec!["blackout:200s@1s".into()];
     let c = compared("quinn", &["reno"], "bulk:2x2MB@0ms", dark, "none");
     let why = c.without_result().unwrap();
-    assert!(why.starts_with("all 2 requests failed under reno (2: ") && why.contains("timed out"), "{why}");
+    assert!(
+        why.starts_with("all 2 requests failed under reno (2: ") && why.contains("timed out"),
+        "{why}"
+    );
     let line = &c.limits()[0].line;
     assert!(line.starts_with("blackouts or the MTU ("), "{line}");
 }

@@ -29,5 +29,7 @@ use fathom_cc::testing::BROKEN;
 /// Adds the controllers of all tests: a process extends its catalogue once.
 fn extend_catalogue() {
     static EXTENDED: Once = Once::new();
-    EXTENDED.call_once(|| catalogue::extend([BROKEN, &[one_way_stacks::logged()]].concat().leak()).expect("new names"));
+    EXTENDED.call_once(|| {
+        catalogue::extend([BROKEN, &[one_way_stacks::logged()]].concat().leak()).expect("new names")
+    });
 }

@@ -3,12 +3,16 @@
 use fathom_experiments::compare::Measure;
 use fathom_experiments::scenario::{Outcome, Progress, ScenarioSpec, run};
 
-const STACKS: &[&str] =
-    if cfg!(feature = "quiche") { &["quinn", "noq", "quiche", "tcp"] } else { &["quinn", "noq", "tcp"] };
+const STACKS: &[&str] = if cfg!(feature = "quiche") {
+    &["quinn", "noq", "quiche", "tcp"]
+} else {
+    &["quinn", "noq", "tcp"]
+};
 
 fn outcome(text: &str) -> Outcome {
-    let scenario =
-        ScenarioSpec::from_toml(text).and_then(|spec| spec.check()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let scenario = ScenarioSpec::from_toml(text)
+        .and_then(|spec| spec.check())
+        .unwrap_or_else(|e| panic!("{e}\n{text}"));
     run(&scenario, 1, &Progress::default()).unwrap_or_else(|e| panic!("{e}\n{text}")).0
 }
 
@@ -68,9 +72,18 @@ fn losses_are_those_of_datagrams_sent_after_the_warm_up() {
             assert_eq!((group.sent, group.lost), late, "{stack} {workload}");
             assert_eq!((group.start_up_sent, group.start_up_lost), start, "{stack} {workload}");
             let percent = |(sent, lost): (u64, u64)| 100.0 * lost as f64 / sent as f64;
-            assert_eq!(value(&outcome, "datagrams_lost_percent"), percent(late), "{stack} {workload}");
-            assert_eq!(value(&outcome, "start_up_loss_percent"), percent(start), "{stack} {workload}");
-            let flows = group.flows.iter().fold((0, 0), |sum, flow| (sum.0 + flow.sent, sum.1 + flow.lost));
+            assert_eq!(
+                value(&outcome, "datagrams_lost_percent"),
+                percent(late),
+                "{stack} {workload}"
+            );
+            assert_eq!(
+                value(&outcome, "start_up_loss_percent"),
+                percent(start),
+                "{stack} {workload}"
+            );
+            let flows =
+                group.flows.iter().fold((0, 0), |sum, flow| (sum.0 + flow.sent, sum.1 + flow.lost));
             assert!(group.flows.is_empty() || flows == late, "{stack}: {flows:?} of {late:?}");
         }
     }
@@ -80,7 +93,8 @@ fn losses_are_those_of_datagrams_sent_after_the_warm_up() {
 #[test]
 fn connections_that_end_are_counted_over_the_same_span() {
     for &stack in STACKS {
-        let outcome = lossy(stack, LAST_TEN, "workload = \"flows:60x100kB@18s\"\ncontroller = \"reno\"");
+        let outcome =
+            lossy(stack, LAST_TEN, "workload = \"flows:60x100kB@18s\"\ncontroller = \"reno\"");
         let group = &outcome.groups["g"];
         assert!(
             group.connections > 20 && group.flows.len() < 5,
@@ -90,7 +104,11 @@ fn connections_that_end_are_counted_over_the_same_span() {
         );
         // Up to the moment at which a client closes its connection: what its server sends until it hears of it is nobody's.
         let (sent, lost) = last_ten(&outcome, "left-right");
-        assert!(group.sent <= sent && group.sent as f64 > 0.98 * sent as f64, "{stack}: {} of {sent}", group.sent);
+        assert!(
+            group.sent <= sent && group.sent as f64 > 0.98 * sent as f64,
+            "{stack}: {} of {sent}",
+            group.sent
+        );
         assert!(
             lost > 50 && group.lost <= lost && group.lost as f64 > 0.97 * lost as f64,
             "{stack}: {} of {lost}",
@@ -181,11 +199,13 @@ fn what_is_counted_after_a_warm_up_and_before_it_is_the_whole() {
                     "#
                 ))
             };
-            let (whole, first, second) = (run("stop = \"20s\""), run("stop = \"10s\""), run(LAST_TEN));
+            let (whole, first, second) =
+                (run("stop = \"20s\""), run("stop = \"10s\""), run(LAST_TEN));
             assert_eq!(whole.trace_hash, second.trace_hash, "counting changes no packet");
             let mut seen = 0;
             let parts = counters(&first).into_iter().zip(counters(&second));
-            for ((name, all), ((_, before), (_, after))) in counters(&whole).into_iter().zip(parts) {
+            for ((name, all), ((_, before), (_, after))) in counters(&whole).into_iter().zip(parts)
+            {
                 // Rates are rounded to one bit per second; UDP that is under way at the bound is not lost.
                 let slack = if name.contains("bytes") || name == "carried" { 4.0 } else { 0.0 };
                 let slack = if name == "packet level: lost" { 12.0 } else { slack };
@@ -195,7 +215,10 @@ fn what_is_counted_after_a_warm_up_and_before_it_is_the_whole() {
                 );
                 seen += usize::from(before > 0.0 && after > 0.0);
             }
-            assert!(seen >= 15, "{stack} {controller}: {seen} counters counted anything in both halves");
+            assert!(
+                seen >= 15,
+                "{stack} {controller}: {seen} counters counted anything in both halves"
+            );
         }
     }
 }
@@ -228,7 +251,11 @@ fn requests_count_by_when_they_began() {
         };
         let numbers = |outcome: &Outcome| {
             let group = &outcome.groups["g"];
-            assert_eq!(group.times.as_ref().map_or(0, |times| times.count), group.responses, "{stack}");
+            assert_eq!(
+                group.times.as_ref().map_or(0, |times| times.count),
+                group.responses,
+                "{stack}"
+            );
             assert_eq!(group.body_bytes, 10_000 * group.responses, "{stack}");
             assert_eq!(group.failures.values().sum::<u64>(), group.failed, "{stack}");
             [group.responses, group.failed, group.abandoned, group.unfinished, group.connections]
@@ -254,7 +281,10 @@ fn requests_count_by_when_they_began() {
             assert_eq!(value(&counted, key), is, "{stack} {key}");
         }
         let goodput = value(&counted, "goodput_per_response_kbps");
-        assert!((goodput * time / 80_000.0 - 1.0).abs() < 0.01, "{stack}: 80 kbit in {time} ms are no {goodput} kbps");
+        assert!(
+            (goodput * time / 80_000.0 - 1.0).abs() < 0.01,
+            "{stack}: 80 kbit in {time} ms are no {goodput} kbps"
+        );
         assert_eq!(counted.counted(), 7.01, "{stack}");
     }
 }

@@ -12,9 +12,12 @@ use fathom_experiments::http::Identity;
 use fathom_experiments::stack::HostClock;
 use fathom_netsim::link::Link;
 use fathom_netsim::queue::QueueSpec;
-use fathom_netsim::sim::{Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, SimSocket, server_address};
+use fathom_netsim::sim::{
+    Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, SimSocket, server_address,
+};
 use fathom_quinn::{
-    ClientPlugin, EnableTimestamp, Extension, InUse, Offer, Plugin, ReceiveTimestamps, Report, ServerPlugin,
+    ClientPlugin, EnableTimestamp, Extension, InUse, Offer, Plugin, ReceiveTimestamps, Report,
+    ServerPlugin,
 };
 use parking_lot::Mutex;
 use quinn::{ConnectionError, Endpoint, EndpointConfig, TransportConfig, VarInt};
@@ -25,10 +28,14 @@ const PAPER: Extension = Extension { offer: Some(Offer::Paper), ..Extension::OFF
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
 
 /// Receive timestamps in ACK frames, and nothing else: of one packet, as usual, and of all.
-const RECEIVE: Extension =
-    Extension { receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 1, exponent: 3 }), ..Extension::OFF };
-const RECEIVE_ALL: Extension =
-    Extension { receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }), ..Extension::OFF };
+const RECEIVE: Extension = Extension {
+    receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 1, exponent: 3 }),
+    ..Extension::OFF
+};
+const RECEIVE_ALL: Extension = Extension {
+    receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }),
+    ..Extension::OFF
+};
 
 /// What a test asks for.
 #[derive(Clone)]
@@ -92,12 +99,18 @@ struct Outcome {
 const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
 const ONE_WAY: Duration = Duration::from_millis(20);
 
-fn endpoint(sim: &SimHandle, socket: SimSocket, server: Option<&ServerPlugin>, seed: u8) -> Endpoint {
+fn endpoint(
+    sim: &SimHandle,
+    socket: SimSocket,
+    server: Option<&ServerPlugin>,
+    seed: u8,
+) -> Endpoint {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &[seed; 32]);
     let mut config = EndpointConfig::new(Arc::new(key));
     config.rng_seed(Some([seed; 32]));
     let server = server.map(ServerPlugin::config);
-    Endpoint::new_with_abstract_socket(config, server, Arc::new(socket), Arc::new(sim.clone())).expect("an endpoint")
+    Endpoint::new_with_abstract_socket(config, server, Arc::new(socket), Arc::new(sim.clone()))
+        .expect("an endpoint")
 }
 
 fn transport(window: u32) -> TransportConfig {
@@ -125,7 +138,8 @@ fn run(setup: &Setup) -> Outcome {
     let sim = executor.sim();
     let identity = Identity::generate().expect("an identity");
     let log = Log::new(1_000_000);
-    let recorded = RecordingConfig::new(catalogue::parse(setup.server).expect("a controller"), log.clone());
+    let recorded =
+        RecordingConfig::new(catalogue::parse(setup.server).expect("a controller"), log.clone());
     let plugin = |p: Plugin, extension| p.with_extension(extension).expect("a plug-in");
     let server = plugin(
         Plugin::new(Arc::new(recorded)).expect("a plug-in").with_clock(Arc::new(HostClock {
@@ -139,7 +153,10 @@ fn run(setup: &Setup) -> Outcome {
     .expect("a server");
     let (offset, ppm) = setup.client_clock;
     let clock = Arc::new(HostClock { sim: sim.clone(), offset, drift: ppm });
-    let client = plugin(Plugin::named(setup.client).expect("a plug-in").with_clock(clock), setup.client_offer);
+    let client = plugin(
+        Plugin::named(setup.client).expect("a plug-in").with_clock(clock),
+        setup.client_offer,
+    );
     let client = match setup.client_stamp {
         Some(bytes) => client.with_raw_stamp(bytes),
         None => client,
@@ -148,7 +165,8 @@ fn run(setup: &Setup) -> Outcome {
 
     let (client_socket, server_socket) = (sim.client_socket(), sim.server_socket());
     let (client_id, server_id) = (client_socket.id(), server_socket.id());
-    let link = sim.add_link(Link::new(RATE, QueueSpec::droptail_packets(10_000).build(RATE, 0)).with_log());
+    let link = sim
+        .add_link(Link::new(RATE, QueueSpec::droptail_packets(10_000).build(RATE, 0)).with_log());
     let group_id = sim.add_group(group(client_id, server_id, link, ONE_WAY));
     if let Some((at, more)) = setup.longer_back {
         let (w, longer) = (sim.clone(), group(client_id, server_id, link, ONE_WAY + more));
@@ -157,10 +175,18 @@ fn run(setup: &Setup) -> Outcome {
             w.set_group(group_id, longer);
         });
     }
-    let ends = (endpoint(&sim, client_socket, None, 1), endpoint(&sim, server_socket, Some(&server), 2));
+    let ends =
+        (endpoint(&sim, client_socket, None, 1), endpoint(&sim, server_socket, Some(&server), 2));
     let accepted = Arc::new(Mutex::new(None));
     let served = Arc::new(Mutex::new((None, None)));
-    sim.spawn(serve(sim.clone(), ends.1, server, setup.clone(), Arc::clone(&accepted), Arc::clone(&served)));
+    sim.spawn(serve(
+        sim.clone(),
+        ends.1,
+        server,
+        setup.clone(),
+        Arc::clone(&accepted),
+        Arc::clone(&served),
+    ));
     let result = Arc::new(Mutex::new(None));
     sim.spawn(fetch(sim.clone(), ends.0, client, setup.clone(), group_id, Arc::clone(&result)));
     executor.run(Time::from_millis(200_000));
@@ -234,8 +260,9 @@ async fn fetch(
     result: Arc<Mutex<Option<Result<usize, ConnectionError>>>>,
 ) {
     let flow = sim.add_flow(group);
-    let (connecting, _probe) =
-        plugin.connect(&endpoint, transport(setup.window), server_address(flow), "lab.test").expect("begun");
+    let (connecting, _probe) = plugin
+        .connect(&endpoint, transport(setup.window), server_address(flow), "lab.test")
+        .expect("begun");
     let outcome = async {
         let connection = connecting.await?;
         let drain = connection.clone();
@@ -270,7 +297,13 @@ fn reported(log: &Log, start: Time) -> Vec<Reported> {
         let Some(sent) = packets.iter().map(|p| p.sent).max() else { continue };
         if let Some(one_way) = one_way {
             let sim = |t: Time| Time::from_nanos(start.as_nanos() + t.as_nanos());
-            samples.push(Reported { at: sim(now), sent: sim(sent), index: left[&sent] - 1, rtt: rtt.latest, one_way });
+            samples.push(Reported {
+                at: sim(now),
+                sent: sim(sent),
+                index: left[&sent] - 1,
+                rtt: rtt.latest,
+                one_way,
+            });
         }
     }
     samples
@@ -291,15 +324,20 @@ fn errors(o: &Outcome, from: Time) -> Vec<f64> {
     let base = pairs.iter().map(|p| p.0.one_way).min().expect("samples");
     let least = o.truth.values().flatten().min().expect("packets");
     let error = |reported: OneWayDelay, truth: Duration| {
-        (reported.above(base).as_secs_f64() - truth.saturating_sub(*least).as_secs_f64()).abs() * 1e6
+        (reported.above(base).as_secs_f64() - truth.saturating_sub(*least).as_secs_f64()).abs()
+            * 1e6
     };
     let mut of_pure_acks = 0;
     let errors = pairs
         .iter()
         .map(|(h, truth)| {
             let own = error(h.one_way, *truth);
-            let later = o.truth.iter().filter(|(at, _)| **at > h.sent && **at + ONE_WAY * 2 <= h.at);
-            let best = later.flat_map(|(_, delays)| delays).map(|t| error(h.one_way, *t)).fold(own, f64::min);
+            let later =
+                o.truth.iter().filter(|(at, _)| **at > h.sent && **at + ONE_WAY * 2 <= h.at);
+            let best = later
+                .flat_map(|(_, delays)| delays)
+                .map(|t| error(h.one_way, *t))
+                .fold(own, f64::min);
             if own > 2_000.0 && best < 1_000.0 {
                 of_pure_acks += 1;
                 return best;
@@ -307,7 +345,11 @@ fn errors(o: &Outcome, from: Time) -> Vec<f64> {
             own
         })
         .collect();
-    assert!(of_pure_acks * 25 < pairs.len(), "{of_pure_acks} of {} samples are of other packets", pairs.len());
+    assert!(
+        of_pure_acks * 25 < pairs.len(),
+        "{of_pure_acks} of {} samples are of other packets",
+        pairs.len()
+    );
     errors
 }
 
@@ -316,7 +358,10 @@ fn summary(name: impl Debug, mut errors: Vec<f64>) -> (f64, f64, f64) {
     errors.sort_by(f64::total_cmp);
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
     let (p95, max) = (errors[errors.len() * 95 / 100], errors[errors.len() - 1]);
-    println!("{name:?}: {} samples, error mean {mean:.0} us, p95 {p95:.0} us, max {max:.0} us", errors.len());
+    println!(
+        "{name:?}: {} samples, error mean {mean:.0} us, p95 {p95:.0} us, max {max:.0} us",
+        errors.len()
+    );
     (mean, p95, max)
 }
 
@@ -328,7 +373,10 @@ fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
             offer,
             client_offer: match offer {
                 TIMESTAMP => Extension::default(),
-                RECEIVE => Extension { receive_timestamps: RECEIVE.receive_timestamps, ..Extension::default() },
+                RECEIVE => Extension {
+                    receive_timestamps: RECEIVE.receive_timestamps,
+                    ..Extension::default()
+                },
                 _ => LEAN,
             },
             chunks: (160, 3_000, Duration::from_millis(50)),
@@ -346,16 +394,27 @@ fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
         );
         // A slow transfer earns some ten stamps a second (fathom_frames::StampBudget).
         assert!(before.len() > 20 && after.len() > 20, "{} {}", before.len(), after.len());
-        let least_rtt = |s: &[&Reported]| s.iter().map(|h| h.rtt).min().expect("samples").as_secs_f64() * 1e3;
-        let least = |s: &[&Reported]| s.iter().map(|h| h.one_way.as_nanos()).min().expect("samples") as f64 / 1e6;
+        let least_rtt =
+            |s: &[&Reported]| s.iter().map(|h| h.rtt).min().expect("samples").as_secs_f64() * 1e3;
+        let least = |s: &[&Reported]| {
+            s.iter().map(|h| h.one_way.as_nanos()).min().expect("samples") as f64 / 1e6
+        };
         let rtt = least_rtt(&after) - least_rtt(&before);
         let one_way = least(&after) - least(&before);
-        println!("{offer:?}: 50 ms more on the reverse path: RTT {rtt:+.3} ms, forward one-way delay {one_way:+.3} ms");
+        println!(
+            "{offer:?}: 50 ms more on the reverse path: RTT {rtt:+.3} ms, forward one-way delay {one_way:+.3} ms"
+        );
         assert!((rtt - 50.0).abs() < 1.0, "RTT moved by {rtt} ms");
         assert!(one_way.abs() < 1.0, "forward delay moved by {one_way} ms");
         // Not only at its smallest: no sample after the change is off by a millisecond.
-        let above = after.iter().map(|h| h.one_way.as_nanos() as f64 / 1e6 - least(&before)).fold(0.0, f64::max);
-        let usual = before.iter().map(|h| h.one_way.as_nanos() as f64 / 1e6 - least(&before)).fold(0.0, f64::max);
+        let above = after
+            .iter()
+            .map(|h| h.one_way.as_nanos() as f64 / 1e6 - least(&before))
+            .fold(0.0, f64::max);
+        let usual = before
+            .iter()
+            .map(|h| h.one_way.as_nanos() as f64 / 1e6 - least(&before))
+            .fold(0.0, f64::max);
         assert!((above - usual).abs() < 1.0, "largest height {above} ms, before {usual} ms");
     }
 }
@@ -390,9 +449,15 @@ fn the_estimate_tracks_the_queue() {
 #[test]
 fn drift_and_offset_of_clocks_do_not_look_like_a_queue() {
     // Just below the wrap of 2^32 us, and half a millisecond per second fast or slow: the worst of Mills' survey (Sync-TCP §5.3).
-    for (ppm, offer) in
-        [(-500, LEAN), (0, LEAN), (500, LEAN), (-500, TIMESTAMP), (500, TIMESTAMP), (-500, RECEIVE), (500, RECEIVE)]
-    {
+    for (ppm, offer) in [
+        (-500, LEAN),
+        (0, LEAN),
+        (500, LEAN),
+        (-500, TIMESTAMP),
+        (500, TIMESTAMP),
+        (-500, RECEIVE),
+        (500, RECEIVE),
+    ] {
         let o = run(&Setup {
             offer,
             client_offer: offer,
@@ -403,7 +468,10 @@ fn drift_and_offset_of_clocks_do_not_look_like_a_queue() {
         let span = o.reported.last().expect("samples").sent.since(Time::ZERO);
         assert!(span > Duration::from_secs(59), "{span:?}");
         let (mean, p95, _) = summary(ppm, errors(&o, Time::from_millis(2_000)));
-        assert!(mean < 500.0 && p95 < 1_500.0, "{ppm} ppm: mean {mean} us, p95 {p95} us over {span:?}");
+        assert!(
+            mean < 500.0 && p95 < 1_500.0,
+            "{ppm} ppm: mean {mean} us, p95 {p95} us over {span:?}"
+        );
     }
 }
 
@@ -413,7 +481,9 @@ fn sync_refuses_a_peer_without_the_extension_and_says_why() {
     let o = run(&Setup { server: "sync", client_offer: Extension::OFF, ..Setup::default() });
     let error = format!("{:?}", o.client.expect_err("refused"));
     assert!(
-        error.contains("one-way delay") && error.contains("SYNC_TIMESTAMP") && error.contains("signal="),
+        error.contains("one-way delay")
+            && error.contains("SYNC_TIMESTAMP")
+            && error.contains("signal="),
         "{error}"
     );
     // Each has another frame.
@@ -433,7 +503,10 @@ fn sync_runs_on_rtt_where_the_user_said_so() {
         let o = run(&Setup { server, client_offer: Extension::OFF, chunks, ..Setup::default() });
         assert_eq!(o.client.ok(), Some(300_000), "{server}");
         let report = o.report.expect("a report");
-        assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{server}: {report:?}");
+        assert!(
+            !report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0,
+            "{server}: {report:?}"
+        );
         assert!(o.reported.is_empty(), "{server}: one-way delays out of nowhere");
     }
 }
@@ -454,13 +527,18 @@ fn frames_are_exchanged_and_cost_little() {
 #[test]
 fn timestamps_are_exchanged_and_cost_little() {
     let any = Extension::default();
-    for (offer, client_offer, in_use) in [(any, TIMESTAMP, InUse::Timestamp), (any, any, InUse::Sync)] {
+    for (offer, client_offer, in_use) in
+        [(any, TIMESTAMP, InUse::Timestamp), (any, any, InUse::Sync)]
+    {
         let o = run(&Setup { server: "sync", offer, client_offer, ..Setup::default() });
         assert_eq!(o.client.ok(), Some(2_000_000));
         let report = o.report.expect("a report");
         assert!(report.negotiated && report.in_use == in_use, "{report:?}");
         // As of our own frame: the budget gives 512, and a thousand bytes for the rest.
-        assert!((512..750).contains(&report.stamps_received) && report.stamps_sent < 300, "{report:?}");
+        assert!(
+            (512..750).contains(&report.stamps_received) && report.stamps_sent < 300,
+            "{report:?}"
+        );
         assert!(report.samples.samples > 500, "{report:?}");
         assert_eq!((report.samples.dropped_bound, report.samples.steps), (0, 0), "{report:?}");
     }
@@ -468,17 +546,26 @@ fn timestamps_are_exchanged_and_cost_little() {
 
 #[test]
 fn receive_timestamps_are_exchanged_and_cost_little() {
-    let every = Extension { receive_timestamps: RECEIVE.receive_timestamps, ..Extension::default() };
-    for (offer, client_offer, in_use) in [(every, RECEIVE, InUse::Receive), (every, every, InUse::Sync)] {
+    let every =
+        Extension { receive_timestamps: RECEIVE.receive_timestamps, ..Extension::default() };
+    for (offer, client_offer, in_use) in
+        [(every, RECEIVE, InUse::Receive), (every, every, InUse::Sync)]
+    {
         let o = run(&Setup { server: "sync", offer, client_offer, ..Setup::default() });
         assert_eq!(o.client.ok(), Some(2_000_000));
         let report = o.report.expect("a report");
         assert!(report.negotiated && report.in_use == in_use, "{report:?}");
         // The budget is the same; a frame with two timestamps is longer than a stamp.
-        assert!((400..750).contains(&report.stamps_received) && report.stamps_sent < 300, "{report:?}");
+        assert!(
+            (400..750).contains(&report.stamps_received) && report.stamps_sent < 300,
+            "{report:?}"
+        );
         assert!(report.samples.samples > 350, "{report:?}");
         assert_eq!((report.samples.dropped_bound, report.samples.steps), (0, 0), "{report:?}");
-        println!("{in_use}: {} ACK frames, {} samples", report.stamps_received, report.samples.samples);
+        println!(
+            "{in_use}: {} ACK frames, {} samples",
+            report.stamps_received, report.samples.samples
+        );
     }
 }
 
@@ -488,9 +575,15 @@ fn a_client_that_withholds_its_timestamps_is_served_as_by_reno() {
     let held = |server| run(&Setup { server, client_stamp: Some(&[]), ..Setup::default() });
     let (sync, reno) = (held("sync"), held("reno"));
     assert_eq!((sync.client.ok(), reno.client.ok()), (Some(2_000_000), Some(2_000_000)));
-    let (sync_report, reno_report) = (sync.report.expect("a report"), reno.report.expect("a report"));
-    assert!(sync_report.negotiated && sync_report.stamps_received == 0 && sync.reported.is_empty(), "{sync_report:?}");
-    let of = |r: &Report| r.controller.map(|c| (c.window, c.early_reductions, c.reductions)).expect("a controller");
+    let (sync_report, reno_report) =
+        (sync.report.expect("a report"), reno.report.expect("a report"));
+    assert!(
+        sync_report.negotiated && sync_report.stamps_received == 0 && sync.reported.is_empty(),
+        "{sync_report:?}"
+    );
+    let of = |r: &Report| {
+        r.controller.map(|c| (c.window, c.early_reductions, c.reductions)).expect("a controller")
+    };
     assert_eq!(of(&sync_report), of(&reno_report));
 }
 
@@ -498,11 +591,20 @@ fn a_client_that_withholds_its_timestamps_is_served_as_by_reno() {
 /// meanwhile; and the transfer is not the worse for it.
 #[test]
 fn a_client_that_lies_in_timestamps_gains_nothing() {
-    let honest = run(&Setup { server: "sync", offer: TIMESTAMP, client_offer: TIMESTAMP, ..Setup::default() });
-    let rtt_only = run(&Setup { server: "sync:signal=rtt", client_offer: Extension::OFF, ..Setup::default() });
+    let honest = run(&Setup {
+        server: "sync",
+        offer: TIMESTAMP,
+        client_offer: TIMESTAMP,
+        ..Setup::default()
+    });
+    let rtt_only =
+        run(&Setup { server: "sync:signal=rtt", client_offer: Extension::OFF, ..Setup::default() });
     // One value again and again: a clock that stands. The largest that fits; none.
-    for stamp in [&[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24][..], &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff], &[0x42, 0xf5, 0x00]]
-    {
+    for stamp in [
+        &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24][..],
+        &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff],
+        &[0x42, 0xf5, 0x00],
+    ] {
         let o = run(&Setup {
             server: "sync",
             offer: Extension::default(),
@@ -512,14 +614,19 @@ fn a_client_that_lies_in_timestamps_gains_nothing() {
         });
         assert_eq!(o.client.ok(), Some(2_000_000), "{stamp:x?}");
         let report = o.report.expect("a report");
-        assert!(report.stamps_received == 0 || report.samples.dropped_bound > 100, "{stamp:x?}: {report:?}");
+        assert!(
+            report.stamps_received == 0 || report.samples.dropped_bound > 100,
+            "{stamp:x?}: {report:?}"
+        );
         let mut least = Duration::MAX;
         let mut last = Time::ZERO;
         for reported in &o.reported {
             least = least.min(reported.rtt);
-            let tolerance = (least / 16).max(Duration::from_millis(1)) + reported.at.since(last) / 2_000;
+            let tolerance =
+                (least / 16).max(Duration::from_millis(1)) + reported.at.since(last) / 2_000;
             last = reported.at;
-            let (room, tolerance) = ((reported.rtt - least).as_nanos() as i64, tolerance.as_nanos() as i64 + 2_000_000);
+            let (room, tolerance) =
+                ((reported.rtt - least).as_nanos() as i64, tolerance.as_nanos() as i64 + 2_000_000);
             let claimed = reported.one_way.as_nanos();
             assert!((-tolerance..=room + tolerance).contains(&claimed), "{stamp:x?}: {reported:?}");
         }

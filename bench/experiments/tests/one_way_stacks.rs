@@ -53,7 +53,13 @@ struct Told {
 }
 
 /// What the sender of one transfer was told.
-fn told(stack: Stack, timestamps: Timestamps, path: &str, workload: &str, max_window: &str) -> Vec<Told> {
+fn told(
+    stack: Stack,
+    timestamps: Timestamps,
+    path: &str,
+    workload: &str,
+    max_window: &str,
+) -> Vec<Told> {
     LOGS.lock().unwrap().clear();
     let text = format!(
         r#"
@@ -73,8 +79,11 @@ fn told(stack: Stack, timestamps: Timestamps, path: &str, workload: &str, max_wi
         max-window = "{max_window}"
         "#
     );
-    let scenario = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).unwrap_or_else(|e| panic!("{e}"));
-    run(&scenario, 1, &Arc::new(AtomicU64::new(0))).unwrap_or_else(|e| panic!("{stack} {timestamps}: {e}"));
+    let scenario = ScenarioSpec::from_toml(&text)
+        .and_then(|spec| spec.check())
+        .unwrap_or_else(|e| panic!("{e}"));
+    run(&scenario, 1, &Arc::new(AtomicU64::new(0)))
+        .unwrap_or_else(|e| panic!("{stack} {timestamps}: {e}"));
     let logs = LOGS.lock().unwrap().clone();
     let acked = |log: &Vec<Record>| -> u64 {
         let events = log.iter().map(|record| match &record.event {
@@ -87,7 +96,9 @@ fn told(stack: Stack, timestamps: Timestamps, path: &str, workload: &str, max_wi
     let samples: Vec<_> = sender
         .iter()
         .filter_map(|record| match &record.event {
-            Event::AckEvent { now, rtt, one_way: Some(one_way), .. } => Some((*now, *one_way, rtt.latest)),
+            Event::AckEvent { now, rtt, one_way: Some(one_way), .. } => {
+                Some((*now, *one_way, rtt.latest))
+            }
             _ => None,
         })
         .collect();
@@ -96,7 +107,11 @@ fn told(stack: Stack, timestamps: Timestamps, path: &str, workload: &str, max_wi
     let millis = |d: Duration| d.as_secs_f64() * 1e3;
     samples
         .iter()
-        .map(|(at, one_way, rtt)| Told { at: *at, one_way: millis(one_way.above(base)), rtt: millis(*rtt - least) })
+        .map(|(at, one_way, rtt)| Told {
+            at: *at,
+            one_way: millis(one_way.above(base)),
+            rtt: millis(*rtt - least),
+        })
         .collect()
 }
 
@@ -112,12 +127,16 @@ fn a_longer_path_is_told(stack: Stack, timestamps: Timestamps) -> f64 {
     let path = "rtt = \"40ms\"\nrate = \"50Mbps\"\nevents = [\"rtt:100ms@3s\"]";
     let told = told(stack, timestamps, path, "flows:1x2MB", "10p");
     let of = |from: u64, to: u64, value: fn(&Told) -> f64| {
-        let within = |told: &&Told| (Time::from_millis(from)..Time::from_millis(to)).contains(&told.at);
+        let within =
+            |told: &&Told| (Time::from_millis(from)..Time::from_millis(to)).contains(&told.at);
         median(told.iter().filter(within).map(value))
     };
     let moved = |value| of(3_500, 30_000, value) - of(500, 3_000, value);
     let (one_way, rtt) = (moved(|told| told.one_way), moved(|told| told.rtt));
-    println!("{stack} by {timestamps}: one-way delay {one_way:+.3} ms, RTT {rtt:+.3} ms, {} delays", told.len());
+    println!(
+        "{stack} by {timestamps}: one-way delay {one_way:+.3} ms, RTT {rtt:+.3} ms, {} delays",
+        told.len()
+    );
     assert!((rtt - 60.0).abs() < 1.0, "{stack} by {timestamps}: RTT {rtt:+} ms");
     // Medians of bursts, in which each packet waits for those before it.
     assert!((one_way - 30.0).abs() < 1.0, "{stack} by {timestamps}: one-way delay {one_way:+} ms");
@@ -132,7 +151,8 @@ fn a_queue_is_told(stack: Stack, timestamps: Timestamps) -> [f64; 3] {
     let mut errors: Vec<f64> = told.iter().map(|told| (told.one_way - told.rtt).abs()).collect();
     errors.sort_by(f64::total_cmp);
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
-    let (p95, deepest) = (errors[errors.len() * 95 / 100], told.iter().map(|told| told.rtt).fold(0.0, f64::max));
+    let (p95, deepest) =
+        (errors[errors.len() * 95 / 100], told.iter().map(|told| told.rtt).fold(0.0, f64::max));
     println!(
         "{stack} by {timestamps}: {} delays, off the queue by {mean:.3} ms, p95 {p95:.3} ms; deepest {deepest:.1} ms",
         told.len()
@@ -146,12 +166,19 @@ fn every_frame_tells_the_forward_delay_on_every_stack() {
     crate::extend_catalogue();
     for stack in Stack::ALL {
         let frames = [Timestamps::Lean, Timestamps::Timestamp, Timestamps::Receive];
-        let [lean, others @ ..] = frames.map(|timestamps| a_longer_path_is_told(*stack, timestamps));
-        assert!(others.iter().all(|other| (other - lean).abs() < 0.5), "{stack}: {others:?} against {lean} ms");
+        let [lean, others @ ..] =
+            frames.map(|timestamps| a_longer_path_is_told(*stack, timestamps));
+        assert!(
+            others.iter().all(|other| (other - lean).abs() < 0.5),
+            "{stack}: {others:?} against {lean} ms"
+        );
         let [lean, others @ ..] = frames.map(|timestamps| a_queue_is_told(*stack, timestamps));
         for [mean, p95, deepest] in others {
             assert!(deepest > 60.0, "{stack}: the queue never grew");
-            assert!((mean - lean[0]).abs() < 0.1 && p95 < lean[1] + 0.1, "{stack}: {mean}, {p95} against {lean:?} ms");
+            assert!(
+                (mean - lean[0]).abs() < 0.1 && p95 < lean[1] + 0.1,
+                "{stack}: {mean}, {p95} against {lean:?} ms"
+            );
         }
         assert!(lean[0] < 1.0, "{stack}: {lean:?}");
     }

@@ -41,8 +41,10 @@ fn another_build_makes_other_fingerprints_of_its_own_controllers_only() {
     std::fs::copy(&program, &other).expect("copied, with its mode");
     std::fs::write(&other, bytes).expect("written");
     let told = |program: &std::path::Path| {
-        let out =
-            Command::new(program).args(["--exact", "own_code::fingerprints", "--nocapture"]).output().expect("it runs");
+        let out = Command::new(program)
+            .args(["--exact", "own_code::fingerprints", "--nocapture"])
+            .output()
+            .expect("it runs");
         let text = String::from_utf8(out.stdout).expect("text");
         let of = |system: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(system)?.strip_prefix(": "));

@@ -46,7 +46,12 @@ fn shares(controller: &str) -> &'static SharesOverTime {
 
 /// The seconds in which all flows were there.
 fn crowded(controller: &str) -> impl Iterator<Item = usize> {
-    shares(controller).flows.iter().enumerate().filter(|(_, n)| **n >= FLOWS * 9 / 10).map(|(second, _)| second)
+    shares(controller)
+        .flows
+        .iter()
+        .enumerate()
+        .filter(|(_, n)| **n >= FLOWS * 9 / 10)
+        .map(|(second, _)| second)
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
@@ -60,24 +65,34 @@ fn every_transfer_completes() {
     for run in &comparison().runs {
         assert_eq!((run.group().responses, run.group().failed), (FLOWS as u64, 0), "{}", run.label);
         // Of the whole run: at its end the last flows, in long probe timeouts, leave the link idle.
-        assert!(run.forward().utilisation_percent > 60.0, "{}: {} %", run.label, run.forward().utilisation_percent);
+        assert!(
+            run.forward().utilisation_percent > 60.0,
+            "{}: {} %",
+            run.label,
+            run.forward().utilisation_percent
+        );
     }
 }
 
 #[test]
 fn packets_shrink_under_the_crowd_and_grow_back_after_it() {
     let reno = shares("reno");
-    assert!(crowded("reno").all(|second| reno.size_median[second] >= FULL - 8.0), "Reno never changes its packets");
+    assert!(
+        crowded("reno").all(|second| reno.size_median[second] >= FULL - 8.0),
+        "Reno never changes its packets"
+    );
     let adapting = shares("packet-size");
     let under_load = mean(crowded("packet-size").map(|second| adapting.size_median[second]));
     assert!(under_load < 0.8 * FULL, "the median byte travelled in {under_load:.0} bytes");
-    let smallest = adapting.size_p10.iter().filter(|v| **v > 0.0).fold(f64::INFINITY, |a, b| a.min(*b));
+    let smallest =
+        adapting.size_p10.iter().filter(|v| **v > 0.0).fold(f64::INFINITY, |a, b| a.min(*b));
     assert!(smallest >= 240.0, "{smallest} bytes: below the controller's smallest size");
 }
 
 #[test]
 fn the_committed_figure_is_the_one_drawn() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures/packet-size-quiche.svg");
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures/packet-size-quiche.svg");
     let drawn = svg();
     if std::env::var_os("FATHOM_DRAW").is_some() {
         std::fs::write(&path, &drawn).expect("a figure");
@@ -85,7 +100,11 @@ fn the_committed_figure_is_the_one_drawn() {
     // A checkout may have turned line ends.
     let committed = std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
     let hint = "FATHOM_DRAW=1 cargo test -p fathom-experiments --features quiche --test experiments-tests packet_size_figure::";
-    assert!(committed == drawn, "not as drawn: {}; look what changed, then draw anew: {hint}", path.display());
+    assert!(
+        committed == drawn,
+        "not as drawn: {}; look what changed, then draw anew: {hint}",
+        path.display()
+    );
 }
 
 // ---- the drawing ----
@@ -116,7 +135,12 @@ fn draw(area: &Panel<'_>) -> Drawn {
     let at = |second: usize| second as f64 + 0.5;
     let end = CONTROLLERS.iter().map(|c| run(c).outcome.seconds).fold(0.0, f64::max).ceil();
     let sizes = |of: fn(&SharesOverTime) -> &Vec<f64>, c: &str| -> Points {
-        of(shares(c)).iter().enumerate().filter(|(_, v)| **v > 0.0).map(|(s, v)| (at(s), *v)).collect()
+        of(shares(c))
+            .iter()
+            .enumerate()
+            .filter(|(_, v)| **v > 0.0)
+            .map(|(s, v)| (at(s), *v))
+            .collect()
     };
     let some = |values: &[Option<f64>]| -> Points {
         values.iter().enumerate().filter_map(|(s, v)| Some((at(s), (*v)?))).collect()
@@ -126,7 +150,9 @@ fn draw(area: &Panel<'_>) -> Drawn {
         let (low, high) = (sizes(|s| &s.size_p10, controller), sizes(|s| &s.size_p90, controller));
         let band = low.into_iter().chain(high.into_iter().rev()).collect::<Vec<_>>();
         chart.draw_series(std::iter::once(Polygon::new(band, colour.mix(0.2).filled())))?;
-        let name = format!("{controller}: the median byte's packet; band: a tenth to nine tenths of the bytes");
+        let name = format!(
+            "{controller}: the median byte's packet; band: a tenth to nine tenths of the bytes"
+        );
         line(&mut chart, sizes(|s| &s.size_median, controller), colour, name)?;
     }
     legend(&mut chart, SeriesLabelPosition::MiddleRight)?;

@@ -29,9 +29,10 @@ fn transfer_on(stack: &str, settings: &str, path: &str, workload: &str, seed: u6
         controller = "cubic"
         "#
     );
-    let scenario = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).expect("a scenario");
-    let (outcome, _) =
-        run(&scenario, seed, &Arc::new(AtomicU64::new(0))).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let scenario =
+        ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).expect("a scenario");
+    let (outcome, _) = run(&scenario, seed, &Arc::new(AtomicU64::new(0)))
+        .unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     outcome
 }
 
@@ -43,7 +44,8 @@ fn millis(outcome: &Outcome) -> f64 {
 fn a_small_response_takes_two_round_trips() {
     // A round trip of handshake and one of request and response; packets of 1,420 bytes take 1.1 ms at 10 Mbps.
     for rtt in [20.0, 100.0, 400.0] {
-        let took = millis(&transfer(&format!("rtt = \"{rtt}ms\"\nrate = \"10Mbps\""), "flows:1x1kB", 1));
+        let took =
+            millis(&transfer(&format!("rtt = \"{rtt}ms\"\nrate = \"10Mbps\""), "flows:1x1kB", 1));
         assert!((2.0 * rtt..2.0 * rtt + 12.0).contains(&took), "{rtt}: {took}");
     }
 }
@@ -85,10 +87,14 @@ fn losses_are_counted_and_survived() {
     for seed in 1..=3 {
         let outcome = transfer(path, "flows:1x5MB", seed);
         let did = outcome.links["left-right"].impairments.expect("impairments");
-        let (n, up) = (did.arrived as f64, outcome.links["right-left"].impairments.expect("impairments"));
+        let (n, up) =
+            (did.arrived as f64, outcome.links["right-left"].impairments.expect("impairments"));
         let near = |count: u64, part: f64| {
             let slack = 5.0 * (n * part * (1.0 - part)).sqrt();
-            assert!((count as f64 - n * part).abs() < slack, "seed {seed}: {count} of {n}, wanted {part}");
+            assert!(
+                (count as f64 - n * part).abs() < slack,
+                "seed {seed}: {count} of {n}, wanted {part}"
+            );
         };
         near(did.lost, 0.02);
         near(did.duplicated, 0.01);
@@ -140,7 +146,11 @@ fn a_path_whose_mtu_falls_is_survived_on_every_stack() {
         for settings in ["", "mtu-discovery = true"] {
             let outcome = transfer_on(stack.name(), settings, path, "flows:1x5MB", 1);
             let cut_off = outcome.links["left-right"].impairments.expect("impairments").cut_off;
-            assert!(cut_off > 0 && millis(&outcome) < 20_000.0, "{stack} {settings}: {cut_off}, {}", millis(&outcome));
+            assert!(
+                cut_off > 0 && millis(&outcome) < 20_000.0,
+                "{stack} {settings}: {cut_off}, {}",
+                millis(&outcome)
+            );
         }
     }
 }
@@ -149,11 +159,15 @@ fn a_path_whose_mtu_falls_is_survived_on_every_stack() {
 fn discovery_begins_small_and_grows() {
     let path = "rtt = \"20ms\"\nrate = \"20Mbps\"";
     for stack in fathom_experiments::stack::Stack::ALL {
-        let packets =
-            |settings: &str| transfer_on(stack.name(), settings, path, "flows:1x5MB", 1).links["left-right"].arrived;
+        let packets = |settings: &str| {
+            transfer_on(stack.name(), settings, path, "flows:1x5MB", 1).links["left-right"].arrived
+        };
         let (full, discovered) = (packets(""), packets("mtu-discovery = true"));
         // A few hundred packets of 1,200 bytes in place of 1,392; all of them would be a sixth more.
-        assert!(discovered > full && (discovered as f64) < full as f64 * 1.13, "{stack}: {full}, {discovered}");
+        assert!(
+            discovered > full && (discovered as f64) < full as f64 * 1.13,
+            "{stack}: {full}, {discovered}"
+        );
     }
 }
 
@@ -186,12 +200,17 @@ fn a_run_that_an_mtu_stops_names_it() {
         seconds: 60.0,
     };
     let text = error.to_string();
-    assert!(text.contains("after event 'mtu:1250@4s'") && text.contains("write a larger MTU"), "{text}");
+    assert!(
+        text.contains("after event 'mtu:1250@4s'") && text.contains("write a larger MTU"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_hold_loses_nothing_and_ends() {
-    let path = |events: &str| format!("rtt = \"20ms\"\nrate = \"20Mbps\"\nqueue = \"droptail:1000p\"{events}");
+    let path = |events: &str| {
+        format!("rtt = \"20ms\"\nrate = \"20Mbps\"\nqueue = \"droptail:1000p\"{events}")
+    };
     let whole = millis(&transfer(&path(""), "flows:1x5MB", 1));
     let held = transfer(&path("\nevents = [\"hold:166ms@1s\"]"), "flows:1x5MB", 1);
     let did = held.links["left-right"].impairments.expect("impairments");

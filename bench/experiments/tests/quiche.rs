@@ -10,8 +10,8 @@ use std::time::Duration;
 use fathom_cc::catalogue;
 use fathom_cc::testing::{Event, Log, RecordingConfig};
 use fathom_cc::{
-    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, Pacing,
-    PathChange, Phase, SendParams, Sent, Start, Time,
+    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics,
+    Missing, Pacing, PathChange, Phase, SendParams, Sent, Start, Time,
 };
 use fathom_experiments::compare::{Plan, compare};
 use fathom_experiments::scenario::{Outcome, Progress, ScenarioSpec, run};
@@ -102,7 +102,10 @@ const LINK: &str = "left-right";
 /// One download of `bytes`: what the server's controller received, and how it went.
 fn download(controller_config: Arc<dyn ControllerConfig>, mbps: u64, bytes: u64) -> (Log, Outcome) {
     let log = Log::new(1_000_000);
-    let served = Served { inner: RecordingConfig::new(controller_config, log.clone()), began: AtomicBool::new(false) };
+    let served = Served {
+        inner: RecordingConfig::new(controller_config, log.clone()),
+        began: AtomicBool::new(false),
+    };
     let text = format!(
         "
         stop = '1 responses'
@@ -124,7 +127,8 @@ fn download(controller_config: Arc<dyn ControllerConfig>, mbps: u64, bytes: u64)
         ",
         ONE_WAY.as_millis()
     );
-    let mut scenario = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).expect("a scenario");
+    let mut scenario =
+        ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).expect("a scenario");
     scenario.traffic[0].mix = vec![(1.0, stack::Controller::Fathom(Arc::new(served)))];
     let (outcome, _) = run(&scenario, 1, &Progress::default()).expect("a run");
     (log, outcome)
@@ -147,7 +151,9 @@ fn a_hold_slows_the_sender_and_is_not_in_its_round_trip_times() {
         let rtts: Vec<_> = log
             .records()
             .iter()
-            .filter_map(|r| if let Event::AckEvent { rtt, .. } = r.event { Some(rtt) } else { None })
+            .filter_map(
+                |r| if let Event::AckEvent { rtt, .. } = r.event { Some(rtt) } else { None },
+            )
             .collect();
         let last = rtts.last().expect("acknowledgements");
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
@@ -158,7 +164,11 @@ fn a_hold_slows_the_sender_and_is_not_in_its_round_trip_times() {
         times.push(took(&r));
         // A window per 40 + hold ms at most.
         let least = 600_000.0 / 24_000.0 * (40 + hold) as f64 / 1e3 * 0.8;
-        assert!((least..2.0 * least + 0.3).contains(&took(&r)), "{hold}: {} s, at least {least}", took(&r));
+        assert!(
+            (least..2.0 * least + 0.3).contains(&took(&r)),
+            "{hold}: {} s, at least {least}",
+            took(&r)
+        );
     }
     assert!(times[0] < times[1] && times[1] < times[2], "{times:?}");
 }
@@ -169,10 +179,18 @@ fn small_packets_carry_a_window_per_round_trip_and_the_wire_sees_them() {
         let (_, r) = download(fixed(30_000, size, 0), 100, 1_500_000);
         // 30 kB each 40 ms, of which each packet's header, tag and STREAM header (some 45 bytes) are no data.
         let expected = 1_500_000.0 / 30_000.0 * 0.040 / (1.0 - 45.0 / f64::from(size));
-        assert!((0.8 * expected..1.25 * expected + 0.2).contains(&took(&r)), "{size}: {} s, not {expected}", took(&r));
+        assert!(
+            (0.8 * expected..1.25 * expected + 0.2).contains(&took(&r)),
+            "{size}: {} s, not {expected}",
+            took(&r)
+        );
         let link = &r.links[LINK];
-        let mean = link.throughput_bps * r.seconds / 8.0 / (link.arrived - link.dropped) as f64 - 28.0;
-        assert!((0.9 * f64::from(size)..1.02 * f64::from(size)).contains(&mean), "{size}: {mean} bytes on average");
+        let mean =
+            link.throughput_bps * r.seconds / 8.0 / (link.arrived - link.dropped) as f64 - 28.0;
+        assert!(
+            (0.9 * f64::from(size)..1.02 * f64::from(size)).contains(&mean),
+            "{size}: {mean} bytes on average"
+        );
     }
 }
 
@@ -196,7 +214,8 @@ fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
         let (median, most) = (peaks[peaks.len() / 2], peaks[peaks.len() - 1]);
         assert!(most <= 36_000 + u64::from(FULL), "{size} {hold}: {most} bytes in flight");
         // Paced packets are spread over the round trip and the hold, so less than the window is on the way.
-        let least = if hold == 0 { 36_000 - 4 * u64::from(FULL) } else { 36_000 * 40 / 50 * 8 / 10 };
+        let least =
+            if hold == 0 { 36_000 - 4 * u64::from(FULL) } else { 36_000 * 40 / 50 * 8 / 10 };
         assert!(median > least, "{size} {hold}: median {median}");
     }
 }
@@ -218,7 +237,9 @@ fn the_one_way_delay_tracks_the_queue() {
         for p in &packets {
             *left.entry(p.sent).or_default() += 1;
         }
-        let Some((sent, one_way)) = packets.iter().map(|p| p.sent).max().zip(one_way) else { continue };
+        let Some((sent, one_way)) = packets.iter().map(|p| p.sent).max().zip(one_way) else {
+            continue;
+        };
         let entered = start + sent.as_nanos();
         if let Some(delay) = truth.get(&entered).and_then(|delays| delays.get(left[&sent] - 1)) {
             pairs.push((one_way, *delay));
@@ -231,12 +252,17 @@ fn the_one_way_delay_tracks_the_queue() {
     assert!(deepest > Duration::from_millis(200), "the queue never grew: {deepest:?}");
     let mut errors: Vec<f64> = pairs
         .iter()
-        .map(|(reported, truth)| (reported.above(base).as_secs_f64() - (*truth - least).as_secs_f64()).abs() * 1e6)
+        .map(|(reported, truth)| {
+            (reported.above(base).as_secs_f64() - (*truth - least).as_secs_f64()).abs() * 1e6
+        })
         .collect();
     errors.sort_by(f64::total_cmp);
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
     let p95 = errors[errors.len() * 95 / 100];
-    println!("{} samples, error mean {mean:.0} us, p95 {p95:.0} us, queue up to {deepest:?}", errors.len());
+    println!(
+        "{} samples, error mean {mean:.0} us, p95 {p95:.0} us, queue up to {deepest:?}",
+        errors.len()
+    );
     assert!(mean < 700.0 && p95 < 1_500.0, "mean {mean} us, p95 {p95} us");
 }
 

@@ -3,8 +3,9 @@
 use fathom_experiments::scenario::{Cost, Outcome, Progress, ScenarioSpec, run};
 
 fn outcome(text: &str, seed: u64) -> (Outcome, Cost) {
-    let scenario =
-        ScenarioSpec::from_toml(text).and_then(|spec| spec.check()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let scenario = ScenarioSpec::from_toml(text)
+        .and_then(|spec| spec.check())
+        .unwrap_or_else(|e| panic!("{e}\n{text}"));
     run(&scenario, seed, &Progress::default()).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
@@ -52,12 +53,22 @@ fn a_seed_gives_a_run_and_another_seed_another() {
 #[cfg(feature = "quiche")]
 #[test]
 fn inferred_probe_timeouts_agree_with_reported_ones() {
-    let text = format!("stack = \"quiche\"\n{}", sdc("reno").replace("flows:20@2s", "flows:100@2s"));
+    let text =
+        format!("stack = \"quiche\"\n{}", sdc("reno").replace("flows:20@2s", "flows:100@2s"));
     let (outcome, _) = outcome(&text, 1);
     let group = &outcome.groups["flows"];
-    assert!(group.probe_timeouts > 500, "a crowd of 100 flows has probe timeouts: {}", group.probe_timeouts);
+    assert!(
+        group.probe_timeouts > 500,
+        "a crowd of 100 flows has probe timeouts: {}",
+        group.probe_timeouts
+    );
     let part = group.silences as f64 / group.probe_timeouts as f64;
-    assert!((0.85..=1.15).contains(&part), "{} silences for {} timeouts", group.silences, group.probe_timeouts);
+    assert!(
+        (0.85..=1.15).contains(&part),
+        "{} silences for {} timeouts",
+        group.silences,
+        group.probe_timeouts
+    );
 }
 
 /// A flow over several streams is one connection, and its packets those of one sender: the link is as full.
@@ -71,7 +82,11 @@ fn a_body_may_travel_over_several_streams_of_its_connection() {
     let (outcome, _) = outcome(&text, 1);
     let group = &outcome.groups["flows"];
     assert_eq!((group.connections, group.failed, group.flows.len()), (2, 0, 2));
-    assert!(outcome.links["left-right"].utilisation_percent > 90.0, "{:?}", outcome.links["left-right"]);
+    assert!(
+        outcome.links["left-right"].utilisation_percent > 90.0,
+        "{:?}",
+        outcome.links["left-right"]
+    );
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::testing::{Event, Log, Record, RecordingConfig};
-use fathom_cc::{AckEvent, Controller, ControllerConfig, Missing, Pacing, PathChange, Phase, Rate, SendParams};
+use fathom_cc::{
+    AckEvent, Controller, ControllerConfig, Missing, Pacing, PathChange, Phase, Rate, SendParams,
+};
 use fathom_cc::{Capabilities, CongestionEvent, ControllerMetrics, Sent, Start, Time};
 use fathom_experiments::http::Identity;
 use fathom_experiments::stack::HostClock;
@@ -85,7 +87,8 @@ impl ControllerConfig for Turns {
 }
 
 fn turns(window: u64, turns: &[(u32, u16, u64)]) -> Turns {
-    let turns = turns.iter().map(|(n, size, hold)| (*n, *size, Duration::from_millis(*hold))).collect();
+    let turns =
+        turns.iter().map(|(n, size, hold)| (*n, *size, Duration::from_millis(*hold))).collect();
     Turns { window, turns, batches: 0 }
 }
 
@@ -108,7 +111,9 @@ struct Outcome {
 
 impl Outcome {
     fn rtts(&self) -> impl Iterator<Item = fathom_cc::Rtt> {
-        self.log.iter().filter_map(|r| if let Event::AckEvent { rtt, .. } = r.event { Some(rtt) } else { None })
+        self.log.iter().filter_map(|r| {
+            if let Event::AckEvent { rtt, .. } = r.event { Some(rtt) } else { None }
+        })
     }
 }
 
@@ -129,7 +134,8 @@ macro_rules! lab {
                 let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &[seed; 32]);
                 let mut config = EndpointConfig::new(Arc::new(key));
                 config.rng_seed(Some([seed; 32]));
-                Endpoint::new_with_abstract_socket(config, server, socket, Arc::clone(runtime)).expect("an endpoint")
+                Endpoint::new_with_abstract_socket(config, server, socket, Arc::clone(runtime))
+                    .expect("an endpoint")
             }
 
             fn transport() -> TransportConfig {
@@ -142,11 +148,13 @@ macro_rules! lab {
                 let mut executor = Executor::new();
                 let sim = executor.sim();
                 let runtime: Arc<dyn Runtime> = Arc::new(sim.clone());
-                let clock: Arc<dyn Clock> = Arc::new(HostClock { sim: sim.clone(), offset: 0, drift: 0 });
+                let clock: Arc<dyn Clock> =
+                    Arc::new(HostClock { sim: sim.clone(), offset: 0, drift: 0 });
                 let identity = Identity::generate().expect("an identity");
                 let (near, far) = (sim.client_socket(), sim.server_socket());
                 let rate = Rate::from_bits_per_sec(100_000_000);
-                let link = sim.add_link(Link::new(rate, QueueSpec::droptail_packets(10_000).build(rate, 0)));
+                let link = sim
+                    .add_link(Link::new(rate, QueueSpec::droptail_packets(10_000).build(rate, 0)));
                 let group = sim.add_group(Group {
                     client: near.id(),
                     server: far.id(),
@@ -155,10 +163,12 @@ macro_rules! lab {
                 });
                 let log = Log::new(1_000_000);
                 let shaping = ShapingSocket::new($pointer::new(far), &runtime);
-                let controller_config = Needy(RecordingConfig::new(Arc::new(setup.turns.clone()), log.clone()));
-                let server = Plugin::new_with_shaping(shaping.registry(), Arc::new(controller_config))
-                    .expect("a plug-in")
-                    .with_clock(Arc::clone(&clock));
+                let controller_config =
+                    Needy(RecordingConfig::new(Arc::new(setup.turns.clone()), log.clone()));
+                let server =
+                    Plugin::new_with_shaping(shaping.registry(), Arc::new(controller_config))
+                        .expect("a plug-in")
+                        .with_clock(Arc::clone(&clock));
                 let server = server.server(identity.server).expect("a server");
                 let client = Plugin::named("reno")
                     .expect("a plug-in")
@@ -173,7 +183,8 @@ macro_rules! lab {
                 let tell = Arc::clone(&seen);
                 sim.spawn(async move {
                     let incoming = serving.accept().await.expect("a client");
-                    let (connecting, _probe) = server.accept(incoming, transport()).expect("accepted");
+                    let (connecting, _probe) =
+                        server.accept(incoming, transport()).expect("accepted");
                     let connection = connecting.await.expect("a handshake");
                     let (mut send, mut recv) = connection.accept_bi().await.expect("a stream");
                     let body = vec![7; down];
@@ -190,8 +201,9 @@ macro_rules! lab {
                 let (tell, w) = (Arc::clone(&finished), sim.clone());
                 sim.spawn(async move {
                     let flow = w.add_flow(group);
-                    let (connecting, _probe) =
-                        client.connect(&opening, transport(), server_address(flow), "lab.test").expect("begun");
+                    let (connecting, _probe) = client
+                        .connect(&opening, transport(), server_address(flow), "lab.test")
+                        .expect("begun");
                     let connection = connecting.await.expect("a handshake");
                     let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
                     let body = vec![9; up];
@@ -235,7 +247,10 @@ impl ControllerConfig for Needy {
     }
 }
 
-lab!(on_quinn, quinn, fathom_quinn, Arc, quinn::Connection::rtt, |c: &quinn::Connection| c.stats().path.lost_packets);
+lab!(on_quinn, quinn, fathom_quinn, Arc, quinn::Connection::rtt, |c: &quinn::Connection| c
+    .stats()
+    .path
+    .lost_packets);
 lab!(
     on_noq,
     noq,
@@ -256,8 +271,14 @@ fn ms(d: Duration) -> f64 {
 #[test]
 fn a_hold_is_in_the_stacks_rtt_and_not_in_the_controllers() {
     for (hold, from, to) in [(0, 40.0, 48.0), (20, 59.0, 68.0)] {
-        for (stack, o) in both(&Setup { turns: turns(24_000, &[(1, MTU, hold)]), down: 600_000, up: 0 }) {
-            assert!((from..to).contains(&ms(o.rtt)), "{stack} {hold}: the stack's RTT is {:?}", o.rtt);
+        for (stack, o) in
+            both(&Setup { turns: turns(24_000, &[(1, MTU, hold)]), down: 600_000, up: 0 })
+        {
+            assert!(
+                (from..to).contains(&ms(o.rtt)),
+                "{stack} {hold}: the stack's RTT is {:?}",
+                o.rtt
+            );
             let last = o.rtts().last().expect("acknowledgements");
             // 20 ms there and back; the peer may wait a little before it acknowledges.
             assert!((40.0..41.0).contains(&ms(last.min)), "{stack} {hold}: {last:?}");
@@ -321,7 +342,8 @@ fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
             let most = levels.iter().map(|l| l.0).max().expect("packets");
             assert!(most <= 36_000 + u64::from(MTU), "{stack} {t:?}: {most} bytes in flight");
             // Once it is under way, and to the end of the data: a full window before each batch of acknowledgements.
-            let mut peaks: Vec<u64> = levels.windows(2).filter(|w| w[1].0 < w[0].0).map(|w| w[0].0).collect();
+            let mut peaks: Vec<u64> =
+                levels.windows(2).filter(|w| w[1].0 < w[0].0).map(|w| w[0].0).collect();
             peaks.sort_unstable();
             let median = peaks[peaks.len() / 2];
             assert!(median + 4 * u64::from(MTU) > 36_000, "{stack} {t:?}: median {median}");
@@ -333,7 +355,9 @@ fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
 #[test]
 fn small_packets_carry_a_window_per_round_trip() {
     for (size, overhead) in [(MTU, 45.0), (500, 45.0), (250, 45.0)] {
-        for (stack, o) in both(&Setup { turns: turns(30_000, &[(1, size, 0)]), down: 1_500_000, up: 0 }) {
+        for (stack, o) in
+            both(&Setup { turns: turns(30_000, &[(1, size, 0)]), down: 1_500_000, up: 0 })
+        {
             // 30 kB each 40 ms, of which each packet's header and tag (some 30 to 45 bytes) are no data.
             let data = 1.0 - overhead / f64::from(size);
             let expected = 1_500_000.0 / 30_000.0 * 0.040 / data;

@@ -11,7 +11,8 @@ const EVERY: Duration = Duration::from_millis(50);
 
 /// A flow of every stack with each controller, 50 ms apart.
 fn of(controllers: &[&str]) -> Scenario {
-    let who: Vec<_> = controllers.iter().flat_map(|c| Stack::ALL.iter().map(move |stack| (c, stack))).collect();
+    let who: Vec<_> =
+        controllers.iter().flat_map(|c| Stack::ALL.iter().map(move |stack| (c, stack))).collect();
     let mut text = format!(
         "stop = '{} responses'\n[network]\ntopology = 'dumbbell'\nlink = '10Mbps'\ndelay = '15ms'\nqueue = 'droptail:60p'\n",
         who.len()
@@ -23,7 +24,9 @@ fn of(controllers: &[&str]) -> Scenario {
             EVERY.as_millis() * i as u128
         );
     }
-    ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    ScenarioSpec::from_toml(&text)
+        .and_then(|spec| spec.check())
+        .unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 fn outcome(scenario: &Scenario, seed: u64) -> Outcome {
@@ -32,11 +35,16 @@ fn outcome(scenario: &Scenario, seed: u64) -> Outcome {
 
 /// Seconds until each flow had its body.
 fn ends(outcome: &Outcome) -> Vec<f64> {
-    let end = |(i, (name, group)): (usize, (&String, &fathom_experiments::scenario::GroupOutcome))| {
-        assert_eq!((group.responses, group.failed, group.body_bytes), (1, 0, BODY), "flow {name}");
-        let took = group.times.as_ref().expect("it ended").mean_ms / 1e3;
-        EVERY.as_secs_f64() * i as f64 + took
-    };
+    let end =
+        |(i, (name, group)): (usize, (&String, &fathom_experiments::scenario::GroupOutcome))| {
+            assert_eq!(
+                (group.responses, group.failed, group.body_bytes),
+                (1, 0, BODY),
+                "flow {name}"
+            );
+            let took = group.times.as_ref().expect("it ended").mean_ms / 1e3;
+            EVERY.as_secs_f64() * i as f64 + took
+        };
     outcome.groups.iter().enumerate().map(end).collect()
 }
 

@@ -43,7 +43,10 @@ fn every_controller_runs_on_every_stack_and_is_asked_the_same() {
         for stack in Stack::ALL {
             let other = pick(&c, name, *stack).times().expect("responses").mean_ms;
             // Six transfers that lose packets: what the stacks do about losses differs, the controllers do not.
-            assert!((0.75..1.35).contains(&(other / quinn)), "{name}: {other} ms on {stack} against {quinn} ms");
+            assert!(
+                (0.75..1.35).contains(&(other / quinn)),
+                "{name}: {other} ms on {stack} against {quinn} ms"
+            );
         }
     }
 }
@@ -74,7 +77,12 @@ fn the_stacks_own_controllers_run_by_name() {
         let c = run(&Plan { stacks: vec![*stack], ..bulk("bulk:3x200kB@40ms", &names) });
         for r in &c.runs {
             assert_eq!((r.group().responses, r.group().failed), (3, 0), "{}", r.label);
-            assert_eq!(r.group().one_way_percent(), 0.0, "{}: the stack as it comes offers no extension", r.label);
+            assert_eq!(
+                r.group().one_way_percent(),
+                0.0,
+                "{}: the stack as it comes offers no extension",
+                r.label
+            );
             assert!(!r.group().window.is_empty(), "{}: no window trace", r.label);
         }
     }
@@ -102,8 +110,13 @@ fn marks_slow_senders_down_without_a_drop() {
     for native in run(&Plan { queue: marking.into(), stacks: marked.to_vec(), ..native }).runs {
         assert_eq!(native.forward().dropped, 0, "{}", native.label);
     }
-    let deaf = run(&Plan { queue: marking.replace("ecn=on", "ecn=off"), ..bulk("bulk:4x1MB@50ms", &["reno"]) });
-    assert!(deaf.runs.iter().all(|r| r.forward().dropped > 0 && r.forward().marks_percent() == 0.0));
+    let deaf = run(&Plan {
+        queue: marking.replace("ecn=on", "ecn=off"),
+        ..bulk("bulk:4x1MB@50ms", &["reno"])
+    });
+    assert!(
+        deaf.runs.iter().all(|r| r.forward().dropped > 0 && r.forward().marks_percent() == 0.0)
+    );
 }
 
 #[test]
@@ -114,8 +127,12 @@ fn sdc_keeps_eight_packets_in_the_window_of_a_hundred_flows_on_10_mbps() {
     for stack in Stack::ALL {
         let (reno, sdc) = (pick(&c, "reno", *stack), pick(&c, "sdc", *stack));
         assert_eq!((sdc.group().responses, sdc.group().failed), (100, 0), "{}", sdc.label);
-        let settled: Vec<_> =
-            sdc.group().window.iter().filter(|p| p.at > 10.0 && p.at < sdc.outcome.seconds / 2.0).collect();
+        let settled: Vec<_> = sdc
+            .group()
+            .window
+            .iter()
+            .filter(|p| p.at > 10.0 && p.at < sdc.outcome.seconds / 2.0)
+            .collect();
         assert!(settled.len() > 30, "{}: {} points", sdc.label, settled.len());
         let eight = settled.iter().filter(|p| p.window as f64 >= 8.0 * DATAGRAM).count();
         assert!(eight * 10 >= settled.len() * 9, "{}: {eight} of {}", sdc.label, settled.len());
@@ -148,25 +165,42 @@ fn packets_shrink_when_the_window_is_small_and_the_wire_sees_it() {
         let (reno, small) = (pick(&c, "reno", *stack), pick(&c, "packet-size", *stack));
         assert_eq!((small.group().responses, small.group().failed), (100, 0), "{}", small.label);
         let sizes: Vec<u16> = small.group().window.iter().filter_map(|p| p.datagram).collect();
-        assert!(sizes.contains(&1_392) && sizes.iter().any(|s| *s <= 500), "{}: {sizes:?}", small.label);
+        assert!(
+            sizes.contains(&1_392) && sizes.iter().any(|s| *s <= 500),
+            "{}: {sizes:?}",
+            small.label
+        );
         // More and smaller packets crossed the bottleneck for the same bodies.
         let size = |r: &ComparedRun| {
-            r.forward().throughput_bps * r.outcome.seconds / 8.0 / (r.forward().arrived - r.forward().dropped) as f64
+            r.forward().throughput_bps * r.outcome.seconds
+                / 8.0
+                / (r.forward().arrived - r.forward().dropped) as f64
         };
-        assert!(size(small) < 0.7 * size(reno), "{}: {} against {} bytes", small.label, size(small), size(reno));
+        assert!(
+            size(small) < 0.7 * size(reno),
+            "{}: {} against {} bytes",
+            small.label,
+            size(small),
+            size(reno)
+        );
     }
 }
 
 #[test]
 fn lean_and_paper_lead_sync_the_same_way() {
     let times = |timestamps| {
-        let plan = Plan { timestamps, max_window: "68p".into(), ..bulk("bulk:40x300kB@200ms", &["sync:cut=round"]) };
+        let plan = Plan {
+            timestamps,
+            max_window: "68p".into(),
+            ..bulk("bulk:40x300kB@200ms", &["sync:cut=round"])
+        };
         run(&plan).runs
     };
     let (lean, paper) = (times(Timestamps::Lean), times(Timestamps::Paper));
     let others = [times(Timestamps::Timestamp), times(Timestamps::Receive)];
     for (lean, other) in others.iter().flat_map(|others| lean.iter().zip(others)) {
-        let ratio = other.times().expect("responses").mean_ms / lean.times().expect("responses").mean_ms;
+        let ratio =
+            other.times().expect("responses").mean_ms / lean.times().expect("responses").mean_ms;
         println!(
             "{}: mean {} (lean) {} ms (another frame)",
             lean.label,
@@ -177,7 +211,8 @@ fn lean_and_paper_lead_sync_the_same_way() {
         assert_eq!(other.group().one_way_percent(), 100.0, "{}", other.label);
     }
     for (lean, paper) in lean.iter().zip(&paper) {
-        let ratio = paper.times().expect("responses").mean_ms / lean.times().expect("responses").mean_ms;
+        let ratio =
+            paper.times().expect("responses").mean_ms / lean.times().expect("responses").mean_ms;
         println!(
             "{}: mean {} (lean) {} ms (paper), early cuts {} and {}, drops {} and {} %",
             lean.label,
@@ -189,7 +224,11 @@ fn lean_and_paper_lead_sync_the_same_way() {
             paper.forward().drops_percent
         );
         assert!((0.9..1.1).contains(&ratio), "{}: {ratio}", lean.label);
-        assert!(lean.group().early_reductions > 50 && paper.group().early_reductions > 50, "{}", lean.label);
+        assert!(
+            lean.group().early_reductions > 50 && paper.group().early_reductions > 50,
+            "{}",
+            lean.label
+        );
         let cuts = paper.group().early_reductions as f64 / lean.group().early_reductions as f64;
         assert!((0.6..1.7).contains(&cuts), "{}: {cuts}", lean.label);
     }
@@ -197,6 +236,9 @@ fn lean_and_paper_lead_sync_the_same_way() {
 
 #[test]
 fn a_run_is_the_same_every_time_on_every_stack() {
-    let plan = Plan { queue: "red".into(), ..bulk("bulk:10x100kB@20ms", &["sync", "sdc", "packet-size/sync"]) };
+    let plan = Plan {
+        queue: "red".into(),
+        ..bulk("bulk:10x100kB@20ms", &["sync", "sdc", "packet-size/sync"])
+    };
     assert_eq!(run(&plan), run(&plan));
 }

@@ -54,7 +54,8 @@ fn windows(run: &ComparedRun) -> Vec<(f64, f64)> {
 fn mean_window(run: &ComparedRun, from: f64) -> f64 {
     let points = windows(run);
     let steps = points.windows(2).filter(|w| w[0].0 >= from);
-    let (area, time) = steps.fold((0.0, 0.0), |(a, t), w| (a + w[0].1 * (w[1].0 - w[0].0), t + w[1].0 - w[0].0));
+    let (area, time) =
+        steps.fold((0.0, 0.0), |(a, t), w| (a + w[0].1 * (w[1].0 - w[0].0), t + w[1].0 - w[0].0));
     area / time
 }
 
@@ -68,7 +69,12 @@ fn all_stacks_deliver_at_the_rate_of_the_link() {
     for run in &comparison().runs {
         // 10 Mbps carry 20 MB in 16 s, headers not counted.
         let least = BYTES * 8.0 / 10e6;
-        assert!((least..least * 1.12).contains(&run.outcome.seconds), "{}: {} s", run.label, run.outcome.seconds);
+        assert!(
+            (least..least * 1.12).contains(&run.outcome.seconds),
+            "{}: {} s",
+            run.label,
+            run.outcome.seconds
+        );
         assert_eq!((run.group().responses, run.group().failed), (1, 0), "{}", run.label);
     }
 }
@@ -76,7 +82,11 @@ fn all_stacks_deliver_at_the_rate_of_the_link() {
 #[test]
 fn reno_alone_is_the_same_on_both() {
     let [quinn, noq] = pair("reno");
-    assert!(quinn.group().loss_reductions >= 2, "the queue never overflowed: {} cuts", quinn.group().loss_reductions);
+    assert!(
+        quinn.group().loss_reductions >= 2,
+        "the queue never overflowed: {} cuts",
+        quinn.group().loss_reductions
+    );
     assert_eq!(quinn.group().loss_reductions, noq.group().loss_reductions);
     assert!(
         apart(quinn.outcome.seconds, noq.outcome.seconds) < 0.002,
@@ -88,7 +98,9 @@ fn reno_alone_is_the_same_on_both() {
     assert!(apart(a, b) < 0.01, "mean windows {a:.2} and {b:.2} packets");
     // Windows fall within a round trip of each other: nowhere else may they be far apart.
     let (quinn, noq) = (windows(quinn), windows(noq));
-    let at = |points: &[(f64, f64)], t: f64| points[points.partition_point(|p| p.0 <= t).saturating_sub(1)].1;
+    let at = |points: &[(f64, f64)], t: f64| {
+        points[points.partition_point(|p| p.0 <= t).saturating_sub(1)].1
+    };
     let times: Vec<f64> = (100..1_600).map(|n| f64::from(n) / 100.0).collect();
     let far = times.iter().filter(|t| apart(at(&quinn, **t), at(&noq, **t)) > 0.05).count();
     assert!(far * 50 < times.len(), "more than 5 % apart at {far} of {} times", times.len());
@@ -140,9 +152,12 @@ fn the_committed_figure_is_the_one_drawn() {
     }
     // A checkout may have turned line ends.
     let committed = std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
-    let hint =
-        "FATHOM_DRAW=1 cargo test -p fathom-experiments --features quiche --test experiments-tests stacks_figure::";
-    assert!(committed == drawn, "not as drawn: {}; look what changed, then draw anew: {hint}", path.display());
+    let hint = "FATHOM_DRAW=1 cargo test -p fathom-experiments --features quiche --test experiments-tests stacks_figure::";
+    assert!(
+        committed == drawn,
+        "not as drawn: {}; look what changed, then draw anew: {hint}",
+        path.display()
+    );
 }
 
 // ---- the drawing ----

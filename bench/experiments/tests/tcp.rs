@@ -148,7 +148,11 @@ fn every_response_completes_whatever_the_queue_drops() {
         let t = group(&o);
         // A queue of three packets under first windows of ten: SYN-ACKs, data and FINs are among what is lost.
         assert_eq!((t.responses, t.failed), (300, 0), "{recovery}");
-        assert!(o.links["left-right"].drops_percent > 5.0, "{recovery}: {:?}", o.links["left-right"]);
+        assert!(
+            o.links["left-right"].drops_percent > 5.0,
+            "{recovery}: {:?}",
+            o.links["left-right"]
+        );
         let tcp = t.tcp.unwrap();
         assert!(tcp.timeouts > 20 && tcp.syn_timeouts > 2, "{recovery}: {tcp:?}");
     }
@@ -173,7 +177,10 @@ fn with_probes_large_handshakes_and_close_every_response_completes() {
         );
         let t = group(&o);
         assert_eq!((t.responses, t.failed), (300, 0), "{step}");
-        assert!(o.links["left-right"].drops_percent > 1.0 && t.tcp.unwrap().timeouts > 5, "{step}: {t:?}");
+        assert!(
+            o.links["left-right"].drops_percent > 1.0 && t.tcp.unwrap().timeouts > 5,
+            "{step}: {t:?}"
+        );
         up.push(o.links["right-left"].throughput_bps * o.seconds / t.connections as f64 / 8.0);
     }
     // SYN and the handshake's ACK have 1228 bytes instead of 40 each.

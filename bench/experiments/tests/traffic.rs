@@ -5,7 +5,8 @@ use fathom_experiments::scenario::{Cost, GroupOutcome, Outcome, Progress, Scenar
 use fathom_traffic::MediaStream;
 
 /// Stacks under test.
-const STACKS: &[&str] = if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
+const STACKS: &[&str] =
+    if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
 
 fn scenario(stack: &str, stop: &str, link: &str, traffic: &str) -> String {
     format!(
@@ -21,13 +22,18 @@ fn group(name: &str, workload: &str, fields: &str) -> String {
 }
 
 fn outcome(text: &str) -> (Outcome, Cost) {
-    let scenario =
-        ScenarioSpec::from_toml(text).and_then(|spec| spec.check()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let scenario = ScenarioSpec::from_toml(text)
+        .and_then(|spec| spec.check())
+        .unwrap_or_else(|e| panic!("{e}\n{text}"));
     run(&scenario, 1, &Progress::default()).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 fn of(stack: &str, stop: &str, link: &str, workload: &str, fields: &str) -> GroupOutcome {
-    outcome(&scenario(stack, stop, link, &group("g", workload, fields))).0.groups.remove("g").unwrap()
+    outcome(&scenario(stack, stop, link, &group("g", workload, fields)))
+        .0
+        .groups
+        .remove("g")
+        .unwrap()
 }
 
 #[test]
@@ -35,12 +41,19 @@ fn a_page_of_known_objects_takes_the_computed_time() {
     for &stack in STACKS {
         let g = of(stack, "1 responses", "10Mbps", "pages:1/s with 20kB,4x50kB,20x30kB", "");
         let pages = g.pages.unwrap();
-        assert_eq!((g.responses, pages.loaded, pages.objects, g.body_bytes), (1, 1, 25, 820_000), "{stack}");
+        assert_eq!(
+            (g.responses, pages.loaded, pages.objects, g.body_bytes),
+            (1, 1, 25, 820_000),
+            "{stack}"
+        );
         let load = pages.load_time.unwrap().median_ms;
         // Four round trips of 40 ms: handshake and three waves; 656 ms for the bodies, a twentieth more with headers.
         let least = 160.0 + 656.0;
         // Slow start costs less than three round trips more.
-        assert!((least..least * 1.05 + 120.0).contains(&load), "{stack}: {load} ms, at least {least}");
+        assert!(
+            (least..least * 1.05 + 120.0).contains(&load),
+            "{stack}: {load} ms, at least {least}"
+        );
         let first_byte = g.first_byte.unwrap().median_ms;
         assert!((80.0..90.0).contains(&first_byte), "{stack}: {first_byte} ms to the first byte");
     }
@@ -48,8 +61,12 @@ fn a_page_of_known_objects_takes_the_computed_time() {
 
 #[test]
 fn a_page_on_an_idle_fast_link_waits_for_each_wave() {
-    let load =
-        |waves: &str| of("quinn", "1 responses", "1Gbps", &format!("pages:1/s with {waves}"), "").times.unwrap().max_ms;
+    let load = |waves: &str| {
+        of("quinn", "1 responses", "1Gbps", &format!("pages:1/s with {waves}"), "")
+            .times
+            .unwrap()
+            .max_ms
+    };
     let times = [load("1kB"), load("1kB,1kB"), load("1kB,1kB,1kB"), load("1kB,1kB,1kB,1kB")];
     for (wave, pair) in times.windows(2).enumerate() {
         let more = pair[1] - pair[0];
@@ -60,8 +77,12 @@ fn a_page_on_an_idle_fast_link_waits_for_each_wave() {
 #[test]
 fn no_more_requests_are_open_than_allowed() {
     // Twenty objects whose requests and bodies fit the first window: with fewer at once, each turn takes a round trip.
-    let load =
-        |fields: &str| of("quinn", "1 responses", "1Gbps", "pages:1/s with 1kB,20x100B", fields).times.unwrap().max_ms;
+    let load = |fields: &str| {
+        of("quinn", "1 responses", "1Gbps", "pages:1/s with 1kB,20x100B", fields)
+            .times
+            .unwrap()
+            .max_ms
+    };
     let (all, five, one) = (load(""), load("in-flight = 5"), load("in-flight = 1"));
     assert!((120.0..123.0).contains(&all), "{all}");
     assert!((five - all - 3.0 * 40.0).abs() < 4.0, "{five} and {all}");
@@ -84,11 +105,21 @@ fn the_pages_are_the_same_whoever_answers() {
 
 #[test]
 fn pages_offer_the_wanted_load_and_nothing_fails() {
-    let (outcome, _) = outcome(&scenario("quinn", "300s", "50Mbps", &group("g", "pages:40% of 50Mbps", "")));
+    let (outcome, _) =
+        outcome(&scenario("quinn", "300s", "50Mbps", &group("g", "pages:40% of 50Mbps", "")));
     let g = &outcome.groups["g"];
     let pages = g.pages.as_ref().unwrap();
-    assert!(pages.failed == 0 && pages.failed_objects == 0 && pages.loaded > 100, "{}", pages.loaded);
-    assert!(pages.objects > 60 * pages.loaded, "{} objects of {} pages", pages.objects, pages.loaded);
+    assert!(
+        pages.failed == 0 && pages.failed_objects == 0 && pages.loaded > 100,
+        "{}",
+        pages.loaded
+    );
+    assert!(
+        pages.objects > 60 * pages.loaded,
+        "{} objects of {} pages",
+        pages.objects,
+        pages.loaded
+    );
     assert!(g.connections < g.responses, "{} connections for {} views", g.connections, g.responses);
     let load = g.load.unwrap();
     assert!((load.computed_percent - 40.0).abs() < 0.5, "{load:?}");
@@ -96,14 +127,24 @@ fn pages_offer_the_wanted_load_and_nothing_fails() {
     // The load counts both directions.
     assert!((35.0..42.0).contains(&link.utilisation_percent), "{}", link.utilisation_percent);
     let (load, object) = (pages.load_time.as_ref().unwrap(), pages.object_times.as_ref().unwrap());
-    assert!(load.median_ms > object.median_ms && load.median_ms > 500.0, "{} {}", load.median_ms, object.median_ms);
+    assert!(
+        load.median_ms > object.median_ms && load.median_ms > 500.0,
+        "{} {}",
+        load.median_ms,
+        object.median_ms
+    );
 }
 
 #[test]
 fn users_of_pages_give_up_and_failures_are_no_responses() {
     let g = of("quinn", "60s", "1Mbps", "pages:1/s", "patience = \"5s\"");
     let pages = g.pages.unwrap();
-    assert!(pages.failed > 5 && g.abandoned == g.failed && g.failed == pages.failed, "{} {}", g.failed, pages.failed);
+    assert!(
+        pages.failed > 5 && g.abandoned == g.failed && g.failed == pages.failed,
+        "{} {}",
+        g.failed,
+        pages.failed
+    );
     assert_eq!(g.responses, pages.loaded);
     assert!(pages.load_time.is_none_or(|times| times.max_ms <= 5_001.0));
 }
@@ -111,7 +152,8 @@ fn users_of_pages_give_up_and_failures_are_no_responses() {
 #[test]
 fn uploads_travel_up_under_the_groups_controller() {
     for &stack in STACKS {
-        let (outcome, _) = outcome(&scenario(stack, "4 responses", "10Mbps", &group("g", "uploads:4x1MB@4s", "")));
+        let (outcome, _) =
+            outcome(&scenario(stack, "4 responses", "10Mbps", &group("g", "uploads:4x1MB@4s", "")));
         let g = &outcome.groups["g"];
         assert_eq!((g.responses, g.body_bytes, g.failed), (4, 4_000_000, 0), "{stack}");
         let (up, down) = (&outcome.links["right-left"], &outcome.links["left-right"]);
@@ -131,7 +173,10 @@ fn uploads_travel_up_under_the_groups_controller() {
         let g = outcome(&text).0.groups.remove("g").unwrap();
         (g.loss_reductions, g.early_reductions, g.accepted)
     };
-    assert!(reductions("reno").0 > 0 && reductions("reno").2 == 4, "the clients' senders are counted");
+    assert!(
+        reductions("reno").0 > 0 && reductions("reno").2 == 4,
+        "the clients' senders are counted"
+    );
     assert!(reductions("native:cubic").0 > 0, "those of the stack's own controllers, too");
 }
 
@@ -144,7 +189,11 @@ fn media_on_an_idle_link_misses_nothing() {
             let media = g.media.unwrap();
             assert_eq!((media.streams, media.missed, media.freezes), (2, 0, 0), "{stack} at {fps}");
             // Both streams begin within two seconds, their frames a second later.
-            assert!((fps * 35..fps * 38).contains(&(media.frames as u32)), "{stack} at {fps}: {}", media.frames);
+            assert!(
+                (fps * 35..fps * 38).contains(&(media.frames as u32)),
+                "{stack} at {fps}: {}",
+                media.frames
+            );
             let delay = media.frame_delay.unwrap();
             assert!((20.0..60.0).contains(&delay.median_ms), "{stack}: {}", delay.median_ms);
         }
@@ -156,7 +205,10 @@ fn media_over_a_link_of_half_its_rate_misses_and_freezes() {
     for &stack in STACKS {
         let g = of(stack, "20s", "1Mbps", "media:1 at 2Mbps 30fps deadline 100ms", "");
         let media = g.media.unwrap();
-        assert!(media.missed_fraction > 0.7 && media.freezes > 0 && media.frozen_ms > 1_000.0, "{stack}: {media:?}");
+        assert!(
+            media.missed_fraction > 0.7 && media.freezes > 0 && media.frozen_ms > 1_000.0,
+            "{stack}: {media:?}"
+        );
         assert_eq!(media.frames, media.met + media.missed);
         assert_eq!(media.missed, media.late + media.never);
     }
@@ -164,7 +216,8 @@ fn media_over_a_link_of_half_its_rate_misses_and_freezes() {
 
 #[test]
 fn live_streams_end_and_their_frames_are_responses() {
-    let g = of("quinn", "150 responses", "20Mbps", "media:1 at 1Mbps 30fps deadline 100ms for 5s", "");
+    let g =
+        of("quinn", "150 responses", "20Mbps", "media:1 at 1Mbps 30fps deadline 100ms for 5s", "");
     assert_eq!((g.responses, g.failed, g.connections), (150, 0, 1));
     let rate = g.body_bytes as f64 * 8.0 / 5.0;
     assert!((rate / 1e6 - 1.0).abs() < 0.05, "{rate}");
@@ -176,14 +229,20 @@ fn web_traffic_has_times_to_the_first_byte() {
     let (first, all) = (g.first_byte.unwrap(), g.times.unwrap());
     assert_eq!((first.count, all.count), (200, 200));
     // Handshake and request: two round trips of 40 ms at least.
-    assert!(first.mean_ms < all.mean_ms && first.cdf[0].0 >= 80.0, "{} {}", first.mean_ms, all.mean_ms);
+    assert!(
+        first.mean_ms < all.mean_ms && first.cdf[0].0 >= 80.0,
+        "{} {}",
+        first.mean_ms,
+        all.mean_ms
+    );
 }
 
 #[test]
 fn what_does_not_fit_is_refused_in_one_line() {
     let error = |stack: &str, workload: &str, fields: &str| {
         let text = scenario(stack, "20s", "10Mbps", &group("g", workload, fields));
-        let e = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).unwrap_err().to_string();
+        let e =
+            ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).unwrap_err().to_string();
         assert!(!e.contains('\n'), "{e}");
         e
     };
@@ -206,7 +265,10 @@ fn what_does_not_fit_is_refused_in_one_line() {
     assert!(error("quinn", "flows:2", "in-flight = 10").contains("only pages"));
     assert!(error("quinn", "pages:2/s", "in-flight = 1000").contains("1 to 100"));
     assert!(error("quinn", "pages:2/s", "connections = \"persistent\"").contains("leave it out"));
-    assert!(error("quinn", "media:1 at 2Mbps 30fps deadline 100ms", "priorities = true").contains("only pages"));
+    assert!(
+        error("quinn", "media:1 at 2Mbps 30fps deadline 100ms", "priorities = true")
+            .contains("only pages")
+    );
     assert!(error("quinn", "uploads:4x1MB", "streams = 4").contains("leave it out"));
 }
 
@@ -220,7 +282,12 @@ fn urgent_objects_are_complete_first() {
         };
         let (with, without) = (load(""), load("priorities = false"));
         // Most bytes are images, which then wait.
-        assert!(with.0 < 0.8 * without.0, "{stack}: critical after {} and {} ms", with.0, without.0);
+        assert!(
+            with.0 < 0.8 * without.0,
+            "{stack}: critical after {} and {} ms",
+            with.0,
+            without.0
+        );
         assert!(with.1 < 1.05 * without.1, "{stack}: all after {} and {} ms", with.1, without.1);
     }
 }
@@ -237,7 +304,12 @@ fn whole_objects_of_one_urgency_come_one_after_the_other() {
         // without.
         let part = if stack == "quiche" { 0.95 } else { 0.65 };
         assert!(with.0 < part * without.0, "{stack}: {} and {} ms", with.0, without.0);
-        assert!((with.1 / without.1 - 1.0).abs() < 0.02, "{stack}: {} and {} ms", with.1, without.1);
+        assert!(
+            (with.1 / without.1 - 1.0).abs() < 0.02,
+            "{stack}: {} and {} ms",
+            with.1,
+            without.1
+        );
     }
 }
 
@@ -265,7 +337,10 @@ fn early_data_saves_a_round_trip_to_the_first_byte() {
             }
             // noq's server paces its first kilobyte by RFC 9002's initial round trip of 333 ms: 23 ms, as no acknowledgement is there yet.
             let paced = if stack == "noq" { 23.0 } else { 0.0 };
-            assert!(early.0 >= 40.0 && early.1 < 44.0 + paced, "{stack} {controller}: {early:?}, {full:?} without");
+            assert!(
+                early.0 >= 40.0 && early.1 < 44.0 + paced,
+                "{stack} {controller}: {early:?}, {full:?} without"
+            );
         }
     }
 }
@@ -275,7 +350,12 @@ fn the_part_of_connections_with_tickets_is_as_wanted() {
     for stack in RESUMING {
         let workload = "pages:20/s with 1kB resume=0rtt tickets=40%";
         let times = of(stack, "1000 responses", "1Gbps", workload, "").first_byte.unwrap();
-        let early = times.cdf.iter().filter(|(ms, _)| *ms < 70.0).map(|(_, part)| *part).fold(0.0, f64::max);
+        let early = times
+            .cdf
+            .iter()
+            .filter(|(ms, _)| *ms < 70.0)
+            .map(|(_, part)| *part)
+            .fold(0.0, f64::max);
         // Four standard deviations of a thousand draws.
         assert!((early - 0.4).abs() < 4.0 * (0.4 * 0.6 / 1000.0_f64).sqrt(), "{stack}: {early}");
     }
@@ -285,7 +365,12 @@ fn the_part_of_connections_with_tickets_is_as_wanted() {
 fn runs_with_tickets_are_functions_of_the_seed() {
     for stack in RESUMING {
         let hashes = |options: &str| {
-            let text = scenario(stack, "40 responses", "50Mbps", &group("g", &format!("pages:2/s{options}"), ""));
+            let text = scenario(
+                stack,
+                "40 responses",
+                "50Mbps",
+                &group("g", &format!("pages:2/s{options}"), ""),
+            );
             let outcome = outcome(&text).0;
             (outcome.trace_hash, outcome.groups["g"].request_hash.clone())
         };
@@ -312,7 +397,8 @@ fn web_requests_travel_with_the_handshake() {
 fn options_that_do_not_fit_are_refused_in_one_line() {
     let error = |stack: &str, workload: &str| {
         let text = scenario(stack, "20s", "10Mbps", &group("g", workload, ""));
-        let e = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).unwrap_err().to_string();
+        let e =
+            ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).unwrap_err().to_string();
         assert!(!e.contains('\n'), "{e}");
         e
     };
@@ -352,8 +438,10 @@ fn frames_in_datagrams_are_lost_with_any_of_their_packets() {
     let rate = Rate::from_bits_per_sec(2_000_000);
     let stream = MediaStream { start: Time::ZERO, rate, fps: 30, frames: Some(3_000), seed: 99 };
     let expected = |piece: u64| {
-        let lost = stream.sizes().map(|frame| 1.0 - 0.99_f64.powi(frame.bytes.div_ceil(piece) as i32));
-        let (mean, variance) = lost.fold((0.0, 0.0), |(mean, variance), p| (mean + p, variance + p * (1.0 - p)));
+        let lost =
+            stream.sizes().map(|frame| 1.0 - 0.99_f64.powi(frame.bytes.div_ceil(piece) as i32));
+        let (mean, variance) =
+            lost.fold((0.0, 0.0), |(mean, variance), p| (mean + p, variance + p * (1.0 - p)));
         (mean, variance.sqrt())
     };
     // Of 1,392 bytes a packet's header and tag, a frame's header and the piece's take 36 to 80, by stack.
@@ -364,12 +452,19 @@ fn frames_in_datagrams_are_lost_with_any_of_their_packets() {
         let g = live_over(stack, "1%", " transport=datagram");
         let media = g.media.unwrap();
         let never = media.never as f64;
-        assert!((low - 4.0 * deviation..high + 4.0 * deviation).contains(&never), "{stack}: {never}, {low} to {high}");
+        assert!(
+            (low - 4.0 * deviation..high + 4.0 * deviation).contains(&never),
+            "{stack}: {never}, {low} to {high}"
+        );
         assert_eq!((g.responses, g.failed), (3_000 - media.never, media.never), "{stack}");
         // Nothing is sent again, so nothing is late that comes at all.
         assert!(media.late == 0 && media.freezes > 0, "{stack}: {media:?}");
         let streams = live_over(stack, "1%", "").media.unwrap();
-        assert_eq!((streams.frames, streams.never), (3_000, 0), "{stack}: what is lost is sent again");
+        assert_eq!(
+            (streams.frames, streams.never),
+            (3_000, 0),
+            "{stack}: what is lost is sent again"
+        );
     }
 }
 
@@ -378,7 +473,10 @@ fn datagrams_over_a_link_of_half_their_rate_are_dropped() {
     for &stack in STACKS {
         let workload = "media:1 at 2Mbps 30fps deadline 100ms transport=datagram";
         let media = of(stack, "20s", "1Mbps", workload, "").media.unwrap();
-        assert!(media.missed_fraction > 0.5 && media.never > 0 && media.freezes > 0, "{stack}: {media:?}");
+        assert!(
+            media.missed_fraction > 0.5 && media.never > 0 && media.freezes > 0,
+            "{stack}: {media:?}"
+        );
         // No more waits than a deadline's worth and the queue.
         let delay = media.frame_delay.map_or(0.0, |delay| delay.max_ms);
         assert!(delay < 4_500.0, "{stack}: {delay}");
@@ -389,8 +487,11 @@ fn datagrams_over_a_link_of_half_their_rate_are_dropped() {
 fn runs_with_datagrams_are_functions_of_the_seed() {
     for &stack in STACKS {
         let hash = |transport: &str| {
-            let workload = format!("media:2 at 2Mbps 30fps deadline 100ms for 5s transport={transport}");
-            outcome(&scenario(stack, "300 responses", "5Mbps", &group("g", &workload, ""))).0.trace_hash
+            let workload =
+                format!("media:2 at 2Mbps 30fps deadline 100ms for 5s transport={transport}");
+            outcome(&scenario(stack, "300 responses", "5Mbps", &group("g", &workload, "")))
+                .0
+                .trace_hash
         };
         assert_eq!(hash("datagram"), hash("datagram"), "{stack}");
         assert_ne!(hash("datagram"), hash("stream"), "{stack}");

@@ -41,7 +41,9 @@ async fn serve(incoming: Incoming) -> LoadReport<()> {
                 stream.finish().await?;
                 return LoadReport::Ok(());
             };
-            stream.send_response(Response::builder().header("content-length", left).body(())?).await?;
+            stream
+                .send_response(Response::builder().header("content-length", left).body(())?)
+                .await?;
             while left > 0 {
                 let piece = CHUNK.min(left);
                 stream.send_data(Bytes::from_static(&ZEROS[..piece])).await?;
@@ -60,10 +62,12 @@ async fn serve(incoming: Incoming) -> LoadReport<()> {
 fn config() -> LoadReport<ServerConfig> {
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
-    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_no_client_auth()
-        .with_single_cert(vec![signed.cert.der().clone()], key)?;
+    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(
+        rustls::crypto::ring::default_provider(),
+    ))
+    .with_protocol_versions(&[&rustls::version::TLS13])?
+    .with_no_client_auth()
+    .with_single_cert(vec![signed.cert.der().clone()], key)?;
     tls.alpn_protocols = vec![b"h3".to_vec()];
     Ok(ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?)))
 }

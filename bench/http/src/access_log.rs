@@ -110,7 +110,8 @@ impl AccessRecord {
         escaped(self.referer.as_deref().unwrap_or("-"), line);
         line.push_str("\" \"");
         escaped(self.user_agent.as_deref().unwrap_or("-"), line);
-        let (seconds, end) = (duration.as_secs_f64(), if *complete { "complete" } else { "aborted" });
+        let (seconds, end) =
+            (duration.as_secs_f64(), if *complete { "complete" } else { "aborted" });
         let _ = writeln!(line, "\" {seconds:.6} {} \"{}\" {end}", label.stack, label.controller);
     }
 
@@ -205,19 +206,26 @@ impl AccessLog {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn open(target: AccessLogTarget, format: AccessLogFormat, metrics: AccessLogMetrics) -> io::Result<Arc<Self>> {
+    pub fn open(
+        target: AccessLogTarget,
+        format: AccessLogFormat,
+        metrics: AccessLogMetrics,
+    ) -> io::Result<Arc<Self>> {
         let (sender, receiver) = sync_channel(WAITING);
         let reopen = Arc::new(AtomicBool::new(false));
         let out = LineFile::open(target, metrics.clone())?;
         let writer = Writer { out, format, reopen: Arc::clone(&reopen), date: Date::default() };
-        let writer = std::thread::Builder::new().name("access-log".into()).spawn(move || writer.run(&receiver))?;
+        let writer = std::thread::Builder::new()
+            .name("access-log".into())
+            .spawn(move || writer.run(&receiver))?;
         let (sender, writer) = (Mutex::new(Some(sender)), Mutex::new(Some(writer)));
         Ok(Arc::new(Self { sender, metrics, reopen, behind: AtomicBool::new(false), writer }))
     }
 
     /// Writes a line, if there is room for it: never waits.
     pub fn write(&self, record: AccessRecord) {
-        let sent = self.sender.lock().as_ref().is_some_and(|sender| sender.try_send(record).is_ok());
+        let sent =
+            self.sender.lock().as_ref().is_some_and(|sender| sender.try_send(record).is_ok());
         if !sent {
             self.metrics.dropped(1);
             if !self.behind.swap(true, Ordering::Relaxed) {
@@ -297,11 +305,16 @@ mod tests {
     use crate::metrics::Metrics;
 
     fn record(target: &str, agent: &str) -> AccessRecord {
-        let mut request = SiteRequest::new(Method::GET, target.parse().unwrap(), "192.0.2.1:4000".parse().unwrap());
+        let mut request = SiteRequest::new(
+            Method::GET,
+            target.parse().unwrap(),
+            "192.0.2.1:4000".parse().unwrap(),
+        );
         request.headers.insert(USER_AGENT, agent.parse().unwrap());
         let label = ControllerLabels { stack: "quinn", controller: "sync:signal=either".into() };
         let record = AccessRecord::new(&request, &label);
-        let record = AccessRecord { time: UNIX_EPOCH + Duration::from_millis(784_111_777_500), ..record };
+        let record =
+            AccessRecord { time: UNIX_EPOCH + Duration::from_millis(784_111_777_500), ..record };
         record.with_outcome(200, 1234, Duration::from_micros(12_345), true)
     }
 
@@ -317,8 +330,14 @@ mod tests {
         record("https://example.org/a", "x \"y").json(&mut line);
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(value["time"], 784_111_777.5);
-        assert_eq!((value["host"].as_str(), value["user_agent"].as_str()), (Some("example.org"), Some("x \"y")));
-        assert_eq!((value["status"].as_u64(), value["duration_seconds"].as_f64()), (Some(200), Some(0.012_345)));
+        assert_eq!(
+            (value["host"].as_str(), value["user_agent"].as_str()),
+            (Some("example.org"), Some("x \"y"))
+        );
+        assert_eq!(
+            (value["status"].as_u64(), value["duration_seconds"].as_f64()),
+            (Some(200), Some(0.012_345))
+        );
     }
 
     #[test]
@@ -326,9 +345,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("access.log");
         let metrics = Metrics::new();
-        let log = AccessLog::open(AccessLogTarget::File(path.clone()), AccessLogFormat::Combined, metrics.access_log())
-            .unwrap();
-        let lines = |path: &std::path::Path| std::fs::read_to_string(path).map_or(0, |text| text.lines().count());
+        let log = AccessLog::open(
+            AccessLogTarget::File(path.clone()),
+            AccessLogFormat::Combined,
+            metrics.access_log(),
+        )
+        .unwrap();
+        let lines = |path: &std::path::Path| {
+            std::fs::read_to_string(path).map_or(0, |text| text.lines().count())
+        };
         let until = |holds: &dyn Fn() -> bool| {
             for _ in 0..12_000 {
                 if holds() {
@@ -357,16 +382,23 @@ mod tests {
     fn a_stalled_reader_costs_lines_and_no_time() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
         // Opened by a reader that reads nothing.
         let reader = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
         let metrics = Metrics::new();
-        let log = AccessLog::open(AccessLogTarget::File(pipe), AccessLogFormat::Json, metrics.access_log()).unwrap();
+        let log = AccessLog::open(
+            AccessLogTarget::File(pipe),
+            AccessLogFormat::Json,
+            metrics.access_log(),
+        )
+        .unwrap();
         for _ in 0..2 * WAITING {
             log.write(record("/a", "b"));
         }
         let text = metrics.text();
-        let dropped = text.lines().find_map(|line| line.strip_prefix("fathom_access_log_dropped_total "));
+        let dropped =
+            text.lines().find_map(|line| line.strip_prefix("fathom_access_log_dropped_total "));
         assert!(dropped.unwrap().parse::<usize>().unwrap() > WAITING / 2, "{text}");
         drop(reader);
     }

@@ -15,7 +15,12 @@ const fn bad(line: &'static str) -> Malformed {
 /// # Errors
 /// HTTP/1.1 without exactly one `host` (RFC 9112 §3.2); HTTP/2 and HTTP/3 without an authority, or with two that differ (RFC 9114 §4.3.1);
 /// an authority that is no host and port, or names a user (RFC 9110 §4.2.4); a transfer coding other than chunked (RFC 9112 §6.1).
-pub(crate) fn check(method: &Method, uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Malformed> {
+pub(crate) fn check(
+    method: &Method,
+    uri: &Uri,
+    version: Version,
+    headers: &HeaderMap,
+) -> Result<(), Malformed> {
     let mut hosts = headers.get_all(HOST).iter();
     let (host, another) = (hosts.next(), hosts.next());
     if another.is_some() {
@@ -43,8 +48,10 @@ pub(crate) fn check(method: &Method, uri: &Uri, version: Version, headers: &Head
         return Err(bad("the request has two hosts that differ"));
     }
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    if let Some(coding) = codings.next().filter(|_| matches!(version, Version::HTTP_10 | Version::HTTP_11))
-        && (codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
+    if let Some(coding) =
+        codings.next().filter(|_| matches!(version, Version::HTTP_10 | Version::HTTP_11))
+        && (codings.next().is_some()
+            || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
     {
         return Err((StatusCode::NOT_IMPLEMENTED, "no transfer-encoding but chunked is supported"));
     }
@@ -56,14 +63,16 @@ pub(crate) fn is_host_and_port(authority: &[u8]) -> bool {
     let (host, port) = match authority {
         [b'[', rest @ ..] => {
             let Some(end) = rest.iter().position(|byte| *byte == b']') else { return false };
-            let literal =
-                std::str::from_utf8(&rest[..end]).ok().and_then(|text| text.parse::<std::net::Ipv6Addr>().ok());
+            let literal = std::str::from_utf8(&rest[..end])
+                .ok()
+                .and_then(|text| text.parse::<std::net::Ipv6Addr>().ok());
             if literal.is_none() {
                 return false;
             }
             (&b"ipv6"[..], &rest[end + 1..])
         }
-        _ => authority.split_at(authority.iter().position(|byte| *byte == b':').unwrap_or(authority.len())),
+        _ => authority
+            .split_at(authority.iter().position(|byte| *byte == b':').unwrap_or(authority.len())),
     };
     let port = match port {
         [] => true,
@@ -95,9 +104,12 @@ mod tests {
     fn checked(version: Version, uri: &str, fields: &[(&'static str, &[u8])]) -> Result<(), u16> {
         let headers: HeaderMap = fields
             .iter()
-            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap()))
+            .map(|(name, value)| {
+                (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap())
+            })
             .collect();
-        check(&Method::GET, &uri.parse().unwrap(), version, &headers).map_err(|(status, _)| status.as_u16())
+        check(&Method::GET, &uri.parse().unwrap(), version, &headers)
+            .map_err(|(status, _)| status.as_u16())
     }
 
     #[test]
@@ -176,8 +188,16 @@ mod tests {
             fields.extend(values.iter().map(|value| ("transfer-encoding", *value)));
             checked(Version::HTTP_11, "/", &fields)
         };
-        assert_eq!((with(&[]), with(&[b"chunked"]), with(&[b"Chunked "])), (Ok(()), Ok(()), Ok(())));
-        for values in [&[&b"gzip, chunked"[..]][..], &[b"gzip"], &[b"gzip", b"chunked"], &[b"chunked", b"chunked"]] {
+        assert_eq!(
+            (with(&[]), with(&[b"chunked"]), with(&[b"Chunked "])),
+            (Ok(()), Ok(()), Ok(()))
+        );
+        for values in [
+            &[&b"gzip, chunked"[..]][..],
+            &[b"gzip"],
+            &[b"gzip", b"chunked"],
+            &[b"chunked", b"chunked"],
+        ] {
             assert_eq!(with(values), Err(501), "{values:?}");
         }
     }

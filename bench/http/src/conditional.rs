@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::header::{
-    ACCEPT_RANGES, CONTENT_RANGE, ETAG, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
-    IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE,
+    ACCEPT_RANGES, CONTENT_RANGE, ETAG, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE,
 };
 use http::{HeaderMap, HeaderValue, Method};
 
@@ -103,7 +103,9 @@ impl Conditions {
             return Selection::NotModified;
         }
         match self.range {
-            Some(range) if self.if_range.as_ref().is_none_or(|value| is_current(value, of)) => range.select(of.length),
+            Some(range) if self.if_range.as_ref().is_none_or(|value| is_current(value, of)) => {
+                range.select(of.length)
+            }
             _ => Selection::Whole,
         }
     }
@@ -126,7 +128,9 @@ enum Comparison {
 fn names(lists: &[HeaderValue], etag: Option<&[u8]>, comparison: Comparison) -> bool {
     lists.iter().any(|list| {
         let list = list.as_bytes().trim_ascii();
-        list == b"*" || etags(list).any(|(weak, tag)| etag == Some(tag) && (!weak || comparison == Comparison::Weak))
+        list == b"*"
+            || etags(list)
+                .any(|(weak, tag)| etag == Some(tag) && (!weak || comparison == Comparison::Weak))
     })
 }
 
@@ -156,7 +160,8 @@ fn is_current(value: &HeaderValue, of: &Representation) -> bool {
         return text == validators.etag.as_bytes();
     }
     let date = value.to_str().ok().and_then(|text| httpdate::parse_http_date(text).ok());
-    let seconds = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok()).map(|since| since.as_secs());
+    let seconds =
+        date.and_then(|date| date.duration_since(UNIX_EPOCH).ok()).map(|since| since.as_secs());
     seconds.is_some() && seconds == validators.modified
 }
 
@@ -205,7 +210,8 @@ impl ByteRange {
 
 /// A number of digits; one that is too large is the largest.
 fn number(text: &[u8]) -> Option<u64> {
-    let digit = |value: u64, byte: &u8| value.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
+    let digit =
+        |value: u64, byte: &u8| value.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
     (!text.is_empty() && text.iter().all(u8::is_ascii_digit)).then(|| text.iter().fold(0, digit))
 }
 
@@ -216,7 +222,9 @@ pub(crate) fn describe(of: &Representation, headers: &mut HeaderMap) {
     if let Ok(etag) = HeaderValue::try_from(validators.etag.as_str()) {
         headers.insert(ETAG, etag);
     }
-    let date = validators.modified.and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
+    let date = validators
+        .modified
+        .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
     // Dates of HTTP have years of four digits.
     let last = Duration::from_secs(253_402_300_799);
     let date = date.filter(|date| date.duration_since(UNIX_EPOCH).is_ok_and(|since| since <= last));
@@ -244,7 +252,8 @@ mod tests {
 
     /// Of 1,000 bytes, last modified Sun, 06 Nov 1994 08:49:37 GMT (RFC 9110 §5.6.7).
     fn file() -> Representation {
-        let validators = Validators::new(42, 1_000, 784_111_777_500_000_000, 784_111_777_600_000_000);
+        let validators =
+            Validators::new(42, 1_000, 784_111_777_500_000_000, 784_111_777_600_000_000);
         Representation { length: 1_000, validators: Some(validators) }
     }
 
@@ -275,9 +284,15 @@ mod tests {
         );
         assert_eq!(headers["etag"], *TAG);
         let mut headers = HeaderMap::new();
-        describe(&Representation { length: 1, validators: Some(Validators::new(1, 1, -5, i128::MAX)) }, &mut headers);
+        describe(
+            &Representation { length: 1, validators: Some(Validators::new(1, 1, -5, i128::MAX)) },
+            &mut headers,
+        );
         assert!(headers.contains_key("etag"));
-        describe(&Representation { length: 1, validators: Some(Validators::new(1, 1, i128::MAX, 0)) }, &mut headers);
+        describe(
+            &Representation { length: 1, validators: Some(Validators::new(1, 1, i128::MAX, 0)) },
+            &mut headers,
+        );
     }
 
     #[test]
@@ -308,9 +323,15 @@ mod tests {
             assert_eq!(select(&[("range", range)]), selected, "{range}");
         }
         assert_eq!(select(&[("range", "bytes=0-1"), ("range", "bytes=3-4")]), Selection::Whole);
-        assert_eq!(select_with(&Method::HEAD, &file(), &[("range", "bytes=0-1")]), Selection::Whole);
+        assert_eq!(
+            select_with(&Method::HEAD, &file(), &[("range", "bytes=0-1")]),
+            Selection::Whole
+        );
         let nothing = Representation { length: 0, validators: None };
-        assert_eq!(select_with(&Method::GET, &nothing, &[("range", "bytes=0-")]), Selection::Unsatisfiable);
+        assert_eq!(
+            select_with(&Method::GET, &nothing, &[("range", "bytes=0-")]),
+            Selection::Unsatisfiable
+        );
         assert_eq!(select_with(&Method::GET, &nothing, &[("range", "bytes=-5")]), Selection::Whole);
     }
 

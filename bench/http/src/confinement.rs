@@ -9,7 +9,8 @@ pub(crate) fn stays_below(path: &str, prefix: &str) -> bool {
     let Some(rest) = path.strip_prefix(prefix) else { return false };
     let mut depth = 0_usize;
     for segment in rest.as_bytes().split(|byte| *byte == b'/') {
-        let readings = [segment.to_vec(), decoded(segment, false), decoded(segment, true)].map(Parts::of);
+        let readings =
+            [segment.to_vec(), decoded(segment, false), decoded(segment, true)].map(Parts::of);
         let up = readings.iter().map(|parts| parts.up).max().unwrap_or_default();
         if up > depth {
             return false;
@@ -35,7 +36,10 @@ impl Parts {
         let mut parts = Self { up: 0, named: false };
         for part in plain.split(|byte| matches!(byte, b'/' | b'\\')) {
             // A path's parameters, its query, and what follows a NUL may be cut off.
-            let cut = part.iter().position(|byte| matches!(byte, b';' | b'?' | b'#' | 0)).unwrap_or(part.len());
+            let cut = part
+                .iter()
+                .position(|byte| matches!(byte, b';' | b'?' | b'#' | 0))
+                .unwrap_or(part.len());
             // Control characters and spaces may be left out.
             let shown = |part: &[u8]| -> Vec<u8> {
                 part.iter().copied().filter(|byte| *byte > b' ' && *byte != 0x7f).collect()
@@ -63,7 +67,9 @@ fn decoded(segment: &[u8], fully: bool) -> Vec<u8> {
             out.truncate(out.len() - length);
             match (u8::try_from(code), char::from_u32(code)) {
                 (Ok(byte), _) => out.push(byte),
-                (Err(_), Some(letter)) => out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes()),
+                (Err(_), Some(letter)) => {
+                    out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes())
+                }
                 (Err(_), None) => out.push(b'_'),
             }
             if !fully {
@@ -81,7 +87,9 @@ fn last_escape(bytes: &[u8]) -> Option<(usize, u32)> {
         [.., b'%', _, _] => (3, &bytes[bytes.len() - 2..]),
         _ => return None,
     };
-    let code = digits.iter().try_fold(0, |code, digit| Some(code * 16 + char::from(*digit).to_digit(16)?))?;
+    let code = digits
+        .iter()
+        .try_fold(0, |code, digit| Some(code * 16 + char::from(*digit).to_digit(16)?))?;
     Some((length, code))
 }
 
@@ -107,10 +115,16 @@ fn without_disguise(bytes: &[u8]) -> Vec<u8> {
         let (replaced, length) = match rest {
             [0xc0 | 0xc1, low, ..] => (vec![(first & 1) << 6 | low & 0x3f], 2),
             [0xe0, middle @ (0x80 | 0x81), low, ..] => (vec![(middle & 1) << 6 | low & 0x3f], 3),
-            [0xf0, 0x80, middle @ (0x80 | 0x81), low, ..] => (vec![(middle & 1) << 6 | low & 0x3f], 4),
+            [0xf0, 0x80, middle @ (0x80 | 0x81), low, ..] => {
+                (vec![(middle & 1) << 6 | low & 0x3f], 4)
+            }
             [0xe2 | 0xef, ..] => {
-                let found = LOOKALIKES.iter().find(|(letter, _)| rest.starts_with(letter.as_bytes()));
-                found.map_or_else(|| (vec![*first], 1), |(letter, stands_for)| (stands_for.to_vec(), letter.len()))
+                let found =
+                    LOOKALIKES.iter().find(|(letter, _)| rest.starts_with(letter.as_bytes()));
+                found.map_or_else(
+                    || (vec![*first], 1),
+                    |(letter, stands_for)| (stands_for.to_vec(), letter.len()),
+                )
             }
             _ => {
                 out.push(*first);

@@ -4,11 +4,14 @@ use std::convert::Infallible;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
-use fathom_cc::{AckEvent, Cause, CongestionEvent, ControllerMetrics, OneWayDelay, Phase, Rate, Sent, Time};
+use fathom_cc::{
+    AckEvent, Cause, CongestionEvent, ControllerMetrics, OneWayDelay, Phase, Rate, Sent, Time,
+};
 use fathom_plugin::{InUse, Observer};
 use fathom_qlog::{
-    CongestionStateChange, EcnMark, Event, Log, LogFolder, Metrics, OneWayDelaySample, PacketsLost, ResponseAbandoned,
-    ResponseCompleted, ServerTitle, TimestampsNegotiated, TraceHeader, VantagePoint,
+    CongestionStateChange, EcnMark, Event, Log, LogFolder, Metrics, OneWayDelaySample, PacketsLost,
+    ResponseAbandoned, ResponseCompleted, ServerTitle, TimestampsNegotiated, TraceHeader,
+    VantagePoint,
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -93,7 +96,11 @@ impl ConnectionLog {
     #[allow(clippy::disallowed_methods)]
     fn of(id: String, vantage: VantagePoint, title: String) -> Self {
         let header = TraceHeader { id, vantage, title, began: SystemTime::now() };
-        let log = DeferredLog { header: Mutex::new(Some(header)), log: OnceLock::new(), begun: Notify::new() };
+        let log = DeferredLog {
+            header: Mutex::new(Some(header)),
+            log: OnceLock::new(),
+            begun: Notify::new(),
+        };
         Self { log, began: Instant::now(), observed: Mutex::default() }
     }
 
@@ -115,21 +122,35 @@ impl ConnectionLog {
     /// The handshake is over, and this frame carries one-way delays; none is no event.
     pub(crate) fn timestamps_negotiated(&self, in_use: InUse) {
         if in_use != InUse::None {
-            self.log.event(self.now(), Event::Timestamps(TimestampsNegotiated { frame: in_use.name() }));
+            self.log.event(
+                self.now(),
+                Event::Timestamps(TimestampsNegotiated { frame: in_use.name() }),
+            );
         }
     }
 
     /// The client has acknowledged all of a response.
     pub(crate) fn response_acknowledged(&self, status: u16, bytes: u64, times: &ResponseTimes) {
         let ResponseTimes { first_byte, handed_over, acknowledged } = *times;
-        let response =
-            ResponseCompleted { status, bytes, first_byte_handed_over: first_byte, handed_over, acknowledged };
+        let response = ResponseCompleted {
+            status,
+            bytes,
+            first_byte_handed_over: first_byte,
+            handed_over,
+            acknowledged,
+        };
         self.log.event(self.now(), Event::Response(response));
     }
 
     /// A response ended, of which the client had not acknowledged all.
-    pub(crate) fn response_abandoned(&self, status: u16, bytes: u64, handed_over: Option<Duration>) {
-        self.log.event(self.now(), Event::Abandoned(ResponseAbandoned { status, bytes, handed_over }));
+    pub(crate) fn response_abandoned(
+        &self,
+        status: u16,
+        bytes: u64,
+        handed_over: Option<Duration>,
+    ) {
+        self.log
+            .event(self.now(), Event::Abandoned(ResponseAbandoned { status, bytes, handed_over }));
     }
 
     /// Looks at a connection every [`SAMPLE_INTERVAL`], from the log's beginning on, and logs what has changed.
@@ -157,8 +178,10 @@ impl ConnectionLog {
         let before = std::mem::replace(&mut self.observed().lost, now.lost);
         if now.lost > before {
             let packets = Some(now.lost - before);
-            self.log
-                .event(self.now(), Event::Lost(PacketsLost { sent: None, packets, bytes: None, persistent: false }));
+            self.log.event(
+                self.now(),
+                Event::Lost(PacketsLost { sent: None, packets, bytes: None, persistent: false }),
+            );
         }
     }
 }
@@ -188,7 +211,8 @@ impl Observer for ConnectionLog {
         drop(observed);
         self.log.event(since_begin(now), Event::Metrics(metrics));
         if old != Some(snapshot.phase) {
-            let state = CongestionStateChange { old: old.map(Phase::name), new: snapshot.phase.name() };
+            let state =
+                CongestionStateChange { old: old.map(Phase::name), new: snapshot.phase.name() };
             self.log.event(since_begin(now), Event::State(state));
         }
     }
@@ -221,9 +245,12 @@ impl Observer for ConnectionLog {
     fn on_congestion_event(&self, congestion_event: &CongestionEvent) {
         let sent = since_begin(congestion_event.sent);
         let event = match congestion_event.cause {
-            Cause::Loss { bytes, persistent } => {
-                Event::Lost(PacketsLost { sent: Some(sent), packets: None, bytes: Some(bytes), persistent })
-            }
+            Cause::Loss { bytes, persistent } => Event::Lost(PacketsLost {
+                sent: Some(sent),
+                packets: None,
+                bytes: Some(bytes),
+                persistent,
+            }),
             Cause::Mark => Event::Marked(EcnMark { sent }),
         };
         self.log.event(since_begin(congestion_event.now), event);

@@ -35,7 +35,8 @@ impl fmt::Display for ControllerShares {
         if let [(only, _)] = &self.0[..] {
             return f.write_str(only);
         }
-        let texts: Vec<String> = self.0.iter().map(|(controller, weight)| format!("{controller}={weight}")).collect();
+        let texts: Vec<String> =
+            self.0.iter().map(|(controller, weight)| format!("{controller}={weight}")).collect();
         f.write_str(&texts.join(","))
     }
 }
@@ -53,10 +54,14 @@ impl FromStr for ControllerShares {
                 format!("'{piece}': a weight is a number from 1 to 1000000; write sync=50,native:cubic=50")
             })?;
             if controller.is_empty() {
-                return Err(format!("'{s}' lacks a controller; write one, or several such as sync=50,native:cubic=50"));
+                return Err(format!(
+                    "'{s}' lacks a controller; write one, or several such as sync=50,native:cubic=50"
+                ));
             }
             if shares.iter().any(|(other, _)| other == controller) {
-                return Err(format!("'{controller}' is named twice; name it once, with the sum of both weights"));
+                return Err(format!(
+                    "'{controller}' is named twice; name it once, with the sum of both weights"
+                ));
             }
             shares.push((controller.to_owned(), weight));
         }
@@ -91,13 +96,19 @@ mod tests {
         assert_eq!(shares("sync"), of(&[("sync", 1)]));
         assert_eq!(shares("sync=50,native:cubic=50"), of(&[("sync", 50), ("native:cubic", 50)]));
         assert_eq!(shares("sync:floor=1ms"), of(&[("sync:floor=1ms", 1)]));
-        assert_eq!(shares("sync:floor=1ms=30,reno=70"), of(&[("sync:floor=1ms", 30), ("reno", 70)]));
+        assert_eq!(
+            shares("sync:floor=1ms=30,reno=70"),
+            of(&[("sync:floor=1ms", 30), ("reno", 70)])
+        );
         assert_eq!(
             shares("sync:floor=1ms,signal=rtt=30,reno=70"),
             of(&[("sync:floor=1ms,signal=rtt", 30), ("reno", 70)])
         );
         assert_eq!(shares("reno,cubic"), of(&[("reno", 1), ("cubic", 1)]));
-        assert_eq!(shares("packet-size:packets=64,reno"), of(&[("packet-size:packets=64", 1), ("reno", 1)]));
+        assert_eq!(
+            shares("packet-size:packets=64,reno"),
+            of(&[("packet-size:packets=64", 1), ("reno", 1)])
+        );
     }
 
     #[test]

@@ -60,6 +60,9 @@ mod tests {
             let all = (files + reads + logs + tcp + upstream) as u64;
             assert!(limit <= RESERVE || all + RESERVE <= limit, "{all} of {limit}");
         }
-        assert_eq!(Descriptors::within(1_024), Descriptors { files: 448, reads: 64, logs: 224, tcp: 80, upstream: 80 });
+        assert_eq!(
+            Descriptors::within(1_024),
+            Descriptors { files: 448, reads: 64, logs: 224, tcp: 80, upstream: 80 }
+        );
     }
 }

@@ -23,14 +23,17 @@ pub fn is_wanted(request: &HeaderMap) -> bool {
 /// The same of one such field's value.
 pub fn is_wanted_by(value: &[u8]) -> bool {
     members(value).any(|(name, value)| {
-        name == ALGORITHM && value.parse::<u8>().is_ok_and(|preference| (1..=10).contains(&preference))
+        name == ALGORITHM
+            && value.parse::<u8>().is_ok_and(|preference| (1..=10).contains(&preference))
     })
 }
 
 /// The members of a dictionary (RFC 8941 §3.2) whose values hold neither commas nor parameters, which those of digests do not.
 fn members(value: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     let members = std::str::from_utf8(value).unwrap_or_default().split(',');
-    members.filter_map(|member| member.split_once('=')).map(|(name, value)| (name.trim(), value.trim()))
+    members
+        .filter_map(|member| member.split_once('='))
+        .map(|(name, value)| (name.trim(), value.trim()))
 }
 
 /// SHA-256 of a body that comes piece by piece.
@@ -67,12 +70,16 @@ impl Digest {
     pub fn check(self, fields: &HeaderMap) -> Result<(), String> {
         let found = self.value();
         let values = fields.get_all(CONTENT_DIGEST).into_iter();
-        let sent = values.flat_map(|value| members(value.as_bytes())).find(|(name, _)| *name == ALGORITHM);
+        let sent =
+            values.flat_map(|value| members(value.as_bytes())).find(|(name, _)| *name == ALGORITHM);
         let sent = sent.ok_or_else(|| format!("the server sent no {ALGORITHM} digest"))?;
         if found.split_once('=') == Some(sent) {
             return Ok(());
         }
-        Err(format!("the body's digest is {found}, the server sent {ALGORITHM}={}", sent.1.escape_debug()))
+        Err(format!(
+            "the body's digest is {found}, the server sent {ALGORITHM}={}",
+            sent.1.escape_debug()
+        ))
     }
 }
 

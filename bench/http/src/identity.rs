@@ -52,7 +52,9 @@ pub enum IdentityError {
     #[error("the private key '{}' is encrypted; decrypt it first: openssl pkey -in KEY -out PLAIN", .0.display())]
     Encrypted(PathBuf),
     /// rustls does not take them.
-    #[error("certificate and key do not go together: {0}; name the private key of this certificate")]
+    #[error(
+        "certificate and key do not go together: {0}; name the private key of this certificate"
+    )]
     Mismatch(rustls::Error),
     /// BoringSSL, which quiche has, does not take them.
     #[error("BoringSSL rejects the certificate or key: {0}; name others, or use another stack")]
@@ -92,7 +94,11 @@ impl Identity {
     /// # Errors
     /// A file cannot be read or holds something else.
     pub fn read(certificates: &Path, key: &Path) -> Result<Self, IdentityError> {
-        let file = |path: &Path, what, why: String| IdentityError::File { path: path.to_owned(), what, why };
+        let file = |path: &Path, what, why: String| IdentityError::File {
+            path: path.to_owned(),
+            what,
+            why,
+        };
         let read = |path: &Path, what| {
             let unreadable = |why| IdentityError::Unreadable { path: path.to_owned(), what, why };
             regular_file::read(path, MOST).map_err(unreadable)
@@ -123,7 +129,8 @@ impl Identity {
     #[allow(clippy::disallowed_methods)]
     pub fn self_signed(addresses: &[IpAddr]) -> Result<Self, IdentityError> {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
-        let names = std::iter::once("localhost".to_owned()).chain(addresses.iter().map(ToString::to_string));
+        let names = std::iter::once("localhost".to_owned())
+            .chain(addresses.iter().map(ToString::to_string));
         let mut params = rcgen::CertificateParams::new(names.collect::<Vec<_>>())?;
         let now = std::time::SystemTime::now();
         let day = std::time::Duration::from_secs(86_400);
@@ -158,8 +165,11 @@ impl Identity {
 
     #[cfg(feature = "quiche")]
     pub(crate) fn boring_keys(&self) -> Result<BoringKeys, boring::error::ErrorStack> {
-        let mut chain =
-            self.chain.iter().map(|der| boring::x509::X509::from_der(der)).collect::<Result<Vec<_>, _>>()?;
+        let mut chain = self
+            .chain
+            .iter()
+            .map(|der| boring::x509::X509::from_der(der))
+            .collect::<Result<Vec<_>, _>>()?;
         // Never empty: what reads and makes identities sees to it.
         let leaf = chain.remove(0);
         let key = boring::pkey::PKey::private_key_from_der(self.key.secret_der())?;
@@ -186,7 +196,11 @@ impl Identity {
     ///
     /// # Errors
     /// Certificate and key do not go together.
-    pub fn tls_config(&self, protocol: &[u8], provider: Arc<CryptoProvider>) -> Result<ServerConfig, IdentityError> {
+    pub fn tls_config(
+        &self,
+        protocol: &[u8],
+        provider: Arc<CryptoProvider>,
+    ) -> Result<ServerConfig, IdentityError> {
         server_config(provider, &[protocol], |builder| {
             builder.with_single_cert(self.chain.clone(), self.key.clone_key())
         })
@@ -197,7 +211,9 @@ impl Identity {
 pub(crate) fn server_config(
     provider: Arc<CryptoProvider>,
     protocols: &[&[u8]],
-    identify: impl FnOnce(ConfigBuilder<ServerConfig, WantsServerCert>) -> Result<ServerConfig, rustls::Error>,
+    identify: impl FnOnce(
+        ConfigBuilder<ServerConfig, WantsServerCert>,
+    ) -> Result<ServerConfig, rustls::Error>,
 ) -> Result<ServerConfig, IdentityError> {
     let builder = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -232,7 +248,9 @@ pub(crate) struct BoringKeys {
 #[cfg(feature = "quiche")]
 impl BoringKeys {
     /// For connections that all have these.
-    pub(crate) fn context(&self) -> Result<boring::ssl::SslContextBuilder, boring::error::ErrorStack> {
+    pub(crate) fn context(
+        &self,
+    ) -> Result<boring::ssl::SslContextBuilder, boring::error::ErrorStack> {
         let mut context = boring_context()?;
         context.set_certificate(&self.leaf)?;
         self.above.iter().try_for_each(|above| context.add_extra_chain_cert(above.clone()))?;
@@ -244,7 +262,8 @@ impl BoringKeys {
 
 /// TLS 1.3, without a certificate yet.
 #[cfg(feature = "quiche")]
-pub(crate) fn boring_context() -> Result<boring::ssl::SslContextBuilder, boring::error::ErrorStack> {
+pub(crate) fn boring_context() -> Result<boring::ssl::SslContextBuilder, boring::error::ErrorStack>
+{
     let mut context = boring::ssl::SslContext::builder(boring::ssl::SslMethod::tls())?;
     context.set_min_proto_version(Some(boring::ssl::SslVersion::TLS1_3))?;
     log_secrets(&mut context);
@@ -289,17 +308,26 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             path
         };
-        let (cert, key) =
-            (write("cert.pem", &signed.cert.pem()), write("key.pem", &signed.signing_key.serialize_pem()));
+        let (cert, key) = (
+            write("cert.pem", &signed.cert.pem()),
+            write("key.pem", &signed.signing_key.serialize_pem()),
+        );
         assert!(Identity::read(&cert, &key).unwrap().server().is_ok());
         let error = |cert: &Path, key: &Path| Identity::read(cert, key).unwrap_err().to_string();
-        assert!(error(&key, &key).contains("key.pem") && error(&cert, &cert).contains("private key"));
+        assert!(
+            error(&key, &key).contains("key.pem") && error(&cert, &cert).contains("private key")
+        );
         assert!(error(&folder.path().join("none"), &key).contains("none"));
         assert!(error(&write("empty.pem", ""), &key).contains("certificate"));
         let other = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let boring_error = write("other.pem", &other.signing_key.serialize_pem());
         assert!(
-            Identity::read(&cert, &boring_error).unwrap().server().unwrap_err().to_string().contains("go together")
+            Identity::read(&cert, &boring_error)
+                .unwrap()
+                .server()
+                .unwrap_err()
+                .to_string()
+                .contains("go together")
         );
     }
 }

@@ -130,7 +130,9 @@ impl FromStr for ClientPrefix {
 
     fn from_str(s: &str) -> Result<Self, String> {
         let bits = |text: &str, most: u8| text.trim().parse().ok().filter(|bits| *bits <= most);
-        let both = s.split_once(',').and_then(|(v4, v6)| Some(Self { v4: bits(v4, 32)?, v6: bits(v6, 128)? }));
+        let both = s
+            .split_once(',')
+            .and_then(|(v4, v6)| Some(Self { v4: bits(v4, 32)?, v6: bits(v6, 128)? }));
         both.ok_or_else(|| {
             format!(
                 "'{}' is no pair of prefix lengths; write bits of IPv4 and of IPv6, such as 32,56",
@@ -146,7 +148,9 @@ mod tests {
 
     #[test]
     fn client_prefix_masks_addresses() {
-        let of = |prefix: &str, ip: &str| prefix.parse::<ClientPrefix>().unwrap().of(ip.parse().unwrap()).to_string();
+        let of = |prefix: &str, ip: &str| {
+            prefix.parse::<ClientPrefix>().unwrap().of(ip.parse().unwrap()).to_string()
+        };
         assert_eq!(of("32,56", "192.0.2.77"), "192.0.2.77");
         assert_eq!(of("24,56", "192.0.2.77"), "192.0.2.0");
         assert_eq!(of("24,56", "::ffff:192.0.2.77"), "192.0.2.0");

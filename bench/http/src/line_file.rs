@@ -35,9 +35,18 @@ impl AccessLogTarget {
             Self::File(path) => path,
         };
         let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-        let file = File::options().append(true).create(true).custom_flags(nonblocking).open(path).map_err(|e| {
+        let file = File::options()
+            .append(true)
+            .create(true)
+            .custom_flags(nonblocking)
+            .open(path)
+            .map_err(|e| {
             let unread = e.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error());
-            if unread { io::Error::other("it is a pipe that nobody reads: start its reader first") } else { e }
+            if unread {
+                io::Error::other("it is a pipe that nobody reads: start its reader first")
+            } else {
+                e
+            }
         })?;
         // Written by a thread that may wait.
         let flags = rustix::fs::fcntl_getfl(&file)?;
@@ -73,7 +82,9 @@ impl LineFile {
         self.flush();
         match self.target.open() {
             Ok(out) => (self.out, self.torn) = (out, false),
-            Err(e) => tracing::warn!("the access log cannot be opened again, and goes on where it was: {e}"),
+            Err(e) => tracing::warn!(
+                "the access log cannot be opened again, and goes on where it was: {e}"
+            ),
         }
     }
 
@@ -109,7 +120,8 @@ impl<W: Write> LineFile<W> {
         }
         let lines = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         // What was cut is a line of its own.
-        let (mut written, mut result) = (0, if self.torn { self.out.write_all(b"\n") } else { Ok(()) });
+        let (mut written, mut result) =
+            (0, if self.torn { self.out.write_all(b"\n") } else { Ok(()) });
         self.torn &= result.is_err();
         while result.is_ok() && written < self.waiting.len() {
             match self.out.write(&self.waiting[written..]) {
@@ -164,7 +176,9 @@ mod tests {
 
     fn counts(metrics: &Metrics) -> (u64, u64) {
         let text = metrics.text();
-        let of = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap();
+        let of = |name: &str| {
+            text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
+        };
         (of("fathom_access_log_lines_total"), of("fathom_access_log_dropped_total"))
     }
 
@@ -173,8 +187,9 @@ mod tests {
         let metrics = Metrics::new();
         let disk = Disk { bytes: Vec::new(), room: 25 };
         let mut file = LineFile::on(AccessLogTarget::Stdout, disk, metrics.access_log());
-        let line =
-            |file: &mut LineFile<Disk>, n: usize| file.waiting.extend_from_slice(format!("line {n:04}\n").as_bytes());
+        let line = |file: &mut LineFile<Disk>, n: usize| {
+            file.waiting.extend_from_slice(format!("line {n:04}\n").as_bytes())
+        };
         (0..4).for_each(|n| line(&mut file, n));
         assert!(file.write_waiting().is_err());
         assert_eq!(counts(&metrics), (2, 2), "two whole lines, one in part");
@@ -193,7 +208,8 @@ mod tests {
     fn a_pipe_without_a_reader_is_refused_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
         let error = AccessLogTarget::File(pipe).open().unwrap_err().to_string();
         assert!(error.contains("nobody reads"), "{error}");
     }

@@ -300,7 +300,11 @@ impl ResponseMetrics {
     /// A response is complete.
     pub fn record(&self, status: u16, bytes: u64, times: &ResponseTimes) {
         let find = || {
-            let label = StatusLabels { stack: self.of.stack, controller: self.of.controller.clone(), status };
+            let label = StatusLabels {
+                stack: self.of.stack,
+                controller: self.of.controller.clone(),
+                status,
+            };
             self.responses.get_or_create_owned(&label)
         };
         match status {
@@ -350,15 +354,27 @@ impl Metrics {
             connections: add(r, "connections", "Connections that completed their handshake"),
             open: add(r, "connections_open", "Open connections"),
             failed: add(r, "handshakes_failed", "Connections whose handshake failed"),
-            refused: add(r, "connections_refused", "Connections refused because of the limit of all connections"),
+            refused: add(
+                r,
+                "connections_refused",
+                "Connections refused because of the limit of all connections",
+            ),
             refused_client: add(
                 r,
                 "connections_refused_client",
                 "Connections refused because of the limit per client prefix",
             ),
             retried: add(r, "retries", "Retry packets sent to validate client addresses"),
-            slow_headers: add(r, "slow_headers", "Requests rejected because their header timed out"),
-            malformed: add(r, "requests_malformed", "Requests over HTTP/3 reset because their header is malformed"),
+            slow_headers: add(
+                r,
+                "slow_headers",
+                "Requests rejected because their header timed out",
+            ),
+            malformed: add(
+                r,
+                "requests_malformed",
+                "Requests over HTTP/3 reset because their header is malformed",
+            ),
             fields_too_large: add(
                 r,
                 "requests_fields_too_large",
@@ -381,8 +397,16 @@ impl Metrics {
                 folder: OnceLock::new(),
                 files: add(r, "qlog_files", "qlog files created"),
                 bytes: bytes(r, "qlog", "Bytes written to qlog files"),
-                dropped: add(r, "qlog_events_dropped", "qlog events dropped because of a slow disk or a size limit"),
-                refused: add(r, "qlog_refused", "Connections without a qlog file because a limit was reached"),
+                dropped: add(
+                    r,
+                    "qlog_events_dropped",
+                    "qlog events dropped because of a slow disk or a size limit",
+                ),
+                refused: add(
+                    r,
+                    "qlog_refused",
+                    "Connections without a qlog file because a limit was reached",
+                ),
                 failed: add(r, "qlog_failed", "qlog files that could not be created or written"),
             },
             responses: add(r, "responses", "Completely acknowledged responses by status"),
@@ -424,8 +448,16 @@ impl Metrics {
                 let help = "Time from the request header until the upstream server's";
                 r.register_with_unit("upstream_response_time", help, Unit::Seconds, times.clone());
                 UpstreamMetrics {
-                    requests: add(r, "upstream_requests", "Requests for the upstream server by outcome"),
-                    connections: add(r, "upstream_connections_open", "Open connections to the upstream server"),
+                    requests: add(
+                        r,
+                        "upstream_requests",
+                        "Requests for the upstream server by outcome",
+                    ),
+                    connections: add(
+                        r,
+                        "upstream_connections_open",
+                        "Open connections to the upstream server",
+                    ),
                     times,
                 }
             },
@@ -437,8 +469,17 @@ impl Metrics {
                     "Lines of the access log lost because its writer could not keep up",
                 ),
             },
-            certificates: add(r, "certificate_reloads", "Reloads of certificate and key by outcome: ok or failed"),
-            rtt: histogram(r, "rtt", "Smoothed round-trip time of connections when they ended", delays),
+            certificates: add(
+                r,
+                "certificate_reloads",
+                "Reloads of certificate and key by outcome: ok or failed",
+            ),
+            rtt: histogram(
+                r,
+                "rtt",
+                "Smoothed round-trip time of connections when they ended",
+                delays,
+            ),
             queueing: histogram(
                 r,
                 "queueing_delay",
@@ -448,7 +489,11 @@ impl Metrics {
             sent: add(r, "packets_sent", "Packets sent by connections that have ended"),
             lost: add(r, "packets_lost", "Packets declared lost on connections that have ended"),
             early: add(r, "early_reductions", "Congestion window reductions because of delay"),
-            reductions: add(r, "reductions", "Congestion window reductions because of loss or ECN marks"),
+            reductions: add(
+                r,
+                "reductions",
+                "Congestion window reductions because of loss or ECN marks",
+            ),
             one_way: add(r, "one_way_connections", "Connections with one-way delay measurements"),
             extensions: add(
                 r,
@@ -540,7 +585,9 @@ impl Metrics {
         self.reductions.get_or_create(of).inc_by(stats.reductions);
         self.one_way.get_or_create(of).inc_by(u64::from(stats.one_way));
         let (controller, extension) = (of.controller.clone(), stats.in_use.name());
-        self.extensions.get_or_create(&ExtensionLabels { stack: of.stack, controller, extension }).inc();
+        self.extensions
+            .get_or_create(&ExtensionLabels { stack: of.stack, controller, extension })
+            .inc();
     }
 
     /// Handles for the responses of a connection.
@@ -591,7 +638,8 @@ mod tests {
     #[test]
     fn metrics_are_labelled_per_controller() {
         let metrics = Metrics::new();
-        let of = |controller: &str| ControllerLabels { stack: "quinn", controller: controller.into() };
+        let of =
+            |controller: &str| ControllerLabels { stack: "quinn", controller: controller.into() };
         let ms = Duration::from_millis;
         metrics.opened(&of("sync"));
         let answers = metrics.response_metrics(&of("sync"));

@@ -12,7 +12,8 @@ use bytes::Buf;
 use fathom_plugin::{EcnCounts, EnableTimestamp, Extension, InUse, Offer};
 use fathom_stacks::quinn::{Connecting, Connection, Endpoint};
 use fathom_stacks::{
-    Connection as _, Controller, Endpoint as _, EndpointSettings, Monitor, Stack, Tls, TransportSettings,
+    Connection as _, Controller, Endpoint as _, EndpointSettings, Monitor, Stack, Tls,
+    TransportSettings,
 };
 use http::{Request, Uri};
 use rustls::ClientConfig;
@@ -39,7 +40,12 @@ pub struct ProbeOptions {
 
 impl Default for ProbeOptions {
     fn default() -> Self {
-        Self { trust: Trust::default(), requests: 3, timeout: Duration::from_secs(10), max_body_bytes: 256 << 10 }
+        Self {
+            trust: Trust::default(),
+            requests: 3,
+            timeout: Duration::from_secs(10),
+            max_body_bytes: 256 << 10,
+        }
     }
 }
 
@@ -115,20 +121,35 @@ pub struct ConnectionReport {
 ///
 /// # Errors
 /// The client cannot be set up: nothing is said of the server.
-pub async fn probe(origin: &Origin, url: &Uri, options: &ProbeOptions) -> Result<ProbeReport, LoadError> {
-    let tls = options.trust.tls_config(crate::identity::ALPN, Arc::new(rustls::crypto::ring::default_provider()))?;
+pub async fn probe(
+    origin: &Origin,
+    url: &Uri,
+    options: &ProbeOptions,
+) -> Result<ProbeReport, LoadError> {
+    let tls = options
+        .trust
+        .tls_config(crate::identity::ALPN, Arc::new(rustls::crypto::ring::default_provider()))?;
     let tls = Arc::new(tls);
     let with = visit(origin, url, &tls, Extension::default(), options).await?;
     let why = match with {
-        Ok((visit, InUse::None)) => return Ok(ProbeReport { verdict: ExtensionSupport::Ignores, visit: Some(visit) }),
+        Ok((visit, InUse::None)) => {
+            return Ok(ProbeReport { verdict: ExtensionSupport::Ignores, visit: Some(visit) });
+        }
         Ok((visit, in_use)) => {
-            return Ok(ProbeReport { verdict: ExtensionSupport::Speaks(in_use), visit: Some(visit) });
+            return Ok(ProbeReport {
+                verdict: ExtensionSupport::Speaks(in_use),
+                visit: Some(visit),
+            });
         }
         Err(why) => why,
     };
     Ok(match visit(origin, url, &tls, Extension::OFF, options).await? {
-        Ok((visit, _)) => ProbeReport { verdict: ExtensionSupport::Refuses(why), visit: Some(visit) },
-        Err(without) => ProbeReport { verdict: ExtensionSupport::Unreachable(without), visit: None },
+        Ok((visit, _)) => {
+            ProbeReport { verdict: ExtensionSupport::Refuses(why), visit: Some(visit) }
+        }
+        Err(without) => {
+            ProbeReport { verdict: ExtensionSupport::Unreachable(without), visit: None }
+        }
     })
 }
 
@@ -146,16 +167,23 @@ async fn visit(
     let settings = EndpointSettings {
         extension,
         monitor_acks: true,
-        transport: TransportSettings { uni_streams: Some(8), bidi_streams: Some(0), ..TransportSettings::default() },
+        transport: TransportSettings {
+            uni_streams: Some(8),
+            bidi_streams: Some(0),
+            ..TransportSettings::default()
+        },
         ..EndpointSettings::new(Tls::Client(Arc::clone(tls)), vec![controller])
     };
     let socket = UdpSocket::bind(wildcard_address(origin.address())).map_err(|e| setup(&e))?;
     let endpoint = Endpoint::on_tokio(socket, settings).map_err(|e| setup(&e))?;
-    let connecting = endpoint.connect(origin.address(), origin.server_name(), None, None).map_err(|e| setup(&e))?;
-    let visited = match tokio::time::timeout(options.timeout, run_requests(connecting, url, options)).await {
-        Ok(visited) => visited,
-        Err(_) => Err(format!("no answer within {} s", options.timeout.as_secs_f64())),
-    };
+    let connecting = endpoint
+        .connect(origin.address(), origin.server_name(), None, None)
+        .map_err(|e| setup(&e))?;
+    let visited =
+        match tokio::time::timeout(options.timeout, run_requests(connecting, url, options)).await {
+            Ok(visited) => visited,
+            Err(_) => Err(format!("no answer within {} s", options.timeout.as_secs_f64())),
+        };
     endpoint.close(NO_ERROR);
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, endpoint.wait_idle()).await;
     Ok(visited)
@@ -163,7 +191,11 @@ async fn visit(
 
 // How long things take is real time.
 #[allow(clippy::disallowed_methods)]
-async fn run_requests(connecting: Connecting, url: &Uri, options: &ProbeOptions) -> ConnectionOutcome {
+async fn run_requests(
+    connecting: Connecting,
+    url: &Uri,
+    options: &ProbeOptions,
+) -> ConnectionOutcome {
     let started = Instant::now();
     let connection = connecting.await.map_err(|close| close.text)?;
     let handshake = started.elapsed();
@@ -209,8 +241,10 @@ async fn get(
     max_body_bytes: u64,
 ) -> Result<(u16, u64, Option<String>), String> {
     let said = |e: h3::error::StreamError| e.to_string();
-    let request = Request::get(url.clone()).header(http::header::USER_AGENT, "fathom-probe").body(());
-    let mut stream = sender.send_request(request.map_err(|e| e.to_string())?).await.map_err(said)?;
+    let request =
+        Request::get(url.clone()).header(http::header::USER_AGENT, "fathom-probe").body(());
+    let mut stream =
+        sender.send_request(request.map_err(|e| e.to_string())?).await.map_err(said)?;
     // A server that has read enough may stop the rest (RFC 9114 §4.1); what else went wrong, the response tells.
     let _ = stream.finish().await;
     let head = stream.recv_response().await.map_err(said)?;

@@ -15,7 +15,11 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     // Regular files ignore the flag.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is no regular file"))
+    }
 }
 
 /// Reads a file of at most so many bytes.
@@ -43,10 +47,18 @@ mod tests {
         assert_eq!(read(&path, 5).unwrap(), b"12345");
         assert!(read(&path, 4).unwrap_err().to_string().contains("larger than 4 bytes"));
         let pipe = folder.path().join("pipe");
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
         for path in [pipe.as_path(), folder.path(), Path::new("/dev/zero")] {
-            assert!(read(path, 5).unwrap_err().to_string().contains("no regular file"), "{}", path.display());
+            assert!(
+                read(path, 5).unwrap_err().to_string().contains("no regular file"),
+                "{}",
+                path.display()
+            );
         }
-        assert_eq!(read(&folder.path().join("none"), 5).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            read(&folder.path().join("none"), 5).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
     }
 }

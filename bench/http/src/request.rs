@@ -81,7 +81,11 @@ impl SiteRequest {
     /// # Errors
     /// A line for clients: `content-length` is no number, several differ, or the body has another length (RFC 9110 §8.6, RFC 9114 §4.1.2).
     pub(crate) fn check_length(&self) -> Result<(), &'static str> {
-        let mut lengths = self.headers.get_all(CONTENT_LENGTH).iter().map(|length| content_length(length.as_bytes()));
+        let mut lengths = self
+            .headers
+            .get_all(CONTENT_LENGTH)
+            .iter()
+            .map(|length| content_length(length.as_bytes()));
         if let Some(first) = lengths.next()
             && (first.is_none() || lengths.any(|length| length != first))
         {
@@ -102,18 +106,24 @@ impl SiteRequest {
 
 /// Returns whether this is a token, as methods and names of fields are (RFC 9110 §5.6.2).
 pub(crate) fn is_token(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
+    !text.is_empty()
+        && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }
 
 /// Reads the value of a `content-length` field; `None` if it is no number (RFC 9110 §8.6).
 pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let digits = std::str::from_utf8(value)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     digits?.parse().ok()
 }
 
 impl fmt::Debug for SiteRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SiteRequest").field("method", &self.method).field("uri", &self.uri).finish_non_exhaustive()
+        f.debug_struct("SiteRequest")
+            .field("method", &self.method)
+            .field("uri", &self.uri)
+            .finish_non_exhaustive()
     }
 }
 
@@ -135,7 +145,11 @@ mod tests {
             (&["7, 7"], false),
             (&["99999999999999999999999"], false),
         ] {
-            let mut request = SiteRequest::new(Method::GET, Uri::from_static("/"), "127.0.0.1:1".parse().unwrap());
+            let mut request = SiteRequest::new(
+                Method::GET,
+                Uri::from_static("/"),
+                "127.0.0.1:1".parse().unwrap(),
+            );
             for length in lengths {
                 request.headers.append(CONTENT_LENGTH, length.parse().unwrap());
             }

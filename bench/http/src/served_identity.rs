@@ -11,7 +11,9 @@ use rustls::sign::CertifiedKey;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::identity::{ALPN, Identity, IdentityError, ring_provider, server_config, with_early_data};
+use crate::identity::{
+    ALPN, Identity, IdentityError, ring_provider, server_config, with_early_data,
+};
 #[cfg(feature = "quiche")]
 use crate::identity::{BoringKeys, boring_context};
 
@@ -42,7 +44,11 @@ impl std::fmt::Debug for Keys {
 
 impl Keys {
     fn new(identity: &Identity) -> Result<Self, IdentityError> {
-        let key = CertifiedKey::from_der(identity.chain.clone(), identity.key.clone_key(), &ring_provider());
+        let key = CertifiedKey::from_der(
+            identity.chain.clone(),
+            identity.key.clone_key(),
+            &ring_provider(),
+        );
         let rustls = Arc::new(key.map_err(IdentityError::Mismatch)?);
         rustls.keys_match().map_err(IdentityError::Mismatch)?;
         #[cfg(feature = "quiche")]
@@ -86,7 +92,9 @@ impl ServedIdentity {
     }
 
     fn config(&self, protocols: &[&[u8]]) -> Result<ServerConfig, IdentityError> {
-        server_config(ring_provider(), protocols, |builder| Ok(builder.with_cert_resolver(Arc::new(self.clone()))))
+        server_config(ring_provider(), protocols, |builder| {
+            Ok(builder.with_cert_resolver(Arc::new(self.clone())))
+        })
     }
 
     /// TLS 1.3 for HTTP/3 over a stack with rustls. With `early_data`, clients that come again may send at once (0-RTT).
@@ -135,8 +143,11 @@ type Mark = Option<[i128; 4]>;
 fn mark(path: &Path) -> Mark {
     use std::os::unix::fs::MetadataExt;
     let meta = std::fs::metadata(path).ok()?;
-    let time = |seconds: i64, nanoseconds: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
-    let (modified, changed) = (time(meta.mtime(), meta.mtime_nsec()), time(meta.ctime(), meta.ctime_nsec()));
+    let time = |seconds: i64, nanoseconds: i64| {
+        i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)
+    };
+    let (modified, changed) =
+        (time(meta.mtime(), meta.mtime_nsec()), time(meta.ctime(), meta.ctime_nsec()));
     Some([modified, changed, meta.len().into(), meta.ino().into()])
 }
 
@@ -180,7 +191,9 @@ impl IdentityFiles {
                 () = tokio::time::sleep(INTERVAL) => false,
             };
             let files = self.clone();
-            let Some(marks) = self.patiently(move || files.marks(), &report).await else { continue };
+            let Some(marks) = self.patiently(move || files.marks(), &report).await else {
+                continue;
+            };
             // A change that goes on is waited out.
             let changed = marks != loaded && marks == seen;
             let again = failed.as_ref().is_some_and(|failed| failed.again <= Instant::now());
@@ -189,12 +202,18 @@ impl IdentityFiles {
                 continue;
             }
             let (files, into) = (self.clone(), into.clone());
-            let Some(result) = self.patiently(move || files.load(&into), &report).await else { continue };
+            let Some(result) = self.patiently(move || files.load(&into), &report).await else {
+                continue;
+            };
             loaded = marks;
             // A failure is said once.
-            let next = result.as_ref().err().map(|e| Failure::after(failed.as_ref().filter(|_| !changed && !asked), e));
-            let known =
-                failed.as_ref().is_some_and(|failed| next.as_ref().is_some_and(|next| next.line == failed.line));
+            let next = result
+                .as_ref()
+                .err()
+                .map(|e| Failure::after(failed.as_ref().filter(|_| !changed && !asked), e));
+            let known = failed
+                .as_ref()
+                .is_some_and(|failed| next.as_ref().is_some_and(|next| next.line == failed.line));
             if !known || asked || changed {
                 report(result);
             }
@@ -253,7 +272,8 @@ mod tests {
         let files = IdentityFiles::new(&folder.path().join("a"), &folder.path().join("b"));
         let (release, held) = std::sync::mpsc::channel::<()>();
         let said = Mutex::new(Vec::new());
-        let report = |result: Result<(), IdentityError>| said.lock().push(result.unwrap_err().to_string());
+        let report =
+            |result: Result<(), IdentityError>| said.lock().push(result.unwrap_err().to_string());
         let mut stalled = std::pin::pin!(files.patiently(move || held.recv().is_ok(), &report));
         tokio::select! {
             _ = stalled.as_mut() => panic!("it stands still"),
@@ -285,22 +305,26 @@ mod tests {
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
         // A mode is a change as well.
         let before = mark(&key);
-        std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .unwrap();
         assert_ne!(mark(&key), before);
     }
 
     #[tokio::test]
     async fn changed_files_are_taken_up_and_broken_ones_are_not() {
         let folder = tempfile::tempdir().unwrap();
-        let (certificates, key_file) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+        let (certificates, key_file) =
+            (folder.path().join("cert.pem"), folder.path().join("key.pem"));
         let (cert, key) = pem("one");
         std::fs::write(&certificates, &cert).unwrap();
         std::fs::write(&key_file, &key).unwrap();
         let files = IdentityFiles::new(&certificates, &key_file);
-        let served = ServedIdentity::new(&Identity::read(&files.certificates, &files.key).unwrap()).unwrap();
+        let served =
+            ServedIdentity::new(&Identity::read(&files.certificates, &files.key).unwrap()).unwrap();
         let leaf = || served.0.read().rustls.cert[0].clone();
         let (first, said, now) = (leaf(), Mutex::new(Vec::new()), Notify::new());
-        let watched = files.watch(&served, &now, |result| said.lock().push(result.map_err(|e| e.to_string())));
+        let watched = files
+            .watch(&served, &now, |result| said.lock().push(result.map_err(|e| e.to_string())));
         let test = async {
             let until = async |lines: usize| {
                 while said.lock().len() < lines {
@@ -314,11 +338,15 @@ mod tests {
             let second = leaf();
             assert_ne!(first, second);
             // A key of another certificate, and no certificate at all.
-            for (path, text) in [(&files.key, pem("three").1), (&files.certificates, "nothing".to_owned())] {
+            for (path, text) in
+                [(&files.key, pem("three").1), (&files.certificates, "nothing".to_owned())]
+            {
                 let lines = said.lock().len() + 1;
                 std::fs::write(path, text).unwrap();
                 until(lines).await;
-                assert!(said.lock().last().unwrap().as_ref().is_err_and(|line| !line.contains('\n')));
+                assert!(
+                    said.lock().last().unwrap().as_ref().is_err_and(|line| !line.contains('\n'))
+                );
                 assert_eq!(leaf(), second);
             }
             std::fs::write(&files.key, &key).unwrap();

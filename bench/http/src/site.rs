@@ -92,8 +92,9 @@ impl ProxiedPaths {
         let rest = path.strip_prefix(self.prefix.as_str());
         let all = self.prefix == "/";
         // `*` is the whole server, of which OPTIONS may ask.
-        rest.is_some_and(|rest| self.prefix.ends_with('/') || rest.is_empty() || rest.starts_with('/'))
-            || (all && path == "*")
+        rest.is_some_and(|rest| {
+            self.prefix.ends_with('/') || rest.is_empty() || rest.starts_with('/')
+        }) || (all && path == "*")
     }
 
     /// Whether the upstream server may be asked for this path: one that leads out of the prefix would reach what is not to be proxied.
@@ -109,16 +110,24 @@ impl Site {
     /// The root is no folder that can be read.
     pub fn new(root: Option<&Path>, limits: Limits) -> Result<Self, String> {
         let root = root.map(|root| {
-            let whole = root
-                .canonicalize()
-                .map_err(|e| format!("root '{}': {e}; name a folder you can read", root.display()))?;
+            let whole = root.canonicalize().map_err(|e| {
+                format!("root '{}': {e}; name a folder you can read", root.display())
+            })?;
             if whole.is_dir() {
                 Ok(whole)
             } else {
-                Err(format!("root '{}' is no folder; name the folder the file is in", root.display()))
+                Err(format!(
+                    "root '{}' is no folder; name the folder the file is in",
+                    root.display()
+                ))
             }
         });
-        Ok(Self { root: root.transpose()?, limits, files: Files::new(Descriptors::of_process()), proxy: None })
+        Ok(Self {
+            root: root.transpose()?,
+            limits,
+            files: Files::new(Descriptors::of_process()),
+            proxy: None,
+        })
     }
 
     /// With so many descriptors for files, which are else what the process's limit allows.
@@ -146,11 +155,18 @@ impl Site {
     }
 
     /// The answer of an upstream server, where the path is its; else that of [`Site::answer`]. Interim responses (1xx) go to `interim`.
-    pub async fn forward(&self, request: SiteRequest, interim: mpsc::Sender<Response<()>>) -> SiteResponse {
+    pub async fn forward(
+        &self,
+        request: SiteRequest,
+        interim: mpsc::Sender<Response<()>>,
+    ) -> SiteResponse {
         match &self.proxy {
             Some(proxied) if proxied.has(request.uri.path()) => {
                 if !proxied.confines(request.uri.path()) {
-                    return plain(StatusCode::BAD_REQUEST, &format!("the path leads out of {}\n", proxied.prefix));
+                    return plain(
+                        StatusCode::BAD_REQUEST,
+                        &format!("the path leads out of {}\n", proxied.prefix),
+                    );
                 }
                 proxied.proxy.forward(request, interim).await
             }
@@ -168,7 +184,10 @@ impl Site {
                 return SiteResponse::without_content(StatusCode::NO_CONTENT, headers);
             }
             _ => {
-                let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET, HEAD and OPTIONS are supported\n");
+                let mut answer = plain(
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    "only GET, HEAD and OPTIONS are supported\n",
+                );
                 answer.headers.insert(ALLOW, ALLOWED);
                 return answer;
             }
@@ -178,7 +197,10 @@ impl Site {
             Some(Ok((wait, length))) => {
                 let representation = Representation { length, validators: None };
                 let selection = conditions.select(&representation);
-                SiteResponse { wait, ..select(selection, &representation, "application/octet-stream", Body::Zeros) }
+                SiteResponse {
+                    wait,
+                    ..select(selection, &representation, "application/octet-stream", Body::Zeros)
+                }
             }
             Some(Err(why)) => plain(StatusCode::BAD_REQUEST, &why),
             None => self.file(path, method == Method::GET, conditions).await,
@@ -191,7 +213,9 @@ impl Site {
         if !path.is_empty() && !stays_below(path, "/") {
             return plain(StatusCode::BAD_REQUEST, "the path leads out of the root\n");
         }
-        let (Some(root), Some(inside)) = (self.root.as_deref(), inside(path)) else { return nothing() };
+        let (Some(root), Some(inside)) = (self.root.as_deref(), inside(path)) else {
+            return nothing();
+        };
         let choose = move |representation: &Representation| {
             let selection = conditions.select(representation);
             let range = match &selection {
@@ -203,15 +227,19 @@ impl Site {
         };
         match self.files.open(root, inside, choose).await {
             Ok(Some((file, representation, selection))) => {
-                let content_type = mime_guess::from_path(file.path()).first_or_octet_stream().to_string();
+                let content_type =
+                    mime_guess::from_path(file.path()).first_or_octet_stream().to_string();
                 select(selection, &representation, &content_type, |_| Body::File(file))
             }
             Ok(None) => nothing(),
             Err(e) if is_missing(&e) => nothing(),
             Err(e) => {
                 tracing::debug!("a file under '{}': {e}", root.display());
-                let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again\n");
-                answer.headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+                let mut answer =
+                    plain(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again\n");
+                answer
+                    .headers
+                    .insert(http::header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
                 answer
             }
         }
@@ -226,14 +254,19 @@ fn select(
     body: impl FnOnce(u64) -> Body,
 ) -> SiteResponse {
     let mut answer = match selection {
-        Selection::Whole => SiteResponse::new(StatusCode::OK, content_type, of.length, body(of.length)),
+        Selection::Whole => {
+            SiteResponse::new(StatusCode::OK, content_type, of.length, body(of.length))
+        }
         Selection::Part(part) => {
             let length = part.end - part.start;
-            let mut answer = SiteResponse::new(StatusCode::PARTIAL_CONTENT, content_type, length, body(length));
+            let mut answer =
+                SiteResponse::new(StatusCode::PARTIAL_CONTENT, content_type, length, body(length));
             conditional::add_content_range(Some(&part), of.length, &mut answer.headers);
             answer
         }
-        Selection::NotModified => SiteResponse::without_content(StatusCode::NOT_MODIFIED, HeaderMap::new()),
+        Selection::NotModified => {
+            SiteResponse::without_content(StatusCode::NOT_MODIFIED, HeaderMap::new())
+        }
         Selection::PreconditionFailed => {
             return plain(StatusCode::PRECONDITION_FAILED, "it is not what the request expects\n");
         }
@@ -272,14 +305,23 @@ fn synthetic(path: &str, limits: &Limits) -> Option<Result<(Duration, u64), Stri
     };
     let wait = Duration::from_millis(ms);
     if wait > limits.max_delay || bytes > limits.max_body {
-        let most = format!("at most /delay/{}/bytes/{} here\n", limits.max_delay.as_millis(), limits.max_body);
+        let most = format!(
+            "at most /delay/{}/bytes/{} here\n",
+            limits.max_delay.as_millis(),
+            limits.max_body
+        );
         return Some(Err(most));
     }
     Some(Ok((wait, bytes)))
 }
 
 pub(crate) fn plain(status: StatusCode, text: &str) -> SiteResponse {
-    SiteResponse::new(status, "text/plain; charset=utf-8", text.len() as u64, Body::Text(text.into()))
+    SiteResponse::new(
+        status,
+        "text/plain; charset=utf-8",
+        text.len() as u64,
+        Body::Text(text.into()),
+    )
 }
 
 #[cfg(test)]
@@ -320,14 +362,20 @@ mod tests {
             assert_eq!(answer.headers.contains_key("etag"), has_tag, "{path}");
             let part = ask(&site, Method::GET, path, &[("range", "bytes=2-4")]).await;
             assert_eq!((part.status.as_u16(), part.length), (206, Some(3)), "{path}");
-            assert_eq!((text(&part, "content-range"), text(&part, "content-length")), ("bytes 2-4/10", "3"));
+            assert_eq!(
+                (text(&part, "content-range"), text(&part, "content-length")),
+                ("bytes 2-4/10", "3")
+            );
             assert_eq!(part.headers["content-type"], answer.headers["content-type"]);
             match part.body {
                 Body::File(file) => assert_eq!(file.length(), 3),
                 body => assert!(matches!(body, Body::Zeros(3)), "{path}"),
             }
             let beyond = ask(&site, Method::GET, path, &[("range", "bytes=10-")]).await;
-            assert_eq!((beyond.status.as_u16(), text(&beyond, "content-range")), (416, "bytes */10"));
+            assert_eq!(
+                (beyond.status.as_u16(), text(&beyond, "content-range")),
+                (416, "bytes */10")
+            );
             // HEAD has the fields of GET, whatever the range.
             let head = ask(&site, Method::HEAD, path, &[("range", "bytes=2-4")]).await;
             assert_eq!((head.status, &head.headers), (answer.status, &answer.headers), "{path}");
@@ -342,11 +390,15 @@ mod tests {
         assert!(matches!(same.body, Body::Empty) && !same.headers.contains_key("content-length"));
         let other = ask(&site, Method::GET, "/a.mp4", &[("if-match", "\"b\"")]).await;
         assert_eq!(other.status.as_u16(), 412);
-        let missing = ask(&site, Method::GET, "/b", &[("if-none-match", "*"), ("range", "bytes=0-1")]).await;
+        let missing =
+            ask(&site, Method::GET, "/b", &[("if-none-match", "*"), ("range", "bytes=0-1")]).await;
         assert_eq!(missing.status.as_u16(), 404, "conditions are of what is there");
         for path in ["/a.mp4", "*"] {
             let options = ask(&site, Method::OPTIONS, path, &[]).await;
-            assert_eq!((options.status.as_u16(), text(&options, "allow")), (204, "GET, HEAD, OPTIONS"));
+            assert_eq!(
+                (options.status.as_u16(), text(&options, "allow")),
+                (204, "GET, HEAD, OPTIONS")
+            );
         }
         let post = ask(&site, Method::POST, "/a.mp4", &[]).await;
         assert_eq!((post.status.as_u16(), text(&post, "allow")), (405, "GET, HEAD, OPTIONS"));
@@ -371,20 +423,25 @@ mod tests {
             assert_eq!(status(&site, path).await, wanted, "{path}");
         }
         assert_eq!(status(&site, &format!("/bytes/{}", u64::MAX)).await, 400);
-        assert_eq!(ask(&site, Method::POST, "/bytes/5", &[]).await.status, StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(
+            ask(&site, Method::POST, "/bytes/5", &[]).await.status,
+            StatusCode::METHOD_NOT_ALLOWED
+        );
     }
 
     #[tokio::test]
     async fn only_files_inside_the_root_are_served() {
         let folder = tempfile::tempdir().unwrap();
-        let (root, write) = (folder.path().join("www"), |path: PathBuf| std::fs::write(path, "hello").unwrap());
+        let (root, write) =
+            (folder.path().join("www"), |path: PathBuf| std::fs::write(path, "hello").unwrap());
         std::fs::create_dir_all(root.join("sub dir")).unwrap();
         write(folder.path().join("secret.txt"));
         write(root.join("index.html"));
         write(root.join("sub dir/a.css"));
         write(root.join(".hidden"));
         let site = site(Some(&root));
-        for (path, content_type) in [("/", "text/html"), ("/index.html", "text/html"), ("/sub%20dir/a.css", "text/css")]
+        for (path, content_type) in
+            [("/", "text/html"), ("/index.html", "text/html"), ("/sub%20dir/a.css", "text/css")]
         {
             let answer = ask(&site, Method::GET, path, &[]).await;
             assert_eq!((answer.status, answer.length), (StatusCode::OK, Some(5)), "{path}");
@@ -392,9 +449,13 @@ mod tests {
         }
         #[cfg(unix)]
         {
-            std::os::unix::fs::symlink(folder.path().join("secret.txt"), root.join("out.txt")).unwrap();
+            std::os::unix::fs::symlink(folder.path().join("secret.txt"), root.join("out.txt"))
+                .unwrap();
             std::os::unix::fs::symlink(root.join("index.html"), root.join("in.html")).unwrap();
-            assert_eq!((status(&site, "/out.txt").await, status(&site, "/in.html").await), (404, 200));
+            assert_eq!(
+                (status(&site, "/out.txt").await, status(&site, "/in.html").await),
+                (404, 200)
+            );
             // What a link leads to is hidden if its name is, or a folder's on the way.
             std::fs::create_dir_all(root.join(".git")).unwrap();
             write(root.join(".git/config"));
@@ -437,6 +498,10 @@ mod tests {
     fn an_invalid_root_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(Site::new(Some(file.path()), Limits::default()).unwrap_err().contains("no folder"));
-        assert!(Site::new(Some(Path::new("/nowhere")), Limits::default()).unwrap_err().contains("/nowhere"));
+        assert!(
+            Site::new(Some(Path::new("/nowhere")), Limits::default())
+                .unwrap_err()
+                .contains("/nowhere")
+        );
     }
 }

@@ -28,8 +28,13 @@ impl Timestamps {
             Self::Any => Extension::default(),
             Self::Lean => Extension { offer: Some(Offer::Lean), ..Extension::OFF },
             Self::Paper => Extension { offer: Some(Offer::Paper), ..Extension::OFF },
-            Self::Timestamp => Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF },
-            Self::Receive => Extension { receive_timestamps: Some(ReceiveTimestamps::default()), ..Extension::OFF },
+            Self::Timestamp => {
+                Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF }
+            }
+            Self::Receive => Extension {
+                receive_timestamps: Some(ReceiveTimestamps::default()),
+                ..Extension::OFF
+            },
             Self::Off => Extension::OFF,
         }
     }
@@ -37,5 +42,7 @@ impl Timestamps {
 
 fn unknown(s: &str) -> String {
     let s = s.escape_debug();
-    format!("'{s}' is no way to exchange timestamps; write any, lean, paper, timestamp, receive or off")
+    format!(
+        "'{s}' is no way to exchange timestamps; write any, lean, paper, timestamp, receive or off"
+    )
 }

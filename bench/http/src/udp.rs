@@ -23,7 +23,9 @@ pub struct SocketBuffers {
 impl SocketBuffers {
     /// Says which setting of the system bounds them.
     pub(crate) fn warn_if_small(self) {
-        for (granted, what, setting) in [(self.receive, "receive", "rmem_max"), (self.send, "send", "wmem_max")] {
+        for (granted, what, setting) in
+            [(self.receive, "receive", "rmem_max"), (self.send, "send", "wmem_max")]
+        {
             if granted < BUFFER_SIZE {
                 tracing::warn!(
                     "the socket's {what} buffer is {} KiB, not {}: many clients at once lose packets there; raise net.core.{setting}",
@@ -121,7 +123,8 @@ mod tests {
 
     /// What anybody is granted here.
     fn bound(name: &str) -> usize {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap_or_default();
+        let text =
+            std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap_or_default();
         text.trim().parse().unwrap_or(0)
     }
 
@@ -132,7 +135,10 @@ mod tests {
                 assert!(address.starts_with('['), "every system has IPv4");
                 continue;
             };
-            assert!(buffers.receive >= BUFFER_SIZE.min(bound("rmem_max")), "{address}: {buffers:?}");
+            assert!(
+                buffers.receive >= BUFFER_SIZE.min(bound("rmem_max")),
+                "{address}: {buffers:?}"
+            );
             assert!(buffers.send >= BUFFER_SIZE.min(bound("wmem_max")), "{address}: {buffers:?}");
             let read = socket2::SockRef::from(&socket).recv_buffer_size().unwrap();
             assert_eq!(read / FACTOR, buffers.receive, "{address}");

@@ -34,7 +34,8 @@ fn get(path: &str) -> Request<()> {
 /// A connection on which this was requested.
 async fn asker(running: &Running, path: &str) -> (Sender, RequestStream) {
     let connection = within(running.connect()).await.unwrap();
-    let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
+    let (mut driver, mut sender) =
+        h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
     tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
     let mut request = sender.send_request(get(path)).await.unwrap();
     let _ = request.finish().await;
@@ -81,7 +82,11 @@ async fn junk_initials_create_no_logs_and_cause_retries() {
         assert_eq!(within(running.get("/bytes/1000")).await.2.len(), 1_000, "{stack}");
         running.end().await;
         let counts = folder.finish();
-        assert_eq!((counts.files, std::fs::read_dir(dir.path()).unwrap().count()), (1, 1), "{stack}: of {number}");
+        assert_eq!(
+            (counts.files, std::fs::read_dir(dir.path()).unwrap().count()),
+            (1, 1),
+            "{stack}: of {number}"
+        );
     }
 }
 
@@ -106,17 +111,27 @@ async fn a_stalled_log_disk_delays_no_request() {
         let mut held = Some(held);
         let bounds = LogLimits { open: 100, ..LogLimits::default() };
         let folder = LogFolder::with(bounds, move |_| {
-            Ok(held.take().map_or_else(|| Box::new(io::sink()) as Box<dyn Write + Send>, |held| Box::new(Held(held))))
+            Ok(held.take().map_or_else(
+                || Box::new(io::sink()) as Box<dyn Write + Send>,
+                |held| Box::new(Held(held)),
+            ))
         });
         let folder = Arc::new(folder.unwrap());
         // Let go before the folder ends, which waits for its disk, however this test ends.
         let release = release;
         // As much as may wait, and more.
         let began = std::time::UNIX_EPOCH;
-        let log =
-            folder.begin(TraceHeader { id: "full".into(), vantage: VantagePoint::Server, title: String::new(), began });
+        let log = folder.begin(TraceHeader {
+            id: "full".into(),
+            vantage: VantagePoint::Server,
+            title: String::new(),
+            began,
+        });
         while folder.counts().dropped < 1_000 {
-            log.event(Duration::ZERO, Event::State(CongestionStateChange { old: None, new: "recovery" }));
+            log.event(
+                Duration::ZERO,
+                Event::State(CongestionStateChange { old: None, new: "recovery" }),
+            );
         }
         let running = start_logging(*stack, "reno", None, Limits::default(), Some(&folder));
         for _ in 0..30 {
@@ -137,7 +152,10 @@ const HALF: &[u8] = b"\x01\x19\x00\x00\xd1\xd7";
 const REQUEST_REJECTED: VarInt = VarInt::from_u32(0x10b);
 
 /// A connection that its client keeps alive, with this many half requests.
-async fn half_requests(running: &Running, many: usize) -> (Connection, Vec<(quinn::SendStream, quinn::RecvStream)>) {
+async fn half_requests(
+    running: &Running,
+    many: usize,
+) -> (Connection, Vec<(quinn::SendStream, quinn::RecvStream)>) {
     let connection = within(running.connect()).await.expect("a connection");
     let mut control = connection.open_uni().await.unwrap();
     control.write_all(b"\x00\x04\x00").await.unwrap();
@@ -169,7 +187,10 @@ async fn incomplete_requests_and_pings_time_out() {
         assert_eq!(within(running.get("/bytes/1000")).await.2.len(), 1_000, "{stack}");
         for (_request, mut response) in streams {
             let why = within(response.read_chunk(1, true)).await.unwrap_err();
-            assert!(matches!(why, ReadError::Reset(code) if code == REQUEST_REJECTED), "{stack}: {why}");
+            assert!(
+                matches!(why, ReadError::Reset(code) if code == REQUEST_REJECTED),
+                "{stack}: {why}"
+            );
         }
         assert_eq!(count(&running, "fathom_slow_headers_total"), 100, "{stack}");
         within(connection.closed()).await;
@@ -190,10 +211,18 @@ async fn a_connection_in_use_outlives_the_request_timeout() {
         let running = start(stack, "reno", None, limits);
         // Longer than the bound on their own, and one after the other.
         let (mut sender, mut request) = asker(&running, "/delay/5000/bytes/10").await;
-        assert_eq!(within(request.recv_response()).await.unwrap().status(), StatusCode::OK, "{stack}");
+        assert_eq!(
+            within(request.recv_response()).await.unwrap().status(),
+            StatusCode::OK,
+            "{stack}"
+        );
         let mut request = sender.send_request(get("/delay/5000/bytes/10")).await.unwrap();
         let _ = request.finish().await;
-        assert_eq!(within(request.recv_response()).await.unwrap().status(), StatusCode::OK, "{stack}");
+        assert_eq!(
+            within(request.recv_response()).await.unwrap().status(),
+            StatusCode::OK,
+            "{stack}"
+        );
         running.end().await;
     };
     let all = Stack::ALL.iter().map(|stack| tokio::spawn(one(*stack))).collect::<Vec<_>>();
@@ -231,8 +260,12 @@ async fn one_client_gets_no_more_than_its_share() {
 async fn new_clients_are_refused_during_shutdown() {
     for stack in Stack::ALL {
         // What is open would go on for longer than this test takes.
-        let settings =
-            settings(*stack, "reno", None, Limits { max_delay: Duration::from_secs(600), ..Limits::default() });
+        let settings = settings(
+            *stack,
+            "reno",
+            None,
+            Limits { max_delay: Duration::from_secs(600), ..Limits::default() },
+        );
         let running = start_with(settings, None, Duration::from_secs(600));
         let (mut sender, slow) = asker(&running, "/delay/600000/bytes/1").await;
         // Its request is there, if one that was sent later is answered.
@@ -265,7 +298,8 @@ async fn lack_of_descriptors_is_503_not_404() {
         async move {
             let mut settings = settings(stack, "reno", None, Limits::default());
             let none = Descriptors { files: 0, reads: 0, logs: 0, tcp: 0, upstream: 0 };
-            settings.site = Site::new(Some(&path), Limits::default()).unwrap().with_descriptors(none);
+            settings.site =
+                Site::new(Some(&path), Limits::default()).unwrap().with_descriptors(none);
             let running = start_with(settings, None, Duration::from_secs(5));
             let (_sender, mut request) = asker(&running, "/here").await;
             let head = within(request.recv_response()).await.unwrap();
@@ -288,7 +322,8 @@ async fn unread_files_hold_no_descriptors() {
     for stack in Stack::ALL {
         let mut settings = settings(*stack, "reno", None, Limits::default());
         let few = Descriptors { files: 3, reads: 2, logs: 0, tcp: 0, upstream: 0 };
-        settings.site = Site::new(Some(root.path()), Limits::default()).unwrap().with_descriptors(few);
+        settings.site =
+            Site::new(Some(root.path()), Limits::default()).unwrap().with_descriptors(few);
         let running = start_with(settings, None, Duration::from_secs(5));
         // Begun, and not read.
         let (mut sender, first) = asker(&running, "/large").await;
@@ -296,7 +331,11 @@ async fn unread_files_hold_no_descriptors() {
         for _ in 1..40 {
             let mut request = sender.send_request(get("/large")).await.unwrap();
             let _ = request.finish().await;
-            assert_eq!(within(request.recv_response()).await.unwrap().status(), StatusCode::OK, "{stack}");
+            assert_eq!(
+                within(request.recv_response()).await.unwrap().status(),
+                StatusCode::OK,
+                "{stack}"
+            );
             unread.push(request);
         }
         for _ in 0..20 {
@@ -313,7 +352,8 @@ async fn unread_files_hold_no_descriptors() {
 #[tokio::test]
 async fn slow_scrapers_do_not_block_others() {
     let running = start(Stack::Quinn, "reno", None, Limits::default());
-    let scrape = Scrape::bind("127.0.0.1:0".parse().unwrap(), Arc::clone(&running.metrics)).await.unwrap();
+    let scrape =
+        Scrape::bind("127.0.0.1:0".parse().unwrap(), Arc::clone(&running.metrics)).await.unwrap();
     let at = scrape.address().unwrap();
     tokio::spawn(scrape.serve());
     let mut slow = Vec::new();

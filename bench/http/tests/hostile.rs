@@ -143,8 +143,10 @@ async fn a_truncated_response_is_reset() {
         std::fs::write(&file, vec![7; 40 << 20]).unwrap();
         let running = start(*stack, "native:cubic", Some(root.path()), Limits::default());
         let connection = running.connect().await.expect("a connection");
-        let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
-        let drive = tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
+        let (mut driver, mut sender) =
+            h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
+        let drive =
+            tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
         let request = Request::builder().uri("https://localhost/shrinks").body(()).unwrap();
         let mut stream = sender.send_request(request).await.unwrap();
         stream.finish().await.unwrap();
@@ -159,7 +161,10 @@ async fn a_truncated_response_is_reset() {
             }
         };
         assert!(why.contains("H3_INTERNAL_ERROR"), "{stack}: {why}");
-        assert!(connection.close_reason().is_none(), "{stack}: a failed response is no reason to close");
+        assert!(
+            connection.close_reason().is_none(),
+            "{stack}: a failed response is no reason to close"
+        );
         drop(sender);
         drive.abort();
         running.end().await;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use fathom_http::identity::Identity;
 use fathom_http::limits::Limits;
 use fathom_http::load::{
-    self, Arrival, FailureKind, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, STREAM_WINDOW,
-    Spacing, Timestamps, Traffic, Trust,
+    self, Arrival, FailureKind, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize,
+    Progress, STREAM_WINDOW, Spacing, Timestamps, Traffic, Trust,
 };
 use fathom_http::metrics::Metrics;
 use fathom_http::probe;
@@ -42,7 +42,13 @@ fn serve_as(identity: Identity, stack: Stack, controller: &str, limits: Limits) 
     serve_site(identity, stack, controller, limits, Site::new(None, limits).unwrap())
 }
 
-fn serve_site(identity: Identity, stack: Stack, controller: &str, limits: Limits, site: Site) -> Running {
+fn serve_site(
+    identity: Identity,
+    stack: Stack,
+    controller: &str,
+    limits: Limits,
+    site: Site,
+) -> Running {
     serve_offering(Timestamps::Any, (identity, stack, controller), limits, site, None)
 }
 
@@ -153,14 +159,27 @@ async fn stacks_measure_delays_by_receive_timestamps_with_each_other() {
             );
             let traffic = closed(server.address, 3, 4, &["/bytes/1000", "/bytes/200000"]);
             let timestamps = Timestamps::Receive;
-            let outcome =
-                run(LoadConfig { stack, timestamps, requests: Some(100), ..config(server.address, traffic) }).await;
+            let outcome = run(LoadConfig {
+                stack,
+                timestamps,
+                requests: Some(100),
+                ..config(server.address, traffic)
+            })
+            .await;
             let outcome = outcome.unwrap();
-            assert_eq!((outcome.counts.completed, outcome.counts.failed()), (100, 0), "{stack} of {server_stack}");
+            assert_eq!(
+                (outcome.counts.completed, outcome.counts.failed()),
+                (100, 0),
+                "{stack} of {server_stack}"
+            );
             let connections = &outcome.connections;
-            let found = (connections.one_way, connections.by_receive_timestamps, connections.by_timestamp);
+            let found =
+                (connections.one_way, connections.by_receive_timestamps, connections.by_timestamp);
             assert_eq!(found, (3, 3, 0), "{stack} of {server_stack}");
-            assert!(connections.queueing.count() > 0, "{stack} of {server_stack}: the server's frames gave no delay");
+            assert!(
+                connections.queueing.count() > 0,
+                "{stack} of {server_stack}: the server's frames gave no delay"
+            );
             // Connections are counted when they end.
             let end = async {
                 while !server.metrics.text().contains("extension=\"receive\"") {
@@ -172,11 +191,18 @@ async fn stacks_measure_delays_by_receive_timestamps_with_each_other() {
             tokio::time::timeout(PATIENCE, server.task).await.expect("ended").unwrap();
             folder.finish();
             let files = std::fs::read_dir(dir.path()).unwrap();
-            let logs: Vec<_> = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+            let logs: Vec<_> =
+                files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
             let event = "\"fathom:timestamps_negotiated\",\"data\":{\"frame\":\"receive\"}";
-            assert!(logs.iter().all(|log| log.matches(event).count() == 1), "{stack} of {server_stack}: {logs:?}");
+            assert!(
+                logs.iter().all(|log| log.matches(event).count() == 1),
+                "{stack} of {server_stack}: {logs:?}"
+            );
             // A connection may come too late for any of the requests.
-            assert!(logs.iter().any(|log| log.contains("fathom:one_way_delay")), "{stack} of {server_stack}: {logs:?}");
+            assert!(
+                logs.iter().any(|log| log.contains("fathom:one_way_delay")),
+                "{stack} of {server_stack}: {logs:?}"
+            );
         }
     }
 }
@@ -193,13 +219,25 @@ async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
             Timestamps::Off,
         ] {
             let server = serve(stack, "sync:signal=either", Limits::default());
-            let traffic = closed(server.address, 3, 4, &["/bytes/1000", "/bytes/20000", "/nothing"]);
-            let outcome =
-                run(LoadConfig { stack, timestamps, requests: Some(300), ..config(server.address, traffic) }).await;
+            let traffic =
+                closed(server.address, 3, 4, &["/bytes/1000", "/bytes/20000", "/nothing"]);
+            let outcome = run(LoadConfig {
+                stack,
+                timestamps,
+                requests: Some(300),
+                ..config(server.address, traffic)
+            })
+            .await;
             let outcome = outcome.unwrap();
             let counts = &outcome.counts;
-            assert_eq!((counts.started, counts.completed, counts.failed(), counts.unfinished), (300, 200, 100, 0));
-            assert_eq!(counts.statuses.iter().map(|(s, n)| (*s, *n)).collect::<Vec<_>>(), [(200, 200), (404, 100)]);
+            assert_eq!(
+                (counts.started, counts.completed, counts.failed(), counts.unfinished),
+                (300, 200, 100, 0)
+            );
+            assert_eq!(
+                counts.statuses.iter().map(|(s, n)| (*s, *n)).collect::<Vec<_>>(),
+                [(200, 200), (404, 100)]
+            );
             assert_eq!(failures(&outcome, FailureKind::Status), 100);
             assert_eq!((counts.bytes_in_time, outcome.phases.service.count()), (2_100_000, 200));
             assert_eq!((outcome.connections.opened, outcome.phases.connect.count()), (3, 3));
@@ -207,7 +245,9 @@ async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
             let none = [Timestamps::Off, Timestamps::Receive].contains(&timestamps);
             let expected = if none { 0 } else { 3 };
             assert_eq!(outcome.connections.one_way, expected, "{stack} {timestamps}");
-            assert!(outcome.connections.queueing.count() == expected || timestamps != Timestamps::Paper);
+            assert!(
+                outcome.connections.queueing.count() == expected || timestamps != Timestamps::Paper
+            );
             let by_timestamp = if timestamps == Timestamps::Timestamp { 3 } else { 0 };
             assert_eq!(outcome.connections.by_timestamp, by_timestamp, "{stack} {timestamps}");
             let text = server.metrics.text();
@@ -223,7 +263,9 @@ async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
                 }
             };
             tokio::time::timeout(PATIENCE, end).await.expect(&text);
-            assert!(outcome.rate() > 0.0 && outcome.connections.rtt.count() == 3 && !outcome.open_loop);
+            assert!(
+                outcome.rate() > 0.0 && outcome.connections.rtt.count() == 3 && !outcome.open_loop
+            );
             server.stop.send(true).unwrap();
         }
     }
@@ -235,14 +277,23 @@ async fn two_thousand_connections_all_get_responses() {
     for stack in Stack::ALL.iter().copied() {
         // However slow the machine is.
         let slow = Duration::from_secs(600);
-        let server = serve(stack, "sync:signal=either", Limits { idle_timeout: slow, ..Limits::default() });
+        let server =
+            serve(stack, "sync:signal=either", Limits { idle_timeout: slow, ..Limits::default() });
         let traffic = closed(server.address, MANY, 1, &["/bytes/10000"]);
         let stack = if stack.on_rustls() { stack } else { Stack::Quinn };
-        let config =
-            LoadConfig { stack, timeout: slow, requests: Some(2 * MANY as u64), ..config(server.address, traffic) };
+        let config = LoadConfig {
+            stack,
+            timeout: slow,
+            requests: Some(2 * MANY as u64),
+            ..config(server.address, traffic)
+        };
         let outcome = run(config).await.unwrap();
         let counts = &outcome.counts;
-        assert_eq!((counts.completed, counts.failed(), counts.unfinished), (2 * MANY as u64, 0, 0), "{counts:?}");
+        assert_eq!(
+            (counts.completed, counts.failed(), counts.unfinished),
+            (2 * MANY as u64, 0, 0),
+            "{counts:?}"
+        );
         // Fewer, where requests are over before the last handshakes are.
         assert!(outcome.connections.opened <= MANY as u64);
         server.stop.send(true).unwrap();
@@ -253,7 +304,11 @@ async fn two_thousand_connections_all_get_responses() {
 #[tokio::test]
 async fn servers_request_large_socket_buffers() {
     let bound = |name: &str| -> usize {
-        std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap().trim().parse().unwrap()
+        std::fs::read_to_string(format!("/proc/sys/net/core/{name}"))
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap()
     };
     // The last one through a shaping socket, where the stack has none of its own.
     let all = Stack::ALL.iter().map(|stack| (*stack, "reno"));
@@ -272,8 +327,14 @@ async fn servers_request_large_socket_buffers() {
             sockets: None,
         };
         let buffers = Server::bind(settings).unwrap().buffers();
-        assert!(buffers.receive >= udp::BUFFER_SIZE.min(bound("rmem_max")), "{stack} {controller}: {buffers:?}");
-        assert!(buffers.send >= udp::BUFFER_SIZE.min(bound("wmem_max")), "{stack} {controller}: {buffers:?}");
+        assert!(
+            buffers.receive >= udp::BUFFER_SIZE.min(bound("rmem_max")),
+            "{stack} {controller}: {buffers:?}"
+        );
+        assert!(
+            buffers.send >= udp::BUFFER_SIZE.min(bound("wmem_max")),
+            "{stack} {controller}: {buffers:?}"
+        );
     }
 }
 
@@ -285,11 +346,23 @@ async fn bodies_are_verified_by_digest() {
     for stack in Stack::ALL.iter().copied() {
         let limits = Limits::default();
         let site = Site::new(Some(folder.path()), limits).unwrap();
-        let server = serve_site(Identity::self_signed(&[]).unwrap(), stack, "sync:signal=either", limits, site);
-        let traffic = closed(server.address, 2, 2, &["/file", "/bytes/100000", "/bytes/0", "/nothing"]);
+        let server = serve_site(
+            Identity::self_signed(&[]).unwrap(),
+            stack,
+            "sync:signal=either",
+            limits,
+            site,
+        );
+        let traffic =
+            closed(server.address, 2, 2, &["/file", "/bytes/100000", "/bytes/0", "/nothing"]);
         // quiche only serves.
         let stack = if stack.on_rustls() { stack } else { Stack::Quinn };
-        let config = LoadConfig { stack, check_digests: true, requests: Some(80), ..config(server.address, traffic) };
+        let config = LoadConfig {
+            stack,
+            check_digests: true,
+            requests: Some(80),
+            ..config(server.address, traffic)
+        };
         let outcome = run(config).await.unwrap();
         assert_eq!(
             (outcome.counts.completed, failures(&outcome, FailureKind::Status)),
@@ -313,15 +386,24 @@ async fn an_open_loop_keeps_its_schedule_on_all_connections() {
     ] {
         let traffic = at_rate(server.address, 100.0, "/bytes/500", kept);
         let (warm_up, duration) = (Duration::from_millis(200), Some(Duration::from_millis(400)));
-        let outcome = run(LoadConfig { stack, warm_up, duration, ..config(server.address, traffic) }).await.unwrap();
+        let outcome =
+            run(LoadConfig { stack, warm_up, duration, ..config(server.address, traffic) })
+                .await
+                .unwrap();
         let counts = &outcome.counts;
         assert_eq!((counts.started, counts.completed), (40, 40), "{stack} {kept:?}: {counts:?}");
         let made = outcome.connections.opened;
         // Those of the warm-up too.
-        assert!(kept.map_or(made == 59, |kept| made <= kept.connections as u64), "{stack} {kept:?}: {made}");
+        assert!(
+            kept.map_or(made == 59, |kept| made <= kept.connections as u64),
+            "{stack} {kept:?}: {made}"
+        );
         assert!(outcome.open_loop && outcome.phases.lag.count() == 40);
         // On a busy machine some end too late to count.
-        assert!(counts.in_time <= 40 && (outcome.rate() - counts.in_time as f64 / 0.4).abs() < 1e-6, "{counts:?}");
+        assert!(
+            counts.in_time <= 40 && (outcome.rate() - counts.in_time as f64 / 0.4).abs() < 1e-6,
+            "{counts:?}"
+        );
         assert_eq!(outcome.window, Duration::from_millis(400));
     }
     server.stop.send(true).unwrap();
@@ -330,11 +412,18 @@ async fn an_open_loop_keeps_its_schedule_on_all_connections() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_that_holds_the_server_back_is_counted() {
     let server = serve(Stack::Quinn, "cubic", Limits::default());
-    for (stream_window, path, blocked) in [(16 << 10, "/bytes/4000000", 2), (STREAM_WINDOW, "/bytes/1000", 0)] {
+    for (stream_window, path, blocked) in
+        [(16 << 10, "/bytes/4000000", 2), (STREAM_WINDOW, "/bytes/1000", 0)]
+    {
         let traffic = closed(server.address, 2, 1, &[path]);
-        let config = LoadConfig { requests: Some(4), stream_window, ..config(server.address, traffic) };
+        let config =
+            LoadConfig { requests: Some(4), stream_window, ..config(server.address, traffic) };
         let outcome = run(config).await.unwrap();
-        assert_eq!((outcome.counts.completed, outcome.connections.server_blocked), (4, blocked), "{path}");
+        assert_eq!(
+            (outcome.counts.completed, outcome.connections.server_blocked),
+            (4, blocked),
+            "{path}"
+        );
     }
     server.stop.send(true).unwrap();
 }
@@ -344,7 +433,8 @@ async fn waiting_for_a_connection_counts_as_response_time() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     let kept = Some(PoolSize { connections: 1, streams: 1 });
     let traffic = at_rate(server.address, 50.0, "/delay/100/bytes/1", kept);
-    let outcome = run(LoadConfig { requests: Some(10), ..config(server.address, traffic) }).await.unwrap();
+    let outcome =
+        run(LoadConfig { requests: Some(10), ..config(server.address, traffic) }).await.unwrap();
     let (service, response) = (&outcome.phases.service, &outcome.phases.response);
     // One after the other takes a second; they were to begin within 200 ms.
     assert!(response.max().unwrap() >= Duration::from_millis(750), "{:?}", response.max());
@@ -365,28 +455,44 @@ async fn csv_and_interval_log_are_written_during_the_run() {
         .map(|(ms, path)| Arrival { at: at(ms), url: url(path) });
     let traffic = Traffic::Open(Box::new(arrivals.into_iter()), None);
     let (rows, intervals) = (Memory::default(), Memory::default());
-    let outputs = Outputs { rows: Some(Box::new(rows.clone())), intervals: Some(Box::new(intervals.clone())) };
+    let outputs = Outputs {
+        rows: Some(Box::new(rows.clone())),
+        intervals: Some(Box::new(intervals.clone())),
+    };
     let (_stop, stopped) = watch::channel(false);
     let mut seen = Vec::new();
     let outcome =
-        load::run(config(server.address, traffic), outputs, stopped, |p: &Progress| seen.push(*p)).await.unwrap();
+        load::run(config(server.address, traffic), outputs, stopped, |p: &Progress| seen.push(*p))
+            .await
+            .unwrap();
     assert_eq!(outcome.rows_lost, 0);
     let text = rows.text();
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.splitn(10, ',').collect()).collect();
     assert_eq!((lines.len(), lines[0].join(",")), (4, load::COLUMNS.to_owned()), "{text}");
-    assert_eq!((lines[1][0], lines[1][6], lines[1][7], lines[1][9]), ("0.000000", "10", "200", "/bytes/10"));
+    assert_eq!(
+        (lines[1][0], lines[1][6], lines[1][7], lines[1][9]),
+        ("0.000000", "10", "200", "/bytes/10")
+    );
     assert_eq!((lines[2][0], lines[2][9]), ("0.400000", "\"/bytes/7?a=1,2\""));
     assert_eq!((lines[3][7], lines[3][8] != lines[1][8]), ("status", true));
     let number = |row: usize, column: usize| lines[row][column].parse::<f64>().unwrap();
     for row in 1..4 {
         let [connect, first, service, response] = [2, 3, 4, 5].map(|column| number(row, column));
-        assert!(0.0 < connect && connect < first && first <= service && service <= response, "{text}");
+        assert!(
+            0.0 < connect && connect < first && first <= service && service <= response,
+            "{text}"
+        );
         assert!(number(row, 0) <= number(row, 1));
     }
     let log = intervals.text();
     assert!(log.lines().filter(|l| l.starts_with("Tag=response,")).count() >= 2, "{log}");
-    assert!(log.starts_with("#[Histogram log format version 1.3]") && log.contains("#[StartTime: "));
-    assert!(seen.len() >= 2 && seen.last().unwrap().done == 3 && seen.last().unwrap().failed == 1, "{seen:?}");
+    assert!(
+        log.starts_with("#[Histogram log format version 1.3]") && log.contains("#[StartTime: ")
+    );
+    assert!(
+        seen.len() >= 2 && seen.last().unwrap().done == 3 && seen.last().unwrap().failed == 1,
+        "{seen:?}"
+    );
     server.stop.send(true).unwrap();
 }
 
@@ -396,11 +502,23 @@ async fn timeouts_and_resets_are_counted_by_kind() {
     // The handshake must be made in this time.
     let timeout = Duration::from_secs(2);
     let traffic = closed(server.address, 1, 2, &["/delay/60000/bytes/1"]);
-    let outcome = run(LoadConfig { requests: Some(4), timeout, ..config(server.address, traffic) }).await.unwrap();
-    assert_eq!((failures(&outcome, FailureKind::Timeout), outcome.counts.completed), (4, 0), "{:?}", outcome.counts);
+    let outcome = run(LoadConfig { requests: Some(4), timeout, ..config(server.address, traffic) })
+        .await
+        .unwrap();
+    assert_eq!(
+        (failures(&outcome, FailureKind::Timeout), outcome.counts.completed),
+        (4, 0),
+        "{:?}",
+        outcome.counts
+    );
     // The server goes away in the middle.
-    let traffic = at_rate(server.address, 20.0, "/bytes/10", Some(PoolSize { connections: 1, streams: 1 }));
-    let config = LoadConfig { timeout, duration: Some(Duration::from_secs(2)), ..config(server.address, traffic) };
+    let traffic =
+        at_rate(server.address, 20.0, "/bytes/10", Some(PoolSize { connections: 1, streams: 1 }));
+    let config = LoadConfig {
+        timeout,
+        duration: Some(Duration::from_secs(2)),
+        ..config(server.address, traffic)
+    };
     let (_stop, stopped) = watch::channel(false);
     let gone = |progress: &Progress| {
         if progress.done >= 5 {
@@ -424,7 +542,10 @@ async fn a_stopped_run_reports_its_results() {
         (at_rate(server.address, 100.0, "/delay/60000/bytes/1", None), 0),
     ] {
         let (stop, stopped) = watch::channel(false);
-        let config = LoadConfig { duration: Some(Duration::from_secs(600)), ..config(server.address, traffic) };
+        let config = LoadConfig {
+            duration: Some(Duration::from_secs(600)),
+            ..config(server.address, traffic)
+        };
         let end = |progress: &Progress| {
             if progress.open >= 4 && progress.done == done {
                 stop.send_replace(true);
@@ -433,7 +554,11 @@ async fn a_stopped_run_reports_its_results() {
         let outcome = load::run(config, Outputs::default(), stopped, end).await.unwrap();
         let counts = &outcome.counts;
         assert!(counts.unfinished >= 4 && counts.completed == done, "{counts:?}");
-        assert!(outcome.window < Duration::from_secs(300) && !outcome.window.is_zero(), "{:?}", outcome.window);
+        assert!(
+            outcome.window < Duration::from_secs(300) && !outcome.window.is_zero(),
+            "{:?}",
+            outcome.window
+        );
     }
     server.stop.send(true).unwrap();
 }
@@ -443,23 +568,35 @@ async fn an_unreachable_server_is_named() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = nobody.local_addr().unwrap();
     let traffic = closed(at, 1, 1, &["/"]);
-    let error = run(LoadConfig { timeout: Duration::from_millis(200), ..config(at, traffic) }).await.unwrap_err();
+    let error = run(LoadConfig { timeout: Duration::from_millis(200), ..config(at, traffic) })
+        .await
+        .unwrap_err();
     let line = error.to_string();
-    assert!(matches!(error, LoadError::Unreachable(..)) && line.contains(&at.to_string()), "{line}");
+    assert!(
+        matches!(error, LoadError::Unreachable(..)) && line.contains(&at.to_string()),
+        "{line}"
+    );
     // A certificate that nobody vouches for.
     let server = serve(Stack::Quinn, "reno", Limits::default());
     let roots = tempfile::NamedTempFile::new().unwrap();
     let other = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     std::fs::write(roots.path(), other.cert.pem()).unwrap();
     let trust = Trust::File(roots.path().to_owned());
-    let line = run(LoadConfig { trust, ..config(server.address, closed(server.address, 1, 1, &["/"])) }).await;
+    let line =
+        run(LoadConfig { trust, ..config(server.address, closed(server.address, 1, 1, &["/"])) })
+            .await;
     let line = line.unwrap_err().to_string();
     assert!(line.contains("certificate") && !line.contains('\n'), "{line}");
     let trust = Trust::File("/nowhere.pem".into());
-    let line = run(LoadConfig { trust, ..config(server.address, closed(server.address, 1, 1, &["/"])) }).await;
+    let line =
+        run(LoadConfig { trust, ..config(server.address, closed(server.address, 1, 1, &["/"])) })
+            .await;
     assert!(line.unwrap_err().to_string().contains("/nowhere.pem"));
-    let zero_rtt =
-        run(LoadConfig { zero_rtt: true, ..config(server.address, closed(server.address, 1, 1, &["/"])) }).await;
+    let zero_rtt = run(LoadConfig {
+        zero_rtt: true,
+        ..config(server.address, closed(server.address, 1, 1, &["/"]))
+    })
+    .await;
     assert!(zero_rtt.unwrap_err().to_string().contains("--connections fresh"));
 }
 
@@ -470,9 +607,12 @@ async fn a_certificate_is_checked_against_the_named_roots() {
     let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     std::fs::write(&cert, signed.cert.pem()).unwrap();
     std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
-    let server = serve_as(Identity::read(&cert, &key).unwrap(), Stack::Noq, "reno", Limits::default());
+    let server =
+        serve_as(Identity::read(&cert, &key).unwrap(), Stack::Noq, "reno", Limits::default());
     let (traffic, trust) = (closed(server.address, 1, 1, &["/bytes/3"]), Trust::File(cert));
-    let outcome = run(LoadConfig { trust, requests: Some(2), ..config(server.address, traffic) }).await.unwrap();
+    let outcome = run(LoadConfig { trust, requests: Some(2), ..config(server.address, traffic) })
+        .await
+        .unwrap();
     assert_eq!(outcome.counts.completed, 2);
     server.stop.send(true).unwrap();
 }
@@ -480,24 +620,41 @@ async fn a_certificate_is_checked_against_the_named_roots() {
 #[tokio::test(flavor = "multi_thread")]
 async fn accepted_zero_rtt_saves_a_round_trip() {
     for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
-        for (serving, controller) in [(Stack::Quinn, "sync:signal=either"), (Stack::Noq, "native:cubic")] {
-            let server = serve(serving, controller, Limits { early_data: true, ..Limits::default() });
+        for (serving, controller) in
+            [(Stack::Quinn, "sync:signal=either"), (Stack::Noq, "native:cubic")]
+        {
+            let server =
+                serve(serving, controller, Limits { early_data: true, ..Limits::default() });
             let traffic = at_rate(server.address, 50.0, "/bytes/5000", None);
-            let config = LoadConfig { stack, zero_rtt: true, requests: Some(50), ..config(server.address, traffic) };
+            let config = LoadConfig {
+                stack,
+                zero_rtt: true,
+                requests: Some(50),
+                ..config(server.address, traffic)
+            };
             let outcome = run(config).await.unwrap();
             assert_eq!(outcome.counts.completed, 50, "{stack} at {serving}: {:?}", outcome.counts);
             let of = &outcome.connections;
             // On a busy machine a ticket may come too late.
-            assert_eq!((of.early_accepted + of.early_without, of.early_rejected), (50, 0), "{stack} at {serving}");
+            assert_eq!(
+                (of.early_accepted + of.early_without, of.early_rejected),
+                (50, 0),
+                "{stack} at {serving}"
+            );
             assert!(of.early_accepted > 0, "{stack} at {serving}: {of:?}");
-            assert!(server.metrics.text().contains("status=\"200\"} 50"), "{}", server.metrics.text());
+            assert!(
+                server.metrics.text().contains("status=\"200\"} 50"),
+                "{}",
+                server.metrics.text()
+            );
             server.stop.send(true).unwrap();
         }
     }
     // A server that takes none.
     let server = serve(Stack::Quinn, "reno", Limits::default());
     let traffic = at_rate(server.address, 50.0, "/bytes/5000", None);
-    let config = LoadConfig { zero_rtt: true, requests: Some(10), ..config(server.address, traffic) };
+    let config =
+        LoadConfig { zero_rtt: true, requests: Some(10), ..config(server.address, traffic) };
     let outcome = run(config).await.unwrap();
     assert_eq!((outcome.counts.completed, outcome.connections.early_without), (10, 10));
     server.stop.send(true).unwrap();
@@ -538,10 +695,14 @@ fn odd_server(promised: &'static str) -> SocketAddr {
         while let Some(incoming) = endpoint.accept().await {
             tokio::spawn(async move {
                 let connection = h3_quinn::Connection::new(incoming.await.ok()?);
-                let mut http = h3::server::Connection::<_, bytes::Bytes>::new(connection).await.ok()?;
+                let mut http =
+                    h3::server::Connection::<_, bytes::Bytes>::new(connection).await.ok()?;
                 while let Some(resolver) = http.accept().await.ok()? {
                     let (_, mut stream) = resolver.resolve_request().await.ok()?;
-                    let head = http::Response::builder().header("content-length", promised).body(()).unwrap();
+                    let head = http::Response::builder()
+                        .header("content-length", promised)
+                        .body(())
+                        .unwrap();
                     stream.send_response(head).await.ok()?;
                     stream.send_data(bytes::Bytes::from_static(b"12345")).await.ok()?;
                     stream.finish().await.ok()?;
@@ -569,8 +730,15 @@ enum On {
 }
 
 /// A server that writes `begin` and then `more` again and again. It tells how many bytes it could write, and what stopped it.
-fn endless_server(on: On, begin: Vec<u8>, more: Vec<u8>) -> (SocketAddr, mpsc::UnboundedReceiver<(u64, WriteError)>) {
-    let crypto = QuicServerConfig::try_from((*Identity::self_signed(&[]).unwrap().server().unwrap()).clone()).unwrap();
+fn endless_server(
+    on: On,
+    begin: Vec<u8>,
+    more: Vec<u8>,
+) -> (SocketAddr, mpsc::UnboundedReceiver<(u64, WriteError)>) {
+    let crypto = QuicServerConfig::try_from(
+        (*Identity::self_signed(&[]).unwrap().server().unwrap()).clone(),
+    )
+    .unwrap();
     let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
     // What is written has been sent, but for this much.
     Arc::get_mut(&mut config.transport).unwrap().send_window(64 << 10);
@@ -626,7 +794,8 @@ async fn an_endless_frame_of_a_server_is_not_buffered() {
             assert!(written < WINDOW, "{stack}: {written}");
         }
         // On the control stream it ends the connection.
-        let (address, mut ends) = endless_server(On::Control, [b"\x21", &endless[..]].concat(), zeros.clone());
+        let (address, mut ends) =
+            endless_server(On::Control, [b"\x21", &endless[..]].concat(), zeros.clone());
         let config = config(address, closed(address, 1, 1, &["/"]));
         let outcome = run(LoadConfig { stack, requests: Some(1), ..config }).await.unwrap();
         assert_eq!(failures(&outcome, FailureKind::Reset), 1, "{stack}: {:?}", outcome.counts);
@@ -647,10 +816,14 @@ async fn an_endless_frame_of_a_server_is_not_buffered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_in_small_frames_is_flow_controlled() {
     for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
-        let (address, mut ends) = endless_server(On::Answer, OK.to_vec(), b"\x00\x01a".repeat(1_000));
+        let (address, mut ends) =
+            endless_server(On::Answer, OK.to_vec(), b"\x00\x01a".repeat(1_000));
         let traffic = closed(address, 1, 1, &["/"]);
         let timeout = Duration::from_secs(2);
-        let outcome = run(LoadConfig { stack, timeout, requests: Some(1), ..config(address, traffic) }).await.unwrap();
+        let outcome =
+            run(LoadConfig { stack, timeout, requests: Some(1), ..config(address, traffic) })
+                .await
+                .unwrap();
         // It takes too long. noq 1.4 gives up before: 2,048 packets that nobody has read are gaps to it, as once to quinn
         // (quinn-rs/quinn#2809).
         assert_eq!(outcome.counts.failed(), 1, "{stack}: {:?}", outcome.counts);
@@ -666,8 +839,14 @@ async fn a_request_lost_in_0rtt_is_sent_again() {
     let address = odd_server("5");
     for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
         let traffic = at_rate(address, 50.0, "/", None);
-        let outcome =
-            run(LoadConfig { stack, zero_rtt: true, requests: Some(10), ..config(address, traffic) }).await.unwrap();
+        let outcome = run(LoadConfig {
+            stack,
+            zero_rtt: true,
+            requests: Some(10),
+            ..config(address, traffic)
+        })
+        .await
+        .unwrap();
         let of = &outcome.connections;
         assert_eq!(
             (outcome.counts.completed, of.early_rejected, of.early_accepted),
@@ -682,7 +861,8 @@ async fn a_request_lost_in_0rtt_is_sent_again() {
 #[tokio::test]
 async fn quiche_is_rejected_as_a_client() {
     let address = "127.0.0.1:9".parse().unwrap();
-    let config = LoadConfig { stack: Stack::Quiche, ..config(address, closed(address, 1, 1, &["/"])) };
+    let config =
+        LoadConfig { stack: Stack::Quiche, ..config(address, closed(address, 1, 1, &["/"])) };
     assert!(run(config).await.unwrap_err().to_string().contains("quinn or noq"));
 }
 
@@ -690,13 +870,23 @@ async fn quiche_is_rejected_as_a_client() {
 async fn a_body_of_wrong_length_is_a_failure() {
     let address = odd_server("7");
     let outcome =
-        run(LoadConfig { requests: Some(3), ..config(address, closed(address, 1, 1, &["/"])) }).await.unwrap();
-    assert_eq!((failures(&outcome, FailureKind::Body), outcome.counts.bytes), (3, 15), "{:?}", outcome.counts);
+        run(LoadConfig { requests: Some(3), ..config(address, closed(address, 1, 1, &["/"])) })
+            .await
+            .unwrap();
+    assert_eq!(
+        (failures(&outcome, FailureKind::Body), outcome.counts.bytes),
+        (3, 15),
+        "{:?}",
+        outcome.counts
+    );
 }
 
 /// A server that answers every request with these bytes and the end of the stream.
 fn fixed_server(answer: Vec<u8>) -> SocketAddr {
-    let crypto = QuicServerConfig::try_from((*Identity::self_signed(&[]).unwrap().server().unwrap()).clone()).unwrap();
+    let crypto = QuicServerConfig::try_from(
+        (*Identity::self_signed(&[]).unwrap().server().unwrap()).clone(),
+    )
+    .unwrap();
     let config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
     let endpoint = quinn::Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
     let address = endpoint.local_addr().unwrap();
@@ -744,7 +934,11 @@ async fn odd_responses_are_whole_or_fail_with_a_reason() {
             let address = fixed_server(answer);
             let config = config(address, closed(address, 1, 1, &["/"]));
             let outcome = run(LoadConfig { stack, requests: Some(5), ..config }).await.unwrap();
-            assert_eq!((outcome.counts.completed, outcome.counts.bytes), (5, 5 * bytes), "{stack}, {what}");
+            assert_eq!(
+                (outcome.counts.completed, outcome.counts.bytes),
+                (5, 5 * bytes),
+                "{stack}, {what}"
+            );
         }
         for (what, answer, reason) in [
             ("DATA cut off at once", ok(b"\0\x20"), "H3_FRAME_ERROR"),

@@ -86,7 +86,8 @@ fn get(more: &[(&str, &str)]) -> Vec<u8> {
 }
 
 fn without(name: &str, more: &[(&str, &str)]) -> Vec<u8> {
-    let fields: Vec<_> = HEAD.iter().copied().filter(|field| field.0 != name).chain(more.iter().copied()).collect();
+    let fields: Vec<_> =
+        HEAD.iter().copied().filter(|field| field.0 != name).chain(more.iter().copied()).collect();
     headers(&fields)
 }
 
@@ -102,8 +103,16 @@ fn requests() -> Vec<(&'static str, Vec<u8>, End)> {
         ("te: trailers", get(&[("te", "trailers")]), ok.clone()),
         ("host as :authority", get(&[("host", "localhost")]), ok.clone()),
         ("host and no :authority", without(":authority", &[("host", "localhost")]), ok.clone()),
-        ("an unknown frame before and behind", [frame(0x21, b"a"), get(&[]), frame(0x21, b"b")].concat(), ok.clone()),
-        ("a frame of WebTransport, which nobody negotiated", after(&[frame(0x3f, b"ab")]), ok.clone()),
+        (
+            "an unknown frame before and behind",
+            [frame(0x21, b"a"), get(&[]), frame(0x21, b"b")].concat(),
+            ok.clone(),
+        ),
+        (
+            "a frame of WebTransport, which nobody negotiated",
+            after(&[frame(0x3f, b"ab")]),
+            ok.clone(),
+        ),
         ("an empty DATA frame", after(&[frame(0, b"")]), ok.clone()),
         ("trailers", after(&[headers(&[("a", "b")])]), ok.clone()),
         ("connection", get(&[("connection", "close")]), reset(code::MESSAGE)),
@@ -118,13 +127,21 @@ fn requests() -> Vec<(&'static str, Vec<u8>, End)> {
         (":status", get(&[(":status", "200")]), reset(code::MESSAGE)),
         (":protocol", get(&[(":protocol", "websocket")]), reset(code::MESSAGE)),
         (":foo", get(&[(":foo", "a")]), reset(code::MESSAGE)),
-        ("a late :path", without(":path", &[("a", "b"), (":path", "/bytes/10")]), reset(code::MESSAGE)),
+        (
+            "a late :path",
+            without(":path", &[("a", "b"), (":path", "/bytes/10")]),
+            reset(code::MESSAGE),
+        ),
         ("an upper-case name", get(&[("X-Upper", "a")]), reset(code::MESSAGE)),
         ("a name with a space", get(&[("a b", "c")]), reset(code::MESSAGE)),
         ("a value with CRLF", get(&[("a", "b\r\nc: d")]), reset(code::MESSAGE)),
         ("a value with NUL", get(&[("a", "b\0c")]), reset(code::MESSAGE)),
         ("another host", get(&[("host", "other")]), reset(code::MESSAGE)),
-        ("user information", without(":authority", &[("host", "me@localhost")]), reset(code::MESSAGE)),
+        (
+            "user information",
+            without(":authority", &[("host", "me@localhost")]),
+            reset(code::MESSAGE),
+        ),
         ("an empty :path", without(":path", &[(":path", "")]), reset(code::MESSAGE)),
         ("a :path with a fragment", without(":path", &[(":path", "/a#b")]), reset(code::MESSAGE)),
         ("no :path", without(":path", &[]), reset(code::MESSAGE)),
@@ -134,7 +151,11 @@ fn requests() -> Vec<(&'static str, Vec<u8>, End)> {
         ("no fields", headers(&[]), reset(code::MESSAGE)),
         ("nothing", Vec::new(), reset(code::REQUEST_INCOMPLETE)),
         ("no header but an unknown frame", frame(0x21, b"a"), reset(code::REQUEST_INCOMPLETE)),
-        ("content-length: 0 and a body", [get(&[("content-length", "0")]), frame(0, b"a")].concat(), End::Status(400)),
+        (
+            "content-length: 0 and a body",
+            [get(&[("content-length", "0")]), frame(0, b"a")].concat(),
+            End::Status(400),
+        ),
         ("content-length: 3 and no body", get(&[("content-length", "3")]), End::Status(400)),
         (
             "content-length: 3 and 4 bytes",
@@ -142,10 +163,18 @@ fn requests() -> Vec<(&'static str, Vec<u8>, End)> {
             End::Status(400),
         ),
         ("content-length that is no number", get(&[("content-length", "x")]), End::Status(400)),
-        ("two content-lengths", get(&[("content-length", "3"), ("content-length", "4")]), End::Status(400)),
+        (
+            "two content-lengths",
+            get(&[("content-length", "3"), ("content-length", "4")]),
+            End::Status(400),
+        ),
         ("large fields", get(&[("a", &large)]), End::Status(431)),
         ("larger fields than are read", get(&[("a", &huge)]), End::Status(431)),
-        ("a frame larger than is read", [frame(0x21, &[0; 40_000]), get(&[])].concat(), reset(code::EXCESSIVE_LOAD)),
+        (
+            "a frame larger than is read",
+            [frame(0x21, &[0; 40_000]), get(&[])].concat(),
+            reset(code::EXCESSIVE_LOAD),
+        ),
         ("DATA first", [frame(0, b"a"), get(&[])].concat(), closed(code::FRAME_UNEXPECTED)),
         ("SETTINGS on a request stream", after(&[frame(4, b"")]), closed(code::FRAME_UNEXPECTED)),
         ("a frame type of HTTP/2", after(&[frame(2, b"")]), closed(code::FRAME_UNEXPECTED)),
@@ -155,10 +184,18 @@ fn requests() -> Vec<(&'static str, Vec<u8>, End)> {
         ("a DATA frame without a length", after(&[vec![0]]), closed(code::FRAME)),
         ("HEADERS cut off", get(&[])[..20].to_vec(), closed(code::FRAME)),
         ("an unknown frame cut off", after(&[vec![0x21, 5, 0]]), closed(code::FRAME)),
-        ("an entry that the static table has not", section(b"\0\0\xff\x24"), closed(code::DECOMPRESSION_FAILED)),
+        (
+            "an entry that the static table has not",
+            section(b"\0\0\xff\x24"),
+            closed(code::DECOMPRESSION_FAILED),
+        ),
         ("the dynamic table", section(b"\0\0\x80"), closed(code::DECOMPRESSION_FAILED)),
         ("a required insert count", section(b"\x02\0\xd1\xd7"), closed(code::DECOMPRESSION_FAILED)),
-        ("a string that is cut off", section(b"\0\0\x50\x09local"), closed(code::DECOMPRESSION_FAILED)),
+        (
+            "a string that is cut off",
+            section(b"\0\0\x50\x09local"),
+            closed(code::DECOMPRESSION_FAILED),
+        ),
         ("invalid Huffman padding", section(b"\0\0\x50\x81\0"), closed(code::DECOMPRESSION_FAILED)),
         ("an empty HEADERS frame", section(b""), closed(code::DECOMPRESSION_FAILED)),
     ]
@@ -169,7 +206,8 @@ type Streams = Vec<(Vec<u8>, bool)>;
 
 fn unidirectional() -> Vec<(&'static str, Streams, Option<u64>)> {
     let control = |frames: &[u8]| vec![([b"\0\x04\0", frames].concat(), false)];
-    let beside = |bytes: &[u8], ends: bool| vec![(b"\0\x04\0".to_vec(), false), (bytes.to_vec(), ends)];
+    let beside =
+        |bytes: &[u8], ends: bool| vec![(b"\0\x04\0".to_vec(), false), (bytes.to_vec(), ends)];
     vec![
         ("priorities and an unknown frame", control(b"\x80\x0f\x07\x00\x04\x00u=1\x21\x00"), None),
         ("MAX_PUSH_ID that grows", control(b"\x0d\x01\x05\x0d\x01\x06"), None),
@@ -182,8 +220,16 @@ fn unidirectional() -> Vec<(&'static str, Streams, Option<u64>)> {
         ),
         ("no SETTINGS", vec![(b"\0\x21\0".to_vec(), false)], Some(code::MISSING_SETTINGS)),
         ("two SETTINGS", control(b"\x04\0"), Some(code::FRAME_UNEXPECTED)),
-        ("a setting of HTTP/2", vec![(b"\0\x04\x02\x02\x01".to_vec(), false)], Some(code::SETTINGS)),
-        ("a setting twice", vec![(b"\0\x04\x04\x06\x01\x06\x01".to_vec(), false)], Some(code::SETTINGS)),
+        (
+            "a setting of HTTP/2",
+            vec![(b"\0\x04\x02\x02\x01".to_vec(), false)],
+            Some(code::SETTINGS),
+        ),
+        (
+            "a setting twice",
+            vec![(b"\0\x04\x04\x06\x01\x06\x01".to_vec(), false)],
+            Some(code::SETTINGS),
+        ),
         ("a setting cut off", vec![(b"\0\x04\x01\x06".to_vec(), false)], Some(code::FRAME)),
         ("DATA on the control stream", control(b"\0\x01a"), Some(code::FRAME_UNEXPECTED)),
         ("HEADERS on the control stream", control(b"\x01\x01a"), Some(code::FRAME_UNEXPECTED)),
@@ -191,9 +237,17 @@ fn unidirectional() -> Vec<(&'static str, Streams, Option<u64>)> {
         ("a GOAWAY that grows", control(b"\x07\x01\x04\x07\x01\x08"), Some(code::ID)),
         ("MAX_PUSH_ID that shrinks", control(b"\x0d\x01\x05\x0d\x01\x04"), Some(code::ID)),
         ("CANCEL_PUSH", control(b"\x03\x01\0"), Some(code::ID)),
-        ("an end of the control stream", vec![(b"\0\x04\0".to_vec(), true)], Some(code::CLOSED_CRITICAL_STREAM)),
+        (
+            "an end of the control stream",
+            vec![(b"\0\x04\0".to_vec(), true)],
+            Some(code::CLOSED_CRITICAL_STREAM),
+        ),
         ("two control streams", beside(b"\0\x04\0", false), Some(code::STREAM_CREATION)),
-        ("two encoder streams", [beside(b"\x02", false), vec![(vec![2], false)]].concat(), Some(code::STREAM_CREATION)),
+        (
+            "two encoder streams",
+            [beside(b"\x02", false), vec![(vec![2], false)]].concat(),
+            Some(code::STREAM_CREATION),
+        ),
         ("a push stream", beside(b"\x01\0", false), Some(code::STREAM_CREATION)),
         ("an end of the encoder stream", beside(b"\x02", true), Some(code::CLOSED_CRITICAL_STREAM)),
         ("an end of the decoder stream", beside(b"\x03", true), Some(code::CLOSED_CRITICAL_STREAM)),
@@ -220,7 +274,9 @@ impl Client {
 
     /// Sends these bytes and the end of the stream.
     async fn ask(&self, request: &[u8]) -> End {
-        let Ok((mut send, mut receive)) = self.connection.open_bi().await else { return self.closed().await };
+        let Ok((mut send, mut receive)) = self.connection.open_bi().await else {
+            return self.closed().await;
+        };
         // It may be stopped before.
         let _ = send.write_all(request).await;
         let _ = send.finish();
@@ -251,9 +307,9 @@ fn status(answer: &[u8]) -> End {
         // 200 and 400 have entries; h3 writes other literals in Huffman's code, of which none is here.
         [0xd9, ..] => End::Status(200),
         [0xff, 0x04, ..] => End::Status(400),
-        [0x5f, 0x09, 0x03, digits @ ..] => {
-            End::Status(digits[..3].iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0')))
-        }
+        [0x5f, 0x09, 0x03, digits @ ..] => End::Status(
+            digits[..3].iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0')),
+        ),
         other => End::Other(format!("{other:?}")),
     }
 }
@@ -281,12 +337,17 @@ async fn upstream() -> String {
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let service = hyper::service::service_fn(|request: http::Request<hyper::body::Incoming>| async {
-                let body = http_body_util::BodyExt::collect(request.into_body()).await?;
-                Ok::<_, hyper::Error>(http::Response::new(http_body_util::Full::new(body.to_bytes())))
-            });
+            let service =
+                hyper::service::service_fn(|request: http::Request<hyper::body::Incoming>| async {
+                    let body = http_body_util::BodyExt::collect(request.into_body()).await?;
+                    Ok::<_, hyper::Error>(http::Response::new(http_body_util::Full::new(
+                        body.to_bytes(),
+                    )))
+                });
             let stream = hyper_util::rt::TokioIo::new(stream);
-            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(stream, service));
+            tokio::spawn(
+                hyper::server::conn::http1::Builder::new().serve_connection(stream, service),
+            );
         }
     });
     url
@@ -380,8 +441,11 @@ async fn a_body_with_empty_data_frames_arrives_whole() {
     for stack in Stack::ALL.iter().copied() {
         let running = proxying(stack).await;
         let client = Client::new(&running).await;
-        let head = headers(&[(":method", "POST"), HEAD[1], HEAD[2], HEAD[3], ("content-length", "4")]);
-        let frames = [frame(0, b""), frame(0, b"ab"), frame(0, b""), frame(0, b"cd"), frame(0, b"")].concat();
+        let head =
+            headers(&[(":method", "POST"), HEAD[1], HEAD[2], HEAD[3], ("content-length", "4")]);
+        let frames =
+            [frame(0, b""), frame(0, b"ab"), frame(0, b""), frame(0, b"cd"), frame(0, b"")]
+                .concat();
         let (mut send, mut receive) = client.connection.open_bi().await.unwrap();
         send.write_all(&[head, frames].concat()).await.unwrap();
         send.finish().unwrap();

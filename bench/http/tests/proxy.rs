@@ -42,7 +42,10 @@ fn full(bytes: impl Into<Bytes>) -> BoxBody<Bytes, Infallible> {
 
 /// What the upstream server answers: `/data/SEED/LENGTH`, `/echo` (the body, as it comes), `/head` (the request's fields), `/trailers`,
 /// `/empty`, `/never`.
-async fn upstream_answer(request: Request<Incoming>, aborted: Arc<AtomicUsize>) -> Result<Answer, Infallible> {
+async fn upstream_answer(
+    request: Request<Incoming>,
+    aborted: Arc<AtomicUsize>,
+) -> Result<Answer, Infallible> {
     let path = request.uri().path().to_owned();
     let head = request.method() == Method::HEAD;
     let mut response = Response::new(full(""));
@@ -70,7 +73,9 @@ async fn upstream_answer(request: Request<Incoming>, aborted: Arc<AtomicUsize>) 
             }
         });
         *response.body_mut() =
-            BodyExt::boxed(StreamBody::new(futures_util::stream::poll_fn(move |cx| receive.poll_recv(cx))));
+            BodyExt::boxed(StreamBody::new(futures_util::stream::poll_fn(move |cx| {
+                receive.poll_recv(cx)
+            })));
         response.headers_mut().insert("trailer", "x-sum".parse().unwrap());
     } else if path == "/head" {
         let mut text = format!("{} {} {:?}\n", request.method(), request.uri(), request.version());
@@ -78,9 +83,12 @@ async fn upstream_answer(request: Request<Incoming>, aborted: Arc<AtomicUsize>) 
             text += &format!("{name}: {}\n", value.to_str().unwrap());
         }
         let headers = response.headers_mut();
-        for (name, value) in
-            [("x-mine", "1"), ("keep-alive", "timeout=5"), ("alt-svc", "h3=\":1\""), ("set-cookie", "a=1")]
-        {
+        for (name, value) in [
+            ("x-mine", "1"),
+            ("keep-alive", "timeout=5"),
+            ("alt-svc", "h3=\":1\""),
+            ("set-cookie", "a=1"),
+        ] {
             headers.append(name, value.parse().unwrap());
         }
         headers.append("set-cookie", "b=2".parse().unwrap());
@@ -117,7 +125,9 @@ async fn upstream(http2: bool) -> (SocketAddr, Arc<AtomicUsize>) {
                         .serve_connection(stream, service)
                         .await;
                 } else {
-                    let _ = hyper::server::conn::http1::Builder::new().serve_connection(stream, service).await;
+                    let _ = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(stream, service)
+                        .await;
                 }
             });
         }
@@ -155,7 +165,8 @@ type Sender = h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>;
 /// HTTP/3 on a connection of its own, driven until it is closed.
 async fn http(running: &Running) -> (quinn::Connection, Sender) {
     let connection = running.connect().await.expect("a connection");
-    let (mut driver, sender) = h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
+    let (mut driver, sender) =
+        h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
     tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
     (connection, sender)
 }
@@ -217,7 +228,9 @@ async fn bodies_stream_both_ways_on_every_stack() {
             let running = proxy(stack, &url, |_| {});
             let (_connection, mut sender) = http(&running).await;
             for (seed, length) in [(1, 0), (2, 1), (3, 100_000), (4, 3_000_000)] {
-                let got = ask(&mut sender, get(&format!("/data/{seed}/{length}")), Vec::new()).await.unwrap();
+                let got = ask(&mut sender, get(&format!("/data/{seed}/{length}")), Vec::new())
+                    .await
+                    .unwrap();
                 assert_eq!(got.status, StatusCode::OK);
                 // HTTP/2's server leaves it out where there is nothing.
                 assert!(length == 0 || got.headers["content-length"] == length.to_string());
@@ -230,17 +243,28 @@ async fn bodies_stream_both_ways_on_every_stack() {
                         request.headers_mut().insert("content-length", length.into());
                     }
                     let got = ask(&mut sender, request, sent.clone()).await.unwrap();
-                    assert!(got.status == StatusCode::OK && got.body == sent, "{stack} {url} {length} {declared}");
+                    assert!(
+                        got.status == StatusCode::OK && got.body == sent,
+                        "{stack} {url} {length} {declared}"
+                    );
                 }
             }
             // A GET with a body, of which no length is said.
             let got = ask(&mut sender, get("/echo"), body(9, 5_000)).await.unwrap();
             assert!(got.body == body(9, 5_000), "{stack} {url}");
-            let head = ask(&mut sender, with_method(Method::HEAD, "/data/1/12345"), Vec::new()).await.unwrap();
-            assert_eq!((head.headers["content-length"].to_str().unwrap(), head.body.len()), ("12345", 0));
+            let head = ask(&mut sender, with_method(Method::HEAD, "/data/1/12345"), Vec::new())
+                .await
+                .unwrap();
+            assert_eq!(
+                (head.headers["content-length"].to_str().unwrap(), head.body.len()),
+                ("12345", 0)
+            );
             let empty = ask(&mut sender, get("/empty"), Vec::new()).await.unwrap();
             assert_eq!((empty.status, empty.body.len()), (StatusCode::NO_CONTENT, 0));
-            assert_eq!(ask(&mut sender, get("/nothing"), Vec::new()).await.unwrap().status, StatusCode::NOT_FOUND);
+            assert_eq!(
+                ask(&mut sender, get("/nothing"), Vec::new()).await.unwrap().status,
+                StatusCode::NOT_FOUND
+            );
             drop(sender);
             running.end().await;
         }
@@ -256,12 +280,18 @@ async fn header_fields_and_trailers_cross_the_proxy() {
             let running = proxy(stack, &url, |_| {});
             let (_connection, mut sender) = http(&running).await;
             let mut request = get("/head?a=b%20c");
-            for (name, value) in [("x-forwarded-for", "8.8.8.8"), ("cookie", "c=1"), ("te", "trailers")] {
+            for (name, value) in
+                [("x-forwarded-for", "8.8.8.8"), ("cookie", "c=1"), ("te", "trailers")]
+            {
                 request.headers_mut().insert(name, value.parse().unwrap());
             }
             let got = ask(&mut sender, request, Vec::new()).await.unwrap();
             let text = got.text();
-            let target = if http2 { "http://example.org/head?a=b%20c HTTP/2.0" } else { "/head?a=b%20c HTTP/1.1" };
+            let target = if http2 {
+                "http://example.org/head?a=b%20c HTTP/2.0"
+            } else {
+                "/head?a=b%20c HTTP/1.1"
+            };
             assert!(text.starts_with(&format!("GET {target}\n")), "{text}");
             for line in [
                 "x-forwarded-for: 127.0.0.1",
@@ -276,9 +306,14 @@ async fn header_fields_and_trailers_cross_the_proxy() {
             assert_eq!(text.contains("\nhost: example.org\n"), !http2, "{text}");
             assert_eq!(text.contains("te: trailers\n"), http2, "{text}");
             assert!(!text.contains("8.8.8.8") && !text.contains("transfer-encoding"), "{text}");
-            assert!(!got.headers.contains_key("keep-alive") && !got.headers.contains_key("alt-svc"));
+            assert!(
+                !got.headers.contains_key("keep-alive") && !got.headers.contains_key("alt-svc")
+            );
             assert_eq!(got.headers["x-mine"], "1");
-            assert_eq!(got.headers.get_all("set-cookie").iter().collect::<Vec<_>>(), ["a=1", "b=2"]);
+            assert_eq!(
+                got.headers.get_all("set-cookie").iter().collect::<Vec<_>>(),
+                ["a=1", "b=2"]
+            );
             assert_eq!(got.headers["via"], if http2 { "2 fathom" } else { "1.1 fathom" });
             let mut request = get("/trailers");
             // Of HTTP/1.1 servers trailers come only to who says that they may.
@@ -308,10 +343,16 @@ async fn failures_of_the_upstream_server_are_statuses() {
             (nobody, "/", StatusCode::BAD_GATEWAY, "the upstream server cannot be reached\n"),
             (nonsense, "/", StatusCode::BAD_GATEWAY, "the upstream server gave no valid answer\n"),
             (closed, "/", StatusCode::BAD_GATEWAY, "the upstream server gave no valid answer\n"),
-            (address, "/never", StatusCode::GATEWAY_TIMEOUT, "the upstream server did not answer in time\n"),
+            (
+                address,
+                "/never",
+                StatusCode::GATEWAY_TIMEOUT,
+                "the upstream server did not answer in time\n",
+            ),
         ] {
-            let running =
-                proxy(stack, &format!("http://{address}"), |settings| settings.timeout = Duration::from_millis(300));
+            let running = proxy(stack, &format!("http://{address}"), |settings| {
+                settings.timeout = Duration::from_millis(300)
+            });
             let (_connection, mut sender) = http(&running).await;
             let got = ask(&mut sender, get(path), Vec::new()).await.unwrap();
             assert_eq!((got.status, got.text()), (status, reason), "{stack}");
@@ -324,7 +365,8 @@ async fn failures_of_the_upstream_server_are_statuses() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_response_that_breaks_off_is_reset() {
     let short = raw_upstream(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nabc").await;
-    let chunked = raw_upstream(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n").await;
+    let chunked =
+        raw_upstream(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n").await;
     for stack in Stack::ALL.iter().copied() {
         for address in [short, chunked] {
             let running = proxy(stack, &format!("http://{address}"), |_| {});
@@ -341,7 +383,8 @@ async fn a_response_that_breaks_off_is_reset() {
 async fn request_bodies_are_bounded() {
     let (address, aborted) = upstream(false).await;
     for stack in Stack::ALL.iter().copied() {
-        let running = proxy(stack, &format!("http://{address}"), |settings| settings.max_body = 100_000);
+        let running =
+            proxy(stack, &format!("http://{address}"), |settings| settings.max_body = 100_000);
         let (_connection, mut sender) = http(&running).await;
         let post = |length: Option<usize>| {
             let mut request = with_method(Method::POST, "/echo");
@@ -352,7 +395,10 @@ async fn request_bodies_are_bounded() {
         };
         let declared = ask(&mut sender, post(Some(100_001)), body(1, 100_001)).await.unwrap();
         assert_eq!(declared.status, StatusCode::PAYLOAD_TOO_LARGE, "{stack}");
-        assert_eq!(ask(&mut sender, post(Some(100_000)), body(1, 100_000)).await.unwrap().body.len(), 100_000);
+        assert_eq!(
+            ask(&mut sender, post(Some(100_000)), body(1, 100_000)).await.unwrap().body.len(),
+            100_000
+        );
         // The upstream server has answered before it is known: the response breaks off.
         let before = aborted.load(Ordering::Relaxed);
         if let Ok(got) = ask(&mut sender, post(None), body(1, 1_000_000)).await {
@@ -367,7 +413,11 @@ async fn request_bodies_are_bounded() {
         // More or less than was said: never passed on as whole.
         for (said, sent) in [(10, 20), (20, 10), (0, 10)] {
             if let Ok(got) = ask(&mut sender, post(Some(said)), body(1, sent)).await {
-                assert!(got.status.is_client_error(), "{stack}: {said} said, {sent} sent, {}", got.status);
+                assert!(
+                    got.status.is_client_error(),
+                    "{stack}: {said} said, {sent} sent, {}",
+                    got.status
+                );
             }
         }
         for (name, value) in [("content-length", "x"), ("transfer-encoding", "chunked")] {
@@ -393,7 +443,8 @@ async fn a_client_that_goes_away_frees_its_slot() {
                 let (connection, mut sender) = http(&running).await;
                 let before = aborted.load(Ordering::Relaxed);
                 // One that uploads, one that waits for an answer: of four slots a client may have one, so the second waits.
-                let mut upload = sender.send_request(with_method(Method::POST, "/echo")).await.unwrap();
+                let mut upload =
+                    sender.send_request(with_method(Method::POST, "/echo")).await.unwrap();
                 upload.send_data(Bytes::from_static(b"abc")).await.unwrap();
                 let _ = within(upload.recv_response()).await.unwrap();
                 let _waiting = sender.send_request(get("/never")).await.unwrap();
@@ -406,7 +457,11 @@ async fn a_client_that_goes_away_frees_its_slot() {
                 .await;
             }
             let (_connection, mut sender) = http(&running).await;
-            assert_eq!(ask(&mut sender, get("/data/1/10"), Vec::new()).await.unwrap().body, body(1, 10), "{stack}");
+            assert_eq!(
+                ask(&mut sender, get("/data/1/10"), Vec::new()).await.unwrap().body,
+                body(1, 10),
+                "{stack}"
+            );
             drop(sender);
             running.end().await;
         }
@@ -422,7 +477,9 @@ async fn an_https_upstream_is_verified() {
     std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
     let identity = Identity::read(&cert, &key).unwrap();
     for protocol in [&b"h2"[..], b"http/1.1"] {
-        let tls = identity.tls_config(protocol, Arc::new(rustls::crypto::ring::default_provider())).unwrap();
+        let tls = identity
+            .tls_config(protocol, Arc::new(rustls::crypto::ring::default_provider()))
+            .unwrap();
         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(tls));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -437,27 +494,41 @@ async fn an_https_upstream_is_verified() {
                         let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
                         let _ = server.serve_connection(stream, service).await;
                     } else {
-                        let _ = hyper::server::conn::http1::Builder::new().serve_connection(stream, service).await;
+                        let _ = hyper::server::conn::http1::Builder::new()
+                            .serve_connection(stream, service)
+                            .await;
                     }
                 });
             }
         });
         let url = format!("https://localhost:{port}");
-        let running = proxy(Stack::Quinn, &url, |settings| settings.trust(&Trust::File(cert.clone())).unwrap());
+        let running = proxy(Stack::Quinn, &url, |settings| {
+            settings.trust(&Trust::File(cert.clone())).unwrap()
+        });
         let (_connection, mut sender) = http(&running).await;
         for seed in 0..5 {
-            let got = ask(&mut sender, get(&format!("/data/{seed}/100000")), Vec::new()).await.unwrap();
+            let got =
+                ask(&mut sender, get(&format!("/data/{seed}/100000")), Vec::new()).await.unwrap();
             assert!(got.status == StatusCode::OK && got.body == body(seed, 100_000));
         }
         let head = ask(&mut sender, get("/head"), Vec::new()).await.unwrap();
-        assert!(head.text().contains(if protocol == b"h2" { "HTTP/2.0\n" } else { "HTTP/1.1\n" }), "{}", head.text());
+        assert!(
+            head.text().contains(if protocol == b"h2" { "HTTP/2.0\n" } else { "HTTP/1.1\n" }),
+            "{}",
+            head.text()
+        );
         drop(sender);
         running.end().await;
         // Another name than the certificate's.
         let url = format!("https://127.0.0.1:{port}");
-        let running = proxy(Stack::Quinn, &url, |settings| settings.trust(&Trust::File(cert.clone())).unwrap());
+        let running = proxy(Stack::Quinn, &url, |settings| {
+            settings.trust(&Trust::File(cert.clone())).unwrap()
+        });
         let (_connection, mut sender) = http(&running).await;
-        assert_eq!(ask(&mut sender, get("/data/1/1"), Vec::new()).await.unwrap().status, StatusCode::BAD_GATEWAY);
+        assert_eq!(
+            ask(&mut sender, get("/data/1/1"), Vec::new()).await.unwrap().status,
+            StatusCode::BAD_GATEWAY
+        );
         drop(sender);
         running.end().await;
     }
@@ -473,7 +544,11 @@ async fn interim_responses_are_passed_on() {
         let mut stream = sender.send_request(get("/")).await.unwrap();
         stream.finish().await.unwrap();
         let first = within(stream.recv_response()).await.unwrap();
-        assert_eq!((first.status().as_u16(), first.headers()["link"].to_str().unwrap()), (103, "</a.css>"), "{stack}");
+        assert_eq!(
+            (first.status().as_u16(), first.headers()["link"].to_str().unwrap()),
+            (103, "</a.css>"),
+            "{stack}"
+        );
         let second = within(stream.recv_response()).await.unwrap();
         assert_eq!(second.status(), StatusCode::OK, "{stack}");
         drop((stream, sender));
@@ -494,8 +569,13 @@ async fn many_requests_bring_no_wrong_byte() {
                 for n in 0..100 {
                     let seed = client * 1_000 + n;
                     let length = seed * 7 % 20_000;
-                    let got = ask(&mut sender, get(&format!("/data/{seed}/{length}")), Vec::new()).await.unwrap();
-                    assert!(got.status == StatusCode::OK && got.body == body(seed, length), "{seed}");
+                    let got = ask(&mut sender, get(&format!("/data/{seed}/{length}")), Vec::new())
+                        .await
+                        .unwrap();
+                    assert!(
+                        got.status == StatusCode::OK && got.body == body(seed, length),
+                        "{seed}"
+                    );
                 }
             });
         }

@@ -20,11 +20,13 @@ fn tls(identities: &[Identity; 2], protocol: &[u8]) -> rustls::ClientConfig {
     for identity in identities {
         roots.add(identity.certificate().unwrap().clone()).unwrap();
     }
-    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(
+        rustls::crypto::ring::default_provider(),
+    ))
+    .with_protocol_versions(&[&rustls::version::TLS13])
+    .unwrap()
+    .with_root_certificates(roots)
+    .with_no_client_auth();
     tls.alpn_protocols = vec![protocol.to_vec()];
     // A session that is resumed shows no certificate.
     tls.resumption = rustls::client::Resumption::disabled();
@@ -36,28 +38,45 @@ async fn handshakes_use_the_new_certificate_and_none_fails() {
     for stack in Stack::ALL.iter().copied() {
         let identities = [Identity::self_signed(&[]).unwrap(), Identity::self_signed(&[]).unwrap()];
         let tcp = Some(TcpSettings::default());
-        let mut settings = Settings { tcp, ..settings(stack, "native:cubic", None, Limits::default()) };
-        let client = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls(&identities, ALPN)).unwrap()));
+        let mut settings =
+            Settings { tcp, ..settings(stack, "native:cubic", None, Limits::default()) };
+        let client = quinn::ClientConfig::new(Arc::new(
+            QuicClientConfig::try_from(tls(&identities, ALPN)).unwrap(),
+        ));
         let connector = tokio_rustls::TlsConnector::from(Arc::new(tls(&identities, b"h2")));
         let leaves = identities.each_ref().map(|identity| identity.certificate().unwrap().clone());
         let [first, second] = identities;
         settings.identity = first;
         let server = Server::bind(settings).unwrap();
-        let (address, served, (stop, stopped)) = (server.address(), server.identity(), watch::channel(false));
+        let (address, served, (stop, stopped)) =
+            (server.address(), server.identity(), watch::channel(false));
         let task = tokio::spawn(server.serve(stopped, Duration::from_secs(5)));
         let connect = async || -> CertificateDer<'static> {
             let endpoint = quinn::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
             let connection =
-                within(endpoint.connect_with(client.clone(), address, "localhost").unwrap()).await.unwrap();
-            let chain = connection.peer_identity().unwrap().downcast::<Vec<CertificateDer<'static>>>().unwrap();
+                within(endpoint.connect_with(client.clone(), address, "localhost").unwrap())
+                    .await
+                    .unwrap();
+            let chain = connection
+                .peer_identity()
+                .unwrap()
+                .downcast::<Vec<CertificateDer<'static>>>()
+                .unwrap();
             chain[0].clone()
         };
         let over_tcp = async || -> CertificateDer<'static> {
             let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-            let stream = within(connector.connect(ServerName::try_from("localhost").unwrap(), stream)).await.unwrap();
+            let stream =
+                within(connector.connect(ServerName::try_from("localhost").unwrap(), stream))
+                    .await
+                    .unwrap();
             stream.get_ref().1.peer_certificates().unwrap()[0].clone()
         };
-        assert_eq!((connect().await, over_tcp().await), (leaves[0].clone(), leaves[0].clone()), "{stack}");
+        assert_eq!(
+            (connect().await, over_tcp().await),
+            (leaves[0].clone(), leaves[0].clone()),
+            "{stack}"
+        );
         let before = within(tokio::net::TcpStream::connect(address)).await.unwrap();
         // Handshakes of both kinds while it is replaced.
         let mut shown = Vec::new();
@@ -73,7 +92,9 @@ async fn handshakes_use_the_new_certificate_and_none_fails() {
             assert!(quic == leaf && tcp == leaf, "{stack}: {n}");
         }
         // A handshake that had only begun.
-        within(connector.connect(ServerName::try_from("localhost").unwrap(), before)).await.unwrap();
+        within(connector.connect(ServerName::try_from("localhost").unwrap(), before))
+            .await
+            .unwrap();
         stop.send(true).unwrap();
         within(task).await.unwrap();
     }
@@ -93,19 +114,30 @@ async fn a_certificate_that_cannot_be_read_disturbs_no_handshake() {
     write();
     for stack in Stack::ALL.iter().copied() {
         let identity = Identity::read(&certificates, &key).unwrap();
-        let settings = Settings { identity, ..settings(stack, "native:cubic", None, Limits::default()) };
+        let settings =
+            Settings { identity, ..settings(stack, "native:cubic", None, Limits::default()) };
         let client = crate::common::client(&settings.identity);
         let server = Server::bind(settings).unwrap();
-        let (address, served, (stop, stopped)) = (server.address(), server.identity(), watch::channel(false));
+        let (address, served, (stop, stopped)) =
+            (server.address(), server.identity(), watch::channel(false));
         let task = tokio::spawn(server.serve(stopped, Duration::from_secs(5)));
         let files = IdentityFiles::new(&certificates, &key);
         let (said, mut says) = tokio::sync::mpsc::unbounded_channel();
         let watching = tokio::spawn(async move {
-            let report = |result: Result<(), _>| drop(said.send(result.map_err(|e: IdentityError| e.to_string())));
+            let report = |result: Result<(), _>| {
+                drop(said.send(result.map_err(|e: IdentityError| e.to_string())))
+            };
             files.watch(&served, &Notify::new(), report).await
         });
         std::fs::remove_file(&certificates).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, &certificates, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &certificates,
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
         let line = within(says.recv()).await.unwrap().unwrap_err();
         assert!(line.contains("no regular file"), "{line}");
         let endpoint = quinn::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -23,7 +23,11 @@ async fn bodies_and_files_arrive_complete_on_every_stack() {
     for stack in Stack::ALL {
         let running = start(*stack, "sync:signal=either", Some(root.path()), Limits::default());
         let (status, _, body) = running.get("/bytes/500000").await;
-        assert_eq!((status, body.len(), body.iter().all(|b| *b == 0)), (StatusCode::OK, 500_000, true), "{stack}");
+        assert_eq!(
+            (status, body.len(), body.iter().all(|b| *b == 0)),
+            (StatusCode::OK, 500_000, true),
+            "{stack}"
+        );
         let (status, content_type, body) = running.get("/").await;
         assert_eq!((status, content_type.as_str()), (StatusCode::OK, "text/html"), "{stack}");
         assert!(body == page, "{stack}: another page");
@@ -40,7 +44,8 @@ async fn delays_are_kept_and_connections_are_reused() {
         let running = start(*stack, "reno", None, Limits::default());
         let connection = running.connect().await.unwrap();
         let started = Instant::now();
-        let (status, _, body) = request(&connection, Method::GET, "/delay/300/bytes/10").await.unwrap();
+        let (status, _, body) =
+            request(&connection, Method::GET, "/delay/300/bytes/10").await.unwrap();
         assert_eq!((status, body.len()), (StatusCode::OK, 10));
         assert!(started.elapsed() >= Duration::from_millis(300));
         let head = running.connect().await.unwrap();
@@ -58,10 +63,21 @@ async fn connections_divide_among_controllers_in_metrics() {
             running.get("/bytes/1000").await;
         }
         // The last is counted when its acknowledgement comes, which is after its client has it.
-        scraped(&running, &format!("fathom_connections_open{{stack=\"{stack}\",controller=\"reno\"}} 0\n")).await;
-        scraped(&running, &format!("fathom_connections_open{{stack=\"{stack}\",controller=\"native:cubic\"}} 0\n"))
-            .await;
-        let scrape = Scrape::bind("127.0.0.1:0".parse().unwrap(), Arc::clone(&running.metrics)).await.unwrap();
+        scraped(
+            &running,
+            &format!("fathom_connections_open{{stack=\"{stack}\",controller=\"reno\"}} 0\n"),
+        )
+        .await;
+        scraped(
+            &running,
+            &format!(
+                "fathom_connections_open{{stack=\"{stack}\",controller=\"native:cubic\"}} 0\n"
+            ),
+        )
+        .await;
+        let scrape = Scrape::bind("127.0.0.1:0".parse().unwrap(), Arc::clone(&running.metrics))
+            .await
+            .unwrap();
         let at = scrape.address().unwrap();
         tokio::spawn(scrape.serve());
         let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
@@ -69,10 +85,13 @@ async fn connections_divide_among_controllers_in_metrics() {
         let mut text = String::new();
         stream.read_to_string(&mut text).await.unwrap();
         let count = |controller: &str| -> u64 {
-            let name =
-                format!("fathom_responses_total{{stack=\"{stack}\",controller=\"{controller}\",status=\"200\"}} ");
-            let line =
-                text.lines().find(|line| line.starts_with(&name)).unwrap_or_else(|| panic!("no {name} in\n{text}"));
+            let name = format!(
+                "fathom_responses_total{{stack=\"{stack}\",controller=\"{controller}\",status=\"200\"}} "
+            );
+            let line = text
+                .lines()
+                .find(|line| line.starts_with(&name))
+                .unwrap_or_else(|| panic!("no {name} in\n{text}"));
             line[name.len()..].parse().unwrap()
         };
         let (reno, cubic) = (count("reno"), count("native:cubic"));
@@ -96,7 +115,10 @@ fn logged(folder: &Path) -> (Vec<String>, Vec<f64>, f64) {
         }
     });
     let summary = summary.unwrap();
-    assert!(summary.malformed.is_none() && summary.cut_off.is_none() && summary.connections == 1, "{summary:?}");
+    assert!(
+        summary.malformed.is_none() && summary.cut_off.is_none() && summary.connections == 1,
+        "{summary:?}"
+    );
     (names, bodies, sent)
 }
 
@@ -108,18 +130,29 @@ async fn every_connection_has_a_log_with_any_controller() {
             let folder = Arc::new(LogFolder::open(dir.path()).unwrap());
             let running = start_logging(*stack, controller, None, Limits::default(), Some(&folder));
             let connection = running.connect().await.unwrap();
-            let (_, _, body) = request(&connection, Method::GET, "/delay/250/bytes/400000").await.unwrap();
+            let (_, _, body) =
+                request(&connection, Method::GET, "/delay/250/bytes/400000").await.unwrap();
             assert_eq!(body.len(), 400_000);
             running.end().await;
             let counts = folder.finish();
-            assert_eq!((counts.files, counts.dropped, counts.failed), (1, 0, 0), "{stack} {controller}");
+            assert_eq!(
+                (counts.files, counts.dropped, counts.failed),
+                (1, 0, 0),
+                "{stack} {controller}"
+            );
             let (names, bodies, sent) = logged(dir.path());
             assert_eq!(bodies, [400_000.0], "{stack} {controller}");
             let metrics = names.iter().filter(|n| *n == "quic:recovery_metrics_updated").count();
-            assert!(metrics >= 3 && sent >= 400_000.0, "{stack} {controller}: {metrics} metrics, {sent} bytes");
+            assert!(
+                metrics >= 3 && sent >= 400_000.0,
+                "{stack} {controller}: {metrics} metrics, {sent} bytes"
+            );
             let phases = names.iter().filter(|n| *n == "quic:congestion_state_updated").count();
             assert_eq!(phases > 0, !controller.starts_with("native:"), "{stack} {controller}");
-            assert!(names.iter().all(|name| name != "fathom:timestamps_negotiated"), "a client of quinn as it comes");
+            assert!(
+                names.iter().all(|name| name != "fathom:timestamps_negotiated"),
+                "a client of quinn as it comes"
+            );
         }
     }
 }
@@ -129,7 +162,8 @@ async fn shutdown_finishes_open_requests_and_takes_no_new() {
     for stack in Stack::ALL {
         let running = start(*stack, "reno", None, Limits::default());
         let connection = running.connect().await.unwrap();
-        let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
+        let (mut driver, mut sender) =
+            h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
         tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
         let get = |path: &str| Request::get(format!("https://localhost{path}")).body(()).unwrap();
         let mut open = sender.send_request(get("/bytes/2000000")).await.unwrap();
@@ -186,21 +220,26 @@ async fn many_handshakes_cause_retries() {
 #[tokio::test]
 async fn a_stalled_reader_is_dropped() {
     for stack in Stack::ALL {
-        let limits = Limits { stall_timeout: Duration::from_millis(500), send_buffer: 100_000, ..Limits::default() };
+        let limits = Limits {
+            stall_timeout: Duration::from_millis(500),
+            send_buffer: 100_000,
+            ..Limits::default()
+        };
         let running = start(*stack, "reno", None, limits);
         let connection = running.connect().await.unwrap();
-        let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
+        let (mut driver, mut sender) =
+            h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
         tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
-        let mut stream =
-            sender.send_request(Request::get("https://localhost/bytes/100000000").body(()).unwrap()).await.unwrap();
+        let mut stream = sender
+            .send_request(Request::get("https://localhost/bytes/100000000").body(()).unwrap())
+            .await
+            .unwrap();
         stream.finish().await.unwrap();
         // Nothing is read: the flow control window fills.
         let gave_up = async {
-            while !running
-                .metrics
-                .text()
-                .contains(&format!("fathom_responses_abandoned_total{{stack=\"{stack}\",controller=\"reno\"}} 1"))
-            {
+            while !running.metrics.text().contains(&format!(
+                "fathom_responses_abandoned_total{{stack=\"{stack}\",controller=\"reno\"}} 1"
+            )) {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
@@ -215,7 +254,8 @@ async fn unread(
     connection: quinn::Connection,
     path: &str,
 ) -> (h3::client::RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>, impl Sized) {
-    let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
+    let (mut driver, mut sender) =
+        h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
     let drive = tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
     let request = Request::get(format!("https://localhost{path}")).body(()).unwrap();
     let mut stream = sender.send_request(request).await.unwrap();
@@ -243,11 +283,18 @@ async fn an_unacknowledged_response_counts_as_abandoned() {
         let connection = running.connect().await.unwrap();
         // More than a stream's window, and less than QUIC takes at once.
         let (stream, others) = unread(connection.clone(), "/bytes/3000000").await;
-        scraped(&running, &format!("fathom_connections_open{{stack=\"{stack}\",controller=\"reno\"}} 1")).await;
+        scraped(
+            &running,
+            &format!("fathom_connections_open{{stack=\"{stack}\",controller=\"reno\"}} 1"),
+        )
+        .await;
         connection.close(0x100u32.into(), b"");
         drop((stream, others));
-        scraped(&running, &format!("fathom_responses_abandoned_total{{stack=\"{stack}\",controller=\"reno\"}} 1"))
-            .await;
+        scraped(
+            &running,
+            &format!("fathom_responses_abandoned_total{{stack=\"{stack}\",controller=\"reno\"}} 1"),
+        )
+        .await;
         scraped(&running, "fathom_unacknowledged_bytes 0\n").await;
         assert!(!running.metrics.text().contains("fathom_responses_total{"), "{stack}");
         running.end().await;
@@ -267,11 +314,17 @@ async fn a_delay_ends_with_its_stream_and_its_connection() {
         let connection = running.connect().await.unwrap();
         let (mut stream, others) = unread(connection.clone(), "/delay/60000/bytes/10").await;
         stream.stop_sending(h3::error::Code::H3_REQUEST_CANCELLED);
-        let abandoned = |n| format!("fathom_responses_abandoned_total{{stack=\"{stack}\",controller=\"reno\"}} {n}");
+        let abandoned = |n| {
+            format!("fathom_responses_abandoned_total{{stack=\"{stack}\",controller=\"reno\"}} {n}")
+        };
         scraped(&running, &abandoned(1)).await;
         let connection = running.connect().await.unwrap();
         let (_stream, _others) = unread(connection.clone(), "/delay/60000/bytes/10").await;
-        scraped(&running, &format!("fathom_connections_total{{stack=\"{stack}\",controller=\"reno\"}} 2")).await;
+        scraped(
+            &running,
+            &format!("fathom_connections_total{{stack=\"{stack}\",controller=\"reno\"}} 2"),
+        )
+        .await;
         connection.close(0x100u32.into(), b"");
         // Requested or not when it closed, nothing of it stays for a minute.
         scraped(&running, "fathom_unacknowledged_bytes 0\n").await;
@@ -284,8 +337,11 @@ async fn a_delay_ends_with_its_stream_and_its_connection() {
 async fn stalled_readers_do_not_starve_others() {
     for stack in Stack::ALL {
         // Each has 64 KiB that its client gives no credit for: all together more than half of it.
-        let limits =
-            Limits { unacknowledged: 600 << 10, pressure_timeout: Duration::from_secs(2), ..Limits::default() };
+        let limits = Limits {
+            unacknowledged: 600 << 10,
+            pressure_timeout: Duration::from_secs(2),
+            ..Limits::default()
+        };
         let running = start(*stack, "reno", None, limits);
         let mut stalled = Vec::new();
         for _ in 0..8 {
@@ -297,7 +353,9 @@ async fn stalled_readers_do_not_starve_others() {
         assert_eq!(running.get("/bytes/2000000").await.2.len(), 2_000_000, "{stack}");
         scraped(&running, "fathom_clients_given_up_total{reason=\"pressure\"}").await;
         let closed = one_is_given_up(&stalled);
-        tokio::time::timeout(Duration::from_secs(120), closed).await.expect("one of them is given up");
+        tokio::time::timeout(Duration::from_secs(120), closed)
+            .await
+            .expect("one of them is given up");
         assert_eq!(running.get("/bytes/2000000").await.2.len(), 2_000_000, "{stack}");
         drop(stalled);
         running.end().await;
@@ -308,7 +366,8 @@ async fn stalled_readers_do_not_starve_others() {
 async fn one_is_given_up<T>(stalled: &[(quinn::Connection, T)]) {
     loop {
         for (connection, _) in stalled {
-            if let Some(quinn::ConnectionError::ApplicationClosed(why)) = connection.close_reason() {
+            if let Some(quinn::ConnectionError::ApplicationClosed(why)) = connection.close_reason()
+            {
                 assert_eq!(why.error_code, 0x107u32.into(), "H3_EXCESSIVE_LOAD");
                 return;
             }
@@ -333,7 +392,10 @@ async fn quiche_serves_native_controllers_without_0rtt() {
         running.end().await;
     }
     let limits = Limits { early_data: true, ..Limits::default() };
-    let error = Server::bind(settings(Stack::Quiche, "reno", None, limits)).map(drop).unwrap_err().to_string();
+    let error = Server::bind(settings(Stack::Quiche, "reno", None, limits))
+        .map(drop)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("0-RTT") && error.contains("quinn"), "{error}");
 }
 
@@ -343,14 +405,16 @@ async fn requests_of_a_connection_are_served_concurrently() {
         let limits = Limits { send_buffer: 300_000, ..Limits::default() };
         let running = start(*stack, "reno", None, limits);
         let connection = running.connect().await.unwrap();
-        let (mut driver, sender) = h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
+        let (mut driver, sender) =
+            h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
         tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
         let mut asking = tokio::task::JoinSet::new();
         for n in 0..250usize {
             let mut sender = sender.clone();
             asking.spawn(async move {
                 let uri = format!("https://localhost/bytes/{}", n * 1_000);
-                let mut stream = sender.send_request(Request::get(uri).body(()).unwrap()).await.unwrap();
+                let mut stream =
+                    sender.send_request(Request::get(uri).body(()).unwrap()).await.unwrap();
                 // Half of them with a body, which nobody wants: it may be stopped, and the answer comes all the same.
                 if n % 2 == 0 {
                     let _ = stream.send_data(Bytes::from_static(b"hello")).await;
@@ -396,13 +460,19 @@ async fn junk_datagrams_do_not_disturb_connections() {
 
 #[tokio::test]
 async fn invalid_settings_are_explained_in_one_line() {
-    let of = |controller: &str, stack| Server::bind(settings(stack, controller, None, Limits::default())).map(drop);
-    for (controller, hint) in [("snyc", "snyc"), ("native:bbr3", "native:bbr"), ("sync:flor=1ms", "floor")] {
+    let of = |controller: &str, stack| {
+        Server::bind(settings(stack, controller, None, Limits::default())).map(drop)
+    };
+    for (controller, hint) in
+        [("snyc", "snyc"), ("native:bbr3", "native:bbr"), ("sync:flor=1ms", "floor")]
+    {
         let error = of(controller, Stack::Quinn).unwrap_err().to_string();
         assert!(error.contains(hint) && !error.contains('\n'), "{controller}: {error}");
     }
     #[cfg(feature = "quiche")]
-    for (controller, hint) in [("snyc", "snyc"), ("native:bbr3", "native:bbr2"), ("sync:flor=1ms", "floor")] {
+    for (controller, hint) in
+        [("snyc", "snyc"), ("native:bbr3", "native:bbr2"), ("sync:flor=1ms", "floor")]
+    {
         let error = of(controller, Stack::Quiche).unwrap_err().to_string();
         assert!(error.contains(hint) && !error.contains('\n'), "{controller}: {error}");
     }

@@ -42,8 +42,10 @@ fn tls(identity: &Identity) -> rustls::ClientConfig {
 }
 
 fn serve(limits: Limits, change: impl FnOnce(&mut Settings)) -> Served {
-    let mut settings =
-        Settings { tcp: Some(TcpSettings::default()), ..settings(Stack::Quinn, "native:cubic", None, limits) };
+    let mut settings = Settings {
+        tcp: Some(TcpSettings::default()),
+        ..settings(Stack::Quinn, "native:cubic", None, limits)
+    };
     change(&mut settings);
     let tls = tls(&settings.identity);
     Served { running: start_with(settings, None, Duration::from_secs(5)), tls }
@@ -61,7 +63,8 @@ impl Served {
     }
 
     async fn http1(&self) -> http1::SendRequest<Body> {
-        let (sender, connection) = http1::handshake(TokioIo::new(self.connect(b"http/1.1").await)).await.unwrap();
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(self.connect(b"http/1.1").await)).await.unwrap();
         tokio::spawn(connection);
         sender
     }
@@ -98,8 +101,9 @@ async fn http1_and_http2_serve_the_site_and_name_http3() {
     let folder = tempfile::tempdir().unwrap();
     let page: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
     std::fs::write(folder.path().join("page.html"), &page).unwrap();
-    let served =
-        serve(Limits::default(), |settings| settings.site = Site::new(Some(folder.path()), Limits::default()).unwrap());
+    let served = serve(Limits::default(), |settings| {
+        settings.site = Site::new(Some(folder.path()), Limits::default()).unwrap()
+    });
     let alt_svc = format!("h3=\":{}\"; ma=86400", served.running.address.port());
     let (mut one, mut two) = (served.http1().await, served.http2().await);
     for _ in 0..3 {
@@ -122,7 +126,8 @@ async fn http1_and_http2_serve_the_site_and_name_http3() {
         *request.method_mut() = method.clone();
         within(one.ready()).await.unwrap();
         let response = within(one.send_request(request)).await.unwrap();
-        let status = if method == Method::HEAD { StatusCode::OK } else { StatusCode::METHOD_NOT_ALLOWED };
+        let status =
+            if method == Method::HEAD { StatusCode::OK } else { StatusCode::METHOD_NOT_ALLOWED };
         assert_eq!(response.status(), status);
         assert!(method == Method::POST || response.headers()["content-length"] == "1000");
     }
@@ -151,10 +156,22 @@ struct Answer {
 
 impl Answer {
     fn new(status: StatusCode, headers: &http::HeaderMap, body: Vec<u8>) -> Self {
-        let names =
-            ["accept-ranges", "allow", "content-length", "content-range", "content-type", "etag", "last-modified"];
-        let value = |name: &str| Some((name.to_owned(), headers.get(name)?.to_str().unwrap().to_owned()));
-        Self { status: status.as_u16(), fields: names.into_iter().filter_map(value).collect(), body }
+        let names = [
+            "accept-ranges",
+            "allow",
+            "content-length",
+            "content-range",
+            "content-type",
+            "etag",
+            "last-modified",
+        ];
+        let value =
+            |name: &str| Some((name.to_owned(), headers.get(name)?.to_str().unwrap().to_owned()));
+        Self {
+            status: status.as_u16(),
+            fields: names.into_iter().filter_map(value).collect(),
+            body,
+        }
     }
 
     fn field(&self, name: &str) -> Option<&str> {
@@ -168,28 +185,44 @@ async fn ask(served: &Served, method: Method, path: &str, fields: &[(&str, &str)
         let request = Request::builder().method(&method).uri(target).header("host", "localhost");
         fields.iter().fold(request, |request, (name, value)| request.header(*name, *value))
     };
-    let absolute = if path == "*" { "https://localhost/".to_owned() } else { format!("https://localhost{path}") };
-    let response =
-        within(served.http1().await.send_request(request(path.to_owned()).body(Body::new()).unwrap())).await.unwrap();
+    let absolute = if path == "*" {
+        "https://localhost/".to_owned()
+    } else {
+        format!("https://localhost{path}")
+    };
+    let response = within(
+        served.http1().await.send_request(request(path.to_owned()).body(Body::new()).unwrap()),
+    )
+    .await
+    .unwrap();
     let headers = response.headers().clone();
     let (status, body) = whole(response).await;
     let one = Answer::new(status, &headers, body);
-    let response =
-        within(served.http2().await.send_request(request(absolute.clone()).body(Body::new()).unwrap())).await.unwrap();
+    let response = within(
+        served.http2().await.send_request(request(absolute.clone()).body(Body::new()).unwrap()),
+    )
+    .await
+    .unwrap();
     let headers = response.headers().clone();
     let (status, body) = whole(response).await;
     assert_eq!(Answer::new(status, &headers, body), one, "HTTP/2, {method} {path} {fields:?}");
     let connection = served.running.connect().await.unwrap();
-    let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
+    let (mut driver, mut sender) =
+        h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
     let drive = tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
-    let mut stream = within(sender.send_request(request(absolute).body(()).unwrap())).await.unwrap();
+    let mut stream =
+        within(sender.send_request(request(absolute).body(()).unwrap())).await.unwrap();
     let _ = stream.finish().await;
     let head = within(stream.recv_response()).await.unwrap();
     let mut body = Vec::new();
     while let Some(mut data) = within(stream.recv_data()).await.unwrap() {
         body.extend_from_slice(&data.copy_to_bytes(data.remaining()));
     }
-    assert_eq!(Answer::new(head.status(), head.headers(), body), one, "HTTP/3, {method} {path} {fields:?}");
+    assert_eq!(
+        Answer::new(head.status(), head.headers(), body),
+        one,
+        "HTTP/3, {method} {path} {fields:?}"
+    );
     drop(sender);
     drive.abort();
     one
@@ -199,13 +232,21 @@ async fn ask(served: &Served, method: Method, path: &str, fields: &[(&str, &str)
 async fn ranges_conditions_and_methods_are_answered_alike_over_every_version() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.mp4"), "0123456789").unwrap();
-    let served =
-        serve(Limits::default(), |settings| settings.site = Site::new(Some(folder.path()), Limits::default()).unwrap());
+    let served = serve(Limits::default(), |settings| {
+        settings.site = Site::new(Some(folder.path()), Limits::default()).unwrap()
+    });
     let all = ask(&served, Method::GET, "/a.mp4", &[]).await;
-    assert_eq!((all.status, &all.body[..], all.field("content-type")), (200, &b"0123456789"[..], Some("video/mp4")));
+    assert_eq!(
+        (all.status, &all.body[..], all.field("content-type")),
+        (200, &b"0123456789"[..], Some("video/mp4"))
+    );
     let (etag, modified) = (all.field("etag").unwrap(), all.field("last-modified").unwrap());
     let head = ask(&served, Method::HEAD, "/a.mp4", &[]).await;
-    assert_eq!((head.status, &head.fields, head.body.len()), (200, &all.fields, 0), "HEAD has the fields of GET");
+    assert_eq!(
+        (head.status, &head.fields, head.body.len()),
+        (200, &all.fields, 0),
+        "HEAD has the fields of GET"
+    );
     let long_ago = "Sun, 06 Nov 1994 08:49:37 GMT";
     for (fields, status, body, range) in [
         (&[("range", "bytes=0-1")][..], 206, "01", Some("bytes 0-1/10")),
@@ -220,13 +261,26 @@ async fn ranges_conditions_and_methods_are_answered_alike_over_every_version() {
         (&[("if-none-match", "\"other\"")], 200, "0123456789", None),
         (&[("if-modified-since", modified)], 304, "", None),
         (&[("if-modified-since", long_ago)], 200, "0123456789", None),
-        (&[("if-none-match", "\"other\""), ("if-modified-since", modified)], 200, "0123456789", None),
+        (
+            &[("if-none-match", "\"other\""), ("if-modified-since", modified)],
+            200,
+            "0123456789",
+            None,
+        ),
         (&[("if-none-match", etag), ("want-content-digest", "sha-256=10")], 304, "", None),
         (&[("if-match", etag), ("if-unmodified-since", long_ago)], 200, "0123456789", None),
     ] {
         let answer = ask(&served, Method::GET, "/a.mp4", fields).await;
-        assert_eq!((answer.status, std::str::from_utf8(&answer.body)), (status, Ok(body)), "{fields:?}");
-        assert_eq!((answer.field("content-range"), answer.field("etag")), (range, Some(etag)), "{fields:?}");
+        assert_eq!(
+            (answer.status, std::str::from_utf8(&answer.body)),
+            (status, Ok(body)),
+            "{fields:?}"
+        );
+        assert_eq!(
+            (answer.field("content-range"), answer.field("etag")),
+            (range, Some(etag)),
+            "{fields:?}"
+        );
         let length = (status != 304).then(|| body.len().to_string());
         assert_eq!(answer.field("content-length"), length.as_deref(), "{fields:?}");
     }
@@ -239,11 +293,18 @@ async fn ranges_conditions_and_methods_are_answered_alike_over_every_version() {
     assert_eq!((part.status, part.body.len()), (206, 500_000));
     for method in [Method::POST, Method::PUT, Method::DELETE, Method::TRACE] {
         let answer = ask(&served, method.clone(), "/a.mp4", &[]).await;
-        assert_eq!((answer.status, answer.field("allow")), (405, Some("GET, HEAD, OPTIONS")), "{method}");
+        assert_eq!(
+            (answer.status, answer.field("allow")),
+            (405, Some("GET, HEAD, OPTIONS")),
+            "{method}"
+        );
     }
     for path in ["/a.mp4", "*"] {
         let answer = ask(&served, Method::OPTIONS, path, &[]).await;
-        assert_eq!((answer.status, answer.field("allow"), answer.body.len()), (204, Some("GET, HEAD, OPTIONS"), 0));
+        assert_eq!(
+            (answer.status, answer.field("allow"), answer.body.len()),
+            (204, Some("GET, HEAD, OPTIONS"), 0)
+        );
     }
     served.running.end().await;
 }
@@ -302,7 +363,8 @@ async fn a_client_that_reads_nothing_is_dropped() {
         let stalled = served.connect(protocol).await;
         let mut stream = stalled;
         if protocol == b"h2" {
-            let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+            let (mut sender, connection) =
+                http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
             let driver = tokio::spawn(connection);
             let response = within(sender.send_request(get("/bytes/100000000"))).await.unwrap();
             // The body's window stays shut: until the connection is closed.
@@ -330,11 +392,13 @@ async fn a_client_that_reads_nothing_is_dropped() {
 async fn connections_that_say_nothing_leave_room_for_others() {
     let limits = Limits { header_timeout: Duration::from_secs(2), ..Limits::default() };
     // All come from one address, which may have all places: as from many with a part each.
-    let served =
-        serve(limits, |settings| settings.tcp = Some(TcpSettings { alt_svc_port: None, connections: Some(200) }));
+    let served = serve(limits, |settings| {
+        settings.tcp = Some(TcpSettings { alt_svc_port: None, connections: Some(200) })
+    });
     let mut held = Vec::new();
     // A ClientHello's record header and no more; a record of no known kind; HTTP without TLS.
-    let said: [&[u8]; 4] = [b"", b"\x16\x03\x01\x02\x00\x01", &[0xa5; 600], b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"];
+    let said: [&[u8]; 4] =
+        [b"", b"\x16\x03\x01\x02\x00\x01", &[0xa5; 600], b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"];
     for n in 0..1_000 {
         let mut stream = within(TcpStream::connect(served.running.address)).await.unwrap();
         let _ = stream.write_all(said[n % said.len()]).await;
@@ -347,7 +411,8 @@ async fn connections_that_say_nothing_leave_room_for_others() {
         slow.push(stream);
     }
     for _ in 0..10 {
-        let response = within(served.http1().await.send_request(get1("/bytes/1000"))).await.unwrap();
+        let response =
+            within(served.http1().await.send_request(get1("/bytes/1000"))).await.unwrap();
         assert_eq!(whole(response).await.1.len(), 1_000);
         let response = within(served.http2().await.send_request(get("/bytes/1000"))).await.unwrap();
         assert_eq!(whole(response).await.1.len(), 1_000);

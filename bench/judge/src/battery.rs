@@ -174,7 +174,9 @@ impl Battery {
     /// # Panics
     /// Where its files are not sound, which a test sees to.
     pub fn shipped() -> Self {
-        let files = CRITERIA.files().filter_map(|file| Some((file.path().to_str()?, file.contents_utf8()?)));
+        let files = CRITERIA
+            .files()
+            .filter_map(|file| Some((file.path().to_str()?, file.contents_utf8()?)));
         Self::read(files, THRESHOLDS).expect("the shipped battery is sound")
     }
 
@@ -186,7 +188,9 @@ impl Battery {
         criteria: impl IntoIterator<Item = (&'a str, &'a str)>,
         thresholds: &str,
     ) -> Result<Self, BatteryError> {
-        let wrong = |file: &str, e: &dyn std::fmt::Display| BatteryError(format!("{file}: {e}").replace('\n', "; "));
+        let wrong = |file: &str, e: &dyn std::fmt::Display| {
+            BatteryError(format!("{file}: {e}").replace('\n', "; "))
+        };
         let thresholds: BTreeMap<String, Threshold> =
             toml::from_str(thresholds).map_err(|e| wrong("thresholds.toml", &e))?;
         let mut read = Vec::new();
@@ -213,7 +217,9 @@ impl Battery {
 impl Criterion {
     fn check(&self, thresholds: &BTreeMap<String, Threshold>) -> Result<(), String> {
         if self.tests.is_empty() != self.not_applicable.is_some() {
-            return Err("a criterion has tests, or says in not-applicable why it has none".to_owned());
+            return Err(
+                "a criterion has tests, or says in not-applicable why it has none".to_owned()
+            );
         }
         let mut names = BTreeSet::new();
         for test in &self.tests {

@@ -31,7 +31,11 @@ pub fn changes(old: &Scorecard, new: &Scorecard) -> Vec<Change> {
         let at = now.at_text();
         (before.verdict != now.verdict).then(|| Change {
             test: name.0,
-            what: if at.is_empty() { now.measure.clone() } else { format!("{} ({at})", now.measure) },
+            what: if at.is_empty() {
+                now.measure.clone()
+            } else {
+                format!("{} ({at})", now.measure)
+            },
             before: (before.verdict, before.value_text()),
             now: (now.verdict, now.value_text()),
             worse: now.verdict > before.verdict,
@@ -44,7 +48,9 @@ fn checks(of: &Scorecard) -> impl Iterator<Item = (Name<'_>, &JudgedCheck)> {
     of.criteria.iter().flat_map(|criterion| {
         criterion.tests.iter().flat_map(move |test| {
             let name = format!("{}/{}", criterion.section, test.name);
-            test.checks.iter().map(move |check| ((name.clone(), &*check.measure, &*check.threshold, &check.at), check))
+            test.checks.iter().map(move |check| {
+                ((name.clone(), &*check.measure, &*check.threshold, &check.at), check)
+            })
         })
     })
 }

@@ -56,7 +56,8 @@ impl CpuPerAck {
 impl Scorecard {
     /// Adds what [`cpu_per_ack`] found.
     pub fn add_cpu(&mut self, cpu: CpuPerAck, plan: &JudgePlan) {
-        self.thresholds.insert(CPU_PER_ACK.to_owned(), plan.battery.thresholds[CPU_PER_ACK].clone());
+        self.thresholds
+            .insert(CPU_PER_ACK.to_owned(), plan.battery.thresholds[CPU_PER_ACK].clone());
         self.cpu = Some(cpu);
     }
 }
@@ -82,12 +83,17 @@ pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, String> {
         own.push(turn(&turns[0]));
         reference.push(turn(&turns[1]));
     }
-    let percent: Vec<f64> = own.iter().zip(&reference).map(|(own, reference)| 100.0 * own / reference).collect();
-    let percent_of_reference = Estimate::of(&percent).ok_or("this machine's clock of CPU time stands still")?;
+    let percent: Vec<f64> =
+        own.iter().zip(&reference).map(|(own, reference)| 100.0 * own / reference).collect();
+    let percent_of_reference =
+        Estimate::of(&percent).ok_or("this machine's clock of CPU time stands still")?;
     Ok(CpuPerAck {
         nanoseconds: median(own),
         reference_nanoseconds: median(reference),
-        verdict: Verdict::of(percent_of_reference.interval(), &plan.battery.thresholds[CPU_PER_ACK]),
+        verdict: Verdict::of(
+            percent_of_reference.interval(),
+            &plan.battery.thresholds[CPU_PER_ACK],
+        ),
         percent_of_reference,
     })
 }
@@ -107,7 +113,9 @@ fn load(spec: &str, stack: Stack) -> Result<Load, String> {
             Box::new(move || load.run(controller.clone_box()))
         }
         Controller::Native(name) => {
-            return Err(format!("'native:{name}' cannot be run outside {stack}; of stacks' own only quinn's can"));
+            return Err(format!(
+                "'native:{name}' cannot be run outside {stack}; of stacks' own only quinn's can"
+            ));
         }
     })
 }
@@ -146,9 +154,14 @@ mod tests {
     fn every_kind_of_controller_is_measured_or_refused() {
         for controller in ["vegas", "sync", "native:bbr"] {
             let cpu = cpu_per_ack(&plan(controller, Stack::Quinn)).unwrap();
-            assert!(cpu.nanoseconds > 0.0 && cpu.reference_nanoseconds > 0.0, "{controller}: {cpu:?}");
+            assert!(
+                cpu.nanoseconds > 0.0 && cpu.reference_nanoseconds > 0.0,
+                "{controller}: {cpu:?}"
+            );
             assert_eq!(cpu.percent_of_reference.n, ROUNDS, "{controller}");
         }
-        assert!(cpu_per_ack(&plan("native:bbr3", Stack::Noq)).unwrap_err().contains("only quinn's can"));
+        assert!(
+            cpu_per_ack(&plan("native:bbr3", Stack::Noq)).unwrap_err().contains("only quinn's can")
+        );
     }
 }

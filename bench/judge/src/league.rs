@@ -19,22 +19,37 @@ impl League {
     /// # Errors
     /// There is none, they were not made by the same battery (depth, seeds, references), or one stands twice: one line.
     pub fn new(mut cards: Vec<Scorecard>) -> Result<Self, String> {
-        let Some(first) = cards.first() else { return Err("no scorecard is given; name some".to_owned()) };
-        let made = |card: &Scorecard| (card.fathom.clone(), card.depth.clone(), card.seeds, card.against.clone());
-        let names = |card: &Scorecard| card.criteria.iter().map(|c| c.section.clone()).collect::<Vec<_>>();
-        if let Some(other) = cards.iter().find(|card| made(card) != made(first) || names(card) != names(first)) {
+        let Some(first) = cards.first() else {
+            return Err("no scorecard is given; name some".to_owned());
+        };
+        let made = |card: &Scorecard| {
+            (card.fathom.clone(), card.depth.clone(), card.seeds, card.against.clone())
+        };
+        let names =
+            |card: &Scorecard| card.criteria.iter().map(|c| c.section.clone()).collect::<Vec<_>>();
+        if let Some(other) =
+            cards.iter().find(|card| made(card) != made(first) || names(card) != names(first))
+        {
             return Err(format!(
                 "{} on {} was judged otherwise than {} on {} (version, depth, seeds, references or criteria); judge them alike",
                 other.controller, other.stack, first.controller, first.stack
             ));
         }
         let mut seen = BTreeSet::new();
-        if let Some(twice) = cards.iter().find(|card| !seen.insert((card.controller.clone(), card.stack.clone()))) {
-            return Err(format!("{} on {} is given twice; name it once", twice.controller, twice.stack));
+        if let Some(twice) =
+            cards.iter().find(|card| !seen.insert((card.controller.clone(), card.stack.clone())))
+        {
+            return Err(format!(
+                "{} on {} is given twice; name it once",
+                twice.controller, twice.stack
+            ));
         }
         cards.sort_by(|a, b| {
-            let key = |card: &Scorecard| (card.counts.failed, std::cmp::Reverse(card.counts.passed));
-            key(a).cmp(&key(b)).then_with(|| (&a.stack, &a.controller).cmp(&(&b.stack, &b.controller)))
+            let key =
+                |card: &Scorecard| (card.counts.failed, std::cmp::Reverse(card.counts.passed));
+            key(a)
+                .cmp(&key(b))
+                .then_with(|| (&a.stack, &a.controller).cmp(&(&b.stack, &b.controller)))
         });
         Ok(Self { cards })
     }
@@ -43,10 +58,12 @@ impl League {
     /// `program`.
     pub fn markdown(&self, program: &str) -> String {
         let first = &self.cards[0];
-        let asked: Vec<&JudgedCriterion> = first.criteria.iter().filter(|c| c.not_applicable.is_none()).collect();
+        let asked: Vec<&JudgedCriterion> =
+            first.criteria.iter().filter(|c| c.not_applicable.is_none()).collect();
         let mut text = String::new();
         let heads: Vec<&str> = asked.iter().map(|c| &*c.section).collect();
-        let _ = writeln!(text, "| controller | stack | pass | fail | open | {} |", heads.join(" | "));
+        let _ =
+            writeln!(text, "| controller | stack | pass | fail | open | {} |", heads.join(" | "));
         let _ = writeln!(text, "|---|---|--:|--:|--:|{}", ":-:|".repeat(heads.len()));
         for card in &self.cards {
             let cells: Vec<&str> = asked.iter().map(|c| mark(verdict(card, &c.section))).collect();
@@ -105,7 +122,8 @@ fn failures(card: &Scorecard, program: &str) -> String {
     );
     for criterion in &card.criteria {
         for test in &criterion.tests {
-            let failed: Vec<&JudgedCheck> = test.checks.iter().filter(|check| check.verdict == Verdict::Fail).collect();
+            let failed: Vec<&JudgedCheck> =
+                test.checks.iter().filter(|check| check.verdict == Verdict::Fail).collect();
             if let Some(worst) = failed.first() {
                 let at = worst.at_text();
                 let _ = writeln!(
@@ -129,7 +147,10 @@ fn failures(card: &Scorecard, program: &str) -> String {
 }
 
 fn verdict(card: &Scorecard, section: &str) -> Verdict {
-    card.criteria.iter().find(|c| c.section == section).map_or(Verdict::NotApplicable, |c| c.verdict)
+    card.criteria
+        .iter()
+        .find(|c| c.section == section)
+        .map_or(Verdict::NotApplicable, |c| c.verdict)
 }
 
 const fn mark(verdict: Verdict) -> &'static str {

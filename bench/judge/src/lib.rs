@@ -33,6 +33,8 @@ pub use changes::{Change, changes};
 pub use cpu::{CpuPerAck, cpu_per_ack};
 pub use league::League;
 pub use plan::{Depth, JudgePlan, Settings};
-pub use scorecard::{Counts, JudgedCheck, JudgedCriterion, JudgedTest, SCHEMA, Scorecard, scorecard};
+pub use scorecard::{
+    Counts, JudgedCheck, JudgedCriterion, JudgedTest, SCHEMA, Scorecard, scorecard,
+};
 pub use value::Value;
 pub use verdict::Verdict;

@@ -122,8 +122,13 @@ impl<'a> Quantity<'a> {
     /// Returns the requests behind a value that leaves failed ones out: those completed, failed and without an outcome. `None` for all else.
     pub(crate) fn requests(&self, outcome: &Outcome) -> Option<Requests> {
         let Self::Compared(measure, name) = self else { return None };
-        let group = outcome.groups.get(*name).filter(|_| measure.population.leaves_failures_out())?;
-        Some(Requests { completed: group.responses, failed: group.failed, unfinished: group.unfinished })
+        let group =
+            outcome.groups.get(*name).filter(|_| measure.population.leaves_failures_out())?;
+        Some(Requests {
+            completed: group.responses,
+            failed: group.failed,
+            unfinished: group.unfinished,
+        })
     }
 
     /// Unit of its values.
@@ -205,13 +210,16 @@ mod tests {
 
     #[test]
     fn values_by_hand() {
-        let value = |name: &str, of, beside| Quantity::named(name, of, beside).unwrap().of(&outcome());
+        let value =
+            |name: &str, of, beside| Quantity::named(name, of, beside).unwrap().of(&outcome());
         assert_eq!(value("share_percent", "subject", Some("rival")), Some(75.0));
         assert_eq!(value("link_share_percent", "subject", None), Some(60.0));
         // 40 Mbit in 10 s of a link of 10 Mbps.
         assert_eq!(value("goodput_percent", "subject", None), Some(40.0));
         assert_eq!(value("jain_percent", "subject", None), Some(90.0));
-        assert!((value("slowest_flow_percent", "subject", None).unwrap() - 200.0 / 3.0).abs() < 1e-9);
+        assert!(
+            (value("slowest_flow_percent", "subject", None).unwrap() - 200.0 / 3.0).abs() < 1e-9
+        );
         assert_eq!(value("queue_mean_ms", LINK, None), Some(56.8));
         assert_eq!(value("requests_failed_percent", "subject", None), Some(25.0));
         assert_eq!(value("throughput_bps", "rival", None), Some(2e6));
@@ -223,6 +231,10 @@ mod tests {
     fn wrong_names_are_refused() {
         assert!(Quantity::named("speed", "subject", None).unwrap_err().contains("no measure"));
         assert!(Quantity::named("share_percent", "subject", None).unwrap_err().contains("beside"));
-        assert!(Quantity::named("jain_percent", "subject", Some("rival")).unwrap_err().contains("one group"));
+        assert!(
+            Quantity::named("jain_percent", "subject", Some("rival"))
+                .unwrap_err()
+                .contains("one group")
+        );
     }
 }

@@ -89,7 +89,9 @@ impl JudgePlan {
     /// # Errors
     /// A controller is not there or cannot run on the stack, or no criterion has a section asked for: one line.
     pub fn new(mut battery: Battery, mut settings: Settings) -> Result<Self, PlanError> {
-        let spec = |text: &str| Controller::read(text, settings.stack).map(|c| c.spec()).map_err(PlanError);
+        let spec = |text: &str| {
+            Controller::read(text, settings.stack).map(|c| c.spec()).map_err(PlanError)
+        };
         let controller = spec(&settings.controller)?;
         let mut against = Vec::new();
         for text in &settings.against {
@@ -100,10 +102,13 @@ impl JudgePlan {
             against.push(spec);
         }
         if against.is_empty() {
-            return Err(PlanError("against: name at least one controller, such as cubic".to_owned()));
+            return Err(PlanError(
+                "against: name at least one controller, such as cubic".to_owned(),
+            ));
         }
         (settings.controller, settings.against) = (controller, against);
-        let sections: Vec<String> = battery.criteria.iter().map(|criterion| criterion.section.clone()).collect();
+        let sections: Vec<String> =
+            battery.criteria.iter().map(|criterion| criterion.section.clone()).collect();
         let is_asked = |name: &str, of: &str| match of.strip_suffix(".*") {
             Some(of) => is_within(name, of),
             // 5.2 is a criterion and 5.2.1 another; 5.1 is none, and stands for all below it.
@@ -111,8 +116,10 @@ impl JudgePlan {
             None => is_within(name, of),
         };
         let named = |of: &str| {
-            let mut tests =
-                battery.criteria.iter().flat_map(|c| c.tests.iter().map(|test| test_name(&c.section, test)));
+            let mut tests = battery
+                .criteria
+                .iter()
+                .flat_map(|c| c.tests.iter().map(|test| test_name(&c.section, test)));
             sections.iter().any(|section| is_asked(section, of)) || tests.any(|name| name == of)
         };
         if let Some(unknown) = settings.only.iter().find(|of| !named(of)) {
@@ -121,9 +128,14 @@ impl JudgePlan {
                 sections.join(", ")
             )));
         }
-        let asked = |name: &str| settings.only.is_empty() || settings.only.iter().any(|of| is_asked(name, of));
+        let asked = |name: &str| {
+            settings.only.is_empty() || settings.only.iter().any(|of| is_asked(name, of))
+        };
         let must = |battery: &Battery| -> BTreeSet<String> {
-            let must = battery.criteria.iter().filter(|c| c.strength == Strength::Must && !c.tests.is_empty());
+            let must = battery
+                .criteria
+                .iter()
+                .filter(|c| c.strength == Strength::Must && !c.tests.is_empty());
             must.flat_map(|c| c.tests.iter().map(|test| test_name(&c.section, test))).collect()
         };
         let all = must(&battery);
@@ -157,12 +169,16 @@ impl JudgePlan {
     fn study(&self, name: &str, test: &Test) -> Result<Option<Study>, PlanError> {
         let Settings { controller, against, stack, depth, seeds, backend, .. } = &self.settings;
         let scenario = toml::to_string(&test.scenario).map_err(|e| PlanError(e.to_string()))?;
-        let uses = |axis: &str| scenario.contains(&format!("${axis}")) || scenario.contains(&format!("${{{axis}}}"));
+        let uses = |axis: &str| {
+            scenario.contains(&format!("${axis}")) || scenario.contains(&format!("${{{axis}}}"))
+        };
         let mut sweep = test.sweep.clone();
         if *depth == Depth::Full {
             sweep.extend(test.full_sweep.clone());
         }
-        let list = |values: &[&String]| Value::Array(values.iter().map(|v| Value::String((*v).clone())).collect());
+        let list = |values: &[&String]| {
+            Value::Array(values.iter().map(|v| Value::String((*v).clone())).collect())
+        };
         let mut controllers = vec![controller];
         if test.is_relative() && against[0] != *controller {
             controllers.push(&against[0]);
@@ -177,7 +193,11 @@ impl JudgePlan {
             (REFERENCE, list(&[&against[0]])),
             (BBR, list(&bbr.iter().collect::<Vec<_>>())),
         ]);
-        sweep.extend(axes.into_iter().filter(|(axis, _)| uses(axis)).map(|(axis, values)| (axis.to_owned(), values)));
+        sweep.extend(
+            axes.into_iter()
+                .filter(|(axis, _)| uses(axis))
+                .map(|(axis, values)| (axis.to_owned(), values)),
+        );
         let mut scenario = test.scenario.clone();
         scenario.entry("stack").or_insert_with(|| Value::String(stack.name().to_owned()));
         let mut study = Table::new();
@@ -233,15 +253,26 @@ mod tests {
         let one = plan("5.2.1/one-to-one", Backend::Virtual, 1.0).unwrap();
         assert_eq!(of_axis(&one, TEST), ["5.2.1/one-to-one".to_owned()].into());
         assert_eq!(one.battery.criteria.len(), 1);
-        assert!(of_axis(&plan("5.2.1", Backend::Virtual, 1.0).unwrap(), TEST).len() > 1, "a section has all its tests");
+        assert!(
+            of_axis(&plan("5.2.1", Backend::Virtual, 1.0).unwrap(), TEST).len() > 1,
+            "a section has all its tests"
+        );
         let sections = |only| -> Vec<String> {
-            plan(only, Backend::Virtual, 1.0).unwrap().battery.criteria.into_iter().map(|c| c.section).collect()
+            plan(only, Backend::Virtual, 1.0)
+                .unwrap()
+                .battery
+                .criteria
+                .into_iter()
+                .map(|c| c.section)
+                .collect()
         };
         assert_eq!(sections("5.2"), ["5.2"], "a criterion is not those below it");
         assert_eq!(sections("5.2.*"), ["5.2", "5.2.1", "5.2.2", "5.2.3"]);
         assert_eq!(sections("5.1"), ["5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5"]);
         assert!(!one.left_out.is_empty() && !one.left_out.contains(&"5.2.1/one-to-one".to_owned()));
-        assert!(plan("5.2.1/one", Backend::Virtual, 1.0).unwrap_err().to_string().contains("no test"));
+        assert!(
+            plan("5.2.1/one", Backend::Virtual, 1.0).unwrap_err().to_string().contains("no test")
+        );
     }
 
     #[cfg(target_os = "linux")]

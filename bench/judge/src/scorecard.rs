@@ -128,7 +128,11 @@ pub struct JudgedCheck {
 
 /// The verdicts that results bring. `failed` are runs that ended with an error: their labels, and why. A controller whose run fails has
 /// failed the test.
-pub fn scorecard(plan: &JudgePlan, results: &[StudyRunResult], failed: &BTreeMap<String, String>) -> Scorecard {
+pub fn scorecard(
+    plan: &JudgePlan,
+    results: &[StudyRunResult],
+    failed: &BTreeMap<String, String>,
+) -> Scorecard {
     let outcomes = results.iter().map(|result| (&*result.fingerprint, &result.outcome)).collect();
     let judge = Judge { plan, outcomes, failed };
     let criteria: Vec<JudgedCriterion> =
@@ -181,10 +185,16 @@ struct Point<'a> {
 impl Point<'_> {
     /// Returns the verdict on a value of completed requests where too few were completed for it: a controller under which none is completed,
     /// or more fail than under the reference, has failed, whatever the others took. `None`: the value decides.
-    fn requests_that_tell_nothing(&self, quantity: &Quantity<'_>) -> Option<(Verdict, Option<String>)> {
+    fn requests_that_tell_nothing(
+        &self,
+        quantity: &Quantity<'_>,
+    ) -> Option<(Verdict, Option<String>)> {
         let sum = |outcomes: &BTreeMap<u64, &Outcome>| {
             let mut sum = Requests::default();
-            outcomes.values().filter_map(|outcome| quantity.requests(outcome)).for_each(|of| sum += of);
+            outcomes
+                .values()
+                .filter_map(|outcome| quantity.requests(outcome))
+                .for_each(|of| sum += of);
             sum
         };
         let (own, reference) = (sum(&self.subject), sum(&self.reference));
@@ -221,7 +231,8 @@ impl Point<'_> {
 
 impl Judge<'_> {
     fn criterion(&self, criterion: &Criterion) -> JudgedCriterion {
-        let tests: Vec<JudgedTest> = criterion.tests.iter().map(|test| self.test(criterion, test)).collect();
+        let tests: Vec<JudgedTest> =
+            criterion.tests.iter().map(|test| self.test(criterion, test)).collect();
         JudgedCriterion {
             section: criterion.section.clone(),
             title: criterion.title.clone(),
@@ -263,7 +274,8 @@ impl Judge<'_> {
                     side.insert(run.seed, outcome);
                 }
                 None => {
-                    let why = self.failed.get(&run.label()).map_or("the run has no result", |why| why);
+                    let why =
+                        self.failed.get(&run.label()).map_or("the run has no result", |why| why);
                     // The controller's own failure is what counts.
                     if subject || point.failure.is_none() {
                         point.failure = Some((subject, why));
@@ -278,7 +290,12 @@ impl Judge<'_> {
         points
     }
 
-    fn check(&self, check: &Check, at: &BTreeMap<String, String>, point: &Point<'_>) -> JudgedCheck {
+    fn check(
+        &self,
+        check: &Check,
+        at: &BTreeMap<String, String>,
+        point: &Point<'_>,
+    ) -> JudgedCheck {
         let quantity = check.quantity().expect("the battery is checked when it is read");
         let threshold = &self.plan.battery.thresholds[&check.threshold];
         let values: Option<Vec<f64>> = point
@@ -310,7 +327,9 @@ impl Judge<'_> {
             }
             _ => match (point.requests_that_tell_nothing(&quantity), &value) {
                 (Some(decided), _) => decided,
-                (None, None) => (Verdict::NotDecided, Some("its runs have no such value".to_owned())),
+                (None, None) => {
+                    (Verdict::NotDecided, Some("its runs have no such value".to_owned()))
+                }
                 (None, Some(value)) => (Verdict::of(value.interval(), threshold), None),
             },
         };
@@ -342,20 +361,23 @@ impl Scorecard {
         struct Head {
             schema: u32,
         }
-        let head: Head = serde_json::from_str(text)
-            .map_err(|e| format!("it is no scorecard ({e}); name a file of 'fathom judge --json'"))?;
+        let head: Head = serde_json::from_str(text).map_err(|e| {
+            format!("it is no scorecard ({e}); name a file of 'fathom judge --json'")
+        })?;
         if head.schema != SCHEMA {
             return Err(format!(
                 "it is a scorecard of schema {}, this fathom has {SCHEMA}; make it again",
                 head.schema
             ));
         }
-        serde_json::from_str(text).map_err(|e| format!("it is no whole scorecard ({e}); make it again"))
+        serde_json::from_str(text)
+            .map_err(|e| format!("it is no whole scorecard ({e}); make it again"))
     }
 
     /// What decided a check: its value and the threshold, or why there is none.
     pub(crate) fn finding(&self, check: &JudgedCheck) -> String {
-        let threshold = self.thresholds.get(&check.threshold).map(Threshold::text).unwrap_or_default();
+        let threshold =
+            self.thresholds.get(&check.threshold).map(Threshold::text).unwrap_or_default();
         check.note.clone().unwrap_or_else(|| format!("{}; {threshold}", check.value_text()))
     }
 
@@ -366,7 +388,8 @@ impl Scorecard {
 
     /// Returns which criteria with a MUST are not decided, and how to decide them; `None` where all are.
     pub fn undecided_must(&self) -> Option<String> {
-        let open = |c: &&JudgedCriterion| c.strength == Strength::Must && c.verdict == Verdict::NotDecided;
+        let open =
+            |c: &&JudgedCriterion| c.strength == Strength::Must && c.verdict == Verdict::NotDecided;
         let sections: Vec<&str> = self.criteria.iter().filter(open).map(|c| &*c.section).collect();
         (!sections.is_empty()).then(|| {
             format!(
@@ -422,7 +445,8 @@ impl JudgedCheck {
 
     /// Where it was measured: `queue=droptail:50p, rival=cubic`; empty where the test has no sweep.
     pub fn at_text(&self) -> String {
-        let axes = self.at.iter().filter(|(axis, _)| !["reference", "bbr"].contains(&axis.as_str()));
+        let axes =
+            self.at.iter().filter(|(axis, _)| !["reference", "bbr"].contains(&axis.as_str()));
         axes.map(|(axis, value)| format!("{axis}={value}")).collect::<Vec<_>>().join(", ")
     }
 }

@@ -83,11 +83,17 @@ mod tests {
         // Deviation ln 2, of three: t(2) = 4.302652730, half a width of 1.721873.
         let by_hand = [100.0, 100.0 * (-1.721_873_f64).exp(), 100.0 * 1.721_873_f64.exp()];
         let found = [value.mean, value.low.unwrap(), value.high.unwrap()];
-        assert!(found.iter().zip(by_hand).all(|(a, b)| (a / b - 1.0).abs() < 1e-5), "{found:?} {by_hand:?}");
+        assert!(
+            found.iter().zip(by_hand).all(|(a, b)| (a / b - 1.0).abs() < 1e-5),
+            "{found:?} {by_hand:?}"
+        );
         assert_eq!(value.ratio_text(), "100 (17.9 to 559)");
         assert_eq!(Value::of_ratios(&[0.0, 100.0]), Value::of(&[0.0, 100.0]));
         assert_eq!(Value::of_ratios(&[80.0]).unwrap().ratio_text(), "80.0");
-        assert_eq!(Value::of(&[1.0, 3.0]).unwrap().text(&Bounds::NOT_NEGATIVE), "2.0 (0.0 to 14.7)");
+        assert_eq!(
+            Value::of(&[1.0, 3.0]).unwrap().text(&Bounds::NOT_NEGATIVE),
+            "2.0 (0.0 to 14.7)"
+        );
         assert_eq!(Value::of(&[30.0, 40.0, 50.0]).unwrap().text(&Bounds::NOT_NEGATIVE), "40 ± 25");
     }
 }

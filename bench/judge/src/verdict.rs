@@ -37,8 +37,10 @@ impl Verdict {
     /// The interval of a mean against a threshold. One seed has none, and decides nothing.
     pub(crate) fn of(interval: Option<(f64, f64)>, threshold: &Threshold) -> Self {
         let Some((low, high)) = interval else { return Self::NotDecided };
-        let (least, most) =
-            (threshold.at_least.unwrap_or(f64::NEG_INFINITY), threshold.at_most.unwrap_or(f64::INFINITY));
+        let (least, most) = (
+            threshold.at_least.unwrap_or(f64::NEG_INFINITY),
+            threshold.at_most.unwrap_or(f64::INFINITY),
+        );
         if low >= least && high <= most {
             Self::Pass
         } else if high < least || low > most {
@@ -55,7 +57,12 @@ mod tests {
 
     #[test]
     fn the_whole_interval_decides() {
-        let threshold = |at_least, at_most| Threshold { at_least, at_most, unit: "%".into(), reason: String::new() };
+        let threshold = |at_least, at_most| Threshold {
+            at_least,
+            at_most,
+            unit: "%".into(),
+            reason: String::new(),
+        };
         let value = |mean: f64, half: f64| Some((mean - half, mean + half));
         let least = threshold(Some(25.0), None);
         assert_eq!(Verdict::of(value(30.0, 5.0), &least), Verdict::Pass);

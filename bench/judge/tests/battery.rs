@@ -23,11 +23,19 @@ fn every_test_is_a_study_at_both_depths() {
             scale: 1.0,
         };
         let plan = JudgePlan::new(Battery::shipped(), settings);
-        plan.unwrap_or_else(|e| panic!("{} of {controller} on {stack}: {e}", depth.name())).runs.len()
+        plan.unwrap_or_else(|e| panic!("{} of {controller} on {stack}: {e}", depth.name()))
+            .runs
+            .len()
     };
-    for (controller, stack) in [("vegas", Stack::Quinn), ("native:bbr", Stack::Quinn), ("native:cubic", Stack::Noq)] {
-        let (quick, full) = (runs(Depth::Quick, controller, stack), runs(Depth::Full, controller, stack));
-        assert!(full > 3 * quick && quick > 100, "{controller} on {stack}: {quick} and {full} runs");
+    for (controller, stack) in
+        [("vegas", Stack::Quinn), ("native:bbr", Stack::Quinn), ("native:cubic", Stack::Noq)]
+    {
+        let (quick, full) =
+            (runs(Depth::Quick, controller, stack), runs(Depth::Full, controller, stack));
+        assert!(
+            full > 3 * quick && quick > 100,
+            "{controller} on {stack}: {quick} and {full} runs"
+        );
     }
 }
 
@@ -50,12 +58,17 @@ fn plan(depth: Depth, only: &[&str]) -> JudgePlan {
 fn no_two_cases_of_a_junit_file_share_class_and_name() {
     for depth in [Depth::Quick, Depth::Full] {
         let text = report::junit(&scorecard(&plan(depth, &[]), &[], &BTreeMap::new()));
-        let case = |part: &str| -> String { part.split('>').next().unwrap_or_default().trim_end_matches('/').into() };
+        let case = |part: &str| -> String {
+            part.split('>').next().unwrap_or_default().trim_end_matches('/').into()
+        };
         let cases: Vec<String> = text.split("<testcase ").skip(1).map(case).collect();
         let names: BTreeSet<&String> = cases.iter().collect();
         assert!(cases.len() > 70, "{} cases", cases.len());
-        let twice: Vec<&String> =
-            names.iter().filter(|n| cases.iter().filter(|c| c == *n).count() > 1).copied().collect();
+        let twice: Vec<&String> = names
+            .iter()
+            .filter(|n| cases.iter().filter(|c| c == *n).count() > 1)
+            .copied()
+            .collect();
         assert!(twice.is_empty(), "{}: {twice:?}", depth.name());
     }
 }
@@ -78,8 +91,14 @@ fn short_flows(subject: (u64, u64, u64), reference: (u64, u64, u64)) -> Scorecar
         let of = if run.key["controller"] == "vegas" { subject } else { reference };
         let names = run.scenario.traffic.iter().map(|traffic| traffic.name.clone());
         let groups = names.map(|name| (name, group(of))).collect();
-        let outcome = Outcome { seconds: 120.0, counted_seconds: 110.0, groups, ..Outcome::default() };
-        StudyRunResult { key: run.key.clone(), seed: run.seed, fingerprint: run.fingerprint.clone(), outcome }
+        let outcome =
+            Outcome { seconds: 120.0, counted_seconds: 110.0, groups, ..Outcome::default() };
+        StudyRunResult {
+            key: run.key.clone(),
+            seed: run.seed,
+            fingerprint: run.fingerprint.clone(),
+            outcome,
+        }
     };
     let results: Vec<StudyRunResult> = plan.runs.iter().map(result).collect();
     scorecard(&plan, &results, &BTreeMap::new())
@@ -95,7 +114,11 @@ fn a_controller_without_a_response_fails_unless_the_reference_has_none_either() 
     // Of the checks of this criterion the one that does not pass, where there is one.
     let only = |card: &Scorecard| {
         let all = verdicts(card);
-        all.iter().find(|(verdict, _)| *verdict != Verdict::Pass).or(all.first()).cloned().expect("a check")
+        all.iter()
+            .find(|(verdict, _)| *verdict != Verdict::Pass)
+            .or(all.first())
+            .cloned()
+            .expect("a check")
     };
     assert_eq!(only(&short_flows((100, 0, 2), (100, 0, 2))), (Verdict::Pass, String::new()));
     let (verdict, note) = only(&short_flows((0, 3, 37), (100, 0, 2)));
@@ -109,7 +132,10 @@ fn a_controller_without_a_response_fails_unless_the_reference_has_none_either() 
         "without an outcome is without a response"
     );
     let (verdict, note) = only(&short_flows((0, 3, 37), (0, 40, 0)));
-    assert!(verdict == Verdict::NotDecided && note.contains("nor in one of the reference"), "{note}");
+    assert!(
+        verdict == Verdict::NotDecided && note.contains("nor in one of the reference"),
+        "{note}"
+    );
 }
 
 #[test]

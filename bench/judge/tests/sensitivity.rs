@@ -30,19 +30,26 @@ const CASES: &[Case] = &[
     // flows CUBIC keeps the buffer nearly as full. Said to pass 6.1, and does not: nine packets in ten are lost at the shallow buffer.
     Case {
         controller: "ignores-loss",
-        fails: &["5.1.1", "5.1.3", "5.1.5", "5.2", "5.2.1", "5.2.2", "5.2.3", "6.2", "7.1", "7.2", "7.4", "7.8", "7.9"],
+        fails: &[
+            "5.1.1", "5.1.3", "5.1.5", "5.2", "5.2.1", "5.2.2", "5.2.3", "6.2", "7.1", "7.2",
+            "7.4", "7.8", "7.9",
+        ],
         open: &["5.1.2", "5.1.4", "6.1", "6.3", "7.6", "7.11"],
     },
     // Ten packets per round trip at most: harmless, and of no use on a fast or long path.
     Case {
         controller: "never-grows",
-        fails: &["5.1.5", "5.2.1", "6.1", "6.2", "6.3", "6.4", "7.1", "7.3", "7.5", "7.7", "7.8", "7.9"],
+        fails: &[
+            "5.1.5", "5.2.1", "6.1", "6.2", "6.3", "6.4", "7.1", "7.3", "7.5", "7.7", "7.8", "7.9",
+        ],
         open: &["5.1.4", "7.4", "7.6", "7.11"],
     },
     // Two packets per round trip: more so.
     Case {
         controller: "halves-on-every-ack",
-        fails: &["5.1.5", "5.2.1", "6.1", "6.2", "6.3", "6.4", "7.1", "7.3", "7.5", "7.7", "7.8", "7.9"],
+        fails: &[
+            "5.1.5", "5.2.1", "6.1", "6.2", "6.3", "6.4", "7.1", "7.3", "7.5", "7.7", "7.8", "7.9",
+        ],
         open: &["5.1.4", "7.4", "7.6", "7.11"],
     },
     // Others get little, and much is lost where there are many of it or less is to be had than before. Said to fail 5.1.2 and 5.1.4, and does
@@ -51,11 +58,18 @@ const CASES: &[Case] = &[
         controller: "starves-others",
         fails: &["5.1.1", "5.2.1", "5.2.2", "5.2.3", "7.1", "7.2"],
         // 7.8 was predicted and found while losses counted from the beginning of a run; after the warm-up three seeds leave it open.
-        open: &["5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2", "6.2", "6.3", "7.4", "7.6", "7.8", "7.9", "7.11"],
+        open: &[
+            "5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2", "6.2", "6.3", "7.4", "7.6", "7.8", "7.9",
+            "7.11",
+        ],
     },
     // Reno, as long as the peer tells the truth. A first version, which compared with the smallest delay seen, was not fooled: a liar's delays
     // vary by what the queue grows meanwhile. The present one loses a seventh at a policer (5.1.3), which shows no queue either: not foreseen.
-    Case { controller: "believes-a-liar", fails: &["7.6"], open: &["5.1.3", "6.4", "7.2", "7.4", "7.5"] },
+    Case {
+        controller: "believes-a-liar",
+        fails: &["7.6"],
+        open: &["5.1.3", "6.4", "7.2", "7.4", "7.5"],
+    },
     // The longer a connection lasts and the more it carries, the less is left.
     Case {
         controller: "leaks-window",
@@ -86,7 +100,8 @@ fn judge(controller: &str, only: &[&str]) -> Scorecard {
 
 /// Where a scorecard and what was said of it beforehand differ, a line each.
 fn differences(case: &Case, card: &Scorecard) -> Vec<String> {
-    let (fails, open): (BTreeSet<_>, BTreeSet<_>) = (case.fails.iter().collect(), case.open.iter().collect());
+    let (fails, open): (BTreeSet<_>, BTreeSet<_>) =
+        (case.fails.iter().collect(), case.open.iter().collect());
     let wrong = |section: &&str, verdict: Verdict| match (fails.contains(section), verdict) {
         (true, verdict) => verdict != Verdict::Fail,
         (false, Verdict::Fail) => !open.contains(section),
@@ -101,7 +116,8 @@ fn all_as_expected(only: &[&str]) -> League {
     let _ = catalogue::extend(BROKEN);
     let cards: Vec<Scorecard> = CASES.iter().map(|case| judge(case.controller, only)).collect();
     let league = League::new(cards.clone()).expect("judged alike");
-    let wrong: Vec<String> = CASES.iter().zip(&cards).flat_map(|(case, card)| differences(case, card)).collect();
+    let wrong: Vec<String> =
+        CASES.iter().zip(&cards).flat_map(|(case, card)| differences(case, card)).collect();
     assert!(
         wrong.is_empty(),
         "{}\nrepeat: cargo test --release -p fathom-judge --test judge-tests sensitivity::\n{}",
@@ -113,7 +129,9 @@ fn all_as_expected(only: &[&str]) -> League {
 
 #[test]
 fn what_is_broken_is_found_and_nothing_else() {
-    for case in CASES.iter().filter(|case| BROKEN.iter().any(|broken| broken.name == case.controller)) {
+    for case in
+        CASES.iter().filter(|case| BROKEN.iter().any(|broken| broken.name == case.controller))
+    {
         assert!(
             SHORT.iter().any(|section| case.fails.contains(section)),
             "no section of SHORT finds {}",
@@ -134,7 +152,10 @@ fn the_whole_battery_finds_what_is_broken() {
         std::fs::write(page, text).expect("docs can be written");
     } else {
         let stored = std::fs::read_to_string(page).expect("the page is there");
-        assert!(stored == text, "docs/judge-sensitivity.md is not what runs bring; 'make sensitivity' writes it");
+        assert!(
+            stored == text,
+            "docs/judge-sensitivity.md is not what runs bring; 'make sensitivity' writes it"
+        );
     }
 }
 

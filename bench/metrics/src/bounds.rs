@@ -27,7 +27,8 @@ impl Bounds {
     ///
     /// The second value says whether something was cut off. A mean outside the bounds (a measure that is wrong) keeps its interval.
     pub fn cut(&self, mean: f64, (low, high): (f64, f64)) -> ((f64, f64), bool) {
-        let (least, most) = (self.least.unwrap_or(f64::NEG_INFINITY), self.most.unwrap_or(f64::INFINITY));
+        let (least, most) =
+            (self.least.unwrap_or(f64::NEG_INFINITY), self.most.unwrap_or(f64::INFINITY));
         if !(least..=most).contains(&mean) {
             return ((low, high), false);
         }
@@ -48,13 +49,18 @@ mod tests {
 
     #[test]
     fn intervals_end_where_the_measure_does() {
-        let of = |values: &[f64], bounds: Bounds| Estimate::of(values).unwrap().interval_within(&bounds);
+        let of =
+            |values: &[f64], bounds: Bounds| Estimate::of(values).unwrap().interval_within(&bounds);
         // Two seeds: half a width of 12.7 deviations over sqrt 2.
         assert_eq!(of(&[1.0, 3.0], Bounds::NOT_NEGATIVE).unwrap().0, 0.0);
         assert_eq!(of(&[70.0, 98.0], Bounds::PERCENT), Some((0.0, 100.0)));
         assert!(of(&[1.0, 3.0], Bounds::default()).unwrap().0 < -10.0);
         assert_eq!(of(&[5.0, 5.0], Bounds::PERCENT), Some((5.0, 5.0)));
         assert_eq!(of(&[5.0], Bounds::PERCENT), None);
-        assert_eq!(Bounds::PERCENT.cut(101.0, (99.0, 103.0)), ((99.0, 103.0), false), "a wrong value is not hidden");
+        assert_eq!(
+            Bounds::PERCENT.cut(101.0, (99.0, 103.0)),
+            ((99.0, 103.0), false),
+            "a wrong value is not hidden"
+        );
     }
 }

@@ -36,14 +36,20 @@ impl Estimate {
         let mean = values.iter().sum::<f64>() / n as f64;
         // Rounding puts the mean of equal values beside them: that is no deviation.
         let equal = values.iter().all(|v| *v == values[0]);
-        let squares: f64 = if equal { 0.0 } else { values.iter().map(|v| (v - mean).powi(2)).sum() };
+        let squares: f64 =
+            if equal { 0.0 } else { values.iter().map(|v| (v - mean).powi(2)).sum() };
         let deviation = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
         let half_width = deviation.and_then(|s| {
             let t = StudentsT::new(0.0, 1.0, (n - 1) as f64).ok()?.inverse_cdf(0.975);
             Some(t * s / (n as f64).sqrt())
         });
         let rounded = |x: f64| significant(x, DIGITS);
-        Some(Self { n, mean: rounded(mean), deviation: deviation.map(rounded), half_width: half_width.map(rounded) })
+        Some(Self {
+            n,
+            mean: rounded(mean),
+            deviation: deviation.map(rounded),
+            half_width: half_width.map(rounded),
+        })
     }
 
     /// The mean of `a - b` over pairs: the same seeds under two controllers. `None` also where they are not as many.
@@ -83,7 +89,8 @@ impl fmt::Display for Estimate {
         let shown = f.precision();
         match self.half_width {
             Some(half) => {
-                let d = shown.unwrap_or_else(|| if half > 0.0 { decimals(half, 1) } else { by_mean() });
+                let d =
+                    shown.unwrap_or_else(|| if half > 0.0 { decimals(half, 1) } else { by_mean() });
                 write!(f, "{:.d$} ± {half:.d$}", self.mean)
             }
             None => write!(f, "{:.*}", shown.unwrap_or_else(by_mean), self.mean),
@@ -123,7 +130,8 @@ mod tests {
     #[test]
     fn the_quantiles_of_students_table() {
         // The half width is t(n-1) s / sqrt n.
-        for (n, t) in [(2, 12.706), (3, 4.303), (5, 2.776), (10, 2.262), (31, 2.042), (121, 1.980)] {
+        for (n, t) in [(2, 12.706), (3, 4.303), (5, 2.776), (10, 2.262), (31, 2.042), (121, 1.980)]
+        {
             let values: Vec<f64> = (0..n).map(f64::from).collect();
             let e = Estimate::of(&values).unwrap();
             let ours = e.half_width.unwrap() * f64::from(n).sqrt() / e.deviation.unwrap();
@@ -144,9 +152,15 @@ mod tests {
     #[test]
     fn one_value_has_no_interval() {
         let e = Estimate::of(&[12.3]).unwrap();
-        assert_eq!((e.n, e.mean, e.deviation, e.half_width, e.interval()), (1, 12.3, None, None, None));
+        assert_eq!(
+            (e.n, e.mean, e.deviation, e.half_width, e.interval()),
+            (1, 12.3, None, None, None)
+        );
         assert!(!e.is_significant());
-        assert_eq!(serde_json::to_string(&e).unwrap(), r#"{"n":1,"mean":12.3,"deviation":null,"half_width":null}"#);
+        assert_eq!(
+            serde_json::to_string(&e).unwrap(),
+            r#"{"n":1,"mean":12.3,"deviation":null,"half_width":null}"#
+        );
         assert_eq!(e.to_string(), "12.3");
         for none in [&[][..], &[1.0, f64::NAN], &[f64::INFINITY]] {
             assert_eq!(Estimate::of(none), None);
@@ -159,7 +173,9 @@ mod tests {
         // Differences 1 2 3: mean 2, deviation 1, t(2) = 4.302653.
         let e = Estimate::of_differences(&a, &b).unwrap();
         assert!(
-            e.mean == 2.0 && e.deviation == Some(1.0) && near(e.half_width.unwrap(), 4.302_652_730 / 3.0_f64.sqrt())
+            e.mean == 2.0
+                && e.deviation == Some(1.0)
+                && near(e.half_width.unwrap(), 4.302_652_730 / 3.0_f64.sqrt())
         );
         assert!(!e.is_significant());
         assert!(Estimate::of_differences(&[10.0, 19.1, 28.0], &b).unwrap().is_significant());
@@ -168,7 +184,9 @@ mod tests {
 
     #[test]
     fn as_displayed() {
-        let shown = |mean, half| Estimate { n: 5, mean, deviation: Some(1.0), half_width: Some(half) }.to_string();
+        let shown = |mean, half| {
+            Estimate { n: 5, mean, deviation: Some(1.0), half_width: Some(half) }.to_string()
+        };
         assert_eq!(shown(12.345, 0.42), "12.3 ± 0.4");
         assert_eq!(shown(-12.346, 0.042), "-12.35 ± 0.04");
         assert_eq!(shown(7_256.4, 123.0), "7256 ± 123");
@@ -183,7 +201,10 @@ mod tests {
     #[test]
     fn equal_values_have_an_interval_of_nothing() {
         let e = Estimate::of(&[5.0; 4]).unwrap();
-        assert_eq!((e.deviation, e.half_width, e.interval()), (Some(0.0), Some(0.0), Some((5.0, 5.0))));
+        assert_eq!(
+            (e.deviation, e.half_width, e.interval()),
+            (Some(0.0), Some(0.0), Some((5.0, 5.0)))
+        );
     }
 
     proptest! {

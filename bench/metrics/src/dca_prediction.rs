@@ -52,7 +52,9 @@ pub fn replay(samples: &[RttSample], event: DelayEvent, epoch: Epoch) -> Replay 
                 Epoch::Start => began.unwrap_or(compared.window),
             };
             let sampled = compared.sampled;
-            if sampled.total * u128::from(baseline.count) <= baseline.total * u128::from(sampled.count) {
+            if sampled.total * u128::from(baseline.count)
+                <= baseline.total * u128::from(sampled.count)
+            {
                 began = None;
             }
             if decided && began.is_none() {
@@ -109,7 +111,8 @@ pub fn predict(path: &SendRate, counts: Counts, timeouts: Timeouts) -> Option<Pr
     let left = counts.retransmits.saturating_sub(counts.avoided);
     // Nothing sent: no number, and no rate for it.
     let of_sent = |packets: u64| packets as f64 / counts.sent as f64;
-    let (p_loss, p_td) = (of_sent(counts.retransmits), of_sent(left.saturating_add(counts.reactions)));
+    let (p_loss, p_td) =
+        (of_sent(counts.retransmits), of_sent(left.saturating_add(counts.reactions)));
     let p_timeout = of_sent(left);
     let (reno, dca) = (path.full(p_loss)?, path.full_of_two(p_td, p_timeout, timeouts)?);
     let approximate = path.approximate_of_two(p_td, p_timeout)? / path.approximate(p_loss)?;
@@ -209,10 +212,22 @@ mod tests {
         assert_eq!(predict(&PATH, counts, Timeouts::OfLosses), None, "no loss, no limit");
         let limited = SendRate { max_window: Some(12.0), ..PATH };
         assert_eq!(predict(&limited, counts, Timeouts::OfLosses).unwrap().degradation_percent, 0.0);
-        assert_eq!(predict(&limited, Counts { sent: 0, ..counts }, Timeouts::OfLosses), None, "nothing sent");
-        assert_eq!(predict(&limited, Counts { retransmits: 100, ..counts }, Timeouts::OfLosses), None, "all lost");
+        assert_eq!(
+            predict(&limited, Counts { sent: 0, ..counts }, Timeouts::OfLosses),
+            None,
+            "nothing sent"
+        );
+        assert_eq!(
+            predict(&limited, Counts { retransmits: 100, ..counts }, Timeouts::OfLosses),
+            None,
+            "all lost"
+        );
         let more = Counts { retransmits: 2, reactions: 1, avoided: 3, ..counts };
-        assert_eq!(predict(&limited, more, Timeouts::OfLosses).unwrap().p_timeout, 0.0, "never less than none");
+        assert_eq!(
+            predict(&limited, more, Timeouts::OfLosses).unwrap().p_timeout,
+            0.0,
+            "never less than none"
+        );
     }
 
     proptest! {

@@ -61,7 +61,8 @@ impl Sealed {
 
 /// The stream bytes in a 1-RTT payload that is about to be sealed. A frame that cannot be read ends the walk.
 pub fn pieces(payload: &[u8]) -> Vec<Piece> {
-    let frames = Frames::new(payload).map_while(Result::ok).filter(|frame| STREAM.contains(&frame.ty));
+    let frames =
+        Frames::new(payload).map_while(Result::ok).filter(|frame| STREAM.contains(&frame.ty));
     frames.filter_map(|frame| piece(frame.ty, &payload[frame.range])).collect()
 }
 
@@ -192,7 +193,10 @@ mod tests {
         let latencies = delivery.latencies();
         assert_eq!(latencies.count(), 3);
         // 29, 80 and 30 ms.
-        assert_eq!(latencies.mean(), Some(Duration::from_micros(139_000 / 3 + 1) - Duration::from_nanos(667)));
+        assert_eq!(
+            latencies.mean(),
+            Some(Duration::from_micros(139_000 / 3 + 1) - Duration::from_nanos(667))
+        );
         assert_eq!(latencies.within(ms(30).since(ms(0))), Some(2.0 / 3.0));
     }
 

@@ -106,7 +106,11 @@ impl Fairness {
         }
         let tenths = groups.iter().flat_map(|g| &g.flows).map(Vec::len).max().unwrap_or(0);
         let whole = lengths.iter().filter(|length| **length > 0 && **length <= tenths);
-        Some(Self { windows: whole.map(|length| WindowFairness::of(groups, *length, tenths / length)).collect() })
+        Some(Self {
+            windows: whole
+                .map(|length| WindowFairness::of(groups, *length, tenths / length))
+                .collect(),
+        })
     }
 }
 
@@ -128,14 +132,17 @@ impl WindowFairness {
                 }
             }
             if let Some(index) = jain(&shares) {
-                let (least, most) = shares.iter().fold((f64::INFINITY, 0.0_f64), |(l, m), s| (l.min(*s), m.max(*s)));
+                let (least, most) = shares
+                    .iter()
+                    .fold((f64::INFINITY, 0.0_f64), |(l, m), s| (l.min(*s), m.max(*s)));
                 indices.add(index);
                 ratios.add(least / most);
             }
         }
         let named = groups.iter().zip(&histograms);
-        let groups =
-            named.map(|(g, t)| GroupShares { name: g.name.clone(), shares: t.distribution(windows) }).collect();
+        let groups = named
+            .map(|(g, t)| GroupShares { name: g.name.clone(), shares: t.distribution(windows) })
+            .collect();
         let mut all = ShareHistogram::default();
         histograms.iter().for_each(|histogram| all.merge(histogram));
         Self {
@@ -225,7 +232,11 @@ mod tests {
 
     /// A group whose flows got so many bytes in each tenth; 1000 bytes in a tenth are fair.
     fn group(flows: &[&[u64]]) -> GroupBytes {
-        GroupBytes { name: "flows".into(), fair: 10_000.0, flows: flows.iter().map(|row| row.to_vec()).collect() }
+        GroupBytes {
+            name: "flows".into(),
+            fair: 10_000.0,
+            flows: flows.iter().map(|row| row.to_vec()).collect(),
+        }
     }
 
     fn fairness(groups: &[GroupBytes], length: usize) -> WindowFairness {
@@ -261,8 +272,9 @@ mod tests {
     fn the_distribution_by_hand() {
         // Two windows of four flows: 0, 30, 50, 320 % and 4.9, 5, 30, 360.1 %.
         let f = fairness(&[group(&[&[0, 49], &[300, 50], &[500, 300], &[3_200, 3_601]])], 1);
-        let cdf: Vec<f64> =
-            [0.0, 5.0, 25.0, 30.0, 45.0, 50.0, 315.0, 320.0, 360.0, 365.0].map(|x| at_most(&f.all, x)).into();
+        let cdf: Vec<f64> = [0.0, 5.0, 25.0, 30.0, 45.0, 50.0, 315.0, 320.0, 360.0, 365.0]
+            .map(|x| at_most(&f.all, x))
+            .into();
         assert_eq!(cdf, [12.5, 37.5, 37.5, 62.5, 62.5, 75.0, 75.0, 87.5, 87.5, 100.0]);
         assert_eq!((f.all.starved_percent, f.all.mean_percent), (25.0, 100.0));
         // Jain: 16 / (4 (.09 + .25 + 10.24)) = .37807 and 16 / (4 (.002401 + .0025 + .09 + 12.967201)) = .306229; the mean is .342151.
@@ -277,8 +289,14 @@ mod tests {
         // Two flows take turns.
         let turns = [group(&[&[2_000, 0, 2_000, 0], &[0, 2_000, 0, 2_000]])];
         let (short, long) = (fairness(&turns, 1), fairness(&turns, 2));
-        assert_eq!((short.jain, short.min_max, short.all.starved_percent), (Some(0.5), Some(0.0), 50.0));
-        assert_eq!((long.jain, long.min_max, long.all.starved_percent), (Some(1.0), Some(1.0), 0.0));
+        assert_eq!(
+            (short.jain, short.min_max, short.all.starved_percent),
+            (Some(0.5), Some(0.0), 50.0)
+        );
+        assert_eq!(
+            (long.jain, long.min_max, long.all.starved_percent),
+            (Some(1.0), Some(1.0), 0.0)
+        );
         assert_eq!(
             (at_most(&short.all, 0.0), at_most(&short.all, 195.0), at_most(&short.all, 200.0)),
             (50.0, 50.0, 100.0)
@@ -289,11 +307,25 @@ mod tests {
     fn groups_have_their_own_share() {
         // 25 Mbps are 3,125,000 bytes per second; 10 flows of 1500 bytes and 30 of 250 bytes: 22,500 bytes per packet of everyone.
         let fair = fair_by_packets(3_125_000.0, &[(10, 1_500), (30, 250)]);
-        assert!((fair[0] - 208_333.333).abs() < 1e-2 && (fair[1] - 34_722.222).abs() < 1e-2, "{fair:?}");
+        assert!(
+            (fair[0] - 208_333.333).abs() < 1e-2 && (fair[1] - 34_722.222).abs() < 1e-2,
+            "{fair:?}"
+        );
         assert_eq!(fair_by_packets(1e6, &[(0, 1_500), (5, 0)]), [0.0, 0.0]);
-        let one = |name: &str, fair: f64, rows: &[&[u64]]| GroupBytes { name: name.into(), fair, ..group(rows) };
-        let f = fairness(&[one("large", 60_000.0, &[&[6_000]]), one("small", 10_000.0, &[&[1_000], &[500], &[0]])], 1);
-        let groups: Vec<_> = f.groups.iter().map(|g| (&*g.name, g.shares.flows, g.shares.mean_percent)).collect();
+        let one = |name: &str, fair: f64, rows: &[&[u64]]| GroupBytes {
+            name: name.into(),
+            fair,
+            ..group(rows)
+        };
+        let f = fairness(
+            &[
+                one("large", 60_000.0, &[&[6_000]]),
+                one("small", 10_000.0, &[&[1_000], &[500], &[0]]),
+            ],
+            1,
+        );
+        let groups: Vec<_> =
+            f.groups.iter().map(|g| (&*g.name, g.shares.flows, g.shares.mean_percent)).collect();
         assert_eq!(groups, [("large", 1, 100.0), ("small", 3, 50.0)]);
         assert_eq!((f.all.flows, f.all.mean_percent, f.all.starved_percent), (4, 62.5, 25.0));
         assert_eq!((at_most(&f.groups[1].shares, 50.0), at_most(&f.all, 50.0)), (66.667, 50.0));
@@ -309,7 +341,10 @@ mod tests {
         assert_eq!(windows, [(0.1, 25, Some(0.4)), (1.0, 2, Some(0.5))]);
         // Nobody gets anything: no index, and all starve.
         let f = fairness(&[group(&[&[0, 0], &[0, 0]])], 1);
-        assert_eq!((f.jain, f.min_max, f.all.starved_percent, at_most(&f.all, 0.0)), (None, None, 100.0, 100.0));
+        assert_eq!(
+            (f.jain, f.min_max, f.all.starved_percent, at_most(&f.all, 0.0)),
+            (None, None, 100.0, 100.0)
+        );
         // A window of silence has no say in the index.
         assert_eq!(fairness(&[group(&[&[0, 9], &[0, 9]])], 1).jain, Some(1.0));
         // One flow has it all.

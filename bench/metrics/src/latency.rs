@@ -188,7 +188,10 @@ mod tests {
         assert_eq!(l.within(Duration::from_micros(300)), Some(0.75));
         assert_eq!(l.within(Duration::from_micros(299)), Some(0.5));
         assert_eq!(l.within(Duration::ZERO), Some(0.0));
-        assert_eq!(l.distribution().cdf, [(0.1, 0.0), (0.1, 0.25), (0.2, 0.5), (0.3, 0.75), (0.4, 1.0)]);
+        assert_eq!(
+            l.distribution().cdf,
+            [(0.1, 0.0), (0.1, 0.25), (0.2, 0.5), (0.3, 0.75), (0.4, 1.0)]
+        );
     }
 
     #[test]

@@ -22,9 +22,13 @@ pub use bounds::Bounds;
 pub use confidence::{Estimate, significant_text};
 pub use dca_prediction::{Counts, Prediction, Replay, predict, replay};
 pub use delivery::{Delivery, Sealed, pieces};
-pub use fairness::{Fairness, GroupBytes, GroupShares, ShareDistribution, WINDOWS, WindowFairness, fair_by_packets};
+pub use fairness::{
+    Fairness, GroupBytes, GroupShares, ShareDistribution, WINDOWS, WindowFairness, fair_by_packets,
+};
 pub use latency::{Distribution, Latencies};
-pub use loss_delay::{DelayEvent, Indication, LAGS, LagDelay, LossDelay, events, indication, lagged};
+pub use loss_delay::{
+    DelayEvent, Indication, LAGS, LagDelay, LossDelay, events, indication, lagged,
+};
 pub use media::{LiveStream, MediaOutcome};
 pub use outliers::{median, outliers};
 pub use pages::{PageOutcome, PageStats};

@@ -65,7 +65,10 @@ impl DelayEvent {
     pub(super) fn at(&self, samples: &[RttSample], index: usize) -> Option<Compared> {
         let so_far = samples.get(..=index)?;
         let last = |n: usize| so_far.len().checked_sub(n).map(|from| &so_far[from..]);
-        let mean = |part: &[RttSample]| Mean { total: part.iter().map(nanos).sum(), count: part.len() as u32 };
+        let mean = |part: &[RttSample]| Mean {
+            total: part.iter().map(nanos).sum(),
+            count: part.len() as u32,
+        };
         let window = last(self.w)?;
         let squares = window.iter().map(|s| nanos(s) * nanos(s)).sum();
         Some(Compared { sampled: mean(last(self.x)?), window: mean(window), squares })
@@ -82,7 +85,9 @@ fn losses(samples: &[RttSample]) -> impl Iterator<Item = usize> {
 
 /// At each sample, whether it is a delay event; `None` while there are too few samples before it.
 pub fn events(samples: &[RttSample], event: DelayEvent) -> Vec<Option<bool>> {
-    (0..samples.len()).map(|index| event.at(samples, index).map(|compared| compared.is_event())).collect()
+    (0..samples.len())
+        .map(|index| event.at(samples, index).map(|compared| compared.is_event()))
+        .collect()
 }
 
 /// The correlation indication metric, P\[sampledRTT(x) > windowAVG(w) + std\] (DCA §3.2.1).
@@ -135,13 +140,18 @@ pub fn lagged(samples: &[RttSample], lags: usize) -> Vec<LagDelay> {
     let lags = lags.min(samples.len()) as i32;
     let at_lag = |lag: i32| {
         // -1 is the sample itself, after which the packet was lost.
-        let place = |index: usize| index.checked_add_signed(if lag < 0 { lag + 1 } else { lag } as isize);
+        let place =
+            |index: usize| index.checked_add_signed(if lag < 0 { lag + 1 } else { lag } as isize);
         let (mut total, mut count) = (0, 0);
         for sample in losses(samples).filter_map(|index| samples.get(place(index)?)) {
             total += nanos(sample);
             count += 1;
         }
-        (count > 0).then(|| LagDelay { lag, relative: round(total as f64 / count as f64 / mean, 6), losses: count })
+        (count > 0).then(|| LagDelay {
+            lag,
+            relative: round(total as f64 / count as f64 / mean, 6),
+            losses: count,
+        })
     };
     (-lags..=lags).filter(|lag| *lag != 0).filter_map(at_lag).collect()
 }
@@ -167,7 +177,9 @@ impl LossDelay {
         let (mut all, mut before_loss) = (Latencies::default(), Latencies::default());
         samples.iter().for_each(|s| all.record(s.rtt));
         let x_only = DelayEvent { x: event.x, w: event.x };
-        for sampled in losses(samples).filter_map(|index| x_only.at(samples, index)).map(|c| c.sampled) {
+        for sampled in
+            losses(samples).filter_map(|index| x_only.at(samples, index)).map(|c| c.sampled)
+        {
             let mean = sampled.total / u128::from(sampled.count);
             before_loss.record(std::time::Duration::from_nanos(mean as u64));
         }
@@ -191,7 +203,10 @@ pub(super) mod tests {
     use super::*;
 
     /// Samples 10 ms apart with these round trips in milliseconds; losses follow those at the given places.
-    pub(in super::super) fn series(rtts: impl IntoIterator<Item = u64>, losses: &[usize]) -> Vec<RttSample> {
+    pub(in super::super) fn series(
+        rtts: impl IntoIterator<Item = u64>,
+        losses: &[usize],
+    ) -> Vec<RttSample> {
         let sample = |(n, ms): (usize, u64)| RttSample {
             at: Time::from_millis(10 * n as u64),
             rtt: Duration::from_millis(ms),
@@ -224,7 +239,10 @@ pub(super) mod tests {
             (i.losses, i.predicted)
         };
         assert_eq!((rise(&[19]), rise(&[18]), rise(&[])), ((1, 1), (0, 0), (0, 0)));
-        assert_eq!((DelayEvent::new(0, 5), DelayEvent::new(5, 0), DelayEvent::new(1, 1_025)), (None, None, None));
+        assert_eq!(
+            (DelayEvent::new(0, 5), DelayEvent::new(5, 0), DelayEvent::new(1, 1_025)),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -242,7 +260,8 @@ pub(super) mod tests {
     fn lags_by_hand() {
         // Mean 30. Losses after the 20 and the 50, which is the last.
         let s = series([10, 20, 30, 40, 50], &[1, 4]);
-        let by_lag: Vec<(i32, f64, u64)> = lagged(&s, 3).iter().map(|l| (l.lag, l.relative, l.losses)).collect();
+        let by_lag: Vec<(i32, f64, u64)> =
+            lagged(&s, 3).iter().map(|l| (l.lag, l.relative, l.losses)).collect();
         let expected = [
             (-3, 1.0, 1),       // 30, before the second only
             (-2, 0.833_333, 2), // (10 + 40) / 2 / 30
@@ -253,7 +272,10 @@ pub(super) mod tests {
         ];
         assert_eq!(by_lag, expected);
         // Beyond the series there is nothing.
-        assert_eq!(lagged(&s, LAGS).iter().map(|l| l.lag).collect::<Vec<_>>(), [-5, -4, -3, -2, -1, 1, 2, 3]);
+        assert_eq!(
+            lagged(&s, LAGS).iter().map(|l| l.lag).collect::<Vec<_>>(),
+            [-5, -4, -3, -2, -1, 1, 2, 3]
+        );
     }
 
     #[test]
@@ -262,8 +284,14 @@ pub(super) mod tests {
         let m = LossDelay::of(&s, DelayEvent::default(), 1);
         // Before the first loss there is only one sample; the others are means of two: 15 and 45.
         assert_eq!((m.losses, m.indication.losses), (3, 0));
-        assert_eq!((m.all.count, m.all.mean_ms, m.before_loss.count, m.before_loss.mean_ms), (5, 30.0, 2, 30.0));
-        assert!((m.before_loss.median_ms - 15.0).abs() < 0.02 && (m.before_loss.max_ms - 45.0).abs() < 0.05);
+        assert_eq!(
+            (m.all.count, m.all.mean_ms, m.before_loss.count, m.before_loss.mean_ms),
+            (5, 30.0, 2, 30.0)
+        );
+        assert!(
+            (m.before_loss.median_ms - 15.0).abs() < 0.02
+                && (m.before_loss.max_ms - 45.0).abs() < 0.05
+        );
         let text = serde_json::to_string(&m).unwrap();
         assert_eq!(serde_json::from_str::<LossDelay>(&text).unwrap(), m);
     }
@@ -271,9 +299,15 @@ pub(super) mod tests {
     #[test]
     fn nothing_and_no_losses() {
         let m = LossDelay::of(&[], DelayEvent::default(), LAGS);
-        assert_eq!((m.losses, m.indication.probability, m.lags.len(), m.all.count), (0, None, 0, 0));
+        assert_eq!(
+            (m.losses, m.indication.probability, m.lags.len(), m.all.count),
+            (0, None, 0, 0)
+        );
         let m = LossDelay::of(&series(1..100, &[]), DelayEvent::default(), LAGS);
-        assert_eq!((m.losses, m.indication.probability, m.lags.len(), m.all.count), (0, None, 0, 99));
+        assert_eq!(
+            (m.losses, m.indication.probability, m.lags.len(), m.all.count),
+            (0, None, 0, 99)
+        );
         assert!(lagged(&series([0, 0], &[0]), 1).is_empty(), "no time passes");
     }
 

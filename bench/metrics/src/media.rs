@@ -58,7 +58,8 @@ impl LiveStream {
                 sum.frozen_ms += gap.as_secs_f64() * 1e3;
             }
         };
-        let counted = |frame: &&FrameTimes| frame.captured >= since && frame.captured + self.deadline <= now;
+        let counted =
+            |frame: &&FrameTimes| frame.captured >= since && frame.captured + self.deadline <= now;
         for frame in self.frames.iter().filter(counted) {
             let due = frame.captured + self.deadline;
             last_due = due;
@@ -112,7 +113,11 @@ pub struct MediaOutcome {
 
 impl MediaOutcome {
     /// Of these streams, from `since` up to `now`. `None` without any.
-    pub fn of<'a>(streams: impl Iterator<Item = &'a LiveStream>, since: Time, now: Time) -> Option<Self> {
+    pub fn of<'a>(
+        streams: impl Iterator<Item = &'a LiveStream>,
+        since: Time,
+        now: Time,
+    ) -> Option<Self> {
         let (mut sum, mut delays) = (Self::default(), Latencies::default());
         for stream in streams {
             sum.streams += 1;
@@ -151,7 +156,10 @@ mod tests {
     #[test]
     fn frames_in_time_are_met_and_nothing_freezes() {
         let outcome = outcome(&[Some(50); 40], 10_000);
-        assert_eq!((outcome.frames, outcome.met, outcome.freezes, outcome.frozen_ms), (40, 40, 0, 0.0));
+        assert_eq!(
+            (outcome.frames, outcome.met, outcome.freezes, outcome.frozen_ms),
+            (40, 40, 0, 0.0)
+        );
         assert_eq!(outcome.frame_delay.unwrap().count, 40);
     }
 
@@ -171,7 +179,10 @@ mod tests {
         delays[2] = None;
         let outcome = outcome(&delays, 10_000);
         // Shown at 70 ms (frame 1) and 250 ms (frame 10): 180 ms, more than 170.
-        assert_eq!((outcome.missed, outcome.never, outcome.freezes, outcome.frozen_ms), (1, 1, 1, 180.0));
+        assert_eq!(
+            (outcome.missed, outcome.never, outcome.freezes, outcome.frozen_ms),
+            (1, 1, 1, 180.0)
+        );
         assert_eq!(outcome.missed_fraction, 0.025);
     }
 

@@ -28,8 +28,14 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
     let Some(middle) = median(values).filter(|_| values.len() >= ENOUGH) else { return Vec::new() };
     let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
     let spread = median(&distances).unwrap_or_default();
-    let is_outlier = |distance: f64| NORMAL * distance > SCORE * spread && distance > WORTH_NAMING * middle.abs();
-    (0..).zip(distances).filter(|(_, distance)| is_outlier(*distance)).map(|(place, _)| place).collect()
+    let is_outlier = |distance: f64| {
+        NORMAL * distance > SCORE * spread && distance > WORTH_NAMING * middle.abs()
+    };
+    (0..)
+        .zip(distances)
+        .filter(|(_, distance)| is_outlier(*distance))
+        .map(|(place, _)| place)
+        .collect()
 }
 
 #[cfg(test)]
@@ -39,7 +45,10 @@ mod tests {
     #[test]
     fn medians_are_middles() {
         assert_eq!((median(&[]), median(&[3.0])), (None, Some(3.0)));
-        assert_eq!((median(&[9.0, 1.0, 2.0]), median(&[4.0, 1.0, 9.0, 2.0])), (Some(2.0), Some(3.0)));
+        assert_eq!(
+            (median(&[9.0, 1.0, 2.0]), median(&[4.0, 1.0, 9.0, 2.0])),
+            (Some(2.0), Some(3.0))
+        );
     }
 
     #[test]

@@ -95,7 +95,10 @@ mod tests {
         b.object(Duration::from_millis(300));
         a.merge(&b);
         let outcome = a.outcome();
-        assert_eq!((outcome.loaded, outcome.failed, outcome.objects, outcome.failed_objects), (1, 1, 2, 1));
+        assert_eq!(
+            (outcome.loaded, outcome.failed, outcome.objects, outcome.failed_objects),
+            (1, 1, 2, 1)
+        );
         assert!((outcome.load_time.unwrap().max_ms - 900.0).abs() < 1.0);
         assert!((outcome.critical_time.unwrap().max_ms - 500.0).abs() < 1.0);
         assert_eq!(outcome.object_times.unwrap().mean_ms, 200.0);

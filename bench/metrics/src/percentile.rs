@@ -25,7 +25,8 @@ mod tests {
 
     #[test]
     fn ten_samples_lie_beyond_a_percentile() {
-        let needed: Vec<u64> = [0.5, 0.25, 0.75, 0.9, 0.95, 0.99, 0.999, 0.05].map(samples_for).to_vec();
+        let needed: Vec<u64> =
+            [0.5, 0.25, 0.75, 0.9, 0.95, 0.99, 0.999, 0.05].map(samples_for).to_vec();
         assert_eq!(needed, [1, 1, 1, 100, 200, 1_000, 10_000, 200]);
         assert_eq!((shown(3.0, 0.99, 999), shown(3.0, 0.99, 1_000)), (None, Some(3.0)));
         assert_eq!((shown(3.0, 0.5, 0), shown(3.0, 0.5, 1)), (None, Some(3.0)));

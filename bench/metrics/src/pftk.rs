@@ -65,7 +65,9 @@ impl SendRate {
         let unlimited = self.window(p_td);
         // The mean window at the end of a triple-duplicate period, and how long the period lasts.
         let (w, duration) = match self.max_window {
-            Some(wm) if unlimited >= wm => (wm, r * (b * wm / 8.0 + (1.0 - p_td) / (p_td * wm) + 2.0)),
+            Some(wm) if unlimited >= wm => {
+                (wm, r * (b * wm / 8.0 + (1.0 - p_td) / (p_td * wm) + 2.0))
+            }
             _ => (unlimited, r * (b * unlimited / 2.0 + 1.0)),
         };
         let share = match timeouts {
@@ -84,8 +86,10 @@ impl SendRate {
         }
         let (r, t0, b) = (self.rtt.as_secs_f64(), self.timeout.as_secs_f64(), self.packets_per_ack);
         let windows = r * (2.0 * b * p_td / 3.0).sqrt();
-        let timeouts =
-            t0 * (3.0 * (3.0 * b * p_timeout / 8.0).sqrt()).min(1.0) * p_timeout * (1.0 + 32.0 * p_timeout * p_timeout);
+        let timeouts = t0
+            * (3.0 * (3.0 * b * p_timeout / 8.0).sqrt()).min(1.0)
+            * p_timeout
+            * (1.0 + 32.0 * p_timeout * p_timeout);
         let unlimited = 1.0 / (windows + timeouts);
         finite(self.window_rate().map_or(unlimited, |limit| limit.min(unlimited)))
     }
@@ -158,7 +162,11 @@ mod tests {
             assert!(near(PATH.window(p), w, 1e-5), "W({p}) = {}", PATH.window(p));
             assert!(near(timeout_probability(p, PATH.window(p)), q, 6e-5), "Q({p})");
             assert!(near(PATH.full(p).unwrap(), full, 6e-6), "full {p}: {:?}", PATH.full(p));
-            assert!(near(PATH.approximate(p).unwrap(), approximate, 8e-6), "{p}: {:?}", PATH.approximate(p));
+            assert!(
+                near(PATH.approximate(p).unwrap(), approximate, 8e-6),
+                "{p}: {:?}",
+                PATH.approximate(p)
+            );
         }
         assert!(near(LIMITED.full(0.001).unwrap(), 111.385, 5e-6), "{:?}", LIMITED.full(0.001));
         // The approximate model stops at Wm/R, 120 packets per second.
@@ -169,13 +177,29 @@ mod tests {
     #[test]
     fn two_rates_against_an_independent_evaluation() {
         // The formulas in another language, with plain powers.
-        assert!(near(PATH.full_of_two(0.04, 0.005, Timeouts::OfLosses).unwrap(), 38.158_489_053, 1e-10));
-        assert!(near(PATH.full_of_two(0.04, 0.005, Timeouts::OfIndications).unwrap(), 25.193_630_270, 1e-10));
+        assert!(near(
+            PATH.full_of_two(0.04, 0.005, Timeouts::OfLosses).unwrap(),
+            38.158_489_053,
+            1e-10
+        ));
+        assert!(near(
+            PATH.full_of_two(0.04, 0.005, Timeouts::OfIndications).unwrap(),
+            25.193_630_270,
+            1e-10
+        ));
         assert!(near(PATH.approximate_of_two(0.04, 0.005).unwrap(), 41.643_581_776, 1e-10));
         // No timeouts: 24 packets and a window per triple-duplicate period.
         let w = PATH.window(0.04);
-        assert!(near(PATH.full_of_two(0.04, 0.0, Timeouts::OfLosses).unwrap(), (24.0 + w) / (0.1 * (w + 1.0)), 1e-12));
-        assert!(near(PATH.full_of_two(0.04, 0.0, Timeouts::OfIndications).unwrap(), 25.529_895_714, 1e-10));
+        assert!(near(
+            PATH.full_of_two(0.04, 0.0, Timeouts::OfLosses).unwrap(),
+            (24.0 + w) / (0.1 * (w + 1.0)),
+            1e-12
+        ));
+        assert!(near(
+            PATH.full_of_two(0.04, 0.0, Timeouts::OfIndications).unwrap(),
+            25.529_895_714,
+            1e-10
+        ));
     }
 
     #[test]
@@ -187,8 +211,16 @@ mod tests {
             }
             // Hardly any loss: the limit, or the square root of 3 / (2 b p) per round trip.
             assert!(near(rate(&LIMITED, 1e-18).unwrap(), 120.0, 1e-9));
-            assert!(near(rate(&PATH, 1e-18).unwrap(), (3.0 / (4.0 * 1e-18_f64)).sqrt() / 0.1, 1e-6));
-            assert_eq!(rate(&SendRate { rtt: Duration::ZERO, ..LIMITED }, 0.0), None, "no round trip, no rate");
+            assert!(near(
+                rate(&PATH, 1e-18).unwrap(),
+                (3.0 / (4.0 * 1e-18_f64)).sqrt() / 0.1,
+                1e-6
+            ));
+            assert_eq!(
+                rate(&SendRate { rtt: Duration::ZERO, ..LIMITED }, 0.0),
+                None,
+                "no round trip, no rate"
+            );
         }
         // Hardly anything but loss: a packet per 64 timeouts.
         assert!(near(PATH.full(1.0 - 1e-9).unwrap(), 1.0 / 64.0, 1e-6));

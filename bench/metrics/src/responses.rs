@@ -82,7 +82,10 @@ impl Responses {
 
     /// Those larger than 25 kB. Their mean is that of the histogram, as results have had it from the start.
     pub fn large(&self) -> Distribution {
-        Distribution { mean_ms: round(self.large_times.binned_mean_ms(), 3), ..self.large_times.distribution() }
+        Distribution {
+            mean_ms: round(self.large_times.binned_mean_ms(), 3),
+            ..self.large_times.distribution()
+        }
     }
 }
 
@@ -94,7 +97,11 @@ mod tests {
     fn quantiles_and_means_are_those_of_the_samples() {
         let mut r = Responses::default();
         for i in 1..=1000u64 {
-            r.add(Completed { bytes: 1000, took: Duration::from_millis(i), first_byte: Duration::from_millis(i / 2) });
+            r.add(Completed {
+                bytes: 1000,
+                took: Duration::from_millis(i),
+                first_byte: Duration::from_millis(i / 2),
+            });
         }
         let d = r.all();
         assert_eq!(d.count, 1000);
@@ -105,7 +112,8 @@ mod tests {
         assert!(d.cdf.last().unwrap().1 == 1.0);
         assert!(d.cdf.windows(2).all(|w| w[0].0 <= w[1].0 && w[0].1 <= w[1].1));
         // Harmonic: the mean of 8 kbit / i ms over i.
-        let expected: f64 = (1..=1000).map(|i| 8_000.0 / (f64::from(i) * 1e-3) / 1e3).sum::<f64>() / 1000.0;
+        let expected: f64 =
+            (1..=1000).map(|i| 8_000.0 / (f64::from(i) * 1e-3) / 1e3).sum::<f64>() / 1000.0;
         assert!((r.goodput_kbps() - expected).abs() < 1e-6 * expected);
     }
 

@@ -37,7 +37,11 @@ impl From<RttSample> for (f64, f64, bool) {
 impl From<(f64, f64, bool)> for RttSample {
     fn from((at, rtt, loss_follows): (f64, f64, bool)) -> Self {
         let nanos = |seconds: f64| (seconds * 1e9).round() as u64;
-        Self { at: Time::from_nanos(nanos(at)), rtt: Duration::from_nanos(nanos(rtt)), loss_follows }
+        Self {
+            at: Time::from_nanos(nanos(at)),
+            rtt: Duration::from_nanos(nanos(rtt)),
+            loss_follows,
+        }
     }
 }
 
@@ -86,7 +90,8 @@ impl RttSampler {
     ///
     /// It gives a sample when it acknowledges more than one packet, to filter delayed acknowledgements, and outside recovery (DCA §3.1).
     pub fn on_ack(&mut self, frame: AckFrame) {
-        let sent = Time::from_nanos(frame.at.as_nanos().saturating_sub(frame.rtt.as_nanos() as u64));
+        let sent =
+            Time::from_nanos(frame.at.as_nanos().saturating_sub(frame.rtt.as_nanos() as u64));
         if frame.packets == 0 || sent < self.newest {
             return;
         }
@@ -108,7 +113,9 @@ impl RttSampler {
             return;
         }
         let before = self.series.samples.partition_point(|sample| sample.at <= sent);
-        if let Some(sample) = before.checked_sub(1).and_then(|last| self.series.samples.get_mut(last)) {
+        if let Some(sample) =
+            before.checked_sub(1).and_then(|last| self.series.samples.get_mut(last))
+        {
             sample.loss_follows = true;
         }
     }
@@ -134,7 +141,8 @@ mod tests {
     }
 
     fn samples(series: &RttSeries) -> Vec<(u64, u128, bool)> {
-        let tuple = |s: &RttSample| (s.at.as_nanos() / 1_000_000, s.rtt.as_millis(), s.loss_follows);
+        let tuple =
+            |s: &RttSample| (s.at.as_nanos() / 1_000_000, s.rtt.as_millis(), s.loss_follows);
         series.samples.iter().map(tuple).collect()
     }
 
@@ -180,7 +188,10 @@ mod tests {
         }
         s.on_lost(ms(SAMPLES as u64 + 3)); // after the cut: the last sample kept is not the one before it
         let series = s.finish();
-        assert_eq!((series.samples.len(), series.samples[SAMPLES - 1].loss_follows), (SAMPLES, false));
+        assert_eq!(
+            (series.samples.len(), series.samples[SAMPLES - 1].loss_follows),
+            (SAMPLES, false)
+        );
         assert_eq!(series.cut_at, Some(SAMPLES as f64 / 1e3));
     }
 

@@ -83,7 +83,8 @@ pub fn two_proportions(hits: [f64; 2], of: [f64; 2]) -> Option<TwoSample> {
 /// have five of each. `None` where less than two are left.
 pub fn homogeneity(a: &[u64], b: &[u64]) -> Option<TwoSample> {
     let totals = [a, b].map(|counts| counts.iter().sum::<u64>() as f64);
-    let expected = |class: [f64; 2], total: f64| (class[0] + class[1]) * total / (totals[0] + totals[1]);
+    let expected =
+        |class: [f64; 2], total: f64| (class[0] + class[1]) * total / (totals[0] + totals[1]);
     let enough = |class: &[f64; 2]| totals.iter().all(|total| expected(*class, *total) >= LEAST);
     let mut classes: Vec<[f64; 2]> = vec![[0.0; 2]];
     for number in 0..a.len().max(b.len()) {
@@ -140,25 +141,35 @@ mod tests {
         assert!(p[0] > 0.05 && p[1] < 0.05 && p[1] > 0.04, "{p:?}");
         // The normal distribution: 1.96 at 5 %. 60 and 40 of 100: 0.2 / sqrt(.25 x .02) = 2.828, p .00468.
         let proportions = two_proportions([60.0, 40.0], [100.0, 100.0]).unwrap();
-        assert!((proportions.statistic - 2.828_427).abs() < 1e-6 && (proportions.p_value - 0.004_678).abs() < 1e-6);
+        assert!(
+            (proportions.statistic - 2.828_427).abs() < 1e-6
+                && (proportions.p_value - 0.004_678).abs() < 1e-6
+        );
         // Chi-square, two degrees of freedom: p is exp(-x / 2). Here x is 2 (100/30 + 100/30) / 2 + 0.
         let classes = homogeneity(&[20, 40, 40], &[40, 20, 40]).unwrap();
         assert!(
-            (classes.statistic - 40.0 / 3.0).abs() < 1e-9 && (classes.p_value - (-20.0_f64 / 3.0).exp()).abs() < 1e-9
+            (classes.statistic - 40.0 / 3.0).abs() < 1e-9
+                && (classes.p_value - (-20.0_f64 / 3.0).exp()).abs() < 1e-9
         );
     }
 
     #[test]
     fn equal_distributions_are_rejected_as_often_as_said() {
         let bounds = 0.02..0.08; // 5 % of 400 rounds, three deviations
-        let ks = rejected(|rng| kolmogorov_smirnov(&uniform(rng, 300, 1.0), &uniform(rng, 200, 1.0), 0.0).unwrap());
+        let ks = rejected(|rng| {
+            kolmogorov_smirnov(&uniform(rng, 300, 1.0), &uniform(rng, 200, 1.0), 0.0).unwrap()
+        });
         assert!(bounds.contains(&ks), "{ks}");
-        let hits = |rng: &mut Pcg64Mcg| (0..1_000).filter(|_| rng.random::<f64>() < 0.05).count() as f64;
-        let proportions = rejected(|rng| two_proportions([hits(rng), hits(rng)], [1_000.0; 2]).unwrap());
+        let hits =
+            |rng: &mut Pcg64Mcg| (0..1_000).filter(|_| rng.random::<f64>() < 0.05).count() as f64;
+        let proportions =
+            rejected(|rng| two_proportions([hits(rng), hits(rng)], [1_000.0; 2]).unwrap());
         assert!(bounds.contains(&proportions), "{proportions}");
         let lengths = |rng: &mut Pcg64Mcg| {
             let mut counts = [0; 20];
-            (0..300).for_each(|_| counts[(0..19).take_while(|_| rng.random::<f64>() < 0.75).count()] += 1);
+            (0..300).for_each(|_| {
+                counts[(0..19).take_while(|_| rng.random::<f64>() < 0.75).count()] += 1
+            });
             counts
         };
         let classes = rejected(|rng| homogeneity(&lengths(rng), &lengths(rng)).unwrap());
@@ -168,7 +179,8 @@ mod tests {
     #[test]
     fn distributions_that_differ_are_told_apart() {
         let differ = |rng: &mut Pcg64Mcg, resolution| {
-            kolmogorov_smirnov(&uniform(rng, 1_000, 1.0), &uniform(rng, 1_000, 1.15), resolution).unwrap()
+            kolmogorov_smirnov(&uniform(rng, 1_000, 1.0), &uniform(rng, 1_000, 1.15), resolution)
+                .unwrap()
         };
         let (ks, coarse) = (rejected(|rng| differ(rng, 0.0)), rejected(|rng| differ(rng, 0.15)));
         assert!(ks > 0.95 && coarse < 0.05, "{ks} {coarse}");

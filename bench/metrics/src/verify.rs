@@ -7,7 +7,8 @@ use fathom_netsim::sim::NetStats;
 pub fn verify(net: &NetStats, links: &[(String, LinkStats, Option<usize>, usize)]) -> Vec<String> {
     let mut errors = Vec::new();
     // Those read by a stack count as delivered; `in_transit` is counted from the packet store, not derived from the other counts.
-    let accounted = net.delivered + net.dropped + net.impaired + net.unroutable + net.lost + net.in_transit;
+    let accounted =
+        net.delivered + net.dropped + net.impaired + net.unroutable + net.lost + net.in_transit;
     if net.sent + net.duplicated != accounted {
         errors.push(format!("packets: {} sent, {accounted} accounted for ({net:?})", net.sent));
     }
@@ -16,17 +17,27 @@ pub fn verify(net: &NetStats, links: &[(String, LinkStats, Option<usize>, usize)
     }
     let dropped: u64 = links.iter().map(|(_, l, _, _)| l.dropped).sum();
     if dropped != net.dropped {
-        errors.push(format!("links dropped {dropped} packets, the network counted {}", net.dropped));
+        errors
+            .push(format!("links dropped {dropped} packets, the network counted {}", net.dropped));
     }
     for (name, l, limit, queued) in links {
         if l.arrived != l.admitted + l.dropped {
-            errors.push(format!("{name}: {} arrived, {} admitted, {} dropped", l.arrived, l.admitted, l.dropped));
+            errors.push(format!(
+                "{name}: {} arrived, {} admitted, {} dropped",
+                l.arrived, l.admitted, l.dropped
+            ));
         }
         if l.admitted != l.departed + *queued as u64 {
-            errors.push(format!("{name}: {} admitted, {} departed, {queued} queued", l.admitted, l.departed));
+            errors.push(format!(
+                "{name}: {} admitted, {} departed, {queued} queued",
+                l.admitted, l.departed
+            ));
         }
         if limit.is_some_and(|limit| l.max_queue > limit) {
-            errors.push(format!("{name}: the queue held {} packets, its limit is {limit:?}", l.max_queue));
+            errors.push(format!(
+                "{name}: the queue held {} packets, its limit is {limit:?}",
+                l.max_queue
+            ));
         }
     }
     errors

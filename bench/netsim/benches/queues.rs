@@ -47,7 +47,9 @@ fn verdicts(c: &mut Criterion) {
     group.throughput(Throughput::Elements(ARRIVALS));
     for text in QUEUES {
         let spec: QueueSpec = text.parse().expect("a queue");
-        let AnyQueue::Fifo(mut queue) = spec.build(RATE, 1) else { unreachable!("{text} schedules") };
+        let AnyQueue::Fifo(mut queue) = spec.build(RATE, 1) else {
+            unreachable!("{text} schedules")
+        };
         let mut n = 0;
         group.bench_function(*text, |b| {
             b.iter(|| {

@@ -30,22 +30,36 @@ fn run() -> Result<u64, Box<dyn Error>> {
     let rate = Rate::from_bits_per_sec(10_000_000);
     let link = sim.add_link(Link::new(rate, QueueSpec::droptail_packets(50).build(rate, 1)));
     let (client, server) = (sim.client_socket(), sim.server_socket());
-    let (down, up) = (Path::over(link, Duration::from_millis(20)), Path::direct(Duration::from_millis(20)));
-    let flow = sim.add_flow(sim.add_group(Group { client: client.id(), server: server.id(), down, up }));
+    let (down, up) =
+        (Path::over(link, Duration::from_millis(20)), Path::direct(Duration::from_millis(20)));
+    let flow =
+        sim.add_flow(sim.add_group(Group { client: client.id(), server: server.id(), down, up }));
 
     // Ed25519: all its signatures have one length, so that the handshakes of both runs have the same size.
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
-    let cert = rcgen::CertificateParams::new(["localhost".to_owned()])?.self_signed(&key)?.der().clone();
+    let cert =
+        rcgen::CertificateParams::new(["localhost".to_owned()])?.self_signed(&key)?.der().clone();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(cert.clone())?;
-    let accept = ServerConfig::with_single_cert(vec![cert], PrivatePkcs8KeyDer::from(key.serialize_der()).into())?;
+    let accept = ServerConfig::with_single_cert(
+        vec![cert],
+        PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+    )?;
     let config = |seed| EndpointConfig::default().rng_seed(Some([seed; 32])).clone();
     let runtime = Arc::new(sim.clone());
-    let server = Endpoint::new_with_abstract_socket(config(1), Some(accept), Arc::new(server), runtime.clone())?;
-    let mut client = Endpoint::new_with_abstract_socket(config(2), None, Arc::new(client), runtime)?;
+    let server = Endpoint::new_with_abstract_socket(
+        config(1),
+        Some(accept),
+        Arc::new(server),
+        runtime.clone(),
+    )?;
+    let mut client =
+        Endpoint::new_with_abstract_socket(config(2), None, Arc::new(client), runtime)?;
     client.set_default_client_config(ClientConfig::with_root_certificates(Arc::new(roots))?);
     sim.spawn(async { serve(server).await.unwrap_or_else(|error| eprintln!("server: {error}")) });
-    sim.spawn(async move { println!("bytes fetched: {:?}", fetch(client, server_address(flow)).await) });
+    sim.spawn(
+        async move { println!("bytes fetched: {:?}", fetch(client, server_address(flow)).await) },
+    );
     executor.run(Time::from_millis(60_000));
     Ok(sim.trace_hash())
 }

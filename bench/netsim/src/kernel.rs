@@ -25,7 +25,9 @@ impl ReceiveDrops {
         let open = open_sockets()?;
         for table in ["/proc/self/net/udp", "/proc/self/net/udp6"] {
             let Some(text) = read(table) else { continue };
-            for (inode, drops) in text.lines().filter_map(socket_drops).filter(|(inode, _)| open.contains(inode)) {
+            for (inode, drops) in
+                text.lines().filter_map(socket_drops).filter(|(inode, _)| open.contains(inode))
+            {
                 self.sockets.insert(inode, drops);
             }
         }
@@ -95,7 +97,8 @@ impl MachineTime {
 
     /// Returns the part of all cores that was busy since `before`, from 0 to 1; `None` if no time has passed.
     pub fn busy_since(self, before: Self) -> Option<f64> {
-        let (busy, idle) = (self.busy.saturating_sub(before.busy), self.idle.saturating_sub(before.idle));
+        let (busy, idle) =
+            (self.busy.saturating_sub(before.busy), self.idle.saturating_sub(before.idle));
         (busy + idle > 0).then(|| busy as f64 / (busy + idle) as f64)
     }
 }
@@ -103,7 +106,8 @@ impl MachineTime {
 /// The first line of `/proc/stat` (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq, steal.
 fn machine_time(text: &str) -> Option<MachineTime> {
     let mut columns = text.lines().next()?.split_ascii_whitespace();
-    let all: Vec<u64> = (columns.next()? == "cpu").then(|| columns.take(8).map_while(|n| n.parse().ok()).collect())?;
+    let all: Vec<u64> = (columns.next()? == "cpu")
+        .then(|| columns.take(8).map_while(|n| n.parse().ok()).collect())?;
     let idle = all.get(3)?.saturating_add(*all.get(4)?);
     Some(MachineTime { busy: all.iter().sum::<u64>().saturating_sub(idle), idle })
 }
@@ -131,8 +135,10 @@ mod tests {
         assert_eq!(runqueue_wait("5012 733 9\n"), Some(Duration::from_nanos(733)));
         assert_eq!((runqueue_wait(""), runqueue_wait("1 x")), (None, None));
         let stat = |text| machine_time(text);
-        let (before, after) =
-            (stat("cpu 100 0 50 800 50 0 0 0 7 7\n").unwrap(), stat("cpu 190 0 60 800 50 0 0 0\n").unwrap());
+        let (before, after) = (
+            stat("cpu 100 0 50 800 50 0 0 0 7 7\n").unwrap(),
+            stat("cpu 190 0 60 800 50 0 0 0\n").unwrap(),
+        );
         assert_eq!((after.busy_since(before), before.busy_since(before)), (Some(1.0), None));
         assert_eq!((stat(""), stat("cpu0 1 2 3 4 5"), stat("cpu 1 2 3")), (None, None, None));
     }
@@ -140,7 +146,8 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn datagrams_that_a_full_buffer_drops_are_counted() {
-        let (from, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let (from, to) =
+            (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         let state = quinn_udp::UdpSocketState::new((&to).into()).unwrap();
         state.set_recv_buffer_size((&to).into(), 4_096).unwrap();
         let sent = 100;

@@ -37,19 +37,30 @@ impl Udp {
     ///
     /// # Errors
     /// The system's: it has no room, or nobody listens.
-    pub fn send(&self, to: SocketAddr, ecn: Option<EcnCodepoint>, contents: &[u8]) -> io::Result<()> {
-        let transmit = Transmit { destination: to, ecn, contents, segment_size: None, src_ip: None };
+    pub fn send(
+        &self,
+        to: SocketAddr,
+        ecn: Option<EcnCodepoint>,
+        contents: &[u8],
+    ) -> io::Result<()> {
+        let transmit =
+            Transmit { destination: to, ecn, contents, segment_size: None, src_ip: None };
         self.state.try_send((&self.io).into(), &transmit)
     }
 
     /// Takes what came, and says into how many of the buffers, `N` at most: each gets one datagram, or several of one size from one sender
     /// ([`RecvMeta::stride`]). None when there is nothing, or a message of the kernel's about an earlier datagram, such as that nobody
     /// listens there.
-    pub fn receive<const N: usize>(&self, buffers: &mut [Vec<u8>], metas: &mut [RecvMeta; N]) -> usize {
+    pub fn receive<const N: usize>(
+        &self,
+        buffers: &mut [Vec<u8>],
+        metas: &mut [RecvMeta; N],
+    ) -> usize {
         debug_assert!(buffers.len() >= N, "a buffer for each");
         let mut buffers = buffers.iter_mut();
-        let mut slices: [IoSliceMut<'_>; N] =
-            std::array::from_fn(|_| IoSliceMut::new(buffers.next().map_or(&mut [], |buffer| &mut buffer[..])));
+        let mut slices: [IoSliceMut<'_>; N] = std::array::from_fn(|_| {
+            IoSliceMut::new(buffers.next().map_or(&mut [], |buffer| &mut buffer[..]))
+        });
         self.state.recv((&self.io).into(), &mut slices, metas).unwrap_or(0)
     }
 }

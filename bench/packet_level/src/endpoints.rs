@@ -26,10 +26,14 @@ pub(super) enum Endpoints {
 impl Endpoints {
     pub(super) fn new(flow: &PacketLevelFlow, controller: Box<dyn Controller>) -> Self {
         match flow.tcp_options() {
-            None => Self::Quic(Box::new(Sender::new(controller, flow.sender_options())), Box::new(flow.receiver())),
-            Some((sender, receiver)) => {
-                Self::Tcp(Box::new(TcpSender::new(controller, sender)), Box::new(TcpReceiver::new(receiver)))
-            }
+            None => Self::Quic(
+                Box::new(Sender::new(controller, flow.sender_options())),
+                Box::new(flow.receiver()),
+            ),
+            Some((sender, receiver)) => Self::Tcp(
+                Box::new(TcpSender::new(controller, sender)),
+                Box::new(TcpReceiver::new(receiver)),
+            ),
         }
     }
 
@@ -108,7 +112,13 @@ impl Endpoints {
     }
 
     /// A packet of the sender arrived: whether to acknowledge it at once, unless it is of another connection.
-    pub(super) fn on_data(&mut self, now: Time, body: &[u8], epoch: u32, marked: bool) -> Option<bool> {
+    pub(super) fn on_data(
+        &mut self,
+        now: Time,
+        body: &[u8],
+        epoch: u32,
+        marked: bool,
+    ) -> Option<bool> {
         match self {
             Self::Quic(_, receiver) => {
                 let (_, number, sent) = read_data(body).filter(|(e, ..)| *e == epoch)?;
@@ -145,7 +155,11 @@ impl Endpoints {
             }
             Self::Tcp(_, receiver) => {
                 let ack = receiver.ack(now);
-                Outgoing { size: u32::from(ack.size()), ecn: None, stored: tcp::store_ack(epoch, &ack) }
+                Outgoing {
+                    size: u32::from(ack.size()),
+                    ecn: None,
+                    stored: tcp::store_ack(epoch, &ack),
+                }
             }
         }
     }

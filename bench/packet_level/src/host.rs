@@ -62,7 +62,11 @@ pub struct PacketLevelFlow {
 
 impl PacketLevelFlow {
     /// A flow with the defaults: full packets of 1500 bytes, no limit, from the beginning, no handshake, no ECN.
-    pub fn new(controller_config: Arc<dyn ControllerConfig>, group: GroupId, workload: Workload) -> Self {
+    pub fn new(
+        controller_config: Arc<dyn ControllerConfig>,
+        group: GroupId,
+        workload: Workload,
+    ) -> Self {
         Self {
             controller_config,
             group,
@@ -87,12 +91,16 @@ impl PacketLevelFlow {
 
     fn check(&self) -> Result<(), PacketLevelError> {
         let fault = match &self.workload {
-            _ if self.tcp.is_some_and(|tcp| tcp.smss() == 0) => Some("segments that hold no data".into()),
+            _ if self.tcp.is_some_and(|tcp| tcp.smss() == 0) => {
+                Some("segments that hold no data".into())
+            }
             _ if self.tcp.is_none() && self.packet <= HEADER => {
                 Some(format!("packets of {} bytes hold no data", self.packet))
             }
             _ if self.max_window == Some(0) => Some("a window of no packets".into()),
-            _ if self.acks.every == 0 => Some("acknowledgements every 0 packets; write 1 or more".into()),
+            _ if self.acks.every == 0 => {
+                Some("acknowledgements every 0 packets; write 1 or more".into())
+            }
             Workload::Bulk { .. } => None,
             Workload::WebUser(user) => user.fault(),
         };
@@ -104,7 +112,12 @@ impl PacketLevelFlow {
         match self.tcp {
             None => Capabilities { one_way: true, ecn: self.ecn, pacing: true, datagram: true },
             // Classic ECN echoes marks without their number.
-            Some(tcp) => Capabilities { one_way: tcp.timestamps, ecn: tcp.accurate_ecn, pacing: true, datagram: true },
+            Some(tcp) => Capabilities {
+                one_way: tcp.timestamps,
+                ecn: tcp.accurate_ecn,
+                pacing: true,
+                datagram: true,
+            },
         }
     }
 
@@ -183,7 +196,12 @@ impl PacketLevel {
         let controller = flow.controller(self.sim.time().max(flow.start))?;
         // The simulation's lock is never taken under ours: inside a call it is the other way round.
         let (index, rng) = self.next(|flows| flows.tcp.len());
-        let id = self.sim.add_agent_flow(self.agent, Key { index, kind: Kind::Start }.pack(), flow.group, flow.rtt);
+        let id = self.sim.add_agent_flow(
+            self.agent,
+            Key { index, kind: Kind::Start }.pack(),
+            flow.group,
+            flow.rtt,
+        );
         let mut tcp = Tcp::new(flow, id, controller, rng);
         let start = tcp.options.start.max(self.sim.time()) + tcp.first_idle();
         lock(&self.flows).tcp.push(tcp);
@@ -226,7 +244,9 @@ impl PacketLevel {
         let flows = lock(&self.flows);
         let number = (flows.tcp.len() + flows.udp.len()) as u64;
         // Neighbouring seeds would give one run's second flow the numbers of another's first: spread them (the golden ratio's fraction).
-        let rng = Pcg64Mcg::seed_from_u64(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number));
+        let rng = Pcg64Mcg::seed_from_u64(
+            self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number),
+        );
         (of_kind(&flows) as u32, rng)
     }
 }
@@ -332,8 +352,17 @@ struct Tcp {
 }
 
 impl Tcp {
-    fn new(options: PacketLevelFlow, flow: u32, controller: Box<dyn Controller>, rng: Pcg64Mcg) -> Self {
-        let report = TcpReport { flow, controller: options.controller_config.name(), ..TcpReport::default() };
+    fn new(
+        options: PacketLevelFlow,
+        flow: u32,
+        controller: Box<dyn Controller>,
+        rng: Pcg64Mcg,
+    ) -> Self {
+        let report = TcpReport {
+            flow,
+            controller: options.controller_config.name(),
+            ..TcpReport::default()
+        };
         Self {
             endpoints: Endpoints::new(&options, controller),
             sender_timer: AgentTimer::default(),
@@ -380,7 +409,8 @@ impl Tcp {
 
     fn reconnect(&mut self, now: Time) {
         self.count_reductions();
-        let controller = self.options.controller(now).expect("the first one started on the same terms");
+        let controller =
+            self.options.controller(now).expect("the first one started on the same terms");
         self.endpoints.restart(&self.options, controller);
         self.receiver_timer.clear();
         self.epoch += 1;
@@ -396,7 +426,8 @@ impl Tcp {
     fn on_packet(&mut self, wire: &mut Wire<'_>, index: u32, packet: &Arrived<'_>) {
         let now = wire.now();
         if packet.down {
-            match self.endpoints.on_data(now, packet.body, self.epoch, packet.ecn == Some(Ecn::Ce)) {
+            match self.endpoints.on_data(now, packet.body, self.epoch, packet.ecn == Some(Ecn::Ce))
+            {
                 Some(at_once) => {
                     if at_once {
                         self.acknowledge(wire);
@@ -431,7 +462,11 @@ impl Tcp {
         while let Some(packet) = self.endpoints.poll_send(now, self.epoch, self.options.ecn) {
             wire.send(true, self.report.flow, packet.ecn, packet.size, packet.stored.as_slice());
         }
-        self.sender_timer.set(wire, Key { index, kind: Kind::Sender }.pack(), self.endpoints.sender_timeout());
+        self.sender_timer.set(
+            wire,
+            Key { index, kind: Kind::Sender }.pack(),
+            self.endpoints.sender_timeout(),
+        );
         if let Some(began) = self.began.filter(|_| self.endpoints.is_done()) {
             self.began = None;
             self.report.done += 1;

@@ -40,8 +40,9 @@ pub use report::{PacketLevelReport, TcpReport, UdpReport};
 pub use rtt::RttEstimator;
 pub use sender::{Sender, SenderCounts, SenderOptions};
 pub use tcp::{
-    ClientOrServer, GrowthCounting, InitialWindow, LossRecovery, MAX_SACK_BLOCKS, Probes, RtoEstimator, RtoOptions,
-    SackBlocks, TCP_HEADER, TIMESTAMPS_OPTION, TcpAck, TcpConnection, TcpConnections, TcpCounts, TcpEnd, TcpOptions,
-    TcpReceiver, TcpReceiverOptions, TcpSegment, TcpSender,
+    ClientOrServer, GrowthCounting, InitialWindow, LossRecovery, MAX_SACK_BLOCKS, Probes,
+    RtoEstimator, RtoOptions, SackBlocks, TCP_HEADER, TIMESTAMPS_OPTION, TcpAck, TcpConnection,
+    TcpConnections, TcpCounts, TcpEnd, TcpOptions, TcpReceiver, TcpReceiverOptions, TcpSegment,
+    TcpSender,
 };
 pub use web_user::{Connections, WebUser};

@@ -41,7 +41,9 @@ impl Spell {
 
     fn draw(&self, rng: &mut Pcg64Mcg) -> Duration {
         let seconds = match self {
-            Self::Exponential { mean } => mean.as_secs_f64() * Distribution::<f64>::sample(&Exp1, rng),
+            Self::Exponential { mean } => {
+                mean.as_secs_f64() * Distribution::<f64>::sample(&Exp1, rng)
+            }
             Self::Pareto { mean, shape } => {
                 // The mean is scale * shape / (shape - 1).
                 let scale = mean.as_secs_f64() * (shape - 1.0) / shape;
@@ -140,9 +142,11 @@ mod tests {
     fn the_mean_rate_is_the_share_of_time_on() {
         let exponential = |ms| Spell::Exponential { mean: MS * ms };
         let pareto = |ms| Spell::Pareto { mean: MS * ms, shape: 2.5 };
-        for (on, off) in
-            [(exponential(500), exponential(1_500)), (pareto(500), pareto(1_500)), (exponential(3), pareto(9))]
-        {
+        for (on, off) in [
+            (exponential(500), exponential(1_500)),
+            (pareto(500), pareto(1_500)),
+            (exponential(3), pareto(9)),
+        ] {
             let mut s = source(on, off);
             let packets = 100_000;
             let time: Duration = (0..packets).map(|_| s.gap()).sum();
@@ -159,7 +163,10 @@ mod tests {
 
     #[test]
     fn packets_of_an_on_time_are_an_interval_apart() {
-        let mut s = source(Spell::Exponential { mean: MS * 10_000 }, Spell::Exponential { mean: MS * 10_000 });
+        let mut s = source(
+            Spell::Exponential { mean: MS * 10_000 },
+            Spell::Exponential { mean: MS * 10_000 },
+        );
         let gaps: Vec<Duration> = (0..1_000).map(|_| s.gap()).collect();
         let usual = gaps.iter().filter(|g| **g == MS * 10).count();
         assert!(usual > 950, "{usual} of 1000 gaps are the interval");
@@ -170,7 +177,9 @@ mod tests {
     fn nonsense_is_named() {
         let fine = source(Spell::Exponential { mean: MS }, Spell::Exponential { mean: MS }).options;
         assert!(OnOff { rate: Rate::from_bits_per_sec(0), ..fine }.fault().is_some());
-        assert!(OnOff { on: Spell::Exponential { mean: Duration::ZERO }, ..fine }.fault().is_some());
+        assert!(
+            OnOff { on: Spell::Exponential { mean: Duration::ZERO }, ..fine }.fault().is_some()
+        );
         assert!(OnOff { off: Spell::Pareto { mean: MS, shape: 1.0 }, ..fine }.fault().is_some());
     }
 }

@@ -5,7 +5,11 @@ use std::time::Duration;
 use fathom_cc::{Pacing, SendParams};
 
 /// Time from a packet of so many bytes to the next, where a pace is asked for. A delay counts once a round trip was measured.
-pub(crate) fn gap(params: &SendParams, round_trip: Option<Duration>, bytes: u16) -> Option<Duration> {
+pub(crate) fn gap(
+    params: &SendParams,
+    round_trip: Option<Duration>,
+    bytes: u16,
+) -> Option<Duration> {
     match (params.pacing, round_trip) {
         (Pacing::Rate(rate), _) => Some(rate.time_for(u64::from(bytes))),
         (Pacing::Delay(hold), Some(round_trip)) if !hold.is_zero() => {

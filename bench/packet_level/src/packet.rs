@@ -265,9 +265,21 @@ mod tests {
     #[test]
     fn packets_are_read_as_stored() {
         let packet = Packet { number: 77, sent: Time::from_micros(123), size: 1392 };
-        assert_eq!(read_data(store_data(9, &packet).as_slice()), Some((9, 77, Time::from_micros(123))));
+        assert_eq!(
+            read_data(store_data(9, &packet).as_slice()),
+            Some((9, 77, Time::from_micros(123)))
+        );
         let ack = Ack {
-            ranges: Ranges::from_slice(&[(19, 19), (17, 17), (15, 15), (13, 13), (11, 11), (9, 9), (7, 7), (0, 5)]),
+            ranges: Ranges::from_slice(&[
+                (19, 19),
+                (17, 17),
+                (15, 15),
+                (13, 13),
+                (11, 11),
+                (9, 9),
+                (7, 7),
+                (0, 5),
+            ]),
             delay: Duration::from_millis(25),
             one_way: OneWayDelay::from_nanos(-5),
             received: 40,

@@ -92,7 +92,13 @@ impl Receiver {
         self.waiting = 0;
         self.deadline = None;
         let (arrived, one_way) = self.newest;
-        Ack { ranges: self.ranges, delay: now.since(arrived), one_way, received: self.received, ce: self.ce }
+        Ack {
+            ranges: self.ranges,
+            delay: now.since(arrived),
+            one_way,
+            received: self.received,
+            ce: self.ce,
+        }
     }
 }
 
@@ -113,7 +119,10 @@ mod tests {
             if now {
                 let ack = r.ack(at(10 + u64::from(n)));
                 assert_eq!(ack.ranges.as_slice(), [(0, n)]);
-                assert_eq!((ack.delay, ack.one_way.as_nanos(), ack.received), (Duration::ZERO, 10_000_000, n + 1));
+                assert_eq!(
+                    (ack.delay, ack.one_way.as_nanos(), ack.received),
+                    (Duration::ZERO, 10_000_000, n + 1)
+                );
             }
             at_once.push(now);
         }

@@ -30,7 +30,10 @@ impl PacketLevelReport {
 
     /// The sums over all UDP flows; the flow number is that of the first.
     pub fn udp_total(&self) -> UdpReport {
-        let mut total = UdpReport { flow: self.udp.first().map_or(0, |first| first.flow), ..UdpReport::default() };
+        let mut total = UdpReport {
+            flow: self.udp.first().map_or(0, |first| first.flow),
+            ..UdpReport::default()
+        };
         for flow in &self.udp {
             total.sent += flow.sent;
             total.arrived += flow.arrived;

@@ -105,13 +105,19 @@ mod tests {
         assert_eq!(rtt.probe_timeout(0), ms(80 + 4 * 40 + 25));
         rtt.sample(ms(112), ms(16));
         // Adjusted 96: variation (3 * 40 + 16) / 4 = 34, smoothed (7 * 80 + 96) / 8 = 82.
-        assert_eq!(rtt.rtt(), Rtt { latest: ms(96), smoothed: ms(82), min: ms(80), ack_delay: ms(16) });
+        assert_eq!(
+            rtt.rtt(),
+            Rtt { latest: ms(96), smoothed: ms(82), min: ms(80), ack_delay: ms(16) }
+        );
         assert_eq!(rtt.probe_timeout(1), ms(2 * (82 + 4 * 34 + 25)));
         assert_eq!(rtt.persistent(), ms(3 * (82 + 4 * 34 + 25)));
         assert_eq!(rtt.loss_delay(), ms(126));
         // A delay that would push it below the minimum does not count: smoothed (7 * 82 + 82) / 8.
         rtt.sample(ms(82), ms(10));
-        assert_eq!(rtt.rtt(), Rtt { latest: ms(80), smoothed: ms(82), min: ms(80), ack_delay: ms(2) });
+        assert_eq!(
+            rtt.rtt(),
+            Rtt { latest: ms(80), smoothed: ms(82), min: ms(80), ack_delay: ms(2) }
+        );
         // Reported delays count up to the maximum: 107 - 25 = 82.
         rtt.sample(ms(107), ms(500));
         assert_eq!(rtt.rtt().smoothed, ms(82));

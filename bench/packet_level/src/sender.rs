@@ -12,7 +12,8 @@ use std::fmt;
 use std::time::Duration;
 
 use fathom_cc::{
-    AckEvent, Acked, Cause, CongestionEvent, Controller, ControllerMetrics, EcnDelta, SendParams, Sent, Time,
+    AckEvent, Acked, Cause, CongestionEvent, Controller, ControllerMetrics, EcnDelta, SendParams,
+    Sent, Time,
 };
 
 use super::pace;
@@ -174,7 +175,9 @@ impl Sender {
     /// The next packet to send now, if there is one. Call it until there is none.
     pub fn poll_send(&mut self, now: Time) -> Option<Packet> {
         let params = self.controller.send_params();
-        let full = params.datagram.map_or(self.options.packet, |d| d.clamp(HEADER + 1, self.options.packet));
+        let full = params
+            .datagram
+            .map_or(self.options.packet, |d| d.clamp(HEADER + 1, self.options.packet));
         self.waits_for_pace = false;
         if self.options.handshake && self.largest_acked.is_none() {
             return self.poll_handshake(now);
@@ -186,7 +189,10 @@ impl Sender {
             }
         }
         let after = self.in_flight + u64::from(full);
-        let most = self.options.max_window.map_or(u64::MAX, |n| u64::from(n) * u64::from(self.options.packet));
+        let most = self
+            .options
+            .max_window
+            .map_or(u64::MAX, |n| u64::from(n) * u64::from(self.options.packet));
         let congested = after > params.window;
         // Waiting for the pace is not the application's doing (RFC 9002 §7.8).
         self.app_limited = !congested && (self.pending == 0 || after > most);
@@ -266,7 +272,8 @@ impl Sender {
 
     /// The loss timer if there is one, else the probe timeout while anything is in flight (RFC 9002 §6.2.1).
     fn recovery_time(&self) -> Option<Time> {
-        let probe = || (self.in_flight > 0).then(|| self.last_sent + self.rtt.probe_timeout(self.timeouts));
+        let probe =
+            || (self.in_flight > 0).then(|| self.last_sent + self.rtt.probe_timeout(self.timeouts));
         self.loss_time.or_else(probe)
     }
 
@@ -311,7 +318,11 @@ impl Sender {
         });
         self.detect_losses(now);
         if let Some(newest) = newest.filter(|_| self.options.ecn && ecn.ce > 0) {
-            self.controller.on_congestion_event(&CongestionEvent { now, sent: newest.sent, cause: Cause::Mark });
+            self.controller.on_congestion_event(&CongestionEvent {
+                now,
+                sent: newest.sent,
+                cause: Cause::Mark,
+            });
         }
     }
 
@@ -357,7 +368,10 @@ impl Sender {
             if packet.acked {
                 since = None;
             } else {
-                let Some(largest) = self.largest_acked.filter(|largest| self.base < *largest) else { break };
+                let Some(largest) = self.largest_acked.filter(|largest| self.base < *largest)
+                else {
+                    break;
+                };
                 let due = packet.sent + delay;
                 if largest - self.base < PACKET_THRESHOLD && due > now {
                     self.loss_time = Some(due);
@@ -365,7 +379,9 @@ impl Sender {
                 }
                 match since {
                     Some(start) => persistent |= packet.sent.since(start) > self.rtt.persistent(),
-                    None if self.sampled_from.is_some_and(|from| self.base >= from) => since = Some(packet.sent),
+                    None if self.sampled_from.is_some_and(|from| self.base >= from) => {
+                        since = Some(packet.sent)
+                    }
                     None => {}
                 }
                 self.in_flight -= u64::from(packet.size);

@@ -50,7 +50,10 @@ impl WebUser {
     /// What is wrong with it, if anything.
     pub(super) fn fault(&self) -> Option<String> {
         if !(self.shape.is_finite() && self.shape > 0.0) {
-            return Some(format!("a web user's shape is {}; write a number above zero", self.shape));
+            return Some(format!(
+                "a web user's shape is {}; write a number above zero",
+                self.shape
+            ));
         }
         if self.minimum == 0 || self.cap < self.minimum {
             return Some(format!(
@@ -58,7 +61,8 @@ impl WebUser {
                 self.minimum, self.cap
             ));
         }
-        (self.idle.1 < self.idle.0).then(|| format!("a web user idles for {:?} to {:?}", self.idle.0, self.idle.1))
+        (self.idle.1 < self.idle.0)
+            .then(|| format!("a web user idles for {:?} to {:?}", self.idle.0, self.idle.1))
     }
 
     /// Mean size of a transfer in full packets, the cap counted in.
@@ -73,7 +77,8 @@ impl WebUser {
 
     /// Size of the next transfer in full packets.
     pub(super) fn draw_size(&self, rng: &mut Pcg64Mcg) -> u32 {
-        let pareto = Pareto::new(f64::from(self.minimum), self.shape).expect("checked when the flow was added");
+        let pareto = Pareto::new(f64::from(self.minimum), self.shape)
+            .expect("checked when the flow was added");
         pareto.sample(rng).min(f64::from(self.cap)) as u32
     }
 
@@ -122,14 +127,21 @@ mod tests {
         let heavy = WebUser { shape: 1.0, ..user };
         assert!((heavy.mean_size() - 22.8805).abs() < 1e-3, "{}", heavy.mean_size());
         let mut rng = Pcg64Mcg::seed_from_u64(5);
-        let mean = (0..DRAWS).map(|_| f64::from(user.draw_size(&mut rng))).sum::<f64>() / f64::from(DRAWS);
+        let mean =
+            (0..DRAWS).map(|_| f64::from(user.draw_size(&mut rng))).sum::<f64>() / f64::from(DRAWS);
         // Draws are rounded down: half a packet less. Four standard errors of a deviation below 30.
-        assert!((mean + 0.5 - user.mean_size()).abs() < 0.1 + 4.0 * 30.0 / f64::from(DRAWS).sqrt(), "{mean}");
+        assert!(
+            (mean + 0.5 - user.mean_size()).abs() < 0.1 + 4.0 * 30.0 / f64::from(DRAWS).sqrt(),
+            "{mean}"
+        );
     }
 
     #[test]
     fn idle_times_are_uniform() {
-        let user = WebUser { idle: (Duration::from_secs(3), Duration::from_secs(5)), ..WebUser::default() };
+        let user = WebUser {
+            idle: (Duration::from_secs(3), Duration::from_secs(5)),
+            ..WebUser::default()
+        };
         let mut rng = Pcg64Mcg::seed_from_u64(3);
         let idle: Vec<f64> = (0..DRAWS).map(|_| user.draw_idle(&mut rng).as_secs_f64()).collect();
         assert!(idle.iter().all(|t| (3.0..=5.0).contains(t)));
@@ -150,6 +162,10 @@ mod tests {
         assert!(WebUser { shape: f64::NAN, ..user }.fault().is_some());
         assert!(WebUser { cap: 5, ..user }.fault().is_some());
         assert!(WebUser { minimum: 0, ..user }.fault().is_some());
-        assert!(WebUser { idle: (Duration::from_secs(2), Duration::from_secs(1)), ..user }.fault().is_some());
+        assert!(
+            WebUser { idle: (Duration::from_secs(2), Duration::from_secs(1)), ..user }
+                .fault()
+                .is_some()
+        );
     }
 }

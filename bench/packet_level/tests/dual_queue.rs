@@ -23,7 +23,9 @@ use fathom_cc::{Rate, Time};
 use fathom_metrics::verify;
 use fathom_netsim::link::Link;
 use fathom_netsim::queue::QueueSpec;
-use fathom_netsim::sim::{Agent, AgentTimer, Arrived, Ecn, Executor, Group, GroupId, Path, SimHandle, Wire};
+use fathom_netsim::sim::{
+    Agent, AgentTimer, Arrived, Ecn, Executor, Group, GroupId, Path, SimHandle, Wire,
+};
 use fathom_packet_level::{PacketLevel, PacketLevelFlow, Workload};
 
 const RATE: Rate = Rate::from_bits_per_sec(40_000_000);
@@ -119,7 +121,10 @@ impl Agent for Scalable {
             body[4] = u8::from(marked);
             wire.send(false, self.flow, None, ACK, &body);
         } else {
-            self.on_ack(u32::from_le_bytes(packet.body[..4].try_into().unwrap()), packet.body[4] == 1);
+            self.on_ack(
+                u32::from_le_bytes(packet.body[..4].try_into().unwrap()),
+                packet.body[4] == 1,
+            );
             self.send(wire);
         }
     }
@@ -179,8 +184,11 @@ fn run(queue: &str, classic: &str, flows: usize, round_trip_ms: u64) -> Outcome 
     let mut senders = PacketLevel::new(&sim, 1);
     let config = catalogue::parse(classic).expect("a controller");
     for n in 0..flows as u64 {
-        let flow = PacketLevelFlow::new(Arc::clone(&config), group, Workload::Bulk { bytes: u64::MAX });
-        senders.tcp(PacketLevelFlow { ecn: true, start: Time::from_millis(100 * n), ..flow }).unwrap();
+        let flow =
+            PacketLevelFlow::new(Arc::clone(&config), group, Workload::Bulk { bytes: u64::MAX });
+        senders
+            .tcp(PacketLevelFlow { ecn: true, start: Time::from_millis(100 * n), ..flow })
+            .unwrap();
     }
     executor.run(Time::from_millis(WARM_UP * 1_000));
     let count = |which: fn(&Counts) -> &AtomicU64| {
@@ -207,7 +215,10 @@ fn run(queue: &str, classic: &str, flows: usize, round_trip_ms: u64) -> Outcome 
     let mbps = |packets: f64| packets * f64::from(SIZE) * 8.0 / seconds / 1e6;
     Outcome {
         rates: [mbps(low_packets), mbps(packets - low_packets)],
-        waits: [low_waited / low_packets, (after.0 - before.0 - low_waited) / (packets - low_packets)],
+        waits: [
+            low_waited / low_packets,
+            (after.0 - before.0 - low_waited) / (packets - low_packets),
+        ],
         used: (after.4 - before.4) * 8.0 / seconds / 40e6,
         marked: (after.5 - before.5) / low_packets,
     }
@@ -216,10 +227,16 @@ fn run(queue: &str, classic: &str, flows: usize, round_trip_ms: u64) -> Outcome 
 #[test]
 fn scalable_and_classic_flows_share_and_do_not_wait_together() {
     for classic in ["reno", "cubic"] {
-        for (flows, round_trip, fills) in [(1, 20, true), (1, 50, false), (5, 20, true), (5, 50, true), (5, 100, false)]
+        for (flows, round_trip, fills) in
+            [(1, 20, true), (1, 50, false), (5, 20, true), (5, 50, true), (5, 100, false)]
         {
             let outcome = run("dualpi2", classic, flows, round_trip);
-            let Outcome { rates: [low, classic_rate], waits: [low_wait, classic_wait], used, marked } = outcome;
+            let Outcome {
+                rates: [low, classic_rate],
+                waits: [low_wait, classic_wait],
+                used,
+                marked,
+            } = outcome;
             let ratio = low / classic_rate;
             let round_trips = [low_wait, classic_wait].map(|wait| wait + round_trip as f64);
             let windows = ratio * round_trips[0] / round_trips[1];
@@ -229,10 +246,16 @@ fn scalable_and_classic_flows_share_and_do_not_wait_together() {
                 used * 100.0,
                 marked * 100.0
             );
-            assert!((0.5..=2.0).contains(&windows), "{flows} {classic}, {round_trip} ms: {outcome:?}");
+            assert!(
+                (0.5..=2.0).contains(&windows),
+                "{flows} {classic}, {round_trip} ms: {outcome:?}"
+            );
             assert!(low_wait <= 1.5, "{flows} {classic}, {round_trip} ms: {outcome:?}");
             let least = if fills { 10.0 } else { 0.0 };
-            assert!((least..=20.0).contains(&classic_wait), "{flows} {classic}, {round_trip} ms: {outcome:?}");
+            assert!(
+                (least..=20.0).contains(&classic_wait),
+                "{flows} {classic}, {round_trip} ms: {outcome:?}"
+            );
             assert!(used >= 0.95, "{flows} {classic}, {round_trip} ms: {outcome:?}");
         }
     }

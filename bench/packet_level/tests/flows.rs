@@ -27,7 +27,12 @@ struct Bottleneck {
 }
 
 impl Bottleneck {
-    fn new(mbps: u64, queue: impl Into<AnyQueue>, limit: Option<usize>, each_way: Duration) -> Self {
+    fn new(
+        mbps: u64,
+        queue: impl Into<AnyQueue>,
+        limit: Option<usize>,
+        each_way: Duration,
+    ) -> Self {
         let executor = Executor::new();
         let sim = executor.sim();
         let link = sim.add_link(Link::new(Rate::from_bits_per_sec(mbps * MBPS), queue));
@@ -41,12 +46,22 @@ impl Bottleneck {
     }
 
     fn droptail(mbps: u64, limit: usize, each_way_ms: u64) -> Self {
-        Self::new(mbps, Box::new(DropTail::packets(limit)), Some(limit), Duration::from_millis(each_way_ms))
+        Self::new(
+            mbps,
+            Box::new(DropTail::packets(limit)),
+            Some(limit),
+            Duration::from_millis(each_way_ms),
+        )
     }
 
     fn run(&mut self, seconds: u64) {
         self.executor.run(Time::from_millis(1_000 * seconds));
-        let books = ("link".to_owned(), self.sim.link_stats(self.link), self.limit, self.sim.queue_length(self.link));
+        let books = (
+            "link".to_owned(),
+            self.sim.link_stats(self.link),
+            self.limit,
+            self.sim.queue_length(self.link),
+        );
         assert_eq!(verify(&self.sim.net_stats(), &[books]), [""; 0]);
     }
 
@@ -56,11 +71,19 @@ impl Bottleneck {
 }
 
 fn bulk(group: GroupId, controller: &str) -> PacketLevelFlow {
-    PacketLevelFlow::new(catalogue::parse(controller).expect("a controller"), group, Workload::Bulk { bytes: u64::MAX })
+    PacketLevelFlow::new(
+        catalogue::parse(controller).expect("a controller"),
+        group,
+        Workload::Bulk { bytes: u64::MAX },
+    )
 }
 
 fn web(group: GroupId, user: WebUser) -> PacketLevelFlow {
-    PacketLevelFlow::new(catalogue::parse("reno").expect("a controller"), group, Workload::WebUser(user))
+    PacketLevelFlow::new(
+        catalogue::parse("reno").expect("a controller"),
+        group,
+        Workload::WebUser(user),
+    )
 }
 
 #[test]
@@ -74,10 +97,19 @@ fn one_flow_fills_a_link() {
     let r = senders.report().tcp[0];
     let link = b.sim.link_stats(b.link);
     assert!(r.reductions > 3 && r.lost > 0, "{r:?}");
-    assert!(link.dropped >= r.lost && link.dropped - r.lost <= 60, "{} dropped, {} noticed", link.dropped, r.lost);
+    assert!(
+        link.dropped >= r.lost && link.dropped - r.lost <= 60,
+        "{} dropped, {} noticed",
+        link.dropped,
+        r.lost
+    );
     // What was delivered crossed the link: 1437 of 1500 bytes are data.
     let crossed = link.bytes as f64 * 1_437.0 / 1_500.0;
-    assert!((r.delivered as f64 / crossed - 1.0).abs() < 0.01, "{} delivered of {crossed}", r.delivered);
+    assert!(
+        (r.delivered as f64 / crossed - 1.0).abs() < 0.01,
+        "{} delivered of {crossed}",
+        r.delivered
+    );
 }
 
 /// Drops each packet with the same probability; never full.
@@ -153,7 +185,11 @@ fn one_tcp_flow_fills_a_link() {
             assert!(r.persistent == before.persistent, "{recovery:?}: a timeout, {r:?}");
             // 1460 of 1500 bytes are data.
             let crossed = link.bytes as f64 * 1_460.0 / 1_500.0;
-            assert!((r.delivered as f64 / crossed - 1.0).abs() < 0.02, "{} delivered of {crossed}", r.delivered);
+            assert!(
+                (r.delivered as f64 / crossed - 1.0).abs() < 0.02,
+                "{} delivered of {crossed}",
+                r.delivered
+            );
             b.sim.trace_hash()
         };
         assert_eq!(run(1), run(1));
@@ -200,7 +236,9 @@ fn one_seed_has_one_course() {
         let mean = Duration::from_millis(300);
         let spell = Spell::Exponential { mean };
         let rate = Rate::from_bits_per_sec(MBPS);
-        senders.udp(OnOff { rate, packet: 972, on: spell, off: spell, start: Time::ZERO }, b.group).unwrap();
+        senders
+            .udp(OnOff { rate, packet: 972, on: spell, off: spell, start: Time::ZERO }, b.group)
+            .unwrap();
         b.run(20);
         b.sim.trace_hash()
     };
@@ -215,10 +253,20 @@ fn offered_load_is_independent_of_the_controller() {
         let mut senders = PacketLevel::new(&b.sim, 5);
         for _ in 0..20 {
             let flow = web(b.group, WebUser::default());
-            senders.tcp(PacketLevelFlow { controller_config: catalogue::parse(controller).unwrap(), ..flow }).unwrap();
+            senders
+                .tcp(PacketLevelFlow {
+                    controller_config: catalogue::parse(controller).unwrap(),
+                    ..flow
+                })
+                .unwrap();
         }
         b.run(30);
-        senders.report().tcp.iter().map(|r| (r.started, r.idles, r.idle, r.offered)).collect::<Vec<_>>()
+        senders
+            .report()
+            .tcp
+            .iter()
+            .map(|r| (r.started, r.idles, r.idle, r.offered))
+            .collect::<Vec<_>>()
     };
     // A fast link: both get through as many transfers, up to the last one.
     let (reno, dca) = (offered("reno"), offered("dca"));
@@ -229,7 +277,8 @@ fn offered_load_is_independent_of_the_controller() {
 /// Mean and variance of a transfer in packets: Pareto, rounded down, at most `cap`.
 fn size_moments(user: &WebUser) -> (f64, f64) {
     let least = f64::from(user.minimum);
-    let beyond = |x: u32| if x <= user.minimum { 1.0 } else { (least / f64::from(x)).powf(user.shape) };
+    let beyond =
+        |x: u32| if x <= user.minimum { 1.0 } else { (least / f64::from(x)).powf(user.shape) };
     // E[X] is the sum of P[X >= k], E[X^2] that of (2k - 1) P[X >= k].
     let (mean, square) = (1..=user.cap).fold((0.0, 0.0), |(m, s), k| {
         let p = beyond(k);
@@ -299,7 +348,12 @@ fn udp_packets_arrive_at_their_rate() {
     let mut senders = PacketLevel::new(&b.sim, 3);
     let spell = |ms| Spell::Exponential { mean: Duration::from_millis(ms) };
     let rate = Rate::from_bits_per_sec(8 * MBPS);
-    senders.udp(OnOff { rate, packet: 972, on: spell(100), off: spell(300), start: Time::ZERO }, b.group).unwrap();
+    senders
+        .udp(
+            OnOff { rate, packet: 972, on: spell(100), off: spell(300), start: Time::ZERO },
+            b.group,
+        )
+        .unwrap();
     b.run(1_000);
     let r = senders.report().udp[0];
     // 1000 packets of 1000 bytes a second for a quarter of the time; 2500 cycles, four standard errors of a ratio of exponentials
@@ -316,12 +370,24 @@ fn marks_replace_drops_for_flows_that_take_them() {
     let spec = RedSpec { ecn: true, ..RedSpec::default() };
     let queue = QueueSpec::Red(spec);
     let rate = Rate::from_bits_per_sec(10 * MBPS);
-    let mut b = Bottleneck::new(10, queue.build(rate, 1), queue.packet_limit(rate), Duration::from_millis(15));
+    let mut b = Bottleneck::new(
+        10,
+        queue.build(rate, 1),
+        queue.packet_limit(rate),
+        Duration::from_millis(15),
+    );
     let mut senders = PacketLevel::new(&b.sim, 1);
-    senders.tcp(PacketLevelFlow { ecn: true, start: Time::from_millis(10), ..bulk(b.group, "reno") }).unwrap();
+    senders
+        .tcp(PacketLevelFlow { ecn: true, start: Time::from_millis(10), ..bulk(b.group, "reno") })
+        .unwrap();
     b.run(60);
     let (r, link) = (senders.report().tcp[0], b.sim.link_stats(b.link));
-    assert!(link.marked > 0 && r.reductions > link.dropped, "{r:?}, {} marked, {} dropped", link.marked, link.dropped);
+    assert!(
+        link.marked > 0 && r.reductions > link.dropped,
+        "{r:?}, {} marked, {} dropped",
+        link.marked,
+        link.dropped
+    );
     // Never more reactions than marks and drops.
     assert!(r.reductions <= link.marked + link.dropped);
 }
@@ -347,10 +413,17 @@ fn impossible_flows_are_refused() {
     let mut senders = PacketLevel::new(&b.sim, 1);
     let refused = |senders: &mut PacketLevel, flow| senders.tcp(flow).unwrap_err().to_string();
     assert!(
-        refused(&mut senders, PacketLevelFlow { packet: HEADER, ..bulk(b.group, "reno") }).contains("hold no data")
+        refused(&mut senders, PacketLevelFlow { packet: HEADER, ..bulk(b.group, "reno") })
+            .contains("hold no data")
     );
-    assert!(refused(&mut senders, PacketLevelFlow { max_window: Some(0), ..bulk(b.group, "reno") }).contains("window"));
-    assert!(refused(&mut senders, web(b.group, WebUser { shape: -1.0, ..WebUser::default() })).contains("shape"));
+    assert!(
+        refused(&mut senders, PacketLevelFlow { max_window: Some(0), ..bulk(b.group, "reno") })
+            .contains("window")
+    );
+    assert!(
+        refused(&mut senders, web(b.group, WebUser { shape: -1.0, ..WebUser::default() }))
+            .contains("shape")
+    );
     let missing = senders.tcp(bulk(b.group, "sdc:signal=ecn"));
     assert!(matches!(missing, Err(PacketLevelError::Missing(_))), "no ECN here: {missing:?}");
     assert!(senders.report().tcp.is_empty());
@@ -380,8 +453,9 @@ fn a_packet_level_flow_is_as_fast_as_quinn() {
     // The path holds 26 packets: a queue of 60 keeps the link busy, one of 8 lets every sawtooth show.
     // Vegas is left out: it holds 1 to 3 packets in the queue by the smallest RTT it ever saw, so what it gets alone on this link hangs on
     // the sizes of a connection's first packets.
-    for (controller, limit) in
-        ["reno", "cubic", "dca"].into_iter().flat_map(|controller| [(controller, 60), (controller, 8)])
+    for (controller, limit) in ["reno", "cubic", "dca"]
+        .into_iter()
+        .flat_map(|controller| [(controller, 60), (controller, 8)])
     {
         let (quinn, senders) = both(controller, 30_000_000, limit);
         println!("{controller}, queue of {limit}: quinn {quinn:.2} s, packet level {senders:.2} s");
@@ -403,7 +477,9 @@ fn a_packet_costs_little() {
     let mut b = Bottleneck::droptail(150, 200, 33);
     let mut senders = PacketLevel::new(&b.sim, 3);
     for _ in 0..2_200 {
-        senders.tcp(PacketLevelFlow { max_window: Some(12), ..web(b.group, WebUser::default()) }).unwrap();
+        senders
+            .tcp(PacketLevelFlow { max_window: Some(12), ..web(b.group, WebUser::default()) })
+            .unwrap();
     }
     b.run(5);
     let (cpu_before, packets_before) = (cpu(), b.sim.net_stats().sent);
@@ -411,7 +487,11 @@ fn a_packet_costs_little() {
     let (spent, packets) = (cpu() - cpu_before, b.sim.net_stats().sent - packets_before);
     // Data and acknowledgements; every data packet also crosses a link.
     let each = spent.as_secs_f64() / packets as f64;
-    println!("2200 web users: {packets} packets, {:.0} ns of CPU each; link {:.3}", each * 1e9, b.utilisation());
+    println!(
+        "2200 web users: {packets} packets, {:.0} ns of CPU each; link {:.3}",
+        each * 1e9,
+        b.utilisation()
+    );
     // Ten times what it should be, for machines that are slow or busy.
     assert!(each < 10e-6, "{each} s per packet");
 }

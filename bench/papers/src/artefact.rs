@@ -108,5 +108,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// All of them, in the order in which they are counted.
-    pub const ALL: [Self; 5] = [Self::Held, Self::NotHeld, Self::Undecided, Self::Inapplicable, Self::NotInRegime];
+    pub const ALL: [Self; 5] =
+        [Self::Held, Self::NotHeld, Self::Undecided, Self::Inapplicable, Self::NotInRegime];
 }

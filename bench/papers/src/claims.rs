@@ -91,7 +91,9 @@ impl Finding {
     pub(crate) fn unless(self, missed: Vec<Reason>) -> Self {
         match missed.is_empty() {
             true => self,
-            false => Self { verdict: Verdict::NotInRegime, reasons: Reason::merged(missed), ..self },
+            false => {
+                Self { verdict: Verdict::NotInRegime, reasons: Reason::merged(missed), ..self }
+            }
         }
     }
 
@@ -110,8 +112,12 @@ impl Finding {
     pub(crate) fn together(findings: impl IntoIterator<Item = Self>) -> Self {
         let findings: Vec<Self> = findings.into_iter().collect();
         let verdict = all(findings.iter().map(|f| f.verdict));
-        let (numbers, reasons): (Vec<String>, Vec<_>) = findings.into_iter().map(|f| (f.numbers, f.reasons)).unzip();
-        Self { reasons: Reason::merged(reasons.into_iter().flatten()), ..Self::new(verdict, numbers.join("; ")) }
+        let (numbers, reasons): (Vec<String>, Vec<_>) =
+            findings.into_iter().map(|f| (f.numbers, f.reasons)).unzip();
+        Self {
+            reasons: Reason::merged(reasons.into_iter().flatten()),
+            ..Self::new(verdict, numbers.join("; "))
+        }
     }
 }
 
@@ -132,7 +138,11 @@ pub struct ClaimCheck {
 
 /// A claim by its name, where the paper has it, and the studies without whose results it is left out. What it says, its test and the
 /// predicate follow.
-pub const fn claim(id: &'static str, source: &'static str, studies: &'static [&'static str]) -> ClaimCheck {
+pub const fn claim(
+    id: &'static str,
+    source: &'static str,
+    studies: &'static [&'static str],
+) -> ClaimCheck {
     let (says, test) = ("", "");
     ClaimCheck {
         id,
@@ -183,9 +193,11 @@ impl ClaimCheck {
     pub(crate) fn judge(&self, results: &Results) -> Finding {
         let finding = (self.predicate)(results);
         match self.inapplicable {
-            Some(reason) => {
-                Finding { verdict: Verdict::Inapplicable, reasons: vec![Reason::declared(reason)], ..finding }
-            }
+            Some(reason) => Finding {
+                verdict: Verdict::Inapplicable,
+                reasons: vec![Reason::declared(reason)],
+                ..finding
+            },
             None => finding.unless((self.regime)(results)),
         }
     }
@@ -197,9 +209,10 @@ impl ClaimCheck {
         let (verdict, found) = match (test, self.inapplicable) {
             (true, None) => (kept.verdict, kept.found),
             (_, Some(_)) => (Verdict::Inapplicable, kept.found),
-            (false, None) => {
-                (Verdict::Undecided, format!("the test is new, its runs are to be made again; before: {}", kept.found))
-            }
+            (false, None) => (
+                Verdict::Undecided,
+                format!("the test is new, its runs are to be made again; before: {}", kept.found),
+            ),
         };
         let reason = if test && reason.is_empty() { kept.reason } else { reason };
         self.with(verdict, found, reason)
@@ -207,12 +220,14 @@ impl ClaimCheck {
 
     /// The claim, where its studies have results.
     pub(super) fn claim(&self, results: &Results) -> Option<Claim> {
-        let Finding { verdict, numbers, reasons } = results.have(self.studies).then(|| self.judge(results))?;
+        let Finding { verdict, numbers, reasons } =
+            results.have(self.studies).then(|| self.judge(results))?;
         Some(self.with(verdict, numbers, Reason::text(&reasons)))
     }
 
     fn with(&self, verdict: Verdict, found: String, reason: String) -> Claim {
-        let [id, source, says, test] = [self.id, self.source, self.says, self.test].map(str::to_owned);
+        let [id, source, says, test] =
+            [self.id, self.source, self.says, self.test].map(str::to_owned);
         let cause = if verdict == Verdict::NotHeld { self.cause } else { "" }.to_owned();
         Claim { id, source, says, test, verdict, found, reason, cause }
     }
@@ -333,7 +348,10 @@ mod tests {
         // 12 +- 2.48 lies in 9 to 15, across 10, and outside 20 to 30.
         let e = seeds([11.0, 12.0, 13.0]).estimate();
         let ranges = [(9.0, 15.0), (10.0, 15.0), (20.0, 30.0)];
-        assert_eq!(ranges.map(|(low, high)| between(e, low, high, 0.0)), [Held, Undecided, NotHeld]);
+        assert_eq!(
+            ranges.map(|(low, high)| between(e, low, high, 0.0)),
+            [Held, Undecided, NotHeld]
+        );
         assert_eq!(between(seeds([5.0]).estimate(), 0.0, 9.0, NEVER), Undecided);
     }
 
@@ -366,7 +384,10 @@ mod tests {
     #[test]
     fn one_run_without_a_margin_decides_nothing() {
         let [ten, one] = [10.0, 1.0].map(|value| seeds([value]));
-        assert_eq!((exceeds(&ten, &one), above(&ten, 1.0), below(&ten, 99.0)), (Undecided, Undecided, Undecided));
+        assert_eq!(
+            (exceeds(&ten, &one), above(&ten, 1.0), below(&ten, 99.0)),
+            (Undecided, Undecided, Undecided)
+        );
     }
 
     #[test]
@@ -374,7 +395,8 @@ mod tests {
         let order = [NotHeld, Inapplicable, NotInRegime, Undecided, Held];
         for (i, first) in order.into_iter().enumerate() {
             for second in order.into_iter().skip(i) {
-                let found = [all([first, second]), all([second, first]), all([Held, first, second, Held])];
+                let found =
+                    [all([first, second]), all([second, first]), all([Held, first, second, Held])];
                 assert_eq!(found, [first; 3], "{second:?}");
             }
         }
@@ -389,7 +411,8 @@ mod tests {
     }
 
     /// A claim that always holds, of results that need none.
-    const HOLDS: ClaimCheck = claim("c", "s", &[]).says("x").test("y").asks(|_| Finding::new(Held, "1 against 2"));
+    const HOLDS: ClaimCheck =
+        claim("c", "s", &[]).says("x").test("y").asks(|_| Finding::new(Held, "1 against 2"));
 
     #[test]
     fn a_regime_comes_before_the_predicate() {
@@ -400,17 +423,24 @@ mod tests {
         let found = || "1 against 2".to_owned();
         assert_eq!(of(HOLDS), (Held, String::new(), found()));
         assert_eq!(of(HOLDS.regime(|_| Vec::new())), (Held, String::new(), found()));
-        let missed =
-            HOLDS.regime(|r| r.axis("none", "x").is_empty().then(|| Reason::of("a", "no drop")).into_iter().collect());
+        let missed = HOLDS.regime(|r| {
+            r.axis("none", "x").is_empty().then(|| Reason::of("a", "no drop")).into_iter().collect()
+        });
         assert_eq!(of(missed), (NotInRegime, "no drop: a".to_owned(), found()));
         // What can never apply is not waited for.
-        assert_eq!(of(missed.inapplicable("no SACK")), (Inapplicable, "no SACK".to_owned(), found()));
+        assert_eq!(
+            of(missed.inapplicable("no SACK")),
+            (Inapplicable, "no SACK".to_owned(), found())
+        );
     }
 
     #[test]
     fn a_verdict_without_its_runs_stands_while_its_test_does() {
-        let kept =
-            || Claim { verdict: NotHeld, found: "3 against 4".into(), ..HOLDS.claim(&Results::default()).unwrap() };
+        let kept = || Claim {
+            verdict: NotHeld,
+            found: "3 against 4".into(),
+            ..HOLDS.claim(&Results::default()).unwrap()
+        };
         assert_eq!(HOLDS.reread(kept()), kept());
         let other = HOLDS.test("z").reread(kept());
         assert_eq!((other.verdict, other.test.as_str()), (Undecided, "z"));
@@ -422,16 +452,26 @@ mod tests {
     #[test]
     fn a_part_out_of_its_regime_leaves_the_others_their_say() {
         let part = |verdict, missed: &[(&str, &str)]| {
-            Finding::new(verdict, "n").unless(missed.iter().map(|(run, cause)| Reason::of(*run, *cause)).collect())
+            Finding::new(verdict, "n")
+                .unless(missed.iter().map(|(run, cause)| Reason::of(*run, *cause)).collect())
         };
         let both = |parts: [Finding; 2]| {
             let finding = Finding::together(parts);
             (finding.verdict, Reason::text(&finding.reasons))
         };
-        assert_eq!(both([part(Held, &[]), part(NotHeld, &[("a", "idle")])]), (NotInRegime, "idle: a".to_owned()));
+        assert_eq!(
+            both([part(Held, &[]), part(NotHeld, &[("a", "idle")])]),
+            (NotInRegime, "idle: a".to_owned())
+        );
         // A part in its regime that fails is enough.
-        assert_eq!(both([part(NotHeld, &[]), part(Held, &[("a", "idle")])]), (NotHeld, "idle: a".to_owned()));
-        let several = [part(Held, &[("a", "idle"), ("b", "full")]), part(Held, &[("c", "idle"), ("a", "idle")])];
+        assert_eq!(
+            both([part(NotHeld, &[]), part(Held, &[("a", "idle")])]),
+            (NotHeld, "idle: a".to_owned())
+        );
+        let several = [
+            part(Held, &[("a", "idle"), ("b", "full")]),
+            part(Held, &[("c", "idle"), ("a", "idle")]),
+        ];
         assert_eq!(both(several).1, "idle: a, c; full: b");
     }
 }

@@ -26,30 +26,46 @@ const DEPARTURES: &[&str] = &[
 ];
 
 const ARTEFACTS: &[ArtefactSpec] = &[
-    spec("figure sync-tcp", "drops of web traffic at 90 % load (Sync-TCP table 1)", SYNC_TCP.studies, |r| {
-        SYNC_TCP.figure(r)
+    spec(
+        "figure sync-tcp",
+        "drops of web traffic at 90 % load (Sync-TCP table 1)",
+        SYNC_TCP.studies,
+        |r| SYNC_TCP.figure(r),
+    ),
+    spec("table sync-tcp", "the same with queue and response times", SYNC_TCP.studies, |r| {
+        SYNC_TCP.table(r)
     }),
-    spec("table sync-tcp", "the same with queue and response times", SYNC_TCP.studies, |r| SYNC_TCP.table(r)),
     spec(
         "table sync-tcp-without",
         "the last step less one mechanism, and single mechanisms on TCP",
         &[WITHOUT],
         without,
     ),
-    spec("figure dca", "a delay-based connection beside Reno over Emory (DCA table 4-4)", DCA.studies, |r| {
-        DCA.figure(r)
-    }),
+    spec(
+        "figure dca",
+        "a delay-based connection beside Reno over Emory (DCA table 4-4)",
+        DCA.studies,
+        |r| DCA.figure(r),
+    ),
     spec("table dca", "the same in numbers", DCA.studies, |r| DCA.table(r)),
     spec("figure sdc", "timeouts with 200 flows (SDC figure 4)", SDC.studies, |r| SDC.figure(r)),
     spec("table sdc", "the same with drops", SDC.studies, |r| SDC.table(r)),
-    spec("figure ghstcp", "Reno beside HighSpeed TCP and gHSTCP (gHSTCP figures 2 and 3)", GHSTCP.studies, |r| {
-        GHSTCP.figure(r)
-    }),
+    spec(
+        "figure ghstcp",
+        "Reno beside HighSpeed TCP and gHSTCP (gHSTCP figures 2 and 3)",
+        GHSTCP.studies,
+        |r| GHSTCP.figure(r),
+    ),
     spec("table ghstcp", "the same with the other group", GHSTCP.studies, |r| GHSTCP.table(r)),
-    spec("figure packet-size", "starved flows of 400 (Packet size figure 4.7)", PACKET_SIZE.studies, |r| {
-        PACKET_SIZE.figure(r)
+    spec(
+        "figure packet-size",
+        "starved flows of 400 (Packet size figure 4.7)",
+        PACKET_SIZE.studies,
+        |r| PACKET_SIZE.figure(r),
+    ),
+    spec("table packet-size", "the same with longer windows", PACKET_SIZE.studies, |r| {
+        PACKET_SIZE.table(r)
     }),
-    spec("table packet-size", "the same with longer windows", PACKET_SIZE.studies, |r| PACKET_SIZE.table(r)),
 ];
 
 /// What each curve is: a value of the ladder's axis, and its name.
@@ -109,7 +125,11 @@ const GHSTCP: Ladder = Ladder {
     title: "Reno beside HighSpeed TCP and gHSTCP, a tenth of the paper's rates",
     axis: "controller",
     curves: &[("reno", "Reno"), ("highspeed", "HighSpeed TCP"), ("gentle", "gHSTCP")],
-    columns: &[("Reno's group S1 (Mbps)", ghstcp::s1), ("S2 (Mbps)", ghstcp::s2), ("Packets dropped (%)", drops)],
+    columns: &[
+        ("Reno's group S1 (Mbps)", ghstcp::s1),
+        ("S2 (Mbps)", ghstcp::s2),
+        ("Packets dropped (%)", drops),
+    ],
 };
 
 const PACKET_SIZE: Ladder = Ladder {
@@ -129,7 +149,9 @@ const WITHOUT: &str = "ladder-sync-tcp-without";
 
 fn without(r: &Results) -> Artefact {
     let steps = r.axis(WITHOUT, "step");
-    let rows = steps.iter().map(|step| SYNC_TCP.row(step.clone(), |of| r.estimate(WITHOUT, &[("step", step)], of)));
+    let rows = steps
+        .iter()
+        .map(|step| SYNC_TCP.row(step.clone(), |of| r.estimate(WITHOUT, &[("step", step)], of)));
     let note = "Reno. \"all of them\" is the ladder's last step before the stacks; what follows has one thing changed back, or two; from \"TCP with SACK\" on \
                 single things are added to the ladder's second step.";
     Artefact::table("One mechanism less, one mechanism alone", SYNC_TCP.heads(), rows, note)
@@ -167,11 +189,14 @@ impl Ladder {
         let steps = r.axis(self.studies[0], "step");
         let series = self.curves.iter().map(|(value, name)| {
             let points = (1_u32..).zip(&steps);
-            let at = |(n, step): (u32, &String)| Some((f64::from(n), self.estimate(r, step, value, of)?));
+            let at = |(n, step): (u32, &String)| {
+                Some((f64::from(n), self.estimate(r, step, value, of)?))
+            };
             Series::of_estimates(*name, points.filter_map(at))
         });
         let names: Vec<String> = (1..).zip(&steps).map(|(n, step)| format!("{n} {step}")).collect();
-        let note = format!("Means over the seeds with 95 % intervals. Steps: {}.", names.join("; "));
+        let note =
+            format!("Means over the seeds with 95 % intervals. Steps: {}.", names.join("; "));
         let axes = [Axis::linear("Step"), Axis::linear(headline)];
         Artefact::figure(self.title, axes, series.collect::<Vec<_>>(), note)
     }
@@ -179,7 +204,9 @@ impl Ladder {
     fn table(&self, r: &Results) -> Artefact {
         let steps = r.axis(self.studies[0], "step");
         let rows = self.curves.iter().flat_map(|(value, name)| {
-            steps.iter().map(move |step| self.row(format!("{name}, {step}"), |of| self.estimate(r, step, value, of)))
+            steps.iter().map(move |step| {
+                self.row(format!("{name}, {step}"), |of| self.estimate(r, step, value, of))
+            })
         });
         let note = "Each step keeps those before it; the stacks stand by themselves.";
         Artefact::table(self.title, self.heads(), rows, note)

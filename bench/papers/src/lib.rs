@@ -75,8 +75,16 @@ impl Paper {
         let there = self.artefacts.iter().filter(|spec| results.have(spec.studies));
         Report {
             paper: self.name.into(),
-            artefacts: there.map(|spec| Artefact { id: spec.id.into(), ..(spec.make)(results) }).collect(),
-            claims: self.claims.iter().copied().flatten().filter_map(|check| check.claim(results)).collect(),
+            artefacts: there
+                .map(|spec| Artefact { id: spec.id.into(), ..(spec.make)(results) })
+                .collect(),
+            claims: self
+                .claims
+                .iter()
+                .copied()
+                .flatten()
+                .filter_map(|check| check.claim(results))
+                .collect(),
             departures: self.departures.iter().map(|departure| (*departure).to_owned()).collect(),
         }
     }
@@ -106,8 +114,15 @@ pub const fn spec(
 }
 
 /// Every paper.
-pub const PAPERS: &[Paper] =
-    &[sync_tcp::PAPER, dca::PAPER, sdc::PAPER, ghstcp::PAPER, packet_size::PAPER, validation::PAPER, ladders::PAPER];
+pub const PAPERS: &[Paper] = &[
+    sync_tcp::PAPER,
+    dca::PAPER,
+    sdc::PAPER,
+    ghstcp::PAPER,
+    packet_size::PAPER,
+    validation::PAPER,
+    ladders::PAPER,
+];
 
 #[cfg(test)]
 mod tests {
@@ -120,23 +135,50 @@ mod tests {
     fn every_paper_has_its_studies_and_each_name_once() {
         let overrides = Overrides { scale: 0.01, seeds: Some(1), stack: None };
         for (i, paper) in PAPERS.iter().enumerate() {
-            assert!(PAPERS[..i].iter().all(|other| other.name != paper.name), "{} twice", paper.name);
+            assert!(
+                PAPERS[..i].iter().all(|other| other.name != paper.name),
+                "{} twice",
+                paper.name
+            );
             for (j, change) in paper.changes.iter().enumerate() {
-                assert!(paper.changes[..j].iter().all(|other| other.id != change.id), "{} twice", change.id);
+                assert!(
+                    paper.changes[..j].iter().all(|other| other.id != change.id),
+                    "{} twice",
+                    change.id
+                );
             }
             for (j, wanted) in paper.artefacts.iter().enumerate() {
-                assert!(paper.artefacts[..j].iter().all(|other| other.id != wanted.id), "{} twice", wanted.id);
-                let figure = wanted.id.strip_prefix("figure ").map(str::to_owned).into_iter().collect::<Vec<_>>();
+                assert!(
+                    paper.artefacts[..j].iter().all(|other| other.id != wanted.id),
+                    "{} twice",
+                    wanted.id
+                );
+                let figure = wanted
+                    .id
+                    .strip_prefix("figure ")
+                    .map(str::to_owned)
+                    .into_iter()
+                    .collect::<Vec<_>>();
                 let name = wanted.id.strip_prefix("table ").unwrap_or(wanted.id).to_owned();
                 let table = if figure.is_empty() { vec![name] } else { Vec::new() };
-                let found = select(paper, &figure, &table).unwrap_or_else(|e| panic!("{}: {e}", paper.name));
+                let found = select(paper, &figure, &table)
+                    .unwrap_or_else(|e| panic!("{}: {e}", paper.name));
                 assert_eq!(found.iter().map(|w| w.id).collect::<Vec<_>>(), [wanted.id]);
-                let work = overrides.work(&[wanted]).unwrap_or_else(|e| panic!("{} {}: {e}", paper.name, wanted.id));
+                let work = overrides
+                    .work(&[wanted])
+                    .unwrap_or_else(|e| panic!("{} {}: {e}", paper.name, wanted.id));
                 assert!(!work.is_empty(), "{} {}", paper.name, wanted.id);
-                wanted.studies.iter().for_each(|name| assert!(!study(name).runs(1.0).unwrap().is_empty(), "{name}"));
+                wanted
+                    .studies
+                    .iter()
+                    .for_each(|name| assert!(!study(name).runs(1.0).unwrap().is_empty(), "{name}"));
             }
             let report = paper.report(&Results::default());
-            assert!(report.artefacts.is_empty() && report.claims.is_empty(), "{}: a report of nothing", paper.name);
+            assert!(
+                report.artefacts.is_empty() && report.claims.is_empty(),
+                "{}: a report of nothing",
+                paper.name
+            );
             assert!(!report.departures.is_empty());
         }
     }
@@ -145,17 +187,29 @@ mod tests {
     fn runs_without_numbers_decide_nothing() {
         for paper in PAPERS {
             let wanted: Vec<&ArtefactSpec> = paper.artefacts.iter().collect();
-            let work = Overrides { scale: 0.01, seeds: Some(2), stack: None }.work(&wanted).unwrap();
+            let work =
+                Overrides { scale: 0.01, seeds: Some(2), stack: None }.work(&wanted).unwrap();
             let ran: Vec<_> = work.into_iter().map(|w| (w.clone(), testing::results(&w))).collect();
-            let report = Record::of(paper, &wanted, &Overrides { scale: 1.0, seeds: None, stack: None }, &ran).report;
+            let report = Record::of(
+                paper,
+                &wanted,
+                &Overrides { scale: 1.0, seeds: None, stack: None },
+                &ran,
+            )
+            .report;
             let made: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
             assert_eq!(made, wanted.iter().map(|w| w.id).collect::<Vec<_>>());
             let ids: BTreeSet<&str> = report.claims.iter().map(|c| c.id.as_str()).collect();
             let checks: Vec<&ClaimCheck> = paper.claims.iter().copied().flatten().collect();
-            assert_eq!((ids.len(), report.claims.len()), (checks.len(), checks.len()), "a claim is named twice");
+            assert_eq!(
+                (ids.len(), report.claims.len()),
+                (checks.len(), checks.len()),
+                "a claim is named twice"
+            );
             for claim in &report.claims {
                 assert!(
-                    ![&claim.source, &claim.says, &claim.test, &claim.found].contains(&&String::new()),
+                    ![&claim.source, &claim.says, &claim.test, &claim.found]
+                        .contains(&&String::new()),
                     "{claim:?}"
                 );
                 // That a response does not complete is a number as well.

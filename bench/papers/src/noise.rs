@@ -22,8 +22,9 @@ struct Run {
     numbers: BTreeMap<String, f64>,
 }
 
-static RUNS: LazyLock<Vec<Run>> =
-    LazyLock::new(|| serde_json::from_str(include_str!("../../results/noise/runs.json")).unwrap_or_default());
+static RUNS: LazyLock<Vec<Run>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../results/noise/runs.json")).unwrap_or_default()
+});
 
 /// A number whose noise was measured.
 #[derive(Clone, Copy)]
@@ -70,15 +71,20 @@ impl Noise {
         let number = |run: &'static Run| {
             let text = |axis: &str| run.key.get(axis).map_or("", String::as_str);
             let fits = system.is_none_or(|system| system == text("system"));
-            Some(((text("system"), text("rate"), run.seed), *run.numbers.get(self.name)?)).filter(|_| fits)
+            Some(((text("system"), text("rate"), run.seed), *run.numbers.get(self.name)?))
+                .filter(|_| fits)
         };
         mine.filter_map(number).collect()
     }
 
     /// The largest difference between any two of these values, each with its seed and with what it is a part of.
     fn spread(&self, values: &[(u64, f64, f64)]) -> Option<f64> {
-        let mean = values.iter().map(|(_, _, whole)| whole.abs()).sum::<f64>() / values.len() as f64;
-        let pairs = values.iter().enumerate().flat_map(|(i, a)| values[i + 1..].iter().map(move |b| (a, b)));
+        let mean =
+            values.iter().map(|(_, _, whole)| whole.abs()).sum::<f64>() / values.len() as f64;
+        let pairs = values
+            .iter()
+            .enumerate()
+            .flat_map(|(i, a)| values[i + 1..].iter().map(move |b| (a, b)));
         let comparable = pairs.filter(|(a, b)| !self.same_seed || a.0 == b.0);
         let spread = comparable.map(|(a, b)| (a.1 - b.1).abs()).reduce(f64::max)?;
         let spread = if self.relative { spread / mean } else { spread };
@@ -87,7 +93,8 @@ impl Noise {
 
     /// What one seed's number has to be away from a bound.
     pub(crate) fn beside_bound(&self, system: &str, value: f64) -> f64 {
-        let values: Vec<_> = self.runs(Some(system)).into_iter().map(|((_, _, seed), x)| (seed, x, x)).collect();
+        let values: Vec<_> =
+            self.runs(Some(system)).into_iter().map(|((_, _, seed), x)| (seed, x, x)).collect();
         self.scaled(self.spread(&values), value)
     }
 
@@ -95,7 +102,9 @@ impl Noise {
     pub(crate) fn between(&self, a: &str, b: &str, pairs: &[(f64, f64)]) -> f64 {
         let larger = pairs.iter().fold(0.0_f64, |most, (a, b)| most.max(a.abs()).max(b.abs()));
         let (of_a, of_b) = (self.runs(Some(a)), self.runs(Some(b)));
-        let both = of_a.iter().filter_map(|((_, rate, seed), x)| Some((*seed, *x, *of_b.get(&(b, *rate, *seed))?)));
+        let both = of_a
+            .iter()
+            .filter_map(|((_, rate, seed), x)| Some((*seed, *x, *of_b.get(&(b, *rate, *seed))?)));
         let differ = |(seed, x, y): (u64, f64, f64)| match a == b {
             true => (seed, x, x),
             false => (seed, x - y, x.abs().max(y.abs())),
@@ -105,9 +114,11 @@ impl Noise {
 
     /// What one seed's numbers of any two systems have to differ by, of those that the study has: the most of them.
     pub(crate) fn between_any(&self, pairs: &[(f64, f64)]) -> f64 {
-        let mut systems: Vec<&str> = self.runs(None).into_keys().map(|(system, _, _)| system).collect();
+        let mut systems: Vec<&str> =
+            self.runs(None).into_keys().map(|(system, _, _)| system).collect();
         systems.dedup();
-        let all = systems.iter().flat_map(|a| systems.iter().map(move |b| self.between(a, b, pairs)));
+        let all =
+            systems.iter().flat_map(|a| systems.iter().map(move |b| self.between(a, b, pairs)));
         all.reduce(f64::max).unwrap_or(NEVER)
     }
 
@@ -137,17 +148,25 @@ mod tests {
         let Some(folder) = std::env::var_os("FATHOM_NOISE") else { return };
         let of = |name: &'static str, result: StudyRunResult| {
             let numbers = all().into_iter().filter(|noise| noise.study == name);
-            let numbers = numbers.filter_map(|noise| Some((noise.name.to_owned(), (noise.of)(&result.outcome)?)));
-            Run { study: name.to_owned(), key: result.key, seed: result.seed, numbers: numbers.collect() }
+            let numbers = numbers
+                .filter_map(|noise| Some((noise.name.to_owned(), (noise.of)(&result.outcome)?)));
+            Run {
+                study: name.to_owned(),
+                key: result.key,
+                seed: result.seed,
+                numbers: numbers.collect(),
+            }
         };
         let studies = ["noise-bulk", "noise-detection", "noise-web"];
         let runs: Vec<Run> = (studies.into_iter())
             .flat_map(|name| {
-                let stored = stored(&study(name).runs(1.0).unwrap(), &Path::new(&folder).join(name));
+                let stored =
+                    stored(&study(name).runs(1.0).unwrap(), &Path::new(&folder).join(name));
                 stored.into_iter().map(move |result| of(name, result))
             })
             .collect();
-        let lines: Vec<String> = runs.iter().map(|run| serde_json::to_string(run).unwrap()).collect();
+        let lines: Vec<String> =
+            runs.iter().map(|run| serde_json::to_string(run).unwrap()).collect();
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/noise/runs.json");
         let text = format!("[\n{}\n]\n", lines.join(",\n"));
         if std::env::var_os("FATHOM_WRITE").is_some() {
@@ -177,8 +196,14 @@ mod tests {
         let relative = Noise { relative: true, ..absolute };
         let runs = [(1, 2.0, 4.0), (1, 2.25, 4.0), (2, 2.5, 4.0)];
         assert_eq!((absolute.spread(&runs), relative.spread(&runs)), (Some(0.5), Some(0.125)));
-        assert_eq!((absolute.of_one_seed().spread(&runs), absolute.spread(&runs[..1])), (Some(0.25), None));
-        assert_eq!((absolute.scaled(Some(0.5), 80.0), relative.scaled(Some(0.25), -80.0)), (0.5, 20.0));
+        assert_eq!(
+            (absolute.of_one_seed().spread(&runs), absolute.spread(&runs[..1])),
+            (Some(0.25), None)
+        );
+        assert_eq!(
+            (absolute.scaled(Some(0.5), 80.0), relative.scaled(Some(0.25), -80.0)),
+            (0.5, 20.0)
+        );
         // What was not run decides nothing.
         assert_eq!((absolute.beside_bound("Reno", 1.0), absolute.between_any(&[])), (NEVER, NEVER));
     }

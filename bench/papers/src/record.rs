@@ -98,7 +98,10 @@ fn command(paper: &Paper, wanted: &[&ArtefactSpec], overrides: &Overrides) -> St
     let mut words = format!("fathom reproduce {}", paper.name);
     if wanted.len() < paper.artefacts.len() {
         for wanted in wanted {
-            words += &wanted.id.split_once(' ').map_or(String::new(), |(kind, name)| format!(" --{kind} {name}"));
+            words += &wanted
+                .id
+                .split_once(' ')
+                .map_or(String::new(), |(kind, name)| format!(" --{kind} {name}"));
         }
     }
     if overrides.scale < 1.0 {
@@ -153,12 +156,14 @@ impl Record {
     pub fn again(mut self, paper: &Paper, results: &Results) -> Self {
         self.citation = paper.citation.to_owned();
         self.stale = self.changes_since(paper);
-        let kept = |id: &str| self.report.artefacts.iter().find(|artefact| artefact.id == id).cloned();
+        let kept =
+            |id: &str| self.report.artefacts.iter().find(|artefact| artefact.id == id).cloned();
         let mut now = paper.report(results);
-        let artefacts = paper.artefacts.iter().filter_map(|spec| match results.have(spec.studies) {
-            true => now.artefacts.iter().find(|artefact| artefact.id == spec.id).cloned(),
-            false => kept(spec.id),
-        });
+        let artefacts =
+            paper.artefacts.iter().filter_map(|spec| match results.have(spec.studies) {
+                true => now.artefacts.iter().find(|artefact| artefact.id == spec.id).cloned(),
+                false => kept(spec.id),
+            });
         let mut artefacts: Vec<_> = artefacts.collect();
         for artefact in &mut artefacts {
             if let Body::Figure(figure) = &mut artefact.body {
@@ -177,12 +182,22 @@ impl Record {
 
     /// What has changed since these results were made, by the paper's own list and by the fingerprints of its studies.
     fn changes_since(&self, paper: &Paper) -> Vec<String> {
-        let unknown = paper.changes.iter().filter(|change| !self.changes.iter().any(|known| known == change.id));
+        let unknown = paper
+            .changes
+            .iter()
+            .filter(|change| !self.changes.iter().any(|known| known == change.id));
         let mut stale: Vec<String> = unknown.map(|change| change.says.to_owned()).collect();
-        let studies: Vec<&str> =
-            self.studies.iter().filter(|s| s.changed(self.scale)).map(|s| s.study.as_str()).collect();
+        let studies: Vec<&str> = self
+            .studies
+            .iter()
+            .filter(|s| s.changed(self.scale))
+            .map(|s| s.study.as_str())
+            .collect();
         if !studies.is_empty() {
-            stale.push(format!("Scenarios or rules of these studies have changed: {}.", studies.join(", ")));
+            stale.push(format!(
+                "Scenarios or rules of these studies have changed: {}.",
+                studies.join(", ")
+            ));
         }
         stale
     }
@@ -201,7 +216,8 @@ impl Record {
 /// Leaves out points that are no numbers: JSON does not have them, plots cannot show them.
 fn finite(figure: &mut Figure) {
     for series in &mut figure.series {
-        let good: Vec<bool> = series.points.iter().map(|(x, y)| x.is_finite() && y.is_finite()).collect();
+        let good: Vec<bool> =
+            series.points.iter().map(|(x, y)| x.is_finite() && y.is_finite()).collect();
         let mut keep = good.iter();
         series.points.retain(|_| keep.next().is_some_and(|k| *k));
         if let Some(spread) = &mut series.spread {
@@ -215,7 +231,9 @@ fn finite(figure: &mut Figure) {
 fn thin(series: &mut Series) {
     let n = series.points.len();
     // The first and the last are always kept.
-    let kept = |i: usize| n <= POINTS || i == 0 || (i * (POINTS - 1)) / (n - 1) != ((i - 1) * (POINTS - 1)) / (n - 1);
+    let kept = |i: usize| {
+        n <= POINTS || i == 0 || (i * (POINTS - 1)) / (n - 1) != ((i - 1) * (POINTS - 1)) / (n - 1)
+    };
     let mut i = 0;
     let mut next = || {
         i += 1;
@@ -230,7 +248,10 @@ fn thin(series: &mut Series) {
         });
         spread.iter_mut().for_each(|s| *s = significant(*s, DIGITS));
     }
-    series.points.iter_mut().for_each(|(x, y)| (*x, *y) = (significant(*x, DIGITS), significant(*y, DIGITS)));
+    series
+        .points
+        .iter_mut()
+        .for_each(|(x, y)| (*x, *y) = (significant(*x, DIGITS), significant(*y, DIGITS)));
 }
 
 #[cfg(test)]
@@ -243,8 +264,17 @@ mod tests {
     fn a_record_says_how_to_make_it_again() {
         let figures = ["5".to_owned(), "3-4".to_owned()];
         let wanted = select(&PAPERS[0], &figures, &[]).unwrap();
-        let overrides = Overrides { scale: 0.1, seeds: Some(3), stack: Some(fathom_experiments::stack::Stack::Noq) };
-        let work = overrides.work(&wanted).unwrap().into_iter().map(|w| (w, Vec::new())).collect::<Vec<_>>();
+        let overrides = Overrides {
+            scale: 0.1,
+            seeds: Some(3),
+            stack: Some(fathom_experiments::stack::Stack::Noq),
+        };
+        let work = overrides
+            .work(&wanted)
+            .unwrap()
+            .into_iter()
+            .map(|w| (w, Vec::new()))
+            .collect::<Vec<_>>();
         let record = Record::of(&PAPERS[0], &wanted, &overrides, &work);
         assert_eq!(
             record.command,
@@ -254,7 +284,10 @@ mod tests {
         assert_eq!(record.missing, ["figure 3-4", "figure 5"]);
         let ran = &record.studies[0];
         assert_eq!((ran.done, ran.seeds, ran.stacks.as_slice()), (0, 3, &["noq".to_owned()][..]));
-        let other = StudyRecord::of(&Overrides { seeds: Some(2), ..overrides }.work(&wanted).unwrap()[0], &[]);
+        let other = StudyRecord::of(
+            &Overrides { seeds: Some(2), ..overrides }.work(&wanted).unwrap()[0],
+            &[],
+        );
         assert_ne!(other.fingerprint, ran.fingerprint);
         let whole = Overrides { scale: 1.0, seeds: None, stack: None };
         let all: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
@@ -285,7 +318,8 @@ mod tests {
         let (now, results) = made();
         let mut old = now.clone();
         let claim = &mut old.report.claims[0];
-        (claim.verdict, claim.says, claim.found) = (crate::Verdict::NotHeld, "x".into(), "y".into());
+        (claim.verdict, claim.says, claim.found) =
+            (crate::Verdict::NotHeld, "x".into(), "y".into());
         assert_eq!(old.clone().again(&PAPERS[0], &results), now);
         // Its claims need no results, so that they are judged even without; its words and departures are today's.
         old.report.departures.clear();
@@ -299,11 +333,15 @@ mod tests {
         record.studies[0].fingerprint = "00".into();
         let record = record.again(&PAPERS[0], &results);
         assert_eq!(record.stale.len(), 2, "{:?}", record.stale);
-        assert!(record.stale[0].contains("RED marked") && record.stale[1].contains("sdc-figure-4."));
+        assert!(
+            record.stale[0].contains("RED marked") && record.stale[1].contains("sdc-figure-4.")
+        );
         let (text, page) = (crate::report::text(&record), crate::report::markdown(&record));
         for said in ["RED marked three times", "sdc-figure-4.", "Of these results, until"] {
             assert!(
-                text.contains(said) && page.contains(said) && crate::report::html(&record).contains(said),
+                text.contains(said)
+                    && page.contains(said)
+                    && crate::report::html(&record).contains(said),
                 "{said}"
             );
         }
@@ -314,10 +352,17 @@ mod tests {
     fn only_requested_artefacts_are_reported() {
         let wanted = select(&PAPERS[0], &["5".to_owned()], &[]).unwrap();
         let overrides = Overrides { scale: 1.0, seeds: Some(1), stack: None };
-        let ran: Vec<_> =
-            overrides.work(&wanted).unwrap().into_iter().map(|w| (w.clone(), testing::results(&w))).collect();
+        let ran: Vec<_> = overrides
+            .work(&wanted)
+            .unwrap()
+            .into_iter()
+            .map(|w| (w.clone(), testing::results(&w)))
+            .collect();
         let record = Record::of(&PAPERS[0], &wanted, &overrides, &ran);
-        assert_eq!(record.report.artefacts.iter().map(|a| a.id.as_str()).collect::<Vec<_>>(), ["figure 5"]);
+        assert_eq!(
+            record.report.artefacts.iter().map(|a| a.id.as_str()).collect::<Vec<_>>(),
+            ["figure 5"]
+        );
         assert!(record.missing.is_empty());
         assert_eq!(record.studies[0].done, record.studies[0].runs);
         // What is not a number is left out: JSON would turn it into null, which cannot be read again.
@@ -334,12 +379,16 @@ mod tests {
             scatter: false,
         };
         thin(&mut series);
-        assert_eq!((series.points.len(), series.points[0], series.points[399].1), (400, (0.0, 0.0), 10_000.0));
+        assert_eq!(
+            (series.points.len(), series.points[0], series.points[399].1),
+            (400, (0.0, 0.0), 10_000.0)
+        );
         assert_eq!(series.points[399].0, 3333.3);
         for ((_, y), spread) in series.points.iter().zip(series.spread.unwrap()) {
             assert!((spread - 2.0 * y).abs() <= 1e-4 * spread.max(1.0));
         }
-        let mut short = Series { name: "b".into(), points: vec![(1.0, 2.0)], spread: None, scatter: true };
+        let mut short =
+            Series { name: "b".into(), points: vec![(1.0, 2.0)], spread: None, scatter: true };
         thin(&mut short);
         assert_eq!(short.points, [(1.0, 2.0)]);
     }

@@ -29,9 +29,15 @@ impl Results {
     }
 
     /// Outcomes of a study's runs whose key has all of `key` (axis, value), in the order of their seeds.
-    pub fn outcomes<'a>(&'a self, study: &str, key: &'a [(&str, &str)]) -> impl Iterator<Item = (u64, &'a Outcome)> {
+    pub fn outcomes<'a>(
+        &'a self,
+        study: &str,
+        key: &'a [(&str, &str)],
+    ) -> impl Iterator<Item = (u64, &'a Outcome)> {
         let mut chosen: Vec<(u64, &Outcome)> = (self.0.get(study).into_iter().flatten())
-            .filter(|r| key.iter().all(|(axis, value)| r.key.get(*axis).is_some_and(|v| v == value)))
+            .filter(|r| {
+                key.iter().all(|(axis, value)| r.key.get(*axis).is_some_and(|v| v == value))
+            })
             .map(|r| (r.seed, &r.outcome))
             .collect();
         chosen.sort_by_key(|(seed, _)| *seed);
@@ -39,7 +45,12 @@ impl Results {
     }
 
     /// A number of each of those outcomes, of which a seed has one; outcomes that do not have it are left out.
-    pub(crate) fn by_seed(&self, study: &str, key: Key<'_>, of: impl Fn(&Outcome) -> Option<f64>) -> BySeed {
+    pub(crate) fn by_seed(
+        &self,
+        study: &str,
+        key: Key<'_>,
+        of: impl Fn(&Outcome) -> Option<f64>,
+    ) -> BySeed {
         self.outcomes(study, key).filter_map(|(seed, outcome)| Some((seed, of(outcome)?))).collect()
     }
 
@@ -50,7 +61,9 @@ impl Results {
         key: &[(&str, &str)],
         of: impl Fn(&Outcome) -> Option<f64>,
     ) -> Option<Estimate> {
-        Estimate::of(&self.outcomes(study, key).filter_map(|(_, outcome)| of(outcome)).collect::<Vec<_>>())
+        Estimate::of(
+            &self.outcomes(study, key).filter_map(|(_, outcome)| of(outcome)).collect::<Vec<_>>(),
+        )
     }
 
     /// The values that an axis takes in a study, in the order in which they first come.
@@ -74,7 +87,10 @@ impl Results {
     ) -> Vec<At> {
         let number = |value: &str| value.trim_end_matches(char::is_alphabetic).parse().ok();
         let at = |value: &String| {
-            Some(At { x: number(value)?, values: self.by_seed(study, &with(fixed, axis, value), &of) })
+            Some(At {
+                x: number(value)?,
+                values: self.by_seed(study, &with(fixed, axis, value), &of),
+            })
         };
         let mut points: Vec<At> = self.axis(study, axis).iter().filter_map(at).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -91,7 +107,10 @@ impl Results {
         of: impl Fn(&Outcome) -> Option<f64>,
     ) -> Series {
         let points = self.along(study, axis, fixed, of);
-        Series::of_estimates(name, points.iter().filter_map(|at| Some((at.x, at.values.estimate()?))))
+        Series::of_estimates(
+            name,
+            points.iter().filter_map(|at| Some((at.x, at.values.estimate()?))),
+        )
     }
 }
 

@@ -11,7 +11,8 @@ use super::{ArtefactSpec, Paper};
 pub fn find<'p>(papers: &'p [Paper], name: &str) -> Result<&'p Paper, PlanError> {
     papers.iter().find(|paper| paper.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
         let known: Vec<&str> = papers.iter().map(|paper| paper.name).collect();
-        let known = if known.is_empty() { "none of this build".to_owned() } else { known.join(", ") };
+        let known =
+            if known.is_empty() { "none of this build".to_owned() } else { known.join(", ") };
         PlanError(format!("no paper '{name}' is reproduced here; write one of {known}"))
     })
 }
@@ -22,7 +23,11 @@ pub fn find<'p>(papers: &'p [Paper], name: &str) -> Result<&'p Paper, PlanError>
 ///
 /// # Errors
 /// The paper has no such table or figure: the line names those that it has.
-pub fn select<'p>(paper: &'p Paper, figures: &[String], tables: &[String]) -> Result<Vec<&'p ArtefactSpec>, PlanError> {
+pub fn select<'p>(
+    paper: &'p Paper,
+    figures: &[String],
+    tables: &[String],
+) -> Result<Vec<&'p ArtefactSpec>, PlanError> {
     if figures.is_empty() && tables.is_empty() {
         return Ok(paper.artefacts.iter().collect());
     }
@@ -66,7 +71,9 @@ fn of_piece(paper: &Paper, kind: &str, piece: &str) -> Vec<&'static str> {
 
 /// `4.4-4.7` from its first number to its last; a single number is both. Parts of a number are distinguished by dots.
 fn span(text: &str) -> Option<(Vec<u32>, Vec<u32>)> {
-    let number = |text: &str| text.trim().split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u32>>>();
+    let number = |text: &str| {
+        text.trim().split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u32>>>()
+    };
     let (from, to) = text.split_once('-').unwrap_or((text, text));
     let (from, to) = (number(from)?, number(to)?);
     (from <= to).then_some((from, to))
@@ -100,15 +107,21 @@ mod tests {
 
     #[test]
     fn unknown_artefacts_list_the_known_ones() {
-        for (figures, tables, wrong) in
-            [(&["6"][..], &[][..], "figure '6'"), (&["5,"], &[], "figure ''"), (&[], &["2"], "table '2'")]
-        {
+        for (figures, tables, wrong) in [
+            (&["6"][..], &[][..], "figure '6'"),
+            (&["5,"], &[], "figure ''"),
+            (&[], &["2"], "table '2'"),
+        ] {
             let error = ids(figures, tables).unwrap_err();
             for said in [wrong, "table 1, figure 3-4, figure 5, figure 4.4-4.7, figure 10"] {
                 assert!(error.contains(said), "'{said}' is not in: {error}");
             }
         }
-        assert!(ids(&["10-5"], &[]).is_err() && ids(&["99999999999"], &[]).is_err() && ids(&["1"], &[]).is_err());
+        assert!(
+            ids(&["10-5"], &[]).is_err()
+                && ids(&["99999999999"], &[]).is_err()
+                && ids(&["1"], &[]).is_err()
+        );
     }
 
     #[test]

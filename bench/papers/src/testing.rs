@@ -10,8 +10,8 @@ use fathom_report::{Axis, Entry, Row, Series};
 
 use crate::results::BySeed;
 use crate::{
-    Artefact, ArtefactSpec, Change, ClaimCheck, Finding, Overrides, Paper, Reason, Record, Results, StudyWork, Verdict,
-    claim, spec,
+    Artefact, ArtefactSpec, Change, ClaimCheck, Finding, Overrides, Paper, Reason, Record, Results,
+    StudyWork, Verdict, claim, spec,
 };
 
 /// Values of the seeds from 1 on.
@@ -30,10 +30,18 @@ pub(crate) fn study(name: &str) -> Study {
 
 /// The values of a study's axis.
 pub(crate) fn axis(name: &str, axis: &str) -> Vec<String> {
-    study(name).axes.into_iter().find(|a| a.name == axis).unwrap_or_else(|| panic!("{name} {axis}")).values
+    study(name)
+        .axes
+        .into_iter()
+        .find(|a| a.name == axis)
+        .unwrap_or_else(|| panic!("{name} {axis}"))
+        .values
 }
 
-pub(crate) fn outcome(seconds: f64, groups: impl IntoIterator<Item = (&'static str, GroupOutcome)>) -> Outcome {
+pub(crate) fn outcome(
+    seconds: f64,
+    groups: impl IntoIterator<Item = (&'static str, GroupOutcome)>,
+) -> Outcome {
     let groups = groups.into_iter().map(|(name, group)| (name.to_owned(), group)).collect();
     Outcome { seconds, groups, ..Outcome::default() }
 }
@@ -46,12 +54,21 @@ pub(crate) fn put(
     first: u64,
     outcomes: impl IntoIterator<Item = Outcome>,
 ) {
-    let key: BTreeMap<String, String> = key.iter().map(|(a, v)| ((*a).to_owned(), (*v).to_owned())).collect();
-    let run = |(outcome, seed)| StudyRunResult { key: key.clone(), seed, fingerprint: String::new(), outcome };
+    let key: BTreeMap<String, String> =
+        key.iter().map(|(a, v)| ((*a).to_owned(), (*v).to_owned())).collect();
+    let run = |(outcome, seed)| StudyRunResult {
+        key: key.clone(),
+        seed,
+        fingerprint: String::new(),
+        outcome,
+    };
     results.add(study, outcomes.into_iter().zip(first..).map(run).collect());
 }
 
-fn of_runs(runs: &[StudyRun], make: impl Fn(&BTreeMap<String, String>, u64) -> Outcome) -> Vec<StudyRunResult> {
+fn of_runs(
+    runs: &[StudyRun],
+    make: impl Fn(&BTreeMap<String, String>, u64) -> Outcome,
+) -> Vec<StudyRunResult> {
     let result = |run: &StudyRun| StudyRunResult {
         outcome: make(&run.key, run.seed),
         key: run.key.clone(),
@@ -62,7 +79,10 @@ fn of_runs(runs: &[StudyRun], make: impl Fn(&BTreeMap<String, String>, u64) -> O
 }
 
 /// An outcome for every run of a study.
-pub(crate) fn every_run(name: &str, make: impl Fn(&BTreeMap<String, String>, u64) -> Outcome) -> Results {
+pub(crate) fn every_run(
+    name: &str,
+    make: impl Fn(&BTreeMap<String, String>, u64) -> Outcome,
+) -> Results {
     let mut results = Results::default();
     results.add(name, of_runs(&study(name).runs(1.0).unwrap(), make));
     results
@@ -89,7 +109,9 @@ pub(crate) const PAPERS: &[Paper] = &[Paper {
         spec("figure 5", "drops over flows", SDC, |_| drops()),
         spec("figure 4.4-4.7", "throughput of each flow", SIZES, |_| scatter()),
         spec("figure 10", "tails", SIZES, |_| tails()),
-        spec("figure A", "throughput by group", &["sdc-figure-4", "packet-size-4.3.1"], |_| grouped()),
+        spec("figure A", "throughput by group", &["sdc-figure-4", "packet-size-4.3.1"], |_| {
+            grouped()
+        }),
     ],
     claims: &[CLAIMS],
     departures: &[
@@ -115,14 +137,17 @@ pub(crate) fn record() -> Record {
 }
 
 const CLAIMS: &[ClaimCheck] = &[
-    made_up("fewer-drops").asks(|_| Finding::new(Verdict::Held, "4.2 ± 0.3 % against 9.9 ± 0.2 % at 200 flows")),
+    made_up("fewer-drops")
+        .asks(|_| Finding::new(Verdict::Held, "4.2 ± 0.3 % against 9.9 ± 0.2 % at 200 flows")),
     made_up("higher-goodput").asks(|_| Finding::new(Verdict::NotHeld, "goodput is 3 % lower")),
     made_up("fair").asks(|_| Finding::new(Verdict::Undecided, "0.91 ± 0.05 against 0.93 ± 0.04")),
     made_up("needs-timeouts")
         .asks(|_| Finding::new(Verdict::Held, "3 against 9"))
         .inapplicable("QUIC's timeouts leave the window as it is"),
     made_up("queue-acts")
-        .regime(|_| vec![Reason::of("at 100ms", "the queue dropped nothing, mean queue 1.0 packets")])
+        .regime(|_| {
+            vec![Reason::of("at 100ms", "the queue dropped nothing, mean queue 1.0 packets")]
+        })
         .asks(|_| Finding::new(Verdict::NotHeld, "68 against 84 %")),
 ];
 
@@ -144,7 +169,10 @@ fn figure(shows: &str, axes: [Axis; 2], series: impl Into<Vec<Series>>) -> Artef
 fn table() -> Artefact {
     let entry = |values: &[f64], paper| Entry::new(Estimate::of(values), paper);
     let rows = [
-        Row::new("drops (%)", [entry(&[3.9, 4.1], "3.9"), entry(&[2.0, 2.2], "2.0"), entry(&[0.0, 0.0], "")]),
+        Row::new(
+            "drops (%)",
+            [entry(&[3.9, 4.1], "3.9"), entry(&[2.0, 2.2], "2.0"), entry(&[0.0, 0.0], "")],
+        ),
         Row::new(
             "goodput per response (kbps), of those responses that are larger than 25 kB",
             [entry(&[110.8, 112.0], "118.1"), entry(&[122.3], ""), entry(&[], "")],
@@ -164,12 +192,18 @@ fn cdf(x: f64, median: f64) -> f64 {
 fn distributions() -> Artefact {
     let series = |i: usize| {
         let median = 80.0 * 1.25f64.powi(i as i32);
-        let name = format!("{} at {} % load", ["Reno", "Sync-TCP", "RED", "ECN"][i % 4], 50 + 10 * (i / 4));
+        let name = format!(
+            "{} at {} % load",
+            ["Reno", "Sync-TCP", "RED", "ECN"][i % 4],
+            50 + 10 * (i / 4)
+        );
         let xs = (0..=2_000).map(|n| 10f64.powf(1.0 + f64::from(n) / 500.0));
         Series::line(name, xs.map(|x| (x, cdf(x, median))).collect())
     };
-    let axes =
-        [Axis::logarithmic("response time (ms)").over(10.0, 10_000.0), Axis::linear("fraction of responses no slower")];
+    let axes = [
+        Axis::logarithmic("response time (ms)").over(10.0, 10_000.0),
+        Axis::linear("fraction of responses no slower"),
+    ];
     figure("response times", axes, (0..12).map(series).collect::<Vec<_>>())
 }
 
@@ -178,16 +212,25 @@ fn drops() -> Artefact {
     let flows = || (1..=10).map(|i| f64::from(i) * 10.0).chain([150.0, 200.0, 300.0, 400.0, 500.0]);
     let series = |(name, slope): (&str, f64)| Series {
         spread: Some(flows().map(|n| 0.05 * slope * n.sqrt()).chain([1.0]).collect()),
-        ..Series::line(name, flows().map(|n| (n, slope * n.sqrt())).chain([(f64::NAN, 1.0)]).collect())
+        ..Series::line(
+            name,
+            flows().map(|n| (n, slope * n.sqrt())).chain([(f64::NAN, 1.0)]).collect(),
+        )
     };
     let axes = [Axis::linear("flows"), Axis::linear("packets dropped (%)")];
-    figure("drops over flows", axes, [("Reno", 0.9), ("SDC", 0.4), ("SDC, λ unlimited", 0.35)].map(series))
+    figure(
+        "drops over flows",
+        axes,
+        [("Reno", 0.9), ("SDC", 0.4), ("SDC, λ unlimited", 0.35)].map(series),
+    )
 }
 
 /// A cloud of points per controller.
 fn scatter() -> Artefact {
     let series = |(name, k, height): (&str, u32, f64)| {
-        let point = |i: u32| (f64::from(i * 7_919 % 300) / 3.0, height * (1.0 + f64::from(i * k % 97) / 97.0));
+        let point = |i: u32| {
+            (f64::from(i * 7_919 % 300) / 3.0, height * (1.0 + f64::from(i * k % 97) / 97.0))
+        };
         Series::marks(name, (0..300).map(point).collect())
     };
     let clouds = [("1392 bytes", 31, 40.0), ("576 bytes", 57, 90.0), ("mixed", 83, 15.0)];
@@ -198,20 +241,31 @@ fn scatter() -> Artefact {
 /// Tails on two logarithmic axes, with a band, and a point that such axes cannot show.
 fn tails() -> Artefact {
     let series = |(name, power): (&str, f64)| {
-        let points: Vec<(f64, f64)> =
-            (0..100).map(|i| 10f64.powf(f64::from(i) / 20.0)).map(|x| (x, x.powf(-power))).collect();
+        let points: Vec<(f64, f64)> = (0..100)
+            .map(|i| 10f64.powf(f64::from(i) / 20.0))
+            .map(|x| (x, x.powf(-power)))
+            .collect();
         let spread = points.iter().map(|(_, y)| 0.4 * y).collect();
         Series { spread: Some(spread), ..Series::line(name, points) }
     };
     let mut lines = [("Reno", 0.8), ("Sync-TCP", 1.1)].map(series);
     lines[0].points[0] = (0.0, 1.0);
-    let axes = [Axis::logarithmic("size (bytes)"), Axis::logarithmic("fraction of responses larger than this size")];
+    let axes = [
+        Axis::logarithmic("size (bytes)"),
+        Axis::logarithmic("fraction of responses larger than this size"),
+    ];
     figure("tails", axes, lines)
 }
 
 /// Few values of x, as bars would have.
 fn grouped() -> Artefact {
-    let series = |(name, values): (&str, [f64; 4])| Series::line(name, (1..).map(f64::from).zip(values).collect());
+    let series = |(name, values): (&str, [f64; 4])| {
+        Series::line(name, (1..).map(f64::from).zip(values).collect())
+    };
     let lines = [("gHSTCP", [240.0, 180.0, 90.0, 30.0]), ("HSTCP", [300.0, 150.0, 70.0, 12.5])];
-    figure("throughput by group", [Axis::linear("group"), Axis::linear("throughput (Mbps)")], lines.map(series))
+    figure(
+        "throughput by group",
+        [Axis::linear("group"), Axis::linear("throughput (Mbps)")],
+        lines.map(series),
+    )
 }

@@ -8,7 +8,8 @@ use crate::claims::{above, all, below, exceeds};
 use crate::dca::throughput_change;
 use crate::results::{BySeed, Measure};
 use crate::{
-    Artefact, ArtefactSpec, ClaimCheck, Finding, Paper, Results, Verdict, claim, packet_size, sdc, spec, sync_tcp,
+    Artefact, ArtefactSpec, ClaimCheck, Finding, Paper, Results, Verdict, claim, packet_size, sdc,
+    spec, sync_tcp,
 };
 
 const SYNC_TCP: &str = "validation-sync-tcp";
@@ -42,13 +43,31 @@ const DEPARTURES: &[&str] = &[
 ];
 
 const ARTEFACTS: &[ArtefactSpec] = &[
-    spec("sync-tcp", "Sync-TCP table 1: 90 % load, 1 bottleneck, 250,000 responses", &[SYNC_TCP], sync_tcp_table),
-    spec("figure sync-tcp", "Sync-TCP figure 7: response times of the same runs", &[SYNC_TCP], |r| {
-        sync_tcp::figure_7_of(r, SYNC_TCP, "250,000 web responses at 90 % load, TCP")
-    }),
-    spec("dca", "DCA table 4-4 and the first row of table 4-1: change of throughput", &[DCA], dca_table),
+    spec(
+        "sync-tcp",
+        "Sync-TCP table 1: 90 % load, 1 bottleneck, 250,000 responses",
+        &[SYNC_TCP],
+        sync_tcp_table,
+    ),
+    spec(
+        "figure sync-tcp",
+        "Sync-TCP figure 7: response times of the same runs",
+        &[SYNC_TCP],
+        |r| sync_tcp::figure_7_of(r, SYNC_TCP, "250,000 web responses at 90 % load, TCP"),
+    ),
+    spec(
+        "dca",
+        "DCA table 4-4 and the first row of table 4-1: change of throughput",
+        &[DCA],
+        dca_table,
+    ),
     spec("sdc", "SDC figure 4: timeouts per connection", &[SDC], sdc_figure),
-    spec("packet-size", "Packet size figures 4.4 to 4.11: starved flows", &[PACKET_SIZE], packet_size_table),
+    spec(
+        "packet-size",
+        "Packet size figures 4.4 to 4.11: starved flows",
+        &[PACKET_SIZE],
+        packet_size_table,
+    ),
     spec("ghstcp", "gHSTCP figures 2 and 3: throughput of the groups", &[GHSTCP], ghstcp_table),
 ];
 
@@ -75,11 +94,17 @@ fn ends(e: &Estimate) -> (f64, f64) {
 fn bands<const N: usize>(unit: &str, cases: [(&str, BySeed, f64, f64); N]) -> Finding {
     Finding::together(cases.map(|(what, values, low, high)| {
         let verdict = band(&values, low, high);
-        let leaves = values.estimate().map(|e| ends(&e)).is_some_and(|(from, to)| from < low || to > high);
+        let leaves =
+            values.estimate().map(|e| ends(&e)).is_some_and(|(from, to)| from < low || to > high);
         let wide = verdict == Verdict::Held && leaves;
-        let notes = [(wide, "its interval leaves the band"), (low <= 0.0 && high >= 0.0, "the band contains 0")];
-        let notes: String = notes.iter().filter(|(is, _)| *is).map(|(_, note)| format!(", {note}")).collect();
-        let numbers = format!("{what} {values} {unit} ({} to {}{notes})", round(low, 1), round(high, 1));
+        let notes = [
+            (wide, "its interval leaves the band"),
+            (low <= 0.0 && high >= 0.0, "the band contains 0"),
+        ];
+        let notes: String =
+            notes.iter().filter(|(is, _)| *is).map(|(_, note)| format!(", {note}")).collect();
+        let numbers =
+            format!("{what} {values} {unit} ({} to {}{notes})", round(low, 1), round(high, 1));
         Finding::new(verdict, numbers)
     }))
 }
@@ -95,7 +120,14 @@ fn sync_tcp_table(r: &Results) -> Artefact {
 }
 
 /// A band for each of the paper's three systems: a part of its number, and at least so much.
-fn of_systems(r: &Results, unit: &str, of: Measure, paper: [f64; 3], part: f64, least: f64) -> Finding {
+fn of_systems(
+    r: &Results,
+    unit: &str,
+    of: Measure,
+    paper: [f64; 3],
+    part: f64,
+    least: f64,
+) -> Finding {
     let cases = [0, 1, 2].map(|i| {
         let off = (paper[i] * part).max(least);
         (sync_tcp::SYSTEMS[i], system(r, sync_tcp::SYSTEMS[i], of), paper[i] - off, paper[i] + off)
@@ -169,9 +201,15 @@ fn dca_table(r: &Results) -> Artefact {
     let rows = TABLE_4_4.map(|(controller, name, paper)| {
         let ours = ["emory", "asu"].map(|path| change(r, path, controller).estimate());
         let entries = ours.into_iter().zip(paper);
-        Row::new(name, entries.map(|(ours, (mean, low, high))| Entry::new(ours, &format!("{mean} ({low} to {high})"))))
+        Row::new(
+            name,
+            entries.map(|(ours, (mean, low, high))| {
+                Entry::new(ours, &format!("{mean} ({low} to {high})"))
+            }),
+        )
     });
-    let note = "Percent, beside a Reno connection at the same time; the paper's with its 95 % intervals.";
+    let note =
+        "Percent, beside a Reno connection at the same time; the paper's with its 95 % intervals.";
     Artefact::table("Change of throughput", ["Emory", "ASU"], rows, note)
 }
 
@@ -213,10 +251,17 @@ fn timeouts(r: &Results, flows: &str, system: &str) -> BySeed {
 }
 
 fn sdc_figure(r: &Results) -> Artefact {
-    let series: Vec<Series> =
-        [ECN, "SDC"].iter().map(|system| r.curve(SDC, "flows", &[("system", system)], system, sdc::timeouts)).collect();
+    let series: Vec<Series> = [ECN, "SDC"]
+        .iter()
+        .map(|system| r.curve(SDC, "flows", &[("system", system)], system, sdc::timeouts))
+        .collect();
     let axes = [Axis::linear("Flows"), Axis::linear("Timeouts per connection in 100 s")];
-    Artefact::figure("Timeouts per connection", axes, series, "Means over the seeds with 95 % intervals.")
+    Artefact::figure(
+        "Timeouts per connection",
+        axes,
+        series,
+        "Means over the seeds with 95 % intervals.",
+    )
 }
 
 const SDC_BANDS: &[ClaimCheck] = &[
@@ -261,13 +306,16 @@ const SDC_BANDS: &[ClaimCheck] = &[
 // Packet size, figures 4.4 to 4.11.
 
 fn starved(r: &Results, flows: &str, size: &str, seconds: f64) -> BySeed {
-    r.by_seed(PACKET_SIZE, &[("flows", flows), ("packet", size)], |o| packet_size::starved(o, seconds))
+    r.by_seed(PACKET_SIZE, &[("flows", flows), ("packet", size)], |o| {
+        packet_size::starved(o, seconds)
+    })
 }
 
 fn packet_size_table(r: &Results) -> Artefact {
     let rows = ["50", "100", "150", "200", "400"].into_iter().flat_map(|flows| {
         [1.0, 10.0].map(|seconds| {
-            let cells = packet_size::SIZES.map(|size| Entry::new(starved(r, flows, size, seconds).estimate(), ""));
+            let cells = packet_size::SIZES
+                .map(|size| Entry::new(starved(r, flows, size, seconds).estimate(), ""));
             Row::new(format!("{flows} flows, {seconds} s"), cells)
         })
     });
@@ -311,7 +359,9 @@ const CASES: [&str; 5] = ["1: Reno", "2: HSTCP", "3: HSTCP+SACK", "4: gHSTCP", "
 const DELAYS: [&str; 3] = ["25ms", "50ms", "100ms"];
 
 fn mbps(r: &Results, delay: &str, case: &str, group: &str) -> BySeed {
-    r.by_seed(GHSTCP, &[("delay", delay), ("case", case)], |o| Some(o.groups.get(group)?.throughput_bps / 1e6))
+    r.by_seed(GHSTCP, &[("delay", delay), ("case", case)], |o| {
+        Some(o.groups.get(group)?.throughput_bps / 1e6)
+    })
 }
 
 fn total(r: &Results, delay: &str, case: &str) -> BySeed {
@@ -322,7 +372,8 @@ fn total(r: &Results, delay: &str, case: &str) -> BySeed {
 fn ghstcp_table(r: &Results) -> Artefact {
     let rows = DELAYS.into_iter().flat_map(|delay| {
         CASES.map(|case| {
-            let groups = ["S1", "S2"].map(|group| Entry::new(mbps(r, delay, case, group).estimate(), ""));
+            let groups =
+                ["S1", "S2"].map(|group| Entry::new(mbps(r, delay, case, group).estimate(), ""));
             let both = Entry::new(total(r, delay, case).estimate(), "");
             Row::new(format!("{delay}, case {case}"), groups.into_iter().chain([both]))
         })
@@ -403,7 +454,13 @@ mod tests {
         let of = |values: &[f64], low, high| band(&seeds(values.iter().copied()), low, high);
         assert_eq!(of(&[9.0, 10.0, 11.0], 9.5, 10.5), Held);
         // Half width 2.48.
-        assert_eq!([of(&[9.0, 10.0, 11.0], 11.0, 12.0), of(&[9.0, 10.0, 11.0], 12.6, 13.0)], [Undecided, NotHeld]);
-        assert_eq!([of(&[10.0], 10.0, 10.0), of(&[10.1], 9.0, 10.0), of(&[], 0.0, 1.0)], [Held, NotHeld, Undecided]);
+        assert_eq!(
+            [of(&[9.0, 10.0, 11.0], 11.0, 12.0), of(&[9.0, 10.0, 11.0], 12.6, 13.0)],
+            [Undecided, NotHeld]
+        );
+        assert_eq!(
+            [of(&[10.0], 10.0, 10.0), of(&[10.1], 9.0, 10.0), of(&[], 0.0, 1.0)],
+            [Held, NotHeld, Undecided]
+        );
     }
 }

@@ -31,7 +31,8 @@ pub struct StudyWork {
 impl Overrides {
     /// One study of those that ship.
     pub(crate) fn named(&self, name: &str) -> Result<StudyWork, PlanError> {
-        let text = shipped(name).ok_or_else(|| PlanError(format!("no study '{name}' comes with this build")))?;
+        let text = shipped(name)
+            .ok_or_else(|| PlanError(format!("no study '{name}' comes with this build")))?;
         let mut study = Study::from_toml(name, text)?;
         if let Some(seeds) = self.seeds {
             study = study.with_seeds(seeds)?;
@@ -54,7 +55,9 @@ impl Overrides {
                 names.push(name);
             }
         }
-        let named = |name: &str| self.named(name).map_err(|PlanError(e)| PlanError(format!("study '{name}': {e}")));
+        let named = |name: &str| {
+            self.named(name).map_err(|PlanError(e)| PlanError(format!("study '{name}': {e}")))
+        };
         names.into_iter().map(named).collect()
     }
 }
@@ -67,7 +70,8 @@ fn cpu(work: &[StudyWork]) -> f64 {
 /// `2 studies, 72 runs, 12 min of CPU`: the CPU is a guess.
 pub fn cost(work: &[StudyWork]) -> String {
     let runs: usize = work.iter().map(|w| w.runs.len()).sum();
-    let count = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    let count =
+        |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     let absent = match work.iter().map(|w| w.study.absent * w.study.seeds as usize).sum() {
         0 => String::new(),
         n => format!(", {} left out for want of quiche in this build", count(n, "run", "runs")),
@@ -89,11 +93,13 @@ pub fn list(papers: &[Paper], overrides: &Overrides, cores: usize) -> Result<Str
     for paper in papers {
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(text, "{}: {}", paper.name, paper.citation);
-        let width = paper.artefacts.iter().map(|wanted| wanted.id.chars().count()).max().unwrap_or(0);
+        let width =
+            paper.artefacts.iter().map(|wanted| wanted.id.chars().count()).max().unwrap_or(0);
         for wanted in paper.artefacts {
             let work = overrides.work(&[wanted])?;
             let _ = writeln!(text, "  {:width$}  {}", wanted.id, wanted.shows);
-            let _ = writeln!(text, "  {:width$}  {}: {}", "", wanted.studies.join(", "), cost(&work));
+            let _ =
+                writeln!(text, "  {:width$}  {}: {}", "", wanted.studies.join(", "), cost(&work));
         }
         let work = overrides.work(&paper.artefacts.iter().collect::<Vec<_>>())?;
         let wall = time_text(cpu(&work) / cores.max(1) as f64);
@@ -129,7 +135,8 @@ mod tests {
     #[test]
     fn every_study_comes_once() {
         let wanted: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
-        let names = |work: Vec<StudyWork>| work.into_iter().map(|w| w.study.name).collect::<Vec<_>>();
+        let names =
+            |work: Vec<StudyWork>| work.into_iter().map(|w| w.study.name).collect::<Vec<_>>();
         assert_eq!(names(FULL.work(&wanted).unwrap()), ["sdc-figure-4", "packet-size-4.3.1"]);
         assert_eq!(names(FULL.work(&wanted[..1]).unwrap()), ["sdc-figure-4"]);
     }

@@ -9,7 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fathom_experiments::scenario::Stop;
-use fathom_experiments::study::{Study, StudyRun, StudyRunResult, shipped, shipped_studies, stored};
+use fathom_experiments::study::{
+    Study, StudyRun, StudyRunResult, shipped, shipped_studies, stored,
+};
 use fathom_papers::report::{figures, markdown};
 use fathom_papers::{PAPERS, Record, Results, StudyRecord};
 
@@ -42,10 +44,15 @@ fn places(root: &Path) -> Places {
 /// Runs of a study that a record is made of, where all of them are stored. A run that was made by an earlier rule has another name now, and
 /// is told by its key and seed.
 fn runs_of(record: &StudyRecord, folder: &Path) -> Option<Vec<StudyRunResult>> {
-    let study = Study::from_toml(&record.study, shipped(&record.study)?).ok()?.with_seeds(record.seeds).ok()?;
+    let study = Study::from_toml(&record.study, shipped(&record.study)?)
+        .ok()?
+        .with_seeds(record.seeds)
+        .ok()?;
     let texts = files(&folder.join(&record.study), "json");
-    let runs: Vec<StudyRunResult> = texts.values().filter_map(|text| serde_json::from_str(text).ok()).collect();
-    let same = |run: &StudyRun, result: &StudyRunResult| run.key == result.key && run.seed == result.seed;
+    let runs: Vec<StudyRunResult> =
+        texts.values().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    let same =
+        |run: &StudyRun, result: &StudyRunResult| run.key == result.key && run.seed == result.seed;
     let of = |run: &StudyRun| {
         let named = runs.iter().find(|result| result.fingerprint == run.fingerprint);
         named.or_else(|| runs.iter().find(|result| same(run, result))).cloned()
@@ -55,7 +62,9 @@ fn runs_of(record: &StudyRecord, folder: &Path) -> Option<Vec<StudyRunResult>> {
 
 /// The record as it is judged now.
 fn judged_now(record: &Record, runs: &Path) -> Record {
-    let Some(paper) = PAPERS.iter().find(|paper| paper.name == record.report.paper) else { return record.clone() };
+    let Some(paper) = PAPERS.iter().find(|paper| paper.name == record.report.paper) else {
+        return record.clone();
+    };
     let mut results = Results::default();
     for study in &record.studies {
         if let Some(runs) = runs_of(study, runs) {
@@ -68,10 +77,13 @@ fn judged_now(record: &Record, runs: &Path) -> Record {
 /// What is committed and should not be so, one line each. With `write` verdicts, pages and figures are made as they should be.
 fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
     let Places { results, figures: drawings, pages } = places(root);
-    let (mut should_pages, mut should_drawings, mut faults) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    let (mut should_pages, mut should_drawings, mut faults) =
+        (BTreeMap::new(), BTreeMap::new(), Vec::new());
     for (file, text) in files(&results, "json") {
         match serde_json::from_str::<Record>(&text) {
-            Err(e) => faults.push(format!("{file} cannot be read: {e}; run the paper again with --store")),
+            Err(e) => {
+                faults.push(format!("{file} cannot be read: {e}; run the paper again with --store"))
+            }
             Ok(record) => {
                 let now = judged_now(&record, &results.join("cells"));
                 if now != record && write {
@@ -102,9 +114,12 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
         }
         let is = files(&folder, ending);
         let extra = is.keys().filter(|name| !should.contains_key(*name));
-        faults.extend(extra.map(|name| format!("{name} has no results in bench/results; remove it")));
+        faults
+            .extend(extra.map(|name| format!("{name} has no results in bench/results; remove it")));
         let stale = should.iter().filter(|(name, text)| is.get(*name) != Some(text));
-        faults.extend(stale.map(|(name, _)| format!("{name} is not as its results have it; write it anew: {HINT}")));
+        faults.extend(stale.map(|(name, _)| {
+            format!("{name} is not as its results have it; write it anew: {HINT}")
+        }));
     }
     faults
 }
@@ -115,9 +130,17 @@ fn papers_with_stored_runs_are_judged_by_them() {
     let mut judged = BTreeSet::new();
     for (file, text) in files(&results, "json") {
         let record: Record = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{file}: {e}"));
-        let found = record.studies.iter().filter(|study| runs_of(study, &results.join("cells")).is_some()).count();
+        let found = record
+            .studies
+            .iter()
+            .filter(|study| runs_of(study, &results.join("cells")).is_some())
+            .count();
         // All of a paper's studies or none, or its page would be half of now and half of then.
-        assert!(found == 0 || found == record.studies.len(), "{file}: {found} of {}", record.studies.len());
+        assert!(
+            found == 0 || found == record.studies.len(),
+            "{file}: {found} of {}",
+            record.studies.len()
+        );
         if found > 0 {
             judged.insert(record.report.paper);
         }
@@ -132,17 +155,24 @@ fn stored_runs_completed_the_responses_they_count() {
     let mut found = 0;
     for (name, text) in shipped_studies() {
         // A build may lack a study's stack; tests/cli.rs reads every study in a build that has them all.
-        let Ok(wanted) = Study::from_toml(name, text).and_then(|study| study.runs(1.0)) else { continue };
+        let Ok(wanted) = Study::from_toml(name, text).and_then(|study| study.runs(1.0)) else {
+            continue;
+        };
         for result in stored(&wanted, &runs.join(name)) {
-            let run = wanted.iter().find(|run| run.fingerprint == result.fingerprint).expect("its cell");
+            let run =
+                wanted.iter().find(|run| run.fingerprint == result.fingerprint).expect("its cell");
             let Stop::Responses(responses) = run.scenario.stop else { continue };
             let counted = run.scenario.traffic.iter().filter(|traffic| traffic.counted);
-            let completed: u64 = counted.map(|traffic| result.outcome.groups[&traffic.name].responses).sum();
+            let completed: u64 =
+                counted.map(|traffic| result.outcome.groups[&traffic.name].responses).sum();
             assert_eq!(completed, responses, "{name}: {}", run.label());
             found += 1;
         }
     }
-    assert!(found >= 8, "{found}: results are stored under other names now: see bench/results/cells/README.md");
+    assert!(
+        found >= 8,
+        "{found}: results are stored under other names now: see bench/results/cells/README.md"
+    );
 }
 
 #[test]
@@ -186,13 +216,17 @@ fn stale_missing_and_left_over_files_are_found() {
 
     // The picture that the page shows is where it says.
     let page = fs::read_to_string(pages.join("made-up.md")).unwrap();
-    let shown = page.split_once("](").and_then(|(_, rest)| rest.split_once(')')).expect("a picture").0;
+    let shown =
+        page.split_once("](").and_then(|(_, rest)| rest.split_once(')')).expect("a picture").0;
     assert!(pages.join(shown).is_file(), "{shown}");
 
     fs::write(pages.join("made-up.md"), page.replace("A line", "A curve")).unwrap();
     fs::write(pages.join("gone.md"), "").unwrap();
     let text = faults(&root, &["made-up"], false).join("\n");
-    assert!(text.contains("gone.md has no results") && text.contains("made-up.md is not as"), "{text}");
+    assert!(
+        text.contains("gone.md has no results") && text.contains("made-up.md is not as"),
+        "{text}"
+    );
     fs::write(results.join("made-up.json"), "{}").unwrap();
     assert!(faults(&root, &["made-up"], false)[0].contains("cannot be read"));
 }

@@ -67,10 +67,18 @@ pub struct Metrics {
     #[serde(rename = "fathom_bytes_sent", skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<u64>,
     /// Queueing delay as the controller averages it.
-    #[serde(rename = "fathom_queueing_delay", skip_serializing_if = "Option::is_none", serialize_with = "millis")]
+    #[serde(
+        rename = "fathom_queueing_delay",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "millis"
+    )]
     pub queueing: Option<Duration>,
     /// Delay that the sender adds to every packet.
-    #[serde(rename = "fathom_added_delay", skip_serializing_if = "Option::is_none", serialize_with = "millis")]
+    #[serde(
+        rename = "fathom_added_delay",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "millis"
+    )]
     pub hold: Option<Duration>,
     /// Window reductions for delay so far.
     #[serde(rename = "fathom_early_reductions", skip_serializing_if = "Option::is_none")]
@@ -136,7 +144,11 @@ pub struct CongestionStateChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PacketsLost {
     /// When the newest of them was sent, where that is known.
-    #[serde(rename = "fathom_sent", skip_serializing_if = "Option::is_none", serialize_with = "millis")]
+    #[serde(
+        rename = "fathom_sent",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "millis"
+    )]
     pub sent: Option<Duration>,
     /// How many, where that is known.
     #[serde(rename = "fathom_packets", skip_serializing_if = "Option::is_none")]
@@ -284,7 +296,12 @@ struct Ended {
 }
 
 /// The last record of a log that is not whole.
-pub(crate) fn write_gap(to: &mut dyn Write, at: Duration, reason: &'static str, dropped: u64) -> io::Result<()> {
+pub(crate) fn write_gap(
+    to: &mut dyn Write,
+    at: Duration,
+    reason: &'static str,
+    dropped: u64,
+) -> io::Result<()> {
     let data = Ended { reason, events_dropped: dropped };
     write_record(to, &Record { time: in_millis(at), name: "fathom:log_incomplete", data })
 }
@@ -367,16 +384,26 @@ mod tests {
             "\u{1e}{\"time\":1.234,\"name\":\"quic:recovery_metrics_updated\",\"data\":{\"latest_rtt\":20.5,\"congestion_window\":14720,\
              \"fathom_packets_sent\":3}}\n"
         );
-        let lost =
-            PacketsLost { sent: Some(Duration::from_millis(7)), packets: None, bytes: Some(1_200), persistent: false };
+        let lost = PacketsLost {
+            sent: Some(Duration::from_millis(7)),
+            packets: None,
+            bytes: Some(1_200),
+            persistent: false,
+        };
         assert_eq!(
             text(0, Event::Lost(lost)),
             "\u{1e}{\"time\":0.0,\"name\":\"quic:packet_lost\",\"data\":{\"fathom_sent\":7.0,\"fathom_bytes\":1200}}\n"
         );
         let one_way = OneWayDelaySample { delay: -1_500_000, queueing: Duration::from_micros(250) };
-        assert!(text(0, Event::OneWay(one_way)).contains("{\"one_way_delay\":-1.5,\"queueing_delay\":0.25}"));
+        assert!(
+            text(0, Event::OneWay(one_way))
+                .contains("{\"one_way_delay\":-1.5,\"queueing_delay\":0.25}")
+        );
         let timestamps = Event::Timestamps(TimestampsNegotiated { frame: "receive" });
-        assert!(text(0, timestamps).contains("\"fathom:timestamps_negotiated\",\"data\":{\"frame\":\"receive\"}"));
+        assert!(
+            text(0, timestamps)
+                .contains("\"fathom:timestamps_negotiated\",\"data\":{\"frame\":\"receive\"}")
+        );
         let ms = Duration::from_millis;
         let response = ResponseCompleted {
             status: 200,
@@ -390,18 +417,31 @@ mod tests {
              \"acknowledged\":3.0}"
         ));
         let abandoned = ResponseAbandoned { status: 200, bytes: 9, handed_over: None };
-        assert!(text(0, Event::Abandoned(abandoned)).contains("_abandoned\",\"data\":{\"status\":200,\"bytes\":9}"));
+        assert!(
+            text(0, Event::Abandoned(abandoned))
+                .contains("_abandoned\",\"data\":{\"status\":200,\"bytes\":9}")
+        );
         let state = CongestionStateChange { old: Some("slow_start"), new: "recovery" };
-        assert!(text(0, Event::State(state)).contains("{\"old\":\"slow_start\",\"new\":\"recovery\"}"));
+        assert!(
+            text(0, Event::State(state)).contains("{\"old\":\"slow_start\",\"new\":\"recovery\"}")
+        );
     }
 
     #[test]
     fn only_changed_metrics_and_samples_are_written() {
         let rtt = Some(Duration::from_millis(20));
-        let first = Metrics { latest_rtt: rtt, min_rtt: rtt, congestion_window: Some(10), ..Metrics::default() };
+        let first = Metrics {
+            latest_rtt: rtt,
+            min_rtt: rtt,
+            congestion_window: Some(10),
+            ..Metrics::default()
+        };
         let second = Metrics { congestion_window: Some(11), ..first };
         let news = second.since(&first);
-        assert_eq!(news, Metrics { latest_rtt: rtt, congestion_window: Some(11), ..Metrics::default() });
+        assert_eq!(
+            news,
+            Metrics { latest_rtt: rtt, congestion_window: Some(11), ..Metrics::default() }
+        );
         assert_eq!(first.then(&news), second);
     }
 

@@ -91,10 +91,12 @@ impl LogFolder {
         create: impl FnMut(&TraceHeader) -> io::Result<Box<dyn Write + Send>> + Send + 'static,
     ) -> Result<Self, FolderError> {
         // Each log that is open begins once and ends once, and one message ends all.
-        let (queue, messages) = sync_channel(QUEUE.saturating_add(bounds.open.saturating_mul(2)).saturating_add(1));
+        let (queue, messages) =
+            sync_channel(QUEUE.saturating_add(bounds.open.saturating_mul(2)).saturating_add(1));
         let state = Arc::new(FolderState { bounds, ..FolderState::default() });
         let mut writer = Writer::new(Box::new(create) as Create, Arc::clone(&state));
-        let thread = std::thread::Builder::new().name("qlog".into()).spawn(move || writer.run(&messages));
+        let thread =
+            std::thread::Builder::new().name("qlog".into()).spawn(move || writer.run(&messages));
         let thread = thread.map_err(FolderError::Thread)?;
         Ok(Self { queue, next: AtomicU64::new(0), state, writer: Mutex::new(Some(thread)) })
     }
@@ -110,7 +112,12 @@ impl LogFolder {
         let dropped = Arc::new(AtomicU64::new(0));
         // Fails only once the folder is finished.
         let _ = self.queue.try_send(Message::Begin(number, Box::new(header), Arc::clone(&dropped)));
-        Log(Some(Arc::new(OpenLog { queue: self.queue.clone(), number, dropped, state: Arc::clone(&self.state) })))
+        Log(Some(Arc::new(OpenLog {
+            queue: self.queue.clone(),
+            number,
+            dropped,
+            state: Arc::clone(&self.state),
+        })))
     }
 
     /// Totals of the logs so far.
@@ -186,7 +193,12 @@ mod tests {
     use crate::event::{CongestionStateChange, VantagePoint};
 
     fn header(id: &str) -> TraceHeader {
-        TraceHeader { id: id.into(), vantage: VantagePoint::Server, title: "quinn, sync".into(), began: UNIX_EPOCH }
+        TraceHeader {
+            id: id.into(),
+            vantage: VantagePoint::Server,
+            title: "quinn, sync".into(),
+            began: UNIX_EPOCH,
+        }
     }
 
     fn state(new: &'static str) -> Event {
@@ -194,7 +206,9 @@ mod tests {
     }
 
     fn names(folder: &Path) -> Vec<String> {
-        let names = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        let names = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<String> = names.collect();
         names.sort();
         names
@@ -213,13 +227,21 @@ mod tests {
         let dir = dir.path().join("logs");
         assert_eq!(
             names(&dir),
-            ["aa01-2_server.sqlog", "aa01_server.sqlog", "b_server.sqlog", "connection_server.sqlog"]
+            [
+                "aa01-2_server.sqlog",
+                "aa01_server.sqlog",
+                "b_server.sqlog",
+                "connection_server.sqlog"
+            ]
         );
         let text = std::fs::read_to_string(dir.join("aa01_server.sqlog")).unwrap();
         let records: Vec<&str> = text.split('\u{1e}').skip(1).collect();
         assert_eq!(records.len(), 2);
         assert!(records.iter().all(|r| r.ends_with("}\n") && serde_json::from_str::<serde_json::Value>(r).is_ok()));
-        assert!(records[0].contains("\"group_id\":\"aa01\"") && records[0].contains("1970-01-01T00:00:00.000Z"));
+        assert!(
+            records[0].contains("\"group_id\":\"aa01\"")
+                && records[0].contains("1970-01-01T00:00:00.000Z")
+        );
     }
 
     /// A file in memory, whose writer may be held.
@@ -284,21 +306,29 @@ mod tests {
     #[test]
     fn files_and_bytes_of_a_folder_are_limited() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = LogFolder::open_bounded(dir.path(), LogLimits { files: 3, ..LogLimits::default() }).unwrap();
+        let folder =
+            LogFolder::open_bounded(dir.path(), LogLimits { files: 3, ..LogLimits::default() })
+                .unwrap();
         (0..10).for_each(|_| drop(folder.begin(header("aa"))));
         let counts = folder.finish();
         assert_eq!((counts.files, counts.refused, names(dir.path()).len()), (3, 7, 3));
 
         let dir = tempfile::tempdir().unwrap();
         let bytes = 10_000;
-        let folder = LogFolder::open_bounded(dir.path(), LogLimits { bytes, ..LogLimits::default() }).unwrap();
+        let folder =
+            LogFolder::open_bounded(dir.path(), LogLimits { bytes, ..LogLimits::default() })
+                .unwrap();
         let log = folder.begin(header("bb"));
         (0..1_000).for_each(|_| log.event(Duration::from_millis(1), state("recovery")));
         drop(log);
         let counts = folder.finish();
         assert!(counts.events > 0 && counts.events + counts.dropped == 1_000, "{counts:?}");
         let text = std::fs::read_to_string(dir.path().join("bb_server.sqlog")).unwrap();
-        assert!(text.contains("\"reason\":\"folder_size\"") && text.len() < 10_500, "{} bytes", text.len());
+        assert!(
+            text.contains("\"reason\":\"folder_size\"") && text.len() < 10_500,
+            "{} bytes",
+            text.len()
+        );
         assert_eq!(folder.begin(header("cc")).0.map(drop), None, "no log begins in a full folder");
     }
 

@@ -42,7 +42,11 @@ impl FolderState {
     /// A place for another log, which the writer gives back when it has ended.
     pub(crate) fn admit(&self) -> Result<(), &'static str> {
         let below = |count: &AtomicUsize, bound| {
-            count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < bound).then_some(n + 1)).is_ok()
+            count
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+                    (n < bound).then_some(n + 1)
+                })
+                .is_ok()
         };
         if self.bytes.load(Ordering::Relaxed) >= self.bounds.bytes {
             return Err("the size limit is reached");
@@ -62,7 +66,9 @@ impl FolderState {
         self.refused.fetch_add(1, Ordering::Relaxed);
         // The first says what is wrong; thousands would say no more.
         if !self.warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!("qlog: {why}; further connections are not logged, see fathom_qlog_refused_total");
+            tracing::warn!(
+                "qlog: {why}; further connections are not logged, see fathom_qlog_refused_total"
+            );
         }
     }
 }

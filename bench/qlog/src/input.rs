@@ -115,7 +115,9 @@ impl Input {
     /// Bytes of a plain file.
     pub(crate) fn plain_size(&self) -> Option<u64> {
         match &self.from {
-            From::File(path) if !self.is_compressed() => std::fs::metadata(path).ok().map(|m| m.len()),
+            From::File(path) if !self.is_compressed() => {
+                std::fs::metadata(path).ok().map(|m| m.len())
+            }
             _ => None,
         }
     }
@@ -244,7 +246,8 @@ impl<R: Read> Read for Unpacked<R> {
             Ok(n) => n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Err(e),
             Err(_) => {
-                let why = format!("its compressed data ends or is damaged after {} bytes", self.made);
+                let why =
+                    format!("its compressed data ends or is damaged after {} bytes", self.made);
                 *self.problem.borrow_mut() = Some(why);
                 return Ok(0);
             }
@@ -277,7 +280,10 @@ impl<R: BufRead> Frames<R> {
     fn next(&mut self) -> io::Result<bool> {
         while !self.from.fill_buf()?.is_empty() {
             match self.decoder.init(&mut self.from) {
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
                     io::copy(&mut (&mut self.from).take(u64::from(length)), &mut io::sink())?;
                 }
                 Err(e) => return Err(io::Error::other(e)),

@@ -30,16 +30,18 @@ mod title;
 mod writer;
 
 pub use event::{
-    CongestionStateChange, EcnMark, Event, Metrics, OneWayDelaySample, PacketsLost, ResponseAbandoned,
-    ResponseCompleted, TimestampsNegotiated, TraceHeader, VantagePoint,
+    CongestionStateChange, EcnMark, Event, Metrics, OneWayDelaySample, PacketsLost,
+    ResponseAbandoned, ResponseCompleted, TimestampsNegotiated, TraceHeader, VantagePoint,
 };
 pub use folder::{FolderError, Log, LogCounts, LogFolder};
 pub use folder_state::LogLimits;
 pub use input::{Input, InputReader};
 pub use parsed_event::{
-    Direction, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, ParsedResponse, Phase, ResponseEnd,
-    StreamData,
+    Direction, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, ParsedResponse,
+    Phase, ResponseEnd, StreamData,
 };
 pub use qvis::{ExportError, export};
-pub use read::{LoggedEvent, Malformed, ReadError, ReadProgress, Summary, foreign, read, read_input};
+pub use read::{
+    LoggedEvent, Malformed, ReadError, ReadProgress, Summary, foreign, read, read_input,
+};
 pub use title::ServerTitle;

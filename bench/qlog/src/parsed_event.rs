@@ -167,9 +167,10 @@ impl ParsedEvent {
     pub fn parse(event: &LoggedEvent<'_>) -> Self {
         let data = event.data;
         match event.name {
-            "metrics_updated" | "recovery_metrics_updated" | "metric_update" | "congestion_metric_update" => {
-                Self::Metrics(metrics(event))
-            }
+            "metrics_updated"
+            | "recovery_metrics_updated"
+            | "metric_update"
+            | "congestion_metric_update" => Self::Metrics(metrics(event)),
             "congestion_state_updated" => {
                 let new = data.get("new").or_else(|| data.get("new_state")).and_then(Value::as_str);
                 let recovers = new.is_some_and(|s| s.to_ascii_lowercase().contains("recovery"));
@@ -178,10 +179,11 @@ impl ParsedEvent {
             "packet_lost" | "packets_lost" => Self::Lost(loss(data, event.unit)),
             "packet_sent" => Self::Packet(packet(Direction::Sent, data)),
             "packet_received" => Self::Packet(packet(Direction::Received, data)),
-            "stream_data_moved" => {
-                moved(data).map_or(Self::Other, |(way, bytes, until)| Self::Stream(way, bytes, until))
+            "stream_data_moved" => moved(data)
+                .map_or(Self::Other, |(way, bytes, until)| Self::Stream(way, bytes, until)),
+            "response" if event.category == "fathom" => {
+                response(data).map_or(Self::Other, Self::Response)
             }
-            "response" if event.category == "fathom" => response(data).map_or(Self::Other, Self::Response),
             _ => Self::Other,
         }
     }
@@ -231,11 +233,15 @@ fn space(data: &Value) -> Option<PacketNumberSpace> {
 }
 
 fn packet_number(data: &Value) -> Option<(PacketNumberSpace, u64)> {
-    let number =
-        data.get("header").and_then(|h| count(h, &["packet_number"])).or_else(|| count(data, &["packet_number"]));
+    let number = data
+        .get("header")
+        .and_then(|h| count(h, &["packet_number"]))
+        .or_else(|| count(data, &["packet_number"]));
     // Where the kind is not given the packet is taken for what nearly all are.
     let space = match space(data) {
-        None if data.get("packet_type").is_none() && data.pointer("/header/packet_type").is_none() => {
+        None if data.get("packet_type").is_none()
+            && data.pointer("/header/packet_type").is_none() =>
+        {
             PacketNumberSpace::Application
         }
         None => return None,
@@ -247,8 +253,9 @@ fn packet_number(data: &Value) -> Option<(PacketNumberSpace, u64)> {
 fn loss(data: &Value, unit: f64) -> ParsedLoss {
     ParsedLoss {
         packets: count(data, &["fathom_packets", "lost_packets"]),
-        packet: packet_number(data)
-            .or_else(|| Some((PacketNumberSpace::Application, count(data, &["largest_lost_packet_num"])?))),
+        packet: packet_number(data).or_else(|| {
+            Some((PacketNumberSpace::Application, count(data, &["largest_lost_packet_num"])?))
+        }),
         bytes: first(data, &["fathom_bytes", "lost_bytes"]),
         sent: first(data, &["fathom_sent"]).map(|v| v * unit),
     }
@@ -257,8 +264,11 @@ fn loss(data: &Value, unit: f64) -> ParsedLoss {
 fn packet(direction: Direction, data: &Value) -> Packet {
     let frames = |kind: &'static str| {
         let all = data.get("frames").and_then(Value::as_array).into_iter().flatten();
-        let is =
-            move |f: &&Value| f.get("frame_type").and_then(Value::as_str).is_some_and(|k| k.eq_ignore_ascii_case(kind));
+        let is = move |f: &&Value| {
+            f.get("frame_type")
+                .and_then(Value::as_str)
+                .is_some_and(|k| k.eq_ignore_ascii_case(kind))
+        };
         all.filter(is)
     };
     Packet {
@@ -302,8 +312,10 @@ fn bytes(data: &Value) -> Option<StreamData> {
 }
 
 fn moved(data: &Value) -> Option<(Direction, StreamData, ResponseEnd)> {
-    let is = |key: &str, what: &str| data.get(key).and_then(Value::as_str).is_some_and(|v| v == what);
-    let (to_user, to_net) = (is("to", "user") || is("to", "application"), is("to", "transport") || is("to", "network"));
+    let is =
+        |key: &str, what: &str| data.get(key).and_then(Value::as_str).is_some_and(|v| v == what);
+    let (to_user, to_net) =
+        (is("to", "user") || is("to", "application"), is("to", "transport") || is("to", "network"));
     let (way, until) = match (to_user, is("to", "network")) {
         (true, _) => (Direction::Received, ResponseEnd::Received),
         (false, true) => (Direction::Sent, ResponseEnd::Sent),
@@ -315,6 +327,7 @@ fn moved(data: &Value) -> Option<(Direction, StreamData, ResponseEnd)> {
 fn response(data: &Value) -> Option<ParsedResponse> {
     let time = |key| first(data, &[key]).filter(|t| *t >= 0.0);
     let acknowledged = time("acknowledged").map(|total| (total, ResponseEnd::Acknowledged));
-    let (total, until) = acknowledged.or_else(|| Some((time("total")?, ResponseEnd::HandedOver)))?;
+    let (total, until) =
+        acknowledged.or_else(|| Some((time("total")?, ResponseEnd::HandedOver)))?;
     Some(ParsedResponse { bytes: first(data, &["bytes"])?, total, until })
 }

@@ -26,7 +26,9 @@ pub enum ExportError {
     #[error("cannot be written: {0}")]
     Write(#[from] io::Error),
     /// Too many connections.
-    #[error("holds {0} connections, and at most {CONNECTIONS} go into one file; record one file per connection")]
+    #[error(
+        "holds {0} connections, and at most {CONNECTIONS} go into one file; record one file per connection"
+    )]
     Many(usize),
 }
 
@@ -34,7 +36,11 @@ pub enum ExportError {
 ///
 /// # Errors
 /// The log cannot be read, or not be written.
-pub fn export(from: &Path, to: &mut dyn Write, bytes: ReadProgress<'_>) -> Result<Summary, ExportError> {
+pub fn export(
+    from: &Path,
+    to: &mut dyn Write,
+    bytes: ReadProgress<'_>,
+) -> Result<Summary, ExportError> {
     let input = Input::open(from).map_err(ReadError::from)?;
     // Nearly all logs are of one connection: it is written while all are counted.
     let mut about: Vec<About> = Vec::new();
@@ -108,7 +114,10 @@ impl<'a> Writer<'a> {
     }
 
     fn begin_document(&mut self, about: &About) {
-        self.failed = self.to.write_all(b"{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON\",\"traces\":[").err();
+        self.failed = self
+            .to
+            .write_all(b"{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON\",\"traces\":[")
+            .err();
         if self.failed.is_none() {
             self.begin(about);
         }
@@ -135,9 +144,15 @@ impl<'a> Writer<'a> {
         let mut data = event.data.clone();
         in_usual_units(&mut data, event);
         plain_lengths(&mut data);
-        if let Some(sent) = event.data.get("fathom_bytes_sent").and_then(number).filter(|n| *n > self.sent) {
+        if let Some(sent) =
+            event.data.get("fathom_bytes_sent").and_then(number).filter(|n| *n > self.sent)
+        {
             // Without a count they are numbered: a packet needs one.
-            let packets = event.data.get("fathom_packets_sent").and_then(number).map_or(self.packets + 1, |n| n as u64);
+            let packets = event
+                .data
+                .get("fathom_packets_sent")
+                .and_then(number)
+                .map_or(self.packets + 1, |n| n as u64);
             let of = json!({
                 "header": { "packet_type": "1RTT", "packet_number": packets },
                 "raw": { "length": (sent - self.sent) as u64 },
@@ -164,11 +179,18 @@ fn older_name(category: &str, name: &str) -> String {
         ("quic", "recovery_metrics_updated") => return "recovery:metrics_updated".into(),
         ("quic", "recovery_parameters_set") => return "recovery:parameters_set".into(),
         ("quic", "timer_updated") => return "recovery:loss_timer_updated".into(),
-        ("quic", "congestion_state_updated" | "packet_lost" | "marked_for_retransmit" | "loss_timer_updated") => {
-            "recovery"
-        }
+        (
+            "quic",
+            "congestion_state_updated"
+            | "packet_lost"
+            | "marked_for_retransmit"
+            | "loss_timer_updated",
+        ) => "recovery",
         ("quic", "key_updated" | "key_discarded" | "key_retired") => "security",
-        ("quic", n) if n.starts_with("connection_") || matches!(n, "server_listening" | "spin_bit_updated") => {
+        ("quic", n)
+            if n.starts_with("connection_")
+                || matches!(n, "server_listening" | "spin_bit_updated") =>
+        {
             "connectivity"
         }
         ("quic", _) => "transport",
@@ -191,7 +213,9 @@ fn in_usual_units(data: &mut Value, event: &LoggedEvent<'_>) {
     scale(&["latest_rtt", "smoothed_rtt", "min_rtt", "rtt_variance"], event.unit);
     scale(&["congestion_window", "cwnd", "current_cwnd"], event.window_unit);
     scale(&["bytes_in_flight"], event.flight_unit);
-    if let Some(window) = ["cwnd", "current_cwnd"].iter().find_map(|key| data.get(key).and_then(number)) {
+    if let Some(window) =
+        ["cwnd", "current_cwnd"].iter().find_map(|key| data.get(key).and_then(number))
+    {
         data["congestion_window"] = json!(window);
     }
 }
@@ -199,7 +223,8 @@ fn in_usual_units(data: &mut Value, event: &LoggedEvent<'_>) {
 /// qvis reads a frame's `length`; newer drafts have `raw` in its place.
 fn plain_lengths(data: &mut Value) {
     for frame in data.get_mut("frames").and_then(Value::as_array_mut).into_iter().flatten() {
-        let length = frame.pointer("/raw/payload_length").or_else(|| frame.pointer("/raw/length")).cloned();
+        let length =
+            frame.pointer("/raw/payload_length").or_else(|| frame.pointer("/raw/length")).cloned();
         if let (Some(length), Some(frame)) = (length, frame.as_object_mut()) {
             frame.entry("length").or_insert(length);
         }

@@ -23,7 +23,8 @@ impl fmt::Display for ServerTitle<'_> {
 impl<'a> ServerTitle<'a> {
     /// Reads a log's title; `None` where it is not one of `fathom serve`.
     pub fn parse(title: &'a str) -> Option<Self> {
-        let (stack, controller) = title.strip_prefix(BEFORE_STACK)?.split_once(BEFORE_CONTROLLER)?;
+        let (stack, controller) =
+            title.strip_prefix(BEFORE_STACK)?.split_once(BEFORE_CONTROLLER)?;
         (!stack.is_empty() && !controller.is_empty()).then_some(Self { stack, controller })
     }
 }
@@ -34,11 +35,20 @@ mod tests {
 
     #[test]
     fn a_title_is_read_as_it_was_written() {
-        for (stack, controller) in [("quinn", "sync:signal=either"), ("noq", "native:cubic"), ("quiche", "a with b")] {
+        for (stack, controller) in
+            [("quinn", "sync:signal=either"), ("noq", "native:cubic"), ("quiche", "a with b")]
+        {
             let title = ServerTitle { stack, controller };
             assert_eq!(ServerTitle::parse(&title.to_string()), Some(title));
         }
-        for other in ["", "quinn", "fathom serve: ", "fathom serve: quinn", "fathom serve: quinn with ", "a with b"] {
+        for other in [
+            "",
+            "quinn",
+            "fathom serve: ",
+            "fathom serve: quinn",
+            "fathom serve: quinn with ",
+            "a with b",
+        ] {
             assert_eq!(ServerTitle::parse(other), None, "{other}");
         }
     }

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::event::{Event, Metrics, TraceHeader, VantagePoint, write_event, write_gap, write_header};
+use crate::event::{
+    Event, Metrics, TraceHeader, VantagePoint, write_event, write_gap, write_header,
+};
 use crate::folder_state::FolderState;
 
 /// Bytes of a file that wait in memory.
@@ -184,7 +186,8 @@ impl Writer {
 
 /// Makes the file of a connection, as `ID_server.sqlog`, or `ID-2_server.sqlog` where that is taken.
 pub(crate) fn create(folder: &Path, header: &TraceHeader) -> io::Result<File> {
-    let id: String = header.id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(64).collect();
+    let id: String =
+        header.id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(64).collect();
     let id = if id.is_empty() { "connection".to_owned() } else { id };
     let end = match header.vantage {
         VantagePoint::Client => "client",
@@ -192,7 +195,8 @@ pub(crate) fn create(folder: &Path, header: &TraceHeader) -> io::Result<File> {
     };
     let mut taken = None;
     for n in 1..=NAMESAKES {
-        let name = if n == 1 { format!("{id}_{end}.sqlog") } else { format!("{id}-{n}_{end}.sqlog") };
+        let name =
+            if n == 1 { format!("{id}_{end}.sqlog") } else { format!("{id}-{n}_{end}.sqlog") };
         match OpenOptions::new().write(true).create_new(true).open(folder.join(name)) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => taken = Some(e),
             other => return other,

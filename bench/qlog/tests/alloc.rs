@@ -15,7 +15,12 @@ fn events_allocate_nothing() {
         title: String::new(),
         began: UNIX_EPOCH,
     });
-    let lost = PacketsLost { sent: Some(Duration::ZERO), packets: None, bytes: Some(1), persistent: false };
+    let lost = PacketsLost {
+        sent: Some(Duration::ZERO),
+        packets: None,
+        bytes: Some(1),
+        persistent: false,
+    };
     let counted = measure(|| {
         for n in 0..1_000 {
             let metrics = Metrics { congestion_window: Some(n), ..Metrics::default() };

@@ -2,8 +2,8 @@
 //! units and layout, and a few events each.
 
 use fathom_qlog::{
-    Direction, LoggedEvent, PacketNumberSpace, ParsedEvent, ParsedMetrics, Phase, ReadError, StreamData, Summary,
-    VantagePoint, read,
+    Direction, LoggedEvent, PacketNumberSpace, ParsedEvent, ParsedMetrics, Phase, ReadError,
+    StreamData, Summary, VantagePoint, read,
 };
 
 /// The layout of quinn 0.11: JSON-SEQ of qlog 0.3; connections are groups, header and events in `recovery`. Round trips are in
@@ -98,7 +98,9 @@ fn rtts(all: &[(usize, f64, ParsedEvent)]) -> Vec<(f64, f64)> {
 }
 
 fn windows(all: &[(usize, f64, ParsedEvent)]) -> Vec<f64> {
-    all.iter().filter_map(|(_, _, seen)| if let ParsedEvent::Metrics(m) = seen { m.window } else { None }).collect()
+    all.iter()
+        .filter_map(|(_, _, seen)| if let ParsedEvent::Metrics(m) = seen { m.window } else { None })
+        .collect()
 }
 
 /// How many packets, and which.
@@ -106,7 +108,11 @@ type Losses = Vec<(Option<u64>, Option<(PacketNumberSpace, u64)>)>;
 
 fn losses(all: &[(usize, f64, ParsedEvent)]) -> Losses {
     all.iter()
-        .filter_map(|(_, _, s)| if let ParsedEvent::Lost(l) = s { Some((l.packets, l.packet)) } else { None })
+        .filter_map(
+            |(_, _, s)| {
+                if let ParsedEvent::Lost(l) = s { Some((l.packets, l.packet)) } else { None }
+            },
+        )
         .collect()
 }
 
@@ -121,7 +127,10 @@ fn logs_of_quinn_and_noq_are_read() {
     );
     assert_eq!(all.iter().map(|e| e.0).collect::<Vec<_>>(), [0, 0, 0, 1]);
     let (all, summary, vantage) = seen(NOQ);
-    assert_eq!((summary.connections, vantage, rtts(&all)), (1, Some(VantagePoint::Client), vec![(0.0, 12.25)]));
+    assert_eq!(
+        (summary.connections, vantage, rtts(&all)),
+        (1, Some(VantagePoint::Client), vec![(0.0, 12.25)])
+    );
     assert_eq!(losses(&all), [(None, Some((PacketNumberSpace::Application, 3)))]);
 }
 
@@ -131,7 +140,10 @@ fn a_recorded_log_of_quinn_has_round_trips_of_its_path() {
     assert_eq!((summary.events, summary.connections), (543, 1));
     // The first is RFC 9002's initial 333 ms, which is no sample; the path's round trip is 40 ms, and its queue fills.
     let rtts = rtts(&all);
-    assert!(rtts.len() > 100 && rtts.iter().all(|(_, rtt)| (40.0..2_000.0).contains(rtt)), "{rtts:?}");
+    assert!(
+        rtts.len() > 100 && rtts.iter().all(|(_, rtt)| (40.0..2_000.0).contains(rtt)),
+        "{rtts:?}"
+    );
 }
 
 #[test]
@@ -145,7 +157,10 @@ fn logs_of_quiche_and_quic_go_are_read() {
     let (all, _, vantage) = seen(QUIC_GO);
     assert_eq!((rtts(&all), vantage), (vec![(8.0, 8.0)], Some(VantagePoint::Client)));
     let ParsedEvent::Packet(packet) = &all[0].2 else { panic!("{:?}", all[0]) };
-    assert_eq!((packet.direction, packet.number), (Direction::Received, Some((PacketNumberSpace::Application, 5))));
+    assert_eq!(
+        (packet.direction, packet.number),
+        (Direction::Received, Some((PacketNumberSpace::Application, 5)))
+    );
     assert_eq!(losses(&all), [(None, Some((PacketNumberSpace::Application, 12)))]);
 }
 
@@ -157,12 +172,21 @@ fn logs_of_picoquic_aioquic_and_mvfst_are_read() {
         (vec![(45.228, 46.151)], vec![12_154.0], Some(VantagePoint::Client))
     );
     let ParsedEvent::Packet(packet) = &all[0].2 else { panic!("{:?}", all[0]) };
-    assert_eq!((packet.number, packet.streams[0].stream), (Some((PacketNumberSpace::Application, 9)), 4));
+    assert_eq!(
+        (packet.number, packet.streams[0].stream),
+        (Some((PacketNumberSpace::Application, 9)), 4)
+    );
     assert_eq!(losses(&all), [(None, Some((PacketNumberSpace::Application, 9)))]);
     let (all, _, _) = seen(AIOQUIC);
-    assert_eq!((rtts(&all), windows(&all), losses(&all).len()), (vec![(15.5, 15.5)], vec![14_720.0], 1));
+    assert_eq!(
+        (rtts(&all), windows(&all), losses(&all).len()),
+        (vec![(15.5, 15.5)], vec![14_720.0], 1)
+    );
     let (all, _, vantage) = seen(MVFST);
-    assert_eq!((rtts(&all), windows(&all), vantage), (vec![(20.0, 20.0)], vec![12_520.0], Some(VantagePoint::Server)));
+    assert_eq!(
+        (rtts(&all), windows(&all), vantage),
+        (vec![(20.0, 20.0)], vec![12_520.0], Some(VantagePoint::Server))
+    );
     assert_eq!(losses(&all), [(Some(2), Some((PacketNumberSpace::Application, 11)))]);
     let ParsedEvent::Packet(packet) = &all[0].2 else { panic!("{:?}", all[0]) };
     assert_eq!(packet.streams, [StreamData { stream: 0, offset: 0, length: 1_000 }]);
@@ -185,7 +209,10 @@ fn malformed_records_are_located_and_skipped() {
     assert!(!malformed.why.contains('\n'), "{}", malformed.why);
     // A writer that died.
     let cut = &QUINN[..QUINN.len() - 30];
-    assert_eq!(seen_in(cut.as_bytes()).unwrap().1.cut_off.as_deref(), Some("record 5 is not complete"));
+    assert_eq!(
+        seen_in(cut.as_bytes()).unwrap().1.cut_off.as_deref(),
+        Some("record 5 is not complete")
+    );
     let cut = &PICOQUIC[..PICOQUIC.len() - 40];
     let (all, summary, _) = seen_in(cut.as_bytes()).unwrap();
     assert!(all.len() == 2 && summary.cut_off.unwrap().starts_with("line 10"), "{}", all.len());
@@ -210,7 +237,8 @@ fn other_files_are_rejected_in_one_line() {
         let line = seen_in(bytes).unwrap_err().to_string();
         assert!(line.contains(says) && !line.contains('\n'), "{bytes:?}: {line}");
     }
-    let nowhere = read(std::path::Path::new("/nowhere/at.sqlog"), &mut |_| {}, &mut |_| {}).unwrap_err();
+    let nowhere =
+        read(std::path::Path::new("/nowhere/at.sqlog"), &mut |_| {}, &mut |_| {}).unwrap_err();
     assert!(nowhere.to_string().starts_with("cannot be read"));
 }
 
@@ -223,16 +251,23 @@ fn every_stack_exports_to_qvis() {
         let summary = fathom_qlog::export(from.path(), &mut out, &mut |_| {}).unwrap();
         assert_eq!(summary.events, events);
         let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!((json["qlog_version"].as_str(), json["qlog_format"].as_str()), (Some("0.3"), Some("JSON")));
+        assert_eq!(
+            (json["qlog_version"].as_str(), json["qlog_format"].as_str()),
+            (Some("0.3"), Some("JSON"))
+        );
         let traces = json["traces"].as_array().unwrap();
         assert_eq!(traces.len(), summary.connections);
-        let all: Vec<&serde_json::Value> = traces.iter().flat_map(|t| t["events"].as_array().unwrap()).collect();
+        let all: Vec<&serde_json::Value> =
+            traces.iter().flat_map(|t| t["events"].as_array().unwrap()).collect();
         assert_eq!(all.len() as u64, events);
         assert!(all.iter().all(|e| !e["name"].as_str().unwrap().starts_with("quic:")), "{out:?}");
         // What was exported is read as the same.
         let again = seen(std::str::from_utf8(&out).unwrap());
         let before = seen(text);
-        assert_eq!((rtts(&again.0).len(), losses(&again.0)), (rtts(&before.0).len(), losses(&before.0)));
+        assert_eq!(
+            (rtts(&again.0).len(), losses(&again.0)),
+            (rtts(&before.0).len(), losses(&before.0))
+        );
     }
 }
 

@@ -45,11 +45,18 @@ enum Layout {
     Arrays,
 }
 
-const LAYOUTS: [Layout; 6] =
-    [Layout::Sequence, Layout::Lines, Layout::TwoHeaders, Layout::Document, Layout::Behind, Layout::Arrays];
+const LAYOUTS: [Layout; 6] = [
+    Layout::Sequence,
+    Layout::Lines,
+    Layout::TwoHeaders,
+    Layout::Document,
+    Layout::Behind,
+    Layout::Arrays,
+];
 
 /// The unit that a log declares, and units of time per millisecond in it.
-const UNITS: [(Option<&str>, f64); 4] = [(None, 1.0), (Some("ms"), 1.0), (Some("us"), 1e3), (Some("s"), 1e-3)];
+const UNITS: [(Option<&str>, f64); 4] =
+    [(None, 1.0), (Some("ms"), 1.0), (Some("us"), 1e3), (Some("s"), 1e-3)];
 
 #[derive(Clone, Copy, Debug)]
 enum Order {
@@ -82,9 +89,13 @@ fn written(layout: Layout, unit: (Option<&str>, f64), rtts: f64, order: Order) -
     let trace = json!({ "vantage_point": vantage, "configuration": configuration });
     match layout {
         Layout::Sequence | Layout::Lines => {
-            let header = json!({ "qlog_version": "0.3", "qlog_format": "JSON-SEQ", "trace": trace });
+            let header =
+                json!({ "qlog_version": "0.3", "qlog_format": "JSON-SEQ", "trace": trace });
             let before = if matches!(layout, Layout::Sequence) { "\u{1e}" } else { "" };
-            std::iter::once(header).chain(objects).map(|record| format!("{before}{record}\n")).collect()
+            std::iter::once(header)
+                .chain(objects)
+                .map(|record| format!("{before}{record}\n"))
+                .collect()
         }
         Layout::TwoHeaders => {
             let headers = [json!({ "qlog_version": "0.4", "qlog_format": "JSON-SEQ" }), trace];
@@ -102,8 +113,10 @@ fn written(layout: Layout, unit: (Option<&str>, f64), rtts: f64, order: Order) -
             )
         }
         Layout::Arrays => {
-            let rows: Value =
-                events.iter().map(|(at, name, data)| json!([at * unit.1, category(name), name, data])).collect();
+            let rows: Value = events
+                .iter()
+                .map(|(at, name, data)| json!([at * unit.1, category(name), name, data]))
+                .collect();
             let fields = json!(["relative_time", "category", "event", "data"]);
             let trace = json!({
                 "vantage_point": vantage, "configuration": configuration, "event_fields": fields, "events": rows,
@@ -127,7 +140,9 @@ fn packed(text: &[u8], packed: Packed) -> Vec<u8> {
         Packed::GzipInTwo => [gzip(head), gzip(tail)].concat(),
         Packed::Zstd => zstd(text),
         // A skippable frame stands between them.
-        Packed::ZstdInTwo => [zstd(head), b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc".to_vec(), zstd(tail)].concat(),
+        Packed::ZstdInTwo => {
+            [zstd(head), b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc".to_vec(), zstd(tail)].concat()
+        }
     }
 }
 
@@ -180,9 +195,15 @@ fn every_way_to_write_a_log_gives_the_same_events() {
                 for order in [Order::Sorted, Order::NeighboursSwapped, Order::BlocksReversed] {
                     let what = format!("{layout:?} {unit:?} {rtts} {order:?}");
                     let (found, summary) = seen(written(layout, unit, rtts, order).as_bytes());
-                    same(&found, &truth).unwrap_or_else(|why| panic!("{what}: {why}; {:?}", summary.warnings));
+                    same(&found, &truth)
+                        .unwrap_or_else(|why| panic!("{what}: {why}; {:?}", summary.warnings));
                     let is_converted = (rtts / unit.1 - 1.0).abs() > 1e-9;
-                    assert_eq!(summary.warnings.len(), usize::from(is_converted), "{what}: {:?}", summary.warnings);
+                    assert_eq!(
+                        summary.warnings.len(),
+                        usize::from(is_converted),
+                        "{what}: {:?}",
+                        summary.warnings
+                    );
                     assert_eq!((summary.malformed, summary.cut_off), (None, None), "{what}");
                 }
             }
@@ -194,12 +215,16 @@ fn every_way_to_write_a_log_gives_the_same_events() {
 fn compressed_logs_give_the_same_events() {
     let (truth, _) = seen(written(Layout::Sequence, UNITS[0], 1.0, Order::Sorted).as_bytes());
     for layout in LAYOUTS {
-        for how in [Packed::Plain, Packed::Gzip, Packed::GzipInTwo, Packed::Zstd, Packed::ZstdInTwo] {
+        for how in [Packed::Plain, Packed::Gzip, Packed::GzipInTwo, Packed::Zstd, Packed::ZstdInTwo]
+        {
             for mark in ["", "\u{feff}"] {
                 for space in ["", "\r\n "] {
-                    let text = format!("{mark}{space}{}", written(layout, UNITS[2], 1e3, Order::Sorted));
+                    let text =
+                        format!("{mark}{space}{}", written(layout, UNITS[2], 1e3, Order::Sorted));
                     let (found, summary) = seen(&packed(text.as_bytes(), how));
-                    same(&found, &truth).unwrap_or_else(|why| panic!("{layout:?} {how:?} {mark:?} {space:?}: {why}"));
+                    same(&found, &truth).unwrap_or_else(|why| {
+                        panic!("{layout:?} {how:?} {mark:?} {space:?}: {why}")
+                    });
                     let nothing = (summary.warnings.len(), summary.malformed, summary.cut_off);
                     assert_eq!(nothing, (0, None, None), "{layout:?} {how:?} {mark:?} {space:?}");
                 }
@@ -222,7 +247,8 @@ fn a_compressed_log_that_breaks_off_is_read_until_there() {
             seen(&file)
         };
         assert!(
-            found.len() > 100 && summary.cut_off.as_ref().is_some_and(|at| at.contains("compressed data")),
+            found.len() > 100
+                && summary.cut_off.as_ref().is_some_and(|at| at.contains("compressed data")),
             "{how:?}: {summary:?}"
         );
     }
@@ -259,9 +285,11 @@ fn progress_is_that_of_the_file() {
 #[test]
 fn a_pipe_is_read_as_a_file_is() {
     let (truth, _) = seen(written(Layout::Sequence, UNITS[0], 1.0, Order::Sorted).as_bytes());
-    for (layout, how) in
-        [(Layout::Sequence, Packed::Plain), (Layout::Document, Packed::Gzip), (Layout::Behind, Packed::Zstd)]
-    {
+    for (layout, how) in [
+        (Layout::Sequence, Packed::Plain),
+        (Layout::Document, Packed::Gzip),
+        (Layout::Behind, Packed::Zstd),
+    ] {
         let bytes = packed(written(layout, UNITS[0], 1.0, Order::Sorted).as_bytes(), how);
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
@@ -281,7 +309,10 @@ fn other_files_are_named() {
     let capture: &[u8] = b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00";
     let old = br#"{"quic_version":"0xff00000b","qlog_version":"0.1","vantagepoint":"NETWORK","connectionid":"9e:f8","starttime":1524571067.8,"fields":["time","category","type","trigger","data"],"events":[[0,"CONNECTIVITY","NEW_CONNECTION","LINE",{}]]}"#;
     let files: [(&[u8], &str); 10] = [
-        (b"{\"constants\":{\"logEventTypes\":{}},\n\"events\":[\n{\"time\":\"1\",\"type\":2}]}", "Chrome's NetLog"),
+        (
+            b"{\"constants\":{\"logEventTypes\":{}},\n\"events\":[\n{\"time\":\"1\",\"type\":2}]}",
+            "Chrome's NetLog",
+        ),
         (b"{\"constants\":{},\"events\":[{\"time\":\"1\",\"type\":2}]}\n", "Chrome's NetLog"),
         (old, "before draft-00"),
         (b"// qlog\nvar log = {};", "JavaScript"),
@@ -311,9 +342,9 @@ fn windows_in_packets_become_bytes() {
     let (found, summary) = seen(packets.as_bytes());
     let [warning] = &summary.warnings[..] else { panic!("{:?}", summary.warnings) };
     assert!(warning.contains("windows and bytes in flight are counted in packets"), "{warning}");
-    let window = found
-        .iter()
-        .find_map(|(_, event)| if let ParsedEvent::Metrics(m) = event { m.window.zip(m.in_flight) } else { None });
+    let window = found.iter().find_map(|(_, event)| {
+        if let ParsedEvent::Metrics(m) = event { m.window.zip(m.in_flight) } else { None }
+    });
     assert_eq!(window, Some((300.0 * 1_200.0, 16.0 * 1_200.0)));
 }
 
@@ -321,7 +352,11 @@ fn windows_in_packets_become_bytes() {
 fn units_that_do_not_exist_are_named() {
     let text = written(Layout::Sequence, (Some("fortnights"), 1.0), 1.0, Order::Sorted);
     let (_, summary) = seen(text.as_bytes());
-    assert!(matches!(&summary.warnings[..], [line] if line.contains("\"fortnights\"")), "{:?}", summary.warnings);
+    assert!(
+        matches!(&summary.warnings[..], [line] if line.contains("\"fortnights\"")),
+        "{:?}",
+        summary.warnings
+    );
 }
 
 #[test]
@@ -329,7 +364,8 @@ fn events_far_out_of_order_are_counted() {
     let mut lines: Vec<String> =
         written(Layout::Lines, UNITS[0], 1.0, Order::Sorted).lines().map(str::to_owned).collect();
     let early = lines.remove(1);
-    let filler = (0..600).map(|n| format!("{{\"time\":{},\"name\":\"a:b\",\"data\":{{}}}}", 1_000 + n));
+    let filler =
+        (0..600).map(|n| format!("{{\"time\":{},\"name\":\"a:b\",\"data\":{{}}}}", 1_000 + n));
     lines.extend(filler);
     lines.push(early);
     let (_, summary) = seen(lines.join("\n").as_bytes());

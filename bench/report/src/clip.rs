@@ -39,7 +39,8 @@ impl Rect {
     }
 
     fn near(&self, a: (f64, f64), b: (f64, f64)) -> bool {
-        (a.0 - b.0).abs() * FINE < self.x.1 - self.x.0 && (a.1 - b.1).abs() * FINE < self.y.1 - self.y.0
+        (a.0 - b.0).abs() * FINE < self.x.1 - self.x.0
+            && (a.1 - b.1).abs() * FINE < self.y.1 - self.y.0
     }
 }
 
@@ -82,7 +83,8 @@ mod tests {
     #[test]
     fn lines_end_at_the_edges_and_come_in_again() {
         let points = [(-5.0, 0.5), (5.0, 0.5), (5.0, 1.5), (7.0, 1.5), (7.0, 0.5), (20.0, 0.5)];
-        let expected = [vec![(0.0, 0.5), (5.0, 0.5), (5.0, 1.0)], vec![(7.0, 1.0), (7.0, 0.5), (10.0, 0.5)]];
+        let expected =
+            [vec![(0.0, 0.5), (5.0, 0.5), (5.0, 1.0)], vec![(7.0, 1.0), (7.0, 0.5), (10.0, 0.5)]];
         assert_eq!(pieces(&points, &SIGHT), expected);
         // Across a corner, outside it.
         assert!(pieces(&[(9.0, 2.0), (12.0, 0.5)], &SIGHT).is_empty());
@@ -91,7 +93,8 @@ mod tests {
 
     #[test]
     fn indistinguishable_points_are_drawn_once() {
-        let many: Vec<(f64, f64)> = (0..=100_000).map(|i| f64::from(i) / 10_000.0).map(|x| (x, x / 10.0)).collect();
+        let many: Vec<(f64, f64)> =
+            (0..=100_000).map(|i| f64::from(i) / 10_000.0).map(|x| (x, x / 10.0)).collect();
         let drawn = pieces(&many, &SIGHT);
         assert_eq!(drawn.len(), 1);
         assert!((1_000..=1_700).contains(&drawn[0].len()), "{}", drawn[0].len());

@@ -17,7 +17,11 @@ pub(crate) fn scales(figure: &Figure) -> Option<(Scale, Scale)> {
     let x = range(&figure.x, xs(), false)?;
     let y = match figure.y.range {
         None if is_distribution(figure) && !figure.y.log => (0.0, full(figure)),
-        _ => range(&figure.y, figure.series.iter().flat_map(|series| heights(&figure.y, series)), true)?,
+        _ => range(
+            &figure.y,
+            figure.series.iter().flat_map(|series| heights(&figure.y, series)),
+            true,
+        )?,
     };
     let x = Scale::new(x, figure.x.log)?;
     let x = if figure.x.log && figure.x.with_zero { x.with_zero() } else { x };
@@ -45,7 +49,8 @@ fn range(axis: &Axis, values: impl Iterator<Item = f64>, from_zero: bool) -> Opt
         return axis.range;
     }
     let shown = values.filter(|v| v.is_finite() && (!axis.log || *v > 0.0));
-    let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+    let (low, high) =
+        shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
     if low > high {
         return None;
     }
@@ -55,7 +60,8 @@ fn range(axis: &Axis, values: impl Iterator<Item = f64>, from_zero: bool) -> Opt
     }
     let pad = if high > low { 0.04 * (high - low) } else { 0.5 * high.abs().max(1.0) };
     // Heights are compared best from zero, where that does not press them together.
-    let low = if low >= 0.0 && (low < pad || (from_zero && low < 0.6 * high)) { 0.0 } else { low - pad };
+    let low =
+        if low >= 0.0 && (low < pad || (from_zero && low < 0.6 * high)) { 0.0 } else { low - pad };
     // No axis goes on where its measure ends.
     let low = axis.bounds.least.filter(|least| low < *least && *least <= high).unwrap_or(low);
     Some((low, high + pad))
@@ -63,13 +69,20 @@ fn range(axis: &Axis, values: impl Iterator<Item = f64>, from_zero: bool) -> Opt
 
 /// Every curve rises from a fraction to all of it.
 pub(crate) fn is_distribution(figure: &Figure) -> bool {
-    let rises = |s: &Series| s.points.len() > 2 && s.points.windows(2).all(|p| p[0].0 <= p[1].0 && p[0].1 <= p[1].1);
+    let rises = |s: &Series| {
+        s.points.len() > 2 && s.points.windows(2).all(|p| p[0].0 <= p[1].0 && p[0].1 <= p[1].1)
+    };
     let top = |s: &Series| s.points.last().map_or(0.0, |p| p.1);
     let all = full(figure);
     let label = figure.y.label.to_lowercase();
-    let said = ["fraction", "cumulative", "probability", "cdf", "%", "percent"].iter().any(|word| label.contains(word));
-    let inside = |s: &Series| (0.9 * all..=all * (1.0 + 1e-9)).contains(&top(s)) && s.points[0].1 >= 0.0;
-    !figure.series.is_empty() && said && figure.series.iter().all(|s| !s.scatter && rises(s) && inside(s))
+    let said = ["fraction", "cumulative", "probability", "cdf", "%", "percent"]
+        .iter()
+        .any(|word| label.contains(word));
+    let inside =
+        |s: &Series| (0.9 * all..=all * (1.0 + 1e-9)).contains(&top(s)) && s.points[0].1 >= 0.0;
+    !figure.series.is_empty()
+        && said
+        && figure.series.iter().all(|s| !s.scatter && rises(s) && inside(s))
 }
 
 /// What a whole is: 1, or 100 where a curve is above 1.
@@ -86,7 +99,8 @@ impl From<&Figure> for Grid {
 }
 
 fn grid(figure: &Figure) -> Grid {
-    let mut xs: Vec<f64> = figure.series.iter().flat_map(|s| s.points.iter().map(|p| p.0)).collect();
+    let mut xs: Vec<f64> =
+        figure.series.iter().flat_map(|s| s.points.iter().map(|p| p.0)).collect();
     xs.retain(|x| x.is_finite());
     xs.sort_by(f64::total_cmp);
     xs.dedup();
@@ -96,14 +110,20 @@ fn grid(figure: &Figure) -> Grid {
         return clouds(figure);
     }
     let labels = figure.series.iter().map(|s| s.name.clone()).collect();
-    let Some((scale, _)) = scales(figure) else { return Grid { corner: String::new(), labels, columns: Vec::new() } };
+    let Some((scale, _)) = scales(figure) else {
+        return Grid { corner: String::new(), labels, columns: Vec::new() };
+    };
     let measured = xs.len() <= MEASURED.min(2 * most.max(1));
     let at = if measured { nearest(&xs, &scale) } else { scale.ticks(COLUMNS) };
     let whole = is_distribution(figure);
-    let write = side_by_side(figure.series.iter().flat_map(|s| s.points.iter().map(|p| p.1)), figure.y.log);
+    let write =
+        side_by_side(figure.series.iter().flat_map(|s| s.points.iter().map(|p| p.1)), figure.y.log);
     let cell = |s: &Series, x: f64| {
-        let text =
-            if measured { measurement(&figure.y, s, x, &write) } else { height(s, x, &scale, whole).map(&write) };
+        let text = if measured {
+            measurement(&figure.y, s, x, &write)
+        } else {
+            height(s, x, &scale, whole).map(&write)
+        };
         text.unwrap_or_else(|| NOTHING.to_owned())
     };
     let columns = at.iter().map(|&x| Column {
@@ -111,7 +131,11 @@ fn grid(figure: &Figure) -> Grid {
         name: number(x),
         cells: figure.series.iter().map(|s| cell(s, x)).collect(),
     });
-    Grid { corner: format!("{} by {}", figure.y.label, figure.x.label), labels, columns: columns.collect() }
+    Grid {
+        corner: format!("{} by {}", figure.y.label, figure.x.label),
+        labels,
+        columns: columns.collect(),
+    }
 }
 
 /// Several points have the same x.
@@ -138,12 +162,20 @@ fn nearest(xs: &[f64], scale: &Scale) -> Vec<f64> {
 }
 
 /// A point at this x, with its interval.
-fn measurement(axis: &Axis, series: &Series, x: f64, write: impl Fn(f64) -> String) -> Option<String> {
+fn measurement(
+    axis: &Axis,
+    series: &Series,
+    x: f64,
+    write: impl Fn(f64) -> String,
+) -> Option<String> {
     let i = series.points.iter().position(|p| p.0 == x)?;
     let mean = series.points[i].1;
     let spread = series.spread.as_ref().and_then(|s| s.get(i)).copied();
     Some(match spread {
-        Some(half) => estimate_within(&Estimate { n: 2, mean, deviation: None, half_width: Some(half) }, &axis.bounds),
+        Some(half) => estimate_within(
+            &Estimate { n: 2, mean, deviation: None, half_width: Some(half) },
+            &axis.bounds,
+        ),
         None => write(mean),
     })
 }
@@ -160,7 +192,10 @@ fn height(series: &Series, x: f64, scale: &Scale, whole: bool) -> Option<f64> {
     if whole && place(last)? < at {
         return Some(last.1).filter(|y| *y >= 0.99 && (*y <= 1.0 || *y >= 99.0));
     }
-    let pair = series.points.windows(2).find(|p| place(&p[0]).is_some_and(|a| a <= at) && place(&p[1]) >= Some(at))?;
+    let pair = series
+        .points
+        .windows(2)
+        .find(|p| place(&p[0]).is_some_and(|a| a <= at) && place(&p[1]) >= Some(at))?;
     let (a, b) = (place(&pair[0])?, place(&pair[1])?);
     Some(if b > a { pair[0].1 + (pair[1].1 - pair[0].1) * (at - a) / (b - a) } else { pair[1].1 })
 }
@@ -226,16 +261,21 @@ mod tests {
 
     #[test]
     fn of_many_measurements_those_near_round_values_are_shown() {
-        let points: Vec<(f64, f64)> = (0..=20).map(|i| (f64::from(i) * 5.0 + 1.0, f64::from(i))).collect();
+        let points: Vec<(f64, f64)> =
+            (0..=20).map(|i| (f64::from(i) * 5.0 + 1.0, f64::from(i))).collect();
         let shown = grid(&figure(false, "y", vec![series(&points)]));
         // Round are 0, 20, 40, 60, 80, 100 of 0 to 105; measured are 1, 6, 11 and so on.
-        assert_eq!(cells(&shown), [("1", "0"), ("21", "4"), ("41", "8"), ("61", "12"), ("81", "16"), ("101", "20")]);
+        assert_eq!(
+            cells(&shown),
+            [("1", "0"), ("21", "4"), ("41", "8"), ("61", "12"), ("81", "16"), ("101", "20")]
+        );
     }
 
     #[test]
     fn lines_are_read_where_they_are_drawn() {
         // y = log10 x at 100 points off the round values: straight on a logarithmic axis, so exact between them.
-        let points: Vec<(f64, f64)> = (0..100).map(|i| f64::from(i) / 33.0).map(|at| (10f64.powf(at), at)).collect();
+        let points: Vec<(f64, f64)> =
+            (0..100).map(|i| f64::from(i) / 33.0).map(|at| (10f64.powf(at), at)).collect();
         let shown = grid(&figure(true, "y", vec![series(&points)]));
         let at_30 = cells(&shown).into_iter().find(|c| c.0 == "30").unwrap().1;
         assert_eq!(at_30, "1.477", "log10 of 30 is 1.4771, of 1000 it is 3");
@@ -246,7 +286,8 @@ mod tests {
         let curve = |from: i32| -> Vec<(f64, f64)> {
             (from..=from + 50).map(|i| (f64::from(i) + 0.5, f64::from(i - from) / 50.0)).collect()
         };
-        let figure = figure(false, "fraction no slower", vec![series(&curve(0)), series(&curve(50))]);
+        let figure =
+            figure(false, "fraction no slower", vec![series(&curve(0)), series(&curve(50))]);
         assert!(is_distribution(&figure));
         assert_eq!(scales(&figure).unwrap().1.ends(), (0.0, 1.0));
         let shown = grid(&figure);
@@ -266,11 +307,18 @@ mod tests {
 
     #[test]
     fn point_clouds_are_summarised() {
-        let mut cloud = series(&(0..99).map(|i| (f64::from(i % 10), f64::from(i))).collect::<Vec<_>>());
+        let mut cloud =
+            series(&(0..99).map(|i| (f64::from(i % 10), f64::from(i))).collect::<Vec<_>>());
         cloud.scatter = true;
         let shown = grid(&figure(false, "y", vec![cloud]));
-        let expected =
-            [("points", "99"), ("least", "0"), ("most", "9"), ("least", "0"), ("median", "49"), ("most", "98")];
+        let expected = [
+            ("points", "99"),
+            ("least", "0"),
+            ("most", "9"),
+            ("least", "0"),
+            ("median", "49"),
+            ("most", "98"),
+        ];
         assert_eq!(cells(&shown), expected);
     }
 
@@ -278,6 +326,9 @@ mod tests {
     fn nothing_is_shown_of_nothing() {
         assert!(scales(&figure(false, "y", vec![series(&[])])).is_none());
         assert!(grid(&figure(true, "y", vec![series(&[(0.0, 1.0)])])).columns.is_empty());
-        assert!(scales(&figure(false, "y", vec![series(&[(5.0, 5.0)])])).is_some(), "a point is something");
+        assert!(
+            scales(&figure(false, "y", vec![series(&[(5.0, 5.0)])])).is_some(),
+            "a point is something"
+        );
     }
 }

@@ -83,7 +83,13 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 impl Axis {
     /// A linear axis over what the points need.
     pub fn linear(label: impl Into<String>) -> Self {
-        Self { label: label.into(), log: false, range: None, bounds: Bounds::default(), with_zero: false }
+        Self {
+            label: label.into(),
+            log: false,
+            range: None,
+            bounds: Bounds::default(),
+            with_zero: false,
+        }
     }
 
     /// A logarithmic axis over what the points need.
@@ -95,7 +101,8 @@ impl Axis {
     /// one of them is zero.
     pub fn suiting(label: impl Into<String>, values: &[f64]) -> Self {
         let positive = || values.iter().copied().filter(|value| *value > 0.0 && value.is_finite());
-        let (low, high) = positive().fold((f64::INFINITY, 0.0), |(l, h): (f64, f64), v| (l.min(v), h.max(v)));
+        let (low, high) =
+            positive().fold((f64::INFINITY, 0.0), |(l, h): (f64, f64), v| (l.min(v), h.max(v)));
         let log = high >= DECADE * low * (1.0 - 1e-9) && values.iter().all(|value| *value >= 0.0);
         Self { log, with_zero: log && values.contains(&0.0), ..Self::linear(label) }
     }
@@ -141,10 +148,17 @@ impl Series {
     }
 
     /// A line through means, with their intervals where a point has one.
-    pub fn of_estimates(name: impl Into<String>, estimates: impl IntoIterator<Item = (f64, Estimate)>) -> Self {
+    pub fn of_estimates(
+        name: impl Into<String>,
+        estimates: impl IntoIterator<Item = (f64, Estimate)>,
+    ) -> Self {
         let estimates: Vec<(f64, Estimate)> = estimates.into_iter().collect();
         let several = estimates.iter().any(|(_, e)| e.half_width.is_some());
         let line = Self::line(name, estimates.iter().map(|(x, e)| (*x, e.mean)).collect());
-        Self { spread: several.then(|| estimates.iter().map(|(_, e)| e.half_width.unwrap_or(0.0)).collect()), ..line }
+        Self {
+            spread: several
+                .then(|| estimates.iter().map(|(_, e)| e.half_width.unwrap_or(0.0)).collect()),
+            ..line
+        }
     }
 }

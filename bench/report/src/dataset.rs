@@ -145,10 +145,18 @@ mod tests {
     use super::*;
 
     fn dataset() -> Dataset {
-        let record = |name: &str, more: Record| [vec![("name".to_owned(), Value::from(name))], more].concat();
+        let record = |name: &str, more: Record| {
+            [vec![("name".to_owned(), Value::from(name))], more].concat()
+        };
         Dataset::new(vec![
-            record("a,b", vec![("n".into(), Value::from(3)), ("x_ms".into(), Value::measured(Some(0.1)))]),
-            record("c", vec![("x_ms".into(), Value::measured(None)), ("late".into(), Value::Whole(1))]),
+            record(
+                "a,b",
+                vec![("n".into(), Value::from(3)), ("x_ms".into(), Value::measured(Some(0.1)))],
+            ),
+            record(
+                "c",
+                vec![("x_ms".into(), Value::measured(None)), ("late".into(), Value::Whole(1))],
+            ),
         ])
     }
 
@@ -160,7 +168,11 @@ mod tests {
 
     #[test]
     fn texts_are_typed() {
-        let cases = [("5", Value::Whole(5)), ("0.5", Value::Number(0.5)), ("10Mbps", Value::from("10Mbps"))];
+        let cases = [
+            ("5", Value::Whole(5)),
+            ("0.5", Value::Number(0.5)),
+            ("10Mbps", Value::from("10Mbps")),
+        ];
         for (text, value) in cases {
             assert_eq!(Value::typed(text), value);
         }

@@ -47,7 +47,8 @@ pub fn svg(figure: &Figure) -> Option<String> {
     let (x, y) = scales(figure)?;
     let legend = Legend::of(figure);
     let mut text = String::new();
-    let area = SVGBackend::with_string(&mut text, (WIDTH, HEIGHT + legend.height())).into_drawing_area();
+    let area =
+        SVGBackend::with_string(&mut text, (WIDTH, HEIGHT + legend.height())).into_drawing_area();
     let drawn = draw(figure, &legend, &area, x, y);
     drop(area);
     // Drawing into a string fails only on a fault of the drawing library: the page then goes without this plot.
@@ -63,7 +64,13 @@ const fn dash(i: usize) -> i32 {
     [0, 9, 3][i % 3]
 }
 
-fn draw<'b>(figure: &Figure, legend: &Legend, area: &Area<'b>, x: Scale, y: Scale) -> Result<(), Fault<'b>> {
+fn draw<'b>(
+    figure: &Figure,
+    legend: &Legend,
+    area: &Area<'b>,
+    x: Scale,
+    y: Scale,
+) -> Result<(), Fault<'b>> {
     area.fill(&WHITE)?;
     let (plot, below) = area.split_vertically(HEIGHT);
     let mut chart = ChartBuilder::on(&plot)
@@ -72,7 +79,9 @@ fn draw<'b>(figure: &Figure, legend: &Legend, area: &Area<'b>, x: Scale, y: Scal
         .x_label_area_size(48)
         .y_label_area_size(76)
         .build_cartesian_2d(x, y)?;
-    let fitting = |label: &str, room: f64| (room / (0.55 * label.chars().count().max(1) as f64)).clamp(9.0, 17.0);
+    let fitting = |label: &str, room: f64| {
+        (room / (0.55 * label.chars().count().max(1) as f64)).clamp(9.0, 17.0)
+    };
     let of_x = fitting(&figure.x.label, 510.0);
     chart
         .configure_mesh()
@@ -93,9 +102,16 @@ fn draw<'b>(figure: &Figure, legend: &Legend, area: &Area<'b>, x: Scale, y: Scal
     area.present()
 }
 
-fn curve<'b>(chart: &mut Chart<'_, 'b>, axis: &Axis, sight: &Rect, i: usize, series: &Series) -> Result<(), Fault<'b>> {
+fn curve<'b>(
+    chart: &mut Chart<'_, 'b>,
+    axis: &Axis,
+    sight: &Rect,
+    i: usize,
+    series: &Series,
+) -> Result<(), Fault<'b>> {
     let (x, y) = (*chart.as_coord_spec().x_spec(), *chart.as_coord_spec().y_spec());
-    let points: Vec<Point> = series.points.iter().filter_map(|p| Some((x.place(p.0)?, y.place(p.1)?))).collect();
+    let points: Vec<Point> =
+        series.points.iter().filter_map(|p| Some((x.place(p.0)?, y.place(p.1)?))).collect();
     let marked = points.len() <= MARKED;
     if let Some(spread) = &series.spread {
         // Where the axis has no place for the lower end, the interval reaches to the axis.
@@ -114,7 +130,9 @@ fn curve<'b>(chart: &mut Chart<'_, 'b>, axis: &Axis, sight: &Rect, i: usize, ser
         for piece in pieces(&points, sight) {
             match dash(i) {
                 0 => chart.draw_series(LineSeries::new(piece, style))?,
-                dash => chart.draw_series(DashedLineSeries::new(piece, dash, dash / 2 + 2, style))?,
+                dash => {
+                    chart.draw_series(DashedLineSeries::new(piece, dash, dash / 2 + 2, style))?
+                }
             };
         }
     }
@@ -122,7 +140,9 @@ fn curve<'b>(chart: &mut Chart<'_, 'b>, axis: &Axis, sight: &Rect, i: usize, ser
         let size = if marked { 4 } else { 2 };
         let seen: Vec<Point> = points.into_iter().filter(|p| sight.has(*p)).collect();
         let every = seen.len().div_ceil(CLOUD).max(1);
-        chart.draw_series(seen.into_iter().step_by(every).map(|at| EmptyElement::at(at) + mark(i, (0, 0), size)))?;
+        chart.draw_series(
+            seen.into_iter().step_by(every).map(|at| EmptyElement::at(at) + mark(i, (0, 0), size)),
+        )?;
     }
     Ok(())
 }
@@ -134,14 +154,22 @@ fn mark<'b>(i: usize, (x, y): Pixels, size: i32) -> DynElement<'static, SVGBacke
         0 => Circle::new((x, y), size, style).into_dyn(),
         1 => Rectangle::new([(x - size, y - size), (x + size, y + size)], style).into_dyn(),
         2 => TriangleMarker::new((x, y), size + 2, style).into_dyn(),
-        3 => Polygon::new(vec![(x - size - 1, y), (x, y - size - 1), (x + size + 1, y), (x, y + size + 1)], style)
-            .into_dyn(),
+        3 => Polygon::new(
+            vec![(x - size - 1, y), (x, y - size - 1), (x + size + 1, y), (x, y + size + 1)],
+            style,
+        )
+        .into_dyn(),
         _ => Cross::new((x, y), size, colour(i).stroke_width(2)).into_dyn(),
     }
 }
 
 /// An interval at each point, with caps.
-fn bars<'b>(chart: &mut Chart<'_, 'b>, sight: &Rect, i: usize, ends: &[(f64, f64, f64)]) -> Result<(), Fault<'b>> {
+fn bars<'b>(
+    chart: &mut Chart<'_, 'b>,
+    sight: &Rect,
+    i: usize,
+    ends: &[(f64, f64, f64)],
+) -> Result<(), Fault<'b>> {
     let style = colour(i).stroke_width(1);
     for &(x, low, high) in ends {
         let inside = sight.x.0 <= x && x <= sight.x.1 && low <= sight.y.1 && high >= sight.y.0;
@@ -151,18 +179,26 @@ fn bars<'b>(chart: &mut Chart<'_, 'b>, sight: &Rect, i: usize, ends: &[(f64, f64
         let shown = [(x, low.max(sight.y.0)), (x, high.min(sight.y.1))];
         chart.draw_series([PathElement::new(shown, style)])?;
         let caps = [low, high].into_iter().filter(|&y| sight.has((x, y)));
-        chart.draw_series(caps.map(|y| EmptyElement::at((x, y)) + PathElement::new([(-4, 0), (4, 0)], style)))?;
+        chart.draw_series(
+            caps.map(|y| EmptyElement::at((x, y)) + PathElement::new([(-4, 0), (4, 0)], style)),
+        )?;
     }
     Ok(())
 }
 
 /// The intervals of a curve of many points.
-fn band<'b>(chart: &mut Chart<'_, 'b>, sight: &Rect, i: usize, ends: &[(f64, f64, f64)]) -> Result<(), Fault<'b>> {
+fn band<'b>(
+    chart: &mut Chart<'_, 'b>,
+    sight: &Rect,
+    i: usize,
+    ends: &[(f64, f64, f64)],
+) -> Result<(), Fault<'b>> {
     let seen = || ends.iter().filter(|(x, _, _)| sight.x.0 <= *x && *x <= sight.x.1);
     let inside = |y: f64| y.clamp(sight.y.0, sight.y.1);
     let upper = seen().map(|&(x, _, high)| (x, inside(high)));
     let lower = seen().rev().map(|&(x, low, _)| (x, inside(low)));
-    chart.draw_series([Polygon::new(upper.chain(lower).collect::<Vec<_>>(), colour(i).mix(0.15))])?;
+    chart
+        .draw_series([Polygon::new(upper.chain(lower).collect::<Vec<_>>(), colour(i).mix(0.15))])?;
     Ok(())
 }
 
@@ -201,7 +237,8 @@ impl Legend {
         ));
         for (place, (i, name)) in self.names.iter().enumerate() {
             let (i, series) = (*i, &figure.series[*i]);
-            let (x, y) = (80 + (place / lines) as i32 * each, 8 + (place % lines) as i32 * LEGEND_LINE);
+            let (x, y) =
+                (80 + (place / lines) as i32 * each, 8 + (place % lines) as i32 * LEGEND_LINE);
             if !series.scatter {
                 let style = colour(i).stroke_width(2);
                 let mut from = 0;

@@ -55,16 +55,26 @@ impl From<&Table> for Grid {
         for (i, head) in table.columns.iter().enumerate() {
             let cells = |of: &dyn Fn(&Entry) -> Option<String>| {
                 let cell = |row: &Row| row.entries.get(i).and_then(of);
-                table.rows.iter().map(|row| cell(row).unwrap_or_else(|| NOTHING.to_owned())).collect::<Vec<_>>()
+                table
+                    .rows
+                    .iter()
+                    .map(|row| cell(row).unwrap_or_else(|| NOTHING.to_owned()))
+                    .collect::<Vec<_>>()
             };
-            let mut column = |name: &str, cells| columns.push(Column { over: head.clone(), name: name.into(), cells });
+            let mut column = |name: &str, cells| {
+                columns.push(Column { over: head.clone(), name: name.into(), cells })
+            };
             column("here", cells(&|entry| entry.ours.as_ref().map(estimate)));
             let paper = cells(&|entry| entry.paper.clone());
             if paper.iter().any(|cell| cell != NOTHING) {
                 column("paper", paper);
             }
         }
-        Self { corner: String::new(), labels: table.rows.iter().map(|row| row.label.clone()).collect(), columns }
+        Self {
+            corner: String::new(),
+            labels: table.rows.iter().map(|row| row.label.clone()).collect(),
+            columns,
+        }
     }
 }
 
@@ -93,7 +103,8 @@ impl Grid {
 
     /// Lines of at most `width` characters where a single column allows it: columns that do not fit go into a block below.
     pub fn text(&self, width: usize) -> String {
-        let labels: Vec<Vec<String>> = self.labels.iter().map(|label| wrapped(label, LABEL)).collect();
+        let labels: Vec<Vec<String>> =
+            self.labels.iter().map(|label| wrapped(label, LABEL)).collect();
         let first = labels.iter().flatten().map(|line| chars(line)).max().unwrap_or(0);
         let mut blocks: Vec<Vec<(&str, Vec<&Column>)>> = Vec::new();
         let mut left = 0;
@@ -110,7 +121,8 @@ impl Grid {
                 block.push((over, columns));
             }
         }
-        let blocks: Vec<String> = blocks.iter().map(|block| self.block(&labels, first, block)).collect();
+        let blocks: Vec<String> =
+            blocks.iter().map(|block| self.block(&labels, first, block)).collect();
         let corner = match self.corner.is_empty() {
             true => String::new(),
             false => wrapped(&self.corner, width).join("\n") + "\n",
@@ -129,13 +141,26 @@ impl Grid {
     /// Pixels that it needs where all its cells are broken as far as they can be; no fewer than any browser needs.
     fn width(&self) -> f64 {
         let of = |chars: usize| chars as f64 * CHARACTER;
-        let label = self.labels.iter().chain([&self.corner]).map(|label| longest_word(label)).max().unwrap_or(0);
+        let label = self
+            .labels
+            .iter()
+            .chain([&self.corner])
+            .map(|label| longest_word(label))
+            .max()
+            .unwrap_or(0);
         let mut columns = self.columns.iter();
         let groups = self.overs().into_iter().map(|(over, n)| {
             let group = columns.by_ref().take(n);
             let own: f64 = group
                 .map(|c| {
-                    PADDING + of(c.cells.iter().chain([&c.name]).map(|text| longest_word(text)).max().unwrap_or(0))
+                    PADDING
+                        + of(c
+                            .cells
+                            .iter()
+                            .chain([&c.name])
+                            .map(|text| longest_word(text))
+                            .max()
+                            .unwrap_or(0))
                 })
                 .sum();
             own.max(PADDING + of(longest_word(over)))
@@ -160,7 +185,12 @@ impl Grid {
         }
     }
 
-    fn block(&self, labels: &[Vec<String>], first: usize, block: &[(&str, Vec<&Column>)]) -> String {
+    fn block(
+        &self,
+        labels: &[Vec<String>],
+        first: usize,
+        block: &[(&str, Vec<&Column>)],
+    ) -> String {
         let mut overs = " ".repeat(first);
         let mut names = overs.clone();
         for (over, columns) in block {
@@ -170,9 +200,11 @@ impl Grid {
         let mut lines = if self.has_overs() { vec![overs] } else { Vec::new() };
         lines.push(names);
         for (i, label) in labels.iter().enumerate() {
-            let (last, above) = label.split_last().map_or(("", &[][..]), |(last, above)| (last.as_str(), above));
+            let (last, above) =
+                label.split_last().map_or(("", &[][..]), |(last, above)| (last.as_str(), above));
             lines.extend(above.iter().cloned());
-            let cells = block.iter().map(|(over, columns)| group(over, columns, |column| &column.cells[i]));
+            let cells =
+                block.iter().map(|(over, columns)| group(over, columns, |column| &column.cells[i]));
             lines.push(format!("{last:<first$}") + &cells.collect::<String>());
         }
         lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
@@ -218,7 +250,10 @@ fn group_width(over: &str, columns: &[&Column]) -> usize {
 }
 
 fn group<'c>(over: &str, columns: &[&'c Column], of: impl Fn(&'c Column) -> &'c str) -> String {
-    let text: String = columns.iter().map(|&column| format!("  {:>1$}", of(column), column_width(column))).collect();
+    let text: String = columns
+        .iter()
+        .map(|&column| format!("  {:>1$}", of(column), column_width(column)))
+        .collect();
     format!("{text:<0$}", group_width(over, columns) + 2)
 }
 
@@ -250,7 +285,11 @@ mod tests {
     use super::*;
 
     fn column(over: &str, name: &str, cells: &[&str]) -> Column {
-        Column { over: over.into(), name: name.into(), cells: cells.iter().map(|&c| c.to_owned()).collect() }
+        Column {
+            over: over.into(),
+            name: name.into(),
+            cells: cells.iter().map(|&c| c.to_owned()).collect(),
+        }
     }
 
     fn grid(columns: Vec<Column>) -> Grid {
@@ -287,20 +326,35 @@ mod tests {
 
     #[test]
     fn intervals_stay_on_one_line() {
-        let grid = grid(vec![column("", "one", &["4.0 ± 0.1", "a b"]), column("", "two", &["1", "2"])]);
+        let grid =
+            grid(vec![column("", "one", &["4.0 ± 0.1", "a b"]), column("", "two", &["1", "2"])]);
         let page = grid.html().into_string();
-        assert!(page.contains("<td>4.0\u{a0}±\u{a0}0.1</td>") && page.contains("<td>a b</td>"), "{page}");
+        assert!(
+            page.contains("<td>4.0\u{a0}±\u{a0}0.1</td>") && page.contains("<td>a b</td>"),
+            "{page}"
+        );
     }
 
     #[test]
     fn tables_wider_than_a_telephone_say_that_they_scroll() {
-        let of = |n: usize| grid((0..n).map(|_| column("", "name", &["123456", "2"])).collect()).html().into_string();
+        let of = |n: usize| {
+            grid((0..n).map(|_| column("", "name", &["123456", "2"])).collect())
+                .html()
+                .into_string()
+        };
         assert!(!of(1).contains(HINT), "{}", of(1));
-        assert!(of(3).contains("sideways under-480") && of(5).contains("sideways under-640"), "{}", of(5));
+        assert!(
+            of(3).contains("sideways under-480") && of(5).contains("sideways under-640"),
+            "{}",
+            of(5)
+        );
         assert!(of(20).contains("class=\"note\""), "wider than any page: {}", of(20));
         // Words of a cell are broken, an interval is not.
         let cell = |cell: &str| grid(vec![column("", "a", &[cell, "1"])]).html().into_string();
-        assert!(!cell("a few words that break").contains(HINT) && cell("123456.7 ± 123456.7").contains(HINT));
+        assert!(
+            !cell("a few words that break").contains(HINT)
+                && cell("123456.7 ± 123456.7").contains(HINT)
+        );
     }
 
     #[test]

@@ -40,7 +40,9 @@ impl Pen {
     /// Its colour, for an attribute of SVG.
     pub(crate) fn colour(self) -> String {
         match self {
-            Self::Of(i) => format!("var(--c{},{})", i % COLOURS.len(), COLOURS[i % COLOURS.len()].0),
+            Self::Of(i) => {
+                format!("var(--c{},{})", i % COLOURS.len(), COLOURS[i % COLOURS.len()].0)
+            }
             Self::Grey | Self::Dotted => format!("var(--grey,{})", GREY.0),
         }
     }
@@ -112,16 +114,22 @@ mod tests {
         let looks: std::collections::BTreeSet<(String, &str)> =
             (0..60).map(|i| (Pen::Of(i).colour(), Pen::Of(i).dashes())).collect();
         assert_eq!(looks.len(), 60);
-        let colours: std::collections::BTreeSet<String> = (0..12).map(|i| Pen::Of(i).colour()).collect();
+        let colours: std::collections::BTreeSet<String> =
+            (0..12).map(|i| Pen::Of(i).colour()).collect();
         assert_eq!(colours.len(), 12);
     }
 
     #[test]
     fn a_drawing_alone_has_no_variables() {
-        let drawing =
-            format!("<svg a=\"b\"><path stroke=\"{}\" fill=\"currentColor\"></path></svg>", Pen::Of(1).colour());
+        let drawing = format!(
+            "<svg a=\"b\"><path stroke=\"{}\" fill=\"currentColor\"></path></svg>",
+            Pen::Of(1).colour()
+        );
         let alone = alone(&drawing);
         assert!(!alone.contains("var(") && !alone.contains("currentColor"), "{alone}");
-        assert!(alone.starts_with("<svg a=\"b\"><rect") && alone.contains("stroke=\"#d55e00\""), "{alone}");
+        assert!(
+            alone.starts_with("<svg a=\"b\"><rect") && alone.contains("stroke=\"#d55e00\""),
+            "{alone}"
+        );
     }
 }

@@ -73,7 +73,13 @@ impl Frame {
     }
 }
 
-pub(crate) fn draw(figure: &Figure, pens: &[Pen], size: Size, (x, y): (Scale, Scale), legend: bool) -> Option<String> {
+pub(crate) fn draw(
+    figure: &Figure,
+    pens: &[Pen],
+    size: Size,
+    (x, y): (Scale, Scale),
+    legend: bool,
+) -> Option<String> {
     if figure.series.iter().all(|s| s.points.is_empty()) {
         return None;
     }
@@ -184,7 +190,8 @@ fn curve(frame: &Frame, axis: &Axis, sight: &Rect, series: &Series, pen: Pen) ->
 /// A mark of one of five shapes.
 pub(crate) fn mark((x, y): (f64, f64), r: f64, colour: &str, shape: usize) -> Markup {
     let polygon = |corners: &[(f64, f64)]| {
-        let all: Vec<String> = corners.iter().map(|(dx, dy)| format!("{:.1} {:.1}", x + dx * r, y + dy * r)).collect();
+        let all: Vec<String> =
+            corners.iter().map(|(dx, dy)| format!("{:.1} {:.1}", x + dx * r, y + dy * r)).collect();
         format!("M{}Z", all.join("L"))
     };
     let d = match shape {
@@ -200,7 +207,14 @@ pub(crate) fn mark((x, y): (f64, f64), r: f64, colour: &str, shape: usize) -> Ma
 }
 
 /// The intervals of a curve: a bar at each of few points, a band along many.
-fn intervals(frame: &Frame, axis: &Axis, sight: &Rect, of: (&Series, &[f64]), colour: &str, marked: bool) -> Markup {
+fn intervals(
+    frame: &Frame,
+    axis: &Axis,
+    sight: &Rect,
+    of: (&Series, &[f64]),
+    colour: &str,
+    marked: bool,
+) -> Markup {
     let (series, spread) = of;
     let inside = |y: f64| y.clamp(sight.y.0, sight.y.1);
     // Where the axis has no place for the lower end, the interval reaches to the axis.
@@ -244,7 +258,8 @@ impl Legend {
     fn of(figure: &Figure, width: f64) -> Self {
         let most = ((width - 64.0) / (0.55 * LETTER)) as usize;
         let drawn = figure.series.iter().enumerate().filter(|(_, s)| !s.points.is_empty());
-        let names: Vec<(usize, String)> = drawn.map(|(i, s)| (i, shortened(&s.name, most))).collect();
+        let names: Vec<(usize, String)> =
+            drawn.map(|(i, s)| (i, shortened(&s.name, most))).collect();
         if names.len() < 2 {
             return Self::default();
         }
@@ -264,7 +279,9 @@ impl Legend {
 
     fn draw(&self, figure: &Figure, pens: &[Pen], top: f64) -> Markup {
         let lines = self.lines().max(1);
-        let place = |i: usize| (14.0 + (i / lines) as f64 * self.each, top + 12.0 + (i % lines) as f64 * LEGEND_LINE);
+        let place = |i: usize| {
+            (14.0 + (i / lines) as f64 * self.each, top + 12.0 + (i % lines) as f64 * LEGEND_LINE)
+        };
         html! {
             @for (place, (i, name)) in self.names.iter().enumerate().map(|(i, name)| (place(i), name)) {
                 @let (series, pen) = (&figure.series[*i], pens[*i]);
@@ -296,17 +313,36 @@ mod tests {
 
     fn figure(curves: usize) -> Figure {
         let line = |i: usize| {
-            Series::line(format!("curve <{i}>"), (0..100).map(|x| (f64::from(x), (x + i as i32).into())).collect())
+            Series::line(
+                format!("curve <{i}>"),
+                (0..100).map(|x| (f64::from(x), (x + i as i32).into())).collect(),
+            )
         };
-        Figure { x: Axis::linear("time (s)"), y: Axis::linear("queue"), series: (0..curves).map(line).collect() }
+        Figure {
+            x: Axis::linear("time (s)"),
+            y: Axis::linear("queue"),
+            series: (0..curves).map(line).collect(),
+        }
     }
 
     #[test]
     fn drawings_follow_the_page_and_escape_names() {
         let drawing = plot(&figure(3)).unwrap();
-        assert!(!drawing.contains("#fff") && drawing.contains("currentColor") && drawing.contains("var(--c2,"));
-        assert!(drawing.contains("curve &lt;0&gt;") && !drawing.contains("curve <0>") && !drawing.contains("NaN"));
-        assert_eq!(drawing.matches("stroke-dasharray").count(), 4, "two dashed curves, and they in the legend");
+        assert!(
+            !drawing.contains("#fff")
+                && drawing.contains("currentColor")
+                && drawing.contains("var(--c2,")
+        );
+        assert!(
+            drawing.contains("curve &lt;0&gt;")
+                && !drawing.contains("curve <0>")
+                && !drawing.contains("NaN")
+        );
+        assert_eq!(
+            drawing.matches("stroke-dasharray").count(),
+            4,
+            "two dashed curves, and they in the legend"
+        );
     }
 
     #[test]

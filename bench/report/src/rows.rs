@@ -52,8 +52,14 @@ mod tests {
     #[test]
     fn pieces_make_one_csv() {
         let columns = [("name", Kind::Text), ("n", Kind::Whole), ("x_ms", Kind::Number)];
-        let row = |name: &str, n: u64, x: Option<f64>| vec![Value::from(name), Value::from(n), Value::measured(x)];
-        let pieces = [vec![row("a,b", 1, Some(0.5))], Vec::new(), vec![row("c", 2, None), row("d", 3, Some(2.0))]];
+        let row = |name: &str, n: u64, x: Option<f64>| {
+            vec![Value::from(name), Value::from(n), Value::measured(x)]
+        };
+        let pieces = [
+            vec![row("a,b", 1, Some(0.5))],
+            Vec::new(),
+            vec![row("c", 2, None), row("d", 3, Some(2.0))],
+        ];
         let mut csv = Vec::new();
         let mut writer = Box::new(CsvRows::new(&mut csv, &columns).unwrap());
         pieces.iter().for_each(|piece| writer.write(piece).unwrap());

@@ -14,14 +14,20 @@ pub const MOST_CURVES: usize = 5;
 
 /// A cell of CSV (RFC 4180).
 pub(crate) fn cell(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 /// The curves of a figure as CSV: a row per point.
 pub fn csv(figure: &Figure) -> String {
-    let mut csv = format!("series,{},{},half_width_95\n", cell(&figure.x.label), cell(&figure.y.label));
+    let mut csv =
+        format!("series,{},{},half_width_95\n", cell(&figure.x.label), cell(&figure.y.label));
     for series in &figure.series {
-        let half = |i: usize| series.spread.as_ref().and_then(|spread| spread.get(i)).map(f64::to_string);
+        let half =
+            |i: usize| series.spread.as_ref().and_then(|spread| spread.get(i)).map(f64::to_string);
         for (i, (x, y)) in series.points.iter().enumerate() {
             // Writing to a string cannot fail.
             let _ = writeln!(csv, "{},{x},{y},{}", cell(&series.name), half(i).unwrap_or_default());
@@ -36,7 +42,9 @@ fn data_uri(kind: &str, text: &str) -> String {
     for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => uri.push(byte as char),
-            b'-' | b'_' | b'.' | b'~' | b',' | b'/' | b':' | b';' | b'=' | b'(' | b')' => uri.push(byte as char),
+            b'-' | b'_' | b'.' | b'~' | b',' | b'/' | b':' | b';' | b'=' | b'(' | b')' => {
+                uri.push(byte as char)
+            }
             // Writing to a string cannot fail.
             byte => drop(write!(uri, "%{byte:02X}")),
         }
@@ -105,12 +113,14 @@ fn panels(title: &str, figure: &Figure, pens: &[Pen]) -> Markup {
     let panel = |i: usize| {
         let series = &figure.series[i];
         let others = behind.iter().filter(|(other, _)| other.name != series.name).cloned();
-        let (curves, looks) = others.chain([(series.clone(), pens[i])]).unzip::<_, _, Vec<_>, Vec<_>>();
+        let (curves, looks) =
+            others.chain([(series.clone(), pens[i])]).unzip::<_, _, Vec<_>, Vec<_>>();
         let of_panel = Figure { series: curves, ..figure.clone() };
         let drawing = draw(&of_panel, &looks, PANEL, common, false)?;
         Some((series.name.clone(), drawing))
     };
-    let all: Vec<(String, String)> = all().filter(|i| !pens[*i].is_behind()).filter_map(panel).collect();
+    let all: Vec<(String, String)> =
+        all().filter(|i| !pens[*i].is_behind()).filter_map(panel).collect();
     let said = |(series, pen): &(Series, Pen)| match pen {
         Pen::Dotted => format!("dotted: {}", series.name),
         _ => format!("in grey: {}", series.name),
@@ -138,24 +148,40 @@ mod tests {
 
     fn many(curves: usize) -> Figure {
         let line = |i: usize| Series::line(format!("c{i}"), vec![(0.0, i as f64), (1.0, 2.5)]);
-        Figure { x: Axis::linear("x"), y: Axis::linear("y"), series: (0..curves).map(line).collect() }
+        Figure {
+            x: Axis::linear("x"),
+            y: Axis::linear("y"),
+            series: (0..curves).map(line).collect(),
+        }
     }
 
     #[test]
     fn few_curves_are_one_plot_and_many_are_panels() {
         let few = figure("a title", &many(5)).into_string();
-        assert_eq!((few.matches("<svg").count(), few.matches("download=\"a-title.svg\"").count()), (1, 1));
+        assert_eq!(
+            (few.matches("<svg").count(), few.matches("download=\"a-title.svg\"").count()),
+            (1, 1)
+        );
         let panels = figure("a title", &many(12)).into_string();
         assert_eq!(panels.matches("<svg").count(), 12);
-        assert!(panels.contains("In every panel, in grey: c0.") && panels.contains("download=\"a-title-c11.svg\""));
+        assert!(
+            panels.contains("In every panel, in grey: c0.")
+                && panels.contains("download=\"a-title-c11.svg\"")
+        );
     }
 
     #[test]
     fn numbers_and_drawings_are_in_the_page() {
         assert_eq!(csv(&many(1)), "series,x,y,half_width_95\nc0,0,0,\nc0,1,2.5,\n");
         let page = figure("t", &many(2)).into_string();
-        assert!(page.contains("data:text/csv;charset=utf-8,series,x,y") && page.contains("data:image/svg+xml"));
+        assert!(
+            page.contains("data:text/csv;charset=utf-8,series,x,y")
+                && page.contains("data:image/svg+xml")
+        );
         assert_eq!(data_uri("a/b", "#%é"), "data:a/b;charset=utf-8,%23%25%C3%A9");
-        assert_eq!((file("Queue over time (s)"), cell("a\"b")), ("queue-over-time-s".into(), "\"a\"\"b\"".into()));
+        assert_eq!(
+            (file("Queue over time (s)"), cell("a\"b")),
+            ("queue-over-time-s".into(), "\"a\"\"b\"".into())
+        );
     }
 }

@@ -81,9 +81,11 @@ impl Scale {
         let power = 10f64.powf(rough.log10().floor());
         // The first step that is coarse enough: 50 is, in any case.
         let within = |step: f64| {
-            let (from, to) = ((self.low / step - 1e-9).ceil() as i64, (self.high / step + 1e-9).floor() as i64);
+            let (from, to) =
+                ((self.low / step - 1e-9).ceil() as i64, (self.high / step + 1e-9).floor() as i64);
             // Dividing by ten is exact where multiplying by a tenth is not.
-            let at = |i: i64| if step < 1.0 { i as f64 / (1.0 / step).round() } else { i as f64 * step };
+            let at =
+                |i: i64| if step < 1.0 { i as f64 / (1.0 / step).round() } else { i as f64 * step };
             (from..=to).map(at).collect::<Vec<f64>>()
         };
         [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
@@ -101,11 +103,17 @@ impl Scale {
             decades
                 .clone()
                 .filter(|d| d.rem_euclid(every as i32) == 0)
-                .flat_map(|d| mantissas.iter().map(move |m| if d < 0 { m / 10f64.powi(-d) } else { m * 10f64.powi(d) }))
+                .flat_map(|d| {
+                    mantissas
+                        .iter()
+                        .map(move |m| if d < 0 { m / 10f64.powi(-d) } else { m * 10f64.powi(d) })
+                })
                 .filter(|v| (self.low * (1.0 - 1e-9)..=self.high * (1.0 + 1e-9)).contains(v))
                 .collect()
         };
-        let between = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0], &[1.0]].into_iter().map(|mantissas| within(mantissas, 1));
+        let between = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0], &[1.0]]
+            .into_iter()
+            .map(|mantissas| within(mantissas, 1));
         let rare = [2, 3, 5, 10, 50].into_iter().map(|every| within(&[1.0], every));
         between.chain(rare).find(|ticks| ticks.len() <= most).filter(|ticks| ticks.len() >= 2)
     }
@@ -121,7 +129,10 @@ impl Ranged for Scale {
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        self.ticks(hint.max_num_points().min(TICKS)).into_iter().filter_map(|v| self.place(v)).collect()
+        self.ticks(hint.max_num_points().min(TICKS))
+            .into_iter()
+            .filter_map(|v| self.place(v))
+            .collect()
     }
 
     fn range(&self) -> Range<f64> {
@@ -147,7 +158,11 @@ pub fn number(v: f64) -> String {
     }
     let decimals = (3 - size.log10().floor() as i32).clamp(0, 7) as usize;
     let text = format!("{v:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 /// A mean with its interval to one significant digit, or to two where the first is 1 or 2: `4.0 ± 1.3`, `111 ± 8`.
@@ -165,7 +180,9 @@ pub fn estimate(e: &Estimate) -> String {
 /// As [`estimate`]; where the interval would leave what the measure can be, both ends: `1.5 (0.0 to 4.4)`.
 pub fn estimate_within(e: &Estimate, bounds: &Bounds) -> String {
     let Some(half) = e.half_width.filter(|half| *half > 0.0) else { return estimate(e) };
-    let ((low, high), true) = bounds.cut(e.mean, (e.mean - half, e.mean + half)) else { return estimate(e) };
+    let ((low, high), true) = bounds.cut(e.mean, (e.mean - half, e.mean + half)) else {
+        return estimate(e);
+    };
     // As many decimals as show the interval's width and the mean to two digits.
     let digits = |of: f64| (1 - of.abs().log10().floor() as i32).clamp(0, 9) as usize;
     let decimals = digits(half).max(if e.mean == 0.0 { 0 } else { digits(e.mean) });
@@ -174,11 +191,17 @@ pub fn estimate_within(e: &Estimate, bounds: &Bounds) -> String {
 
 /// Writes numbers that stand side by side: linear ones with as many decimals as show a thousandth of the largest, if any has decimals;
 /// logarithmic ones to three significant digits.
-pub(crate) fn side_by_side(values: impl Iterator<Item = f64> + Clone, log: bool) -> impl Fn(f64) -> String {
+pub(crate) fn side_by_side(
+    values: impl Iterator<Item = f64> + Clone,
+    log: bool,
+) -> impl Fn(f64) -> String {
     let top = values.clone().map(f64::abs).filter(|v| v.is_finite()).fold(0.0, f64::max);
     let whole = values.clone().all(|v| v.fract() == 0.0);
-    let decimals =
-        if whole || top == 0.0 { 0 } else { (3 - (1.001 * top).log10().floor() as i32).clamp(0, 9) as usize };
+    let decimals = if whole || top == 0.0 {
+        0
+    } else {
+        (3 - (1.001 * top).log10().floor() as i32).clamp(0, 9) as usize
+    };
     move |v| if log { number(significant(v, 3)) } else { format!("{v:.decimals$}") }
 }
 
@@ -196,8 +219,14 @@ mod tests {
         assert_eq!(ticks(0.0, 500.0, false, 8), [0.0, 100.0, 200.0, 300.0, 400.0, 500.0]);
         assert_eq!(ticks(-3.0, 4.0, false, 10), [-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
         let whole = Scale::new((0.88, 4.12), false).unwrap().of_whole_numbers();
-        assert_eq!((whole.ticks(10), ticks(0.88, 4.12, false, 10).len()), (vec![1.0, 2.0, 3.0, 4.0], 7));
-        assert_eq!(ticks(10.0, 10_000.0, true, 8), [10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0]);
+        assert_eq!(
+            (whole.ticks(10), ticks(0.88, 4.12, false, 10).len()),
+            (vec![1.0, 2.0, 3.0, 4.0], 7)
+        );
+        assert_eq!(
+            ticks(10.0, 10_000.0, true, 8),
+            [10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0]
+        );
         assert_eq!(ticks(0.01, 1.0, true, 10), [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]);
         // Every second decade from -8 to 8.
         assert_eq!(ticks(1e-9, 1e9, true, 10).len(), 9);
@@ -207,7 +236,9 @@ mod tests {
 
     #[test]
     fn empty_ranges_have_no_scale() {
-        for (range, log) in [((1.0, 1.0), false), ((2.0, 1.0), false), ((0.0, 1.0), true), ((f64::NAN, 1.0), false)] {
+        for (range, log) in
+            [((1.0, 1.0), false), ((2.0, 1.0), false), ((0.0, 1.0), true), ((f64::NAN, 1.0), false)]
+        {
             assert_eq!(Scale::new(range, log), None);
         }
         let log = Scale::new((1.0, 10.0), true).unwrap();
@@ -258,7 +289,10 @@ mod tests {
     #[test]
     fn intervals_that_leave_the_measure_are_written_by_their_ends() {
         let shown = |mean, half| {
-            estimate_within(&Estimate { n: 2, mean, deviation: None, half_width: Some(half) }, &Bounds::PERCENT)
+            estimate_within(
+                &Estimate { n: 2, mean, deviation: None, half_width: Some(half) },
+                &Bounds::PERCENT,
+            )
         };
         assert_eq!(shown(1.5, 2.9), "1.5 (0.0 to 4.4)");
         assert_eq!(shown(97.0, 31.0), "97 (66 to 100)");
@@ -267,11 +301,15 @@ mod tests {
 
     #[test]
     fn intervals_have_one_digit_or_two() {
-        let shown = |mean, half| estimate(&Estimate { n: 2, mean, deviation: None, half_width: half });
+        let shown =
+            |mean, half| estimate(&Estimate { n: 2, mean, deviation: None, half_width: half });
         assert_eq!(shown(4.0, Some(1.27)), "4.0 ± 1.3");
         assert_eq!(shown(111.4, Some(7.6)), "111 ± 8");
         assert_eq!(shown(20.125, Some(0.96)), "20.1 ± 1.0");
         assert_eq!(shown(1250.0, Some(180.0)), "1250 ± 180");
-        assert_eq!((shown(3.0, Some(0.0)).as_str(), shown(122.3, None).as_str()), ("3.00 ± 0.00", "122"));
+        assert_eq!(
+            (shown(3.0, Some(0.0)).as_str(), shown(122.3, None).as_str()),
+            ("3.00 ± 0.00", "122")
+        );
     }
 }

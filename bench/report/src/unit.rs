@@ -42,7 +42,10 @@ impl Unit {
             _ => (1.0, &[]),
         };
         let found = units.iter().find(|(from, _)| (largest * per).abs() >= *from);
-        found.map_or(Self { name: own, factor: 1.0 }, |(_, unit)| Self { factor: unit.factor * per, ..*unit })
+        found.map_or(Self { name: own, factor: 1.0 }, |(_, unit)| Self {
+            factor: unit.factor * per,
+            ..*unit
+        })
     }
 
     /// Returns a number of the own unit in this one.
@@ -53,7 +56,12 @@ impl Unit {
     /// Returns an estimate in this unit.
     pub fn of_estimate(&self, e: &Estimate) -> Estimate {
         let of = |value: f64| value * self.factor;
-        Estimate { n: e.n, mean: of(e.mean), deviation: e.deviation.map(of), half_width: e.half_width.map(of) }
+        Estimate {
+            n: e.n,
+            mean: of(e.mean),
+            deviation: e.deviation.map(of),
+            half_width: e.half_width.map(of),
+        }
     }
 
     /// A number in this unit to three digits, with its name.

@@ -50,13 +50,18 @@ impl Whiskers {
     pub fn svg(&self) -> Option<String> {
         let ends = |row: &Whisker| {
             let (low, high) = self.interval(row).unzip();
-            [row.value, low, high].into_iter().flatten().chain(row.samples.iter().copied()).collect::<Vec<f64>>()
+            [row.value, low, high]
+                .into_iter()
+                .flatten()
+                .chain(row.samples.iter().copied())
+                .collect::<Vec<f64>>()
         };
         let values = self.rows.iter().flat_map(ends).chain(self.mark.as_ref().map(|mark| mark.0));
         self.rows.iter().find(|row| row.value.is_some())?;
         let scale = Scale::new(fitting_range(&self.axis, values)?, self.axis.log)?;
         let (low, high) = scale.ends();
-        let at = |v: f64| Some(LEFT + (WIDTH - 2.0 * LEFT) * (scale.place(v)? - low) / (high - low));
+        let at =
+            |v: f64| Some(LEFT + (WIDTH - 2.0 * LEFT) * (scale.place(v)? - low) / (high - low));
         let bottom = TOP + ROW * self.rows.len() as f64 + 6.0;
         let behind = behind();
         let drawing = html! {
@@ -112,7 +117,13 @@ impl Whiskers {
         let shown = |v: Option<f64>| v.map(|v| v.to_string()).unwrap_or_default();
         for row in &self.rows {
             let (low, high) = self.interval(row).unzip();
-            csv += &format!("{},{},{},{}\n", cell(&row.name), shown(row.value), shown(low), shown(high));
+            csv += &format!(
+                "{},{},{},{}\n",
+                cell(&row.name),
+                shown(row.value),
+                shown(low),
+                shown(high)
+            );
         }
         csv
     }
@@ -141,11 +152,24 @@ mod tests {
             note: "12 ms".into(),
             pen: Pen::Of(1),
         };
-        let rows = vec![row("a,b", Some(-20.0), Some((-25.0, -15.0))), row("c", Some(0.0), None), row("d", None, None)];
-        let plot = Whiskers { axis: Axis::linear("change (%)"), mark: Some((0.0, "reno".into())), rows };
+        let rows = vec![
+            row("a,b", Some(-20.0), Some((-25.0, -15.0))),
+            row("c", Some(0.0), None),
+            row("d", None, None),
+        ];
+        let plot =
+            Whiskers { axis: Axis::linear("change (%)"), mark: Some((0.0, "reno".into())), rows };
         let svg = plot.svg().unwrap();
-        assert!(svg.contains("reno") && svg.contains("12 ms") && svg.contains("change (%)") && !svg.contains("NaN"));
-        assert_eq!(plot.csv(), "name,change (%),interval_low,interval_high\n\"a,b\",-20,-25,-15\nc,0,,\nd,,,\n");
+        assert!(
+            svg.contains("reno")
+                && svg.contains("12 ms")
+                && svg.contains("change (%)")
+                && !svg.contains("NaN")
+        );
+        assert_eq!(
+            plot.csv(),
+            "name,change (%),interval_low,interval_high\n\"a,b\",-20,-25,-15\nc,0,,\nd,,,\n"
+        );
         assert!(Whiskers { rows: Vec::new(), ..plot }.svg().is_none());
     }
 }

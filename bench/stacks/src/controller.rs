@@ -25,14 +25,19 @@ impl Controller {
         let natives = stack.natives();
         let known = || natives.iter().map(|n| format!("native:{n}")).collect::<Vec<_>>().join(", ");
         let Some(name) = spec.trim().strip_prefix("native:") else {
-            return catalogue::parse(spec).map(Self::Fathom).map_err(|e| hint_at_natives(&e, stack));
+            return catalogue::parse(spec)
+                .map(Self::Fathom)
+                .map_err(|e| hint_at_natives(&e, stack));
         };
         let named = natives.iter().find(|native| **native == name);
         // One word for all stacks: each has its own version of BBR, and another name for Reno.
         let alike = || natives.iter().find(|native| is_like(name, native));
         named.or_else(alike).map(|native| Self::Native(native)).ok_or_else(|| {
             let known = known();
-            format!("{stack} has no controller '{}' of its own; it has {known}", name.escape_debug())
+            format!(
+                "{stack} has no controller '{}' of its own; it has {known}",
+                name.escape_debug()
+            )
         })
     }
 
@@ -63,7 +68,9 @@ impl Controller {
 /// Whether a stack's own controller is what this name stands for on all stacks: `bbr` for bbr, bbr2 or bbr3, `reno` and `new-reno` for each other.
 fn is_like(name: &str, native: &str) -> bool {
     match name {
-        "bbr" => native.strip_prefix("bbr").is_some_and(|version| version.bytes().all(|b| b.is_ascii_digit())),
+        "bbr" => native
+            .strip_prefix("bbr")
+            .is_some_and(|version| version.bytes().all(|b| b.is_ascii_digit())),
         "reno" | "new-reno" => native == "reno" || native == "new-reno",
         _ => false,
     }
@@ -78,7 +85,9 @@ fn hint_at_natives(e: &SpecError, stack: Stack) -> String {
         Some(other) => format!(" on {other}"),
         None => return e.to_string(),
     };
-    format!("'{given}' is none of ours, but a stack's own; write native:{given}{on} ('fathom stacks' lists them)")
+    format!(
+        "'{given}' is none of ours, but a stack's own; write native:{given}{on} ('fathom stacks' lists them)"
+    )
 }
 
 #[cfg(test)]
@@ -88,9 +97,15 @@ mod tests {
     #[test]
     fn sdc_and_packet_size_are_shaped_wherever_a_socket_can() {
         for stack in Stack::ALL {
-            for (spec, shaped) in [("sdc", true), ("packet-size", true), ("reno", false), ("native:cubic", false)] {
+            for (spec, shaped) in
+                [("sdc", true), ("packet-size", true), ("reno", false), ("native:cubic", false)]
+            {
                 let controller = Controller::read(spec, *stack).unwrap();
-                assert_eq!(controller.needs_shaping(*stack), shaped && stack.on_rustls(), "{spec} on {stack}");
+                assert_eq!(
+                    controller.needs_shaping(*stack),
+                    shaped && stack.on_rustls(),
+                    "{spec} on {stack}"
+                );
             }
         }
     }

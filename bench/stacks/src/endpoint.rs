@@ -15,8 +15,8 @@ use h3::quic::StreamErrorIncoming;
 use super::adapter::{ClientPlugin, Plugin, ServerPlugin, ShapingSocket};
 use super::stack::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use super::stack::{
-    self, ClientConfig, ConnectionError, EndpointConfig, MtuDiscoveryConfig, ServerConfig, TokioRuntime,
-    TransportConfig,
+    self, ClientConfig, ConnectionError, EndpointConfig, MtuDiscoveryConfig, ServerConfig,
+    TokioRuntime, TransportConfig,
 };
 use super::{Socket, native, own_stats, prioritised, set_connection_ids, watched};
 use super::{acknowledged_h3, h3 as transport};
@@ -24,7 +24,8 @@ use crate::controller::Controller;
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
 use crate::settings::{EndpointSettings, SetupError, Tls, TransportSettings};
 use crate::traits::{
-    self, Close, CloseKind, Closer, ConnectionStats, Delivery, EarlyDataAccepted, Monitor, ReadOrder, SetPriority,
+    self, Close, CloseKind, Closer, ConnectionStats, Delivery, EarlyDataAccepted, Monitor,
+    ReadOrder, SetPriority,
 };
 
 /// How connections of one controller begin.
@@ -79,7 +80,9 @@ impl Endpoint {
         };
         let mut shares = Vec::new();
         for controller in &settings.controllers {
-            let wrong = |why: &dyn std::fmt::Display| SetupError::Controller(controller.spec(), why.to_string());
+            let wrong = |why: &dyn std::fmt::Display| {
+                SetupError::Controller(controller.spec(), why.to_string())
+            };
             let config = match controller {
                 Controller::Fathom(config) => Arc::clone(config),
                 Controller::Native(name) => {
@@ -91,8 +94,9 @@ impl Endpoint {
                 Some(trailers) => Plugin::new_with_shaping(trailers, config),
                 None => Plugin::new(config),
             };
-            let mut plugin =
-                plugin.and_then(|plugin| plugin.with_extension(settings.extension)).map_err(|e| wrong(&e))?;
+            let mut plugin = plugin
+                .and_then(|plugin| plugin.with_extension(settings.extension))
+                .map_err(|e| wrong(&e))?;
             if let Some(clock) = &settings.clock {
                 plugin = plugin.with_clock(Arc::clone(clock));
             }
@@ -186,7 +190,8 @@ impl Endpoint {
             return None;
         };
         let monitor = Arc::new(NativeMonitor::default());
-        let watch = NativeWatch { clock: Arc::clone(clock), observer, monitor: Arc::clone(&monitor) };
+        let watch =
+            NativeWatch { clock: Arc::clone(clock), observer, monitor: Arc::clone(&monitor) };
         transport.congestion_controller_factory(watched(native(name), watch));
         Some(Monitor::Native(monitor))
     }
@@ -202,14 +207,16 @@ fn native_share(settings: &EndpointSettings, name: &'static str) -> Result<Share
         Tls::Client(tls) => {
             let crypto = match settings.initial {
                 None => QuicClientConfig::try_from(Arc::clone(tls)).map_err(|e| e.to_string())?,
-                Some(suite) => QuicClientConfig::with_initial(Arc::clone(tls), suite).map_err(|e| e.to_string())?,
+                Some(suite) => QuicClientConfig::with_initial(Arc::clone(tls), suite)
+                    .map_err(|e| e.to_string())?,
             };
             Share::NativeClient(ClientConfig::new(Arc::new(crypto)), name)
         }
         Tls::Server(tls) => {
             let crypto = match settings.initial {
                 None => QuicServerConfig::try_from(Arc::clone(tls)).map_err(|e| e.to_string())?,
-                Some(suite) => QuicServerConfig::with_initial(Arc::clone(tls), suite).map_err(|e| e.to_string())?,
+                Some(suite) => QuicServerConfig::with_initial(Arc::clone(tls), suite)
+                    .map_err(|e| e.to_string())?,
             };
             Share::NativeServer(ServerConfig::with_crypto(Arc::new(crypto)), name)
         }
@@ -260,7 +267,8 @@ impl traits::Endpoint for Endpoint {
             }
             _ => return Err("a server does not connect".into()),
         };
-        let connecting = self.endpoint.connect_with(config, to, server_name).map_err(|e| e.to_string())?;
+        let connecting =
+            self.endpoint.connect_with(config, to, server_name).map_err(|e| e.to_string())?;
         Ok(Connecting { connecting, monitor })
     }
 
@@ -287,7 +295,9 @@ impl traits::Endpoint for Endpoint {
             }
             _ => return Err("a client does not accept connections".into()),
         };
-        accepted.map(|(connecting, monitor)| Connecting { connecting, monitor }).map_err(|e| e.to_string())
+        accepted
+            .map(|(connecting, monitor)| Connecting { connecting, monitor })
+            .map_err(|e| e.to_string())
     }
 
     fn close(&self, code: u32) {
@@ -357,7 +367,9 @@ impl traits::Connecting for Connecting {
     fn into_0rtt(self) -> Result<(Connection, EarlyDataAccepted), Self> {
         let Self { connecting, monitor } = self;
         match connecting.into_0rtt() {
-            Ok((connection, accepted)) => Ok((Connection { connection, monitor }, Box::pin(accepted))),
+            Ok((connection, accepted)) => {
+                Ok((Connection { connection, monitor }, Box::pin(accepted)))
+            }
             Err(connecting) => Err(Self { connecting, monitor }),
         }
     }
@@ -476,9 +488,12 @@ impl traits::RequestStream for acknowledged_h3::BidiStream<Bytes> {
 fn close(e: &ConnectionError) -> Close {
     use {CloseKind as Kind, Closer as By};
     let (by, kind, code, reason) = match e {
-        ConnectionError::TransportError(e) => {
-            (By::Us, Kind::Transport, Some(u64::from(e.code)), Bytes::copy_from_slice(e.reason.as_bytes()))
-        }
+        ConnectionError::TransportError(e) => (
+            By::Us,
+            Kind::Transport,
+            Some(u64::from(e.code)),
+            Bytes::copy_from_slice(e.reason.as_bytes()),
+        ),
         ConnectionError::ConnectionClosed(c) => {
             (By::Peer, Kind::Transport, Some(c.error_code.into()), c.reason.clone())
         }

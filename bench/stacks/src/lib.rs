@@ -36,7 +36,7 @@ pub use settings::{BoringTls, Sessions};
 pub use settings::{EndpointSettings, SetupError, Tls, TransportSettings, UNLIMITED};
 pub use stack::Stack;
 pub use traits::{
-    Close, CloseKind, Closer, Connecting, Connection, ConnectionStats, Delivery, EarlyDataAccepted, Endpoint, Incoming,
-    Monitor, ReadOrder, RequestStream, SetPriority,
+    Close, CloseKind, Closer, Connecting, Connection, ConnectionStats, Delivery, EarlyDataAccepted,
+    Endpoint, Incoming, Monitor, ReadOrder, RequestStream, SetPriority,
 };
 pub use zeros::ZEROS;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fathom_cc::{AckEvent, Acked, Cause, CongestionEvent, ControllerMetrics, Phase, Rate, Rtt, Sent, Time};
+use fathom_cc::{
+    AckEvent, Acked, Cause, CongestionEvent, ControllerMetrics, Phase, Rate, Rtt, Sent, Time,
+};
 use fathom_plugin::Observer;
 
 /// Tells the time at which a native controller's window is reported.
@@ -67,12 +69,26 @@ impl NativeWatch {
     }
 
     /// An ACK frame is complete.
-    pub fn acked(&self, batch: &NativeBatch, in_flight: u64, app_limited: bool, pacing_rate: Option<Rate>) {
+    pub fn acked(
+        &self,
+        batch: &NativeBatch,
+        in_flight: u64,
+        app_limited: bool,
+        pacing_rate: Option<Rate>,
+    ) {
         let Some(observer) = &self.observer else { return };
         let now = (self.clock)();
         let packets = [Acked { sent: now - batch.latest, bytes: batch.bytes }];
         let rtt = Rtt { smoothed: batch.smoothed, min: batch.min, ..Rtt::first(batch.latest) };
-        let acks = AckEvent { now, packets: &packets, in_flight, rtt, one_way: None, ecn: None, app_limited };
+        let acks = AckEvent {
+            now,
+            packets: &packets,
+            in_flight,
+            rtt,
+            one_way: None,
+            ecn: None,
+            app_limited,
+        };
         observer.on_ack(&acks, pacing_rate);
     }
 
@@ -110,7 +126,14 @@ pub struct NativeBatch {
 
 impl NativeBatch {
     /// A packet was acknowledged; `smoothed` and `min` are the stack's round-trip times.
-    pub fn add(&mut self, now: Instant, sent: Instant, bytes: u64, smoothed: Duration, min: Duration) {
+    pub fn add(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        smoothed: Duration,
+        min: Duration,
+    ) {
         self.bytes += bytes;
         self.latest = now.saturating_duration_since(sent);
         (self.smoothed, self.min) = (smoothed, min);

@@ -20,7 +20,9 @@ use h3_noq as h3;
 use h3_noq as acknowledged_h3;
 use noq as stack;
 use noq::EndpointConfig;
-use noq::congestion::{Bbr3Config, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig};
+use noq::congestion::{
+    Bbr3Config, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig,
+};
 
 pub use self::endpoint::{Connecting, Connection, Endpoint, Incoming};
 use self::watched::{Watched, watched};
@@ -47,7 +49,9 @@ pub(crate) fn poll_read_unordered(
     stream: &mut UnorderedRecvStream,
     cx: &mut Context<'_>,
 ) -> Poll<Result<Option<(u64, Bytes)>, noq::ReadError>> {
-    pin!(stream.read_chunk(usize::MAX)).poll(cx).map_ok(|chunk| chunk.map(|chunk| (chunk.offset, chunk.bytes)))
+    pin!(stream.read_chunk(usize::MAX))
+        .poll(cx)
+        .map_ok(|chunk| chunk.map(|chunk| (chunk.offset, chunk.bytes)))
 }
 
 /// Hands over some of `chunk`, without a copy if noq keeps it whole (its own bound is 1,452 bytes); how many bytes. As with reads, no state
@@ -73,7 +77,9 @@ fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
 }
 
 fn set_connection_ids(config: &mut EndpointConfig, key: u64) {
-    config.cid_generator(Arc::new(move || Box::new(noq_proto::HashedConnectionIdGenerator::from_key(key))));
+    config.cid_generator(Arc::new(move || {
+        Box::new(noq_proto::HashedConnectionIdGenerator::from_key(key))
+    }));
 }
 
 fn own_stats(connection: &noq::Connection) -> ConnectionStats {
@@ -119,7 +125,13 @@ impl Controller for Watched {
         self.batch.add(now, sent, bytes, rtt.get(), rtt.min());
     }
 
-    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
+    fn on_end_acks(
+        &mut self,
+        now: Instant,
+        in_flight: u64,
+        app_limited: bool,
+        largest: Option<u64>,
+    ) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
         if let Some(batch) = self.batch.take() {
             let rate = self.inner.metrics().pacing_rate.map(Rate::from_bytes_per_sec);
@@ -138,7 +150,14 @@ impl Controller for Watched {
         largest_lost_pn: u64,
     ) {
         let before = self.inner.window();
-        self.inner.on_congestion_event(now, sent, is_persistent_congestion, is_ecn, lost_bytes, largest_lost_pn);
+        self.inner.on_congestion_event(
+            now,
+            sent,
+            is_persistent_congestion,
+            is_ecn,
+            lost_bytes,
+            largest_lost_pn,
+        );
         self.watch.reduced(before, self.inner.window());
         self.watch.lost(if is_ecn { 0 } else { lost_bytes });
         self.record();
@@ -169,7 +188,11 @@ impl Controller for Watched {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self { inner: self.inner.clone_box(), watch: self.watch.clone(), batch: self.batch })
+        Box::new(Self {
+            inner: self.inner.clone_box(),
+            watch: self.watch.clone(),
+            batch: self.batch,
+        })
     }
 
     fn initial_window(&self) -> u64 {

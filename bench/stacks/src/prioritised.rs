@@ -30,10 +30,17 @@ pub use self::send::{NotReady, SendStream};
 use crate::traits::{ReadOrder, SetPriority};
 
 /// The connection for HTTP/3 that reads streams in this order, and what sets their priority.
-pub fn prioritised(connection: super::stack::Connection, order: ReadOrder) -> (Connection, SetPriority) {
+pub fn prioritised(
+    connection: super::stack::Connection,
+    order: ReadOrder,
+) -> (Connection, SetPriority) {
     let priorities = Arc::<stack::Priorities>::default();
-    let transport = Connection::new(stack::Connection::new(connection, Arc::clone(&priorities), order));
-    (transport, Arc::new(move |stream, urgency, incremental| priorities.set(stream, urgency, incremental)))
+    let transport =
+        Connection::new(stack::Connection::new(connection, Arc::clone(&priorities), order));
+    (
+        transport,
+        Arc::new(move |stream, urgency, incremental| priorities.set(stream, urgency, incremental)),
+    )
 }
 
 /// The stream's number as h3's.
@@ -91,7 +98,11 @@ mod stack {
     }
 
     impl Connection {
-        pub(crate) fn new(plain: plain::Connection, priorities: Arc<Priorities>, order: ReadOrder) -> Self {
+        pub(crate) fn new(
+            plain: plain::Connection,
+            priorities: Arc<Priorities>,
+            order: ReadOrder,
+        ) -> Self {
             Self { plain, priorities, order }
         }
 
@@ -149,7 +160,9 @@ mod stack {
             cx: &mut Context<'_>,
             data: &[u8],
         ) -> Poll<Result<usize, WriteError>> {
-            if let Some(priority) = self.priorities.take().and_then(|all| all.take(self.plain.id().into())) {
+            if let Some(priority) =
+                self.priorities.take().and_then(|all| all.take(self.plain.id().into()))
+            {
                 // Refused only by a stream that is closed, which the write tells.
                 let _ = self.plain.set_priority(priority);
             }
@@ -169,7 +182,8 @@ mod stack {
 
         pub(crate) fn stopped(
             &self,
-        ) -> impl Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync + use<> {
+        ) -> impl Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync + use<>
+        {
             self.plain.stopped()
         }
     }

@@ -54,14 +54,23 @@ struct Share {
 }
 
 impl Share {
-    fn new(controller: &Controller, extension: Extension, clock: Option<&Arc<dyn Clock>>) -> Result<Self, String> {
+    fn new(
+        controller: &Controller,
+        extension: Extension,
+        clock: Option<&Arc<dyn Clock>>,
+    ) -> Result<Self, String> {
         let algorithm = algorithm(controller)?;
-        let Controller::Fathom(config) = controller else { return Ok(Self { algorithm, plugin: None }) };
+        let Controller::Fathom(config) = controller else {
+            return Ok(Self { algorithm, plugin: None });
+        };
         if extension.is_off() && config.required().one_way {
             return Err(PluginError::ExtensionOff(config.name()).to_string());
         }
         let plugin = ConnectionConfig { extension, ..ConnectionConfig::default() };
-        let plugin = clock.map_or(plugin.clone(), |clock| ConnectionConfig { clock: Arc::clone(clock), ..plugin });
+        let plugin = clock.map_or(plugin.clone(), |clock| ConnectionConfig {
+            clock: Arc::clone(clock),
+            ..plugin
+        });
         Ok(Self { algorithm, plugin: Some(plugin) })
     }
 

@@ -20,7 +20,9 @@ use fathom_quinn as adapter;
 use h3_quinn as h3;
 use quinn as stack;
 use quinn::EndpointConfig;
-use quinn::congestion::{BbrConfig, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig};
+use quinn::congestion::{
+    BbrConfig, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig,
+};
 
 pub use self::endpoint::{Connecting, Connection, Endpoint, Incoming};
 use self::watched::{Watched, watched};
@@ -99,12 +101,25 @@ impl Controller for Watched {
         self.watch.sent(bytes);
     }
 
-    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &quinn_proto::RttEstimator) {
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        app_limited: bool,
+        rtt: &quinn_proto::RttEstimator,
+    ) {
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
         self.batch.add(now, sent, bytes, rtt.get(), rtt.min());
     }
 
-    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
+    fn on_end_acks(
+        &mut self,
+        now: Instant,
+        in_flight: u64,
+        app_limited: bool,
+        largest: Option<u64>,
+    ) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
         if let Some(batch) = self.batch.take() {
             let rate = self.inner.metrics().pacing_rate.map(Rate::from_bits_per_sec);
@@ -113,7 +128,13 @@ impl Controller for Watched {
         self.record();
     }
 
-    fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
         let before = self.inner.window();
         self.inner.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
         self.watch.reduced(before, self.inner.window());
@@ -134,7 +155,11 @@ impl Controller for Watched {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self { inner: self.inner.clone_box(), watch: self.watch.clone(), batch: self.batch })
+        Box::new(Self {
+            inner: self.inner.clone_box(),
+            watch: self.watch.clone(),
+            batch: self.batch,
+        })
     }
 
     fn initial_window(&self) -> u64 {

@@ -103,7 +103,9 @@ impl<T> EndpointSettings<T> {
 
 impl<T> fmt::Debug for EndpointSettings<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EndpointSettings").field("controllers", &self.controllers).finish_non_exhaustive()
+        f.debug_struct("EndpointSettings")
+            .field("controllers", &self.controllers)
+            .finish_non_exhaustive()
     }
 }
 

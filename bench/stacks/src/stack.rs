@@ -153,9 +153,9 @@ impl FromStr for Stack {
             return Ok(stack);
         }
         match OPTIONAL.iter().find(|(name, _)| *name == s) {
-            Some((name, tools)) => {
-                Err(format!("this build has no {name}; build with --features {name} (needs {tools}), or write {names}"))
-            }
+            Some((name, tools)) => Err(format!(
+                "this build has no {name}; build with --features {name} (needs {tools}), or write {names}"
+            )),
             None => Err(format!("'{}' is not a stack; write {names}", s.escape_debug())),
         }
     }

@@ -105,7 +105,9 @@ pub trait Incoming: Send + Sized + 'static {
 }
 
 /// A connection in its handshake; the future ends with it.
-pub trait Connecting: Future<Output = Result<Self::Connection, Close>> + Unpin + Send + Sized + 'static {
+pub trait Connecting:
+    Future<Output = Result<Self::Connection, Close>> + Unpin + Send + Sized + 'static
+{
     /// What it becomes.
     type Connection;
     /// The connection before its handshake is complete: a client's, if a ticket allows 0-RTT; a server's always.
@@ -154,7 +156,11 @@ pub trait Connection: Clone + Send + Sync + 'static {
     /// Its request streams.
     type H3Stream: h3::quic::BidiStream<Bytes> + Send + 'static;
     /// Opens streams.
-    type H3Opener: h3::quic::OpenStreams<Bytes, BidiStream = Self::H3Stream> + Clone + Send + Sync + 'static;
+    type H3Opener: h3::quic::OpenStreams<Bytes, BidiStream = Self::H3Stream>
+        + Clone
+        + Send
+        + Sync
+        + 'static;
 
     /// The connection as the `h3` crate takes it, with streams that tell when their data are acknowledged.
     type AcknowledgedH3: h3::quic::Connection<
@@ -172,7 +178,10 @@ pub trait Connection: Clone + Send + Sync + 'static {
     type PrioritisedH3: h3::quic::Connection<
             Bytes,
             BidiStream = Self::PrioritisedStream,
-            OpenStreams: h3::quic::OpenStreams<Bytes, BidiStream = Self::PrioritisedStream> + Clone + Send + 'static,
+            OpenStreams: h3::quic::OpenStreams<Bytes, BidiStream = Self::PrioritisedStream>
+                             + Clone
+                             + Send
+                             + 'static,
             SendStream: Send,
             RecvStream: Send,
         > + Send

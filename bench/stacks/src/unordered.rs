@@ -6,7 +6,9 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
-use super::super::{UnorderedRecvStream, poll_read as poll_read_ordered, poll_read_unordered, stack, unordered};
+use super::super::{
+    UnorderedRecvStream, poll_read as poll_read_ordered, poll_read_unordered, stack, unordered,
+};
 use crate::traits::ReadOrder;
 
 /// A receiving stream.
@@ -32,9 +34,11 @@ impl RecvStream {
     pub(super) fn new(stream: stack::RecvStream, order: ReadOrder) -> Self {
         match order {
             ReadOrder::Ordered => Self::Ordered(stream),
-            ReadOrder::Unordered => {
-                Self::Unordered(Reordered { stream: unordered(stream), ahead: BTreeMap::new(), next: 0 })
-            }
+            ReadOrder::Unordered => Self::Unordered(Reordered {
+                stream: unordered(stream),
+                ahead: BTreeMap::new(),
+                next: 0,
+            }),
         }
     }
 

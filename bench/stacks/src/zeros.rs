@@ -16,7 +16,10 @@ mod tests {
     #[test]
     fn only_parts_of_the_zeros_are_static() {
         for part in [&ZEROS[..], &ZEROS[1..9], &ZEROS[ZEROS.len() - 1..]] {
-            assert_eq!(as_static(part).map(|found| found.as_ptr_range()), Some(part.as_ptr_range()));
+            assert_eq!(
+                as_static(part).map(|found| found.as_ptr_range()),
+                Some(part.as_ptr_range())
+            );
         }
         let others = vec![0; 3 * ZEROS.len()];
         assert!(others.chunks(1_000).all(|other| as_static(other).is_none()));

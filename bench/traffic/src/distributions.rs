@@ -111,8 +111,10 @@ mod tests {
     const REQUEST: [u64; 10] = [122, 216, 279, 350, 421, 514, 869, 1062, 3061, 14449];
     const DOWNLOAD: [u64; 10] = [283, 324, 386, 690, 2258, 8895, 20310, 35870, 93108, 604295];
     const VALIDATION: [u64; 10] = [22, 64, 74, 118, 140, 197, 249, 266, 271, 272];
-    const CLIENT_MS: [f64; 10] = [0.530, 0.574, 0.635, 0.882, 1.470, 5.732, 35.97, 84.35, 598.8, 1506.7];
-    const SERVER_MS: [f64; 10] = [0.597, 1.164, 2.336, 11.45, 57.96, 89.69, 114.05, 214.3, 670.0, 3121.0];
+    const CLIENT_MS: [f64; 10] =
+        [0.530, 0.574, 0.635, 0.882, 1.470, 5.732, 35.97, 84.35, 598.8, 1506.7];
+    const SERVER_MS: [f64; 10] =
+        [0.597, 1.164, 2.336, 11.45, 57.96, 89.69, 114.05, 214.3, 670.0, 3121.0];
 
     #[test]
     fn sizes_have_the_reference_quantiles() {
@@ -127,9 +129,10 @@ mod tests {
     #[test]
     fn delays_have_the_reference_quantiles() {
         for (i, &p) in P.iter().enumerate() {
-            for (rtt, expected) in
-                [(client_rtt(Above::uniform(p)), CLIENT_MS[i]), (server_rtt(Above::uniform(p)), SERVER_MS[i])]
-            {
+            for (rtt, expected) in [
+                (client_rtt(Above::uniform(p)), CLIENT_MS[i]),
+                (server_rtt(Above::uniform(p)), SERVER_MS[i]),
+            ] {
                 let ms = rtt.as_secs_f64() * 1e3;
                 assert!((ms / expected - 1.0).abs() < 1e-3, "{ms} ms for {expected} at {p}");
             }
@@ -139,18 +142,29 @@ mod tests {
     #[test]
     fn server_delay_has_its_median_mean_and_cap() {
         let n = 100_000;
-        let delays: Vec<f64> =
-            (0..n).map(|i| server_delay(Above::uniform((f64::from(i) + 0.5) / f64::from(n))).as_secs_f64()).collect();
+        let delays: Vec<f64> = (0..n)
+            .map(|i| {
+                server_delay(Above::uniform((f64::from(i) + 0.5) / f64::from(n))).as_secs_f64()
+            })
+            .collect();
         let mean = delays.iter().sum::<f64>() / f64::from(n);
-        assert!((delays[n as usize / 2] - 5.87e-3).abs() < 1e-5, "median {}", delays[n as usize / 2]);
+        assert!(
+            (delays[n as usize / 2] - 5.87e-3).abs() < 1e-5,
+            "median {}",
+            delays[n as usize / 2]
+        );
         assert!((mean - 21.96e-3).abs() < 2e-5, "mean {mean}");
         assert_eq!(server_delay(Above::uniform(0.0)), Duration::from_millis(100));
     }
 
     #[test]
     fn normal_tails_stay_exact() {
-        for (z, above) in [(0.0, 0.5), (1.0, 0.158655253931457), (-1.0, 0.841344746068543), (6.0, 9.86587645037698e-10)]
-        {
+        for (z, above) in [
+            (0.0, 0.5),
+            (1.0, 0.158655253931457),
+            (-1.0, 0.841344746068543),
+            (6.0, 9.86587645037698e-10),
+        ] {
             let found = Above::normal(z).0;
             assert!((found / above - 1.0).abs() < 1e-10, "{found} for {above}");
         }
@@ -168,9 +182,18 @@ mod tests {
                 client_rtt(above),
                 server_rtt(above),
             );
-            assert!(now.0 >= before.0 && now.1 >= before.1 && now.2 >= before.2, "{before:?} then {now:?}");
+            assert!(
+                now.0 >= before.0 && now.1 >= before.1 && now.2 >= before.2,
+                "{before:?} then {now:?}"
+            );
             assert!(now.3 >= before.3 && now.4 >= before.4, "{before:?} then {now:?}");
-            assert!(now.0 >= 1 && now.1 >= 1 && now.2 >= 1 && now.4 < Duration::MAX && now.3 < Duration::MAX);
+            assert!(
+                now.0 >= 1
+                    && now.1 >= 1
+                    && now.2 >= 1
+                    && now.4 < Duration::MAX
+                    && now.3 < Duration::MAX
+            );
             before = now;
         }
     }
@@ -179,7 +202,9 @@ mod tests {
     fn weibull_with_a_mean_has_that_mean() {
         let weibull = Weibull::with_mean(0.884, 0.01);
         let n = 1_000_000;
-        let mean = (0..n).map(|i| weibull.quantile(Above::uniform((f64::from(i) + 0.5) / f64::from(n)))).sum::<f64>()
+        let mean = (0..n)
+            .map(|i| weibull.quantile(Above::uniform((f64::from(i) + 0.5) / f64::from(n))))
+            .sum::<f64>()
             / f64::from(n);
         assert!((mean / 0.01 - 1.0).abs() < 1e-4, "{mean}");
     }

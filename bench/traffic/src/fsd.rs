@@ -189,7 +189,10 @@ mod tests {
             let mut expected = t * d / (t - d);
             for (i, phi) in prediction.phi.iter().enumerate() {
                 let j = (i + 1) as f64;
-                assert!((phi - expected).abs() < 1e-9 * expected.abs(), "phi_{n},{j}: {phi} for {expected}");
+                assert!(
+                    (phi - expected).abs() < 1e-9 * expected.abs(),
+                    "phi_{n},{j}: {phi} for {expected}"
+                );
                 expected *= (t - j) * (j - d) / ((j + 1.0) * (t - j - d));
             }
         }

@@ -92,7 +92,9 @@ impl Iterator for Frames {
         let sigma = (1.0 + DEVIATION * DEVIATION).ln().sqrt();
         let factor = (sigma * normal - sigma * sigma / 2.0).exp().clamp(CUT.0, CUT.1);
         let bytes = (self.p * if intra { I_TO_P } else { 1.0 } * factor) as u64;
-        let at = Duration::from_nanos((u128::from(number) * 1_000_000_000 / u128::from(self.stream.fps)) as u64);
+        let at = Duration::from_nanos(
+            (u128::from(number) * 1_000_000_000 / u128::from(self.stream.fps)) as u64,
+        );
         Some(Frame { at, bytes: bytes.max(1), intra })
     }
 }
@@ -127,12 +129,20 @@ mod tests {
     fn sizes_have_the_deviation_and_ratio_of_their_source() {
         let frames: Vec<Frame> = stream(30).sizes().collect();
         let mean = |intra: bool| {
-            let of: Vec<f64> = frames.iter().filter(|f| f.intra == intra).map(|f| f.bytes as f64).collect();
+            let of: Vec<f64> =
+                frames.iter().filter(|f| f.intra == intra).map(|f| f.bytes as f64).collect();
             let mean = of.iter().sum::<f64>() / of.len() as f64;
-            (mean, (of.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / of.len() as f64).sqrt() / mean)
+            (
+                mean,
+                (of.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / of.len() as f64).sqrt()
+                    / mean,
+            )
         };
         let ((i, _), (p, deviation)) = (mean(true), mean(false));
-        assert!((i / p - 2.0).abs() < 0.1 && (deviation - 0.105).abs() < 0.01, "{i} {p} {deviation}");
+        assert!(
+            (i / p - 2.0).abs() < 0.1 && (deviation - 0.105).abs() < 0.01,
+            "{i} {p} {deviation}"
+        );
         assert!(frames.iter().filter(|f| !f.intra).all(|f| (f.bytes as f64) < p * 1.51));
     }
 }

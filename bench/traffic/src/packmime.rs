@@ -56,8 +56,13 @@ pub struct Options {
 
 /// Far below one connection per second the fitted Weibull shapes become absurd; the most is far above the traces behind the model, and
 /// everything is independent by then.
-const RATES: Range =
-    Range { counts: "new connections", of: " for PackMime", decimals: 4, least: 0.1, most: 1_000_000.0 };
+const RATES: Range = Range {
+    counts: "new connections",
+    of: " for PackMime",
+    decimals: 4,
+    least: 0.1,
+    most: 1_000_000.0,
+};
 
 /// An endless stream of web requests, the first at time zero, in order of their start.
 #[derive(Clone)]
@@ -94,8 +99,14 @@ impl PackMime {
                 Arrivals::Poisson => Some((1.0 / rate, stream(seed, Quantity::PoissonGaps))),
             },
             requests: CorrelatedNormal::new(fit.requests(), stream(seed, Quantity::Requests)),
-            client_rtts: CorrelatedNormal::new(fit.client_rtts(), stream(seed, Quantity::ClientRtts)),
-            server_rtts: CorrelatedNormal::new(fit.server_rtts(), stream(seed, Quantity::ServerRtts)),
+            client_rtts: CorrelatedNormal::new(
+                fit.client_rtts(),
+                stream(seed, Quantity::ClientRtts),
+            ),
+            server_rtts: CorrelatedNormal::new(
+                fit.server_rtts(),
+                stream(seed, Quantity::ServerRtts),
+            ),
             kinds: Runs::new(&fit, stream(seed, Quantity::Runs)),
             downloads: stream(seed, Quantity::Downloads),
             validations: stream(seed, Quantity::Validations),

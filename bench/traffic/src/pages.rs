@@ -74,7 +74,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 6] = [Self::Html, Self::Css, Self::Script, Self::Font, Self::Image, Self::Other];
+    const ALL: [Self; 6] =
+        [Self::Html, Self::Css, Self::Script, Self::Font, Self::Image, Self::Other];
 
     /// RFC 9218's urgency, 0 first, as Chromium sends it: its `HIGHEST` is 0, `MEDIUM` 1, `LOWEST` 3 (`net/quic`).
     pub const fn urgency(self) -> u8 {
@@ -120,12 +121,24 @@ const COUNTS: [LogNormal; 6] =
 
 /// KB of a type per page: Web Almanac 2024, desktop. Of HTML and fonts the medians are published; their 90th percentiles are ours, fonts' in
 /// proportion to their number. Others: the median of pages with video, 194 KB, and what makes the 2,652 KB of the whole.
-const KILOBYTES: [LogNormal; 6] =
-    [of(18.0, 65.0), of(80.0, 269.0), of(620.0, 1_834.0), of(131.0, 360.0), of(1_054.0, 6_526.0), of(194.0, 1_000.0)];
+const KILOBYTES: [LogNormal; 6] = [
+    of(18.0, 65.0),
+    of(80.0, 269.0),
+    of(620.0, 1_834.0),
+    of(131.0, 360.0),
+    of(1_054.0, 6_526.0),
+    of(194.0, 1_000.0),
+];
 
 /// The part of a type that is found in waves 1, 2 and 3. Of documents it is the frames; the page itself is wave 0.
-const WAVE_OF: [[f64; 3]; 6] =
-    [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.5, 0.35, 0.15], [0.0, 0.7, 0.3]];
+const WAVE_OF: [[f64; 3]; 6] = [
+    [0.0, 1.0, 0.0],
+    [1.0, 0.0, 0.0],
+    [0.7, 0.3, 0.0],
+    [0.0, 1.0, 0.0],
+    [0.5, 0.35, 0.15],
+    [0.0, 0.7, 0.3],
+];
 
 /// An object of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,7 +231,8 @@ pub struct Pages {
 }
 
 /// Rates of page views that a run can have (ours).
-const RATES: Range = Range { counts: "page views", of: "", decimals: 6, least: 0.001, most: 100_000.0 };
+const RATES: Range =
+    Range { counts: "page views", of: "", decimals: 6, least: 0.001, most: 100_000.0 };
 
 impl Pages {
     /// `views_per_second` page views on average; visits arrive as a Poisson process.
@@ -278,7 +292,11 @@ fn joined(visit: Visit, start: f64) -> Option<Visit> {
     let mut at = start;
     for number in 0..visit.views {
         if at >= 0.0 {
-            return Some(Visit { first: number, start: Time::ZERO + Duration::from_secs_f64(at), ..visit });
+            return Some(Visit {
+                first: number,
+                start: Time::ZERO + Duration::from_secs_f64(at),
+                ..visit
+            });
         }
         at += reading(visit.seed, number).as_secs_f64();
     }
@@ -311,7 +329,9 @@ fn reading(seed: u64, view: u32) -> Duration {
 
 /// A generator for each view and purpose: none depends on how much another draws.
 fn generator(seed: u64, view: u32, purpose: u64) -> Pcg64 {
-    Pcg64::seed_from_u64(seed.rotate_left(17) ^ (u64::from(view) << 8 | purpose).wrapping_mul(0xd134_2543_de82_ef95))
+    Pcg64::seed_from_u64(
+        seed.rotate_left(17) ^ (u64::from(view) << 8 | purpose).wrapping_mul(0xd134_2543_de82_ef95),
+    )
 }
 
 fn archive_page(seed: u64, view: u32) -> PageView {
@@ -322,7 +342,8 @@ fn archive_page(seed: u64, view: u32) -> PageView {
     let mut weights = Vec::with_capacity(96);
     for (index, kind) in Kind::ALL.into_iter().enumerate() {
         let many = TOGETHER * page + (1.0 - TOGETHER * TOGETHER).sqrt() * normal(&mut rng);
-        let heavy = BYTES_WITH_COUNT * many + (1.0 - BYTES_WITH_COUNT * BYTES_WITH_COUNT).sqrt() * normal(&mut rng);
+        let heavy = BYTES_WITH_COUNT * many
+            + (1.0 - BYTES_WITH_COUNT * BYTES_WITH_COUNT).sqrt() * normal(&mut rng);
         let least = u32::from(kind == Kind::Html);
         let count = (COUNTS[index].at(many).round() as u32).max(least);
         let bytes = KILOBYTES[index].at(heavy) * 1_024.0;
@@ -338,7 +359,11 @@ fn archive_page(seed: u64, view: u32) -> PageView {
     }
     // Stable: what is equal stays in the order in which it was drawn.
     objects.sort_by_key(|object| (object.wave, object.kind.urgency()));
-    PageView { objects, parse: std::array::from_fn(|_| exponential(&mut rng, PARSE)), reading: reading(seed, view) }
+    PageView {
+        objects,
+        parse: std::array::from_fn(|_| exponential(&mut rng, PARSE)),
+        reading: reading(seed, view),
+    }
 }
 
 fn wave(kind: usize, sample: f64) -> u8 {
@@ -361,7 +386,8 @@ fn known_page(waves: &[(u32, u64); WAVES]) -> PageView {
         _ => Kind::Image,
     };
     let objects = waves.iter().enumerate().flat_map(|(wave, (count, bytes))| {
-        let object = Object { kind: kind(wave), wave: wave as u8, bytes: *bytes, request_bytes: REQUEST };
+        let object =
+            Object { kind: kind(wave), wave: wave as u8, bytes: *bytes, request_bytes: REQUEST };
         (0..*count).map(move |_| object)
     });
     PageView { objects: objects.collect(), parse: [Duration::ZERO; WAVES], reading: Duration::ZERO }
@@ -407,7 +433,10 @@ mod tests {
     }
 
     fn near(found: f64, published: f64, part: f64, what: &str) {
-        assert!((found / published - 1.0).abs() < part, "{what}: {found:.1}, published {published}");
+        assert!(
+            (found / published - 1.0).abs() < part,
+            "{what}: {found:.1}, published {published}"
+        );
     }
 
     #[test]
@@ -416,12 +445,19 @@ mod tests {
         for (index, kind) in Kind::ALL.into_iter().enumerate() {
             let of = |view: &PageView| {
                 let objects = view.objects.iter().filter(|object| object.kind == kind);
-                objects.fold((0.0, 0.0), |(n, bytes), object| (n + 1.0, bytes + object.bytes as f64 / 1_024.0))
+                objects.fold((0.0, 0.0), |(n, bytes), object| {
+                    (n + 1.0, bytes + object.bytes as f64 / 1_024.0)
+                })
             };
             let (mut counts, mut bytes): (Vec<f64>, Vec<f64>) = views.iter().map(of).unzip();
             bytes.retain(|bytes| *bytes > 0.0);
             near(quantile(&mut counts, 0.5), COUNTS[index].median, 0.1, "median count");
-            near(quantile(&mut counts, 0.9), COUNTS[index].p90, 0.1, "90th percentile of the count");
+            near(
+                quantile(&mut counts, 0.9),
+                COUNTS[index].p90,
+                0.1,
+                "90th percentile of the count",
+            );
             near(quantile(&mut bytes, 0.5), KILOBYTES[index].median, 0.1, "median of KB");
             near(quantile(&mut bytes, 0.9), KILOBYTES[index].p90, 0.1, "90th percentile of KB");
         }
@@ -444,8 +480,15 @@ mod tests {
         for view in views(500) {
             assert_eq!((view.objects[0].kind, view.objects[0].wave), (Kind::Html, 0));
             let waves: Vec<u8> = view.objects.iter().map(|object| object.wave).collect();
-            assert!(waves.is_sorted() && waves.iter().filter(|wave| **wave == 0).count() == 1, "{waves:?}");
-            assert!(view.objects.iter().all(|object| object.bytes >= SMALLEST && usize::from(object.wave) < WAVES));
+            assert!(
+                waves.is_sorted() && waves.iter().filter(|wave| **wave == 0).count() == 1,
+                "{waves:?}"
+            );
+            assert!(
+                view.objects
+                    .iter()
+                    .all(|object| object.bytes >= SMALLEST && usize::from(object.wave) < WAVES)
+            );
         }
     }
 
@@ -468,13 +511,15 @@ mod tests {
 
     #[test]
     fn a_seed_gives_its_pages_and_starts_never_fall() {
-        let visits = |seed| Pages::new(3.0, seed, PageShape::Archive).unwrap().take(300).collect::<Vec<_>>();
+        let visits =
+            |seed| Pages::new(3.0, seed, PageShape::Archive).unwrap().take(300).collect::<Vec<_>>();
         let (first, again, other) = (visits(1), visits(1), visits(2));
         assert!(first == again && first != other && first.is_sorted_by_key(|visit| visit.start));
         assert_eq!(first[5].view(0), again[5].view(0));
         assert!(first.iter().all(|visit| visit.first < visit.views && visit.views <= MOST_VIEWS));
         assert!(
-            Pages::new(0.0, 1, PageShape::Archive).is_err() && Pages::new(f64::NAN, 1, PageShape::Archive).is_err()
+            Pages::new(0.0, 1, PageShape::Archive).is_err()
+                && Pages::new(f64::NAN, 1, PageShape::Archive).is_err()
         );
     }
 
@@ -484,12 +529,17 @@ mod tests {
         let shape = PageShape::Sizes { objects: 3_500, bytes };
         let visits = Pages::new(10.0, 3, shape).unwrap().take(20_000);
         let pages: Vec<PageView> = visits.map(|visit| visit.view(visit.first)).collect();
-        let mut sizes: Vec<f64> = pages.iter().flat_map(|page| &page.objects).map(|o| o.bytes as f64).collect();
+        let mut sizes: Vec<f64> =
+            pages.iter().flat_map(|page| &page.objects).map(|o| o.bytes as f64).collect();
         near(sizes.len() as f64 / pages.len() as f64, 3.5, 0.03, "objects");
         for (part, wanted) in SIZE_QUANTILES.into_iter().zip(bytes) {
             near(quantile(&mut sizes, part), wanted as f64, 0.06, "size");
         }
-        assert!(pages.iter().all(|page| page.objects.iter().filter(|object| object.wave == 0).count() == 1));
+        assert!(
+            pages
+                .iter()
+                .all(|page| page.objects.iter().filter(|object| object.wave == 0).count() == 1)
+        );
         let one = PageShape::Sizes { objects: 1_000, bytes: [7; 6] };
         let mut visits = Pages::new(10.0, 3, one).unwrap().take(100);
         assert!(visits.all(|visit| visit.view(0).objects.iter().map(|o| o.bytes).eq([7])));
@@ -500,6 +550,9 @@ mod tests {
         let shape = PageShape::Waves([(1, 20_000), (4, 50_000), (20, 30_000), (0, 0)]);
         let visit = Pages::new(1.0, 1, shape).unwrap().next().unwrap();
         let view = visit.view(0);
-        assert_eq!((visit.start, visit.views, view.objects.len(), view.bytes()), (Time::ZERO, 1, 25, 820_000));
+        assert_eq!(
+            (visit.start, visit.views, view.objects.len(), view.bytes()),
+            (Time::ZERO, 1, 25, 820_000)
+        );
     }
 }

@@ -19,7 +19,11 @@ pub(crate) struct Range {
 impl Range {
     /// `rate`, where it is one of these.
     pub(crate) fn check(&'static self, rate: f64) -> Result<f64, RateOutOfRange> {
-        if (self.least..=self.most).contains(&rate) { Ok(rate) } else { Err(RateOutOfRange { rate, range: self }) }
+        if (self.least..=self.most).contains(&rate) {
+            Ok(rate)
+        } else {
+            Err(RateOutOfRange { rate, range: self })
+        }
     }
 }
 

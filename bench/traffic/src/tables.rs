@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 /// The tables of `packmime.json`, read once.
-pub(super) static TABLES: LazyLock<Tables> =
-    LazyLock::new(|| serde_json::from_str(include_str!("packmime.json")).expect("packmime.json is part of the build"));
+pub(super) static TABLES: LazyLock<Tables> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("packmime.json")).expect("packmime.json is part of the build")
+});
 
 /// One table per empirical distribution. The arguments and units are those of the functions in `quantiles.rs`.
 #[derive(Debug, Deserialize)]
@@ -56,7 +57,8 @@ impl Table {
     /// The value at `x`.
     pub(super) fn at(&self, x: f64) -> f64 {
         let last_segment = self.points.len() - 2;
-        let segment = self.points.partition_point(|&(left, _)| left <= x).saturating_sub(1).min(last_segment);
+        let segment =
+            self.points.partition_point(|&(left, _)| left <= x).saturating_sub(1).min(last_segment);
         let ((x0, y0), (x1, y1)) = (self.points[segment], self.points[segment + 1]);
         y0 + (x - x0) * (y1 - y0) / (x1 - x0)
     }
@@ -73,7 +75,15 @@ mod tests {
     #[test]
     fn is_linear_between_points_and_keeps_the_end_slopes() {
         let t = table(&[0.0, 1.0, 3.0], &[10.0, 20.0, 10.0]).unwrap();
-        for (x, y) in [(-1.0, 0.0), (0.0, 10.0), (0.5, 15.0), (1.0, 20.0), (2.0, 15.0), (3.0, 10.0), (5.0, 0.0)] {
+        for (x, y) in [
+            (-1.0, 0.0),
+            (0.0, 10.0),
+            (0.5, 15.0),
+            (1.0, 20.0),
+            (2.0, 15.0),
+            (3.0, 10.0),
+            (5.0, 0.0),
+        ] {
             assert_eq!(t.at(x), y, "at {x}");
         }
     }

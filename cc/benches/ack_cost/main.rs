@@ -12,10 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{
-    BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
+    BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main,
+    measurement::WallTime,
 };
 use fathom_cc::catalogue::{self, CATALOGUE};
-use fathom_cc::testing::ack_load::{self, FRAMES, GAP, MSS, RTT, acknowledge, acknowledge_all, queued};
+use fathom_cc::testing::ack_load::{
+    self, FRAMES, GAP, MSS, RTT, acknowledge, acknowledge_all, queued,
+};
 use fathom_cc::{Cause, CongestionEvent, Controller, Time};
 use quinn_load::QuinnLoad;
 use quinn_proto::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
@@ -49,12 +52,20 @@ fn held() -> Box<dyn Controller> {
     while controller.send_params().window < 64 * MSS {
         now += RTT;
         acknowledge(&mut *controller, now, RTT, RTT);
-        controller.on_congestion_event(&CongestionEvent { now: now - RTT, sent: now - RTT, cause: Cause::Mark });
+        controller.on_congestion_event(&CongestionEvent {
+            now: now - RTT,
+            sent: now - RTT,
+            cause: Cause::Mark,
+        });
     }
     for _ in 0..100 {
         now += RTT;
         acknowledge(&mut *controller, now, RTT, RTT);
-        controller.on_congestion_event(&CongestionEvent { now: now - RTT, sent: now - RTT, cause: Cause::Mark });
+        controller.on_congestion_event(&CongestionEvent {
+            now: now - RTT,
+            sent: now - RTT,
+            cause: Cause::Mark,
+        });
     }
     let mut after = controller.boxed();
     (0..FRAMES).for_each(|n| acknowledge(&mut *after, now + GAP, RTT + queued(n), RTT));
@@ -75,12 +86,18 @@ fn ours(group: &mut BenchmarkGroup<'_, WallTime>) {
 
 fn quinns(group: &mut BenchmarkGroup<'_, WallTime>) {
     let load = QuinnLoad::new();
-    let factories: [(&str, Arc<dyn ControllerFactory + Send + Sync>); 2] =
-        [("quinn new-reno", Arc::new(NewRenoConfig::default())), ("quinn cubic", Arc::new(CubicConfig::default()))];
+    let factories: [(&str, Arc<dyn ControllerFactory + Send + Sync>); 2] = [
+        ("quinn new-reno", Arc::new(NewRenoConfig::default())),
+        ("quinn cubic", Arc::new(CubicConfig::default())),
+    ];
     for (name, factory) in factories {
         let fresh = load.fresh(factory);
         group.bench_function(name, |b| {
-            b.iter_batched(|| fresh.clone_box(), |controller| load.run(controller), BatchSize::SmallInput);
+            b.iter_batched(
+                || fresh.clone_box(),
+                |controller| load.run(controller),
+                BatchSize::SmallInput,
+            );
         });
     }
 }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use fathom_cc::testing::ack_load::{FRAMES, GAP, MSS, PERIOD, RTT, queued};
 use quinn_proto::congestion::{Controller, ControllerFactory};
 use quinn_proto::{
-    ClientConfig, Connection, DatagramEvent, Endpoint, EndpointConfig, RttEstimator, ServerConfig, TransportConfig,
+    ClientConfig, Connection, DatagramEvent, Endpoint, EndpointConfig, RttEstimator, ServerConfig,
+    TransportConfig,
 };
 use rustls::RootCertStore;
 use rustls::pki_types::PrivateKeyDer;
@@ -25,12 +26,18 @@ impl QuinnLoad {
     pub(crate) fn new() -> Self {
         let (origin, rtts) = estimators((0..PERIOD).map(queued));
         let spread = || rtts.iter().map(RttEstimator::get);
-        assert!(spread().max() > spread().min().map(|min| min + Duration::from_millis(15)), "RTTs rise and fall");
+        assert!(
+            spread().max() > spread().min().map(|min| min + Duration::from_millis(15)),
+            "RTTs rise and fall"
+        );
         Self { origin, rtts }
     }
 
     /// A controller out of its first slow start.
-    pub(crate) fn fresh(&self, factory: Arc<dyn ControllerFactory + Send + Sync>) -> Box<dyn Controller> {
+    pub(crate) fn fresh(
+        &self,
+        factory: Arc<dyn ControllerFactory + Send + Sync>,
+    ) -> Box<dyn Controller> {
         let mut fresh = factory.build(self.origin, MSS as u16);
         fresh.on_congestion_event(self.origin, self.origin + Duration::from_nanos(1), false, MSS);
         fresh
@@ -63,11 +70,25 @@ type Slot = Arc<Mutex<Vec<RttEstimator>>>;
 struct Keeper(Slot);
 
 impl Controller for Keeper {
-    fn on_ack(&mut self, _now: Instant, _sent: Instant, _bytes: u64, _app_limited: bool, rtt: &RttEstimator) {
+    fn on_ack(
+        &mut self,
+        _now: Instant,
+        _sent: Instant,
+        _bytes: u64,
+        _app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
         self.0.lock().expect("one thread").push(*rtt);
     }
 
-    fn on_congestion_event(&mut self, _now: Instant, _sent: Instant, _persistent: bool, _lost: u64) {}
+    fn on_congestion_event(
+        &mut self,
+        _now: Instant,
+        _sent: Instant,
+        _persistent: bool,
+        _lost: u64,
+    ) {
+    }
 
     fn on_mtu_update(&mut self, _mtu: u16) {}
 
@@ -109,10 +130,12 @@ fn datagrams(connection: &mut Connection, now: Instant) -> Vec<Vec<u8>> {
 fn configs(keeper: Keeper) -> (ClientConfig, ServerConfig) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
-    let server = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key).expect("a server configuration");
+    let server = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key)
+        .expect("a server configuration");
     let mut roots = RootCertStore::empty();
     roots.add(made.cert.der().clone()).expect("a root");
-    let mut client = ClientConfig::with_root_certificates(Arc::new(roots)).expect("a client configuration");
+    let mut client =
+        ClientConfig::with_root_certificates(Arc::new(roots)).expect("a client configuration");
     let mut transport = TransportConfig::default();
     transport.congestion_controller_factory(Arc::new(keeper));
     client.transport_config(Arc::new(transport));
@@ -132,7 +155,8 @@ impl Pair {
         let endpoint_config = Arc::new(EndpointConfig::default());
         let mut client = Endpoint::new(Arc::clone(&endpoint_config), None, true, None);
         let server = Endpoint::new(endpoint_config, Some(Arc::new(server_config)), true, None);
-        let (_, connection) = client.connect(now, client_config, address(2), "localhost").expect("a connection");
+        let (_, connection) =
+            client.connect(now, client_config, address(2), "localhost").expect("a connection");
         Self { client: (client, connection), server, accepted: None }
     }
 
@@ -140,9 +164,20 @@ impl Pair {
     fn round_trip(&mut self, now: Instant, queued: Duration) {
         let there = now + LATENCY + queued;
         for datagram in datagrams(&mut self.client.1, now) {
-            match self.server.handle(there, address(1), None, None, datagram[..].into(), &mut Vec::new()) {
+            match self.server.handle(
+                there,
+                address(1),
+                None,
+                None,
+                datagram[..].into(),
+                &mut Vec::new(),
+            ) {
                 Some(DatagramEvent::NewConnection(incoming)) => {
-                    self.accepted = self.server.accept(incoming, there, &mut Vec::new(), None).ok().map(|(_, c)| c);
+                    self.accepted = self
+                        .server
+                        .accept(incoming, there, &mut Vec::new(), None)
+                        .ok()
+                        .map(|(_, c)| c);
                 }
                 Some(DatagramEvent::ConnectionEvent(_, event)) => {
                     self.accepted.as_mut().expect("the first datagram made it").handle_event(event);
@@ -153,9 +188,14 @@ impl Pair {
         let answer = datagrams(self.accepted.as_mut().expect("the server accepts"), there);
         for datagram in answer {
             let back = there + LATENCY;
-            if let Some(DatagramEvent::ConnectionEvent(_, event)) =
-                self.client.0.handle(back, address(2), None, None, datagram[..].into(), &mut Vec::new())
-            {
+            if let Some(DatagramEvent::ConnectionEvent(_, event)) = self.client.0.handle(
+                back,
+                address(2),
+                None,
+                None,
+                datagram[..].into(),
+                &mut Vec::new(),
+            ) {
                 self.client.1.handle_event(event);
             }
         }
@@ -168,7 +208,10 @@ fn address(port: u16) -> SocketAddr {
 
 /// The moment the path begins, and its estimator after round trips of 40 ms and each of these queueing delays.
 fn estimators(queued: impl IntoIterator<Item = Duration>) -> (Instant, Vec<RttEstimator>) {
-    #[allow(clippy::disallowed_methods, reason = "quinn's times can only be made from the clock; it is read once")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "quinn's times can only be made from the clock; it is read once"
+    )]
     let origin = Instant::now();
     let keeper = Keeper::default();
     let mut pair = Pair::new(origin, keeper.clone());

@@ -48,7 +48,8 @@ async fn run() -> Outcome<()> {
 
     let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
     // >>> Fathom: before, endpoint.connect_with(config, to, "localhost")?
-    let (connecting, monitor) = client.connect(&endpoint, TransportConfig::default(), to, "localhost")?;
+    let (connecting, monitor) =
+        client.connect(&endpoint, TransportConfig::default(), to, "localhost")?;
     // <<<
     let connection = connecting.await?;
     let (mut send, mut recv) = connection.open_bi().await?;

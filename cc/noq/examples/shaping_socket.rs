@@ -27,11 +27,17 @@ async fn run() -> Outcome<()> {
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime);
     let socket = fathom_noq::ShapingSocket::bind("127.0.0.1:0".parse()?, &runtime)?;
     let server =
-        fathom_noq::Plugin::named_with_shaping(socket.registry(), "packet-size:packets=64")?.server(server_tls)?;
+        fathom_noq::Plugin::named_with_shaping(socket.registry(), "packet-size:packets=64")?
+            .server(server_tls)?;
     // <<<
     // >>> Fathom: before, Endpoint::server(server.config(), ...)
     let config = EndpointConfig::default();
-    let listening = Endpoint::new_with_abstract_socket(config, Some(server.config()), socket.socket(), runtime)?;
+    let listening = Endpoint::new_with_abstract_socket(
+        config,
+        Some(server.config()),
+        socket.socket(),
+        runtime,
+    )?;
     // <<<
     let to = listening.local_addr()?;
 
@@ -52,7 +58,8 @@ async fn run() -> Outcome<()> {
 
     let client = fathom_noq::Plugin::named("reno")?.client(client_tls)?;
     let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
-    let (connecting, _monitor) = client.connect(&endpoint, TransportConfig::default(), to, "localhost")?;
+    let (connecting, _monitor) =
+        client.connect(&endpoint, TransportConfig::default(), to, "localhost")?;
     let connection = connecting.await?;
     let (mut send, mut recv) = connection.open_bi().await?;
     let body = vec![7; BODY];

@@ -36,11 +36,25 @@ impl Controller for Adapter {
         self.0.on_packet_sent(pn);
     }
 
-    fn on_ack(&mut self, _now: Instant, sent: Instant, bytes: u64, _pn: u64, _app_limited: bool, rtt: &RttEstimator) {
+    fn on_ack(
+        &mut self,
+        _now: Instant,
+        sent: Instant,
+        bytes: u64,
+        _pn: u64,
+        _app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
         self.0.on_ack(sent, bytes, rtt.get());
     }
 
-    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
+    fn on_end_acks(
+        &mut self,
+        now: Instant,
+        in_flight: u64,
+        app_limited: bool,
+        largest: Option<u64>,
+    ) {
         self.0.on_end_acks(AckBatch { now, in_flight, app_limited, largest });
     }
 
@@ -53,7 +67,8 @@ impl Controller for Adapter {
         lost_bytes: u64,
         _largest_lost_pn: u64,
     ) {
-        let cause = if is_ecn { Cause::Mark } else { Cause::Loss { bytes: lost_bytes, persistent } };
+        let cause =
+            if is_ecn { Cause::Mark } else { Cause::Loss { bytes: lost_bytes, persistent } };
         self.0.on_congestion_event(now, sent, cause);
     }
 

@@ -25,7 +25,9 @@ static SESSION: LazyLock<Option<Box<dyn Session>>> = LazyLock::new(session_after
 
 /// Ours as noq's. As ours only if noq's session did not read its own ClientHello, which a test rules out.
 pub(crate) fn to_noq(ours: fathom_plugin::HandshakeData) -> Box<dyn Any> {
-    let empty = SESSION.as_ref().and_then(|session| session.handshake_data()?.downcast::<HandshakeData>().ok());
+    let empty = SESSION
+        .as_ref()
+        .and_then(|session| session.handshake_data()?.downcast::<HandshakeData>().ok());
     let Some(mut data) = empty else { return Box::new(ours) };
     data.protocol = ours.protocol;
     data.server_name = ours.server_name;
@@ -44,7 +46,10 @@ fn session_after_client_hello() -> Option<Box<dyn Session>> {
         .ok()?
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth();
-    let mut client = QuicClientConfig::try_from(client).ok()?.start_session(1, "nobody.invalid", &parameters).ok()?;
+    let mut client = QuicClientConfig::try_from(client)
+        .ok()?
+        .start_session(1, "nobody.invalid", &parameters)
+        .ok()?;
     let mut hello = Vec::new();
     client.write_handshake(&mut hello);
 

@@ -79,8 +79,8 @@ mod wiring;
 
 use fathom_cc::Capabilities;
 pub use fathom_plugin::{
-    Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError, ReceiveTimestamps,
-    Report, SystemClock, TrailerRegistry, with_shaping_socket,
+    Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError,
+    ReceiveTimestamps, Report, SystemClock, TrailerRegistry, with_shaping_socket,
 };
 
 pub use shaping_socket::ShapingSocket;
@@ -92,7 +92,8 @@ pub fn monitor(connection: &noq::Connection) -> Option<ConnectionMonitor> {
 
 /// What noq delivers and honours: forward one-way delay through our frame, ECN counts, and a pacing rate. It has no datagram size of
 /// the controller's choice.
-pub const PROVIDED: Capabilities = Capabilities { one_way: true, ecn: true, pacing: true, datagram: false };
+pub const PROVIDED: Capabilities =
+    Capabilities { one_way: true, ecn: true, pacing: true, datagram: false };
 
 /// A controller and the way its connections exchange one-way delays. Cheap to clone.
 pub type Plugin = fathom_plugin::Plugin<Noq>;

@@ -13,8 +13,8 @@ use fathom_plugin::CloseError;
 pub(crate) use noq::congestion::ControllerFactory;
 pub(crate) use noq::udp::{EcnCodepoint, Transmit};
 pub(crate) use noq::{
-    AsyncTimer, AsyncUdpSocket, ClientConfig, ConnectError, Connecting, ConnectionError, Endpoint, Incoming, Runtime,
-    ServerConfig, TransportConfig, crypto,
+    AsyncTimer, AsyncUdpSocket, ClientConfig, ConnectError, Connecting, ConnectionError, Endpoint,
+    Incoming, Runtime, ServerConfig, TransportConfig, crypto,
 };
 use noq_proto::PathId;
 use noq_proto::coding::Encodable;
@@ -40,7 +40,9 @@ fn number(path: PathId) -> u32 {
     }
     let mut bytes = [0; 8];
     path.encode(&mut &mut bytes[..]);
-    fathom_frames::varint::decode(&bytes).and_then(|(number, _)| u32::try_from(number).ok()).unwrap_or(u32::MAX)
+    fathom_frames::varint::decode(&bytes)
+        .and_then(|(number, _)| u32::try_from(number).ok())
+        .unwrap_or(u32::MAX)
 }
 
 impl crypto::PacketKey for Packet {
@@ -133,7 +135,11 @@ impl fmt::Debug for Sender {
 }
 
 impl noq::UdpSender for Sender {
-    fn poll_send(mut self: Pin<&mut Self>, transmit: &Transmit<'_>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_send(
+        mut self: Pin<&mut Self>,
+        transmit: &Transmit<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         match self.shaper.shape(transmit) {
             Some(shaped) => self.inner.as_mut().poll_send(&shaped, cx),
             None => Poll::Ready(Ok(())),
@@ -150,7 +156,11 @@ impl ReleaseSender {
     }
 
     /// Pending while the socket does not take it.
-    pub(crate) fn poll_send(&mut self, transmit: &Transmit<'_>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_send(
+        &mut self,
+        transmit: &Transmit<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         self.0.as_mut().poll_send(transmit, cx)
     }
 }

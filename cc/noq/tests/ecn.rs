@@ -40,7 +40,9 @@ enum Received {
 
 fn received(log: &Log) -> Vec<Received> {
     let of = |event| match event {
-        Event::AckEvent { now, ecn, .. } => Some(Received::Batch(now, ecn.map(|e: fathom_cc::EcnDelta| e.ce))),
+        Event::AckEvent { now, ecn, .. } => {
+            Some(Received::Batch(now, ecn.map(|e: fathom_cc::EcnDelta| e.ce)))
+        }
         Event::CongestionEvent(s) if s.cause == Cause::Mark => Some(Received::Mark(s.now)),
         Event::CongestionEvent(_) => Some(Received::Loss),
         _ => None,
@@ -67,8 +69,10 @@ async fn counts_come_with_the_acknowledgements_and_marks_after_them() {
 
             let received = received(&log);
             let marked = marks.datagrams.load(Ordering::Relaxed);
-            let counted: u64 =
-                received.iter().filter_map(|h| if let Received::Batch(_, ce) = h { *ce } else { None }).sum();
+            let counted: u64 = received
+                .iter()
+                .filter_map(|h| if let Received::Batch(_, ce) = h { *ce } else { None })
+                .sum();
             assert!(marked > 10, "{on:?}: {marked} marked");
             // The last acknowledgements may not arrive.
             assert!(counted <= marked && counted > marked / 2, "{on:?}: {counted} of {marked}");
@@ -83,7 +87,10 @@ async fn counts_come_with_the_acknowledgements_and_marks_after_them() {
                     "{on:?}: a mark without its counts: {before:?}, then {mark:?}"
                 );
             }
-            assert!(congestion_events > 3, "{on:?}: {congestion_events} congestion events for {marked} marks");
+            assert!(
+                congestion_events > 3,
+                "{on:?}: {congestion_events} congestion events for {marked} marks"
+            );
         }
     }
 }

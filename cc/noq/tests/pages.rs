@@ -45,7 +45,10 @@ fn marked(example: &str) -> Vec<String> {
 /// Code blocks of a page under `<!-- name -->`.
 fn quoted(page: &str, name: &str) -> Vec<String> {
     let head = format!("<!-- {name} -->\n```rust\n");
-    page.split(&head).skip(1).map(|rest| rest.split("\n```").next().unwrap_or_default().to_owned()).collect()
+    page.split(&head)
+        .skip(1)
+        .map(|rest| rest.split("\n```").next().unwrap_or_default().to_owned())
+        .collect()
 }
 
 #[test]
@@ -64,7 +67,11 @@ fn pages_quote_the_examples() {
             assert_eq!(quoted, marked, "docs/{stack}.md and {name}");
             blocks += quoted.len();
         }
-        assert_eq!(page.matches("```rust").count(), blocks, "docs/{stack}.md: every block is from an example");
+        assert_eq!(
+            page.matches("```rust").count(),
+            blocks,
+            "docs/{stack}.md: every block is from an example"
+        );
     }
 }
 
@@ -77,7 +84,11 @@ fn examples_of_noq_are_those_of_quinn() {
         if std::env::var_os("FATHOM_WRITE").is_some() {
             std::fs::write(place(&to), &wanted).unwrap_or_else(|e| panic!("{to}: {e}"));
         }
-        assert_eq!(file(&to), wanted, "{to} is {from} with noq's name: change that one, then FATHOM_WRITE=1");
+        assert_eq!(
+            file(&to),
+            wanted,
+            "{to} is {from} with noq's name: change that one, then FATHOM_WRITE=1"
+        );
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use common::{EVERY, On, SideConfig, WITH_NOQ, run, until};
 use fathom_cc::testing::{Event, Log, Null, RecordingConfig};
 use fathom_cc::{
-    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, Pacing,
-    PathChange, Rate, SendParams, Sent,
+    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics,
+    Missing, Pacing, PathChange, Rate, SendParams, Sent,
 };
 use fathom_cc::{Start, Time};
 use fathom_plugin::{EnableTimestamp, Extension, InUse, Offer, ReceiveTimestamps, Report};
@@ -22,8 +22,10 @@ const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both),
 /// SYNC_TIMESTAMP and TIMESTAMP.
 const ANY: Extension = Extension { offer: Some(Offer::Lean), ..TIMESTAMP };
 /// Receive timestamps in ACK frames, alone and beside the other two.
-const RECEIVE: Extension =
-    Extension { receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 3 }), ..Extension::OFF };
+const RECEIVE: Extension = Extension {
+    receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 3 }),
+    ..Extension::OFF
+};
 const EVERYTHING: Extension = Extension { receive_timestamps: RECEIVE.receive_timestamps, ..ANY };
 /// RFC 9000 §20.1.
 const FRAME_ENCODING_ERROR: u64 = 0x07;
@@ -72,7 +74,10 @@ async fn stock_peers_work_and_never_see_a_frame() {
         assert!(server.reports.is_empty());
         let (_, other) = run(on, SideConfig::stock(), with_plugin()).await;
         for report in [client.report(), other.report()] {
-            assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{on:?} {report:?}");
+            assert!(
+                !report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0,
+                "{on:?} {report:?}"
+            );
             assert!(report.controller.is_some(), "our controller ran: {on:?} {report:?}");
         }
     }
@@ -82,8 +87,12 @@ async fn stock_peers_work_and_never_see_a_frame() {
 async fn an_extension_that_is_off_stays_off() {
     for on in WITH_NOQ {
         for (client, server) in [(LEAN, OFF), (OFF, LEAN)] {
-            let (client, server) =
-                run(on, SideConfig::with_plugin("reno", client), SideConfig::with_plugin("reno", server)).await;
+            let (client, server) = run(
+                on,
+                SideConfig::with_plugin("reno", client),
+                SideConfig::with_plugin("reno", server),
+            )
+            .await;
             for report in [client.report(), server.report()] {
                 assert!(!report.negotiated && report.stamps_sent == 0, "{on:?} {report:?}");
             }
@@ -121,7 +130,10 @@ async fn timestamps_are_used_where_one_side_has_nothing_else() {
             let (client, server) = until(side(client), side(server), [receives_delays; 2]);
             let (client, server) = run(on, client, server).await;
             for report in [client.report(), server.report()] {
-                assert!(receives_delays(&report) && report.in_use == InUse::Timestamp, "{on:?} {report:?}");
+                assert!(
+                    receives_delays(&report) && report.in_use == InUse::Timestamp,
+                    "{on:?} {report:?}"
+                );
             }
         }
     }
@@ -135,7 +147,10 @@ async fn receive_timestamps_are_used_where_one_side_has_nothing_else() {
             let (client, server) = until(side(client), side(server), [receives_delays; 2]);
             let (client, server) = run(on, client, server).await;
             for report in [client.report(), server.report()] {
-                assert!(receives_delays(&report) && report.in_use == InUse::Receive, "{on:?} {report:?}");
+                assert!(
+                    receives_delays(&report) && report.in_use == InUse::Receive,
+                    "{on:?} {report:?}"
+                );
             }
         }
     }
@@ -151,7 +166,8 @@ async fn absurd_receive_timestamps_are_dropped_and_nothing_else_changes() {
     ];
     for on in [(On::Quinn, On::Noq), (On::Noq, On::Quinn)] {
         for stamp in ABSURD {
-            let liar = SideConfig { stamp: Some(stamp), ..SideConfig::with_plugin("reno", RECEIVE) };
+            let liar =
+                SideConfig { stamp: Some(stamp), ..SideConfig::with_plugin("reno", RECEIVE) };
             let began = now();
             let (_, server) = run(on, liar, SideConfig::with_plugin("sync", RECEIVE)).await;
             let report = server.report();
@@ -177,7 +193,8 @@ async fn receive_timestamps_that_cannot_be_read_close_the_connection() {
     const WANTED: &[u8] = &[0x80, 0x04, 0xac, 0x07, 1, 9];
     for on in EVERY {
         for (server, code) in [(LEAN, PROTOCOL_VIOLATION), (OFF, FRAME_ENCODING_ERROR)] {
-            let server = SideConfig { parameter: Some(WANTED), ..SideConfig::with_plugin("reno", server) };
+            let server =
+                SideConfig { parameter: Some(WANTED), ..SideConfig::with_plugin("reno", server) };
             closes(on, SideConfig::with_plugin("reno", RECEIVE), server, code).await;
         }
     }
@@ -189,13 +206,18 @@ async fn a_receive_timestamps_exponent_above_20_closes() {
     const NOISE: &[u8] = &[0x80, 0x04, 0xac, 0x07, 3, 1, 2, 3, 0x80, 0x04, 0xac, 0x26, 1, 21];
     for on in EVERY {
         let honest = || SideConfig::with_plugin("reno", EVERYTHING);
-        let (client, server) = run(on, SideConfig { parameter: Some(BAD), ..honest() }, honest()).await;
+        let (client, server) =
+            run(on, SideConfig { parameter: Some(BAD), ..honest() }, honest()).await;
         assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{on:?}");
         assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{on:?}");
         // What a peer that greases may send.
         let greases = SideConfig { parameter: Some(NOISE), ..SideConfig::with_plugin("reno", OFF) };
         let (client, server) = run(on, greases, honest()).await;
-        assert_eq!((client.error, server.error, server.report().in_use), (None, None, InUse::None), "{on:?}");
+        assert_eq!(
+            (client.error, server.error, server.report().in_use),
+            (None, None, InUse::None),
+            "{on:?}"
+        );
     }
 }
 
@@ -207,7 +229,10 @@ async fn of_two_frames_ours_is_used() {
             let (client, server) = until(side(client), side(server), [receives_delays; 2]);
             let (client, server) = run(on, client, server).await;
             for report in [client.report(), server.report()] {
-                assert!(receives_delays(&report) && report.in_use == InUse::Sync, "{on:?} {report:?}");
+                assert!(
+                    receives_delays(&report) && report.in_use == InUse::Sync,
+                    "{on:?} {report:?}"
+                );
             }
         }
     }
@@ -220,13 +245,23 @@ async fn a_peer_that_only_sends_is_heard_and_not_sent_to() {
     let reads = Extension { timestamp: Some(EnableTimestamp::Reads), ..OFF };
     for on in EVERY {
         for other in [ANY, reads] {
-            let enough: [common::Sees; 2] = [|client| client.stamps_sent > 5, |server| server.samples.samples > 5];
-            let (client, server) =
-                until(SideConfig::with_plugin("reno", sends), SideConfig::with_plugin("sync", other), enough);
+            let enough: [common::Sees; 2] =
+                [|client| client.stamps_sent > 5, |server| server.samples.samples > 5];
+            let (client, server) = until(
+                SideConfig::with_plugin("reno", sends),
+                SideConfig::with_plugin("sync", other),
+                enough,
+            );
             let (client, server) = run(on, client, server).await;
             let (client, server) = (client.report(), server.report());
-            assert!(server.negotiated && server.samples.samples > 5 && server.stamps_sent == 0, "{on:?} {server:?}");
-            assert!(!client.negotiated && client.stamps_sent > 5 && client.stamps_received == 0, "{on:?} {client:?}");
+            assert!(
+                server.negotiated && server.samples.samples > 5 && server.stamps_sent == 0,
+                "{on:?} {server:?}"
+            );
+            assert!(
+                !client.negotiated && client.stamps_sent > 5 && client.stamps_received == 0,
+                "{on:?} {client:?}"
+            );
             assert_eq!((client.in_use, server.in_use), (InUse::Timestamp, InUse::Timestamp));
         }
     }
@@ -264,14 +299,29 @@ async fn frames_that_nobody_may_send_close_the_connection() {
     let sends = Extension { timestamp: Some(EnableTimestamp::Sends), ..OFF };
     for on in EVERY {
         // The parameter that the client receives says that the server reads TIMESTAMP frames, which it does not want, or does not know.
-        for (server, code) in [(sends, PROTOCOL_VIOLATION), (LEAN, PROTOCOL_VIOLATION), (OFF, FRAME_ENCODING_ERROR)] {
-            let server = SideConfig { parameter: Some(SAYS_BOTH), ..SideConfig::with_plugin("reno", server) };
+        for (server, code) in
+            [(sends, PROTOCOL_VIOLATION), (LEAN, PROTOCOL_VIOLATION), (OFF, FRAME_ENCODING_ERROR)]
+        {
+            let server = SideConfig {
+                parameter: Some(SAYS_BOTH),
+                ..SideConfig::with_plugin("reno", server)
+            };
             closes(on, SideConfig::with_plugin("reno", ANY), server, code).await;
         }
         // Another frame than the one negotiated, or none that can be read.
-        let stamps = |stamp, extension| SideConfig { stamp: Some(stamp), ..SideConfig::with_plugin("reno", extension) };
-        closes(on, stamps(STAMP, LEAN), SideConfig::with_plugin("reno", LEAN), PROTOCOL_VIOLATION).await;
-        closes(on, stamps(MALFORMED, TIMESTAMP), SideConfig::with_plugin("reno", ANY), FRAME_ENCODING_ERROR).await;
+        let stamps = |stamp, extension| SideConfig {
+            stamp: Some(stamp),
+            ..SideConfig::with_plugin("reno", extension)
+        };
+        closes(on, stamps(STAMP, LEAN), SideConfig::with_plugin("reno", LEAN), PROTOCOL_VIOLATION)
+            .await;
+        closes(
+            on,
+            stamps(MALFORMED, TIMESTAMP),
+            SideConfig::with_plugin("reno", ANY),
+            FRAME_ENCODING_ERROR,
+        )
+        .await;
     }
 }
 
@@ -283,11 +333,15 @@ async fn closes(on: (On, On), client: SideConfig, server: SideConfig, code: u64)
 #[tokio::test]
 async fn absurd_timestamps_are_dropped_and_nothing_else_changes() {
     // The largest value that its room takes; the smallest; one value again and again.
-    const ABSURD: [&[u8]; 3] =
-        [&[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff], &[0x42, 0xf5, 0x00], &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24]];
+    const ABSURD: [&[u8]; 3] = [
+        &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff],
+        &[0x42, 0xf5, 0x00],
+        &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24],
+    ];
     for on in [(On::Quinn, On::Quinn), (On::Noq, On::Noq)] {
         for stamp in ABSURD {
-            let liar = SideConfig { stamp: Some(stamp), ..SideConfig::with_plugin("reno", TIMESTAMP) };
+            let liar =
+                SideConfig { stamp: Some(stamp), ..SideConfig::with_plugin("reno", TIMESTAMP) };
             let began = now();
             let (_, server) = run(on, liar, SideConfig::with_plugin("sync", ANY)).await;
             let report = server.report();
@@ -305,7 +359,11 @@ async fn absurd_timestamps_are_dropped_and_nothing_else_changes() {
 async fn frames_go_on_after_key_updates() {
     for on in EVERY {
         for extension in [LEAN, PAPER, TIMESTAMP, RECEIVE] {
-            let side = || SideConfig { rounds: 4, key_updates: true, ..SideConfig::with_plugin("reno", extension) };
+            let side = || SideConfig {
+                rounds: 4,
+                key_updates: true,
+                ..SideConfig::with_plugin("reno", extension)
+            };
             let (client, server) = until(side(), side(), [receives_delays; 2]);
             let (client, server) = run(on, client, server).await;
             assert!(receives_delays(&server.report()), "{on:?} {server:?}");
@@ -325,12 +383,16 @@ async fn full_size_datagrams_do_not_stall() {
     for on in EVERY {
         for offer in [Offer::Lean, Offer::Paper] {
             let extension = Extension { offer: Some(offer), datagrams: true, ..Extension::OFF };
-            let side = || SideConfig { datagrams: 300, ..SideConfig::with_plugin("reno", extension) };
+            let side =
+                || SideConfig { datagrams: 300, ..SideConfig::with_plugin("reno", extension) };
             let (client, server) = run(on, side(), side()).await;
             for outcome in [client, server] {
                 // A socket buffer may overflow; a stall would leave next to none.
                 assert!(outcome.datagrams > 200, "{on:?} {} arrived", outcome.datagrams);
-                assert!(outcome.report().stamps_sent > 200, "every packet is stamped: {on:?} {outcome:?}");
+                assert!(
+                    outcome.report().stamps_sent > 200,
+                    "every packet is stamped: {on:?} {outcome:?}"
+                );
             }
         }
     }
@@ -338,7 +400,8 @@ async fn full_size_datagrams_do_not_stall() {
 
 #[tokio::test]
 async fn who_offers_multipath_offers_no_receive_timestamps() {
-    for (paths, in_use) in [([4, 4], InUse::None), ([4, 0], InUse::None), ([0, 0], InUse::Receive)] {
+    for (paths, in_use) in [([4, 4], InUse::None), ([4, 0], InUse::None), ([0, 0], InUse::Receive)]
+    {
         let side = |paths| SideConfig { paths, ..SideConfig::with_plugin("reno", RECEIVE) };
         let (client, server) = run((On::Noq, On::Noq), side(paths[0]), side(paths[1])).await;
         assert_eq!((client.error, server.error), (None, None), "{paths:?}");
@@ -349,7 +412,8 @@ async fn who_offers_multipath_offers_no_receive_timestamps() {
 #[tokio::test]
 async fn acknowledgements_of_several_paths_are_read() {
     for extension in [LEAN, PAPER, TIMESTAMP] {
-        let side = || SideConfig { paths: 4, rounds: 2, ..SideConfig::with_plugin("reno", extension) };
+        let side =
+            || SideConfig { paths: 4, rounds: 2, ..SideConfig::with_plugin("reno", extension) };
         let (client, server) = until(side(), side(), [receives_delays; 2]);
         let (client, server) = run((On::Noq, On::Noq), client, server).await;
         for report in [client.report(), server.report()] {
@@ -364,7 +428,8 @@ async fn a_second_path_has_a_controller_of_its_own() {
     let side = || SideConfig { paths: 4, rounds: 2, ..SideConfig::with_plugin("reno", LEAN) };
     let (to, serving) = common::on_noq::serve(side(), &identity);
     let log = Log::new(100_000);
-    let controller_config = RecordingConfig::new(side().controller_config.expect("a controller"), log.clone());
+    let controller_config =
+        RecordingConfig::new(side().controller_config.expect("a controller"), log.clone());
     let client = SideConfig { controller_config: Some(Arc::new(controller_config)), ..side() };
     let delays = || {
         let received = |e: &Event| matches!(e, Event::AckEvent { one_way: Some(_), .. });
@@ -392,20 +457,32 @@ async fn a_second_path_has_a_controller_of_its_own() {
                 on_first = delays();
                 // The same host under another address.
                 let other = std::net::SocketAddr::from(([127, 0, 0, 2], to.port()));
-                let second = connection.open_path(other, noq::PathStatus::Available).await.expect("a second path");
+                let second = connection
+                    .open_path(other, noq::PathStatus::Available)
+                    .await
+                    .expect("a second path");
                 assert_ne!(second.id(), noq::PathId::ZERO);
                 first.set_status(noq::PathStatus::Backup).expect("a status");
             }
         }
         let paths = connection.path_stats(noq::PathId::from(1u32)).expect("the second path");
-        assert!(paths.udp_tx.bytes > 400_000, "the second round went over the second path: {paths:?}");
-        assert!(on_first > 5 && delays() > on_first + 5, "{on_first} delays on the first path, {} on both", delays());
+        assert!(
+            paths.udp_tx.bytes > 400_000,
+            "the second round went over the second path: {paths:?}"
+        );
+        assert!(
+            on_first > 5 && delays() > on_first + 5,
+            "{on_first} delays on the first path, {} on both",
+            delays()
+        );
         connection.close(0u32.into(), b"");
         endpoint.wait_idle().await;
         monitor.report()
     };
     let (report, server) =
-        tokio::time::timeout(common::PATIENCE, async { (client.await, serving.await) }).await.expect("done in time");
+        tokio::time::timeout(common::PATIENCE, async { (client.await, serving.await) })
+            .await
+            .expect("done in time");
     assert!(receives_delays(&report), "{report:?}");
     assert!(receives_delays(&server.expect("the server ended well").report()));
 }
@@ -480,6 +557,8 @@ async fn noq_honours_a_rate_and_a_send_delay() {
 fn what_a_stack_cannot_do_is_a_clear_error() {
     let controller_config = || Arc::new(Paced(Null { window: 60_000 }, Pacing::Window));
     assert!(fathom_noq::Plugin::new(controller_config()).is_ok());
-    let error = fathom_quinn::Plugin::new(controller_config()).expect_err("quinn does not pace").to_string();
+    let error = fathom_quinn::Plugin::new(controller_config())
+        .expect_err("quinn does not pace")
+        .to_string();
     assert!(error.contains("'paced' needs pacing"), "{error}");
 }

@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 use rustls::CipherSuite;
 use tokio::net::UdpSocket;
 
-const SUITES: [CipherSuite; 2] = [CipherSuite::TLS13_AES_128_GCM_SHA256, CipherSuite::TLS13_CHACHA20_POLY1305_SHA256];
+const SUITES: [CipherSuite; 2] =
+    [CipherSuite::TLS13_AES_128_GCM_SHA256, CipherSuite::TLS13_CHACHA20_POLY1305_SHA256];
 /// What the application sends: recognised wherever it appears.
 const SECRET: &[u8; 16] = b"nobody reads me!";
 /// The end of a test that hangs.
@@ -66,13 +67,15 @@ macro_rules! fails_closed {
                     adjust(&mut transport);
                     transport
                 };
-                let server = Plugin::named("sync").expect("a plug-in").server(server).expect("a server");
+                let server =
+                    Plugin::named("sync").expect("a plug-in").server(server).expect("a server");
                 let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
                 let endpoint = Endpoint::server(server.config(), any).expect("an endpoint");
                 let (at, seen, tap) = tap(endpoint.local_addr().expect("bound")).await;
                 let serving = tokio::spawn(async move {
                     let incoming = endpoint.accept().await.expect("a client");
-                    let (connecting, _) = server.accept(incoming, TransportConfig::default()).expect("accepted");
+                    let (connecting, _) =
+                        server.accept(incoming, TransportConfig::default()).expect("accepted");
                     let connection = connecting.await.expect("a handshake");
                     // Something for the client to open, again and again.
                     let mut stream = connection.open_uni().await.expect("a stream");
@@ -80,11 +83,14 @@ macro_rules! fails_closed {
                         tokio::task::yield_now().await;
                     }
                 });
-                let client = Plugin::named("sync").expect("a plug-in").client_with_initial(client, failing::initial());
+                let client = Plugin::named("sync")
+                    .expect("a plug-in")
+                    .client_with_initial(client, failing::initial());
                 let client = client.expect("a client");
                 let endpoint = Endpoint::client(any).expect("a client");
-                let (connecting, monitor) =
-                    client.connect(&endpoint, transport(), at, "localhost").expect("a connection begun");
+                let (connecting, monitor) = client
+                    .connect(&endpoint, transport(), at, "localhost")
+                    .expect("a connection begun");
                 let connection = connecting.await.expect("a handshake");
                 switch.store(true, Ordering::Relaxed);
                 let mut stream = connection.open_uni().await.expect("a stream");
@@ -98,12 +104,17 @@ macro_rules! fails_closed {
             #[tokio::test]
             async fn what_cannot_be_sealed_does_not_leave_and_the_connection_ends() {
                 for suite in SUITES {
-                    let (ended, unsealed, seen) = tokio::time::timeout(PATIENCE, run(suite)).await.expect("it ends");
-                    assert!(matches!(ended, ConnectionError::TransportError(_)), "{suite:?}: {ended}");
+                    let (ended, unsealed, seen) =
+                        tokio::time::timeout(PATIENCE, run(suite)).await.expect("it ends");
+                    assert!(
+                        matches!(ended, ConnectionError::TransportError(_)),
+                        "{suite:?}: {ended}"
+                    );
                     assert!(unsealed > 0, "{suite:?}");
                     let seen = seen.lock();
                     // Half of it would do to be recognised.
-                    let reads = |datagram: &Vec<u8>| datagram.windows(8).any(|part| part == &SECRET[..8]);
+                    let reads =
+                        |datagram: &Vec<u8>| datagram.windows(8).any(|part| part == &SECRET[..8]);
                     assert!(!seen.iter().any(reads), "{suite:?}");
                 }
             }
@@ -112,14 +123,23 @@ macro_rules! fails_closed {
             fn a_tls_configuration_without_quic_is_refused_at_once() {
                 let without = identity_with(failing::without_quic(), failing::without_quic());
                 let plugin = Plugin::named("reno").expect("a plug-in");
-                let wrong = plugin.server_with_initial(without.server, failing::initial()).err().expect("refused");
+                let wrong = plugin
+                    .server_with_initial(without.server, failing::initial())
+                    .err()
+                    .expect("refused");
                 assert!(wrong.to_string().contains("cannot carry QUIC"), "{wrong}");
-                let wrong = plugin.client_with_initial(without.client, failing::initial()).err().expect("refused");
+                let wrong = plugin
+                    .client_with_initial(without.client, failing::initial())
+                    .err()
+                    .expect("refused");
                 assert!(wrong.to_string().contains("cannot carry QUIC"), "{wrong}");
                 // A suite of another kind for Initial packets.
                 let good = identity();
                 let (provider, _) = failing::provider(CipherSuite::TLS13_CHACHA20_POLY1305_SHA256);
-                let chacha = provider.cipher_suites[0].tls13().and_then(|s| s.quic_suite()).expect("a suite");
+                let chacha = provider.cipher_suites[0]
+                    .tls13()
+                    .and_then(|s| s.quic_suite())
+                    .expect("a suite");
                 let wrong = plugin.server_with_initial(good.server, chacha).err().expect("refused");
                 assert!(wrong.to_string().contains("TLS13_AES_128_GCM_SHA256"), "{wrong}");
                 assert!(plugin.client_with_initial(good.client, chacha).is_err());
@@ -137,7 +157,8 @@ fails_closed!(on_noq, noq, fathom_noq, |transport| {
 async fn multipath_is_off_where_second_paths_cannot_be_sealed() {
     let run = |sealed: bool| async move {
         let (failing, _) = failing::provider(SUITES[0]);
-        let provider = if sealed { Arc::new(rustls::crypto::ring::default_provider()) } else { failing };
+        let provider =
+            if sealed { Arc::new(rustls::crypto::ring::default_provider()) } else { failing };
         let Identity { server, client } = identity_with(Arc::clone(&provider), provider);
         let plugin = fathom_noq::Plugin::named("reno").expect("a plug-in");
         let server = plugin.server(server).expect("a server");
@@ -156,7 +177,8 @@ async fn multipath_is_off_where_second_paths_cannot_be_sealed() {
         });
         let client = plugin.client(client).expect("a client");
         let endpoint = noq::Endpoint::client(any).expect("a client");
-        let (connecting, _) = client.connect(&endpoint, paths(), to, "localhost").expect("a connection begun");
+        let (connecting, _) =
+            client.connect(&endpoint, paths(), to, "localhost").expect("a connection begun");
         let connection = connecting.await.expect("a handshake");
         let multipath = connection.is_multipath_enabled();
         connection.close(0u32.into(), b"");

@@ -9,8 +9,8 @@ use common::recording_socket::Sizes;
 use common::{EVERY, On, SideConfig, run};
 use fathom_cc::testing::Null;
 use fathom_cc::{
-    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, Pacing,
-    PathChange, SendParams, Sent,
+    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics,
+    Missing, Pacing, PathChange, SendParams, Sent,
 };
 use fathom_cc::{Start, Time};
 use fathom_plugin::{Extension, Offer};
@@ -81,7 +81,8 @@ fn fixed(size: u16) -> (SideConfig, Sizes) {
 
 /// Sizes that full packets had, in order, each once in a row: those seen at least four times in a row.
 fn steps(sizes: &[usize]) -> Vec<usize> {
-    let mut steps: Vec<usize> = sizes.chunk_by(|a, b| a == b).filter(|run| run.len() >= 4).map(|run| run[0]).collect();
+    let mut steps: Vec<usize> =
+        sizes.chunk_by(|a, b| a == b).filter(|run| run.len() >= 4).map(|run| run[0]).collect();
     steps.dedup();
     steps.retain(|size| *size >= 200);
     steps
@@ -91,10 +92,14 @@ fn steps(sizes: &[usize]) -> Vec<usize> {
 fn shrank_and_grew(sizes: &Sizes) {
     let steps = steps(&sizes.one_rtt());
     // Receive buffers overflow now and then; an ACK frame with many gaps takes room that the smallest packets do not have.
-    let requested = |size: &usize| [250, 500, 750, 1_000, 1_200].contains(size) || (250..400).contains(size);
+    let requested =
+        |size: &usize| [250, 500, 750, 1_000, 1_200].contains(size) || (250..400).contains(size);
     assert!(steps.iter().all(requested), "{steps:?}");
     let least = steps.iter().position(|size| Some(size) == steps.iter().min()).expect("some");
-    assert!(steps[least] <= 500 && steps[least + 1..].iter().any(|size| *size > steps[least]), "{steps:?}");
+    assert!(
+        steps[least] <= 500 && steps[least + 1..].iter().any(|size| *size > steps[least]),
+        "{steps:?}"
+    );
 }
 
 #[tokio::test]
@@ -125,7 +130,8 @@ async fn stock_peers_get_ordinary_packets() {
 async fn key_updates_go_on_while_packets_are_trimmed() {
     for on in EVERY {
         let ((client, up), (server, _)) = (fixed(400), fixed(600));
-        let side = |side: SideConfig| SideConfig { rounds: 4, key_updates: true, bytes: 60_000, ..side };
+        let side =
+            |side: SideConfig| SideConfig { rounds: 4, key_updates: true, bytes: 60_000, ..side };
         run(on, side(client), side(server)).await;
         let sizes = up.one_rtt();
         // Before the first acknowledgement at most a window leaves untrimmed.
@@ -143,7 +149,10 @@ async fn mtu_discovery_is_not_in_the_way() {
         run(on, side(client), side(server)).await;
         let sizes = up.one_rtt();
         assert!(sizes.iter().filter(|size| **size == 600).count() > 200, "{on:?} {sizes:?}");
-        assert!(sizes.iter().any(|size| *size > 1_200), "an MTU probe kept its size: {on:?} {sizes:?}");
+        assert!(
+            sizes.iter().any(|size| *size > 1_200),
+            "an MTU probe kept its size: {on:?} {sizes:?}"
+        );
     }
 }
 
@@ -217,14 +226,20 @@ async fn two_paths_are_trimmed_alike() {
             if round == 0 {
                 before = up.one_rtt().len();
                 let other = std::net::SocketAddr::from(([127, 0, 0, 2], to.port()));
-                connection.open_path(other, noq::PathStatus::Available).await.expect("a second path");
+                connection
+                    .open_path(other, noq::PathStatus::Available)
+                    .await
+                    .expect("a second path");
                 first.set_status(noq::PathStatus::Backup).expect("a status");
             }
         }
         let second = up.one_rtt().split_off(before);
         assert!(second.iter().filter(|size| **size == 500).count() > 400, "{second:?}");
         // Challenges and their answers keep their size.
-        assert!((1..100).contains(&second.iter().filter(|size| **size > 500).count()), "{second:?}");
+        assert!(
+            (1..100).contains(&second.iter().filter(|size| **size > 500).count()),
+            "{second:?}"
+        );
         connection.close(0u32.into(), b"");
         endpoint.wait_idle().await;
     };
@@ -264,8 +279,11 @@ macro_rules! moving {
                     let endpoint = shaping_endpoint(None, shaping_socket.socket());
                     let mut transport = $stack::TransportConfig::default();
                     transport.mtu_discovery_config(None);
-                    transport.max_idle_timeout(Some(Duration::from_secs(10).try_into().expect("a timeout")));
-                    let (connecting, _monitor) = plugin.connect(&endpoint, transport, to, "localhost").expect("begun");
+                    transport.max_idle_timeout(Some(
+                        Duration::from_secs(10).try_into().expect("a timeout"),
+                    ));
+                    let (connecting, _monitor) =
+                        plugin.connect(&endpoint, transport, to, "localhost").expect("begun");
                     let connection = connecting.await.expect("a handshake");
                     let sent = common::body(300_000);
                     for round in 0..3 {
@@ -284,19 +302,30 @@ macro_rules! moving {
                             let _ = send.finish();
                         };
                         let (got, ()) = tokio::join!(recv.read_to_end(sent.len()), write);
-                        let silent = $stack::ReadError::ConnectionLost($stack::ConnectionError::TimedOut);
+                        let silent =
+                            $stack::ReadError::ConnectionLost($stack::ConnectionError::TimedOut);
                         match got {
                             Ok(got) => assert!(got == sent, "{on:?}"),
-                            Err($stack::ReadToEndError::Read(e)) if e == silent && on == On::Noq => return false,
+                            Err($stack::ReadToEndError::Read(e))
+                                if e == silent && on == On::Noq =>
+                            {
+                                return false;
+                            }
                             Err(e) => panic!("{on:?}, round {round}: {e}"),
                         }
                         let from_server = down.one_rtt().split_off(before);
                         if round > 0 {
                             // RFC 9000 §8.2.1: path challenges fill 1200 bytes.
-                            assert!(from_server.contains(&1_200), "{on:?} {round}: {from_server:?}");
+                            assert!(
+                                from_server.contains(&1_200),
+                                "{on:?} {round}: {from_server:?}"
+                            );
                         }
                         let small = from_server.iter().filter(|size| **size <= 500).count();
-                        assert!(small * 10 > from_server.len() * 8, "{on:?} {round}: {from_server:?}");
+                        assert!(
+                            small * 10 > from_server.len() * 8,
+                            "{on:?} {round}: {from_server:?}"
+                        );
                     }
                     connection.close(0u32.into(), b"");
                     endpoint.wait_idle().await;
@@ -310,14 +339,17 @@ macro_rules! moving {
                     }
                     (whole, serving.await)
                 };
-                let whole = tokio::time::timeout(common::PATIENCE, both).await.expect("done in time");
+                let whole =
+                    tokio::time::timeout(common::PATIENCE, both).await.expect("done in time");
                 let (whole, served) = whole;
                 if !whole {
                     continue;
                 }
                 served.expect("served");
                 done = Some(on);
-                let full = |sizes: &Sizes, size| sizes.one_rtt().iter().filter(|len| **len == size).count();
+                let full = |sizes: &Sizes, size| {
+                    sizes.one_rtt().iter().filter(|len| **len == size).count()
+                };
                 assert!(full(&sizes[1], 500) > 400, "{on:?} {:?}", sizes[1].one_rtt());
                 assert!(full(&sizes[1], 1_200) >= 1, "{on:?}: the answer to a challenge");
                 assert!(full(&sizes[2], 1_200) > 200, "{on:?} {:?}", sizes[2].one_rtt());

@@ -3,12 +3,17 @@
 use std::any::Any;
 
 use fathom_plugin::{
-    ClientCryptoConfig, CloseError, ErrorCode, HeaderProtection, KeySet, PacketProtection, ServerCryptoConfig, Tls,
-    UnknownVersion, retry_tag,
+    ClientCryptoConfig, CloseError, ErrorCode, HeaderProtection, KeySet, PacketProtection,
+    ServerCryptoConfig, Tls, UnknownVersion, retry_tag,
 };
 
-use crate::stack::crypto::{self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, UnsupportedVersion};
-use crate::stack::{self, Cid, ConnectError, Receiver, Side, TransportError, TransportErrorCode, TransportParameters};
+use crate::stack::crypto::{
+    self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, UnsupportedVersion,
+};
+use crate::stack::{
+    self, Cid, ConnectError, Receiver, Side, TransportError, TransportErrorCode,
+    TransportParameters,
+};
 
 struct Header(HeaderProtection);
 
@@ -47,7 +52,10 @@ fn packet_keys(keys: fathom_plugin::KeyPair<Packet>) -> KeyPair<Box<dyn PacketKe
 
 fn keys(keys: KeySet<Header, Packet>) -> Keys {
     Keys {
-        header: KeyPair { local: Box::new(keys.header.local), remote: Box::new(keys.header.remote) },
+        header: KeyPair {
+            local: Box::new(keys.header.local),
+            remote: Box::new(keys.header.remote),
+        },
         packet: packet_keys(keys.packet),
     }
 }
@@ -113,7 +121,9 @@ impl crypto::Session for Session {
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
-        let read = |raw: &[u8]| TransportParameters::read(self.side(), &mut &raw[..]).map_err(|e| Closing(e.into()));
+        let read = |raw: &[u8]| {
+            TransportParameters::read(self.side(), &mut &raw[..]).map_err(|e| Closing(e.into()))
+        };
         self.0.transport_parameters(read).map_err(|closing| closing.0)
     }
 
@@ -167,14 +177,21 @@ pub(crate) struct ServerCrypto(pub(crate) ServerCryptoConfig);
 
 impl crypto::ServerConfig for ServerCrypto {
     fn initial_keys(&self, version: u32, dst_cid: Cid<'_>) -> Result<Keys, UnsupportedVersion> {
-        self.0.initial_keys(version, &dst_cid[..]).map(keys).map_err(|UnknownVersion| UnsupportedVersion)
+        self.0
+            .initial_keys(version, &dst_cid[..])
+            .map(keys)
+            .map_err(|UnknownVersion| UnsupportedVersion)
     }
 
     fn retry_tag(&self, _: u32, orig_dst_cid: Cid<'_>, packet: &[u8]) -> [u8; 16] {
         retry_tag(&orig_dst_cid[..], packet)
     }
 
-    fn start_session(self: Receiver<'_, Self>, _: u32, params: &TransportParameters) -> Box<dyn crypto::Session> {
+    fn start_session(
+        self: Receiver<'_, Self>,
+        _: u32,
+        params: &TransportParameters,
+    ) -> Box<dyn crypto::Session> {
         Box::new(Session(self.0.start(encoded(params))))
     }
 }

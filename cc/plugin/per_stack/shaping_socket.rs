@@ -10,7 +10,9 @@ use std::task::{Context, Poll};
 
 use fathom_plugin::{DelayQueue, DelayedDatagram, DelayedSends, TrailerRegistry, Trimmed};
 
-use crate::stack::{AsyncTimer, AsyncUdpSocket, EcnCodepoint, Pointer, ReleaseSender, Runtime, Transmit};
+use crate::stack::{
+    AsyncTimer, AsyncUdpSocket, EcnCodepoint, Pointer, ReleaseSender, Runtime, Transmit,
+};
 
 /// Wraps an endpoint's socket, so that controllers may set the datagram size ([`fathom_cc::SendParams::datagram`]) and keep packets back
 /// ([`fathom_cc::Pacing::Delay`]), which the stack by itself does not. How it works, and its limits:
@@ -95,7 +97,11 @@ impl Shaper {
         let Some(Trimmed { datagram, release }) = self.registry.read(transmit.contents) else {
             return Some(transmit.clone());
         };
-        let meta = SendMeta { destination: transmit.destination, ecn: transmit.ecn, src_ip: transmit.src_ip };
+        let meta = SendMeta {
+            destination: transmit.destination,
+            ecn: transmit.ecn,
+            src_ip: transmit.src_ip,
+        };
         let kept_back = release.is_some_and(|at| self.delayed.push(at, datagram, meta));
         (!kept_back).then(|| meta.transmit(datagram))
     }
@@ -111,7 +117,13 @@ struct SendMeta {
 
 impl SendMeta {
     fn transmit<'a>(&self, contents: &'a [u8]) -> Transmit<'a> {
-        Transmit { destination: self.destination, ecn: self.ecn, contents, segment_size: None, src_ip: self.src_ip }
+        Transmit {
+            destination: self.destination,
+            ecn: self.ecn,
+            contents,
+            segment_size: None,
+            src_ip: self.src_ip,
+        }
     }
 }
 
@@ -137,7 +149,11 @@ impl Future for ReleaseTask {
 }
 
 /// Pending until the socket takes it; an error loses the datagram, as the network might.
-fn send(sender: &mut ReleaseSender, delayed: &DelayedDatagram<SendMeta>, cx: &mut Context<'_>) -> Poll<()> {
+fn send(
+    sender: &mut ReleaseSender,
+    delayed: &DelayedDatagram<SendMeta>,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
     sender.poll_send(&delayed.meta.transmit(&delayed.bytes), cx).map(|sent| {
         if let Err(e) = sent {
             tracing::debug!("a datagram kept back was lost: {e}");

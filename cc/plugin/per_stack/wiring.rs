@@ -9,8 +9,8 @@ use fathom_plugin::{ClientCryptoConfig, ControllerSource, ServerCryptoConfig, St
 use crate::adapter::Factory;
 use crate::crypto::{ClientCrypto, ServerCrypto};
 use crate::stack::{
-    self, ClientConfig, ConnectError, Connecting, ConnectionError, ControllerFactory, Endpoint, Incoming, ServerConfig,
-    ThisStack, TransportConfig,
+    self, ClientConfig, ConnectError, Connecting, ConnectionError, ControllerFactory, Endpoint,
+    Incoming, ServerConfig, ThisStack, TransportConfig,
 };
 
 impl Stack for ThisStack {
@@ -50,7 +50,11 @@ impl Stack for ThisStack {
         config
     }
 
-    fn configure_accepted(config: &mut ServerConfig, setup: ServerCryptoConfig, mut transport: TransportConfig) {
+    fn configure_accepted(
+        config: &mut ServerConfig,
+        setup: ServerCryptoConfig,
+        mut transport: TransportConfig,
+    ) {
         transport.congestion_controller_factory(Self::controller_factory(setup.source().clone()));
         config.crypto = Arc::new(ServerCrypto(setup));
         config.transport = Arc::new(transport);
@@ -65,7 +69,10 @@ impl Stack for ThisStack {
         endpoint.connect_with(config, to, server_name)
     }
 
-    fn accept(incoming: Incoming, config: Arc<ServerConfig>) -> Result<Connecting, ConnectionError> {
+    fn accept(
+        incoming: Incoming,
+        config: Arc<ServerConfig>,
+    ) -> Result<Connecting, ConnectionError> {
         incoming.accept_with(config)
     }
 }

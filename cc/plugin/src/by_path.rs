@@ -12,7 +12,11 @@ impl<T: Default> ByPath<T> {
     #[inline(always)]
     pub(crate) fn at(&mut self, path: u32) -> &mut T {
         // Nearly always there is one path.
-        let index = if self.0.first().is_some_and(|(id, _)| *id == path) { 0 } else { self.find_or_add(path) };
+        let index = if self.0.first().is_some_and(|(id, _)| *id == path) {
+            0
+        } else {
+            self.find_or_add(path)
+        };
         &mut self.0[index].1
     }
 
@@ -26,7 +30,8 @@ impl<T: Default> ByPath<T> {
             self.0.push(new);
             return self.0.len() - 1;
         }
-        let oldest = self.0.iter().enumerate().min_by_key(|(_, (id, _))| *id).map_or(0, |(index, _)| index);
+        let oldest =
+            self.0.iter().enumerate().min_by_key(|(_, (id, _))| *id).map_or(0, |(index, _)| index);
         self.0[oldest] = new;
         oldest
     }

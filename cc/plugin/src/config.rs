@@ -58,7 +58,10 @@ impl fmt::Display for PluginError {
                 )
             }
             Self::ExtensionOff(name) => {
-                write!(f, "controller '{name}' needs one-way delay, but the extension is off; give it a mode")
+                write!(
+                    f,
+                    "controller '{name}' needs one-way delay, but the extension is off; give it a mode"
+                )
             }
             Self::NeedsSession(name) => {
                 write!(
@@ -66,9 +69,9 @@ impl fmt::Display for PluginError {
                     "controller '{name}' needs one-way delay, which comes with the TLS session; use Plugin::server or Plugin::client"
                 )
             }
-            Self::NoInitialSuite => {
-                f.write_str("the TLS configuration lacks TLS13_AES_128_GCM_SHA256, which QUIC needs; add it")
-            }
+            Self::NoInitialSuite => f.write_str(
+                "the TLS configuration lacks TLS13_AES_128_GCM_SHA256, which QUIC needs; add it",
+            ),
             #[cfg(feature = "rustls")]
             Self::InitialSuite(suite) => {
                 write!(
@@ -78,7 +81,9 @@ impl fmt::Display for PluginError {
             }
             #[cfg(feature = "rustls")]
             Self::Tls(e) => write!(f, "the TLS configuration cannot carry QUIC: {e}"),
-            Self::EarlyDataSize(n) => write!(f, "max_early_data_size is {n}; QUIC allows only 0 or u32::MAX"),
+            Self::EarlyDataSize(n) => {
+                write!(f, "max_early_data_size is {n}; QUIC allows only 0 or u32::MAX")
+            }
         }
     }
 }

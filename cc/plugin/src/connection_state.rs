@@ -91,7 +91,8 @@ impl ConnectionState {
         monitors_acks: bool,
         shaping: Option<Shaping>,
     ) -> Self {
-        let ConnectionConfig { controller_config, clock, extension, observer, parameter, stamp } = setup;
+        let ConnectionConfig { controller_config, clock, extension, observer, parameter, stamp } =
+            setup;
         let parts = Parts {
             negotiation: Negotiation::new(extension, parameter),
             stamps: StampWriter::new(stamp),
@@ -137,11 +138,15 @@ impl ConnectionState {
     ///
     /// # Errors
     /// The stack lacks what the configuration's controllers need, or the extension is off and they need one-way delay.
-    pub fn for_stack(setup: ConnectionConfig, provided: Capabilities) -> Result<Arc<Self>, PluginError> {
+    pub fn for_stack(
+        setup: ConnectionConfig,
+        provided: Capabilities,
+    ) -> Result<Arc<Self>, PluginError> {
         if let Some(controller_config) = &setup.controller_config {
-            controller_config
-                .check(provided)
-                .map_err(|missing| PluginError::Missing { missing, shaping_socket_suffices: false })?;
+            controller_config.check(provided).map_err(|missing| PluginError::Missing {
+                missing,
+                shaping_socket_suffices: false,
+            })?;
             if setup.extension.is_off() && controller_config.required().one_way {
                 return Err(PluginError::ExtensionOff(controller_config.name()));
             }
@@ -174,7 +179,8 @@ impl ConnectionState {
     /// How the connection stands now.
     pub(crate) fn report(&self) -> Report {
         let parts = self.parts.lock();
-        let (peers, peer_enable_timestamp, peer_receive_timestamps) = parts.negotiation.peer_offers();
+        let (peers, peer_enable_timestamp, peer_receive_timestamps) =
+            parts.negotiation.peer_offers();
         let acks = parts.signals.summary();
         Report {
             negotiated: parts.negotiation.negotiated().receives_delays(),
@@ -229,7 +235,9 @@ impl ConnectionState {
             || parts.negotiation.is_used()
             || parts.shaping.is_some();
         parts.stamps.start(&parts.negotiation, now);
-        self.room.stamps_every_packet.store(parts.negotiation.stamps_every_packet(), Ordering::Relaxed);
+        self.room
+            .stamps_every_packet
+            .store(parts.negotiation.stamps_every_packet(), Ordering::Relaxed);
         self.room.publish(parts);
         self.controller_config.as_deref().map_or(Ok(()), |config| parts.negotiation.check(config))
     }
@@ -245,7 +253,8 @@ impl ConnectionState {
 
     /// TLS is over.
     pub(crate) fn on_handshake_complete(&self, suite: u16, resumed: bool) {
-        self.parts.lock().handshake = Some(Handshake { suite, resumed, updates_sent: 0, updates_received: 0 });
+        self.parts.lock().handshake =
+            Some(Handshake { suite, resumed, updates_sent: 0, updates_received: 0 });
     }
 }
 

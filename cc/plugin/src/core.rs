@@ -60,7 +60,11 @@ impl Core {
     }
 
     /// The state of a new connection, on a stack that provides `bare` by itself.
-    pub(crate) fn connection(&self, bare: Capabilities, observer: Option<Arc<dyn Observer>>) -> ConnectionState {
+    pub(crate) fn connection(
+        &self,
+        bare: Capabilities,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> ConnectionState {
         let setup = ConnectionConfig {
             controller_config: Some(Arc::clone(&self.controller_config)),
             clock: Arc::clone(&self.clock),
@@ -69,7 +73,8 @@ impl Core {
             parameter: self.parameter.clone(),
             stamp: self.stamp.clone(),
         };
-        let shaping = self.registry.as_ref().map(|registry| Shaping::new(registry, self.extension.datagrams));
+        let shaping =
+            self.registry.as_ref().map(|registry| Shaping::new(registry, self.extension.datagrams));
         ConnectionState::new(setup, self.provided(bare), self.monitors_acks, shaping)
     }
 }

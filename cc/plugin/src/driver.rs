@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fathom_cc::{
-    AckEvent, Acked, Cause, CongestionEvent, Controller, ControllerMetrics, OneWayDelay, Pacing, PathChange, Rate, Rtt,
-    SendParams, Sent, Start, Time,
+    AckEvent, Acked, Cause, CongestionEvent, Controller, ControllerMetrics, OneWayDelay, Pacing,
+    PathChange, Rate, Rtt, SendParams, Sent, Start, Time,
 };
 
 use crate::connection_state::{ConnectionState, LockedState};
@@ -69,8 +69,12 @@ impl ShapedController {
                 Pacing::Delay(send_delay) => send_delay,
                 Pacing::Window | Pacing::Rate(_) => Duration::ZERO,
             };
-            let shrink = params.datagram.map_or(0, |size| usize::from(self.mtu.saturating_sub(size)));
-            state.request_shaping(id, ShapingRequest { path: self.path, mtu: self.mtu, shrink, send_delay });
+            let shrink =
+                params.datagram.map_or(0, |size| usize::from(self.mtu.saturating_sub(size)));
+            state.request_shaping(
+                id,
+                ShapingRequest { path: self.path, mtu: self.mtu, shrink, send_delay },
+            );
         }
         self.update_trim(state.trim());
     }
@@ -81,7 +85,11 @@ impl ShapedController {
     }
 
     /// The controller has processed an event; its state, and the newest one-way delay.
-    fn end_event(&mut self, id: u64, mut state: LockedState<'_>) -> (ControllerMetrics, Option<OneWayDelay>) {
+    fn end_event(
+        &mut self,
+        id: u64,
+        mut state: LockedState<'_>,
+    ) -> (ControllerMetrics, Option<OneWayDelay>) {
         self.request_shaping(id, &mut state);
         let metrics = self.controller.metrics();
         (metrics, state.record_metrics(metrics))
@@ -121,7 +129,12 @@ impl ControllerDriver {
     ///
     /// # Panics
     /// If the connection has no controllers of ours ([`ConnectionConfig::controller_config`](crate::ConnectionConfig)).
-    pub fn start(state: Arc<ConnectionState>, path: Option<u32>, now: Instant, datagram: u16) -> Self {
+    pub fn start(
+        state: Arc<ConnectionState>,
+        path: Option<u32>,
+        now: Instant,
+        datagram: u16,
+    ) -> Self {
         let start = Start { now: state.clock().time(now), datagram, provided: state.provided() };
         let controller = state
             .controller_config()
@@ -131,7 +144,12 @@ impl ControllerDriver {
             .expect("needs checked when the plug-in was made");
         let mut driver = Self {
             initial_window: controller.send_params().window,
-            shaped: ShapedController { controller, path, mtu: datagram, trim: TrimAccounting::new(datagram) },
+            shaped: ShapedController {
+                controller,
+                path,
+                mtu: datagram,
+                trim: TrimAccounting::new(datagram),
+            },
             registration: Arc::new(FlowRegistration { id: state.next_controller_id(), state }),
             batch: Vec::with_capacity(16),
             smoothed: None,
@@ -200,7 +218,9 @@ impl ControllerDriver {
         let mut state = self.registration.state.lock();
         // A packet that the shaping socket kept back counts as sent before it left.
         let (send_delay, signals) = match self.shaped.path {
-            Some(path) => (state.send_delay_of(path, newest), state.take_signals(path, id, end.largest)),
+            Some(path) => {
+                (state.send_delay_of(path, newest), state.take_signals(path, id, end.largest))
+            }
             None => (Duration::ZERO, AckSignals::default()),
         };
         let sample = now.since(newest).saturating_sub(send_delay);
@@ -208,7 +228,8 @@ impl ControllerDriver {
         let rtt = known.with_sample(sample, signals.ack_delay, Duration::MAX);
         let latest = rtt.latest;
         // The stack's estimate does not hold this sample yet; before the first one it is a guess.
-        let smoothed = self.smoothed.map_or(latest, |stack| stack.saturating_sub(self.smoothed_send_delay));
+        let smoothed =
+            self.smoothed.map_or(latest, |stack| stack.saturating_sub(self.smoothed_send_delay));
         self.smoothed_send_delay = match self.min_rtt {
             None => send_delay,
             Some(_) => (self.smoothed_send_delay * 7 + send_delay) / 8,
@@ -252,7 +273,9 @@ impl ControllerDriver {
     fn react_to_congestion(&mut self, now: Time, sent: Time, cause: Cause) {
         self.lost = matches!(cause, Cause::Loss { .. });
         let cause = match cause {
-            Cause::Loss { bytes, persistent } => Cause::Loss { bytes: self.shaped.trim.lost(bytes), persistent },
+            Cause::Loss { bytes, persistent } => {
+                Cause::Loss { bytes: self.shaped.trim.lost(bytes), persistent }
+            }
             Cause::Mark => Cause::Mark,
         };
         let congestion_event = CongestionEvent { now, sent, cause };
@@ -278,7 +301,12 @@ impl ControllerDriver {
     }
 
     /// Gives the controller an event and hands on what follows from it; `observe` is for the observer, if there is one.
-    fn event(&mut self, now: Time, process: impl FnOnce(&mut dyn Controller), observe: impl FnOnce(&dyn Observer)) {
+    fn event(
+        &mut self,
+        now: Time,
+        process: impl FnOnce(&mut dyn Controller),
+        observe: impl FnOnce(&dyn Observer),
+    ) {
         let state = self.registration.state.lock();
         process(&mut *self.shaped.controller);
         let (metrics, one_way) = self.shaped.end_event(self.registration.id, state);
@@ -327,8 +355,14 @@ impl ControllerDriver {
         match params.pacing {
             Pacing::Window => None,
             Pacing::Rate(rate) => Some(rate),
-            Pacing::Delay(send_delay) if send_delay.is_zero() || self.state().has_shaping_socket() => None,
-            Pacing::Delay(send_delay) => self.round_trip.map(|rtt| held(params.window, rtt.saturating_add(send_delay))),
+            Pacing::Delay(send_delay)
+                if send_delay.is_zero() || self.state().has_shaping_socket() =>
+            {
+                None
+            }
+            Pacing::Delay(send_delay) => {
+                self.round_trip.map(|rtt| held(params.window, rtt.saturating_add(send_delay)))
+            }
         }
     }
 }
@@ -447,7 +481,12 @@ mod tests {
                 self.driver.on_ack(self.at(*sent), 1_200, Duration::from_millis(smoothed));
             }
             let now = self.at(now);
-            self.driver.on_end_acks(AckBatch { now, in_flight: 2_400, app_limited: false, largest: Some(9) });
+            self.driver.on_end_acks(AckBatch {
+                now,
+                in_flight: 2_400,
+                app_limited: false,
+                largest: Some(9),
+            });
         }
 
         fn events(&self) -> Vec<Event> {
@@ -461,8 +500,10 @@ mod tests {
         fixture.acks(50, &[10, 20], 333);
         fixture.acks(60, &[], 40);
         fixture.acks(75, &[30], 40);
-        let [Event::AckEvent { packets, rtt: first, in_flight, .. }, Event::AckEvent { rtt: second, now, .. }] =
-            &fixture.events()[..]
+        let [
+            Event::AckEvent { packets, rtt: first, in_flight, .. },
+            Event::AckEvent { rtt: second, now, .. },
+        ] = &fixture.events()[..]
         else {
             panic!("two batches: {:?}", fixture.events())
         };
@@ -470,7 +511,10 @@ mod tests {
         assert_eq!((*in_flight, *now), (2_400, Time::from_millis(75)));
         let millis = Duration::from_millis;
         assert_eq!(*first, Rtt { smoothed: millis(333), ..Rtt::first(millis(30)) });
-        assert_eq!(*second, Rtt { latest: millis(45), smoothed: millis(40), ..Rtt::first(millis(30)) });
+        assert_eq!(
+            *second,
+            Rtt { latest: millis(45), smoothed: millis(40), ..Rtt::first(millis(30)) }
+        );
     }
 
     #[test]

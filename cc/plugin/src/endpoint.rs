@@ -75,7 +75,9 @@ impl ControllerSource {
     pub(crate) fn without_sessions(core: &Core, bare: Capabilities) -> Result<Self, PluginError> {
         let provided = Core::without_session(bare);
         core.controller_config.check(provided).map_err(|missing| match missing {
-            _ if core.controller_config.required().one_way => PluginError::NeedsSession(core.controller_config.name()),
+            _ if core.controller_config.required().one_way => {
+                PluginError::NeedsSession(core.controller_config.name())
+            }
             missing => PluginError::Missing { missing, shaping_socket_suffices: false },
         })?;
         Ok(Self::Endpoint(Arc::new(SharedEndpoint::new(core.clone(), bare))))

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use fathom_frames::parameter::Negotiated;
-use fathom_frames::{EnableTimestamp, NegotiatedReceiveTimestamps, Offer, ReceiveTimestamps, Timestamps};
+use fathom_frames::{
+    EnableTimestamp, NegotiatedReceiveTimestamps, Offer, ReceiveTimestamps, Timestamps,
+};
 
 /// How connections exchange one-way delays. Where a peer offers several frames, SYNC_TIMESTAMP is used, then TIMESTAMP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +30,8 @@ impl Default for Extension {
 
 impl Extension {
     /// Nothing is offered and nothing is read.
-    pub const OFF: Self = Self { offer: None, timestamp: None, receive_timestamps: None, datagrams: false };
+    pub const OFF: Self =
+        Self { offer: None, timestamp: None, receive_timestamps: None, datagrams: false };
 
     /// No frame is offered.
     pub const fn is_off(&self) -> bool {
@@ -83,7 +86,10 @@ pub(crate) struct NegotiatedExtensions {
 impl NegotiatedExtensions {
     /// The peer's packets carry the delay of ours.
     pub(crate) const fn receives_delays(&self) -> bool {
-        self.sync.reads || self.sync.reads_echoes || self.timestamps.reads || self.receive_timestamps.expects
+        self.sync.reads
+            || self.sync.reads_echoes
+            || self.timestamps.reads
+            || self.receive_timestamps.expects
     }
 
     /// Which frame carries delays, in one direction at least.

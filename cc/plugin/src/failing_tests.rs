@@ -32,7 +32,12 @@ impl<K: ?Sized> Failing<K> {
 }
 
 impl rustls::quic::PacketKey for Failing<dyn rustls::quic::PacketKey> {
-    fn encrypt_in_place(&self, number: u64, header: &[u8], payload: &mut [u8]) -> Result<Tag, Error> {
+    fn encrypt_in_place(
+        &self,
+        number: u64,
+        header: &[u8],
+        payload: &mut [u8],
+    ) -> Result<Tag, Error> {
         if self.check().is_err() {
             payload[..4].fill(0xee);
         }
@@ -41,7 +46,12 @@ impl rustls::quic::PacketKey for Failing<dyn rustls::quic::PacketKey> {
 
     // Packets of other paths: rustls's provided method, which always fails.
 
-    fn decrypt_in_place<'a>(&self, number: u64, header: &[u8], payload: &'a mut [u8]) -> Result<&'a [u8], Error> {
+    fn decrypt_in_place<'a>(
+        &self,
+        number: u64,
+        header: &[u8],
+        payload: &'a mut [u8],
+    ) -> Result<&'a [u8], Error> {
         self.key.decrypt_in_place(number, header, payload)
     }
 
@@ -59,11 +69,21 @@ impl rustls::quic::PacketKey for Failing<dyn rustls::quic::PacketKey> {
 }
 
 impl rustls::quic::HeaderProtectionKey for Failing<dyn rustls::quic::HeaderProtectionKey> {
-    fn encrypt_in_place(&self, sample: &[u8], first: &mut u8, number: &mut [u8]) -> Result<(), Error> {
+    fn encrypt_in_place(
+        &self,
+        sample: &[u8],
+        first: &mut u8,
+        number: &mut [u8],
+    ) -> Result<(), Error> {
         self.check().and_then(|()| self.key.encrypt_in_place(sample, first, number))
     }
 
-    fn decrypt_in_place(&self, sample: &[u8], first: &mut u8, number: &mut [u8]) -> Result<(), Error> {
+    fn decrypt_in_place(
+        &self,
+        sample: &[u8],
+        first: &mut u8,
+        number: &mut [u8],
+    ) -> Result<(), Error> {
         self.check().and_then(|()| self.key.decrypt_in_place(sample, first, number))
     }
 
@@ -96,7 +116,11 @@ impl Fixture {
         state.complete_parameters(&mut parameters);
         state.negotiate(&parameters).expect("negotiated");
         let provider = rustls::crypto::ring::default_provider();
-        let suite = provider.cipher_suites.iter().find(|s| s.suite() == suite).and_then(|s| s.tls13()?.quic_suite());
+        let suite = provider
+            .cipher_suites
+            .iter()
+            .find(|s| s.suite() == suite)
+            .and_then(|s| s.tls13()?.quic_suite());
         let keys = |side| suite.expect("a suite of ring's").keys(b"failing", side, Version::V1);
         let (ours, again, theirs) = (keys(Side::Client), keys(Side::Client), keys(Side::Server));
         let [packets, headers] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
@@ -110,7 +134,11 @@ impl Fixture {
             });
         Self {
             seal: PacketProtection::one_rtt(failing(ours.local.packet), Arc::clone(&state), 0),
-            early: PacketProtection::padded(failing(again.local.packet), 0, Some(Arc::clone(&state))),
+            early: PacketProtection::padded(
+                failing(again.local.packet),
+                0,
+                Some(Arc::clone(&state)),
+            ),
             protect: HeaderProtection::new(header, Some(Arc::clone(&state))),
             peer: theirs.local.packet,
             open: PacketProtection::one_rtt(ours.remote.packet, Arc::clone(&state), 0),
@@ -147,7 +175,8 @@ impl Fixture {
     }
 }
 
-const SUITES: [CipherSuite; 2] = [CipherSuite::TLS13_AES_128_GCM_SHA256, CipherSuite::TLS13_CHACHA20_POLY1305_SHA256];
+const SUITES: [CipherSuite; 2] =
+    [CipherSuite::TLS13_AES_128_GCM_SHA256, CipherSuite::TLS13_CHACHA20_POLY1305_SHA256];
 const PING: &[u8] = &[0x01, 0, 0, 0];
 
 /// No four bytes on end of the secret lie in what left.
@@ -164,7 +193,11 @@ fn a_packet_that_cannot_be_sealed_leaves_as_zeros() {
         let packet = fixture.send(0, 0x41);
         assert!(says_nothing(&packet), "{suite:?}");
         assert!(packet[HEADER..].iter().all(|byte| *byte == 0), "{suite:?}: payload and tag");
-        assert_ne!(packet[HEADER - 2..HEADER], [0x42; 2], "{suite:?}: its number is protected all the same");
+        assert_ne!(
+            packet[HEADER - 2..HEADER],
+            [0x42; 2],
+            "{suite:?}: its number is protected all the same"
+        );
         assert_eq!(fixture.unsealed(), 1);
         // One is enough to end the connection, whatever comes after it.
         fixture.packets.store(false, Ordering::Relaxed);
@@ -178,7 +211,10 @@ fn a_packet_of_a_second_path_needs_a_key_that_seals_it() {
         let fixture = Fixture::new(suite, false);
         // The key was not switched: rustls's provided method fails.
         let packet = fixture.send(1, 0x41);
-        assert!(says_nothing(&packet) && packet[HEADER..].iter().all(|byte| *byte == 0), "{suite:?}");
+        assert!(
+            says_nothing(&packet) && packet[HEADER..].iter().all(|byte| *byte == 0),
+            "{suite:?}"
+        );
         assert_eq!((fixture.unsealed(), fixture.receive(0, PING)), (1, vec![]));
     }
 }
@@ -186,13 +222,22 @@ fn a_packet_of_a_second_path_needs_a_key_that_seals_it() {
 #[test]
 fn a_packet_whose_header_cannot_be_protected_leaves_as_zeros() {
     // Of a short header the form and the fixed bit stay; of a long one the type too.
-    for (suite, (first, left)) in SUITES.into_iter().flat_map(|s| [(0x5d, 0x40), (0xed, 0xe0)].map(|f| (s, f))) {
+    for (suite, (first, left)) in
+        SUITES.into_iter().flat_map(|s| [(0x5d, 0x40), (0xed, 0xe0)].map(|f| (s, f)))
+    {
         let fixture = Fixture::new(suite, false);
         fixture.headers.store(true, Ordering::Relaxed);
         let packet = fixture.send(0, first);
         assert_eq!(packet[0], left, "{suite:?}");
-        assert_eq!(packet[1..HEADER - 2], [0x42; HEADER - 3], "{suite:?}: whose it is, is never protected");
-        assert!(packet[HEADER - 2..].iter().all(|byte| *byte == 0), "{suite:?}: number, payload and tag");
+        assert_eq!(
+            packet[1..HEADER - 2],
+            [0x42; HEADER - 3],
+            "{suite:?}: whose it is, is never protected"
+        );
+        assert!(
+            packet[HEADER - 2..].iter().all(|byte| *byte == 0),
+            "{suite:?}: number, payload and tag"
+        );
         assert_eq!((fixture.unsealed(), fixture.receive(0, PING)), (1, vec![]));
     }
 }
@@ -205,7 +250,12 @@ fn trimmed_bytes_of_a_failed_packet_are_zeros() {
         fixture.receive(0, &[0x02, 0x00, 0x00, 0x00, 0x00]);
         fixture.state.lock().request_shaping(
             0,
-            ShapingRequest { path: Some(0), mtu: 1_200, shrink: 700, send_delay: std::time::Duration::ZERO },
+            ShapingRequest {
+                path: Some(0),
+                mtu: 1_200,
+                shrink: 700,
+                send_delay: std::time::Duration::ZERO,
+            },
         );
         assert!(fixture.seal.tag_len() > TAG + 600);
         fixture.packets.store(true, Ordering::Relaxed);

@@ -28,7 +28,9 @@ impl KeyCounts {
     /// A packet could not be sealed, and junk leaves in its place: the connection is to end.
     pub(crate) fn on_seal_failure(&self, what: &str) {
         if self.unsealed.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::error!("{what} failed: junk is sent in its place, and the connection is closed");
+            tracing::error!(
+                "{what} failed: junk is sent in its place, and the connection is closed"
+            );
         }
     }
 

@@ -29,7 +29,9 @@
 )]
 
 #[cfg(all(feature = "rustls", not(any(feature = "ring", feature = "aws-lc-rs"))))]
-compile_error!("fathom-plugin: choose whose AES signs Retry packets: feature `ring` or `aws-lc-rs`");
+compile_error!(
+    "fathom-plugin: choose whose AES signs Retry packets: feature `ring` or `aws-lc-rs`"
+);
 
 mod by_path;
 mod clock;
@@ -76,7 +78,9 @@ pub use monitor::ConnectionMonitor;
 pub use packet_key::{HeaderProtection, NotAuthentic, PacketProtection};
 pub use payload::NotNegotiated;
 #[cfg(feature = "rustls")]
-pub use plugin::{ClientCryptoConfig, ClientPlugin, Plugin, ServerCryptoConfig, ServerPlugin, Stack};
+pub use plugin::{
+    ClientCryptoConfig, ClientPlugin, Plugin, ServerCryptoConfig, ServerPlugin, Stack,
+};
 pub use report::{Handshake, Observer, Report};
 #[cfg(feature = "rustls")]
 pub use session::{HandshakeData, KeyPair, KeySet, Tls, UnknownVersion, retry_tag};

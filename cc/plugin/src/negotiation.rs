@@ -7,9 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::ControllerConfig;
-use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent, has, max_ack_delay};
+use fathom_frames::parameter::{
+    Negotiated, Offer, ParameterError, Placement, ack_delay_exponent, has, max_ack_delay,
+};
 use fathom_frames::{
-    EnableTimestamp, NegotiatedReceiveTimestamps, ReceiveTimestamps, SyncTimestamp, Timestamp, Timestamps,
+    EnableTimestamp, NegotiatedReceiveTimestamps, ReceiveTimestamps, SyncTimestamp, Timestamp,
+    Timestamps,
 };
 
 use crate::close_error::{CloseError, ErrorCode};
@@ -105,10 +108,12 @@ impl Negotiation {
     /// # Errors
     /// One of those read here is malformed; then nothing has changed.
     pub(crate) fn on_peer_parameters(&mut self, raw: &[u8]) -> Result<(), CloseError> {
-        let peer =
-            self.peer_parameters(raw).map_err(|e| CloseError::new(ErrorCode::TransportParameter, e.to_string()))?;
+        let peer = self
+            .peer_parameters(raw)
+            .map_err(|e| CloseError::new(ErrorCode::TransportParameter, e.to_string()))?;
         let sync = Negotiated::between(self.extension.offer, peer.offer);
-        let timestamps = Timestamps::between(self.extension.timestamp, peer.enable_timestamp, &sync);
+        let timestamps =
+            Timestamps::between(self.extension.timestamp, peer.enable_timestamp, &sync);
         let receive_timestamps = NegotiatedReceiveTimestamps::between(
             self.extension.receive_timestamps,
             peer.receive_timestamps,
@@ -124,7 +129,11 @@ impl Negotiation {
     fn peer_parameters(&self, raw: &[u8]) -> Result<PeerParameters, ParameterError> {
         Ok(PeerParameters {
             offer: if self.extension.offer.is_some() { Offer::find(raw)? } else { None },
-            enable_timestamp: if self.extension.timestamp.is_some() { EnableTimestamp::find(raw)? } else { None },
+            enable_timestamp: if self.extension.timestamp.is_some() {
+                EnableTimestamp::find(raw)?
+            } else {
+                None
+            },
             receive_timestamps: match self.extension.receive_timestamps {
                 Some(_) => ReceiveTimestamps::find(raw)?,
                 None => None,
@@ -147,7 +156,9 @@ impl Negotiation {
             let hint = controller_config.hint();
             return Err(CloseError::new(
                 ErrorCode::ConnectionRefused,
-                format!("controller '{name}' needs one-way delay, but the peer does not offer {wanted}; {hint}"),
+                format!(
+                    "controller '{name}' needs one-way delay, but the peer does not offer {wanted}; {hint}"
+                ),
             ));
         }
         if controller_config.optional().one_way {
@@ -163,7 +174,8 @@ impl Negotiation {
             (self.extension.timestamp.is_some(), "TIMESTAMP"),
             (self.extension.receive_timestamps.is_some(), "ACK_RECEIVE_TIMESTAMPS"),
         ];
-        let names: Vec<_> = offered.iter().filter(|(offered, _)| *offered).map(|(_, name)| *name).collect();
+        let names: Vec<_> =
+            offered.iter().filter(|(offered, _)| *offered).map(|(_, name)| *name).collect();
         if names.is_empty() { "SYNC_TIMESTAMP".into() } else { names.join(" or ") }
     }
 
@@ -196,7 +208,10 @@ impl Negotiation {
 
     /// Bytes of the longest frame that may be negotiated, before the peer's parameters are known.
     pub(crate) fn longest_frame(&self) -> usize {
-        let sync = self.extension.offer.map(|offer| Negotiated::between(Some(offer), Some(Offer::Paper)).frame_len());
+        let sync = self
+            .extension
+            .offer
+            .map(|offer| Negotiated::between(Some(offer), Some(Offer::Paper)).frame_len());
         let timestamp = self.extension.timestamp.map(|_| Timestamp::LEN_LONG);
         let receive_timestamps = self.extension.receive_timestamps.map(|_| KEPT_GROWTH);
         sync.max(timestamp).max(receive_timestamps).unwrap_or(0)
@@ -231,13 +246,22 @@ impl Negotiation {
 
     /// What a packet says for an ACK frame in it: a stamp is the peer's clock, whatever path it came on; an echo is of a packet of that
     /// path.
-    pub(crate) fn peer_timestamp(&self, found: &IncomingFrames, ack: &AckSeen, path: u32) -> PeerTimestamp {
+    pub(crate) fn peer_timestamp(
+        &self,
+        found: &IncomingFrames,
+        ack: &AckSeen,
+        path: u32,
+    ) -> PeerTimestamp {
         match (found.stamp, found.timestamp) {
-            (Some(SyncTimestamp { echo: Some(echo), .. }), _) if ack.path == path => PeerTimestamp::Echo(echo),
+            (Some(SyncTimestamp { echo: Some(echo), .. }), _) if ack.path == path => {
+                PeerTimestamp::Echo(echo)
+            }
             (Some(SyncTimestamp { sent, echo: None }), _) if !self.negotiated.sync.reads_echoes => {
                 PeerTimestamp::Stamp(sent)
             }
-            (_, Some(stamp)) => PeerTimestamp::Timestamp(stamp.micros(self.peer.exponent), self.peer.max_ack_delay),
+            (_, Some(stamp)) => {
+                PeerTimestamp::Timestamp(stamp.micros(self.peer.exponent), self.peer.max_ack_delay)
+            }
             _ => PeerTimestamp::Nothing,
         }
     }
@@ -248,7 +272,9 @@ impl Negotiation {
     }
 
     /// The peer's parameters, for the report.
-    pub(crate) const fn peer_offers(&self) -> (Option<Offer>, Option<EnableTimestamp>, Option<ReceiveTimestamps>) {
+    pub(crate) const fn peer_offers(
+        &self,
+    ) -> (Option<Offer>, Option<EnableTimestamp>, Option<ReceiveTimestamps>) {
         (self.peer.offer, self.peer.enable_timestamp, self.peer.receive_timestamps)
     }
 }
@@ -270,7 +296,8 @@ mod tests {
     fn both_sides_must_offer_and_sync_timestamp_goes_first() {
         let both = Extension::default();
         let timestamp = Extension { offer: None, ..both };
-        let receive = Extension { receive_timestamps: Some(ReceiveTimestamps::default()), ..Extension::OFF };
+        let receive =
+            Extension { receive_timestamps: Some(ReceiveTimestamps::default()), ..Extension::OFF };
         let every = Extension { receive_timestamps: receive.receive_timestamps, ..both };
         for (ours, peers, in_use) in [
             (both, both, InUse::Sync),
@@ -290,7 +317,11 @@ mod tests {
             assert_eq!(negotiation.negotiated().in_use(), in_use, "{ours:?} {peers:?}");
             // Who asks for receive timestamps may be sent them by a peer that asks for none.
             let may_come = ours.receive_timestamps.is_some();
-            assert_eq!(negotiation.is_used(), in_use != InUse::None || may_come, "{ours:?} {peers:?}");
+            assert_eq!(
+                negotiation.is_used(),
+                in_use != InUse::None || may_come,
+                "{ours:?} {peers:?}"
+            );
             assert_eq!(negotiation.negotiated().receives_delays(), in_use != InUse::None);
         }
         // What is off here is not read.
@@ -311,7 +342,9 @@ mod tests {
         there.append_parameters(&mut peers);
         here.on_peer_parameters(&peers).expect("well-formed");
         there.on_peer_parameters(&ours).expect("well-formed");
-        let of = |n: &Negotiation| (n.negotiated().receive_timestamps.sends, n.negotiated().receive_timestamps.reads);
+        let of = |n: &Negotiation| {
+            (n.negotiated().receive_timestamps.sends, n.negotiated().receive_timestamps.reads)
+        };
         assert_eq!(of(&here), (Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }), Some(7)));
         assert_eq!(of(&there), (Some(ReceiveTimestamps { max_per_ack: 5, exponent: 7 }), Some(0)));
         // A peer may ask for any number; more than there is room for it does not get.
@@ -331,22 +364,27 @@ mod tests {
         const MAX: [u8; 4] = [0x80, 0x04, 0xac, 0x07];
         const EXPONENT: [u8; 4] = [0x80, 0x04, 0xac, 0x26];
         let mut negotiation = asking(32, 3);
-        for noise in [&[0][..], &[1, 0x40], &[3, 1, 2, 3], &[1, 0], &[9, 1, 2, 3, 4, 5, 6, 7, 8, 9]] {
+        for noise in [&[0][..], &[1, 0x40], &[3, 1, 2, 3], &[1, 0], &[9, 1, 2, 3, 4, 5, 6, 7, 8, 9]]
+        {
             for id in [MAX, EXPONENT] {
                 negotiation.on_peer_parameters(&[&id, noise].concat()).expect("noise");
                 assert_eq!(negotiation.negotiated().in_use(), InUse::None, "{noise:?}");
             }
         }
         // Noise beside a maximum is the default exponent; without a maximum any exponent is noise.
-        negotiation.on_peer_parameters(&[&MAX[..], &[1, 9], &EXPONENT, &[2, 1, 2]].concat()).expect("noise");
+        negotiation
+            .on_peer_parameters(&[&MAX[..], &[1, 9], &EXPONENT, &[2, 1, 2]].concat())
+            .expect("noise");
         let sends = negotiation.negotiated().receive_timestamps.sends;
         assert_eq!(sends, Some(ReceiveTimestamps { max_per_ack: 9, exponent: 0 }));
         negotiation.on_peer_parameters(&[&EXPONENT[..], &[1, 21]].concat()).expect("noise");
-        let error = negotiation.on_peer_parameters(&[&MAX[..], &[1, 9], &EXPONENT, &[1, 21]].concat());
+        let error =
+            negotiation.on_peer_parameters(&[&MAX[..], &[1, 9], &EXPONENT, &[1, 21]].concat());
         assert_eq!(error.expect_err("too large").code, ErrorCode::TransportParameter);
         // Where it is off nothing of it is read.
         let mut off = Negotiation::new(Extension::default(), None);
-        off.on_peer_parameters(&[&MAX[..], &[1, 9], &EXPONENT, &[1, 21]].concat()).expect("unknown");
+        off.on_peer_parameters(&[&MAX[..], &[1, 9], &EXPONENT, &[1, 21]].concat())
+            .expect("unknown");
     }
 
     #[test]

@@ -35,7 +35,9 @@ const SHORT_PROTECTED: u8 = 0x1f;
 fn on_seal_failure(state: Option<&ConnectionState>, what: &str) {
     match state {
         Some(state) => state.key_counts().on_seal_failure(what),
-        None => tracing::error!("{what} failed before there was a connection: junk was sent in its place"),
+        None => tracing::error!(
+            "{what} failed before there was a connection: junk was sent in its place"
+        ),
     }
 }
 
@@ -78,7 +80,11 @@ impl HeaderProtection {
         self.key.sample_len()
     }
 
-    fn split<'a>(&self, pn_offset: usize, packet: &'a mut [u8]) -> (&'a mut u8, &'a mut [u8], &'a [u8]) {
+    fn split<'a>(
+        &self,
+        pn_offset: usize,
+        packet: &'a mut [u8],
+    ) -> (&'a mut u8, &'a mut [u8], &'a [u8]) {
         let (header, sample) = packet.split_at_mut(pn_offset + MAX_NUMBER_LEN);
         let (first, rest) = header.split_at_mut(1);
         (&mut first[0], &mut rest[pn_offset - 1..], &sample[..self.key.sample_len()])
@@ -116,7 +122,11 @@ impl PacketProtection {
     }
 
     /// A 1-RTT key of the connection of `state`, after so many key updates.
-    pub(crate) fn one_rtt(key: Box<dyn rustls::quic::PacketKey>, state: Arc<ConnectionState>, updates: u64) -> Self {
+    pub(crate) fn one_rtt(
+        key: Box<dyn rustls::quic::PacketKey>,
+        state: Arc<ConnectionState>,
+        updates: u64,
+    ) -> Self {
         let tag_len = key.tag_len();
         Self { key, tag_len, extra: Extra::Frames(state, updates) }
     }
@@ -162,7 +172,13 @@ impl PacketProtection {
     ///
     /// # Errors
     /// [`NotAuthentic`] when the tag does not match.
-    pub fn decrypt(&self, path: u32, packet: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), NotAuthentic> {
+    pub fn decrypt(
+        &self,
+        path: u32,
+        packet: u64,
+        header: &[u8],
+        payload: &mut BytesMut,
+    ) -> Result<(), NotAuthentic> {
         let opened = match path {
             0 => self.key.decrypt_in_place(packet, header, payload),
             _ => self.key.decrypt_in_place_for_path(path, packet, header, payload),
@@ -183,7 +199,9 @@ impl PacketProtection {
         };
         match visible {
             // The stack closes on a packet without frames.
-            Ok(_) if self.state().is_some_and(|state| state.key_counts().unsealed() > 0) => payload.clear(),
+            Ok(_) if self.state().is_some_and(|state| state.key_counts().unsealed() > 0) => {
+                payload.clear()
+            }
             Ok(visible) => {
                 payload.truncate(visible.end);
                 payload.advance(visible.start);

@@ -8,7 +8,8 @@ use std::time::Duration;
 use fathom_cc::{EcnDelta, OneWayDelay, Time};
 use fathom_frames::receive_timestamps::Receipts;
 use fathom_frames::{
-    Arrival, Counters, Dedup, Echo, EcnCounts, Estimator, Receipt, ReceiveTimestamps, Sample, SendTimes, SyncTimestamp,
+    Arrival, Counters, Dedup, Echo, EcnCounts, Estimator, Receipt, ReceiveTimestamps, Sample,
+    SendTimes, SyncTimestamp,
 };
 
 use crate::by_path::ByPath;
@@ -96,7 +97,9 @@ impl PathSignals {
             let receipts = negotiation.receipts_unit().and_then(|unit| ack.receipts(payload, unit));
             let one_way = match receipts {
                 Some(receipts) => acked.on_receipts(now, ack, exponent, receipts),
-                None => acked.on_ack(now, ack, exponent, negotiation.peer_timestamp(found, ack, path)),
+                None => {
+                    acked.on_ack(now, ack, exponent, negotiation.peer_timestamp(found, ack, path))
+                }
             };
             summary.one_way = one_way.or(summary.one_way);
         }
@@ -112,7 +115,11 @@ impl PathSignals {
         controller_id: u64,
         largest: Option<u64>,
     ) -> AckSignals {
-        let signals = self.paths.known(path).map(|p| p.take_signals(controller_id, largest)).unwrap_or_default();
+        let signals = self
+            .paths
+            .known(path)
+            .map(|p| p.take_signals(controller_id, largest))
+            .unwrap_or_default();
         AckSignals { ack_delay: signals.ack_delay.min(negotiation.max_ack_delay()), ..signals }
     }
 
@@ -123,12 +130,14 @@ impl PathSignals {
 
     /// What became of the samples of all paths; the skew is that of the path used last.
     pub(crate) fn counters(&self) -> Counters {
-        self.paths.iter().map(|p| p.estimator.counters()).fold(Counters::default(), |sum, c| Counters {
-            samples: sum.samples + c.samples,
-            dropped_reordered: sum.dropped_reordered + c.dropped_reordered,
-            dropped_bound: sum.dropped_bound + c.dropped_bound,
-            steps: sum.steps + c.steps,
-            skew_ppb: c.skew_ppb,
+        self.paths.iter().map(|p| p.estimator.counters()).fold(Counters::default(), |sum, c| {
+            Counters {
+                samples: sum.samples + c.samples,
+                dropped_reordered: sum.dropped_reordered + c.dropped_reordered,
+                dropped_bound: sum.dropped_bound + c.dropped_bound,
+                steps: sum.steps + c.steps,
+                skew_ppb: c.skew_ppb,
+            }
         })
     }
 }
@@ -181,7 +190,13 @@ impl Path {
     }
 
     /// Reads an ACK frame for this path, and what its packet says of the peer's clock; the one-way delay, if both give one.
-    fn on_ack(&mut self, now: Time, ack: &AckSeen, exponent: u8, peer_timestamp: PeerTimestamp) -> Option<OneWayDelay> {
+    fn on_ack(
+        &mut self,
+        now: Time,
+        ack: &AckSeen,
+        exponent: u8,
+        peer_timestamp: PeerTimestamp,
+    ) -> Option<OneWayDelay> {
         let delay = ack.delay(exponent);
         // Every ACK frame goes through the log, stamped or not: a packet acknowledged without a stamp must not count later.
         let acked_packet = self.sent.take_range(ack.newest());
@@ -189,13 +204,22 @@ impl Path {
         let packet = ack.largest;
         let sample = acked_packet.and_then(|acked_packet| match peer_timestamp {
             PeerTimestamp::Nothing => None,
-            PeerTimestamp::Echo(echo) => Sample::echoed(now, packet, echo, delay, acked_packet.sent, Duration::MAX),
+            PeerTimestamp::Echo(echo) => {
+                Sample::echoed(now, packet, echo, delay, acked_packet.sent, Duration::MAX)
+            }
             PeerTimestamp::Stamp(stamp) => {
                 Some(Sample::lean(now, packet, stamp, delay, acked_packet.sent, Duration::MAX))
             }
             // Without the cap a peer's acknowledgement of an acknowledgement, which it may hold for ever, would count.
             PeerTimestamp::Timestamp(stamp, longest) if acked_packet.ack_eliciting => {
-                Some(Sample::lean(now, packet, stamp, delay.min(longest), acked_packet.sent, Duration::MAX))
+                Some(Sample::lean(
+                    now,
+                    packet,
+                    stamp,
+                    delay.min(longest),
+                    acked_packet.sent,
+                    Duration::MAX,
+                ))
             }
             PeerTimestamp::Timestamp(..) => None,
         });
@@ -209,7 +233,13 @@ impl Path {
     ///
     /// One sample for each frame, as from a stamp: the others of a frame came within the same round trip and are known at the same instant. The
     /// estimator follows a queue worse with them than without (95th percentile of its error 1.3 ms against 0.7, `the_estimate_tracks_the_queue`).
-    fn on_receipts(&mut self, now: Time, ack: &AckSeen, exponent: u8, receipts: Receipts<'_>) -> Option<OneWayDelay> {
+    fn on_receipts(
+        &mut self,
+        now: Time,
+        ack: &AckSeen,
+        exponent: u8,
+        receipts: Receipts<'_>,
+    ) -> Option<OneWayDelay> {
         let delay = ack.delay(exponent);
         let mut told = [Receipt { packet: 0, micros: 0 }; ReceiveTimestamps::MOST as usize];
         let mut count = 0;
@@ -227,7 +257,8 @@ impl Path {
             while told.next_if(|receipt| receipt.packet < packet).is_some() {}
             let Some(receipt) = told.next_if(|receipt| receipt.packet == packet) else { return };
             // The frame's delay is that of the largest packet, nearly always the newest.
-            let held = delay.saturating_add(Duration::from_micros(newest.saturating_sub(receipt.micros)));
+            let held =
+                delay.saturating_add(Duration::from_micros(newest.saturating_sub(receipt.micros)));
             sample = Some(Sample::received(now, packet, receipt.micros, held, sent, Duration::MAX));
         });
         let one_way = sample.and_then(|sample| self.estimator.sample(now, &sample));
@@ -242,7 +273,8 @@ impl Path {
         let newest = self.largest.is_none_or(|largest| ack.largest > largest);
         self.largest = self.largest.max(Some(ack.largest));
         let ack_delay = if newest { delay } else { Duration::ZERO };
-        self.pending = Some(Pending { largest: ack.largest, signals: AckSignals { one_way, ecn, ack_delay } });
+        self.pending =
+            Some(Pending { largest: ack.largest, signals: AckSignals { one_way, ecn, ack_delay } });
     }
 
     /// The next packet is here: the last one's delay is history, its ECN counts are not.
@@ -348,7 +380,11 @@ mod tests {
             path.take_signals(1, Some(9)).ack_delay
         };
         assert_eq!(delay(9, 125), Duration::from_millis(1));
-        assert_eq!(delay(9, 9_000), Duration::ZERO, "it arrived long ago, and was acknowledged then");
+        assert_eq!(
+            delay(9, 9_000),
+            Duration::ZERO,
+            "it arrived long ago, and was acknowledged then"
+        );
         assert_eq!(delay(8, 125), Duration::ZERO, "the frame came late");
     }
 
@@ -394,7 +430,12 @@ mod tests {
             path.sent.record(packet, sent);
             let frame = AckSeen { largest: packet, raw_delay: said * 125, ..AckSeen::default() };
             let stamp = 100_000 * packet as u32 + 20_000 + 1_000 * held as u32;
-            last = path.on_ack(sent + Duration::from_millis(40 + held), &frame, 3, peer_timestamp(stamp));
+            last = path.on_ack(
+                sent + Duration::from_millis(40 + held),
+                &frame,
+                3,
+                peer_timestamp(stamp),
+            );
         }
         (path.estimator.counters(), last)
     }
@@ -408,7 +449,11 @@ mod tests {
         assert_eq!(honest, limit);
         assert_eq!((honest.0.samples, honest.0.dropped_bound), (10, 0));
         let (own, _) = held_back(25, 9_000, PeerTimestamp::Stamp);
-        assert_eq!((own.samples, own.dropped_bound), (0, 10), "longer than the round trip: nothing of it is believed");
+        assert_eq!(
+            (own.samples, own.dropped_bound),
+            (0, 10),
+            "longer than the round trip: nothing of it is believed"
+        );
     }
 
     #[test]
@@ -421,7 +466,10 @@ mod tests {
         path.sent.record_non_eliciting(7, Time::from_millis(7));
         let mut receive = |at, largest, first_range| {
             let frame = AckSeen { largest, first_range, ..AckSeen::default() };
-            let peer_timestamp = PeerTimestamp::Timestamp(20_000 + 1_000 * largest as u32, Duration::from_millis(25));
+            let peer_timestamp = PeerTimestamp::Timestamp(
+                20_000 + 1_000 * largest as u32,
+                Duration::from_millis(25),
+            );
             path.on_ack(Time::from_millis(at), &frame, 3, peer_timestamp).is_some()
         };
         assert!(!receive(40, 3, 3), "none of them requested it");
@@ -430,7 +478,13 @@ mod tests {
     }
 
     /// What ACK_RECEIVE_TIMESTAMPS of packets 0 to `largest` says, in microseconds, to a path that sent packets 0 to 9, one a millisecond.
-    fn told(path: &mut Path, at: u64, largest: u64, raw_delay: u64, ranges: &[u8]) -> Option<OneWayDelay> {
+    fn told(
+        path: &mut Path,
+        at: u64,
+        largest: u64,
+        raw_delay: u64,
+        ranges: &[u8],
+    ) -> Option<OneWayDelay> {
         let ack = [&[0x83, 0x17, 0x83, 0x07, largest as u8, 0, 0, largest as u8], ranges].concat();
         let frame = AckReceiveTimestamps::decode(&ack).expect("a frame").0;
         let seen = AckSeen { largest, first_range: largest, raw_delay, ..AckSeen::default() };
@@ -447,11 +501,21 @@ mod tests {
     fn the_newest_packet_newly_acknowledged_and_told_of_is_a_sample() {
         let mut path = sending();
         // Packets 3 to 1 came 23, 22 and 21 ms after the epoch; the frame left 1 ms later and took 20 ms.
-        let first = told(&mut path, 44, 3, 125, &[1, 0, 3, 0x80, 0, 0x59, 0xd8, 0x43, 0xe8, 0x43, 0xe8]);
-        assert_eq!((path.estimator.counters().samples, first.map(|d| d.as_nanos().abs() < 10_000)), (1, Some(true)));
+        let first =
+            told(&mut path, 44, 3, 125, &[1, 0, 3, 0x80, 0, 0x59, 0xd8, 0x43, 0xe8, 0x43, 0xe8]);
+        assert_eq!(
+            (path.estimator.counters().samples, first.map(|d| d.as_nanos().abs() < 10_000)),
+            (1, Some(true))
+        );
         // Again, and packet 0: acknowledged before.
         assert_eq!(
-            told(&mut path, 45, 3, 0, &[1, 0, 4, 0x80, 0, 0x59, 0xd8, 0x43, 0xe8, 0x43, 0xe8, 0x43, 0xe8]),
+            told(
+                &mut path,
+                45,
+                3,
+                0,
+                &[1, 0, 4, 0x80, 0, 0x59, 0xd8, 0x43, 0xe8, 0x43, 0xe8, 0x43, 0xe8]
+            ),
             None
         );
         assert_eq!(path.estimator.counters().samples, 1);

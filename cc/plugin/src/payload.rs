@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fathom_frames::receive_timestamps::Receipts;
 use fathom_frames::{
-    Ack, AckReceiveTimestamps, Content, Echo, EcnCounts, Frame, Frames, SyncTimestamp, Timestamp, ack_delay, remove,
-    restore_ack, varint,
+    Ack, AckReceiveTimestamps, Content, Echo, EcnCounts, Frame, Frames, SyncTimestamp, Timestamp,
+    ack_delay, remove, restore_ack, varint,
 };
 
 use crate::extension::NegotiatedExtensions;
@@ -54,10 +54,11 @@ impl OutgoingFrames {
         while let Some(first) = payload.get(start) {
             let first = u64::from(*first);
             let next = match first {
-                ACK | ACK_ECN | PATH_ACK | PATH_ACK_ECN => AckSeen::read(first, &payload[start..]).map(|(ack, len)| {
-                    outgoing.push(ack.path, len);
-                    start + len
-                }),
+                ACK | ACK_ECN | PATH_ACK | PATH_ACK_ECN => AckSeen::read(first, &payload[start..])
+                    .map(|(ack, len)| {
+                        outgoing.push(ack.path, len);
+                        start + len
+                    }),
                 _ => outgoing.frame(payload, start),
             };
             let Some(next) = next else { return outgoing.unknown() };
@@ -102,7 +103,10 @@ pub(crate) fn is_one_stream_frame(payload: &[u8]) -> bool {
     const TYPE_BITS: u8 = 0xf8;
     const LENGTH: u8 = 0x02;
     const OFFSET: u8 = 0x04;
-    let Some((ty, mut rest)) = payload.split_first().filter(|(ty, _)| **ty & TYPE_BITS == STREAM) else { return false };
+    let Some((ty, mut rest)) = payload.split_first().filter(|(ty, _)| **ty & TYPE_BITS == STREAM)
+    else {
+        return false;
+    };
     if ty & LENGTH == 0 {
         return true;
     }
@@ -112,7 +116,8 @@ pub(crate) fn is_one_stream_frame(payload: &[u8]) -> bool {
         Some(value)
     };
     // Stream, offset if there is one, length.
-    let length = int().and_then(|_| if ty & OFFSET == 0 { Some(0) } else { int() }).and_then(|_| int());
+    let length =
+        int().and_then(|_| if ty & OFFSET == 0 { Some(0) } else { int() }).and_then(|_| int());
     length == Some(rest.len() as u64)
 }
 
@@ -133,7 +138,8 @@ impl AckSeen {
     /// Of an ACK_RECEIVE_TIMESTAMPS frame.
     fn of_receive_timestamps(frame: &AckReceiveTimestamps<'_>, at: (u16, u16)) -> Self {
         let Ack { largest, raw_delay, ecn, .. } = frame.ack;
-        let first_range = frame.ack.ranges().next().map_or(0, |newest| newest.end() - newest.start());
+        let first_range =
+            frame.ack.ranges().next().map_or(0, |newest| newest.end() - newest.start());
         Self { path: 0, largest, first_range, raw_delay, ecn, receive_timestamps: Some(at) }
     }
 
@@ -240,7 +246,11 @@ impl IncomingFrames {
     ///
     /// Behind a frame that cannot be read nothing is looked for; our own goes first, so it is found before. The stack knows the
     /// unreadable frame or closes the connection.
-    pub(crate) fn read(&mut self, payload: &[u8], negotiated: &NegotiatedExtensions) -> Result<(), NotNegotiated> {
+    pub(crate) fn read(
+        &mut self,
+        payload: &[u8],
+        negotiated: &NegotiatedExtensions,
+    ) -> Result<(), NotNegotiated> {
         let mut start = 0;
         while let Some(first) = payload.get(start) {
             let first = u64::from(*first);
@@ -295,7 +305,8 @@ impl IncomingFrames {
                 }
                 self.record_range(range)?;
                 // 0 is no time: the draft's are positive.
-                let timestamp = Some(stamp).filter(|stamp| negotiated.timestamps.reads && stamp.scaled > 0);
+                let timestamp =
+                    Some(stamp).filter(|stamp| negotiated.timestamps.reads && stamp.scaled > 0);
                 self.timestamp = self.timestamp.max(timestamp);
             }
             Content::AckReceiveTimestamps(frame) => {
@@ -346,7 +357,8 @@ impl IncomingFrames {
         // From the last frame to the first: at most the first one lies at the start.
         let lead = self.ranges().rev().fold(0, |lead, range| {
             let frame = Frames::new(&payload[range.clone()]).next();
-            let acknowledges = matches!(frame, Some(Ok(Frame { content: Content::AckReceiveTimestamps(_), .. })));
+            let acknowledges =
+                matches!(frame, Some(Ok(Frame { content: Content::AckReceiveTimestamps(_), .. })));
             lead + if acknowledges { restore_ack(payload, range) } else { remove(payload, range) }
         });
         self.visible(lead, payload.len())
@@ -393,7 +405,11 @@ mod tests {
     const NO_RECEIPTS: NegotiatedReceiveTimestamps =
         NegotiatedReceiveTimestamps { sends: None, reads: None, expects: false, accepts: false };
     const RECEIPTS: NegotiatedExtensions = NegotiatedExtensions {
-        receive_timestamps: NegotiatedReceiveTimestamps { reads: Some(0), accepts: true, ..NO_RECEIPTS },
+        receive_timestamps: NegotiatedReceiveTimestamps {
+            reads: Some(0),
+            accepts: true,
+            ..NO_RECEIPTS
+        },
         timestamps: NONE,
         ..TIMESTAMPS
     };
@@ -429,7 +445,8 @@ mod tests {
         ]
         .concat();
         let found = found(&payload);
-        let first = AckSeen { path: 5, largest: 100, first_range: 4, raw_delay: 32, ..AckSeen::default() };
+        let first =
+            AckSeen { path: 5, largest: 100, first_range: 4, raw_delay: 32, ..AckSeen::default() };
         let counts = EcnCounts { ect0: 6, ect1: 0, ce: 2 };
         let second = AckSeen { largest: 7, raw_delay: 1, ecn: Some(counts), ..AckSeen::default() };
         assert!(found.acks().eq([&first, &second]));
@@ -455,7 +472,10 @@ mod tests {
             let walked = found(&payload);
             if is_one_stream_frame(&payload) {
                 assert!((0x08..=0x0f).contains(&ty));
-                assert!(walked.ack_eliciting && walked.count == 0 && walked.ack.is_none(), "{ty:#x}");
+                assert!(
+                    walked.ack_eliciting && walked.count == 0 && walked.ack.is_none(),
+                    "{ty:#x}"
+                );
             }
         }
         assert!(is_one_stream_frame(&[0x08, 0]) && is_one_stream_frame(&[0x0d, 0, 0]));
@@ -466,7 +486,9 @@ mod tests {
             assert!(!is_one_stream_frame(&[frame, &[4, 7, 7, 7]].concat()));
         }
         assert!(
-            !is_one_stream_frame(&[0x0a, 0]) && !is_one_stream_frame(&[0x0e, 0, 0x40]) && !is_one_stream_frame(&[])
+            !is_one_stream_frame(&[0x0a, 0])
+                && !is_one_stream_frame(&[0x0e, 0, 0x40])
+                && !is_one_stream_frame(&[])
         );
     }
 
@@ -479,7 +501,10 @@ mod tests {
         }
         // A range count far beyond the payload.
         assert!(
-            found(&[0x3e, 0, 7, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0]).acks().next().is_none()
+            found(&[0x3e, 0, 7, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0])
+                .acks()
+                .next()
+                .is_none()
         );
     }
 
@@ -495,7 +520,10 @@ mod tests {
         }
         assert!(check_none(&[0x01, 0x42, 0xf5, 0x01]).is_err());
         assert!(check_none(&[0x08, 0x00, 0x42, 0xf5, 0x01]).is_ok(), "data");
-        assert!(check_none(&[0x01, 0x42, 0xf5]).is_ok(), "truncated: the stack finds a frame that it cannot read");
+        assert!(
+            check_none(&[0x01, 0x42, 0xf5]).is_ok(),
+            "truncated: the stack finds a frame that it cannot read"
+        );
     }
 
     #[test]
@@ -506,7 +534,10 @@ mod tests {
         for frames in [&[0x01][..], &crypto, &[0, 0, 0x01], &[0x40, 0x7b, 0, 0]] {
             let payload = [frames, &[0; 800]].concat();
             let unknown = frames[0] == 0x40;
-            assert_eq!(check_none(&payload).unwrap(), 0..if unknown { payload.len() } else { frames.len() });
+            assert_eq!(
+                check_none(&payload).unwrap(),
+                0..if unknown { payload.len() } else { frames.len() }
+            );
             assert_eq!(visible(&payload), check_none(&payload).unwrap());
         }
         assert_eq!(check_none(&[0x08, 0, 0, 0, 0]).unwrap(), 0..5, "data to the end");
@@ -545,10 +576,15 @@ mod tests {
         assert_eq!(seen(&[RECEIVED, &[0x01]].concat()), [ITS_ACK, &[0x01]].concat());
         assert_eq!(seen(RECEIVED), ITS_ACK);
         let padding = vec![0; RECEIVED.len() - ITS_ACK.len()];
-        assert_eq!(seen(&[&[0x01], RECEIVED, &[0x1e]].concat()), [&[0x01], &padding[..], ITS_ACK, &[0x1e]].concat());
+        assert_eq!(
+            seen(&[&[0x01], RECEIVED, &[0x1e]].concat()),
+            [&[0x01], &padding[..], ITS_ACK, &[0x1e]].concat()
+        );
         // As many as a payload holds; no stack of ours reads that many ACK frames.
         let many = seen(&RECEIVED.repeat(80));
-        let acks = Frames::new(&many).filter(|frame| matches!(frame, Ok(Frame { ty: ACK_ECN, .. }))).count();
+        let acks = Frames::new(&many)
+            .filter(|frame| matches!(frame, Ok(Frame { ty: ACK_ECN, .. })))
+            .count();
         assert_eq!((acks, Frames::new(&many).filter(Result::is_err).count()), (80, 0));
     }
 
@@ -560,13 +596,19 @@ mod tests {
         let ack = found.acks().next().expect("an ACK frame");
         assert_eq!((ack.path, ack.largest, ack.newest(), ack.raw_delay), (0, 9, 0..=9, 1));
         assert_eq!(ack.ecn, Some(EcnCounts { ect0: 1, ect1: 0, ce: 2 }));
-        let receipts: Vec<_> = ack.receipts(&payload, 0).expect("there").map(|r| (r.packet, r.micros)).collect();
+        let receipts: Vec<_> =
+            ack.receipts(&payload, 0).expect("there").map(|r| (r.packet, r.micros)).collect();
         assert_eq!(receipts, [(9, 100), (8, 90)]);
         // They rest where another frame was negotiated, and one without any says nothing.
         let resting = NegotiatedReceiveTimestamps { accepts: true, ..NO_RECEIPTS };
-        let resting = try_found(&payload, &NegotiatedExtensions { receive_timestamps: resting, ..LEAN });
+        let resting =
+            try_found(&payload, &NegotiatedExtensions { receive_timestamps: resting, ..LEAN });
         assert!(!resting.expect("requested").is_stamped());
-        assert!(!try_found(&[0x83, 0x17, 0x83, 0x07, 5, 0, 0, 0, 0], &RECEIPTS).expect("negotiated").is_stamped());
+        assert!(
+            !try_found(&[0x83, 0x17, 0x83, 0x07, 5, 0, 0, 0, 0], &RECEIPTS)
+                .expect("negotiated")
+                .is_stamped()
+        );
         for negotiated in [NegotiatedExtensions::default(), LEAN, TIMESTAMPS] {
             assert!(try_found(&payload, &negotiated).is_none());
         }
@@ -574,7 +616,10 @@ mod tests {
         // Cut, or a type that is too long: the stack finds a frame that it cannot read.
         for cut in 1..RECEIVED.len() {
             let found = try_found(&RECEIVED[..cut], &RECEIPTS).expect("unreadable");
-            assert_eq!((found.acks().count(), found.remove_from(&mut RECEIVED[..cut].to_vec())), (0, 0..cut));
+            assert_eq!(
+                (found.acks().count(), found.remove_from(&mut RECEIVED[..cut].to_vec())),
+                (0, 0..cut)
+            );
         }
     }
 
@@ -584,10 +629,16 @@ mod tests {
         assert!(!zero.is_stamped() && zero.ranges().eq(std::iter::once(0..3)));
         // The parameter offered them, and then our own frame was negotiated.
         let timestamps = Timestamps { sends: false, reads: false, accepts: true };
-        let beside =
-            try_found(&[&OURS[..], &[0x42, 0xf5, 0x07]].concat(), &NegotiatedExtensions { timestamps, ..LEAN })
-                .expect("negotiated");
-        assert!(beside.stamp.is_some() && beside.timestamp.is_none() && beside.ranges().eq([0..8, 8..11]));
+        let beside = try_found(
+            &[&OURS[..], &[0x42, 0xf5, 0x07]].concat(),
+            &NegotiatedExtensions { timestamps, ..LEAN },
+        )
+        .expect("negotiated");
+        assert!(
+            beside.stamp.is_some()
+                && beside.timestamp.is_none()
+                && beside.ranges().eq([0..8, 8..11])
+        );
     }
 
     #[test]

@@ -55,7 +55,11 @@ pub trait Stack: Clone + Send + Sync + 'static {
     /// An endpoint's configuration with this crypto and the controllers of [`ServerCryptoConfig::source`], and without multipath.
     fn server_config(setup: ServerCryptoConfig) -> Self::ServerConfig;
     /// Makes `config` that of one accepted connection.
-    fn configure_accepted(config: &mut Self::ServerConfig, setup: ServerCryptoConfig, transport: Self::Transport);
+    fn configure_accepted(
+        config: &mut Self::ServerConfig,
+        setup: ServerCryptoConfig,
+        transport: Self::Transport,
+    );
     /// Opens a connection.
     ///
     /// # Errors
@@ -117,11 +121,17 @@ impl<S: Stack> Plugin<S> {
     ///
     /// # Errors
     /// The name or an option is wrong, or the stack lacks what the controller needs.
-    pub fn named_with_shaping(registry: &Arc<TrailerRegistry>, spec: &str) -> Result<Self, PluginError> {
+    pub fn named_with_shaping(
+        registry: &Arc<TrailerRegistry>,
+        spec: &str,
+    ) -> Result<Self, PluginError> {
         Self::new_with_shaping(registry, fathom_cc::catalogue::parse(spec)?)
     }
 
-    fn build(config: Arc<dyn ControllerConfig>, registry: Option<Arc<TrailerRegistry>>) -> Result<Self, PluginError> {
+    fn build(
+        config: Arc<dyn ControllerConfig>,
+        registry: Option<Arc<TrailerRegistry>>,
+    ) -> Result<Self, PluginError> {
         let clock = Arc::new(SystemClock);
         let core = Core {
             controller_config: config,
@@ -132,9 +142,14 @@ impl<S: Stack> Plugin<S> {
             registry,
             monitors_acks: false,
         };
-        core.controller_config.check(core.provided(S::PROVIDED)).map_err(|missing| PluginError::Missing {
-            shaping_socket_suffices: core.controller_config.check(with_shaping_socket(S::PROVIDED)).is_ok(),
-            missing,
+        core.controller_config.check(core.provided(S::PROVIDED)).map_err(|missing| {
+            PluginError::Missing {
+                shaping_socket_suffices: core
+                    .controller_config
+                    .check(with_shaping_socket(S::PROVIDED))
+                    .is_ok(),
+                missing,
+            }
         })?;
         Ok(Self { core, stack: PhantomData })
     }
@@ -253,10 +268,15 @@ impl<S: Stack> Plugin<S> {
         }
         check_initial(initial)?;
         // Accepting a connection cannot fail for what the configuration lacks: rustls checks it now.
-        rustls::quic::ServerConnection::new(Arc::clone(&tls), Version::V1, Vec::new()).map_err(PluginError::Tls)?;
+        rustls::quic::ServerConnection::new(Arc::clone(&tls), Version::V1, Vec::new())
+            .map_err(PluginError::Tls)?;
         let seals_paths = seals_paths::<S>(tls.crypto_provider());
         let source = self.shared_source();
-        let base = S::server_config(ServerCryptoConfig { tls: Arc::clone(&tls), initial, source: source.clone() });
+        let base = S::server_config(ServerCryptoConfig {
+            tls: Arc::clone(&tls),
+            initial,
+            source: source.clone(),
+        });
         Ok(ServerPlugin { plugin: self.clone(), tls, initial, seals_paths, source, base })
     }
 
@@ -284,7 +304,9 @@ fn seals_paths<S: Stack>(provider: &rustls::crypto::CryptoProvider) -> bool {
     }
     let seals = session::seals_paths(provider);
     if !seals {
-        tracing::warn!("the crypto provider cannot seal packets of a second path: multipath is off");
+        tracing::warn!(
+            "the crypto provider cannot seal packets of a second path: multipath is off"
+        );
     }
     seals
 }
@@ -332,7 +354,10 @@ impl<S: Stack> ClientPlugin<S> {
             S::disable_multipath(&mut transport);
         }
         (
-            S::client_config(self.crypto(ControllerSource::Connection(Arc::clone(&state))), transport),
+            S::client_config(
+                self.crypto(ControllerSource::Connection(Arc::clone(&state))),
+                transport,
+            ),
             ConnectionMonitor::new(state),
         )
     }
@@ -408,7 +433,8 @@ impl<S: Stack> ServerPlugin<S> {
     ) -> Result<(S::Connecting, ConnectionMonitor), S::ConnectionError> {
         let state = self.plugin.new_state(observer);
         let source = ControllerSource::Connection(Arc::clone(&state));
-        let setup = ServerCryptoConfig { tls: Arc::clone(&self.tls), initial: self.initial, source };
+        let setup =
+            ServerCryptoConfig { tls: Arc::clone(&self.tls), initial: self.initial, source };
         if !self.seals_paths {
             S::disable_multipath(&mut transport);
         }
@@ -446,7 +472,8 @@ impl ClientCryptoConfig {
         state.complete_parameters(&mut parameters);
         let tls = ServerName::try_from(server_name).ok().and_then(|name| {
             let config = Arc::clone(&self.tls);
-            rustls::quic::ClientConnection::new(config, Version::V1, name.to_owned(), parameters).ok()
+            rustls::quic::ClientConnection::new(config, Version::V1, name.to_owned(), parameters)
+                .ok()
         });
         Ok(tls.map(|tls| Tls::new(Connection::Client(tls), self.initial, state)))
     }
@@ -485,9 +512,10 @@ impl ServerCryptoConfig {
     pub fn start(&self, mut parameters: Vec<u8>) -> Tls {
         let state = self.source.start_connection();
         state.complete_parameters(&mut parameters);
-        let tls = rustls::quic::ServerConnection::new(Arc::clone(&self.tls), Version::V1, parameters)
-            // rustls looks at the configuration only, and has taken this one once.
-            .expect("TLS configuration checked when the plug-in was made");
+        let tls =
+            rustls::quic::ServerConnection::new(Arc::clone(&self.tls), Version::V1, parameters)
+                // rustls looks at the configuration only, and has taken this one once.
+                .expect("TLS configuration checked when the plug-in was made");
         Tls::new(Connection::Server(tls), self.initial, state)
     }
 }

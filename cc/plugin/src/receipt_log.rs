@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use fathom_cc::Time;
 use fathom_frames::receive_timestamps::{add_raw, growth};
-use fathom_frames::{Arrival, Content, Dedup, Frames, Receipt, ReceiveTimestamps, add_receipts, encode_receipts};
+use fathom_frames::{
+    Arrival, Content, Dedup, Frames, Receipt, ReceiveTimestamps, add_receipts, encode_receipts,
+};
 
 use crate::payload::is_one_stream_frame;
 
@@ -70,7 +72,12 @@ impl ReceiptLog {
 
     /// Rewrites the ACK frame of `ack_len` bytes at the start of `bytes`, behind which the rest is free; `raw` stands in place of the timestamps
     /// where tests have some. Its length if it was rewritten: without room it stays an ACK frame. What it acknowledges is not told again.
-    pub(crate) fn write(&mut self, bytes: &mut [u8], ack_len: usize, raw: Option<&Arc<[u8]>>) -> Option<usize> {
+    pub(crate) fn write(
+        &mut self,
+        bytes: &mut [u8],
+        ack_len: usize,
+        raw: Option<&Arc<[u8]>>,
+    ) -> Option<usize> {
         let written = match raw {
             Some(raw) => add_raw(bytes, ack_len, raw),
             None => add_receipts(bytes, ack_len, self.receipts.make_contiguous(), self.wanted),
@@ -85,7 +92,9 @@ pub(crate) fn find_ack(payload: &[u8]) -> Option<Range<usize>> {
     if is_one_stream_frame(payload) {
         return None;
     }
-    let mut acks = Frames::new(payload).map_while(Result::ok).filter(|frame| matches!(frame.content, Content::Ack(_)));
+    let mut acks = Frames::new(payload)
+        .map_while(Result::ok)
+        .filter(|frame| matches!(frame.content, Content::Ack(_)));
     acks.next().map(|frame| frame.range)
 }
 
@@ -123,7 +132,11 @@ mod tests {
         }
         let growth = log.growth(None);
         let told = written(&mut log, 3, growth);
-        assert_eq!(told, Some(vec![(2, 4_000), (3, 3_000), (1, 2_000), (0, 1_000)]), "it fits exactly");
+        assert_eq!(
+            told,
+            Some(vec![(2, 4_000), (3, 3_000), (1, 2_000), (0, 1_000)]),
+            "it fits exactly"
+        );
         assert_eq!((log.growth(None), written(&mut log, 3, 60)), (0, None));
         log.record(4, Time::from_millis(10));
         assert_eq!(written(&mut log, 4, 60), Some(vec![(4, 5_000)]));
@@ -141,7 +154,11 @@ mod tests {
             assert!(log.growth(None) <= MAX_GROWTH && log.receipts.len() <= 3);
         }
         assert_eq!(log.receipts.capacity(), capacity, "nothing is allocated");
-        assert_eq!(written(&mut log, 49, 60).map(|told| told.len()), Some(3), "what the peer asked for");
+        assert_eq!(
+            written(&mut log, 49, 60).map(|told| told.len()),
+            Some(3),
+            "what the peer asked for"
+        );
         let mut log = self::log(64);
         for packet in 0..50 {
             // Apart by more than two bytes hold.
@@ -156,14 +173,19 @@ mod tests {
         for at in [9, 7, 4, 10] {
             log.record(at, Time::from_millis(at));
         }
-        assert_eq!(written(&mut log, 10, 60), Some(vec![(10, 5_000), (4, 4_000), (7, 4_000), (9, 4_000)]));
+        assert_eq!(
+            written(&mut log, 10, 60),
+            Some(vec![(10, 5_000), (4, 4_000), (7, 4_000), (9, 4_000)])
+        );
     }
 
     #[test]
     fn first_ack_is_found_between_other_frames() {
         assert_eq!(find_ack(&[0x01, 0x1f, 0x02, 9, 0, 0, 0, 0x08, 0, 1]), Some(2..7));
         assert_eq!(find_ack(&[0x03, 9, 0, 0, 0, 1, 2, 3]), Some(0..8));
-        for none in [&[0x08, 0, 0x02, 9, 0, 0, 0][..], &[0x01, 0x01], &[], &[0x40, 0x7b, 0x02, 9, 0, 0, 0]] {
+        for none in
+            [&[0x08, 0, 0x02, 9, 0, 0, 0][..], &[0x01, 0x01], &[], &[0x40, 0x7b, 0x02, 9, 0, 0, 0]]
+        {
             assert_eq!(find_ack(none), None, "{none:x?}");
         }
     }

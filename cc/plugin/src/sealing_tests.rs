@@ -115,7 +115,8 @@ impl Pair {
             let core = at(Arc::clone(&clock) as Arc<dyn Clock>, registry, extension);
             Arc::new(core.connection(Capabilities::NONE, None))
         };
-        let (state, peer) = (state(Some(Arc::clone(&registry)), extensions[0]), state(None, extensions[1]));
+        let (state, peer) =
+            (state(Some(Arc::clone(&registry)), extensions[0]), state(None, extensions[1]));
         for (one, other) in [(&state, &peer), (&peer, &state)] {
             let mut parameters = Vec::new();
             other.complete_parameters(&mut parameters);
@@ -149,9 +150,10 @@ impl Pair {
 
     fn request(&self, mtu: u16, size: u16, send_delay: u64) {
         let send_delay = Duration::from_millis(send_delay);
-        self.state
-            .lock()
-            .request_shaping(0, ShapingRequest { path: Some(0), mtu, shrink: usize::from(mtu - size), send_delay });
+        self.state.lock().request_shaping(
+            0,
+            ShapingRequest { path: Some(0), mtu, shrink: usize::from(mtu - size), send_delay },
+        );
     }
 
     /// The peer's next packet.
@@ -354,7 +356,11 @@ fn send_delay_is_that_of_the_acked_packet() {
     pair.clock.set(110);
     pair.request(1_200, 1_200, 50);
     pair.send(PING, 0);
-    assert_eq!(pair.state.lock().send_delay_of(0, at(90)), ms(0), "it left before anything was held");
+    assert_eq!(
+        pair.state.lock().send_delay_of(0, at(90)),
+        ms(0),
+        "it left before anything was held"
+    );
     assert_eq!(pair.state.lock().send_delay_of(1, at(100)), ms(0), "another path");
     assert_eq!(pair.state.lock().send_delay_of(0, at(100)), ms(20));
     assert_eq!(pair.state.lock().send_delay_of(0, at(110)), ms(50));
@@ -471,19 +477,26 @@ fn a_timestamp_tells_the_delay_of_what_was_acknowledged() {
 #[test]
 fn sync_timestamp_is_preferred_to_timestamp() {
     let mut pair = Pair::offering([Extension::default(); 2]);
-    assert_eq!((pair.state.monitor().report().in_use, pair.peer.monitor().report().in_use), (InUse::Sync, InUse::Sync));
+    assert_eq!(
+        (pair.state.monitor().report().in_use, pair.peer.monitor().report().in_use),
+        (InUse::Sync, InUse::Sync)
+    );
     pair.receive(PING);
     assert_eq!(pair.seal.tag_len(), TAG + FRAME);
     let both = [&[0x42, 0xf5, 0x41, 0x56], ACK].concat();
     assert_eq!(pair.receive(&both), ACK);
     let report = pair.state.monitor().report();
-    assert_eq!((report.stamps_received, report.samples.samples), (report.stamps_received.min(1), 0));
+    assert_eq!(
+        (report.stamps_received, report.samples.samples),
+        (report.stamps_received.min(1), 0)
+    );
 }
 
 #[test]
 fn who_only_sends_is_not_sent_to() {
     // As lsquic: it sends, and reads nothing.
-    let mut pair = Pair::offering([timestamp(EnableTimestamp::Both), timestamp(EnableTimestamp::Sends)]);
+    let mut pair =
+        Pair::offering([timestamp(EnableTimestamp::Both), timestamp(EnableTimestamp::Sends)]);
     pair.receive(PING);
     assert_eq!(pair.seal.tag_len(), TAG);
     let (ours, peers) = (pair.state.monitor().report(), pair.peer.monitor().report());
@@ -498,8 +511,11 @@ fn a_frame_that_was_not_negotiated_empties_the_payload() {
     const TS: &[u8] = &[0x42, 0xf5, 0x41, 0x56];
     let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
     // Of the reader: SYNC_TIMESTAMP only, its own parameter not to read, nothing negotiated.
-    let pairs =
-        [[lean; 2], [timestamp(EnableTimestamp::Sends), timestamp(EnableTimestamp::Both)], [lean, Extension::OFF]];
+    let pairs = [
+        [lean; 2],
+        [timestamp(EnableTimestamp::Sends), timestamp(EnableTimestamp::Both)],
+        [lean, Extension::OFF],
+    ];
     for offers in pairs {
         let mut pair = Pair::offering(offers);
         assert_eq!(pair.receive(&[PING, TS].concat()), [], "{offers:?}");
@@ -510,7 +526,8 @@ fn a_frame_that_was_not_negotiated_empties_the_payload() {
     assert_eq!(pair.receive(&[TS, PING].concat()), [TS, PING].concat());
     // Cut, or with a type that is too long.
     let mut pair = Pair::offering([timestamp(EnableTimestamp::Both); 2]);
-    for malformed in [&[0x42, 0xf5][..], &[0x42, 0xf5, 0x80, 0, 0], &[0x80, 0x00, 0x02, 0xf5, 0x05]] {
+    for malformed in [&[0x42, 0xf5][..], &[0x42, 0xf5, 0x80, 0, 0], &[0x80, 0x00, 0x02, 0xf5, 0x05]]
+    {
         let payload = [PING, malformed].concat();
         assert!(pair.receive(&payload).ends_with(&payload));
     }
@@ -521,10 +538,13 @@ fn before_1_rtt_there_is_no_frame_of_ours() {
     let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
     let keys = |side| suite.keys(b"shaping", side, rustls::quic::Version::V1);
     let (client, server) = (keys(rustls::Side::Client), keys(rustls::Side::Server));
-    let (seal, open) = (client.local.packet, PacketProtection::padded(server.remote.packet, 0, None));
-    for (frames, empty) in
-        [(&[0x42, 0xf5, 0x05, 0x01][..], true), (&[0x01, 0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9], true), (PING, false)]
-    {
+    let (seal, open) =
+        (client.local.packet, PacketProtection::padded(server.remote.packet, 0, None));
+    for (frames, empty) in [
+        (&[0x42, 0xf5, 0x05, 0x01][..], true),
+        (&[0x01, 0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9], true),
+        (PING, false),
+    ] {
         let mut payload = frames.to_vec();
         let tag = seal.encrypt_in_place(7, b"header", &mut payload).expect("sealed");
         let mut sealed = BytesMut::from(&[&payload[..], tag.as_ref()].concat()[..]);
@@ -539,7 +559,11 @@ fn padding_of_an_initial_packet_is_taken_off_once_there_is_a_connection() {
     let keys = |side| suite.keys(b"shaping", side, rustls::quic::Version::V1);
     let opened = |state| {
         let mut payload = [PING, &[0; 1_000]].concat();
-        let tag = keys(rustls::Side::Client).local.packet.encrypt_in_place(7, b"header", &mut payload).expect("sealed");
+        let tag = keys(rustls::Side::Client)
+            .local
+            .packet
+            .encrypt_in_place(7, b"header", &mut payload)
+            .expect("sealed");
         let mut sealed = BytesMut::from(&[&payload[..], tag.as_ref()].concat()[..]);
         let open = PacketProtection::padded(keys(rustls::Side::Server).remote.packet, 0, state);
         open.decrypt(0, 7, b"header", &mut sealed).expect("authentic");
@@ -576,7 +600,8 @@ fn ack_frame(packets: &std::collections::BTreeSet<u64>) -> usize {
         }
     }
     let int = |n: u64| varint::len(n).expect("a varint");
-    let more: usize = ranges.windows(2).take(63).map(|w| int(w[0].0 - w[1].1 - 2) + int(w[1].1 - w[1].0)).sum();
+    let more: usize =
+        ranges.windows(2).take(63).map(|w| int(w[0].0 - w[1].1 - 2) + int(w[1].1 - w[1].0)).sum();
     // Type, largest, delay, count of ranges, first range, three ECN counts.
     1 + 8 + 8 + 2 + int(ranges[0].1 - ranges[0].0) + 3 * 8 + more
 }

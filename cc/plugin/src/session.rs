@@ -15,9 +15,11 @@ use crate::connection_state::ConnectionState;
 use crate::packet_key::{HeaderProtection, PacketProtection};
 
 /// RFC 9001 §5.8: key and nonce of the Retry integrity tag, QUIC version 1.
-const RETRY_KEY: [u8; 16] =
-    [0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e];
-const RETRY_NONCE: [u8; 12] = [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
+const RETRY_KEY: [u8; 16] = [
+    0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e,
+];
+const RETRY_NONCE: [u8; 12] =
+    [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
 /// The QUIC version of these sessions.
 const VERSION_1: u32 = 1;
 
@@ -60,12 +62,17 @@ impl<H: From<HeaderProtection>, P: From<PacketProtection>> KeySet<H, P> {
                 local: HeaderProtection::new(local.header, state.cloned()).into(),
                 remote: HeaderProtection::new(remote.header, state.cloned()).into(),
             },
-            packet: KeyPair { local: packet(local.packet).into(), remote: packet(remote.packet).into() },
+            packet: KeyPair {
+                local: packet(local.packet).into(),
+                remote: packet(remote.packet).into(),
+            },
         }
     }
 
     fn plain(keys: rustls::quic::Keys, state: Option<&Arc<ConnectionState>>) -> Self {
-        Self::new(keys.local, keys.remote, state, |key| PacketProtection::padded(key, 0, state.cloned()))
+        Self::new(keys.local, keys.remote, state, |key| {
+            PacketProtection::padded(key, 0, state.cloned())
+        })
     }
 }
 
@@ -131,10 +138,13 @@ impl Tls {
     }
 
     /// The 0-RTT keys, if a ticket gave any.
-    pub fn early_crypto<H: From<HeaderProtection>, P: From<PacketProtection>>(&self) -> Option<(H, P)> {
+    pub fn early_crypto<H: From<HeaderProtection>, P: From<PacketProtection>>(
+        &self,
+    ) -> Option<(H, P)> {
         let keys = self.tls.zero_rtt_keys()?;
         let state = Some(Arc::clone(&self.state));
-        let packet = PacketProtection::padded(keys.packet, self.state.zero_rtt_padding(), state.clone());
+        let packet =
+            PacketProtection::padded(keys.packet, self.state.zero_rtt_padding(), state.clone());
         Some((HeaderProtection::new(keys.header, state).into(), packet.into()))
     }
 
@@ -163,7 +173,8 @@ impl Tls {
             };
             CloseError { code, reason, tls: Some(e) }
         })?;
-        if let Some((suite, kind)) = self.tls.negotiated_cipher_suite().zip(self.tls.handshake_kind())
+        if let Some((suite, kind)) =
+            self.tls.negotiated_cipher_suite().zip(self.tls.handshake_kind())
             && !self.tls.is_handshaking()
         {
             self.state.on_handshake_complete(suite.suite().into(), kind == HandshakeKind::Resumed);
@@ -172,7 +183,8 @@ impl Tls {
             return Ok(false);
         }
         let named = matches!(&self.tls, Connection::Server(s) if s.server_name().is_some());
-        self.handshake_data_ready = named || self.tls.alpn_protocol().is_some() || !self.tls.is_handshaking();
+        self.handshake_data_ready =
+            named || self.tls.alpn_protocol().is_some() || !self.tls.is_handshaking();
         Ok(self.handshake_data_ready)
     }
 
@@ -211,7 +223,8 @@ impl Tls {
     pub fn next_1rtt_keys<P: From<PacketProtection>>(&mut self) -> Option<KeyPair<P>> {
         let keys = self.next_secrets.as_mut()?.next_packet_keys();
         self.updates += 1;
-        let wrap = |key| PacketProtection::one_rtt(key, Arc::clone(&self.state), self.updates).into();
+        let wrap =
+            |key| PacketProtection::one_rtt(key, Arc::clone(&self.state), self.updates).into();
         Some(KeyPair { local: wrap(keys.local), remote: wrap(keys.remote) })
     }
 
@@ -228,7 +241,12 @@ impl Tls {
     ///
     /// # Errors
     /// `output` is too long.
-    pub fn export_keying_material(&self, output: &mut [u8], label: &[u8], context: &[u8]) -> Result<(), rustls::Error> {
+    pub fn export_keying_material(
+        &self,
+        output: &mut [u8],
+        label: &[u8],
+        context: &[u8],
+    ) -> Result<(), rustls::Error> {
         self.tls.export_keying_material(output, label, Some(context)).map(drop)
     }
 }
@@ -247,7 +265,11 @@ pub fn retry_tag(orig_dst_cid: &[u8], packet: &[u8]) -> [u8; 16] {
     // A 16-byte AES key and an empty message cannot be refused; an all-zero tag would only make the Retry invalid.
     let sealed = aead::UnboundKey::new(&aead::AES_128_GCM, &RETRY_KEY).and_then(|key| {
         let nonce = aead::Nonce::assume_unique_for_key(RETRY_NONCE);
-        aead::LessSafeKey::new(key).seal_in_place_separate_tag(nonce, aead::Aad::from(&pseudo), &mut [])
+        aead::LessSafeKey::new(key).seal_in_place_separate_tag(
+            nonce,
+            aead::Aad::from(&pseudo),
+            &mut [],
+        )
     });
     let mut tag = [0; 16];
     if let Ok(sealed) = sealed {
@@ -280,12 +302,15 @@ pub(crate) fn seals_paths(provider: &rustls::crypto::CryptoProvider) -> bool {
         let keys = |side| suite.keys(b"", side, Version::V1);
         let mut packet = [0; 64];
         let (payload, tag) = packet.split_at_mut(32);
-        match keys(rustls::Side::Client).local.packet.encrypt_in_place_for_path(1, 0, &[], payload) {
+        match keys(rustls::Side::Client).local.packet.encrypt_in_place_for_path(1, 0, &[], payload)
+        {
             Ok(sealed) if sealed.as_ref().len() <= tag.len() => {
                 let len = 32 + sealed.as_ref().len();
                 tag[..len - 32].copy_from_slice(sealed.as_ref());
                 let opened = keys(rustls::Side::Server).remote.packet;
-                opened.decrypt_in_place_for_path(1, 0, &[], &mut packet[..len]).is_ok_and(|plain| plain == [0; 32])
+                opened
+                    .decrypt_in_place_for_path(1, 0, &[], &mut packet[..len])
+                    .is_ok_and(|plain| plain == [0; 32])
             }
             _ => false,
         }
@@ -301,10 +326,13 @@ mod tests {
         // RFC 9001 §A.4: Retry for the connection of the other examples; the last 16 bytes are the tag.
         let dcid = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
         let packet = [
-            0xff, 0x00, 0x00, 0x00, 0x01, 0x00, 0x08, 0xf0, 0x67, 0xa5, 0x50, 0x2a, 0x42, 0x62, 0xb5, 0x74, 0x6f, 0x6b,
-            0x65, 0x6e,
+            0xff, 0x00, 0x00, 0x00, 0x01, 0x00, 0x08, 0xf0, 0x67, 0xa5, 0x50, 0x2a, 0x42, 0x62,
+            0xb5, 0x74, 0x6f, 0x6b, 0x65, 0x6e,
         ];
-        let tag = [0x04, 0xa2, 0x65, 0xba, 0x2e, 0xff, 0x4d, 0x82, 0x90, 0x58, 0xfb, 0x3f, 0x0f, 0x24, 0x96, 0xba];
+        let tag = [
+            0x04, 0xa2, 0x65, 0xba, 0x2e, 0xff, 0x4d, 0x82, 0x90, 0x58, 0xfb, 0x3f, 0x0f, 0x24,
+            0x96, 0xba,
+        ];
         assert_eq!(retry_tag(&dcid, &packet), tag);
     }
 }

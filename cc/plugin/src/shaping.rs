@@ -170,7 +170,8 @@ impl Shaping {
 
     /// A controller's request; the last one counts.
     pub(crate) fn request(&mut self, controller_id: u64, request: ShapingRequest, now: Time) {
-        let request = if self.datagrams { ShapingRequest { shrink: 0, ..request } } else { request };
+        let request =
+            if self.datagrams { ShapingRequest { shrink: 0, ..request } } else { request };
         match self.requests.iter_mut().find(|(id, _)| *id == controller_id) {
             Some((_, old)) => *old = request,
             None => self.requests.push((controller_id, request)),
@@ -206,11 +207,15 @@ impl Shaping {
     }
 
     fn active(&self, now: Time, shrink: usize) -> bool {
-        self.confirmed && !self.suspended && (shrink > 0 || self.delaying(now)) && self.trailer.is_wired()
+        self.confirmed
+            && !self.suspended
+            && (shrink > 0 || self.delaying(now))
+            && self.trailer.is_wired()
     }
 
     fn delaying(&self, now: Time) -> bool {
-        self.requests.iter().any(|(_, w)| !w.send_delay.is_zero()) || self.paths.iter().any(|p| p.busy(now))
+        self.requests.iter().any(|(_, w)| !w.send_delay.is_zero())
+            || self.paths.iter().any(|p| p.busy(now))
     }
 
     /// Largest tail that leaves room for what the stack writes without a look at the room.
@@ -224,7 +229,9 @@ impl Shaping {
         let (id, outgoing) = (packet.path, &packet.outgoing);
         // After a migration the newest controller is the path's.
         let request = self.requests.iter().rev().map(|(_, w)| *w).find(|w| w.path == Some(id));
-        let mtu = request.or_else(|| self.requests.iter().map(|(_, w)| *w).min_by_key(|w| w.mtu)).map_or(0, |w| w.mtu);
+        let mtu = request
+            .or_else(|| self.requests.iter().map(|(_, w)| *w).min_by_key(|w| w.mtu))
+            .map_or(0, |w| w.mtu);
         let trim = self.trim.1 > 0 && packet.tail >= MIN_TAIL && self.trailer.is_wired();
         // In a path probe the size is the message: the reserved bytes stay, as PADDING.
         let trim = trim && !outgoing.probes_path && packet.datagram <= usize::from(mtu);
@@ -234,8 +241,9 @@ impl Shaping {
             self.paths.at(acked).acks.bytes = bytes.saturating_sub(ACK_FIELDS);
         }
         let path = self.paths.at(id);
-        let send_delay = request
-            .map_or(Duration::ZERO, |w| if trim && outgoing.ack_eliciting { w.send_delay } else { Duration::ZERO });
+        let send_delay = request.map_or(Duration::ZERO, |w| {
+            if trim && outgoing.ack_eliciting { w.send_delay } else { Duration::ZERO }
+        });
         // CONNECTION_CLOSE goes at once; nobody waits for what is held then.
         let waits = trim && !outgoing.closes && (!send_delay.is_zero() || path.busy(now));
         let release = waits.then(|| (now + send_delay).max(path.last_release));

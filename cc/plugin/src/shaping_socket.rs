@@ -144,7 +144,10 @@ impl TrailerWriter {
         if counts.broken.load(Ordering::Relaxed) {
             return false;
         }
-        let unseen = counts.written.load(Ordering::Relaxed).saturating_sub(counts.seen.load(Ordering::Relaxed));
+        let unseen = counts
+            .written
+            .load(Ordering::Relaxed)
+            .saturating_sub(counts.seen.load(Ordering::Relaxed));
         if unseen > UNSEEN && !counts.broken.swap(true, Ordering::Relaxed) {
             tracing::error!(
                 "the endpoint does not send through its shaping socket: packet size and send delay are off"
@@ -282,7 +285,11 @@ struct QueueState<T> {
 impl<T> DelayQueue<T> {
     /// An empty one, and its [`DelayedSends`] end.
     pub fn new() -> (Self, DelayedSends<T>) {
-        let state = Arc::new(Mutex::new(QueueState { line: DelayLine::default(), senders: 1, waker: None }));
+        let state = Arc::new(Mutex::new(QueueState {
+            line: DelayLine::default(),
+            senders: 1,
+            waker: None,
+        }));
         (Self(Arc::clone(&state)), DelayedSends(state))
     }
 
@@ -379,12 +386,18 @@ mod tests {
             assert_eq!(kept.datagram.len(), 1_200 - trim);
             assert!(kept.datagram.iter().enumerate().all(|(n, b)| *b == n as u8));
             assert_eq!(kept.release, Some(release));
-            assert!(super::TrailerRegistry::new(registry.epoch).read(&datagram).is_none(), "another registry's token");
+            assert!(
+                super::TrailerRegistry::new(registry.epoch).read(&datagram).is_none(),
+                "another registry's token"
+            );
             assert!(registry.read(&datagram[..1_199]).is_none());
             writer.write(&mut datagram[1_200 - trim..], None);
             assert_eq!(registry.read(&datagram).map(|trim| trim.release), Some(None));
             // Before the registry there was no time: as soon as possible, but in order.
-            writer.write(&mut datagram[1_200 - trim..], registry.epoch.checked_sub(Duration::from_millis(1)));
+            writer.write(
+                &mut datagram[1_200 - trim..],
+                registry.epoch.checked_sub(Duration::from_millis(1)),
+            );
             assert!(registry.read(&datagram).is_some_and(|trim| trim.release.is_some()));
         }
         assert!(registry.read(&[0; 1_200]).is_none());
@@ -440,7 +453,8 @@ mod tests {
         let first = line.pop_due(at(10)).expect("due");
         assert_eq!(first.meta, 'a');
         line.put_back(first);
-        let order: Vec<char> = std::iter::from_fn(|| line.pop_due(at(30))).map(|held| held.meta).collect();
+        let order: Vec<char> =
+            std::iter::from_fn(|| line.pop_due(at(30))).map(|held| held.meta).collect();
         assert_eq!(order, ['a', 'b', 'c']);
         assert!(line.is_empty());
         // Small datagrams in large buffers count for what they take.

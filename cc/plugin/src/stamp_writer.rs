@@ -34,19 +34,31 @@ pub(crate) struct StampWriter {
 impl StampWriter {
     /// Nothing is written before [`StampWriter::start`].
     pub(crate) const fn new(raw: Option<Arc<[u8]>>) -> Self {
-        Self { raw, receipts: None, timestamp_len: Timestamp::LEN, room: 0, budget: None, unbudgeted: 0, written: 0 }
+        Self {
+            raw,
+            receipts: None,
+            timestamp_len: Timestamp::LEN,
+            room: 0,
+            budget: None,
+            unbudgeted: 0,
+            written: 0,
+        }
     }
 
     /// The negotiation is over; `now` is the time on the wire.
     pub(crate) fn start(&mut self, negotiation: &Negotiation, now: Time) {
         let keeps_room = negotiation.keeps_room();
         // Where the room is kept, all frames are as long as the longest.
-        self.timestamp_len =
-            if keeps_room { Timestamp::LEN_LONG } else { Timestamp::at(now, negotiation.own_exponent()).encoded_len() };
+        self.timestamp_len = if keeps_room {
+            Timestamp::LEN_LONG
+        } else {
+            Timestamp::at(now, negotiation.own_exponent()).encoded_len()
+        };
         // A stack may ask twice: the epoch stays.
         let log = self.receipts.take();
         let sends = negotiation.negotiated().receive_timestamps.sends;
-        self.receipts = sends.map(|wanted| log.unwrap_or_else(|| Box::new(ReceiptLog::new(wanted, now))));
+        self.receipts =
+            sends.map(|wanted| log.unwrap_or_else(|| Box::new(ReceiptLog::new(wanted, now))));
         let len = if sends.is_some() { LEAST_GROWTH } else { self.frame_len(negotiation) };
         let always = negotiation.stamps_every_packet() || keeps_room;
         self.budget = (len > 0 && !always).then(|| StampBudget::new(len as u64));
@@ -108,7 +120,8 @@ impl StampWriter {
         // In a bulk transfer the clock is read once per stamp, not once per packet.
         let ask = now.is_some() || self.unbudgeted >= budget.stamp_price();
         let affordable = budget.has_stamp()
-            || ask && budget.received(now.unwrap_or_else(clock), std::mem::take(&mut self.unbudgeted));
+            || ask
+                && budget.received(now.unwrap_or_else(clock), std::mem::take(&mut self.unbudgeted));
         if affordable {
             self.room = match &mut self.receipts {
                 Some(receipts) => receipts.growth(self.raw.as_ref()),
@@ -122,7 +135,8 @@ impl StampWriter {
     pub(crate) fn write_receipts(&mut self, payload: &mut [u8], free: Free) {
         let Some(receipts) = &mut self.receipts else { return };
         let (frames, room) = free.split(payload.len());
-        let found = find_ack(&payload[frames.clone()]).map(|ack| frames.start + ack.start..frames.start + ack.end);
+        let found = find_ack(&payload[frames.clone()])
+            .map(|ack| frames.start + ack.start..frames.start + ack.end);
         if let Some(ack) = &found {
             // What is free is to lie behind the ACK frame.
             let start = match free {
@@ -135,7 +149,11 @@ impl StampWriter {
                     ack.start
                 }
             };
-            let written = receipts.write(&mut payload[start..start + ack.len() + room], ack.len(), self.raw.as_ref());
+            let written = receipts.write(
+                &mut payload[start..start + ack.len() + room],
+                ack.len(),
+                self.raw.as_ref(),
+            );
             self.written += u64::from(written.is_some());
             if let Free::Before(_) = free {
                 // PADDING goes first.
@@ -230,7 +248,9 @@ mod tests {
     fn stamps(extension: Extension, packets: usize) -> u64 {
         let (mut stamps, negotiation) = started(extension);
         for _ in 0..packets {
-            stamps.on_ack_eliciting(&negotiation, 1, Some(Time::ZERO), || unreachable!("the time is known"));
+            stamps.on_ack_eliciting(&negotiation, 1, Some(Time::ZERO), || {
+                unreachable!("the time is known")
+            });
             let mut room = vec![0; stamps.room()];
             if !room.is_empty() {
                 stamps.write(&negotiation, Time::ZERO, || None, &mut room);
@@ -253,9 +273,12 @@ mod tests {
 
     #[test]
     fn room_is_made_by_a_packet_and_taken_by_a_stamp() {
-        let (mut stamps, negotiation) = started(Extension { offer: Some(Offer::Lean), ..Extension::OFF });
+        let (mut stamps, negotiation) =
+            started(Extension { offer: Some(Offer::Lean), ..Extension::OFF });
         assert_eq!(stamps.room(), 0);
-        stamps.on_ack_eliciting(&negotiation, 1_200, None, || unreachable!("there is a stamp's worth"));
+        stamps.on_ack_eliciting(&negotiation, 1_200, None, || {
+            unreachable!("there is a stamp's worth")
+        });
         assert_eq!(stamps.room(), SyncTimestamp::LEN);
         let mut room = [0; SyncTimestamp::LEN];
         stamps.write(&negotiation, Time::from_millis(1), || None, &mut room);

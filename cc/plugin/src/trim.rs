@@ -73,7 +73,8 @@ impl TrimAccounting {
     /// A packet sent at `sent` was acknowledged: its real size.
     pub(crate) fn acked(&mut self, sent: Time, bytes: u64) -> u64 {
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        let mut index = self.epochs.iter().position(|e| sent >= e.from).unwrap_or(self.epochs.len() - 1);
+        let mut index =
+            self.epochs.iter().position(|e| sent >= e.from).unwrap_or(self.epochs.len() - 1);
         // Sent at the very instant of a change, before or after it: the older ones come first.
         while let [epoch, older, ..] = self.epochs[index..]
             && sent == epoch.from

@@ -10,7 +10,9 @@ use fathom_plugin::Offer;
 
 #[test]
 fn packets_and_acks_allocate_nothing() {
-    for (offer, shaping_socket) in [(None, false), (Some(Offer::Lean), false), (Some(Offer::Lean), true)] {
+    for (offer, shaping_socket) in
+        [(None, false), (Some(Offer::Lean), false), (Some(Offer::Lean), true)]
+    {
         let mut connection = Connection::new(offer, shaping_socket);
         // Logs grow to the packets of a round trip.
         connection.run(5 * ROUND_TRIP);

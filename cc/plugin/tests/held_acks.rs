@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fathom_cc::{Capabilities, Cause};
-use fathom_plugin::{AckBatch, Clock, ConnectionConfig, ConnectionState, ControllerDriver, SystemClock};
+use fathom_plugin::{
+    AckBatch, Clock, ConnectionConfig, ConnectionState, ControllerDriver, SystemClock,
+};
 use parking_lot::Mutex;
 
 const DATAGRAM: u64 = 1_200;
@@ -147,7 +149,11 @@ impl Simulation {
         });
         let quiet = self.now < self.start + QUIET;
         if std::mem::replace(&mut self.app_limited, quiet) && !quiet {
-            self.driver.on_congestion_event(self.now, self.now, Cause::Loss { bytes: DATAGRAM, persistent: true });
+            self.driver.on_congestion_event(
+                self.now,
+                self.now,
+                Cause::Loss { bytes: DATAGRAM, persistent: true },
+            );
         }
         self.smoothed = if self.acks == 1 { sample } else { (self.smoothed * 7 + sample) / 8 };
     }
@@ -157,7 +163,8 @@ impl Simulation {
         let mut windows = Vec::new();
         self.fill_window();
         while let Some(Reverse((now, event))) = self.events.pop() {
-            while windows.len() < seconds as usize && now >= self.start + Duration::from_secs(windows.len() as u64 + 1)
+            while windows.len() < seconds as usize
+                && now >= self.start + Duration::from_secs(windows.len() as u64 + 1)
             {
                 windows.push(self.driver.send_params().window / DATAGRAM);
             }
@@ -175,7 +182,8 @@ impl Simulation {
                         self.acknowledge(packet);
                     } else if self.waiting.len() == 1 {
                         // Knuth's multiplier (MMIX).
-                        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        self.random =
+                            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                         let late = Duration::from_micros((self.random >> 33) % LATE);
                         self.at(now + HOLD + late, Event::Timer(packet));
                     }
@@ -211,7 +219,10 @@ fn held_acks_do_not_look_like_a_queue() {
 fn more_than_max_ack_delay_is_not_believed() {
     let most = |held: Duration| held.min(HOLD);
     let overstating = |held: Duration| if held < HOLD { held } else { held * 100 };
-    assert_eq!(Simulation::new("sync:signal=rtt", overstating).run(5), Simulation::new("sync:signal=rtt", most).run(5));
+    assert_eq!(
+        Simulation::new("sync:signal=rtt", overstating).run(5),
+        Simulation::new("sync:signal=rtt", most).run(5)
+    );
 }
 
 #[test]

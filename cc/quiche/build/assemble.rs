@@ -43,7 +43,8 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> String + '_ {
 }
 
 fn sorted(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut paths: Vec<_> = std::fs::read_dir(folder).map_err(io(folder))?.flatten().map(|e| e.path()).collect();
+    let mut paths: Vec<_> =
+        std::fs::read_dir(folder).map_err(io(folder))?.flatten().map(|e| e.path()).collect();
     paths.sort();
     Ok(paths)
 }
@@ -95,11 +96,23 @@ fn apply(patch: &Path, tree: &mut Tree) -> Result<(), String> {
     let ends = starts.iter().skip(1).copied().chain([text.len()]);
     for (start, end) in starts.iter().zip(ends) {
         let diff = body(&text[*start..end]);
-        let file = diff.lines().next().unwrap_or_default().trim_start_matches("--- a/src/").trim().to_owned();
-        let parsed = diffy::Patch::from_str(&diff).map_err(|e| format!("patch/{name}: {file}: {e}"))?;
-        let old = tree.get(Path::new(&file)).ok_or_else(|| format!("patch/{name}: stock has no src/{file}"))?;
+        let file = diff
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("--- a/src/")
+            .trim()
+            .to_owned();
+        let parsed =
+            diffy::Patch::from_str(&diff).map_err(|e| format!("patch/{name}: {file}: {e}"))?;
+        let old = tree
+            .get(Path::new(&file))
+            .ok_or_else(|| format!("patch/{name}: stock has no src/{file}"))?;
         let new = diffy::apply(old, &parsed).map_err(|e| {
-            format!("patch/{name} does not fit src/{file}: {e}; the patch is for quiche {}", super::locate::VERSION)
+            format!(
+                "patch/{name} does not fit src/{file}: {e}; the patch is for quiche {}",
+                super::locate::VERSION
+            )
         })?;
         tree.insert(PathBuf::from(file), new);
     }
@@ -132,8 +145,11 @@ fn replace(tree: &mut Tree, from: &str, to: &str) {
 /// An included file has no attributes of its own: those of lib.rs, and its documentation, are in ours.
 fn own_attributes(tree: &mut Tree) -> Result<(), String> {
     let lib = tree.get_mut(Path::new("lib.rs")).ok_or("stock has no src/lib.rs")?;
-    let start = lib.find("#[macro_use]\nextern crate log;").ok_or("src/lib.rs does not begin as expected")?;
-    if lib[..start].lines().any(|l| !l.is_empty() && !l.starts_with("//") && !l.starts_with("#![")) {
+    let start = lib
+        .find("#[macro_use]\nextern crate log;")
+        .ok_or("src/lib.rs does not begin as expected")?;
+    if lib[..start].lines().any(|l| !l.is_empty() && !l.starts_with("//") && !l.starts_with("#!["))
+    {
         return Err("src/lib.rs has code before `extern crate log`".into());
     }
     *lib = lib.split_off(start);
@@ -150,7 +166,8 @@ fn set_clock(tree: &mut Tree) -> Result<(), String> {
 
 fn name_examples(tree: &mut Tree, stock: &Path) -> Result<(), String> {
     let examples = stock.join("examples");
-    let examples = examples.to_str().ok_or("the path of quiche's sources is not UTF-8")?.replace('\\', "/");
+    let examples =
+        examples.to_str().ok_or("the path of quiche's sources is not UTF-8")?.replace('\\', "/");
     replace(tree, EXAMPLES, &format!("\"{examples}/"));
     Ok(())
 }

@@ -28,7 +28,8 @@ pub fn stock(out: &Path) -> Result<PathBuf, String> {
         Ok(found) => return Ok(found),
         Err(e) => e,
     };
-    let registry = registry.map_or_else(|| "Cargo's registry".into(), |folder| folder.display().to_string());
+    let registry =
+        registry.map_or_else(|| "Cargo's registry".into(), |folder| folder.display().to_string());
     Err(format!(
         "quiche {VERSION}'s sources are not in {registry}, and Cargo does not find them ({why}); run `cargo fetch` with network, or set \
          FATHOM_QUICHE_SOURCE to them"
@@ -38,16 +39,23 @@ pub fn stock(out: &Path) -> Result<PathBuf, String> {
 fn registry() -> Option<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| {
-        Some(PathBuf::from(std::env::var_os("HOME").or_else(|| std::env::var_os("USERPROFILE"))?).join(".cargo"))
+        Some(
+            PathBuf::from(std::env::var_os("HOME").or_else(|| std::env::var_os("USERPROFILE"))?)
+                .join(".cargo"),
+        )
     })?;
     Some(home.join("registry").join("src"))
 }
 
 /// Cargo unpacks to `registry/src/<index>/<name>-<version>`.
 fn unpacked(registry: &Path) -> Option<PathBuf> {
-    let mut indexes: Vec<_> = std::fs::read_dir(registry).ok()?.flatten().map(|e| e.path()).collect();
+    let mut indexes: Vec<_> =
+        std::fs::read_dir(registry).ok()?.flatten().map(|e| e.path()).collect();
     indexes.sort();
-    indexes.into_iter().map(|index| index.join(format!("quiche-{VERSION}"))).find(|folder| is_stock(folder))
+    indexes
+        .into_iter()
+        .map(|index| index.join(format!("quiche-{VERSION}")))
+        .find(|folder| is_stock(folder))
 }
 
 fn is_stock(folder: &Path) -> bool {
@@ -86,7 +94,10 @@ fn metadata(folder: &Path, from: &Path) -> Result<PathBuf, String> {
     let run = run.output().map_err(|e| format!("cargo metadata: {e}"))?;
     let said = String::from_utf8_lossy(&run.stderr);
     if !run.status.success() {
-        return Err(format!("cargo metadata: {}", said.lines().find(|l| l.starts_with("error")).unwrap_or("failed")));
+        return Err(format!(
+            "cargo metadata: {}",
+            said.lines().find(|l| l.starts_with("error")).unwrap_or("failed")
+        ));
     }
     let described = String::from_utf8_lossy(&run.stdout);
     let found = manifests(&described)

@@ -22,7 +22,11 @@ fn main() {
     let out = std::env::var_os("OUT_DIR").expect("Cargo sets it");
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR").expect("Cargo sets it");
     let done = locate::stock(Path::new(&out)).and_then(|stock| {
-        assemble::assemble(&stock, &Path::new(&manifest).join("patch"), &Path::new(&out).join("quiche"))
+        assemble::assemble(
+            &stock,
+            &Path::new(&manifest).join("patch"),
+            &Path::new(&out).join("quiche"),
+        )
     });
     if let Err(e) = done {
         eprintln!("error: {e}");

@@ -7,14 +7,17 @@ use std::time::Duration;
 
 use common::{config, events, named, record, recorded, Action, Pair, MS};
 use fathom_cc::testing::{Event, Log};
-use fathom_cc::{Capabilities, Cause, Controller, ControllerConfig, Missing, PathChange, Start, Time};
+use fathom_cc::{
+    Capabilities, Cause, Controller, ControllerConfig, Missing, PathChange, Start, Time,
+};
 
 const ONE_WAY: Duration = Duration::from_millis(20);
 
 /// An idle connection whose client's controller is recorded, and how many events it received so far.
 fn idle(name: &str) -> (Pair, Log, usize) {
     let (algorithm, log) = recorded(name);
-    let pair = Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [ONE_WAY; 2]);
+    let pair =
+        Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [ONE_WAY; 2]);
     let seen = log.records().len();
     (pair, log, seen)
 }
@@ -63,8 +66,14 @@ fn bytes_balance_at_every_event() {
                 acked_at = Some(*now);
             }
             Event::CongestionEvent(congestion_event) => {
-                assert_eq!(acked_at, Some(congestion_event.now), "an ACK frame shows these losses, and comes first");
-                let Cause::Loss { bytes, .. } = congestion_event.cause else { panic!("no marks here") };
+                assert_eq!(
+                    acked_at,
+                    Some(congestion_event.now),
+                    "an ACK frame shows these losses, and comes first"
+                );
+                let Cause::Loss { bytes, .. } = congestion_event.cause else {
+                    panic!("no marks here")
+                };
                 flight -= bytes as i64;
             }
             _ => {}
@@ -82,13 +91,19 @@ fn a_loss_says_what_was_lost_and_when_it_left() {
     treat(&mut pair, |n| [3, 4].contains(&n).then_some(Action::Drop));
     pair.client.to_write.push((0, 60_000));
     assert!(pair.run(5_000, |pair| pair.server.read == 60_000));
-    let gone: Vec<_> =
-        pair.wire.iter().filter(|d| d.from_client && [before + 3, before + 4].contains(&d.number)).collect();
+    let gone: Vec<_> = pair
+        .wire
+        .iter()
+        .filter(|d| d.from_client && [before + 3, before + 4].contains(&d.number))
+        .collect();
     let bytes: u64 = gone.iter().map(|d| d.bytes.len() as u64).sum();
     let events = events(&log);
     let lost = losses(&events[seen..]);
     assert_eq!(lost.iter().map(|l| l.2).sum::<u64>(), bytes);
-    assert_eq!(lost.iter().map(|l| l.1).max(), Some(Time::from_nanos(gone[1].at.as_nanos() as u64)));
+    assert_eq!(
+        lost.iter().map(|l| l.1).max(),
+        Some(Time::from_nanos(gone[1].at.as_nanos() as u64))
+    );
     assert!(lost.iter().all(|l| !l.3), "not persistent");
     assert_eq!(undos(&events), 0);
 }
@@ -102,7 +117,12 @@ fn the_window_is_followed_at_every_step() {
         pair.client.to_write.push((0, 600_000));
         let done = pair.run(60_000, |pair| {
             let window = log.records().last().map(|r| r.params.window as usize);
-            assert_eq!(pair.client.conn.path_stats().next().map(|p| p.cwnd), window, "{name} at {:?}", pair.elapsed());
+            assert_eq!(
+                pair.client.conn.path_stats().next().map(|p| p.cwnd),
+                window,
+                "{name} at {:?}",
+                pair.elapsed()
+            );
             pair.server.read == 600_000
         });
         assert!(done, "{name}");
@@ -113,7 +133,10 @@ fn the_window_is_followed_at_every_step() {
 fn probe_timeouts_are_counted_and_start_again() {
     let (mut pair, log, seen) = idle("reno");
     let blackout = pair.elapsed() + Duration::from_secs(2);
-    pair.filter = Box::new(move |d| if d.from_client && d.at < blackout { Action::Drop } else { Action::Pass(0) });
+    pair.filter =
+        Box::new(
+            move |d| if d.from_client && d.at < blackout { Action::Drop } else { Action::Pass(0) },
+        );
     pair.client.to_write.push((0, 30_000));
     assert!(pair.run(10_000, |pair| pair.server.read == 30_000));
     pair.run(1_000, |_| false);
@@ -122,11 +145,20 @@ fn probe_timeouts_are_counted_and_start_again() {
     assert!(pair.run(2_000, |pair| pair.server.read == 30_500));
     let probes: Vec<_> = events(&log)[seen..]
         .iter()
-        .filter_map(|e| if let Event::ProbeTimeout(now, count) = e { Some((*now, *count)) } else { None })
+        .filter_map(|e| {
+            if let Event::ProbeTimeout(now, count) = e {
+                Some((*now, *count))
+            } else {
+                None
+            }
+        })
         .collect();
     let counts: Vec<_> = probes.iter().map(|p| p.1).collect();
     // About 70 ms, twice as long each time: 0.07, 0.2, 0.5, 1.0, 2.1 s after the start. The last is the one of the second outage.
-    assert!(counts.len() >= 5 && counts[..counts.len() - 1].iter().copied().eq(1..counts.len() as u32), "{counts:?}");
+    assert!(
+        counts.len() >= 5 && counts[..counts.len() - 1].iter().copied().eq(1..counts.len() as u32),
+        "{counts:?}"
+    );
     assert_eq!(counts.last(), Some(&1), "{counts:?}");
     let gap = |i: usize| probes[i + 1].0.since(probes[i].0).as_secs_f64();
     assert!((gap(2) / gap(1) - 2.0).abs() < 0.1, "backs off: {probes:?}");
@@ -140,7 +172,8 @@ fn blackout(blackout: impl Fn(Duration) -> Duration) -> (bool, usize) {
     // RFC 9002 §6.2.1, with the 25 ms that the peer may hold an ACK back.
     let timeout = path.rtt + (4 * path.rttvar).max(MS) + 25 * MS;
     let end = pair.elapsed() + blackout(timeout);
-    pair.filter = Box::new(move |d| if d.from_client && d.at < end { Action::Drop } else { Action::Pass(0) });
+    pair.filter =
+        Box::new(move |d| if d.from_client && d.at < end { Action::Drop } else { Action::Pass(0) });
     pair.client.to_write.push((0, 30_000));
     assert!(pair.run(20_000, |pair| pair.server.read == 30_000));
     let lost = losses(&events(&log)[seen..]);
@@ -189,7 +222,8 @@ fn an_episode_with_one_real_loss_stands() {
 #[test]
 fn a_late_packet_of_the_episode_before_undoes_nothing() {
     let (algorithm, log) = recorded("reno");
-    let mut pair = Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [50 * MS; 2]);
+    let mut pair =
+        Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [50 * MS; 2]);
     let seen = log.records().len();
     // The path gets shorter, and the smoothed round trip, for which quiche remembers what it lost, follows slowly.
     pair.delays = [10 * MS; 2];
@@ -248,7 +282,8 @@ fn discovered(path: usize) -> (Vec<u16>, Vec<u16>) {
     let mut server = config(named("fathom:reno"));
     server.set_max_recv_udp_payload_size(1_500);
     let mut pair = Pair::new(&mut client, &mut server, [ONE_WAY; 2]);
-    pair.filter = Box::new(move |d| if d.bytes.len() > path { Action::Drop } else { Action::Pass(0) });
+    pair.filter =
+        Box::new(move |d| if d.bytes.len() > path { Action::Drop } else { Action::Pass(0) });
     assert!(pair.run(2_000, |pair| pair.client.conn.is_established()));
     for stream in 0..60 {
         pair.client.to_write.push((4 * stream, 10_000));
@@ -257,7 +292,13 @@ fn discovered(path: usize) -> (Vec<u16>, Vec<u16>) {
     assert_eq!(pair.server.read, 600_000);
     let reported = events(&log)
         .into_iter()
-        .filter_map(|e| if let Event::Path(_, PathChange::Datagram(size)) = e { Some(size) } else { None })
+        .filter_map(|e| {
+            if let Event::Path(_, PathChange::Datagram(size)) = e {
+                Some(size)
+            } else {
+                None
+            }
+        })
         .collect();
     let started = starts.lock().expect("nobody panicked").clone();
     assert_eq!(losses(&events(&log)), [], "a probe that is too large is no loss");

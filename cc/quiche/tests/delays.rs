@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use common::{config, events, named, recorded, Pair, SimulatedClock, MS};
 use fathom_cc::testing::{Event, Log};
-use quiche::fathom::{ConnectionConfig, EnableTimestamp, Extension, InUse, Offer, ReceiveTimestamps, Report};
+use quiche::fathom::{
+    ConnectionConfig, EnableTimestamp, Extension, InUse, Offer, ReceiveTimestamps, Report,
+};
 use quiche::{Config, CongestionControlAlgorithm};
 
 const DELAYS: [Duration; 2] = [Duration::from_micros(7_123), Duration::from_micros(31_457)];
@@ -20,8 +22,10 @@ fn offering(algorithm: CongestionControlAlgorithm, offer: Option<Offer>, clock: 
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
 
 /// Receive timestamps in ACK frames, and nothing else.
-const RECEIVE: Extension =
-    Extension { receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 3 }), ..Extension::OFF };
+const RECEIVE: Extension = Extension {
+    receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 3 }),
+    ..Extension::OFF
+};
 
 fn extended(algorithm: CongestionControlAlgorithm, extension: Extension, clock: u64) -> Config {
     let mut config = config(algorithm);
@@ -65,7 +69,10 @@ fn change(client: &mut Config, server: &mut Config, grown: [Duration; 2]) -> [i6
 
 /// Stamps are in microseconds, ACK delays in eight of them (RFC 9000 §18.2: exponent 3); the baseline learns a little meanwhile.
 fn is_close(found: i64, grown: Duration) {
-    assert!((found - grown.as_nanos() as i64).abs() <= 50_000, "found {found} ns, the path grew by {grown:?}");
+    assert!(
+        (found - grown.as_nanos() as i64).abs() <= 50_000,
+        "found {found} ns, the path grew by {grown:?}"
+    );
 }
 
 #[test]
@@ -128,15 +135,25 @@ fn timestamps_go_beside_acknowledgements_and_ours_before_them() {
         (every, every, InUse::Sync),
         (RECEIVE, both, InUse::None),
     ] {
-        let (mut client, mut server) = (extended(named("sync"), client, 0), extended(named("sync"), server, 0));
+        let (mut client, mut server) =
+            (extended(named("sync"), client, 0), extended(named("sync"), server, 0));
         let (pair, [client, server]) = transfer(&mut client, &mut server);
         assert_eq!((client.in_use, server.in_use), (in_use, in_use));
-        assert_eq!((client.stamps_received, server.stamps_received), (server.stamps_sent, client.stamps_sent));
-        let (up, down) =
-            (pair.shorts(Duration::ZERO).count() as u64, pair.wire.iter().filter(|d| !d.from_client).count() as u64);
+        assert_eq!(
+            (client.stamps_received, server.stamps_received),
+            (server.stamps_sent, client.stamps_sent)
+        );
+        let (up, down) = (
+            pair.shorts(Duration::ZERO).count() as u64,
+            pair.wire.iter().filter(|d| !d.from_client).count() as u64,
+        );
         let negotiated = in_use != InUse::None;
         assert_eq!((client.negotiated, server.negotiated), (negotiated, negotiated));
-        assert!(client.stamps_sent < up / 10, "{} stamps in {up} packets: data carries none", client.stamps_sent);
+        assert!(
+            client.stamps_sent < up / 10,
+            "{} stamps in {up} packets: data carries none",
+            client.stamps_sent
+        );
         assert!(
             server.stamps_sent <= down && (server.stamps_sent > 50) == negotiated,
             "{} of {down}",
@@ -177,8 +194,11 @@ fn assert_within_round_trips(log: &Log, stamp: &[u8]) {
 #[test]
 fn absurd_timestamps_say_nothing_that_the_round_trip_does_not() {
     // The largest value that its room takes, the smallest, one again and again.
-    let absurd: [&[u8]; 3] =
-        [&[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff], &[0x42, 0xf5, 0x00], &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24]];
+    let absurd: [&[u8]; 3] = [
+        &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff],
+        &[0x42, 0xf5, 0x00],
+        &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24],
+    ];
     for stamp in absurd {
         let mut liar = config(named("fathom:reno"));
         let clock = Arc::new(SimulatedClock(0));
@@ -208,7 +228,12 @@ fn absurd_receive_timestamps_say_nothing_that_the_round_trip_does_not() {
         let mut liar = config(named("fathom:reno"));
         let clock = Arc::new(SimulatedClock(0));
         let (raw, extension) = (Some(stamp.into()), RECEIVE);
-        liar.set_fathom(ConnectionConfig { stamp: raw, extension, clock, ..ConnectionConfig::default() });
+        liar.set_fathom(ConnectionConfig {
+            stamp: raw,
+            extension,
+            clock,
+            ..ConnectionConfig::default()
+        });
         let (algorithm, log) = recorded("sync");
         let (_, [client, _]) = transfer(&mut extended(algorithm, RECEIVE, 0), &mut liar);
         assert!(client.samples.samples + client.samples.dropped_bound <= client.acks, "{client:?}");
@@ -220,12 +245,25 @@ fn absurd_receive_timestamps_say_nothing_that_the_round_trip_does_not() {
 fn lean_stamps_go_beside_acknowledgements_only() {
     let (mut client, mut server) = (config(named("sync")), config(named("sync")));
     let (pair, [client, server]) = transfer(&mut client, &mut server);
-    let (up, down) =
-        (pair.shorts(Duration::ZERO).count() as u64, pair.wire.iter().filter(|d| !d.from_client).count() as u64);
+    let (up, down) = (
+        pair.shorts(Duration::ZERO).count() as u64,
+        pair.wire.iter().filter(|d| !d.from_client).count() as u64,
+    );
     assert!(up > 250, "300 kB take 250 packets of 1200 bytes at least: {up}");
-    assert!(client.stamps_sent < up / 10, "{} stamps in {up} packets: data carries none", client.stamps_sent);
-    assert!(server.stamps_sent > 50 && server.stamps_sent <= down, "{} of {down}", server.stamps_sent);
-    assert_eq!((client.stamps_received, server.stamps_received), (server.stamps_sent, client.stamps_sent));
+    assert!(
+        client.stamps_sent < up / 10,
+        "{} stamps in {up} packets: data carries none",
+        client.stamps_sent
+    );
+    assert!(
+        server.stamps_sent > 50 && server.stamps_sent <= down,
+        "{} of {down}",
+        server.stamps_sent
+    );
+    assert_eq!(
+        (client.stamps_received, server.stamps_received),
+        (server.stamps_sent, client.stamps_sent)
+    );
 }
 
 #[test]
@@ -235,8 +273,15 @@ fn paper_stamps_every_packet_and_echoes() {
     let (pair, [client, server]) = transfer(&mut client, &mut server);
     let shorts = pair.shorts(Duration::ZERO).count() as u64;
     // Handshake datagrams may have carried a 1-RTT packet behind the others.
-    assert!((shorts..shorts + 4).contains(&client.stamps_sent), "{} stamps in {shorts} packets", client.stamps_sent);
-    assert_eq!((client.stamps_received, server.stamps_received), (server.stamps_sent, client.stamps_sent));
+    assert!(
+        (shorts..shorts + 4).contains(&client.stamps_sent),
+        "{} stamps in {shorts} packets",
+        client.stamps_sent
+    );
+    assert_eq!(
+        (client.stamps_received, server.stamps_received),
+        (server.stamps_sent, client.stamps_sent)
+    );
 }
 
 #[test]
@@ -251,7 +296,8 @@ fn delays_reach_the_controller_with_their_ack_frame() {
         .collect();
     assert!(delays.len() > 50, "{}", delays.len());
     // No queue, clocks that agree but for the moment each connection began: one value.
-    let (least, most) = (delays.iter().min().unwrap().as_nanos(), delays.iter().max().unwrap().as_nanos());
+    let (least, most) =
+        (delays.iter().min().unwrap().as_nanos(), delays.iter().max().unwrap().as_nanos());
     assert!(most - least <= 10_000, "{least}..{most} ns on a path without a queue");
 }
 
@@ -265,12 +311,20 @@ fn stock_algorithms_offer_nothing_and_answer_nothing() {
         pair.client.to_write.push((0, 100_000));
         assert!(pair.run(5_000, |pair| pair.server.read == 100_000));
         assert!(pair.server.conn.fathom().is_none());
-        let unknown = pair.server.conn.peer_transport_params().expect("they came").unknown_params.clone();
-        let ours = unknown.expect("tracked").into_iter().filter(|p| [0x3dcf_82ec, 0x7158].contains(&p.id)).count();
+        let unknown =
+            pair.server.conn.peer_transport_params().expect("they came").unknown_params.clone();
+        let ours = unknown
+            .expect("tracked")
+            .into_iter()
+            .filter(|p| [0x3dcf_82ec, 0x7158].contains(&p.id))
+            .count();
         assert_eq!(ours, offers, "{algorithm:?}");
         if let Some(probe) = pair.client.conn.fathom() {
             let report = probe.report();
-            assert_eq!((report.negotiated, report.stamps_sent, report.stamps_received), (false, 0, 0));
+            assert_eq!(
+                (report.negotiated, report.stamps_sent, report.stamps_received),
+                (false, 0, 0)
+            );
         }
     }
 }
@@ -299,7 +353,8 @@ fn a_malformed_parameter_ends_the_handshake() {
         &[0x80, 0x00, 0x71, 0x58, 2, 3, 0],
         &[0x80, 0x00, 0x71, 0x58, 0],
     ];
-    let every = Extension { receive_timestamps: RECEIVE.receive_timestamps, ..Extension::default() };
+    let every =
+        Extension { receive_timestamps: RECEIVE.receive_timestamps, ..Extension::default() };
     for raw in parameters {
         let mut client = config(named("sync"));
         client.set_fathom(ConnectionConfig {
@@ -322,6 +377,9 @@ fn a_peer_without_the_extension_is_served() {
     pair.client.to_write.push((0, 300_000));
     assert!(pair.run(10_000, |pair| pair.server.read == 300_000), "{:?}", pair.client.error);
     let report = report(&pair.client);
-    assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{report:?}");
+    assert!(
+        !report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0,
+        "{report:?}"
+    );
     assert!(report.one_way.is_none() && pair.server.conn.fathom().is_none());
 }

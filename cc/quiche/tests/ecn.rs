@@ -49,7 +49,13 @@ fn every_mark_is_counted_and_each_ack_frame_tells_it_once() {
     let marked = marked.borrow();
     let reported: u64 = events(&log)
         .iter()
-        .filter_map(|e| if let Event::AckEvent { ecn, .. } = e { ecn.map(|delta| delta.ce) } else { None })
+        .filter_map(|e| {
+            if let Event::AckEvent { ecn, .. } = e {
+                ecn.map(|delta| delta.ce)
+            } else {
+                None
+            }
+        })
         .sum();
     assert_eq!(reported, marked.len() as u64, "counts");
     // The server acknowledges every packet by itself here, so that each mark is alone in its frame, and its packet the newest.
@@ -87,14 +93,18 @@ fn a_burst_of_marks_in_one_frame_is_one_mark_after_the_acknowledgements() {
 #[test]
 fn a_path_that_wipes_marks_ends_marking() {
     let (algorithm, log) = recorded("reno");
-    let mut pair = Pair::new(&mut config(algorithm), &mut config(named("fathom:reno")), [20 * MS; 2]);
+    let mut pair =
+        Pair::new(&mut config(algorithm), &mut config(named("fathom:reno")), [20 * MS; 2]);
     pair.filter = Box::new(|_| Action::Pass(0));
     assert!(pair.run(2_000, |pair| pair.client.conn.is_established()));
     pair.run(200, |_| false);
     upload(&mut pair, 0, 50_000);
     let last = pair.elapsed();
     upload(&mut pair, 4, 50_000);
-    assert!(pair.shorts(last).all(|d| d.ecn == 0), "nothing is marked after the first acknowledgements");
+    assert!(
+        pair.shorts(last).all(|d| d.ecn == 0),
+        "nothing is marked after the first acknowledgements"
+    );
     assert!(pair.wire.first().is_some_and(|d| d.ecn == 2));
     assert_eq!(marks(&log), []);
 }
@@ -112,7 +122,11 @@ fn a_path_that_marks_everything_as_ect1_ends_marking() {
 
 #[test]
 fn a_path_that_drops_marked_packets_is_used_without_marks() {
-    let mut pair = Pair::new(&mut config(named("fathom:reno")), &mut config(named("fathom:reno")), [20 * MS; 2]);
+    let mut pair = Pair::new(
+        &mut config(named("fathom:reno")),
+        &mut config(named("fathom:reno")),
+        [20 * MS; 2],
+    );
     pair.filter = Box::new(|d| if d.ecn == 0 { Action::Pass(0) } else { Action::Drop });
     // Three probe timeouts of the client's, from 1 s on (RFC 9002 §6.2.2), then as many of the server's.
     assert!(pair.run(30_000, |pair| pair.client.conn.is_established()), "never got through");
@@ -125,7 +139,8 @@ fn stock_algorithms_mark_nothing_and_count() {
     let (algorithm, log) = recorded("reno");
     let stock = quiche::CongestionControlAlgorithm::CUBIC;
     let mut pair = Pair::connected(&mut config(algorithm), &mut config(stock), [20 * MS; 2]);
-    pair.filter = Box::new(|d| Action::Pass(if d.from_client && d.number % 50 == 20 { CE } else { d.ecn }));
+    pair.filter =
+        Box::new(|d| Action::Pass(if d.from_client && d.number % 50 == 20 { CE } else { d.ecn }));
     upload(&mut pair, 0, 200_000);
     assert!(pair.wire.iter().all(|d| d.ecn == if d.from_client { 2 } else { 0 }));
     assert!(!marks(&log).is_empty(), "a stock server counts as configured");

@@ -14,21 +14,33 @@ const NEW: &str = "10.0.0.7:7000";
 #[test]
 fn a_client_that_moves_starts_anew_and_finishes() {
     let (algorithm, log) = recorded("sync");
-    let mut pair = Pair::connected(&mut config(algorithm), &mut config(named("sync")), [20 * MS; 2]);
+    let mut pair =
+        Pair::connected(&mut config(algorithm), &mut config(named("sync")), [20 * MS; 2]);
     spare_ids(&mut pair);
     pair.client.to_write.push((0, 400_000));
     assert!(pair.run(5_000, |pair| pair.server.read > 150_000));
     let (new, server): (SocketAddr, SocketAddr) = (NEW.parse().unwrap(), SERVER.parse().unwrap());
     let now = pair.now;
-    simulation::run_at(now, &mut pair.client.rng, || pair.client.conn.migrate(new, server)).expect("a spare id");
+    simulation::run_at(now, &mut pair.client.rng, || pair.client.conn.migrate(new, server))
+        .expect("a spare id");
     let window = |pair: &Pair, local: SocketAddr| {
-        pair.client.conn.path_stats().find(|p| p.local_addr == local).map(|p| p.cwnd).expect("a path")
+        pair.client
+            .conn
+            .path_stats()
+            .find(|p| p.local_addr == local)
+            .map(|p| p.cwnd)
+            .expect("a path")
     };
     let (old, fresh) = (window(&pair, CLIENT.parse().unwrap()), window(&pair, new));
     assert!(old > 2 * fresh, "the old path keeps its {old} bytes, the new one starts with {fresh}");
     // RFC 9002 §7.2: ten packets.
     assert!(fresh <= 14_720, "{fresh}");
-    assert!(pair.run(20_000, |pair| pair.server.read == 400_000), "{:?} {:?}", pair.client.error, pair.server.error);
+    assert!(
+        pair.run(20_000, |pair| pair.server.read == 400_000),
+        "{:?} {:?}",
+        pair.client.error,
+        pair.server.error
+    );
     assert!(window(&pair, new) > fresh, "it grows");
     let moved = pair.wire.iter().filter(|d| d.from_client && d.from == new).count();
     assert!(moved > 100, "{moved} packets on the new path");
@@ -38,13 +50,17 @@ fn a_client_that_moves_starts_anew_and_finishes() {
         _ => None,
     });
     let (delay, at) = last.expect("a delay");
-    assert!(at.as_nanos() > (now - pair.start).as_nanos() as u64 && delay.as_nanos().abs() <= 50_000, "{delay:?}");
+    assert!(
+        at.as_nanos() > (now - pair.start).as_nanos() as u64 && delay.as_nanos().abs() <= 50_000,
+        "{delay:?}"
+    );
 }
 
 #[test]
 fn a_server_follows_a_rebinding() {
     let (algorithm, log) = recorded("reno");
-    let mut pair = Pair::connected(&mut config(named("fathom:reno")), &mut config(algorithm), [20 * MS; 2]);
+    let mut pair =
+        Pair::connected(&mut config(named("fathom:reno")), &mut config(algorithm), [20 * MS; 2]);
     spare_ids(&mut pair);
     pair.server.to_write.push((1, 600_000));
     assert!(pair.run(5_000, |pair| pair.client.read > 200_000));
@@ -52,7 +68,12 @@ fn a_server_follows_a_rebinding() {
     let before = starts(&log);
     // A NAT gives the client another port: the server sees it, the client does not.
     pair.rebind = Some((CLIENT.parse().unwrap(), NEW.parse().unwrap()));
-    assert!(pair.run(20_000, |pair| pair.client.read == 600_000), "{} {:?}", pair.client.read, pair.server.error);
+    assert!(
+        pair.run(20_000, |pair| pair.client.read == 600_000),
+        "{} {:?}",
+        pair.client.read,
+        pair.server.error
+    );
     assert!(starts(&log) > before);
     let to: SocketAddr = NEW.parse().unwrap();
     assert!(pair.wire.iter().filter(|d| !d.from_client && d.to == to).count() > 100);
@@ -61,7 +82,11 @@ fn a_server_follows_a_rebinding() {
 #[test]
 fn a_flight_to_the_old_port_is_sent_again() {
     for algorithm in [named("sync"), named("fathom:reno"), CUBIC, Bbr2Gcongestion] {
-        let mut pair = Pair::connected(&mut config(named("fathom:reno")), &mut config(algorithm), [20 * MS; 2]);
+        let mut pair = Pair::connected(
+            &mut config(named("fathom:reno")),
+            &mut config(algorithm),
+            [20 * MS; 2],
+        );
         spare_ids(&mut pair);
         // One packet after the other.
         pair.rate = Some(1_250_000);
@@ -71,23 +96,32 @@ fn a_flight_to_the_old_port_is_sent_again() {
         let (old, new): (SocketAddr, SocketAddr) = (CLIENT.parse().unwrap(), NEW.parse().unwrap());
         pair.rebind = Some((old, new));
         pair.lose_on_the_way_to(old);
-        assert!(pair.run(20_000, |pair| pair.client.read == 400_000), "{algorithm:?}: {}", pair.client.read);
+        assert!(
+            pair.run(20_000, |pair| pair.client.read == 400_000),
+            "{algorithm:?}: {}",
+            pair.client.read
+        );
     }
 }
 
 #[test]
 fn losses_on_the_old_path_are_its_own() {
     let (algorithm, _) = recorded("reno");
-    let mut pair = Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [20 * MS; 2]);
+    let mut pair =
+        Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [20 * MS; 2]);
     spare_ids(&mut pair);
     pair.client.to_write.push((0, 300_000));
     assert!(pair.run(5_000, |pair| pair.server.read > 100_000));
     let old: SocketAddr = CLIENT.parse().unwrap();
     // The old path dies with everything on it.
-    pair.filter = Box::new(move |d| if d.from == old || d.to == old { Action::Drop } else { Action::Pass(d.ecn) });
+    pair.filter =
+        Box::new(
+            move |d| if d.from == old || d.to == old { Action::Drop } else { Action::Pass(d.ecn) },
+        );
     let (new, server): (SocketAddr, SocketAddr) = (NEW.parse().unwrap(), SERVER.parse().unwrap());
     let now = pair.now;
-    simulation::run_at(now, &mut pair.client.rng, || pair.client.conn.migrate(new, server)).expect("a spare id");
+    simulation::run_at(now, &mut pair.client.rng, || pair.client.conn.migrate(new, server))
+        .expect("a spare id");
     assert!(pair.run(30_000, |pair| pair.server.read == 300_000), "{}", pair.server.read);
     let stats: Vec<_> = pair.client.conn.path_stats().collect();
     let lost = |local| stats.iter().find(|p| p.local_addr == local).map(|p| p.lost);

@@ -12,7 +12,10 @@ use quiche::fathom::simulation::ConnectionRng;
 const RATE: u64 = 1_200_000;
 
 fn paced(window: u64, rate: u64) -> Fixed {
-    Fixed(SendParams { pacing: Pacing::Rate(Rate::from_bytes_per_sec(rate)), ..SendParams::window(window) })
+    Fixed(SendParams {
+        pacing: Pacing::Rate(Rate::from_bytes_per_sec(rate)),
+        ..SendParams::window(window)
+    })
 }
 
 fn pair(controller: Fixed) -> Pair {
@@ -75,7 +78,8 @@ fn a_paced_packet_has_a_timer_even_when_overdue() {
     let ask = |conn: &quiche::Connection, at| {
         quiche::fathom::simulation::run_at(at, &mut ConnectionRng::new(1), || conn.timeout())
     };
-    assert!(ask(&pair.client.conn, pair.now).is_some_and(|wait| wait > Duration::ZERO && wait <= 2 * MS));
+    assert!(ask(&pair.client.conn, pair.now)
+        .is_some_and(|wait| wait > Duration::ZERO && wait <= 2 * MS));
     assert_eq!(ask(&pair.client.conn, later), Some(Duration::ZERO));
     // Once the packet has left, its timer has too.
     pair.now = later;
@@ -110,7 +114,11 @@ fn a_transfer_ends_and_the_timer_rests() {
     pair.run(500, |_| false);
     let before = pair.client.wakeups;
     pair.run(5_000, |_| false);
-    assert!(pair.client.wakeups - before <= 2, "{} wake-ups of an idle connection", pair.client.wakeups - before);
+    assert!(
+        pair.client.wakeups - before <= 2,
+        "{} wake-ups of an idle connection",
+        pair.client.wakeups - before
+    );
 }
 
 #[test]
@@ -144,8 +152,13 @@ fn probes_do_not_wait() {
 fn an_early_probe_is_made_up_for() {
     let mut pair = pair(paced(1 << 20, 12_000));
     let from = pair.elapsed();
-    pair.filter =
-        Box::new(move |d| if d.from_client && d.at < from + 3_000 * MS { Action::Drop } else { Action::Pass(0) });
+    pair.filter = Box::new(move |d| {
+        if d.from_client && d.at < from + 3_000 * MS {
+            Action::Drop
+        } else {
+            Action::Pass(0)
+        }
+    });
     pair.client.to_write.push((0, 200_000));
     pair.run(10_000, |_| false);
     let sent = bytes(pair.shorts(from).filter(|d| d.bytes.len() > 100));
@@ -160,8 +173,10 @@ fn a_close_does_not_wait() {
     pair.run(5, |_| false);
     let from = pair.elapsed();
     let now = pair.now;
-    quiche::fathom::simulation::run_at(now, &mut pair.client.rng, || pair.client.conn.close(true, 7, b"done"))
-        .expect("closed");
+    quiche::fathom::simulation::run_at(now, &mut pair.client.rng, || {
+        pair.client.conn.close(true, 7, b"done")
+    })
+    .expect("closed");
     pair.run(30, |_| false);
     assert!(pair.shorts(from).next().is_some_and(|d| d.at == from));
     assert_eq!(pair.server.conn.peer_error().map(|e| e.error_code), Some(7));
@@ -175,8 +190,10 @@ fn control_frames_that_wait_have_a_timer() {
     pair.client.to_write.push((0, 60));
     pair.flush();
     let (now, from) = (pair.now, pair.elapsed());
-    quiche::fathom::simulation::run_at(now, &mut pair.client.rng, || pair.client.conn.send_ack_eliciting())
-        .expect("established");
+    quiche::fathom::simulation::run_at(now, &mut pair.client.rng, || {
+        pair.client.conn.send_ack_eliciting()
+    })
+    .expect("established");
     pair.run(1_000, |pair| pair.shorts(from).count() == 2);
     let times: Vec<_> = pair.shorts(from).map(|d| (d.at - from, d.bytes.len())).collect();
     // Its bytes at one a millisecond, less the 2 ms that an idle sender may make up for.

@@ -21,12 +21,20 @@ fn fixed(window: u64) -> CongestionControlAlgorithm {
 #[test]
 fn every_packet_with_data_obeys_and_the_handshake_does_not() {
     for size in [256, 301, 576, 1_000, 1_200] {
-        let mut pair = Pair::connected(&mut config(sized(size)), &mut config(named("fathom:reno")), [10 * MS; 2]);
+        let mut pair = Pair::connected(
+            &mut config(sized(size)),
+            &mut config(named("fathom:reno")),
+            [10 * MS; 2],
+        );
         let first = &pair.wire[0];
         assert_eq!((first.from_client, first.bytes.len()), (true, MTU), "RFC 9000 §14.1");
         let from = pair.elapsed();
         pair.client.to_write.push((0, 200_000));
-        assert!(pair.run(20_000, |pair| pair.server.read == 200_000), "{size}: {}", pair.server.read);
+        assert!(
+            pair.run(20_000, |pair| pair.server.read == 200_000),
+            "{size}: {}",
+            pair.server.read
+        );
         let sizes: Vec<usize> = pair.shorts(from).map(|d| d.bytes.len()).collect();
         assert!(sizes.iter().all(|s| *s <= usize::from(size)), "{size}: {:?}", sizes.iter().max());
         let full = sizes.iter().filter(|s| **s == usize::from(size)).count();
@@ -36,7 +44,8 @@ fn every_packet_with_data_obeys_and_the_handshake_does_not() {
 
 #[test]
 fn a_size_too_small_for_data_is_not_taken_at_its_word() {
-    let mut pair = Pair::connected(&mut config(sized(20)), &mut config(named("fathom:reno")), [10 * MS; 2]);
+    let mut pair =
+        Pair::connected(&mut config(sized(20)), &mut config(named("fathom:reno")), [10 * MS; 2]);
     let from = pair.elapsed();
     pair.client.to_write.push((0, 5_000));
     assert!(pair.run(5_000, |pair| pair.server.read == 5_000), "{}", pair.server.read);
@@ -62,15 +71,24 @@ fn both_ways_at_once_in_paper_mode() {
     let from = pair.elapsed();
     assert!(pair.run(20_000, |pair| pair.server.read == 100_000 && pair.client.read == 100_000));
     let most = |client: bool| {
-        pair.wire.iter().filter(|d| d.from_client == client && d.at >= from).map(|d| d.bytes.len()).max()
+        pair.wire
+            .iter()
+            .filter(|d| d.from_client == client && d.at >= from)
+            .map(|d| d.bytes.len())
+            .max()
     };
     assert!(most(true) <= Some(200) && most(false) <= Some(150), "{:?}", (most(true), most(false)));
 }
 
 /// A third of what the server sends is lost, so that ACK frames have as many ranges as quiche keeps: more than 128 bytes.
 fn lossy_download(pair: &mut Pair, upload: usize) -> usize {
-    pair.filter =
-        Box::new(|d| if !d.from_client && d.is_short() && d.number % 3 == 0 { Action::Drop } else { Action::Pass(0) });
+    pair.filter = Box::new(|d| {
+        if !d.from_client && d.is_short() && d.number % 3 == 0 {
+            Action::Drop
+        } else {
+            Action::Pass(0)
+        }
+    });
     let from = pair.elapsed();
     pair.server.to_write.push((1, 2_000_000));
     // By then the client has sent dozens of bare ACKs, and owes the server a PING.
@@ -86,7 +104,8 @@ fn lossy_download(pair: &mut Pair, upload: usize) -> usize {
 fn acknowledgements_that_do_not_fit_still_leave_and_end() {
     // `flush` gives up when one call of the application sends 20,000 packets.
     for upload in [10, 100_000] {
-        let mut pair = Pair::connected(&mut config(sized(128)), &mut config(fixed(400_000)), [10 * MS; 2]);
+        let mut pair =
+            Pair::connected(&mut config(sized(128)), &mut config(fixed(400_000)), [10 * MS; 2]);
         let largest = lossy_download(&mut pair, upload);
         assert!(largest > 128, "no ACK frame outgrew the size: {largest}");
     }
@@ -108,11 +127,19 @@ fn a_window_with_room_for_an_ack_but_not_for_a_ping_beside_our_frame() {
         let mut client = paper(fixed(3 * MTU as u64 + spare));
         let mut pair = Pair::connected(&mut client, &mut paper(fixed(200_000)), [10 * MS; 2]);
         // The client's window is full while it acknowledges 80 packets by themselves.
-        pair.filter =
-            Box::new(|d| if d.from_client && d.bytes.len() > 200 { Action::Late(60 * MS) } else { Action::Pass(0) });
+        pair.filter = Box::new(|d| {
+            if d.from_client && d.bytes.len() > 200 {
+                Action::Late(60 * MS)
+            } else {
+                Action::Pass(0)
+            }
+        });
         pair.client.to_write.push((0, 20_000));
         pair.server.to_write.push((1, 100_000));
-        assert!(pair.run(10_000, |pair| pair.client.read == 100_000 && pair.server.read == 20_000), "{spare}");
+        assert!(
+            pair.run(10_000, |pair| pair.client.read == 100_000 && pair.server.read == 20_000),
+            "{spare}"
+        );
     }
 }
 
@@ -123,8 +150,10 @@ fn path_challenges_stay_full_size() {
     let from = pair.elapsed();
     let (here, there) = ("10.0.0.9:9".parse().unwrap(), common::SERVER.parse().unwrap());
     let now = pair.now;
-    quiche::fathom::simulation::run_at(now, &mut pair.client.rng, || pair.client.conn.probe_path(here, there))
-        .expect("a path");
+    quiche::fathom::simulation::run_at(now, &mut pair.client.rng, || {
+        pair.client.conn.probe_path(here, there)
+    })
+    .expect("a path");
     assert!(pair.run(1_000, |pair| pair.client.conn.is_path_validated(here, there) == Ok(true)));
     let probe = pair.shorts(from).find(|d| d.from == here).expect("a probe");
     assert!(probe.bytes.len() >= MTU, "RFC 9000 §8.2.1: {}", probe.bytes.len());

@@ -8,7 +8,8 @@ use quiche::CongestionControlAlgorithm::{self, Bbr2Gcongestion, CUBIC};
 
 /// A response whose data the client has, and the server's right to end it. The acknowledgement of the data is on its way.
 fn answered(algorithm: CongestionControlAlgorithm) -> Pair {
-    let mut pair = Pair::connected(&mut config(named("fathom:reno")), &mut config(algorithm), [20 * MS; 2]);
+    let mut pair =
+        Pair::connected(&mut config(named("fathom:reno")), &mut config(algorithm), [20 * MS; 2]);
     pair.client.to_write.push((0, 100));
     assert!(pair.run(1_000, |pair| pair.server.read == 100));
     send(&mut pair, &[7; 500], false);
@@ -18,7 +19,8 @@ fn answered(algorithm: CongestionControlAlgorithm) -> Pair {
 
 fn send(pair: &mut Pair, data: &[u8], end: bool) {
     let server = &mut pair.server;
-    simulation::run_at(pair.now, &mut server.rng, || server.conn.stream_send(0, data, end)).expect("room for it");
+    simulation::run_at(pair.now, &mut server.rng, || server.conn.stream_send(0, data, end))
+        .expect("room for it");
 }
 
 fn is_ended(pair: &Pair) -> bool {
@@ -45,7 +47,16 @@ fn an_end_that_is_lost_is_sent_again() {
         pair.run(500, |_| false);
         send(&mut pair, b"", true);
         let lost = pair.now - pair.start;
-        pair.filter = Box::new(move |d| if d.from_client || d.at > lost { Action::Pass(d.ecn) } else { Action::Drop });
+        pair.filter =
+            Box::new(
+                move |d| {
+                    if d.from_client || d.at > lost {
+                        Action::Pass(d.ecn)
+                    } else {
+                        Action::Drop
+                    }
+                },
+            );
         assert!(pair.run(5_000, is_ended), "{algorithm:?}: the client waits for the end");
         assert!(pair.now - pair.start > lost + 40 * MS, "it was lost");
     }
@@ -57,7 +68,16 @@ fn an_end_that_is_lost_with_data_acknowledged_before_is_sent_again() {
         let mut pair = answered(algorithm);
         // Sent while the acknowledgement is on its way, and lost.
         let sent = pair.now - pair.start;
-        pair.filter = Box::new(move |d| if d.from_client || d.at > sent { Action::Pass(d.ecn) } else { Action::Drop });
+        pair.filter =
+            Box::new(
+                move |d| {
+                    if d.from_client || d.at > sent {
+                        Action::Pass(d.ecn)
+                    } else {
+                        Action::Drop
+                    }
+                },
+            );
         send(&mut pair, b"", true);
         assert!(pair.run(5_000, is_ended), "{algorithm:?}: the client waits for the end");
         // Once everything is acknowledged nothing is kept, and nothing more is sent.

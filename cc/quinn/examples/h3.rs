@@ -29,7 +29,8 @@ async fn run() -> Outcome<()> {
     let (server_tls, client_tls) = tls()?;
 
     // >>> Fathom: before, ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server_tls)?))
-    let server_config = fathom_quinn::Plugin::named("sync:signal=either")?.server(server_tls)?.config();
+    let server_config =
+        fathom_quinn::Plugin::named("sync:signal=either")?.server(server_tls)?.config();
     // <<<
     let listening = Endpoint::server(server_config, "127.0.0.1:0".parse()?)?;
     let to = listening.local_addr()?;
@@ -40,7 +41,8 @@ async fn run() -> Outcome<()> {
         // >>> Fathom: how the connection stands, at any time.
         let monitor = fathom_quinn::monitor(&connection).ok_or("a controller of another's")?;
         // <<<
-        let mut http = h3::server::Connection::<_, Bytes>::new(h3_quinn::Connection::new(connection)).await?;
+        let mut http =
+            h3::server::Connection::<_, Bytes>::new(h3_quinn::Connection::new(connection)).await?;
         while let Ok(Some(resolver)) = http.accept().await {
             let (_request, mut stream) = resolver.resolve_request().await?;
             stream.send_response(Response::new(())).await?;

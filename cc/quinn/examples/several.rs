@@ -35,9 +35,13 @@ fn certificate() -> Outcome<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static
     Ok((vec![signed.cert.der().clone()], key))
 }
 
-fn server_tls(certs: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Outcome<Arc<ServerConfig>> {
+fn server_tls(
+    certs: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Outcome<Arc<ServerConfig>> {
     // >>> From certificates: before, quinn::ServerConfig::with_single_cert(certs, key)?
-    let mut tls = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(certs, key)?;
+    let mut tls =
+        rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(certs, key)?;
     // The name of your protocol: h3 for HTTP/3. with_single_cert has none.
     tls.alpn_protocols = vec![b"hq-interop".to_vec()];
     let tls = Arc::new(tls);
@@ -49,7 +53,8 @@ async fn run() -> Outcome<()> {
     let (certs, key) = certificate()?;
     let mut roots = RootCertStore::empty();
     roots.add(certs[0].clone())?;
-    let mut client_tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let mut client_tls =
+        ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     client_tls.alpn_protocols = vec![b"hq-interop".to_vec()];
     let tls = server_tls(certs, key)?;
 
@@ -67,7 +72,9 @@ async fn run() -> Outcome<()> {
         // >>> Fathom: each second connection gets the other; before, incoming.accept()?
         number += 1;
         let server = if number.is_multiple_of(2) { &sync } else { &cubic };
-        let Ok((connecting, monitor)) = server.accept(incoming, TransportConfig::default()) else { continue };
+        let Ok((connecting, monitor)) = server.accept(incoming, TransportConfig::default()) else {
+            continue;
+        };
         // <<<
         serving.push(tokio::spawn(serve(connecting.await?, monitor)));
     }
@@ -103,7 +110,8 @@ async fn fetch_all(tls: Arc<ClientConfig>, to: SocketAddr) -> Outcome<()> {
     let client = fathom_quinn::Plugin::named("cubic")?.client(tls)?;
     let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
     for _ in 0..CLIENTS {
-        let (connecting, _) = client.connect(&endpoint, TransportConfig::default(), to, "localhost")?;
+        let (connecting, _) =
+            client.connect(&endpoint, TransportConfig::default(), to, "localhost")?;
         let connection = connecting.await?;
         for _ in 0..PIECES {
             let mut recv = connection.accept_uni().await?;

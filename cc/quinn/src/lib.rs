@@ -41,8 +41,8 @@ mod wiring;
 
 use fathom_cc::Capabilities;
 pub use fathom_plugin::{
-    Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError, ReceiveTimestamps,
-    Report, SystemClock, TrailerRegistry, with_shaping_socket,
+    Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError,
+    ReceiveTimestamps, Report, SystemClock, TrailerRegistry, with_shaping_socket,
 };
 
 pub use shaping_socket::ShapingSocket;
@@ -54,7 +54,8 @@ pub fn monitor(connection: &quinn::Connection) -> Option<ConnectionMonitor> {
 
 /// What quinn delivers and honours: forward one-way delay through our frame and ECN counts. It does not read a controller's pacing
 /// rate and has no datagram size of the controller's choice.
-pub const PROVIDED: Capabilities = Capabilities { one_way: true, ecn: true, pacing: false, datagram: false };
+pub const PROVIDED: Capabilities =
+    Capabilities { one_way: true, ecn: true, pacing: false, datagram: false };
 
 /// A controller and the way its connections exchange one-way delays. Cheap to clone.
 pub type Plugin = fathom_plugin::Plugin<Quinn>;

@@ -12,8 +12,8 @@ use fathom_plugin::CloseError;
 pub(crate) use quinn::congestion::ControllerFactory;
 pub(crate) use quinn::udp::{EcnCodepoint, Transmit};
 pub(crate) use quinn::{
-    AsyncTimer, AsyncUdpSocket, ClientConfig, ConnectError, Connecting, ConnectionError, Endpoint, Incoming, Runtime,
-    ServerConfig, TransportConfig, crypto,
+    AsyncTimer, AsyncUdpSocket, ClientConfig, ConnectError, Connecting, ConnectionError, Endpoint,
+    Incoming, Runtime, ServerConfig, TransportConfig, crypto,
 };
 pub(crate) use quinn_proto::transport_parameters::TransportParameters;
 pub(crate) use quinn_proto::{Side, TransportError, TransportErrorCode};
@@ -34,7 +34,12 @@ impl crypto::PacketKey for Packet {
         self.0.encrypt(0, packet, buf, header_len);
     }
 
-    fn decrypt(&self, packet: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), crypto::CryptoError> {
+    fn decrypt(
+        &self,
+        packet: u64,
+        header: &[u8],
+        payload: &mut BytesMut,
+    ) -> Result<(), crypto::CryptoError> {
         self.0.decrypt(0, packet, header, payload).map_err(|_| crypto::CryptoError)
     }
 
@@ -58,7 +63,10 @@ pub(crate) fn transport_error(code: TransportErrorCode, error: CloseError) -> Tr
 
 /// As quinn's own sessions give it to applications.
 pub(crate) fn handshake_data(data: fathom_plugin::HandshakeData) -> Box<dyn Any> {
-    Box::new(crypto::rustls::HandshakeData { protocol: data.protocol, server_name: data.server_name })
+    Box::new(crypto::rustls::HandshakeData {
+        protocol: data.protocol,
+        server_name: data.server_name,
+    })
 }
 
 // ---- wiring ----
@@ -121,7 +129,11 @@ impl ReleaseSender {
     }
 
     /// Pending while the socket does not take it.
-    pub(crate) fn poll_send(&mut self, transmit: &Transmit<'_>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_send(
+        &mut self,
+        transmit: &Transmit<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         loop {
             let writable = ready!(self.poller.as_mut().poll_writable(cx));
             match writable.and_then(|()| self.socket.try_send(transmit)) {

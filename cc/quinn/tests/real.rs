@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_quinn::{ClientPlugin, Extension, InUse, Plugin, ReceiveTimestamps, Report, ServerPlugin};
+use fathom_quinn::{
+    ClientPlugin, Extension, InUse, Plugin, ReceiveTimestamps, Report, ServerPlugin,
+};
 use quinn::{Endpoint, TransportConfig};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -11,7 +13,8 @@ const BYTES: usize = 2_000_000;
 const ALPN: &[u8] = b"fathom-test";
 
 fn tls() -> (Arc<rustls::ServerConfig>, Arc<rustls::ClientConfig>) {
-    let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let signed =
+        rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
     let certificate: CertificateDer<'static> = signed.cert.der().clone();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -45,7 +48,8 @@ fn plugin(spec: &str, extension: Extension) -> Plugin {
 /// Accepts one connection, echoes a body and gives the monitor's last report.
 async fn echo(endpoint: Endpoint, plugin: ServerPlugin) -> Report {
     let incoming = endpoint.accept().await.expect("a client");
-    let (connecting, monitor) = plugin.accept(incoming, TransportConfig::default()).expect("accepted");
+    let (connecting, monitor) =
+        plugin.accept(incoming, TransportConfig::default()).expect("accepted");
     let connection = connecting.await.expect("a handshake");
     let (mut send, mut recv) = connection.accept_bi().await.expect("a stream");
     let got = recv.read_to_end(2 * BYTES).await.expect("read");
@@ -57,8 +61,9 @@ async fn echo(endpoint: Endpoint, plugin: ServerPlugin) -> Report {
 
 async fn send_and_compare(plugin: &ClientPlugin, to: std::net::SocketAddr) -> Report {
     let endpoint = Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("a client");
-    let (connecting, monitor) =
-        plugin.connect(&endpoint, TransportConfig::default(), to, "localhost").expect("a connection begun");
+    let (connecting, monitor) = plugin
+        .connect(&endpoint, TransportConfig::default(), to, "localhost")
+        .expect("a connection begun");
     let connection = connecting.await.expect("a handshake");
     let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
     let sent = body();
@@ -77,11 +82,14 @@ async fn send_and_compare(plugin: &ClientPlugin, to: std::net::SocketAddr) -> Re
 async fn transfer(server: Plugin, client: Plugin) -> (Report, Report) {
     let (server_tls, client_tls) = tls();
     let server = server.server(server_tls).expect("a server");
-    let endpoint = Endpoint::server(server.config(), "127.0.0.1:0".parse().expect("an address")).expect("an endpoint");
+    let endpoint = Endpoint::server(server.config(), "127.0.0.1:0".parse().expect("an address"))
+        .expect("an endpoint");
     let to = endpoint.local_addr().expect("bound");
     let serving = tokio::spawn(echo(endpoint, server));
     let client = client.client(client_tls).expect("a client");
-    let run = async { (send_and_compare(&client, to).await, serving.await.expect("the server ended well")) };
+    let run = async {
+        (send_and_compare(&client, to).await, serving.await.expect("the server ended well"))
+    };
     // Only what hangs takes so long.
     tokio::time::timeout(Duration::from_secs(120), run).await.expect("done in time")
 }
@@ -113,7 +121,8 @@ async fn sync_runs_on_timestamps_with_a_peer_that_has_only_those() {
 
 #[tokio::test]
 async fn sync_runs_on_receive_timestamps_and_nothing_else() {
-    let receive = Extension { receive_timestamps: Some(ReceiveTimestamps::default()), ..Extension::OFF };
+    let receive =
+        Extension { receive_timestamps: Some(ReceiveTimestamps::default()), ..Extension::OFF };
     let (client, server) = transfer(plugin("sync", receive), plugin("sync", receive)).await;
     for report in [client, server] {
         assert!(report.negotiated && report.in_use == InUse::Receive, "{report:?}");
@@ -128,7 +137,10 @@ async fn a_peer_without_the_extension_never_sees_a_frame() {
     for (server, client) in [(Extension::default(), off), (off, Extension::default())] {
         let (client, server) = transfer(plugin("reno", server), plugin("reno", client)).await;
         for report in [client, server] {
-            assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{report:?}");
+            assert!(
+                !report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0,
+                "{report:?}"
+            );
         }
     }
 }

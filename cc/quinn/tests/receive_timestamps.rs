@@ -74,21 +74,27 @@ fn read(bytes: &[u8]) -> Option<Read> {
 #[test]
 fn second_reader_reads_the_drafts_examples() {
     let plain = [
-        0x83, 0x17, 0x83, 0x07, 0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04, 0x02, 0x00, 0x05, 0x41, 0x7c, 0x0a, 0x0a,
-        0x05, 0x05, 0x09, 0x05, 0x14, 0x0a, 0x0a, 0x05, 0x05,
+        0x83, 0x17, 0x83, 0x07, 0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04, 0x02, 0x00, 0x05, 0x41,
+        0x7c, 0x0a, 0x0a, 0x05, 0x05, 0x09, 0x05, 0x14, 0x0a, 0x0a, 0x05, 0x05,
     ];
     let found = read(&plain).expect("the frame");
     let times = [380, 370, 360, 355, 350, 330, 320, 310, 305, 300];
     let packets = (96..=100).rev().chain((87..=91).rev());
     assert_eq!(found.arrivals, packets.zip(times).collect::<Vec<_>>());
-    assert_eq!((found.acknowledged, found.ecn, found.len), (vec![(96, 100), (87, 91)], None, plain.len()));
+    assert_eq!(
+        (found.acknowledged, found.ecn, found.len),
+        (vec![(96, 100), (87, 91)], None, plain.len())
+    );
     let ecn = [
-        0x83, 0x17, 0x83, 0x08, 0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04, 0x0a, 0x00, 0x01, 0x02, 0x00, 0x05, 0x30,
-        0x01, 0x02, 0x00, 0x01, 0x09, 0x05, 0x02, 0x02, 0x01, 0x00, 0x01,
+        0x83, 0x17, 0x83, 0x08, 0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04, 0x0a, 0x00, 0x01, 0x02,
+        0x00, 0x05, 0x30, 0x01, 0x02, 0x00, 0x01, 0x09, 0x05, 0x02, 0x02, 0x01, 0x00, 0x01,
     ];
     let found = read(&ecn).expect("the frame");
     assert_eq!((found.ecn, found.len), (Some([10, 0, 1]), ecn.len()));
-    assert_eq!(found.arrivals.iter().map(|a| a.1).collect::<Vec<_>>(), [48, 47, 45, 45, 44, 42, 40, 39, 39, 38]);
+    assert_eq!(
+        found.arrivals.iter().map(|a| a.1).collect::<Vec<_>>(),
+        [48, 47, 45, 45, 44, 42, 40, 39, 39, 38]
+    );
     let none = read(&[0x83, 0x17, 0x83, 0x07, 5, 0, 0, 0, 0]).expect("the frame");
     assert_eq!((none.acknowledged, none.arrivals, none.len), (vec![(5, 5)], vec![], 9));
     assert_eq!(read(&[0x02, 5, 0, 0, 0]), None);
@@ -127,7 +133,12 @@ struct Recording<K: ?Sized> {
 }
 
 impl PacketKey for Recording<dyn PacketKey> {
-    fn encrypt_in_place(&self, number: u64, header: &[u8], payload: &mut [u8]) -> Result<Tag, rustls::Error> {
+    fn encrypt_in_place(
+        &self,
+        number: u64,
+        header: &[u8],
+        payload: &mut [u8],
+    ) -> Result<Tag, rustls::Error> {
         self.inner.encrypt_in_place(number, header, payload)
     }
 
@@ -161,11 +172,21 @@ struct RecordingAlgorithm {
 }
 
 impl Algorithm for RecordingAlgorithm {
-    fn packet_key(&self, key: rustls::crypto::cipher::AeadKey, iv: rustls::crypto::cipher::Iv) -> Box<dyn PacketKey> {
-        Box::new(Recording { opened: Arc::clone(&self.opened), inner: self.inner.packet_key(key, iv) })
+    fn packet_key(
+        &self,
+        key: rustls::crypto::cipher::AeadKey,
+        iv: rustls::crypto::cipher::Iv,
+    ) -> Box<dyn PacketKey> {
+        Box::new(Recording {
+            opened: Arc::clone(&self.opened),
+            inner: self.inner.packet_key(key, iv),
+        })
     }
 
-    fn header_protection_key(&self, key: rustls::crypto::cipher::AeadKey) -> Box<dyn HeaderProtectionKey> {
+    fn header_protection_key(
+        &self,
+        key: rustls::crypto::cipher::AeadKey,
+    ) -> Box<dyn HeaderProtectionKey> {
         self.inner.header_protection_key(key)
     }
 
@@ -204,7 +225,8 @@ fn plugin(receive_timestamps: ReceiveTimestamps) -> Plugin {
 /// A megabyte from a client that asks for `wanted`: what the server opened, and what the client did.
 async fn upload(wanted: ReceiveTimestamps) -> [Arc<Opened>; 2] {
     let opened: [Arc<Opened>; 2] = std::array::from_fn(|_| Arc::default());
-    let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let signed =
+        rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
     let certificate: CertificateDer<'static> = signed.cert.der().clone();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
     let server_tls = rustls::ServerConfig::builder_with_provider(provider(&opened[0]))
@@ -221,13 +243,17 @@ async fn upload(wanted: ReceiveTimestamps) -> [Arc<Opened>; 2] {
         .with_root_certificates(roots)
         .with_no_client_auth();
     let clock = Arc::new(PacketClock(SystemClock.now(), Arc::clone(&opened[0])));
-    let server = plugin(ReceiveTimestamps::default()).with_clock(clock).server(Arc::new(server_tls)).expect("a server");
+    let server = plugin(ReceiveTimestamps::default())
+        .with_clock(clock)
+        .server(Arc::new(server_tls))
+        .expect("a server");
     let any = "127.0.0.1:0".parse().expect("an address");
     let endpoint = Endpoint::server(server.config(), any).expect("an endpoint");
     let to = endpoint.local_addr().expect("bound");
     let serving = async {
         let incoming = endpoint.accept().await.expect("a client");
-        let (connecting, monitor) = server.accept(incoming, TransportConfig::default()).expect("accepted");
+        let (connecting, monitor) =
+            server.accept(incoming, TransportConfig::default()).expect("accepted");
         let connection = connecting.await.expect("a handshake");
         let mut recv = connection.accept_uni().await.expect("a stream");
         assert_eq!(recv.read_to_end(2_000_000).await.expect("read").len(), 1_000_000);
@@ -237,8 +263,9 @@ async fn upload(wanted: ReceiveTimestamps) -> [Arc<Opened>; 2] {
     let client = plugin(wanted).client(Arc::new(client_tls)).expect("a client");
     let sending = async {
         let endpoint = Endpoint::client(any).expect("a client");
-        let (connecting, _) =
-            client.connect(&endpoint, TransportConfig::default(), to, "localhost").expect("a connection begun");
+        let (connecting, _) = client
+            .connect(&endpoint, TransportConfig::default(), to, "localhost")
+            .expect("a connection begun");
         let connection = connecting.await.expect("a handshake");
         let mut send = connection.open_uni().await.expect("a stream");
         send.write_all(&vec![7; 1_000_000]).await.expect("written");
@@ -268,20 +295,35 @@ async fn second_reader_and_codec_read_the_same_of_a_connection() {
         let mut told = HashMap::new();
         for (_, payload) in client.packets.lock().expect("whole").iter() {
             // PADDING, PING and IMMEDIATE_ACK may stand before it.
-            let start = payload.iter().take_while(|byte| matches!(byte, 0x00 | 0x01 | 0x1f)).count();
+            let start =
+                payload.iter().take_while(|byte| matches!(byte, 0x00 | 0x01 | 0x1f)).count();
             let Some(found) = read(&payload[start..]) else { continue };
-            let (frame, len) = fathom_frames::AckReceiveTimestamps::decode(&payload[start..]).expect("our own");
-            let ranges: Vec<_> = frame.ack.ranges().map(|range| (*range.start(), *range.end())).collect();
-            assert_eq!((found.len, &found.acknowledged, found.delay), (len, &ranges, frame.ack.raw_delay));
+            let (frame, len) =
+                fathom_frames::AckReceiveTimestamps::decode(&payload[start..]).expect("our own");
+            let ranges: Vec<_> =
+                frame.ack.ranges().map(|range| (*range.start(), *range.end())).collect();
+            assert_eq!(
+                (found.len, &found.acknowledged, found.delay),
+                (len, &ranges, frame.ack.raw_delay)
+            );
             assert_eq!(found.ecn, frame.ack.ecn.map(|ecn| [ecn.ect0, ecn.ect1, ecn.ce]));
             let unit = 1 << wanted.exponent;
-            let codec: Vec<_> = frame.receipts(wanted.exponent).map(|r| (r.packet, r.micros)).collect();
-            let scaled: Vec<_> = found.arrivals.iter().map(|(packet, time)| (*packet, time * unit)).collect();
+            let codec: Vec<_> =
+                frame.receipts(wanted.exponent).map(|r| (r.packet, r.micros)).collect();
+            let scaled: Vec<_> =
+                found.arrivals.iter().map(|(packet, time)| (*packet, time * unit)).collect();
             assert_eq!(scaled, codec);
             assert!(!scaled.is_empty() && scaled.len() as u64 <= wanted.max_per_ack, "{scaled:?}");
             for (packet, micros) in scaled {
-                assert!(found.acknowledged.iter().any(|(low, high)| (*low..=*high).contains(&packet)), "{found:?}");
-                assert_eq!(told.insert(packet, micros), None, "each packet is told of once: {packet}");
+                assert!(
+                    found.acknowledged.iter().any(|(low, high)| (*low..=*high).contains(&packet)),
+                    "{found:?}"
+                );
+                assert_eq!(
+                    told.insert(packet, micros),
+                    None,
+                    "each packet is told of once: {packet}"
+                );
                 epochs.push((1_000 * arrived[&packet]).wrapping_sub(micros).wrapping_add(unit));
                 arrivals += 1;
             }
@@ -289,9 +331,13 @@ async fn second_reader_and_codec_read_the_same_of_a_connection() {
             frames += 1;
         }
         // One epoch for the connection, but for the unit; ours rounds up.
-        let (least, most) = (epochs.iter().min().expect("frames"), epochs.iter().max().expect("frames"));
+        let (least, most) =
+            (epochs.iter().min().expect("frames"), epochs.iter().max().expect("frames"));
         assert!(most - least < 1 << wanted.exponent, "{wanted:?}: epochs from {least} to {most}");
         assert!(frames > 3, "{wanted:?}: {frames} frames");
-        println!("{wanted:?}: {frames} frames with {arrivals} times, {:.1} bytes each", bytes as f64 / frames as f64);
+        println!(
+            "{wanted:?}: {frames} frames with {arrivals} times, {:.1} bytes each",
+            bytes as f64 / frames as f64
+        );
     }
 }

@@ -14,11 +14,19 @@ fn ms(millis: u64) -> Time {
 }
 
 fn loss(now: u64, sent: u64) -> CongestionEvent {
-    CongestionEvent { now: ms(now), sent: ms(sent), cause: Cause::Loss { bytes: MSS, persistent: false } }
+    CongestionEvent {
+        now: ms(now),
+        sent: ms(sent),
+        cause: Cause::Loss { bytes: MSS, persistent: false },
+    }
 }
 
 fn persistent(now: u64, sent: u64) -> CongestionEvent {
-    CongestionEvent { now: ms(now), sent: ms(sent), cause: Cause::Loss { bytes: MSS, persistent: true } }
+    CongestionEvent {
+        now: ms(now),
+        sent: ms(sent),
+        cause: Cause::Loss { bytes: MSS, persistent: true },
+    }
 }
 
 fn mark(now: u64, sent: u64) -> CongestionEvent {
@@ -49,7 +57,9 @@ fn avoiding(window: u64) -> Aimd {
 #[test]
 fn initial_window_by_datagram_size() {
     // RFC 9002 §7.2: ten datagrams, bounded by 14720 bytes or two datagrams.
-    for (datagram, bytes) in [(250, 2_500), (1_200, 12_000), (1_472, 14_720), (1_500, 14_720), (9_000, 18_000)] {
+    for (datagram, bytes) in
+        [(250, 2_500), (1_200, 12_000), (1_472, 14_720), (1_500, 14_720), (9_000, 18_000)]
+    {
         assert_eq!(initial_window(datagram), bytes, "datagram {datagram}");
     }
     assert_eq!(minimum_window(1_200), 2_400);
@@ -134,7 +144,10 @@ fn one_reaction_per_recovery_period() {
     let mut a = aimd();
     assert!(a.on_congestion_event(&loss(100, 80), Ratio::HALF));
     assert_eq!((a.window(), a.phase()), (6_000, Phase::Recovery));
-    assert!(!a.on_congestion_event(&loss(101, 100), Ratio::HALF), "sent at the instant of the reaction");
+    assert!(
+        !a.on_congestion_event(&loss(101, 100), Ratio::HALF),
+        "sent at the instant of the reaction"
+    );
     assert_eq!(ack(&mut a, 105, 90, MSS, false), 0, "sent before the reaction");
     assert_eq!(a.phase(), Phase::Recovery);
     assert_eq!(ack(&mut a, 125, 105, MSS, false), MSS);

@@ -164,7 +164,15 @@ impl Curve {
             let w_max = *w_max.insert(w_max.unwrap_or(cwnd).max(cwnd)) as f64;
             let cwnd_prior = *cwnd_prior.get_or_insert(cwnd) as f64;
             let c = C * datagram as f64;
-            Epoch { start: now, k: k(w_max, cwnd as f64, c), w_max, c, w_est: cwnd as f64, cwnd_prior, carry: 0.0 }
+            Epoch {
+                start: now,
+                k: k(w_max, cwnd as f64, c),
+                w_max,
+                c,
+                w_est: cwnd as f64,
+                cwnd_prior,
+                carry: 0.0,
+            }
         })
     }
 
@@ -227,7 +235,13 @@ impl WindowRule for Cubic {
         if acked > 0 {
             let (cwnd, datagram) = (window.window(), window.datagram());
             let epoch = self.curve.epoch(acks.now, cwnd, datagram);
-            window.grow_by(epoch.growth(acks.now, acks.rtt.smoothed.as_secs_f64(), acked, cwnd, datagram));
+            window.grow_by(epoch.growth(
+                acks.now,
+                acks.rtt.smoothed.as_secs_f64(),
+                acked,
+                cwnd,
+                datagram,
+            ));
         }
     }
 
@@ -295,8 +309,13 @@ mod tests {
     fn the_window_after_t_seconds() {
         // W_max 100, K = cbrt(75): 0.4 (t - 4.21716)^3 + 100.
         let w = |t| w_cubic(t, cube_root(75.0), 100.0, C);
-        for (t, window) in [(0.0, 70.0), (1.0, 86.6808), (2.0, 95.6406), (4.217_163_326, 100.0), (8.434_326_653, 130.0)]
-        {
+        for (t, window) in [
+            (0.0, 70.0),
+            (1.0, 86.6808),
+            (2.0, 95.6406),
+            (4.217_163_326, 100.0),
+            (8.434_326_653, 130.0),
+        ] {
             near(w(t), window);
         }
         near(w_cubic(5.0, 0.0, 20.0, C), 70.0);
@@ -304,7 +323,9 @@ mod tests {
 
     #[test]
     fn the_target_lies_between_one_and_one_and_a_half_windows() {
-        for (w_cubic, expected) in [(90.0, 100.0), (100.0, 100.0), (120.0, 120.0), (150.0, 150.0), (1e9, 150.0)] {
+        for (w_cubic, expected) in
+            [(90.0, 100.0), (100.0, 100.0), (120.0, 120.0), (150.0, 150.0), (1e9, 150.0)]
+        {
             assert_eq!(target(w_cubic, 100.0), expected);
         }
     }

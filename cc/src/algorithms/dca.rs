@@ -144,7 +144,8 @@ impl Mean {
 
     /// This mean lies at least `floor` above `other`.
     fn reaches(self, other: Self, floor: Duration) -> bool {
-        self.above(other) >= floor.min(MAX_RTT).as_nanos() * u128::from(self.count) * u128::from(other.count)
+        self.above(other)
+            >= floor.min(MAX_RTT).as_nanos() * u128::from(self.count) * u128::from(other.count)
     }
 }
 
@@ -239,7 +240,8 @@ impl Dca {
                 self.epoch = None;
             }
         }
-        let event = delay_event(sampled, average, squares) && sampled.reaches(average, self.config.floor);
+        let event =
+            delay_event(sampled, average, squares) && sampled.reaches(average, self.config.floor);
         if self.epoch.is_none() && event {
             self.epoch = Some(average);
             window.cut(self.config.reduction.leaves());
@@ -339,8 +341,13 @@ mod tests {
             let mut r = Ring::new(x, w);
             for n in 0..rtts.len() {
                 r.push(Duration::from_millis(rtts[n]));
-                let last =
-                    |count: u32| rtts[..=n].iter().rev().take(count as usize).map(|ms| u128::from(ms * 1_000_000));
+                let last = |count: u32| {
+                    rtts[..=n]
+                        .iter()
+                        .rev()
+                        .take(count as usize)
+                        .map(|ms| u128::from(ms * 1_000_000))
+                };
                 assert_eq!(r.sampled.total, last(x).sum::<u128>(), "x {x} after {n}");
                 assert_eq!(r.window.total, last(w).sum::<u128>(), "w {w} after {n}");
                 assert_eq!(r.squares, last(w).map(|ns| ns * ns).sum::<u128>());

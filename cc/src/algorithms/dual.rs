@@ -66,7 +66,13 @@ impl RuleConfig for DualConfig {
     type Rule = Dual;
 
     fn rule(&self, _window: &Aimd, _now: Time) -> Dual {
-        Dual { reset: self.reset, round: RoundTrip::default(), rounds: 0, seen: None, latest: Duration::ZERO }
+        Dual {
+            reset: self.reset,
+            round: RoundTrip::default(),
+            rounds: 0,
+            seen: None,
+            latest: Duration::ZERO,
+        }
     }
 }
 

@@ -65,7 +65,8 @@ pub const fn a(w: f64) -> f64 {
 
 /// b(w) past the ends of its range, too.
 const fn decrease(w: f64) -> f64 {
-    (HIGH_DECREASE - LOW_DECREASE) * (ln(w) - ln(LOW_WINDOW)) / (ln(HIGH_WINDOW) - ln(LOW_WINDOW)) + LOW_DECREASE
+    (HIGH_DECREASE - LOW_DECREASE) * (ln(w) - ln(LOW_WINDOW)) / (ln(HIGH_WINDOW) - ln(LOW_WINDOW))
+        + LOW_DECREASE
 }
 
 /// a(w) past the ends of its range, too.
@@ -91,7 +92,8 @@ const fn increases() -> [u32; OCTAVES * KNOTS + 1] {
     let mut table = [0; OCTAVES * KNOTS + 1];
     let mut knot = 0;
     while knot < table.len() {
-        let w = ((KNOTS + knot % KNOTS) << (knot / KNOTS + FIRST_OCTAVE as usize)) as f64 / KNOTS as f64;
+        let w = ((KNOTS + knot % KNOTS) << (knot / KNOTS + FIRST_OCTAVE as usize)) as f64
+            / KNOTS as f64;
         table[knot] = (growth(w) * UNIT as f64 + 0.5) as u32;
         knot += 1;
     }
@@ -105,7 +107,8 @@ pub fn increase(window: u64, datagram: u64) -> Ratio {
     if window <= low {
         return Ratio::ONE;
     }
-    let w = ((window << FINE) / datagram).clamp((LOW_WINDOW as u64) << FINE, (LAST_WINDOW as u64) << FINE);
+    let w = ((window << FINE) / datagram)
+        .clamp((LOW_WINDOW as u64) << FINE, (LAST_WINDOW as u64) << FINE);
     // The leading bit names the octave, the next four the knot in it, the rest the way to the next knot.
     let octave = w.ilog2();
     let width = octave - KNOT_BITS;
@@ -119,7 +122,11 @@ pub fn increase(window: u64, datagram: u64) -> Ratio {
 /// 1 - b(w) for a window in bytes: what a loss or a mark leaves of it. Exactly a half up to [`LOW_WINDOW`].
 pub fn kept(window: u64, datagram: u64) -> Ratio {
     let w = window as f64 / datagram as f64;
-    if w <= LOW_WINDOW { Ratio::HALF } else { Ratio::new(((1.0 - b(w)) * f64::from(UNIT)) as u32, UNIT) }
+    if w <= LOW_WINDOW {
+        Ratio::HALF
+    } else {
+        Ratio::new(((1.0 - b(w)) * f64::from(UNIT)) as u32, UNIT)
+    }
 }
 
 impl RuleConfig for HighSpeedConfig {
@@ -208,26 +215,39 @@ mod tests {
 
     #[test]
     fn the_formula_between_the_rows() {
-        for (w, expected) in [(100.0, 1.801), (1_000.0, 7.740), (10_000.0, 29.02), (83_000.0, 70.74)] {
+        for (w, expected) in
+            [(100.0, 1.801), (1_000.0, 7.740), (10_000.0, 29.02), (83_000.0, 70.74)]
+        {
             assert!((a(w) / expected - 1.0).abs() < 3e-4, "a({w}) = {}", a(w));
         }
         // Low_P and High_P, nearly: 0.078 is rounded.
-        assert!((p(LOW_WINDOW) / 1e-3 - 1.0).abs() < 0.02 && (p(HIGH_WINDOW) / 1e-7 - 1.0).abs() < 0.03);
+        assert!(
+            (p(LOW_WINDOW) / 1e-3 - 1.0).abs() < 0.02 && (p(HIGH_WINDOW) / 1e-7 - 1.0).abs() < 0.03
+        );
         assert!((b(HIGH_WINDOW) - HIGH_DECREASE).abs() < 1e-15);
     }
 
     #[test]
     fn the_table_follows_the_formula() {
         for quarters in 38 * 4..=100_000 * 4_u64 {
-            let (table, formula) = (value(increase(quarters * MSS / 4, MSS)), a(quarters as f64 / 4.0));
-            assert!((table / formula - 1.0).abs() < 2e-4, "{table} against {formula} at {}", quarters as f64 / 4.0);
+            let (table, formula) =
+                (value(increase(quarters * MSS / 4, MSS)), a(quarters as f64 / 4.0));
+            assert!(
+                (table / formula - 1.0).abs() < 2e-4,
+                "{table} against {formula} at {}",
+                quarters as f64 / 4.0
+            );
         }
     }
 
     #[test]
     fn small_windows_are_renos_exactly() {
         for w in 2..=38 {
-            assert_eq!((increase(w * MSS, MSS), kept(w * MSS, MSS)), (Ratio::ONE, Ratio::HALF), "{w}");
+            assert_eq!(
+                (increase(w * MSS, MSS), kept(w * MSS, MSS)),
+                (Ratio::ONE, Ratio::HALF),
+                "{w}"
+            );
         }
         assert_ne!(kept(39 * MSS, MSS), Ratio::HALF);
         assert!(value(increase(42 * MSS, MSS)) > 1.0);

@@ -51,7 +51,9 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     options: Sizing::OPTIONS,
     required: Capabilities { datagram: true, ..Capabilities::NONE },
     wraps: Some("reno"),
-    build: |parsed| Arc::new(PacketSizeConfig { sizing: Sizing::read(parsed), inner: parsed.inner() }),
+    build: |parsed| {
+        Arc::new(PacketSizeConfig { sizing: Sizing::read(parsed), inner: parsed.inner() })
+    },
     // Below eight datagrams in the window the datagram shrinks to the smallest size, and with it what is added per round trip.
     contract: Contract {
         one_per_round: false,
@@ -147,7 +149,8 @@ pub fn fitting_size(window: u64, packets: u64, path: u16, floor: u16) -> u16 {
 
 /// The sizes there are, largest first.
 fn sizes(path: u16, floor: u16) -> impl Iterator<Item = u16> + Clone {
-    std::iter::once(path).chain(SIZES.into_iter().filter(move |size| *size < path && *size >= floor))
+    std::iter::once(path)
+        .chain(SIZES.into_iter().filter(move |size| *size < path && *size >= floor))
 }
 
 /// Adaptive packet size.
@@ -250,7 +253,9 @@ impl Controller for PacketSize {
         self.inner.on_congestion_event(congestion_event);
         match congestion_event.cause {
             Cause::Mark => self.undo.forget(),
-            Cause::Loss { .. } if self.inner.send_params().window < before => self.undo.save(&self.size),
+            Cause::Loss { .. } if self.inner.send_params().window < before => {
+                self.undo.save(&self.size)
+            }
             Cause::Loss { .. } => {}
         }
         self.adapt(congestion_event.now);
@@ -258,7 +263,9 @@ impl Controller for PacketSize {
 
     fn on_spurious_congestion_event(&mut self, now: Time) {
         self.inner.on_spurious_congestion_event(now);
-        if let Some(size) = self.undo.take().map(|size| size.min(self.fitting())).filter(|size| *size > self.size) {
+        if let Some(size) =
+            self.undo.take().map(|size| size.min(self.fitting())).filter(|size| *size > self.size)
+        {
             self.change(now, size);
         }
     }
@@ -330,9 +337,15 @@ mod tests {
 
     #[test]
     fn the_largest_size_that_fits_is_taken() {
-        for (window, size) in
-            [(9_600, 1_200), (9_599, 1_000), (7_999, 750), (6_000, 750), (5_999, 500), (3_999, 250), (100, 250)]
-        {
+        for (window, size) in [
+            (9_600, 1_200),
+            (9_599, 1_000),
+            (7_999, 750),
+            (6_000, 750),
+            (5_999, 500),
+            (3_999, 250),
+            (100, 250),
+        ] {
             assert_eq!(fitting_size(window, 8, 1_200, 250), size, "{window}");
         }
         assert_eq!(fitting_size(100, 8, 1_200, 600), 750, "not below the floor");

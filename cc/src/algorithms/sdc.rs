@@ -157,8 +157,12 @@ impl RuleConfig for SdcConfig {
 
     fn hint(&self) -> &'static str {
         match self.signal {
-            Signal::Either => "run it on a stack that paces as requested ('fathom stacks' lists them)",
-            Signal::Ecn => "run it where ECN and pacing are offered, or without marks as sdc:signal=either",
+            Signal::Either => {
+                "run it on a stack that paces as requested ('fathom stacks' lists them)"
+            }
+            Signal::Ecn => {
+                "run it where ECN and pacing are offered, or without marks as sdc:signal=either"
+            }
         }
     }
 }
@@ -298,7 +302,8 @@ impl WindowRule for Sdc {
         // The window stays and D grows; persistent congestion collapses the window instead, and halves the threshold.
         let slows = self.small_window(window) || self.d > Duration::ZERO;
         let grows = slows && !event.is_persistent();
-        let reduced = window.on_congestion_event(event, if grows { Ratio::ONE } else { LOSS_REDUCTION });
+        let reduced =
+            window.on_congestion_event(event, if grows { Ratio::ONE } else { LOSS_REDUCTION });
         // A mark is never spurious, nor is what came before it.
         if !event.is_loss() {
             self.undo.forget();
@@ -379,7 +384,11 @@ mod tests {
     #[test]
     fn a_small_window_speeds_up_by_a_tenth_per_packet() {
         assert_eq!(shrunk_small(ms(50), ms(50), ms(150)), ms(130), "0.9 * 200 - 50");
-        assert_eq!(shrunk_small(ms(60), ms(50), ms(40)), ms(40), "0.9 * 100 - 50: the RTT before is taken off");
+        assert_eq!(
+            shrunk_small(ms(60), ms(50), ms(40)),
+            ms(40),
+            "0.9 * 100 - 50: the RTT before is taken off"
+        );
         assert_eq!(shrunk_small(ms(50), ms(50), ms(1)), ms(0));
     }
 

@@ -206,11 +206,19 @@ enum Rounding {
 }
 
 /// `window * share / whole / datagram`; zero when `whole` is zero.
-fn packets(window: u64, share: Duration, whole: Duration, datagram: u64, rounding: Rounding) -> u64 {
+fn packets(
+    window: u64,
+    share: Duration,
+    whole: Duration,
+    datagram: u64,
+    rounding: Rounding,
+) -> u64 {
     let divisor = u128::from(nanos(whole)) * u128::from(datagram);
     let half = if rounding == Rounding::Nearest { divisor / 2 } else { 0 };
-    let packets =
-        (u128::from(window) * u128::from(nanos(share))).saturating_add(half).checked_div(divisor).unwrap_or(0);
+    let packets = (u128::from(window) * u128::from(nanos(share)))
+        .saturating_add(half)
+        .checked_div(divisor)
+        .unwrap_or(0);
     u64::try_from(packets).unwrap_or(u64::MAX)
 }
 
@@ -252,7 +260,10 @@ impl Flight {
     /// Packets are counted, not their bytes: TCP that grows by ACKs gives the packets of one ACK the bytes of one segment together.
     fn of(acks: &AckEvent<'_>, began: Option<Time>, datagram: u64) -> Self {
         let of_round = acks.packets.iter().filter(|p| Some(p.sent) >= began).count() as u64;
-        Self { left: acks.in_flight, round: acks.in_flight.saturating_add(of_round.saturating_mul(datagram)) }
+        Self {
+            left: acks.in_flight,
+            round: acks.in_flight.saturating_add(of_round.saturating_mul(datagram)),
+        }
     }
 
     /// delta = (expected - actual) base, in packets, to the nearest whole (ns-2): the window expected is what is left in flight and the
@@ -263,7 +274,11 @@ impl Flight {
         let expected = u128::from(self.left.saturating_add(datagram)) * u128::from(nanos(rtt));
         let actual = u128::from(self.round) * u128::from(nanos(base));
         let divisor = u128::from(nanos(rtt)) * u128::from(datagram);
-        let packets = expected.saturating_sub(actual).saturating_add(divisor / 2).checked_div(divisor).unwrap_or(0);
+        let packets = expected
+            .saturating_sub(actual)
+            .saturating_add(divisor / 2)
+            .checked_div(divisor)
+            .unwrap_or(0);
         u64::try_from(packets).unwrap_or(u64::MAX)
     }
 }
@@ -316,7 +331,13 @@ impl Vegas {
     }
 
     /// A round with this mean RTT is over, ns-2's way.
-    fn judge_round(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, base: Duration, rtt: Duration) {
+    fn judge_round(
+        &mut self,
+        window: &mut Aimd,
+        acks: &AckEvent<'_>,
+        base: Duration,
+        rtt: Duration,
+    ) {
         let datagram = window.datagram();
         let flight = Flight::of(acks, self.began, datagram);
         let lone = self.forgets == Base::Lone && flight.round <= datagram;
@@ -458,7 +479,9 @@ mod tests {
     #[test]
     fn delta_by_hand() {
         // 20 packets, base 50 ms: 20 * (RTT - 50) / RTT.
-        for (rtt, expected) in [(50, 0), (51, 0), (52, 1), (54, 1), (55, 2), (60, 3), (61, 4), (100, 10)] {
+        for (rtt, expected) in
+            [(50, 0), (51, 0), (52, 1), (54, 1), (55, 2), (60, 3), (61, 4), (100, 10)]
+        {
             assert_eq!(delta(20 * MSS, MSS, ms(50), ms(rtt)), expected, "{rtt} ms");
         }
         // A half counts up: 2 * 25 / 100 packets.
@@ -468,7 +491,9 @@ mod tests {
     #[test]
     fn delta_in_flight_by_hand() {
         // Two packets of twelve acknowledged: 11 - 12 * 50 / RTT; with the window it is 12 (RTT - 50) / RTT.
-        for (rtt, expected, with_window) in [(50, 0, 0), (55, 0, 1), (60, 1, 2), (75, 3, 4), (100, 5, 6)] {
+        for (rtt, expected, with_window) in
+            [(50, 0, 0), (55, 0, 1), (60, 1, 2), (75, 3, 4), (100, 5, 6)]
+        {
             let flight = Flight { left: 10 * MSS, round: 12 * MSS };
             assert_eq!(flight.delta(MSS, ms(50), ms(rtt)), expected, "{rtt} ms");
             assert_eq!(delta(12 * MSS, MSS, ms(50), ms(rtt)), with_window, "{rtt} ms");
@@ -487,7 +512,15 @@ mod tests {
         let packets = [at(5, MSS), at(6, 0), at(1, MSS)];
         let rtt = Rtt { latest: ms(50), smoothed: ms(50), min: ms(50), ack_delay: Duration::ZERO };
         let (now, in_flight) = (Time::from_millis(60), 3 * MSS);
-        let acks = AckEvent { now, packets: &packets, in_flight, rtt, one_way: None, ecn: None, app_limited: false };
+        let acks = AckEvent {
+            now,
+            packets: &packets,
+            in_flight,
+            rtt,
+            one_way: None,
+            ecn: None,
+            app_limited: false,
+        };
         let flight = Flight::of(&acks, Some(Time::from_millis(5)), MSS);
         assert_eq!(flight, Flight { left: 3 * MSS, round: 5 * MSS });
     }
@@ -495,7 +528,9 @@ mod tests {
     #[test]
     fn diff_by_hand() {
         // 20 packets, base 50 ms: 20 * (RTT - 50) / 50.
-        for (rtt, expected) in [(50, 0), (52, 0), (53, 1), (55, 2), (60, 4), (62, 4), (63, 5), (100, 20)] {
+        for (rtt, expected) in
+            [(50, 0), (52, 0), (53, 1), (55, 2), (60, 4), (62, 4), (63, 5), (100, 20)]
+        {
             assert_eq!(diff(20 * MSS, MSS, ms(50), ms(rtt)), expected, "{rtt} ms");
         }
     }
@@ -509,7 +544,10 @@ mod tests {
     #[test]
     fn nothing_divides_by_zero_or_overflows() {
         let zero = Duration::ZERO;
-        assert_eq!((delta(5, 0, zero, zero), diff(5, MSS, zero, ms(1)), target(5, zero, zero)), (0, 0, 5));
+        assert_eq!(
+            (delta(5, 0, zero, zero), diff(5, MSS, zero, ms(1)), target(5, zero, zero)),
+            (0, 0, 5)
+        );
         assert_eq!(diff(u64::MAX, 1, Duration::from_nanos(1), Duration::MAX), u64::MAX);
         assert_eq!(target(u64::MAX, Duration::MAX, Duration::from_nanos(1)), u64::MAX);
         assert_eq!(delta(u64::MAX, 1, Duration::from_nanos(1), Duration::MAX), u64::MAX);
@@ -528,7 +566,8 @@ mod tests {
             let config = catalogue::parse(spec).expect(spec);
             assert_eq!(config.spec(), written);
             let thresholds = Thresholds { alpha, beta, gamma };
-            let start = Start { now: Time::ZERO, datagram: MSS as u16, provided: Capabilities::NONE };
+            let start =
+                Start { now: Time::ZERO, datagram: MSS as u16, provided: Capabilities::NONE };
             let vegas = format!("{:?}", config.start(&start));
             assert!(vegas.contains(&format!("{thresholds:?}")), "{spec}: {vegas}");
         }

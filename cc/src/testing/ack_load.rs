@@ -33,8 +33,13 @@ pub fn queued(n: u64) -> Duration {
 /// The controller needs what no stack has.
 pub fn fresh(config: &dyn ControllerConfig) -> Result<Box<dyn Controller>, Missing> {
     let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
-    let mut controller = config.start(&Start { now: Time::ZERO, datagram: MSS as u16, provided })?;
-    controller.on_congestion_event(&CongestionEvent { now: Time::ZERO, sent: Time::ZERO, cause: Cause::Mark });
+    let mut controller =
+        config.start(&Start { now: Time::ZERO, datagram: MSS as u16, provided })?;
+    controller.on_congestion_event(&CongestionEvent {
+        now: Time::ZERO,
+        sent: Time::ZERO,
+        cause: Cause::Mark,
+    });
     Ok(controller)
 }
 
@@ -58,7 +63,12 @@ pub fn acknowledge_all(controller: &mut dyn Controller) -> u64 {
 }
 
 /// One ACK frame.
-pub fn acknowledge(controller: &mut dyn Controller, now: Time, latest: Duration, smoothed: Duration) {
+pub fn acknowledge(
+    controller: &mut dyn Controller,
+    now: Time,
+    latest: Duration,
+    smoothed: Duration,
+) {
     let sent = now - latest;
     controller.on_ack(&AckEvent {
         now,

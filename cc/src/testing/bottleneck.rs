@@ -133,7 +133,8 @@ impl Run<'_> {
             self.next_send = self.now + self.gap();
             let waiting = self.link_free.since(self.now);
             let serve = self.path.rate.time_for(self.datagram());
-            let full = waiting > self.path.rate.time_for(self.path.queue.saturating_sub(self.datagram()));
+            let full =
+                waiting > self.path.rate.time_for(self.path.queue.saturating_sub(self.datagram()));
             let arrival = (!full).then(|| {
                 self.link_free = self.link_free.max(self.now) + serve;
                 (waiting, self.link_free + self.path.forward)
@@ -172,7 +173,9 @@ impl Run<'_> {
             .filter(|p| p.arrival.is_some())
             .map(|p| Acked { sent: p.sent, bytes: self.datagram() })
             .collect();
-        let Some((newest, (queued, arrival))) = covered.iter().rev().find_map(|p| Some((p.sent, p.arrival?))) else {
+        let Some((newest, (queued, arrival))) =
+            covered.iter().rev().find_map(|p| Some((p.sent, p.arrival?)))
+        else {
             return;
         };
         let missing: Vec<Packet> = covered.into_iter().filter(|p| p.arrival.is_none()).collect();
@@ -197,7 +200,12 @@ impl Run<'_> {
     fn measure(&mut self, latest: Duration) -> Rtt {
         let rtt = match self.rtt {
             None => Rtt::first(latest),
-            Some(rtt) => Rtt { latest, smoothed: (rtt.smoothed * 7 + latest) / 8, min: rtt.min.min(latest), ..rtt },
+            Some(rtt) => Rtt {
+                latest,
+                smoothed: (rtt.smoothed * 7 + latest) / 8,
+                min: rtt.min.min(latest),
+                ..rtt
+            },
         };
         self.rtt = Some(rtt);
         rtt
@@ -208,7 +216,11 @@ impl Run<'_> {
         self.curve.lost += missing.len() as u64;
         let bytes = missing.len() as u64 * self.datagram();
         let cause = Cause::Loss { bytes, persistent: false };
-        self.controller.on_congestion_event(&CongestionEvent { now: self.now, sent: newest, cause });
+        self.controller.on_congestion_event(&CongestionEvent {
+            now: self.now,
+            sent: newest,
+            cause,
+        });
     }
 
     /// Everything in flight was dropped: only the timer notices.
@@ -229,7 +241,8 @@ impl Curve {
     /// Mean waiting time in the queue from `from` on, per ACK; zero without points.
     pub fn mean_queued(&self, from: Time) -> Duration {
         let count = self.after(from).count().max(1);
-        self.after(from).map(|p| p.queued).sum::<Duration>() / u32::try_from(count).unwrap_or(u32::MAX)
+        self.after(from).map(|p| p.queued).sum::<Duration>()
+            / u32::try_from(count).unwrap_or(u32::MAX)
     }
 
     /// Smallest and largest window from `from` on, in bytes; `None` without points.
@@ -242,18 +255,27 @@ impl Curve {
     pub fn to_csv(&self) -> String {
         let mut csv = String::from("seconds,window_bytes,queued_ms\n");
         for p in &self.points {
-            let _ = writeln!(csv, "{:.6},{},{:.3}", p.at.as_secs_f64(), p.window, p.queued.as_secs_f64() * 1e3);
+            let _ = writeln!(
+                csv,
+                "{:.6},{},{:.3}",
+                p.at.as_secs_f64(),
+                p.window,
+                p.queued.as_secs_f64() * 1e3
+            );
         }
         csv
     }
 
     /// The window over time, drawn in `width` columns and `height` rows of text.
     pub fn to_ascii(&self, width: usize, height: usize) -> String {
-        let (Some(last), true) = (self.points.last(), width > 0 && height > 0) else { return String::new() };
+        let (Some(last), true) = (self.points.last(), width > 0 && height > 0) else {
+            return String::new();
+        };
         let end = last.at.as_nanos().max(1);
         let mut columns = vec![0_u64; width];
         for p in &self.points {
-            let column = (u128::from(p.at.as_nanos()) * (width as u128 - 1) / u128::from(end)) as usize;
+            let column =
+                (u128::from(p.at.as_nanos()) * (width as u128 - 1) / u128::from(end)) as usize;
             columns[column] = columns[column].max(p.window);
         }
         let top = columns.iter().copied().max().unwrap_or(0).max(1);
@@ -263,7 +285,13 @@ impl Curve {
             let line: String = columns.iter().map(|w| if *w > level { '#' } else { ' ' }).collect();
             let _ = writeln!(drawing, "{level:>9} |{}", line.trim_end());
         }
-        let _ = writeln!(drawing, "{:>9} +{} {:.1}s", "bytes", "-".repeat(width), last.at.as_secs_f64());
+        let _ = writeln!(
+            drawing,
+            "{:>9} +{} {:.1}s",
+            "bytes",
+            "-".repeat(width),
+            last.at.as_secs_f64()
+        );
         drawing
     }
 }

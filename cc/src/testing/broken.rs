@@ -122,7 +122,8 @@ pub struct BelievesALiar {
 impl WindowRule for BelievesALiar {
     fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         let left = window.grow_slow_start(acked);
-        let empty = acks.one_way.is_some_and(|delay| delay.above(*self.first.get_or_insert(delay)) < EMPTY);
+        let empty =
+            acks.one_way.is_some_and(|delay| delay.above(*self.first.get_or_insert(delay)) < EMPTY);
         window.grow_additive(if empty { FAST } else { Ratio::ONE }, left);
     }
 }

@@ -8,7 +8,9 @@ use super::script::{self, ALL_SIGNALS, MSS, Script, start, variants};
 use super::{Bottleneck, Event, Log, RecordingConfig};
 use crate::aimd::initial_window;
 use crate::catalogue::{self, Algorithm};
-use crate::{Capabilities, Cause, ControllerConfig as _, Pacing, PathChange, Phase, Rate, Start, Time};
+use crate::{
+    Capabilities, Cause, ControllerConfig as _, Pacing, PathChange, Phase, Rate, Start, Time,
+};
 
 /// The controllers that are tested, each known by its name.
 pub type Entries = &'static [Algorithm];
@@ -84,7 +86,9 @@ fn each_variant(entries: Entries, test: impl Fn(&str, Script)) {
 
 /// The window never grows with these options, by the controller's own rule.
 fn still(spec: &str) -> bool {
-    catalogue::all().any(|entry| entry.contract.still.iter().any(|options| spec == format!("{}:{options}", entry.name)))
+    catalogue::all().any(|entry| {
+        entry.contract.still.iter().any(|options| spec == format!("{}:{options}", entry.name))
+    })
 }
 
 /// The queueing delay of frame `n` in microseconds: up to 20 ms and back, over 40 frames.
@@ -234,7 +238,11 @@ pub fn an_app_limited_sender_never_grows_whatever_the_queue_does(entries: Entrie
             for n in 0..130 {
                 let before = s.window();
                 ack_queued(&mut s, wave(n));
-                assert!(s.window() <= before, "{before} to {} in step {step}, frame {n}", s.window());
+                assert!(
+                    s.window() <= before,
+                    "{before} to {} in step {step}, frame {n}",
+                    s.window()
+                );
             }
             s.app_limited = false;
             for n in 0..130 {
@@ -323,7 +331,10 @@ pub fn an_undo_that_comes_too_late_changes_nothing(entries: Entries) {
         let now = s.controller.metrics();
         s.controller.on_spurious_congestion_event(s.now);
         let undone = s.controller.metrics();
-        assert_eq!((undone.window, undone.threshold, undone.phase), (now.window, now.threshold, now.phase));
+        assert_eq!(
+            (undone.window, undone.threshold, undone.phase),
+            (now.window, now.threshold, now.phase)
+        );
     });
 }
 
@@ -382,7 +393,9 @@ pub fn a_missing_signal_is_named_with_a_hint(entries: Entries) {
         let config = catalogue::parse(entry.name).expect(entry.name);
         let bare = Start { provided: Capabilities::NONE, ..start() };
         match config.start(&bare) {
-            Ok(_) => assert!(entry.required.is_none(), "{} started without what it needs", entry.name),
+            Ok(_) => {
+                assert!(entry.required.is_none(), "{} started without what it needs", entry.name)
+            }
             Err(missing) => {
                 assert_eq!((missing.controller, missing.signals), (entry.name, entry.required));
                 for name in entry.required.names() {
@@ -408,9 +421,13 @@ pub fn same_path_same_curve_whatever_the_clock_offset(entries: Entries) {
     };
     each(entries, |entry, _| {
         let run = |clock_offset| {
-            let mut controller =
-                catalogue::parse(entry.name).expect(entry.name).start(&start_at_zero()).expect(entry.name);
-            Bottleneck { clock_offset, ..path }.run(&mut *controller, Duration::from_secs(5)).to_csv()
+            let mut controller = catalogue::parse(entry.name)
+                .expect(entry.name)
+                .start(&start_at_zero())
+                .expect(entry.name);
+            Bottleneck { clock_offset, ..path }
+                .run(&mut *controller, Duration::from_secs(5))
+                .to_csv()
         };
         assert!(run(0) == run(0));
         assert!(run(0) == run(-1_000_000_000_000), "an offset of clocks changed something");
@@ -425,7 +442,8 @@ fn start_at_zero() -> Start {
 pub fn recording_is_transparent_and_bounded(entries: Entries) {
     each(entries, |entry, mut plain| {
         let log = Log::new(5);
-        let recorded = RecordingConfig::new(catalogue::parse(entry.name).expect(entry.name), log.clone());
+        let recorded =
+            RecordingConfig::new(catalogue::parse(entry.name).expect(entry.name), log.clone());
         assert_eq!((recorded.name(), recorded.required()), (entry.name, entry.required));
         let mut s = Script::new(entry.name);
         s.controller = recorded.start(&start()).expect(entry.name);
@@ -439,7 +457,9 @@ pub fn recording_is_transparent_and_bounded(entries: Entries) {
         assert_eq!(s.controller.metrics(), plain.controller.metrics());
         let records = log.records();
         assert_eq!(records.len(), 5);
-        assert!(matches!(records[0].event, Event::AckEvent { ref packets, .. } if packets.len() == 1));
+        assert!(
+            matches!(records[0].event, Event::AckEvent { ref packets, .. } if packets.len() == 1)
+        );
         assert!(matches!(records[1].event, Event::Sent(_)));
         assert!(matches!(records[2].event, Event::CongestionEvent(_)));
         assert!(matches!(records[3].event, Event::Undo(_)));

@@ -107,7 +107,15 @@ impl Controller for Recording {
     fn on_ack(&mut self, acks: &AckEvent<'_>) {
         self.inner.on_ack(acks);
         let AckEvent { now, packets, in_flight, rtt, one_way, ecn, app_limited } = *acks;
-        self.record(Event::AckEvent { now, packets: packets.to_vec(), in_flight, rtt, one_way, ecn, app_limited });
+        self.record(Event::AckEvent {
+            now,
+            packets: packets.to_vec(),
+            in_flight,
+            rtt,
+            one_way,
+            ecn,
+            app_limited,
+        });
     }
 
     fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {

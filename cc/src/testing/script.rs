@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use crate::catalogue::{self, Algorithm, CATALOGUE, Values};
 use crate::units::duration_text;
-use crate::{AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, OneWayDelay, Rtt, Sent, Start, Time};
+use crate::{
+    AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, OneWayDelay, Rtt, Sent,
+    Start, Time,
+};
 
 /// Bytes of every packet.
 pub const MSS: u64 = 1_200;
 /// All that a stack may provide.
-pub const ALL_SIGNALS: Capabilities = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
+pub const ALL_SIGNALS: Capabilities =
+    Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
 /// The path's round trip without queueing.
 pub const RTT: Duration = Duration::from_millis(100);
 
@@ -34,7 +38,11 @@ pub fn values(values: &Values) -> Vec<String> {
 pub fn variants(entry: &Algorithm) -> Vec<String> {
     let mut specs = vec![entry.name.to_owned()];
     for option in entry.options {
-        specs.extend(values(&option.values).iter().map(|value| format!("{}:{}={value}", entry.name, option.name)));
+        specs.extend(
+            values(&option.values)
+                .iter()
+                .map(|value| format!("{}:{}={value}", entry.name, option.name)),
+        );
     }
     if entry.wraps.is_some() {
         let inner = CATALOGUE.iter().filter(|inner| inner.wraps.is_none());
@@ -116,7 +124,11 @@ impl Script {
 
     /// A congestion event about a packet sent just now.
     pub fn congestion_event(&mut self, cause: Cause) {
-        self.controller.on_congestion_event(&CongestionEvent { now: self.now, sent: self.now, cause });
+        self.controller.on_congestion_event(&CongestionEvent {
+            now: self.now,
+            sent: self.now,
+            cause,
+        });
     }
 
     /// A packet sent just now was lost.

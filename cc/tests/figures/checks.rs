@@ -42,7 +42,9 @@ pub fn cubic_follows_its_curve(run: &Run) {
 pub fn sdc_delays_and_then_grows(run: &Run) {
     assert!(run.cuts().is_empty());
     assert_eq!(run.marks.len(), SDC_MARKS.len());
-    let first = |test: &dyn Fn(&Point) -> bool| run.points.iter().find(|p| test(p)).map_or(LENGTH, |p| p.at);
+    let first = |test: &dyn Fn(&Point) -> bool| {
+        run.points.iter().find(|p| test(p)).map_or(LENGTH, |p| p.at)
+    };
     // SDC §2.1: below eight packets the window never falls, and the delay goes up by marks and down in between.
     let large = first(&|p| p.window >= 8 * MSS);
     assert!(SDC_MARKS[2] < large && large < SDC_MARKS[3], "eight packets at {large} s");
@@ -67,7 +69,10 @@ pub fn sdc_delays_and_then_grows(run: &Run) {
     // Then one packet per round trip, and a mark halves the window, without delay.
     let (at, after) = run.marks[SDC_MARKS.len() - 1];
     let before = run.window_at(at);
-    assert!(free < at - 1.0 && before > 12 * MSS, "gone at {free} s, {before} bytes before the last mark");
+    assert!(
+        free < at - 1.0 && before > 12 * MSS,
+        "gone at {free} s, {before} bytes before the last mark"
+    );
     assert!(after >= before / 2 && after <= before / 2 + MSS, "{before} to {after}");
     assert!(run.between(at, LENGTH).all(|p| p.hold == 0.0) == (after >= 8 * MSS));
 }
@@ -96,12 +101,18 @@ pub fn packets_fit_the_window(run: &Run) {
             assert_eq!(is, UPWARDS[step + 1], "at {at} s");
             assert!(at - last > 4.0 * BASE.as_secs_f64(), "{last} and {at} s");
         } else {
-            assert!(run.marks.iter().any(|(mark, _)| *mark == at), "smaller only by a mark: {at} s");
+            assert!(
+                run.marks.iter().any(|(mark, _)| *mark == at),
+                "smaller only by a mark: {at} s"
+            );
         }
         last = at;
     }
     let sizes = |from: f64, to: f64| run.between(from, to).map(|p| p.size).min();
-    assert_eq!((sizes(3.0, 4.0), sizes(4.8, 6.0), sizes(10.0, LENGTH)), (Some(1_200), Some(250), Some(1_200)));
+    assert_eq!(
+        (sizes(3.0, 4.0), sizes(4.8, 6.0), sizes(10.0, LENGTH)),
+        (Some(1_200), Some(250), Some(1_200))
+    );
 }
 
 pub fn gentle_is_reno_while_the_rtt_rises(run: &Run) {
@@ -117,7 +128,11 @@ pub fn gentle_is_reno_while_the_rtt_rises(run: &Run) {
         }
         let level = within(0.1, RAMP.0) || within(RAMP.1, PLATEAU_END) || within(EMPTY, SPIKE.0);
         if level || within(PLATEAU_END, EMPTY) {
-            assert!((0.8..1.2).contains(&(grown / many(at))), "{grown} packets at {at} s, not {}", many(at));
+            assert!(
+                (0.8..1.2).contains(&(grown / many(at))),
+                "{grown} packets at {at} s, not {}",
+                many(at)
+            );
         }
     }
 }
@@ -127,11 +142,17 @@ pub fn sync_cuts_while_the_delay_rises(run: &Run) {
     // delay is the largest so far.
     assert_eq!(run.cuts_between(0.0, RAMP.0), 0);
     assert!(run.cuts_between(RAMP.0, RAMP.0 + 0.3) > 0);
-    assert!(run.cuts_between(SPIKE.0, SPIKE.1 + 0.1) > 0, "the spike takes the average above a quarter of 40 ms");
+    assert!(
+        run.cuts_between(SPIKE.0, SPIKE.1 + 0.1) > 0,
+        "the spike takes the average above a quarter of 40 ms"
+    );
     // The average of a small window lags; once it falls, and while it stays down, nothing cuts.
     assert_eq!(run.cuts_between(PLATEAU_END + 0.5, SPIKE.0), 0);
     assert_eq!(run.cuts_between(SPIKE.1 + 0.2, LENGTH), 0);
-    assert!(run.window_at(EMPTY) > run.window_at(PLATEAU_END), "a falling average grows the window");
+    assert!(
+        run.window_at(EMPTY) > run.window_at(PLATEAU_END),
+        "a falling average grows the window"
+    );
 }
 
 pub fn dca_cuts_once_per_rise(run: &Run) {
@@ -143,7 +164,11 @@ pub fn dca_cuts_once_per_rise(run: &Run) {
     assert!((SPIKE.0..SPIKE.0 + 0.15).contains(&spike.at), "{}", spike.at);
     for cut in cuts {
         let before = run.window_at(cut.at);
-        assert!(cut.window >= before / 2 && cut.window <= before / 2 + MSS, "half of {before}, not {}", cut.window);
+        assert!(
+            cut.window >= before / 2 && cut.window <= before / 2 + MSS,
+            "half of {before}, not {}",
+            cut.window
+        );
     }
     // Reno otherwise.
     let grown = (run.window_at(PLATEAU_END) - run.window_at(RAMP.1)) / MSS;
@@ -157,10 +182,14 @@ pub fn vegas_steps_down_until_it_holds(run: &Run) {
         assert!(pair[0].window.saturating_sub(pair[1].window) <= MSS);
     }
     // The last second of the plateau: it holds, with alpha to beta packets waiting.
-    let mut held: Vec<u64> = run.between(PLATEAU_END - 1.0, PLATEAU_END).map(|p| p.window).collect();
+    let mut held: Vec<u64> =
+        run.between(PLATEAU_END - 1.0, PLATEAU_END).map(|p| p.window).collect();
     held.dedup();
     assert_eq!(held.len(), 1, "{held:?}");
-    assert!((1..=3).contains(&delta(held[0], MSS, BASE, BASE + Duration::from_millis(40))), "{held:?}");
+    assert!(
+        (1..=3).contains(&delta(held[0], MSS, BASE, BASE + Duration::from_millis(40))),
+        "{held:?}"
+    );
     // One packet more per round trip where nothing waits.
     assert!(run.window_at(SPIKE.0) > run.window_at(EMPTY) + 25 * MSS);
 }
@@ -173,9 +202,22 @@ pub fn dual_takes_an_eighth_above_the_middle(run: &Run) {
             continue;
         }
         let before = run.points[at - 1].window;
-        assert!(point.queued > largest / 2.0, "{} ms of at most {largest} at {} s", point.queued, point.at);
-        assert!(point.at - last > 2.0 * BASE.as_secs_f64(), "two round trips between cuts: {last} and {}", point.at);
-        assert!((before * 7 / 8..=(before + 2 * MSS) * 7 / 8).contains(&point.window), "{before} to {}", point.window);
+        assert!(
+            point.queued > largest / 2.0,
+            "{} ms of at most {largest} at {} s",
+            point.queued,
+            point.at
+        );
+        assert!(
+            point.at - last > 2.0 * BASE.as_secs_f64(),
+            "two round trips between cuts: {last} and {}",
+            point.at
+        );
+        assert!(
+            (before * 7 / 8..=(before + 2 * MSS) * 7 / 8).contains(&point.window),
+            "{before} to {}",
+            point.window
+        );
         last = point.at;
     }
     // In the ramp and at the plateau the delay is the largest so far, so every decision cuts: one in 180 ms of the plateau.

@@ -101,7 +101,8 @@ fn draw_window(figure: &Figure, run: &Run, area: &Panel<'_>) -> Drawn {
         .build_cartesian_2d(0.0..LENGTH, 0.0..top)?;
     if figure.extra == Extra::Slow {
         let slow = slow_times(run);
-        let bands = slow.iter().map(|(from, to)| Rectangle::new([(*from, 0.0), (*to, top)], SLOW.filled()));
+        let bands =
+            slow.iter().map(|(from, to)| Rectangle::new([(*from, 0.0), (*to, top)], SLOW.filled()));
         chart
             .draw_series(bands)?
             .label("one packet per round trip")
@@ -133,7 +134,9 @@ fn draw_window(figure: &Figure, run: &Run, area: &Panel<'_>) -> Drawn {
     if !text.is_empty() {
         chart
             .draw_series(
-                marked.iter().map(|(at, window)| TriangleMarker::new((*at, packets(*window)), 5, CUT.filled())),
+                marked.iter().map(|(at, window)| {
+                    TriangleMarker::new((*at, packets(*window)), 5, CUT.filled())
+                }),
             )?
             .label(format!("{text}: {}", marked.len()))
             .legend(|(x, y)| TriangleMarker::new((x + 10, y), 5, CUT.filled()));

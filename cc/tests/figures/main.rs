@@ -9,8 +9,8 @@ mod draw;
 use draw::svg;
 use fathom_cc::catalogue::{self, CATALOGUE};
 use fathom_cc::{
-    AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, OneWayDelay, Pacing, Rtt, SendParams, Start,
-    Time,
+    AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, OneWayDelay, Pacing, Rtt,
+    SendParams, Start, Time,
 };
 use std::collections::VecDeque;
 use std::path::Path;
@@ -45,19 +45,42 @@ enum Extra {
 }
 
 /// The figure of a controller that asks for nothing else.
-const PLAIN: Figure =
-    Figure { name: "", packets: 10, marks: &[], extra: Extra::Cuts, check: checks::the_window_lasts_to_the_end };
+const PLAIN: Figure = Figure {
+    name: "",
+    packets: 10,
+    marks: &[],
+    extra: Extra::Cuts,
+    check: checks::the_window_lasts_to_the_end,
+};
 
 /// Where a paper's rule shows better in another window or by marks, and what it says should be seen.
 const FIGURES: &[Figure] = &[
     Figure { name: "reno", check: checks::reno_grows_whatever_the_queue_does, ..PLAIN },
-    Figure { name: "cubic", packets: 200, extra: Extra::None, check: checks::cubic_follows_its_curve, ..PLAIN },
+    Figure {
+        name: "cubic",
+        packets: 200,
+        extra: Extra::None,
+        check: checks::cubic_follows_its_curve,
+        ..PLAIN
+    },
     Figure { name: "sync", check: checks::sync_cuts_while_the_delay_rises, ..PLAIN },
     Figure { name: "dca", check: checks::dca_cuts_once_per_rise, ..PLAIN },
     Figure { name: "vegas", check: checks::vegas_steps_down_until_it_holds, ..PLAIN },
     Figure { name: "dual", check: checks::dual_takes_an_eighth_above_the_middle, ..PLAIN },
-    Figure { name: "sdc", marks: SDC_MARKS, extra: Extra::Hold, check: checks::sdc_delays_and_then_grows, ..PLAIN },
-    Figure { name: "highspeed", packets: 500, extra: Extra::None, check: checks::highspeed_grows_by_a_of_w, ..PLAIN },
+    Figure {
+        name: "sdc",
+        marks: SDC_MARKS,
+        extra: Extra::Hold,
+        check: checks::sdc_delays_and_then_grows,
+        ..PLAIN
+    },
+    Figure {
+        name: "highspeed",
+        packets: 500,
+        extra: Extra::None,
+        check: checks::highspeed_grows_by_a_of_w,
+        ..PLAIN
+    },
     Figure {
         name: "gentle",
         packets: 500,
@@ -157,7 +180,8 @@ impl Run {
         // The first window is spread over a round trip.
         let first = controller.send_params().window / MSS;
         let gap = BASE / u32::try_from(first).expect("a small window");
-        let mut flight: VecDeque<Packet> = (1..).map(|n| (Time::ZERO + gap * n, MSS)).take(first as usize).collect();
+        let mut flight: VecDeque<Packet> =
+            (1..).map(|n| (Time::ZERO + gap * n, MSS)).take(first as usize).collect();
         let bytes = |flight: &VecDeque<Packet>| flight.iter().map(|(_, bytes)| bytes).sum::<u64>();
         while let (Some(older), Some(newest)) = (flight.pop_front(), flight.pop_front()) {
             let now = newest.0 + BASE + delay(newest.0);
@@ -171,7 +195,11 @@ impl Run {
             let at = now.as_secs_f64();
             if due.first().is_some_and(|mark| *mark <= at) {
                 due = &due[1..];
-                controller.on_congestion_event(&CongestionEvent { now, sent: newest, cause: Cause::Mark });
+                controller.on_congestion_event(&CongestionEvent {
+                    now,
+                    sent: newest,
+                    cause: Cause::Mark,
+                });
                 marks.push((at, controller.send_params().window));
             }
             let SendParams { window, pacing, datagram, .. } = controller.send_params();
@@ -186,7 +214,8 @@ impl Run {
                 size,
             });
             // Paced over four fifths of a round trip: in bunches one delay would count many times over. An added delay is part of it.
-            let whole = if hold.is_zero() { now.since(newest) * 4 / 5 } else { now.since(newest) + hold };
+            let whole =
+                if hold.is_zero() { now.since(newest) * 4 / 5 } else { now.since(newest) + hold };
             let gap = whole / u32::try_from(window / size).expect("a plausible window");
             let mut last = flight.back().map_or(now, |(sent, _)| *sent);
             while bytes(&flight) + size <= window {
@@ -225,7 +254,8 @@ impl Run {
 fn started(figure: &Figure) -> Box<dyn Controller> {
     let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
     let start = Start { now: Time::ZERO, datagram: MSS as u16, provided };
-    let mut controller = catalogue::parse(figure.name).expect(figure.name).start(&start).expect(figure.name);
+    let mut controller =
+        catalogue::parse(figure.name).expect(figure.name).start(&start).expect(figure.name);
     let more = figure.packets * MSS - controller.send_params().window;
     if more > 0 {
         controller.on_ack(&AckEvent {
@@ -238,7 +268,11 @@ fn started(figure: &Figure) -> Box<dyn Controller> {
             app_limited: false,
         });
     }
-    controller.on_congestion_event(&CongestionEvent { now: Time::ZERO, sent: Time::ZERO, cause: Cause::Mark });
+    controller.on_congestion_event(&CongestionEvent {
+        now: Time::ZERO,
+        sent: Time::ZERO,
+        cause: Cause::Mark,
+    });
     controller
 }
 
@@ -249,7 +283,9 @@ fn acknowledge(controller: &mut dyn Controller, now: Time, packets: [Packet; 2],
         packets: &packets.map(|(sent, bytes)| Acked { sent, bytes }),
         in_flight,
         rtt: Rtt { min: BASE, ..Rtt::first(rtt) },
-        one_way: Some(OneWayDelay::from_nanos(i64::try_from(rtt.as_nanos()).expect("a short delay"))),
+        one_way: Some(OneWayDelay::from_nanos(
+            i64::try_from(rtt.as_nanos()).expect("a short delay"),
+        )),
         ecn: None,
         app_limited: false,
     });
@@ -280,7 +316,10 @@ fn the_committed_figures_are_those_drawn() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/figures");
     let mut stale = Vec::new();
     for figure in figures() {
-        let (path, drawn) = (folder.join(format!("reaction-{}.svg", figure.name)), svg(&figure, &Run::new(&figure)));
+        let (path, drawn) = (
+            folder.join(format!("reaction-{}.svg", figure.name)),
+            svg(&figure, &Run::new(&figure)),
+        );
         if std::env::var_os("FATHOM_DRAW").is_some() {
             std::fs::create_dir_all(&folder).expect("the folder of figures");
             std::fs::write(&path, &drawn).expect("a figure");
@@ -292,14 +331,25 @@ fn the_committed_figures_are_those_drawn() {
         }
     }
     let hint = "FATHOM_DRAW=1 cargo test -p fathom-cc --test cc-tests figures::";
-    assert!(stale.is_empty(), "not as drawn: {}; look what changed, then draw anew: {hint}", stale.join(", "));
+    assert!(
+        stale.is_empty(),
+        "not as drawn: {}; look what changed, then draw anew: {hint}",
+        stale.join(", ")
+    );
 }
 
 #[test]
 fn the_script_is_what_the_drawing_says() {
-    for (at, ms) in
-        [(0.0, 0.0), (2.75, 20.0), (5.0, 40.0), (7.75, 20.0), (9.0, 0.0), (10.075, 15.0), (10.2, 20.0), (12.0, 0.0)]
-    {
+    for (at, ms) in [
+        (0.0, 0.0),
+        (2.75, 20.0),
+        (5.0, 40.0),
+        (7.75, 20.0),
+        (9.0, 0.0),
+        (10.075, 15.0),
+        (10.2, 20.0),
+        (12.0, 0.0),
+    ] {
         assert!((queued(at) - ms).abs() < 1e-9, "{at} s: {} ms", queued(at));
     }
 }

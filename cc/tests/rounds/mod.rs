@@ -2,7 +2,9 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use fathom_cc::catalogue;
-use fathom_cc::{AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, Rtt, Start, Time};
+use fathom_cc::{
+    AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, Rtt, Start, Time,
+};
 use std::time::Duration;
 
 pub const MSS: u64 = 1_200;
@@ -21,7 +23,11 @@ pub struct Rounds {
 
 impl Rounds {
     pub fn new(spec: &str) -> Self {
-        let start = Start { now: Time::from_millis(1_000), datagram: MSS as u16, provided: Capabilities::NONE };
+        let start = Start {
+            now: Time::from_millis(1_000),
+            datagram: MSS as u16,
+            provided: Capabilities::NONE,
+        };
         let controller = catalogue::parse(spec).expect(spec).start(&start).expect(spec);
         Self { controller, now: start.now, per_ack: 2, app_limited: false, sent: start.now }
     }
@@ -87,7 +93,11 @@ impl Rounds {
     /// A loss of a packet sent just now; what leaves afterwards belongs to the time after it.
     pub fn lose(&mut self, persistent: bool) {
         let cause = Cause::Loss { bytes: MSS, persistent };
-        self.controller.on_congestion_event(&CongestionEvent { now: self.now, sent: self.now, cause });
+        self.controller.on_congestion_event(&CongestionEvent {
+            now: self.now,
+            sent: self.now,
+            cause,
+        });
         self.now += Duration::from_millis(1);
         self.sent = self.now;
     }

@@ -167,7 +167,9 @@ impl FromStr for Rate {
 /// # Errors
 /// One line that says what to write instead.
 pub fn parse_duration(s: &str) -> Result<Duration, String> {
-    let wrong = |why: &str| format!("'{}' {why}; write a number and a unit, such as 10ms (us, ms, s, min)", shown(s));
+    let wrong = |why: &str| {
+        format!("'{}' {why}; write a number and a unit, such as 10ms (us, ms, s, min)", shown(s))
+    };
     let (number, unit) = split_unit(s).map_err(|error| wrong(error.or("is not a duration")))?;
     let scale = match unit {
         "ns" => 1e-9,
@@ -285,7 +287,9 @@ impl ParseError {
 /// Splits `12.5ms` into the number and its unit; the number must be finite and not negative.
 fn split_unit(s: &str) -> Result<(f64, &str), ParseError> {
     let s = s.trim();
-    if s.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')) {
+    if s.strip_prefix('-')
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
+    {
         return Err(ParseError::Negative);
     }
     let at = s.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(s.len());
@@ -377,7 +381,8 @@ impl Ratio {
             return None;
         }
         let den = 10_u64.pow(u32::try_from(decimals.len()).ok()?);
-        let num = whole.parse::<u64>().ok()?.checked_mul(den)?.checked_add(decimals.parse().ok()?)?;
+        let num =
+            whole.parse::<u64>().ok()?.checked_mul(den)?.checked_add(decimals.parse().ok()?)?;
         let divisor = gcd(num, den);
         Some(Self::new(u32::try_from(num / divisor).ok()?, u32::try_from(den / divisor).ok()?))
     }
@@ -389,7 +394,10 @@ impl Ratio {
 
     /// Which of two is larger.
     pub fn compare(self, other: Self) -> Ordering {
-        let (a, b) = (u64::from(self.num) * u64::from(other.den), u64::from(other.num) * u64::from(self.den));
+        let (a, b) = (
+            u64::from(self.num) * u64::from(other.den),
+            u64::from(other.num) * u64::from(self.den),
+        );
         a.cmp(&b)
     }
 
@@ -408,9 +416,18 @@ mod tests {
 
     #[test]
     fn rates_are_read_as_people_type_them() {
-        for text in
-            ["10Mbps", "10mbps", "10mbit", "10M", "10Mb", "10Mbit/s", "10 Mbps", "10000k", "0.01Gbit", "10000000bps"]
-        {
+        for text in [
+            "10Mbps",
+            "10mbps",
+            "10mbit",
+            "10M",
+            "10Mb",
+            "10Mbit/s",
+            "10 Mbps",
+            "10000k",
+            "0.01Gbit",
+            "10000000bps",
+        ] {
             assert_eq!(text.parse::<Rate>(), Ok(Rate::from_bits_per_sec(10_000_000)), "{text}");
         }
         for (text, why) in [
@@ -423,7 +440,10 @@ mod tests {
             ("99999999999999999999Mbps", "more than any link"),
         ] {
             let error = text.parse::<Rate>().unwrap_err();
-            assert!(error.contains(why) && error.contains("10Mbps") && error.contains(text), "{error}");
+            assert!(
+                error.contains(why) && error.contains("10Mbps") && error.contains(text),
+                "{error}"
+            );
         }
     }
 
@@ -436,7 +456,9 @@ mod tests {
         assert!(parse_duration("-1s").unwrap_err().contains("is negative"));
         assert!(parse_duration("99999999999999999999s").unwrap_err().contains("longer"));
         assert!(parse_nonzero_duration("0s").unwrap_err().contains("10s"));
-        for (text, part) in [("1%", 0.01), ("0.01", 0.01), ("100%", 1.0), ("0", 0.0), ("0.5 %", 0.005)] {
+        for (text, part) in
+            [("1%", 0.01), ("0.01", 0.01), ("100%", 1.0), ("0", 0.0), ("0.5 %", 0.005)]
+        {
             assert_eq!(parse_part(text), Ok(part), "{text}");
         }
         for text in ["5", "1", "101%", "-1%", "%", "NaN%", "inf", ""] {
@@ -458,7 +480,9 @@ mod tests {
 
     #[test]
     fn decimals_are_read_exactly_and_written_back() {
-        for (text, ratio) in [("0.875", Ratio::new(7, 8)), ("2", Ratio::new(2, 1)), ("0.9", Ratio::new(9, 10))] {
+        for (text, ratio) in
+            [("0.875", Ratio::new(7, 8)), ("2", Ratio::new(2, 1)), ("0.9", Ratio::new(9, 10))]
+        {
             assert_eq!(Ratio::from_decimal(text), Some(ratio));
             assert_eq!(ratio.decimal(), text);
         }

@@ -11,7 +11,8 @@ use proptest::test_runner::{Config, FileFailurePersistence};
 pub(crate) fn config() -> Config {
     let cases = std::env::var("FATHOM_FUZZ_CASES").ok();
     let cases = cases.map_or(256, |n| n.parse().expect("FATHOM_FUZZ_CASES is a number of cases"));
-    let failure_persistence = Some(Box::new(FileFailurePersistence::WithSource("regressions")) as Box<_>);
+    let failure_persistence =
+        Some(Box::new(FileFailurePersistence::WithSource("regressions")) as Box<_>);
     Config { cases, failure_persistence, ..Config::default() }
 }
 

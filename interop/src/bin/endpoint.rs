@@ -41,8 +41,9 @@ fn start(overrides: Overrides) -> Outcome {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signal_hook::consts::TERM_SIGNALS {
         // A second signal ends the process at once.
-        let armed = signal_hook::flag::register_conditional_shutdown(*signal, 130, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(*signal, Arc::clone(&stop)));
+        let armed =
+            signal_hook::flag::register_conditional_shutdown(*signal, 130, Arc::clone(&stop))
+                .and_then(|_| signal_hook::flag::register(*signal, Arc::clone(&stop)));
         if let Err(e) = armed {
             return Outcome::Failed(format!("cannot wait for signals: {e}"));
         }

@@ -13,7 +13,8 @@ use fathom_interop::runner::delays::{self, DelayReport, DelayScenario};
 use fathom_interop::runner::implementation::{PEERS, peers};
 use fathom_interop::runner::measurement::{self, Measurement, MeasurementResult};
 use fathom_interop::runner::{
-    Implementation, KnownFailures, Matrix, RunConfig, TestCase, TestRecord, TestResult, TestRun, test_run,
+    Implementation, KnownFailures, Matrix, RunConfig, TestCase, TestRecord, TestResult, TestRun,
+    test_run,
 };
 use fathom_interop::usage;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -125,10 +126,13 @@ fn run(cli: &Cli) -> Result<bool, Failure> {
         return Err(Failure::input("--jobs and --repeat must be at least 1"));
     }
     if cli.measure.contains(&Measurement::Delays) && !cli.controller.is_empty() {
-        return Err(Failure::input("delays are measured with the default controllers; leave --controller out"));
+        return Err(Failure::input(
+            "delays are measured with the default controllers; leave --controller out",
+        ));
     }
     if let Some(file) = cli.json.as_deref().filter(|file| *file != Path::new("-")) {
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder =
+            file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
             return Err(Failure::input(format!(
                 "no directory '{}' for --json; create it or choose another",
@@ -138,11 +142,15 @@ fn run(cli: &Cli) -> Result<bool, Failure> {
     }
     let stop = stop_on_signals()?;
     let mut implementations = implementations(cli)?;
-    let names: Vec<String> = implementations.iter().map(|implementation| implementation.name().to_owned()).collect();
+    let names: Vec<String> =
+        implementations.iter().map(|implementation| implementation.name().to_owned()).collect();
     for name in cli.client.iter().chain(&cli.server) {
         if !names.contains(name) {
             let name = name.escape_debug();
-            return Err(Failure::input(format!("unknown implementation '{name}'; choose one of {}", names.join(", "))));
+            return Err(Failure::input(format!(
+                "unknown implementation '{name}'; choose one of {}",
+                names.join(", ")
+            )));
         }
     }
     let known = if cli.known.exists() {
@@ -151,16 +159,20 @@ fn run(cli: &Cli) -> Result<bool, Failure> {
         KnownFailures::default()
     };
     if cli.install {
-        for implementation in implementations.iter_mut().filter(|implementation| is_selected(cli, implementation)) {
+        for implementation in
+            implementations.iter_mut().filter(|implementation| is_selected(cli, implementation))
+        {
             eprint_line(format!("installing {}", implementation.name()));
             implementation.install();
         }
     }
-    let temporary = tempfile::Builder::new().prefix("fathom-interop-").tempdir().map_err(Failure::run)?;
+    let temporary =
+        tempfile::Builder::new().prefix("fathom-interop-").tempdir().map_err(Failure::run)?;
     let folder = match &cli.folder {
         Some(folder) => {
-            std::fs::create_dir_all(folder)
-                .map_err(|e| Failure::input(format!("'{}': {e}; choose another directory", folder.display())))?;
+            std::fs::create_dir_all(folder).map_err(|e| {
+                Failure::input(format!("'{}': {e}; choose another directory", folder.display()))
+            })?;
             folder.canonicalize().map_err(Failure::input)?
         }
         None => temporary.path().to_owned(),
@@ -171,7 +183,8 @@ fn run(cli: &Cli) -> Result<bool, Failure> {
     } else {
         run_measurements(cli, &implementations, &config)?
     };
-    let left = std::fs::read_dir(temporary.path()).is_ok_and(|mut entries| entries.next().is_some());
+    let left =
+        std::fs::read_dir(temporary.path()).is_ok_and(|mut entries| entries.next().is_some());
     if left {
         // Keep the logs of failed tests.
         let _ = temporary.keep();
@@ -198,7 +211,9 @@ fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 fn is_selected(cli: &Cli, implementation: &Implementation) -> bool {
-    let named = |names: &[String]| names.is_empty() || names.iter().any(|name| name == implementation.name());
+    let named = |names: &[String]| {
+        names.is_empty() || names.iter().any(|name| name == implementation.name())
+    };
     named(&cli.client) || named(&cli.server)
 }
 
@@ -215,7 +230,11 @@ fn implementations(cli: &Cli) -> Result<Vec<Implementation>, Failure> {
         all = all
             .into_iter()
             .map(|implementation| {
-                if implementation.is_under_test() { implementation.with_controller(controller) } else { implementation }
+                if implementation.is_under_test() {
+                    implementation.with_controller(controller)
+                } else {
+                    implementation
+                }
             })
             .collect();
     }
@@ -227,14 +246,20 @@ fn implementations(cli: &Cli) -> Result<Vec<Implementation>, Failure> {
 }
 
 /// The selected pairs of client and server. At least one of the two is under test.
-fn pairs<'a>(cli: &Cli, implementations: &'a [Implementation]) -> Vec<(&'a Implementation, &'a Implementation)> {
+fn pairs<'a>(
+    cli: &Cli,
+    implementations: &'a [Implementation],
+) -> Vec<(&'a Implementation, &'a Implementation)> {
     let wanted = |names: &[String], implementation: &Implementation| {
         names.is_empty() || names.iter().any(|name| name == implementation.name())
     };
-    let clients = implementations.iter().filter(|implementation| wanted(&cli.client, implementation));
+    let clients =
+        implementations.iter().filter(|implementation| wanted(&cli.client, implementation));
     let all = clients.flat_map(|client| implementations.iter().map(move |server| (client, server)));
-    all.filter(|(client, server)| wanted(&cli.server, server) && (client.is_under_test() || server.is_under_test()))
-        .collect()
+    all.filter(|(client, server)| {
+        wanted(&cli.server, server) && (client.is_under_test() || server.is_under_test())
+    })
+    .collect()
 }
 
 fn progress(length: usize) -> ProgressBar {
@@ -255,7 +280,8 @@ fn run_tests(
     known: &KnownFailures,
     config: &RunConfig,
 ) -> (bool, serde_json::Value) {
-    let test_cases = if cli.test.is_empty() { TestCase::VARIANTS.to_vec() } else { cli.test.clone() };
+    let test_cases =
+        if cli.test.is_empty() { TestCase::VARIANTS.to_vec() } else { cli.test.clone() };
     let runs: Vec<TestRun> = pairs(cli, implementations)
         .into_iter()
         .flat_map(|(client, server)| {
@@ -272,10 +298,12 @@ fn run_tests(
     std::thread::scope(|scope| {
         for _ in 0..cli.jobs.min(runs.len()) {
             scope.spawn(|| {
-                while let Some((number, one)) = runs.get(next.load(Ordering::Relaxed)).and_then(|_| {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    runs.get(number).map(|one| (number, one))
-                }) {
+                while let Some((number, one)) =
+                    runs.get(next.load(Ordering::Relaxed)).and_then(|_| {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        runs.get(number).map(|one| (number, one))
+                    })
+                {
                     if config.stop.load(Ordering::Relaxed) {
                         return;
                     }
@@ -295,8 +323,9 @@ fn run_tests(
     bar.finish_and_clear();
     let mut matrix = Matrix::default();
     for (run, record) in runs.into_iter().zip(done.into_inner()) {
-        let record =
-            record.unwrap_or_else(|| TestRecord::not_run(TestResult::Skipped("interrupted before it ran".into())));
+        let record = record.unwrap_or_else(|| {
+            TestRecord::not_run(TestResult::Skipped("interrupted before it ran".into()))
+        });
         matrix.add(run, record, known);
     }
     print(cli, &matrix.text());
@@ -312,7 +341,8 @@ fn run_measurements(
     implementations: &[Implementation],
     config: &RunConfig,
 ) -> Result<(bool, serde_json::Value), Failure> {
-    let cubic = implementations.iter().find(|implementation| implementation.name() == "stock-quinn");
+    let cubic =
+        implementations.iter().find(|implementation| implementation.name() == "stock-quinn");
     let cubic = cubic.ok_or_else(|| Failure::run("stock-quinn is not available"))?;
     let mut all = Vec::new();
     let pairs = pairs(cli, implementations);
@@ -328,8 +358,10 @@ fn run_measurements(
             // The controller applies to the server, which sends the file.
             let choices = if server.is_under_test() { &controllers[..] } else { &[None] };
             for controller in choices {
-                let server =
-                    controller.map_or_else(|| (*server).clone(), |name| (*server).clone().with_controller(name));
+                let server = controller.map_or_else(
+                    || (*server).clone(),
+                    |name| (*server).clone().with_controller(name),
+                );
                 let usual = EndpointStack::all()
                     .find(|stack| stack.name() == server.name())
                     .map(|stack| stack.default_controller());
@@ -348,8 +380,12 @@ fn run_measurements(
                     if config.stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    bar.set_message(format!("{} {} {} {}", measurement, one.client, one.server, one.controller));
-                    let config = RunConfig { seed: config.seed + u64::from(repetition), ..config.clone() };
+                    bar.set_message(format!(
+                        "{} {} {} {}",
+                        measurement, one.client, one.server, one.controller
+                    ));
+                    let config =
+                        RunConfig { seed: config.seed + u64::from(repetition), ..config.clone() };
                     match measurement::run(*measurement, client, &server, cubic, &config) {
                         Ok(kbps) => one.kbps.push(kbps),
                         Err(why) => one.failed.push(why),
@@ -364,12 +400,16 @@ fn run_measurements(
     let delays = if delays.is_empty() { Vec::new() } else { run_delays(&pairs, config) };
     print(cli, &measurement::text(&all));
     print(cli, &delays::text(&delays));
-    let passed = all.iter().all(|one| one.failed.is_empty()) && delays.iter().all(|one| one.failed.is_none());
+    let passed = all.iter().all(|one| one.failed.is_empty())
+        && delays.iter().all(|one| one.failed.is_none());
     let json = all.iter().map(|one| json!(one)).chain(delays.iter().map(|one| json!(one)));
     Ok((passed, json.collect()))
 }
 
-fn run_delays(pairs: &[(&Implementation, &Implementation)], config: &RunConfig) -> Vec<DelayReport> {
+fn run_delays(
+    pairs: &[(&Implementation, &Implementation)],
+    config: &RunConfig,
+) -> Vec<DelayReport> {
     let bar = progress(pairs.len() * DelayScenario::VARIANTS.len());
     let mut all = Vec::new();
     for (client, server) in pairs {
@@ -410,5 +450,6 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
         let _ = std::io::stdout().write_all(text.as_bytes());
         return Ok(());
     }
-    std::fs::write(file, text).map_err(|e| Failure::run(format!("cannot write '{}': {e}", file.display())))
+    std::fs::write(file, text)
+        .map_err(|e| Failure::run(format!("cannot write '{}': {e}", file.display())))
 }

@@ -48,12 +48,22 @@ async fn fetch<E: Endpoint>(
     facts_log: &Arc<FactsLog>,
 ) -> Result<(), Outcome> {
     let wrong = |e: String| Outcome::InvalidInput(e);
-    std::fs::create_dir_all(&setup.downloads)
-        .map_err(|e| wrong(format!("DOWNLOADS is '{}': {e}; set a writable directory", setup.downloads.display())))?;
+    std::fs::create_dir_all(&setup.downloads).map_err(|e| {
+        wrong(format!(
+            "DOWNLOADS is '{}': {e}; set a writable directory",
+            setup.downloads.display()
+        ))
+    })?;
     let endpoint = open(setup).map_err(wrong)?;
-    let logs = setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| wrong(e.to_string()))?;
-    let client =
-        Client { endpoint, setup: Arc::clone(setup), facts_log: Arc::clone(facts_log), logs, rtt: Mutex::default() };
+    let logs =
+        setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| wrong(e.to_string()))?;
+    let client = Client {
+        endpoint,
+        setup: Arc::clone(setup),
+        facts_log: Arc::clone(facts_log),
+        logs,
+        rtt: Mutex::default(),
+    };
     let all = &setup.requests[..];
     let fetched = match setup.test_name {
         TestName::MultiConnect => {
@@ -105,25 +115,40 @@ impl<E: Endpoint> Client<E> {
         fetched.and(written)
     }
 
-    async fn fetch_over(&self, requests: &[Request], second: bool, number: usize) -> Result<(), String> {
+    async fn fetch_over(
+        &self,
+        requests: &[Request],
+        second: bool,
+        number: usize,
+    ) -> Result<(), String> {
         let setup = &*self.setup;
         let ended = |close: Close| {
-            let why = format!("no handshake: {} {} {:?} {}", close.by, close.kind, close.code, close.reason);
+            let why = format!(
+                "no handshake: {} {} {:?} {}",
+                close.by, close.kind, close.code, close.reason
+            );
             self.facts_log.update(number, |facts| facts.close = Some(close));
             why
         };
         let connecting = {
             let rtt = *self.rtt.lock();
             let endpoint = &self.endpoint.endpoint;
-            endpoint.connect(setup.address, &setup.server_name, rtt.filter(|_| second), self.observer(number))?
+            endpoint.connect(
+                setup.address,
+                &setup.server_name,
+                rtt.filter(|_| second),
+                self.observer(number),
+            )?
         };
         let early = second && setup.test_name == TestName::ZeroRtt;
-        let (connection, accepted) = match if early { connecting.into_0rtt() } else { Err(connecting) } {
-            Ok((connection, accepted)) => (connection, Some(accepted)),
-            Err(_) if early => return Err("no session ticket permits 0-RTT".into()),
-            Err(connecting) => (connecting.await.map_err(|close| ended(close.into()))?, None),
-        };
-        let updates = (setup.test_name == TestName::KeyUpdate).then(|| tokio::spawn(update_keys(connection.clone())));
+        let (connection, accepted) =
+            match if early { connecting.into_0rtt() } else { Err(connecting) } {
+                Ok((connection, accepted)) => (connection, Some(accepted)),
+                Err(_) if early => return Err("no session ticket permits 0-RTT".into()),
+                Err(connecting) => (connecting.await.map_err(|close| ended(close.into()))?, None),
+            };
+        let updates = (setup.test_name == TestName::KeyUpdate)
+            .then(|| tokio::spawn(update_keys(connection.clone())));
         let (fetched, accepted) = tokio::join!(self.files(&connection, requests, number), async {
             match accepted {
                 Some(accepted) => Some(accepted.await),
@@ -156,9 +181,18 @@ impl<E: Endpoint> Client<E> {
     fn observer(&self, number: usize) -> Option<Arc<dyn Observer>> {
         let setup = &*self.setup;
         self.logs.as_ref().map(|logs| {
-            let title =
-                format!("fathom-endpoint: {} with {}, {}", setup.stack.name(), setup.controller, setup.test_name);
-            let tap = ConnectionLog::open(logs, format!("{}-{number}", setup.test_name), VantagePoint::Client, title);
+            let title = format!(
+                "fathom-endpoint: {} with {}, {}",
+                setup.stack.name(),
+                setup.controller,
+                setup.test_name
+            );
+            let tap = ConnectionLog::open(
+                logs,
+                format!("{}-{number}", setup.test_name),
+                VantagePoint::Client,
+                title,
+            );
             Arc::new(tap) as Arc<dyn Observer>
         })
     }
@@ -170,10 +204,17 @@ impl<E: Endpoint> Client<E> {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(TICKET_TIMEOUT, received).await.map_err(|_| "the server sent no session ticket".into())
+        tokio::time::timeout(TICKET_TIMEOUT, received)
+            .await
+            .map_err(|_| "the server sent no session ticket".into())
     }
 
-    async fn files(&self, connection: &E::Connection, requests: &[Request], number: usize) -> Result<(), String> {
+    async fn files(
+        &self,
+        connection: &E::Connection,
+        requests: &[Request],
+        number: usize,
+    ) -> Result<(), String> {
         match self.setup.test_name {
             TestName::Http3 => fetch_http3(connection, requests, &self.facts_log, number).await,
             _ => fetch_hq(connection, requests, &self.facts_log, number).await,
@@ -190,7 +231,11 @@ async fn update_keys<C: Connection>(connection: C) {
 }
 
 /// Checks the test's requirements as far as this endpoint knows.
-fn check_requirements(test_name: TestName, second: bool, facts: &facts::Connection) -> Result<(), String> {
+fn check_requirements(
+    test_name: TestName,
+    second: bool,
+    facts: &facts::Connection,
+) -> Result<(), String> {
     let not = |what: &str| Err(format!("all files arrived, but {what}"));
     match test_name {
         TestName::Resumption | TestName::ZeroRtt if second && facts.resumed == Some(false) => {
@@ -199,8 +244,12 @@ fn check_requirements(test_name: TestName, second: bool, facts: &facts::Connecti
         TestName::ZeroRtt if second && facts.early_data_accepted != Some(true) => {
             not("the server did not accept 0-RTT")
         }
-        TestName::KeyUpdate if facts.key_updates_sent == Some(0) => not("the keys were not updated"),
-        TestName::KeyUpdate if facts.key_updates_received == Some(0) => not("the server did not follow the key update"),
+        TestName::KeyUpdate if facts.key_updates_sent == Some(0) => {
+            not("the keys were not updated")
+        }
+        TestName::KeyUpdate if facts.key_updates_received == Some(0) => {
+            not("the server did not follow the key update")
+        }
         _ => Ok(()),
     }
 }
@@ -255,7 +304,8 @@ async fn fetch_http3<C: Connection>(
     facts_log: &Arc<FactsLog>,
     number: usize,
 ) -> Result<(), String> {
-    let built = h3::client::builder().send_grease(false).build::<_, _, Bytes>(connection.h3()).await;
+    let built =
+        h3::client::builder().send_grease(false).build::<_, _, Bytes>(connection.h3()).await;
     let (mut driver, sender) = built.map_err(|e| format!("HTTP/3: {e}"))?;
     let driver = tokio::spawn(async move {
         poll_fn(|cx| driver.poll_close(cx)).await;
@@ -276,7 +326,9 @@ async fn fetch_http3<C: Connection>(
                 }
                 let mut file = create(&one.file).await?;
                 while let Some(mut data) = stream.recv_data().await.map_err(|e| wrong(&e))? {
-                    file.write_all_buf(&mut data.copy_to_bytes(data.remaining())).await.map_err(|e| wrong(&e))?;
+                    file.write_all_buf(&mut data.copy_to_bytes(data.remaining()))
+                        .await
+                        .map_err(|e| wrong(&e))?;
                 }
                 file.flush().await.map_err(|e| wrong(&e))
             };

@@ -144,7 +144,9 @@ impl Connection {
         }
         self.extension = Extension {
             offered: true,
-            peer_sync_timestamp: report.peers.map(|offer| if offer == Offer::Paper { "paper" } else { "lean" }.into()),
+            peer_sync_timestamp: report
+                .peers
+                .map(|offer| if offer == Offer::Paper { "paper" } else { "lean" }.into()),
             peer_enable_timestamp: report.peer_enable_timestamp.map(|enabled| enabled.value()),
             stamps_sent: Some(report.stamps_sent),
             stamps_received: Some(report.stamps_received),
@@ -175,7 +177,8 @@ pub(crate) struct FactsLog {
 
 impl FactsLog {
     pub(crate) fn create(setup: &Setup) -> Result<Arc<Self>, String> {
-        let cannot = |e| format!("LOGS is '{}': {e}; set a writable directory", setup.logs.display());
+        let cannot =
+            |e| format!("LOGS is '{}': {e}; set a writable directory", setup.logs.display());
         std::fs::create_dir_all(&setup.logs).map_err(cannot)?;
         let facts = Facts {
             stack: setup.stack.name(),

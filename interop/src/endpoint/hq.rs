@@ -32,12 +32,21 @@ mod tests {
     #[test]
     fn encoded_requests_parse_and_malformed_ones_fail() {
         assert_eq!(parse(&request("/a/b.bin")), Ok("/a/b.bin"));
-        for (text, path) in [("GET /x\r\n", "/x"), ("GET /x\n", "/x"), ("GET /x", "/x"), ("GET /x \r\n", "/x")] {
+        for (text, path) in
+            [("GET /x\r\n", "/x"), ("GET /x\n", "/x"), ("GET /x", "/x"), ("GET /x \r\n", "/x")]
+        {
             assert_eq!(parse(text.as_bytes()), Ok(path), "{text:?}");
         }
-        for text in
-            ["", "GET", "GET ", "GET x\r\n", "POST /x\r\n", "GET /a b\r\n", "GET /a\r\nGET /b\r\n", "GET /\u{0}"]
-        {
+        for text in [
+            "",
+            "GET",
+            "GET ",
+            "GET x\r\n",
+            "POST /x\r\n",
+            "GET /a b\r\n",
+            "GET /a\r\nGET /b\r\n",
+            "GET /\u{0}",
+        ] {
             assert!(parse(text.as_bytes()).is_err(), "{text:?}");
         }
         assert!(parse(&[0xff; 5]).is_err());

@@ -54,14 +54,23 @@ pub fn run(setup: Setup, stop: Arc<AtomicBool>) -> Outcome {
         Err(why) => return Outcome::InvalidInput(why),
     };
     let outcome = match setup.stack.stack {
-        Stack::Quinn => on_tokio(|setup| on_rustls(quinn::Endpoint::on_tokio, setup), &setup, &facts_log, stop),
-        Stack::Noq => on_tokio(|setup| on_rustls(noq::Endpoint::on_tokio, setup), &setup, &facts_log, stop),
-        #[cfg(feature = "quiche")]
-        Stack::Quiche if setup.stack.stock => {
-            on_tokio(|setup| on_quiche(stock_quiche::Endpoint::on_tokio, setup), &setup, &facts_log, stop)
+        Stack::Quinn => {
+            on_tokio(|setup| on_rustls(quinn::Endpoint::on_tokio, setup), &setup, &facts_log, stop)
+        }
+        Stack::Noq => {
+            on_tokio(|setup| on_rustls(noq::Endpoint::on_tokio, setup), &setup, &facts_log, stop)
         }
         #[cfg(feature = "quiche")]
-        Stack::Quiche => on_tokio(|setup| on_quiche(quiche::Endpoint::on_tokio, setup), &setup, &facts_log, stop),
+        Stack::Quiche if setup.stack.stock => on_tokio(
+            |setup| on_quiche(stock_quiche::Endpoint::on_tokio, setup),
+            &setup,
+            &facts_log,
+            stop,
+        ),
+        #[cfg(feature = "quiche")]
+        Stack::Quiche => {
+            on_tokio(|setup| on_quiche(quiche::Endpoint::on_tokio, setup), &setup, &facts_log, stop)
+        }
         stack => Outcome::Unsupported(SetupError::Stack(stack).to_string()),
     };
     match (facts_log.write(), outcome) {
@@ -76,7 +85,8 @@ fn on_tokio<E: Endpoint>(
     facts_log: &Arc<FactsLog>,
     stop: Arc<AtomicBool>,
 ) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(e) => return Outcome::Failed(format!("cannot start the runtime: {e}")),

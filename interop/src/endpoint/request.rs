@@ -19,7 +19,9 @@ impl Request {
         let name = url.path().rsplit('/').next().unwrap_or_default();
         // The environment is trusted, but a file name outside the directory is still a mistake.
         if matches!(name, "" | "." | "..") || name.contains(['\\', '\0', '%']) {
-            return Err(format!("the path of '{url}' has no file name; use a URL such as https://localhost/a.bin"));
+            return Err(format!(
+                "the path of '{url}' has no file name; use a URL such as https://localhost/a.bin"
+            ));
         }
         Ok(Self { file: folder.join(name), url })
     }

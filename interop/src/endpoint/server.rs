@@ -47,8 +47,15 @@ pub(super) async fn run<E: Endpoint>(
     let build = || -> Result<_, String> {
         let endpoint = open(setup)?.endpoint;
         let site = Site::new(Some(&setup.www), Limits::default())?;
-        let logs = setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| e.to_string())?;
-        Ok(Server { endpoint, setup: Arc::clone(setup), facts_log: Arc::clone(facts_log), site, logs })
+        let logs =
+            setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| e.to_string())?;
+        Ok(Server {
+            endpoint,
+            setup: Arc::clone(setup),
+            facts_log: Arc::clone(facts_log),
+            site,
+            logs,
+        })
     };
     let server = match build() {
         Ok(server) => Arc::new(server),
@@ -73,7 +80,8 @@ pub(super) async fn run<E: Endpoint>(
     }
     server.endpoint.close(0);
     let all = async { while connections.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(DRAIN, async { tokio::join!(all, server.endpoint.wait_idle()) }).await;
+    let _ =
+        tokio::time::timeout(DRAIN, async { tokio::join!(all, server.endpoint.wait_idle()) }).await;
     if let Some(logs) = &server.logs {
         logs.finish();
     }
@@ -114,10 +122,15 @@ impl<E: Endpoint> Server<E> {
         }
     }
 
-    async fn handshake(&self, incoming: E::Incoming, id: String) -> Result<E::Connection, facts::Close> {
+    async fn handshake(
+        &self,
+        incoming: E::Incoming,
+        id: String,
+    ) -> Result<E::Connection, facts::Close> {
         // The first packet was invalid, so there is no connection.
         let refused = |why: String| facts::Close::without_code("us", "refused", &why);
-        let mut connecting = self.endpoint.begin(incoming, 0, self.observer(id)).map_err(refused)?;
+        let mut connecting =
+            self.endpoint.begin(incoming, 0, self.observer(id)).map_err(refused)?;
         if self.setup.test_name == TestName::ZeroRtt {
             // A server can always do this; 0-RTT data is then available at once.
             match connecting.into_0rtt() {
@@ -131,9 +144,14 @@ impl<E: Endpoint> Server<E> {
     fn observer(&self, id: String) -> Option<Arc<dyn Observer>> {
         let setup = &*self.setup;
         self.logs.as_ref().map(|logs| {
-            let title =
-                format!("fathom-endpoint: {} with {}, {}", setup.stack.name(), setup.controller, setup.test_name);
-            Arc::new(ConnectionLog::open(logs, id, VantagePoint::Server, title)) as Arc<dyn Observer>
+            let title = format!(
+                "fathom-endpoint: {} with {}, {}",
+                setup.stack.name(),
+                setup.controller,
+                setup.test_name
+            );
+            Arc::new(ConnectionLog::open(logs, id, VantagePoint::Server, title))
+                as Arc<dyn Observer>
         })
     }
 
@@ -164,7 +182,8 @@ impl<E: Endpoint> Server<E> {
     ) -> io::Result<()> {
         let mut request = Vec::new();
         recv.take(hq::MAX_REQUEST as u64).read_to_end(&mut request).await?;
-        let path = hq::parse(&request).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+        let path =
+            hq::parse(&request).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
         let answer = self.site.answer(&Method::GET, path, &HeaderMap::new()).await;
         body(answer, send).await?;
         send.shutdown().await
@@ -194,7 +213,8 @@ impl<E: Endpoint> Server<E> {
         C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + Send>,
     {
         let (request, mut stream) = resolver.resolve_request().await.map_err(|e| e.to_string())?;
-        let answer = self.site.answer(request.method(), request.uri().path(), request.headers()).await;
+        let answer =
+            self.site.answer(request.method(), request.uri().path(), request.headers()).await;
         let mut head = http::Response::new(());
         *head.status_mut() = answer.status;
         head.headers_mut().clone_from(&answer.headers);

@@ -70,7 +70,10 @@ impl FromStr for EndpointStack {
         let known = || Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
         Self::all().find(|stack| stack.name() == s).ok_or_else(|| match s {
             "quiche" | "stock-quiche" => {
-                format!("this build has no quiche; build with --features quiche, or choose one of {}", known())
+                format!(
+                    "this build has no quiche; build with --features quiche, or choose one of {}",
+                    known()
+                )
             }
             _ => format!("unknown stack '{}'; choose one of {}", s.escape_debug(), known()),
         })
@@ -120,46 +123,74 @@ impl Setup {
     ///
     /// # Errors
     /// [`Outcome::InvalidInput`] for an invalid value, [`Outcome::Unsupported`] for an unknown test.
-    pub fn read(overrides: &Overrides, env: impl Fn(&str) -> Option<String>) -> Result<Self, Outcome> {
+    pub fn read(
+        overrides: &Overrides,
+        env: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, Outcome> {
         let wrong = Outcome::InvalidInput;
         let set = |name: &str| env(name).filter(|value| !value.is_empty());
         let role = match set("ROLE").as_deref() {
             Some("client") => Role::Client,
             Some("server") => Role::Server,
-            Some(other) => return Err(wrong(format!("ROLE is '{}'; set client or server", other.escape_debug()))),
+            Some(other) => {
+                return Err(wrong(format!(
+                    "ROLE is '{}'; set client or server",
+                    other.escape_debug()
+                )));
+            }
             None => return Err(wrong("ROLE is not set; set client or server".into())),
         };
-        let test_name =
-            set("TESTCASE").ok_or_else(|| wrong("TESTCASE is not set; set a test such as transfer".into()))?;
-        let test_name = test_name
-            .parse()
-            .map_err(|_| Outcome::Unsupported(format!("test case '{}' is not supported", test_name.escape_debug())))?;
+        let test_name = set("TESTCASE")
+            .ok_or_else(|| wrong("TESTCASE is not set; set a test such as transfer".into()))?;
+        let test_name = test_name.parse().map_err(|_| {
+            Outcome::Unsupported(format!(
+                "test case '{}' is not supported",
+                test_name.escape_debug()
+            ))
+        })?;
         let stack = match overrides.stack {
             Some(stack) => stack,
-            None => set("FATHOM_STACK").map_or(Ok(EndpointStack::default()), |name| name.parse()).map_err(wrong)?,
+            None => set("FATHOM_STACK")
+                .map_or(Ok(EndpointStack::default()), |name| name.parse())
+                .map_err(wrong)?,
         };
         let controller = overrides.controller.clone().or_else(|| set("FATHOM_CONTROLLER"));
         let controller = controller.unwrap_or_else(|| stack.default_controller().to_owned());
-        let folder = |name: &str, usual: &str| PathBuf::from(set(name).unwrap_or_else(|| usual.to_owned()));
+        let folder =
+            |name: &str, usual: &str| PathBuf::from(set(name).unwrap_or_else(|| usual.to_owned()));
         let downloads = folder("DOWNLOADS", "/downloads");
         let ip = |name: &str| {
-            let wrong = |text: String| wrong(format!("{name} is '{}', not an IP address", text.escape_debug()));
+            let wrong = |text: String| {
+                wrong(format!("{name} is '{}', not an IP address", text.escape_debug()))
+            };
             set(name).map(|text| text.parse::<IpAddr>().map_err(|_| wrong(text))).transpose()
         };
         let (requests, server_name, address) = match role {
             Role::Client => {
-                let requests =
-                    set("REQUESTS").ok_or_else(|| wrong("REQUESTS is not set; set it to one or more URLs".into()))?;
+                let requests = set("REQUESTS").ok_or_else(|| {
+                    wrong("REQUESTS is not set; set it to one or more URLs".into())
+                })?;
                 let texts: Vec<&str> = requests.split_whitespace().collect();
                 let (authority, urls) = urls(&texts).map_err(wrong)?;
-                let requests = urls.into_iter().map(|url| Request::new(url, &downloads)).collect::<Result<_, _>>();
-                let ip = ip("FATHOM_ADDRESS")?.map(Ok).unwrap_or_else(|| find(host(&authority))).map_err(wrong)?;
-                (requests.map_err(wrong)?, host(&authority).to_owned(), SocketAddr::new(ip, port(&authority)))
+                let requests = urls
+                    .into_iter()
+                    .map(|url| Request::new(url, &downloads))
+                    .collect::<Result<_, _>>();
+                let ip = ip("FATHOM_ADDRESS")?
+                    .map(Ok)
+                    .unwrap_or_else(|| find(host(&authority)))
+                    .map_err(wrong)?;
+                (
+                    requests.map_err(wrong)?,
+                    host(&authority).to_owned(),
+                    SocketAddr::new(ip, port(&authority)),
+                )
             }
             Role::Server => {
                 let text = set("PORT").unwrap_or_else(|| "443".into());
-                let port =
-                    text.parse().map_err(|_| wrong(format!("PORT is '{}', not a port number", text.escape_debug())))?;
+                let port = text.parse().map_err(|_| {
+                    wrong(format!("PORT is '{}', not a port number", text.escape_debug()))
+                })?;
                 let ip = ip("IP")?.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
                 (Vec::new(), String::new(), SocketAddr::new(ip, port))
             }
@@ -182,7 +213,9 @@ impl Setup {
 
     /// Why this stack does not support this test in this role; `None` if it does.
     pub fn unsupported(&self) -> Option<String> {
-        let no = |why: &str| Some(format!("{} as {}: {}: {why}", self.stack.name(), self.role, self.test_name));
+        let no = |why: &str| {
+            Some(format!("{} as {}: {}: {why}", self.stack.name(), self.role, self.test_name))
+        };
         match (self.test_name, self.role) {
             (TestName::KeyUpdate, Role::Client) if self.stack.is_quiche() => {
                 no("quiche follows key updates but has no call to initiate one")
@@ -216,7 +249,9 @@ mod tests {
     use super::*;
 
     fn read(vars: &[(&str, &str)]) -> Result<Setup, Outcome> {
-        let find = |name: &str| vars.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let find = |name: &str| {
+            vars.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
         Setup::read(&Overrides::default(), find)
     }
 
@@ -228,18 +263,31 @@ mod tests {
 
     #[test]
     fn client_environment_is_parsed() {
-        let setup = read(&[&CLIENT[..], &[("DOWNLOADS", "/d"), ("FATHOM_STACK", "noq")]].concat()).unwrap();
+        let setup =
+            read(&[&CLIENT[..], &[("DOWNLOADS", "/d"), ("FATHOM_STACK", "noq")]].concat()).unwrap();
         assert_eq!(
             (setup.role, setup.test_name, setup.stack),
             (Role::Client, TestName::Transfer, EndpointStack { stack: Stack::Noq, stock: false })
         );
-        assert_eq!((setup.address, &setup.server_name[..]), ("127.0.0.1:4443".parse().unwrap(), "localhost"));
-        let requests: Vec<_> = setup.requests.iter().map(|w| (w.path().to_owned(), w.file.clone())).collect();
-        assert_eq!(requests, [("/a".to_owned(), "/d/a".into()), ("/b/c.bin".to_owned(), "/d/c.bin".into())]);
+        assert_eq!(
+            (setup.address, &setup.server_name[..]),
+            ("127.0.0.1:4443".parse().unwrap(), "localhost")
+        );
+        let requests: Vec<_> =
+            setup.requests.iter().map(|w| (w.path().to_owned(), w.file.clone())).collect();
+        assert_eq!(
+            requests,
+            [("/a".to_owned(), "/d/a".into()), ("/b/c.bin".to_owned(), "/d/c.bin".into())]
+        );
         assert_eq!(setup.controller, "sync:signal=either");
-        let setup =
-            read(&[&CLIENT[..], &[("FATHOM_ADDRESS", "::1"), ("FATHOM_STACK", "stock-quinn")]].concat()).unwrap();
-        assert_eq!((setup.address, &setup.controller[..]), ("[::1]:4443".parse().unwrap(), "native:cubic"));
+        let setup = read(
+            &[&CLIENT[..], &[("FATHOM_ADDRESS", "::1"), ("FATHOM_STACK", "stock-quinn")]].concat(),
+        )
+        .unwrap();
+        assert_eq!(
+            (setup.address, &setup.controller[..]),
+            ("[::1]:4443".parse().unwrap(), "native:cubic")
+        );
     }
 
     #[test]
@@ -260,10 +308,18 @@ mod tests {
             (&[("ROLE", "server"), ("TESTCASE", "retry"), ("PORT", "x")], "not a port"),
             (&[("ROLE", "server"), ("TESTCASE", "retry"), ("IP", "x")], "not an IP"),
             (&[("ROLE", "server"), ("TESTCASE", "retry"), ("FATHOM_STACK", "x")], "quinn, noq"),
-            (&[("ROLE", "client"), ("TESTCASE", "retry"), ("REQUESTS", "https://localhost/")], "no file name"),
-            (&[("ROLE", "client"), ("TESTCASE", "retry"), ("REQUESTS", "https://localhost/..")], "no file name"),
+            (
+                &[("ROLE", "client"), ("TESTCASE", "retry"), ("REQUESTS", "https://localhost/")],
+                "no file name",
+            ),
+            (
+                &[("ROLE", "client"), ("TESTCASE", "retry"), ("REQUESTS", "https://localhost/..")],
+                "no file name",
+            ),
         ] {
-            let Outcome::InvalidInput(line) = outcome(vars) else { panic!("{vars:?}: {:?}", outcome(vars)) };
+            let Outcome::InvalidInput(line) = outcome(vars) else {
+                panic!("{vars:?}: {:?}", outcome(vars))
+            };
             assert!(line.contains(hint) && !line.contains('\n'), "{vars:?}: {line}");
         }
         for name in ["v2", "connectionmigration", "rebind-addr", "ipv6!"] {

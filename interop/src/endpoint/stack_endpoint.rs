@@ -7,8 +7,8 @@ use fathom_http::load::wildcard_address;
 #[cfg(feature = "quiche")]
 use fathom_stacks::BoringTls;
 use fathom_stacks::{
-    Close, CloseKind, Closer, Connection, Controller, Endpoint, EndpointSettings, Monitor, SetupError, Tls,
-    TransportSettings,
+    Close, CloseKind, Closer, Connection, Controller, Endpoint, EndpointSettings, Monitor,
+    SetupError, Tls, TransportSettings,
 };
 
 use super::facts;
@@ -40,7 +40,10 @@ const TRANSPORT: TransportSettings = TransportSettings {
 };
 
 /// The endpoint of `setup` on a stack with rustls.
-pub(super) fn on_rustls<E: Endpoint>(open: Open<E, Tls>, setup: &Setup) -> Result<OpenEndpoint<E>, String> {
+pub(super) fn on_rustls<E: Endpoint>(
+    open: Open<E, Tls>,
+    setup: &Setup,
+) -> Result<OpenEndpoint<E>, String> {
     match setup.role {
         Role::Client => {
             let (tls, tickets) = tls::client(setup)?;
@@ -56,7 +59,10 @@ pub(super) fn on_rustls<E: Endpoint>(open: Open<E, Tls>, setup: &Setup) -> Resul
 
 /// The endpoint of `setup` on quiche.
 #[cfg(feature = "quiche")]
-pub(super) fn on_quiche<E: Endpoint>(open: Open<E, BoringTls>, setup: &Setup) -> Result<OpenEndpoint<E>, String> {
+pub(super) fn on_quiche<E: Endpoint>(
+    open: Open<E, BoringTls>,
+    setup: &Setup,
+) -> Result<OpenEndpoint<E>, String> {
     // As tokio-quiche has it: the runner's network carries more, and nothing is discovered.
     let transport = TransportSettings { datagram: Some(1350), ..TRANSPORT };
     let tls = tls::boring(setup)?;
@@ -69,7 +75,12 @@ pub(super) fn on_quiche<E: Endpoint>(open: Open<E, BoringTls>, setup: &Setup) ->
 }
 
 /// A server listens at the setup's address.
-fn make<E, T>(open: Open<E, T>, setup: &Setup, tls: T, transport: TransportSettings) -> Result<E, String> {
+fn make<E, T>(
+    open: Open<E, T>,
+    setup: &Setup,
+    tls: T,
+    transport: TransportSettings,
+) -> Result<E, String> {
     let at = match setup.role {
         Role::Client => wildcard_address(setup.address),
         Role::Server => setup.address,
@@ -83,7 +94,8 @@ fn make<E, T>(open: Open<E, T>, setup: &Setup, tls: T, transport: TransportSetti
         transport,
         ..EndpointSettings::new(tls, vec![controller])
     };
-    let cannot = |e: &dyn std::fmt::Display| format!("cannot listen at {at}: {e}; choose another port");
+    let cannot =
+        |e: &dyn std::fmt::Display| format!("cannot listen at {at}: {e}; choose another port");
     let socket = UdpSocket::bind(at).map_err(|e| cannot(&e))?;
     open(socket, settings).map_err(|e| match e {
         SetupError::Endpoint(e) => cannot(&e),

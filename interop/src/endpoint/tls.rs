@@ -39,13 +39,17 @@ pub(crate) fn trust(setup: &Setup) -> Trust {
 }
 
 pub(crate) fn identity(setup: &Setup) -> Result<Identity, String> {
-    Identity::read(&setup.certs.join("cert.pem"), &setup.certs.join("priv.key")).map_err(|e| e.to_string())
+    Identity::read(&setup.certs.join("cert.pem"), &setup.certs.join("priv.key"))
+        .map_err(|e| e.to_string())
 }
 
 /// The client's configuration and its session tickets.
-pub(crate) fn client(setup: &Setup) -> Result<(Arc<rustls::ClientConfig>, Arc<TicketStore>), String> {
-    let mut config =
-        trust(setup).tls_config(setup.test_name.protocol(), provider(setup.test_name)).map_err(|e| e.to_string())?;
+pub(crate) fn client(
+    setup: &Setup,
+) -> Result<(Arc<rustls::ClientConfig>, Arc<TicketStore>), String> {
+    let mut config = trust(setup)
+        .tls_config(setup.test_name.protocol(), provider(setup.test_name))
+        .map_err(|e| e.to_string())?;
     let tickets = Arc::new(TicketStore::default());
     if setup.test_name.resumes() {
         config.resumption = Resumption::store(Arc::clone(&tickets) as _);
@@ -61,7 +65,11 @@ pub(crate) fn server(setup: &Setup) -> Result<Arc<rustls::ServerConfig>, String>
     let config = identity(setup)?
         .tls_config(setup.test_name.protocol(), provider(setup.test_name))
         .map_err(|e| e.to_string())?;
-    Ok(Arc::new(if setup.test_name == TestName::ZeroRtt { with_early_data(config) } else { config }))
+    Ok(Arc::new(if setup.test_name == TestName::ZeroRtt {
+        with_early_data(config)
+    } else {
+        config
+    }))
 }
 
 /// The configuration on BoringSSL of either role.
@@ -88,7 +96,9 @@ fn boring_client(setup: &Setup) -> Result<SslContextBuilder, String> {
     log_secrets(&mut context);
     let authority = setup.certs.join("ca.pem");
     if authority.is_file() {
-        context.set_ca_file(&authority).map_err(|e| format!("'{}': {}", authority.display(), wrong(&e)))?;
+        context
+            .set_ca_file(&authority)
+            .map_err(|e| format!("'{}': {}", authority.display(), wrong(&e)))?;
         context.set_verify(SslVerifyMode::PEER);
     }
     Ok(context)

@@ -82,7 +82,8 @@ pub(super) fn check(test_case: TestCase, evidence: &Evidence) -> TestResult {
     failures.extend(first_few(&evidence.downloads));
     let started = evidence.trace.connections.len();
     if started != test_case.connections() {
-        failures.push(format!("{started} connections started, expected {}", test_case.connections()));
+        failures
+            .push(format!("{started} connections started, expected {}", test_case.connections()));
     }
     let mut requirements = Requirements::default();
     check_requirements(test_case, evidence, &mut requirements);
@@ -115,7 +116,8 @@ fn extension_closes(evidence: &Evidence) -> Vec<String> {
         .collect();
     let reported = [("client", &evidence.client_facts), ("server", &evidence.server_facts)];
     for (side, facts) in reported {
-        let closes = facts.iter().flat_map(|facts| &facts.connections).filter_map(|c| c.close.as_ref());
+        let closes =
+            facts.iter().flat_map(|facts| &facts.connections).filter_map(|c| c.close.as_ref());
         for close in closes.filter(|close| close.protocol_error) {
             found.push(format!(
                 "{OURS} the {side} reports: closed by {}, {:#x} '{}'",
@@ -145,7 +147,12 @@ impl Requirements {
     }
 
     /// As [`Requirements::require`] for what only decrypted packets show; `seen` is `None` without TLS secrets.
-    fn require_observed<T>(&mut self, seen: Option<T>, holds: impl FnOnce(T) -> bool, otherwise: &str) {
+    fn require_observed<T>(
+        &mut self,
+        seen: Option<T>,
+        holds: impl FnOnce(T) -> bool,
+        otherwise: &str,
+    ) {
         match seen {
             Some(seen) => self.require(holds(seen), otherwise),
             None => self.unverified.push(format!("could not check whether {otherwise}")),
@@ -155,7 +162,9 @@ impl Requirements {
 
 /// The connection, if 1-RTT packets of both sides could be decrypted.
 fn readable(c: &ConnectionTrace) -> Option<&ConnectionTrace> {
-    let read = |side: &super::trace::EndpointTrace| side.packets.iter().sum::<u64>() > side.unopened && side.acks > 0;
+    let read = |side: &super::trace::EndpointTrace| {
+        side.packets.iter().sum::<u64>() > side.unopened && side.acks > 0
+    };
     (c.extensions.is_some() && read(&c.client) && read(&c.server)).then_some(c)
 }
 
@@ -172,15 +181,24 @@ fn check_requirements(test_case: TestCase, evidence: &Evidence, requirements: &m
         | TestCase::MultiConnect => {}
         TestCase::ChaCha20 => {
             let suite = first.server_hello.as_ref().map(|hello| hello.suite);
-            requirements.require_observed(suite, |suite| suite == 0x1303, "the suite is not ChaCha20");
+            requirements.require_observed(
+                suite,
+                |suite| suite == 0x1303,
+                "the suite is not ChaCha20",
+            );
         }
         TestCase::Retry => {
             requirements.require(trace.retries() > 0, "no Retry packet was seen");
-            requirements.require(first.token_after_retry, "the client sent no token after the Retry");
+            requirements
+                .require(first.token_after_retry, "the client sent no token after the Retry");
         }
         TestCase::Resumption | TestCase::ZeroRtt => {
             let resumed = last.server_hello.as_ref().map(|hello| hello.resumed);
-            requirements.require_observed(resumed, |resumed| resumed, "the second connection did not resume a session");
+            requirements.require_observed(
+                resumed,
+                |resumed| resumed,
+                "the second connection did not resume a session",
+            );
             requirements.require(
                 first.client_hello.as_ref().is_none_or(|hello| !hello.resumes),
                 "the first connection resumed a session",
@@ -191,11 +209,19 @@ fn check_requirements(test_case: TestCase, evidence: &Evidence, requirements: &m
         }
         TestCase::Http3 => {
             let protocol = first.extensions.as_ref().map(|e| e.protocol.as_deref());
-            requirements.require_observed(protocol, |protocol| protocol == Some("h3"), "the protocol is not h3");
+            requirements.require_observed(
+                protocol,
+                |protocol| protocol == Some("h3"),
+                "the protocol is not h3",
+            );
         }
         TestCase::KeyUpdate => {
             let seen = readable(first);
-            requirements.require_observed(seen, |c| c.client.key_updates > 0, "the client did not update keys");
+            requirements.require_observed(
+                seen,
+                |c| c.client.key_updates > 0,
+                "the client did not update keys",
+            );
             requirements.require_observed(
                 seen,
                 |c| c.server.key_updates > 0,
@@ -206,14 +232,25 @@ fn check_requirements(test_case: TestCase, evidence: &Evidence, requirements: &m
             requirements.require(trace.ect[0] > 0, "the client sent no ECN-marked packet");
             requirements.require(trace.ect[1] > 0, "the server sent no ECN-marked packet");
             let seen = readable(first);
-            requirements.require_observed(seen, |c| c.client.acks_with_ecn > 0, "the client reported no ECN counts");
-            requirements.require_observed(seen, |c| c.server.acks_with_ecn > 0, "the server reported no ECN counts");
+            requirements.require_observed(
+                seen,
+                |c| c.client.acks_with_ecn > 0,
+                "the client reported no ECN counts",
+            );
+            requirements.require_observed(
+                seen,
+                |c| c.server.acks_with_ecn > 0,
+                "the server reported no ECN counts",
+            );
         }
         TestCase::Blackhole => {
             requirements.require(stats.cut_off > 0, "nothing was sent during a blackout");
         }
         TestCase::HandshakeLoss | TestCase::TransferLoss => {
-            requirements.require(stats.up.impairments.lost + stats.down.impairments.lost > 0, "no datagram was lost");
+            requirements.require(
+                stats.up.impairments.lost + stats.down.impairments.lost > 0,
+                "no datagram was lost",
+            );
         }
         TestCase::HandshakeCorruption | TestCase::TransferCorruption => {
             requirements.require(
@@ -246,7 +283,11 @@ fn check_early_data(second: &ConnectionTrace, requirements: &mut Requirements) {
     // As in the official runner: no more request bytes in 1-RTT packets than in 0-RTT packets.
     let read = second.client.early_bytes > 0;
     let most = second.client.stream_bytes <= second.client.early_bytes;
-    requirements.require_observed(read.then_some(most), |most| most, "most requests went in 1-RTT packets");
+    requirements.require_observed(
+        read.then_some(most),
+        |most| most,
+        "most requests went in 1-RTT packets",
+    );
 }
 
 #[cfg(test)]

@@ -119,8 +119,12 @@ pub fn run(
     server: &Implementation,
     config: &RunConfig,
 ) -> DelayReport {
-    let root =
-        config.log_dir.join(format!("{}-{}-{}", client.name(), server.name(), scenario.to_string().replace(' ', "-")));
+    let root = config.log_dir.join(format!(
+        "{}-{}-{}",
+        client.name(),
+        server.name(),
+        scenario.to_string().replace(' ', "-")
+    ));
     let found = run_in(scenario, client, server, config, &root);
     let (directions, failed) = match found {
         Ok(directions) => {
@@ -140,13 +144,19 @@ fn accuracy_error(direction: &DirectionDelays) -> Option<String> {
     let max_error = millis(MAX_ERROR);
     if direction.samples < MIN_SAMPLES {
         let few = || {
-            format!("{} timestamps for the {}'s packets, fewer than {MIN_SAMPLES}", direction.samples, direction.from)
+            format!(
+                "{} timestamps for the {}'s packets, fewer than {MIN_SAMPLES}",
+                direction.samples, direction.from
+            )
         };
         return (direction.from == "server").then(few);
     }
     let [_, max, _] = direction.error;
     (max > max_error).then(|| {
-        format!("more than 5 % of the timestamps for the {}'s packets are off by over {max_error} ms", direction.from)
+        format!(
+            "more than 5 % of the timestamps for the {}'s packets are off by over {max_error} ms",
+            direction.from
+        )
     })
 }
 
@@ -161,16 +171,26 @@ fn run_in(
     if root.exists() {
         std::fs::remove_dir_all(root).map_err(failed("cannot remove the old log directory"))?;
     }
-    let test_dir = TestDir::new(root, &[FILE], 10, config.seed).map_err(failed("cannot write the test files"))?;
+    let test_dir = TestDir::new(root, &[FILE], 10, config.seed)
+        .map_err(failed("cannot write the test files"))?;
     let link = scenario.link(config.seed);
-    let (capture, _) = transfer((client, server), TestName::Transfer, &test_dir, link, None, TIMEOUT, &config.stop)?;
+    let (capture, _) = transfer(
+        (client, server),
+        TestName::Transfer,
+        &test_dir,
+        link,
+        None,
+        TIMEOUT,
+        &config.stop,
+    )?;
     let trace = Trace::read(&capture, &secrets(&test_dir));
     let written = std::fs::write(root.join("relay.txt"), &trace.log);
     written.map_err(failed("cannot write the packet log"))?;
     let connection = trace.connections.first().ok_or("no connection was seen")?;
     let mut directions = directions_of(connection);
     for direction in &mut directions {
-        direction.estimated = MeanMax::of(&estimates(&test_dir.folder(direction.from).join("qlog")));
+        direction.estimated =
+            MeanMax::of(&estimates(&test_dir.folder(direction.from).join("qlog")));
     }
     if directions.is_empty() {
         return Err("neither endpoint sends timestamps".into());
@@ -182,7 +202,8 @@ fn run_in(
 fn directions_of(connection: &ConnectionTrace) -> Vec<DirectionDelays> {
     let parameters = |found: Option<&TransportParameters>| found.and_then(|p| p.ack_delay_exponent);
     let clients = parameters(connection.client_hello.as_ref().map(|hello| &hello.parameters));
-    let servers = parameters(connection.extensions.as_ref().map(|extensions| &extensions.parameters));
+    let servers =
+        parameters(connection.extensions.as_ref().map(|extensions| &extensions.parameters));
     let (client, server) = (&connection.client, &connection.server);
     let down = clients.and_then(|exponent| direction("server", server, client, exponent));
     let up = servers.and_then(|exponent| direction("client", client, server, exponent));
@@ -201,7 +222,11 @@ fn direction(
     let mut frame = "";
     let (mut offsets, mut transits) = (Vec::new(), Vec::new());
     for ack in &receiver.timestamped_acks {
-        let Ok(at) = relayed.binary_search_by_key(&ack.largest_acknowledged, |packet| packet.number) else { continue };
+        let Ok(at) =
+            relayed.binary_search_by_key(&ack.largest_acknowledged, |packet| packet.number)
+        else {
+            continue;
+        };
         let packet = relayed[at];
         let Some(departed) = packet.departed.filter(|_| packet.ack_eliciting) else { continue };
         let sent;
@@ -215,7 +240,8 @@ fn direction(
         transits.push(millis(departed.saturating_sub(packet.arrived)));
     }
     let first = *offsets.first()?;
-    let mut errors: Vec<f64> = offsets.iter().map(|off| f64::from(off.wrapping_sub(first) as i32) / 1e3).collect();
+    let mut errors: Vec<f64> =
+        offsets.iter().map(|off| f64::from(off.wrapping_sub(first) as i32) / 1e3).collect();
     errors.sort_by(f64::total_cmp);
     let middle = errors[errors.len() / 2];
     for error in &mut errors {
@@ -223,8 +249,10 @@ fn direction(
     }
     errors.sort_by(f64::total_cmp);
     let part = |part: f64| errors[((errors.len() - 1) as f64 * part).round() as usize];
-    let back =
-        receiver.relayed.iter().filter_map(|packet| Some(millis(packet.departed?.saturating_sub(packet.arrived))));
+    let back = receiver
+        .relayed
+        .iter()
+        .filter_map(|packet| Some(millis(packet.departed?.saturating_sub(packet.arrived))));
     Some(DirectionDelays {
         from,
         frame,
@@ -299,7 +327,11 @@ pub fn text(all: &[DelayReport]) -> String {
             );
         }
         if let Some(why) = &one.failed {
-            let _ = writeln!(text, "{:12}{:10}{:10}FAILED: {why}", one.scenario, one.client, one.server);
+            let _ = writeln!(
+                text,
+                "{:12}{:10}{:10}FAILED: {why}",
+                one.scenario, one.client, one.server
+            );
         }
     }
     text
@@ -319,7 +351,12 @@ mod tests {
             let arrived = Duration::from_millis(10 * number as u64);
             let departed = arrived + Duration::from_millis(40 + wait);
             let number = number as u64;
-            sender.relayed.push(RelayedPacket { number, arrived, departed: Some(departed), ack_eliciting: true });
+            sender.relayed.push(RelayedPacket {
+                number,
+                arrived,
+                departed: Some(departed),
+                ack_eliciting: true,
+            });
             // An ACK delay of 8 ms.
             let sent = (departed.as_micros() as i64 + 7_000_000 + 8_000 + late) as u64;
             let timestamp = SendTimestamp::Timestamp(Timestamp { scaled: sent >> 3 });
@@ -347,17 +384,33 @@ mod tests {
         assert_eq!(accuracy_error(&direction), None);
         // One in six is 20 ms off: more than 5 %.
         let direction = synthetic(&queueing, &[0, 0, 20_000, 0, 0, 0].repeat(4));
-        assert!((direction.error[2] - 20.0).abs() < 0.01 && direction.error[0] < 0.01, "{direction:?}");
+        assert!(
+            (direction.error[2] - 20.0).abs() < 0.01 && direction.error[0] < 0.01,
+            "{direction:?}"
+        );
         assert!(accuracy_error(&direction).is_some_and(|why| why.contains("the server's packets")));
-        assert!(accuracy_error(&synthetic(&[0, 0], &[0, 0])).is_some_and(|why| why.starts_with("2 timestamps")));
+        assert!(
+            accuracy_error(&synthetic(&[0, 0], &[0, 0]))
+                .is_some_and(|why| why.starts_with("2 timestamps"))
+        );
     }
 
     #[test]
     fn lost_and_non_eliciting_packets_give_no_sample() {
         let at = Duration::from_millis(5);
         let mut sender = EndpointTrace::default();
-        sender.relayed.push(RelayedPacket { number: 0, arrived: at, departed: None, ack_eliciting: true });
-        sender.relayed.push(RelayedPacket { number: 1, arrived: at, departed: Some(at), ack_eliciting: false });
+        sender.relayed.push(RelayedPacket {
+            number: 0,
+            arrived: at,
+            departed: None,
+            ack_eliciting: true,
+        });
+        sender.relayed.push(RelayedPacket {
+            number: 1,
+            arrived: at,
+            departed: Some(at),
+            ack_eliciting: false,
+        });
         let mut receiver = EndpointTrace::default();
         for largest_acknowledged in 0..3 {
             receiver.timestamped_acks.push(TimestampedAck {

@@ -49,8 +49,14 @@ enum Kind {
 impl Implementation {
     /// Our endpoint on a stack.
     pub fn ours(program: &Path, stack: &str) -> Self {
-        let kind = Kind::Ours { program: program.to_owned(), stack: stack.to_owned(), controller: None };
-        Self { name: stack.to_owned(), kind, unavailable: None, version: Some(env!("CARGO_PKG_VERSION").into()) }
+        let kind =
+            Kind::Ours { program: program.to_owned(), stack: stack.to_owned(), controller: None };
+        Self {
+            name: stack.to_owned(),
+            kind,
+            unavailable: None,
+            version: Some(env!("CARGO_PKG_VERSION").into()),
+        }
     }
 
     /// Sets the controller of one of our endpoints; no effect on peers.
@@ -68,15 +74,21 @@ impl Implementation {
     /// Its `peer.toml` cannot be read or parsed; the message is one line.
     pub fn peer(folder: &Path, installed: &Path) -> Result<Self, String> {
         let file = folder.join("peer.toml");
-        let wrong = |why: String| format!("'{}': {why}; docs/interop.md describes the format", file.display());
+        let wrong = |why: String| {
+            format!("'{}': {why}; docs/interop.md describes the format", file.display())
+        };
         let text = std::fs::read_to_string(&file).map_err(|e| wrong(e.to_string()))?;
-        let manifest: Manifest = toml::from_str(&text).map_err(|e| wrong(e.message().to_owned()))?;
-        if let Some(role) = manifest.roles.iter().find(|role| *role != "client" && *role != "server") {
+        let manifest: Manifest =
+            toml::from_str(&text).map_err(|e| wrong(e.message().to_owned()))?;
+        if let Some(role) =
+            manifest.roles.iter().find(|role| *role != "client" && *role != "server")
+        {
             return Err(wrong(format!("unknown role '{role}'")));
         }
         let folder = folder.canonicalize().map_err(|e| wrong(e.to_string()))?;
         let home = installed.join(&manifest.name);
-        let version = std::fs::read_to_string(home.join("VERSION")).ok().map(|text| text.trim().to_owned());
+        let version =
+            std::fs::read_to_string(home.join("VERSION")).ok().map(|text| text.trim().to_owned());
         let unavailable = version.is_none().then(|| "not installed; run with --install".to_owned());
         Ok(Self {
             name: manifest.name.clone(),
@@ -134,14 +146,22 @@ impl Implementation {
     /// Runs a peer's `install` script. The last line of output is the version, or the reason for a failure.
     pub fn install(&mut self) {
         let Kind::Peer { folder, installed, .. } = &self.kind else { return };
-        let done = Command::new(folder.join("install")).env("FATHOM_PEERS", installed).stdin(Stdio::null()).output();
-        let last = |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().last().unwrap_or_default().to_owned();
+        let done = Command::new(folder.join("install"))
+            .env("FATHOM_PEERS", installed)
+            .stdin(Stdio::null())
+            .output();
+        let last = |bytes: &[u8]| {
+            String::from_utf8_lossy(bytes).lines().last().unwrap_or_default().to_owned()
+        };
         (self.unavailable, self.version) = match done {
             Ok(done) if done.status.success() => (None, Some(last(&done.stdout))),
             Ok(done) => {
                 let words = [last(&done.stdout), last(&done.stderr)];
-                let why =
-                    words.iter().find(|line| !line.is_empty()).cloned().unwrap_or_else(|| done.status.to_string());
+                let why = words
+                    .iter()
+                    .find(|line| !line.is_empty())
+                    .cloned()
+                    .unwrap_or_else(|| done.status.to_string());
                 (Some(why), None)
             }
             Err(e) => (Some(format!("{}: {e}", folder.join("install").display())), None),
@@ -193,8 +213,9 @@ mod tests {
 
     #[test]
     fn peer_toml_declares_supported_tests() {
-        let (_folder, implementation) =
-            written("name = \"a\"\nroles = [\"server\", \"client\"]\ntests = [\"retry\"]\nclient-tests = [\"ecn\"]\n");
+        let (_folder, implementation) = written(
+            "name = \"a\"\nroles = [\"server\", \"client\"]\ntests = [\"retry\"]\nclient-tests = [\"ecn\"]\n",
+        );
         let implementation = implementation.unwrap();
         assert_eq!((implementation.name(), implementation.unavailable().is_some()), ("a", true));
         assert!(
@@ -211,9 +232,11 @@ mod tests {
 
     #[test]
     fn invalid_peer_toml_is_reported() {
-        for (text, hint) in
-            [("name = 1", "peer.toml"), ("name = \"a\"\nroles = [\"x\"]", "unknown role"), ("x = 1", "unknown field")]
-        {
+        for (text, hint) in [
+            ("name = 1", "peer.toml"),
+            ("name = \"a\"\nroles = [\"x\"]", "unknown role"),
+            ("x = 1", "unknown field"),
+        ] {
             let error = written(text).1.unwrap_err();
             assert!(error.contains(hint) && !error.contains('\n'), "{text}: {error}");
         }

@@ -35,7 +35,9 @@ impl KnownFailures {
     /// # Errors
     /// The file cannot be read or parsed; the message is one line.
     pub fn read(file: &Path) -> Result<Self, String> {
-        let wrong = |why: String| format!("'{}': {why}; docs/interop.md describes the format", file.display());
+        let wrong = |why: String| {
+            format!("'{}': {why}; docs/interop.md describes the format", file.display())
+        };
         let text = std::fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
         Self::parse(&text).map_err(wrong)
     }
@@ -45,7 +47,10 @@ impl KnownFailures {
         for entry in &known.failure {
             entry.test.parse::<TestCase>()?;
             if entry.why.trim().is_empty() {
-                return Err(format!("{} and {}, {}: no why", entry.client, entry.server, entry.test));
+                return Err(format!(
+                    "{} and {}, {}: no why",
+                    entry.client, entry.server, entry.test
+                ));
             }
         }
         Ok(known)
@@ -54,13 +59,17 @@ impl KnownFailures {
     /// Why this test fails, if that is known.
     pub fn why(&self, client: &str, server: &str, test_case: TestCase) -> Option<&str> {
         let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;
-        let of = |e: &&KnownFailure| fits(&e.client, client) && fits(&e.server, server) && e.test == test_case.as_ref();
+        let of = |e: &&KnownFailure| {
+            fits(&e.client, client) && fits(&e.server, server) && e.test == test_case.as_ref()
+        };
         self.failure.iter().find(of).map(|entry| entry.why.as_str())
     }
 
     /// Names in the list that no implementation has; a typing error would hide failures.
     pub fn unknown_names<'a>(&'a self, names: &[&str]) -> Vec<(Role, &'a str)> {
-        let roles = |e: &'a KnownFailure| [(Role::Client, e.client.as_str()), (Role::Server, e.server.as_str())];
+        let roles = |e: &'a KnownFailure| {
+            [(Role::Client, e.client.as_str()), (Role::Server, e.server.as_str())]
+        };
         let unknown = |(_, name): &(Role, &str)| *name != "*" && !names.contains(name);
         self.failure.iter().flat_map(roles).filter(unknown).collect()
     }
@@ -75,7 +84,10 @@ mod tests {
         let text = "[[failure]]\nclient = \"*\"\nserver = \"b\"\ntest = \"retry\"\nwhy = \"b sends none\"\n";
         let known = KnownFailures::parse(text).unwrap();
         assert_eq!(known.why("a", "b", TestCase::Retry), Some("b sends none"));
-        assert_eq!((known.why("b", "a", TestCase::Retry), known.why("a", "b", TestCase::Ecn)), (None, None));
+        assert_eq!(
+            (known.why("b", "a", TestCase::Retry), known.why("a", "b", TestCase::Ecn)),
+            (None, None)
+        );
         assert!(known.unknown_names(&["b"]).is_empty());
         assert_eq!(known.unknown_names(&["a"]), [(Role::Server, "b")]);
         for (text, hint) in [

@@ -35,7 +35,12 @@ impl Cell {
 
     fn command(&self) -> String {
         let TestRun { client, server, test_case } = &self.run;
-        format!("fathom-interop --client {} --server {} --test {} --keep", client.name(), server.name(), test_case)
+        format!(
+            "fathom-interop --client {} --server {} --test {} --keep",
+            client.name(),
+            server.name(),
+            test_case
+        )
     }
 }
 
@@ -48,7 +53,9 @@ impl Matrix {
 
     /// Whether a test failed that is not a known failure.
     pub fn has_failed(&self) -> bool {
-        self.cells.iter().any(|e| matches!(e.record.result, TestResult::Failed(_)) && e.known.is_none())
+        self.cells
+            .iter()
+            .any(|e| matches!(e.record.result, TestResult::Failed(_)) && e.known.is_none())
     }
 
     /// Whether a test could not be verified.
@@ -66,8 +73,11 @@ impl Matrix {
             .collect();
         let ours = |of: fn(&TestRun) -> &Implementation| {
             let mut names: Vec<&str> = Vec::new();
-            for implementation in
-                self.cells.iter().map(|e| of(&e.run)).filter(|implementation| implementation.is_under_test())
+            for implementation in self
+                .cells
+                .iter()
+                .map(|e| of(&e.run))
+                .filter(|implementation| implementation.is_under_test())
             {
                 if !names.contains(&implementation.name()) {
                     names.push(implementation.name());
@@ -76,20 +86,26 @@ impl Matrix {
             names
         };
         for name in ours(|run| &run.client) {
-            let rows = |run: &TestRun| (run.client.name() == name).then(|| run.server.name().to_owned());
+            let rows =
+                |run: &TestRun| (run.client.name() == name).then(|| run.server.name().to_owned());
             self.table(&mut text, &format!("{name} as client"), "server", &test_cases, rows);
         }
         for name in ours(|run| &run.server) {
             // Pairs with one of our clients are in the tables above.
             let rows = |run: &TestRun| {
-                (run.server.name() == name && !run.client.is_under_test()).then(|| run.client.name().to_owned())
+                (run.server.name() == name && !run.client.is_under_test())
+                    .then(|| run.client.name().to_owned())
             };
             self.table(&mut text, &format!("{name} as server"), "client", &test_cases, rows);
         }
-        let letters: Vec<String> =
-            test_cases.iter().map(|test_case| format!("{} {}", test_case.abbreviation(), test_case)).collect();
+        let letters: Vec<String> = test_cases
+            .iter()
+            .map(|test_case| format!("{} {}", test_case.abbreviation(), test_case))
+            .collect();
         let _ = writeln!(text, "{}", letters.join(", "));
-        text.push_str("✓ passed, ✕ failed, ! known failure, - unsupported, ? unverified, · not run\n");
+        text.push_str(
+            "✓ passed, ✕ failed, ! known failure, - unsupported, ? unverified, · not run\n",
+        );
         self.reasons(&mut text);
         text
     }
@@ -120,8 +136,10 @@ impl Matrix {
         for name in names {
             let _ = write!(text, "{name:width$}");
             for test_case in test_cases {
-                let found =
-                    self.cells.iter().find(|e| e.run.test_case == *test_case && row(&e.run).as_ref() == Some(&name));
+                let found = self
+                    .cells
+                    .iter()
+                    .find(|e| e.run.test_case == *test_case && row(&e.run).as_ref() == Some(&name));
                 let _ = write!(text, "{:>4}", found.map_or(' ', Cell::mark));
             }
             text.push('\n');
@@ -130,7 +148,9 @@ impl Matrix {
     }
 
     fn reasons(&self, text: &mut String) {
-        let about = |e: &Cell| format!("{} with {}, {}", e.run.client.name(), e.run.server.name(), e.run.test_case);
+        let about = |e: &Cell| {
+            format!("{} with {}, {}", e.run.client.name(), e.run.server.name(), e.run.test_case)
+        };
         for e in &self.cells {
             let why = e.record.result.why();
             match (&e.record.result, &e.known) {
@@ -202,7 +222,11 @@ mod tests {
     }
 
     fn record(result: TestResult) -> TestRecord {
-        TestRecord { duration: Duration::from_secs(1), logs: Some("/tmp/x".into()), ..TestRecord::not_run(result) }
+        TestRecord {
+            duration: Duration::from_secs(1),
+            logs: Some("/tmp/x".into()),
+            ..TestRecord::not_run(result)
+        }
     }
 
     #[test]
@@ -210,7 +234,11 @@ mod tests {
         let mut matrix = Matrix::default();
         let known = KnownFailures::default();
         matrix.add(run("quinn", "noq", TestCase::Handshake), record(TestResult::Passed), &known);
-        matrix.add(run("quinn", "noq", TestCase::Retry), record(TestResult::Failed(vec!["no Retry".into()])), &known);
+        matrix.add(
+            run("quinn", "noq", TestCase::Retry),
+            record(TestResult::Failed(vec!["no Retry".into()])),
+            &known,
+        );
         matrix.add(
             run("quinn", "stock-quinn", TestCase::Handshake),
             record(TestResult::Skipped("it is ill".into())),

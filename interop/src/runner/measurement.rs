@@ -95,7 +95,8 @@ pub fn run(
 ) -> Result<f64, String> {
     let root = config.log_dir.join(format!("{}-{}-{}", client.name(), server.name(), measurement));
     if root.exists() {
-        std::fs::remove_dir_all(&root).map_err(|e| format!("cannot remove the old log directory: {e}"))?;
+        std::fs::remove_dir_all(&root)
+            .map_err(|e| format!("cannot remove the old log directory: {e}"))?;
     }
     let rate = run_in(measurement, client, server, cubic, config, &root);
     if rate.is_ok() && !config.keep {
@@ -113,14 +114,17 @@ fn run_in(
     root: &Path,
 ) -> Result<f64, String> {
     let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
-    let test_dir = TestDir::new(root, &[FILE], 10, config.seed).map_err(failed("cannot write the test files"))?;
-    let line = DirectedPath { link: Some((RATE.into(), QUEUE)), delay: DELAY, ..DirectedPath::default() };
+    let test_dir = TestDir::new(root, &[FILE], 10, config.seed)
+        .map_err(failed("cannot write the test files"))?;
+    let line =
+        DirectedPath { link: Some((RATE.into(), QUEUE)), delay: DELAY, ..DirectedPath::default() };
     let link = RelaySpec { down: line.clone(), up: line, events: Vec::new(), seed: config.seed };
     let cross_traffic = match measurement {
         Measurement::Goodput | Measurement::Delays => None,
-        Measurement::CrossTraffic => {
-            Some(CrossTraffic::new(cubic, &root.join("beside")).map_err(failed("cannot write the test files"))?)
-        }
+        Measurement::CrossTraffic => Some(
+            CrossTraffic::new(cubic, &root.join("beside"))
+                .map_err(failed("cannot write the test files"))?,
+        ),
     };
     let (capture, main) = transfer(
         (client, server),
@@ -149,7 +153,8 @@ pub(super) fn transfer(
         Started::Ready(testbed) => testbed,
         Started::Unsupported(exit) => return Err(format!("the server: {exit}")),
     };
-    let exit = testbed.run_client(test_dir, stop, timeout).map_err(|e| format!("the client: {e}"))?;
+    let exit =
+        testbed.run_client(test_dir, stop, timeout).map_err(|e| format!("the client: {e}"))?;
     let cross_traffic = testbed.cross_traffic_is_running();
     let main = testbed.server_address();
     let (_, (capture, _)) = testbed.stop();
@@ -172,7 +177,11 @@ pub(super) fn transfer(
 fn rate(capture: &Capture, server: SocketAddr) -> Option<f64> {
     let datagrams = capture.datagrams().iter();
     let mut times = datagrams
-        .filter(|d| d.server == server && !d.to_server && d.contents.first().is_some_and(|first| first & 0x80 == 0))
+        .filter(|d| {
+            d.server == server
+                && !d.to_server
+                && d.contents.first().is_some_and(|first| first & 0x80 == 0)
+        })
         .map(|d| d.at);
     let first = times.next()?;
     let duration = times.next_back()?.saturating_sub(first);
@@ -196,8 +205,11 @@ pub fn text(all: &[MeasurementResult]) -> String {
             Some((mean, deviation)) => format!("{mean:.0} ± {deviation:.0} of {}", m.kbps.len()),
             None => "failed".into(),
         };
-        let _ =
-            writeln!(text, "{:13}{:14}{:14}{:width$}{figures:>24}", m.measurement, m.client, m.server, m.controller);
+        let _ = writeln!(
+            text,
+            "{:13}{:14}{:14}{:width$}{figures:>24}",
+            m.measurement, m.client, m.server, m.controller
+        );
         for why in &m.failed {
             let _ = writeln!(text, "  FAILED: {why}");
         }
@@ -214,7 +226,8 @@ mod tests {
     #[test]
     fn goodput_is_file_size_over_sending_time() {
         let mut capture = Capture::default();
-        let [client, server, other] = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"].map(|text| text.parse().unwrap());
+        let [client, server, other] =
+            ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"].map(|text| text.parse().unwrap());
         for (at, to_server, server, first) in [
             (0, false, server, 0xc0),
             (1_000, false, server, 0x40),
@@ -225,7 +238,15 @@ mod tests {
             (20_000_000, false, other, 0x40),
         ] {
             let at = Duration::from_micros(at);
-            capture.record(&Passing { at, to_server, client, server, ecn: 0, contents: &[first], leaves: Some(at) });
+            capture.record(&Passing {
+                at,
+                to_server,
+                client,
+                server,
+                ecn: 0,
+                contents: &[first],
+                leaves: Some(at),
+            });
         }
         assert_eq!(rate(&capture, server).map(f64::round), Some(10_000.0));
         assert_eq!(rate(&capture, client), None);

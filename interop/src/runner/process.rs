@@ -60,7 +60,8 @@ impl Process {
     pub(super) fn start(mut command: Command, output: &Path) -> io::Result<Self> {
         let out = File::create(output)?;
         let err = out.try_clone()?;
-        let child = command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0).spawn()?;
+        let child =
+            command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0).spawn()?;
         Ok(Self { child, ended: None })
     }
 
@@ -90,7 +91,11 @@ impl Process {
             }
             if stop.load(Ordering::Relaxed) || started.elapsed() > timeout {
                 self.terminate();
-                return if stop.load(Ordering::Relaxed) { ExitReason::Interrupted } else { ExitReason::Timeout };
+                return if stop.load(Ordering::Relaxed) {
+                    ExitReason::Interrupted
+                } else {
+                    ExitReason::Timeout
+                };
             }
             std::thread::sleep(POLL_INTERVAL);
         }
@@ -159,7 +164,8 @@ mod tests {
         assert_eq!(shell("kill -9 $$").1.wait(long, &go), ExitReason::Signal(9));
         assert_eq!(shell("sleep 60").1.wait(NOW, &go), ExitReason::Timeout);
         assert_eq!(shell("sleep 60").1.wait(NOW, &AtomicBool::new(true)), ExitReason::Interrupted);
-        let (folder, mut process) = shell("trap 'exit 5' TERM; echo ready; while :; do sleep 0.02; done");
+        let (folder, mut process) =
+            shell("trap 'exit 5' TERM; echo ready; while :; do sleep 0.02; done");
         first_line(&folder);
         assert_eq!(process.terminate(), ExitReason::Code(5));
     }

@@ -74,7 +74,11 @@ pub enum TestCase {
 }
 
 fn unknown(name: &str) -> String {
-    let all = TestCase::VARIANTS.iter().map(|test_case| test_case.as_ref()).collect::<Vec<_>>().join(", ");
+    let all = TestCase::VARIANTS
+        .iter()
+        .map(|test_case| test_case.as_ref())
+        .collect::<Vec<_>>()
+        .join(", ");
     format!("unknown test case '{}'; choose one of {all}", name.escape_debug())
 }
 
@@ -116,7 +120,9 @@ impl TestCase {
             Self::Http3 => TestName::Http3,
             Self::KeyUpdate => TestName::KeyUpdate,
             Self::Ecn => TestName::Ecn,
-            Self::MultiConnect | Self::HandshakeLoss | Self::HandshakeCorruption => TestName::MultiConnect,
+            Self::MultiConnect | Self::HandshakeLoss | Self::HandshakeCorruption => {
+                TestName::MultiConnect
+            }
             Self::Transfer
             | Self::Multiplexing
             | Self::Blackhole
@@ -143,7 +149,9 @@ impl TestCase {
             Self::MultiConnect => (vec![KIB; 10], 10),
             // The official runner uses fifty; each takes seconds.
             Self::HandshakeLoss | Self::HandshakeCorruption => (vec![KIB; 10], 10),
-            Self::TransferLoss | Self::TransferCorruption | Self::RebindHandshake => (vec![2 * MIB], 10),
+            Self::TransferLoss | Self::TransferCorruption | Self::RebindHandshake => {
+                (vec![2 * MIB], 10)
+            }
         }
     }
 
@@ -181,10 +189,16 @@ impl TestCase {
         let events = match self {
             // Two seconds of blackout after every five seconds.
             Self::Blackhole => {
-                vec![PathEvent::Blackout { at: seconds(5), lasts: seconds(2), every: Some(seconds(7)) }]
+                vec![PathEvent::Blackout {
+                    at: seconds(5),
+                    lasts: seconds(2),
+                    every: Some(seconds(7)),
+                }]
             }
             // After 1 s, then every 5 s.
-            Self::RebindPort => (0..12).map(|n| PathEvent::Rebind { at: seconds(1 + 5 * n) }).collect(),
+            Self::RebindPort => {
+                (0..12).map(|n| PathEvent::Rebind { at: seconds(1 + 5 * n) }).collect()
+            }
             Self::RebindHandshake => vec![PathEvent::RebindAfterHandshake],
             _ => Vec::new(),
         };
@@ -195,7 +209,9 @@ impl TestCase {
     pub const fn timeout(self) -> Duration {
         Duration::from_secs(match self {
             Self::HandshakeLoss | Self::HandshakeCorruption => 240,
-            Self::Blackhole | Self::RebindPort | Self::TransferLoss | Self::TransferCorruption => 90,
+            Self::Blackhole | Self::RebindPort | Self::TransferLoss | Self::TransferCorruption => {
+                90
+            }
             _ => 60,
         })
     }
@@ -219,7 +235,10 @@ mod tests {
         for test_case in TestCase::VARIANTS {
             assert_eq!(test_case.as_ref().parse(), Ok(*test_case));
             assert_eq!(
-                TestCase::VARIANTS.iter().filter(|other| other.abbreviation() == test_case.abbreviation()).count(),
+                TestCase::VARIANTS
+                    .iter()
+                    .filter(|other| other.abbreviation() == test_case.abbreviation())
+                    .count(),
                 1
             );
         }

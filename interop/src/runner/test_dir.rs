@@ -23,7 +23,12 @@ pub(super) struct TestDir {
 
 impl TestDir {
     /// Creates the tree in the empty directory `root`, with random files of these sizes. The same seed gives the same files.
-    pub(super) fn new(root: &Path, sizes: &[u64], name_length: usize, seed: u64) -> io::Result<Self> {
+    pub(super) fn new(
+        root: &Path,
+        sizes: &[u64],
+        name_length: usize,
+        seed: u64,
+    ) -> io::Result<Self> {
         for folder in ["www", "certs", "downloads", "client", "server"] {
             fs::create_dir_all(root.join(folder))?;
         }
@@ -32,7 +37,8 @@ impl TestDir {
         let mut files = Vec::with_capacity(sizes.len());
         for (number, size) in sizes.iter().enumerate() {
             // Random letters pad the name to its length.
-            let tail = (0..name_length.saturating_sub(4)).map(|_| char::from(random.random_range(b'a'..=b'z')));
+            let tail = (0..name_length.saturating_sub(4))
+                .map(|_| char::from(random.random_range(b'a'..=b'z')));
             let name = format!("{number:04}{}", tail.collect::<String>());
             let mut contents = vec![0; usize::try_from(*size).map_err(io::Error::other)?];
             random.fill(&mut contents[..]);
@@ -52,8 +58,13 @@ impl TestDir {
         let wrong = |file: &ServedFile| match fs::read(folder.join(&file.name)) {
             Err(_) => Some(format!("{} did not arrive", brief(&file.name))),
             Ok(contents) if digest(&contents) != file.digest => {
-                let size = fs::metadata(self.folder("www").join(&file.name)).map_or(0, |meta| meta.len());
-                Some(format!("{} differs: {} bytes, expected {size}", brief(&file.name), contents.len()))
+                let size =
+                    fs::metadata(self.folder("www").join(&file.name)).map_or(0, |meta| meta.len());
+                Some(format!(
+                    "{} differs: {} bytes, expected {size}",
+                    brief(&file.name),
+                    contents.len()
+                ))
             }
             Ok(_) => None,
         };
@@ -75,7 +86,8 @@ fn certificates(folder: &Path) -> io::Result<()> {
     let key = || rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(wrong);
     let mut authority = rcgen::CertificateParams::new(Vec::new()).map_err(wrong)?;
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    authority.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign, rcgen::KeyUsagePurpose::DigitalSignature];
+    authority.key_usages =
+        vec![rcgen::KeyUsagePurpose::KeyCertSign, rcgen::KeyUsagePurpose::DigitalSignature];
     authority.distinguished_name.push(rcgen::DnType::CommonName, "interop authority");
     let authority = rcgen::CertifiedIssuer::self_signed(authority, key()?).map_err(wrong)?;
     let mut leaf = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).map_err(wrong)?;
@@ -99,7 +111,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let test_dir = TestDir::new(folder.path(), &[0, 10, 3_000], 20, 1).unwrap();
         let certs = test_dir.folder("certs");
-        let identity = fathom_http::identity::Identity::read(&certs.join("cert.pem"), &certs.join("priv.key")).unwrap();
+        let identity =
+            fathom_http::identity::Identity::read(&certs.join("cert.pem"), &certs.join("priv.key"))
+                .unwrap();
         assert!(identity.server().is_ok());
         assert!(
             fathom_http::load::Trust::File(certs.join("ca.pem"))
@@ -109,7 +123,11 @@ mod tests {
         assert!(test_dir.files.iter().all(|file| file.name.len() == 20));
         assert_eq!(test_dir.check_downloads().len(), 3);
         for file in &test_dir.files {
-            fs::copy(test_dir.folder("www").join(&file.name), test_dir.folder("downloads").join(&file.name)).unwrap();
+            fs::copy(
+                test_dir.folder("www").join(&file.name),
+                test_dir.folder("downloads").join(&file.name),
+            )
+            .unwrap();
         }
         assert!(test_dir.check_downloads().is_empty());
         let mut contents = fs::read(test_dir.folder("www").join(&test_dir.files[2].name)).unwrap();

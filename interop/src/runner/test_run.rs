@@ -83,10 +83,18 @@ impl TestRecord {
 pub fn run_test(run: &TestRun, config: &RunConfig) -> TestRecord {
     for (implementation, role) in [(&run.client, Role::Client), (&run.server, Role::Server)] {
         if let Some(why) = implementation.unavailable() {
-            return TestRecord::not_run(TestResult::Skipped(format!("{}: {why}", implementation.name())));
+            return TestRecord::not_run(TestResult::Skipped(format!(
+                "{}: {why}",
+                implementation.name()
+            )));
         }
         if !implementation.supports(role, run.test_case.test_name()) {
-            let why = format!("{} does not support {} as {}", implementation.name(), run.test_case.test_name(), role);
+            let why = format!(
+                "{} does not support {} as {}",
+                implementation.name(),
+                run.test_case.test_name(),
+                role
+            );
             return TestRecord::not_run(TestResult::Unsupported(why));
         }
     }
@@ -96,7 +104,9 @@ pub fn run_test(run: &TestRun, config: &RunConfig) -> TestRecord {
         Ok(evidence) => {
             let result = check(run.test_case, &evidence);
             let written = evidence.capture.write_pcap(&root.join("relay.pcap"));
-            if let Err(e) = written.and_then(|()| fs::write(root.join("relay.txt"), &evidence.trace.log)) {
+            if let Err(e) =
+                written.and_then(|()| fs::write(root.join("relay.txt"), &evidence.trace.log))
+            {
                 tracing::warn!("cannot write the capture: {e}");
             }
             (result, Some(evidence.trace))
@@ -113,15 +123,16 @@ pub fn run_test(run: &TestRun, config: &RunConfig) -> TestRecord {
 
 /// Runs the processes and collects the evidence.
 fn execute(run: &TestRun, config: &RunConfig, root: &Path) -> Result<Evidence, String> {
-    let stopped = || if config.stop.load(Ordering::Relaxed) { Err("interrupted".to_owned()) } else { Ok(()) };
+    let stopped =
+        || if config.stop.load(Ordering::Relaxed) { Err("interrupted".to_owned()) } else { Ok(()) };
     stopped()?;
     let failed = |what: &str, e: io::Error| format!("{what}: {e}");
     if root.exists() {
         fs::remove_dir_all(root).map_err(|e| failed("cannot remove the old log directory", e))?;
     }
     let (sizes, name_length) = run.test_case.files();
-    let test_dir =
-        TestDir::new(root, &sizes, name_length, config.seed).map_err(|e| failed("cannot write the test files", e))?;
+    let test_dir = TestDir::new(root, &sizes, name_length, config.seed)
+        .map_err(|e| failed("cannot write the test files", e))?;
     let test_name = run.test_case.test_name();
     let testbed = Testbed::start(
         &run.client,
@@ -145,7 +156,9 @@ fn execute(run: &TestRun, config: &RunConfig, root: &Path) -> Result<Evidence, S
     stopped()?;
     let (capture, stats) = relayed.unwrap_or_default();
     let read_facts = |role: &str, implementation: &Implementation| {
-        let text = fs::read(test_dir.folder(role).join(facts::FILE)).ok().filter(|_| implementation.is_ours());
+        let text = fs::read(test_dir.folder(role).join(facts::FILE))
+            .ok()
+            .filter(|_| implementation.is_ours());
         text.and_then(|text| serde_json::from_slice::<Facts>(&text).ok())
     };
     Ok(Evidence {
@@ -165,7 +178,8 @@ fn execute(run: &TestRun, config: &RunConfig, root: &Path) -> Result<Evidence, S
 pub(super) fn secrets(test_dir: &TestDir) -> Secrets {
     let mut secrets = Secrets::default();
     for role in ["client", "server"] {
-        secrets.add(&fs::read_to_string(test_dir.folder(role).join("keys.log")).unwrap_or_default());
+        secrets
+            .add(&fs::read_to_string(test_dir.folder(role).join("keys.log")).unwrap_or_default());
     }
     secrets
 }
@@ -251,7 +265,10 @@ fn start_server(
     match process.try_wait() {
         Some(exit @ ExitReason::Code(127)) => Ok(Err(exit)),
         Some(exit) => Err(format!("the server exited before it listened: {exit}")),
-        None => Err(format!("the server does not listen at {address} after {} s", LISTEN_TIMEOUT.as_secs())),
+        None => Err(format!(
+            "the server does not listen at {address} after {} s",
+            LISTEN_TIMEOUT.as_secs()
+        )),
     }
 }
 
@@ -282,7 +299,8 @@ impl<'a> Testbed<'a> {
             Ok(up) => up,
             Err(exit) => return Ok(Started::Unsupported(exit)),
         };
-        let others = cross_traffic.map(|cross_traffic| cross_traffic.start_server(stop)).transpose()?;
+        let others =
+            cross_traffic.map(|cross_traffic| cross_traffic.start_server(stop)).transpose()?;
         let shared = Arc::new(RelayState::default());
         let tapped = Arc::clone(&shared);
         let local = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
@@ -311,7 +329,8 @@ impl<'a> Testbed<'a> {
             thread: Some(thread),
             cross_traffic: None,
         };
-        if let (Some(cross_traffic), Some((server, _)), Some(at)) = (cross_traffic, others, second) {
+        if let (Some(cross_traffic), Some((server, _)), Some(at)) = (cross_traffic, others, second)
+        {
             testbed.cross_traffic = Some([cross_traffic.start_client(at)?, server]);
         }
         Ok(Started::Ready(Box::new(testbed)))
@@ -324,7 +343,9 @@ impl<'a> Testbed<'a> {
 
     /// Whether the cross traffic is still running; `None` if there is none.
     pub(super) fn cross_traffic_is_running(&mut self) -> Option<bool> {
-        self.cross_traffic.as_mut().map(|both| both.iter_mut().all(|process| process.try_wait().is_none()))
+        self.cross_traffic
+            .as_mut()
+            .map(|both| both.iter_mut().all(|process| process.try_wait().is_none()))
     }
 
     /// Runs the client until it exits or times out.
@@ -334,7 +355,10 @@ impl<'a> Testbed<'a> {
         stop: &AtomicBool,
         timeout: Duration,
     ) -> io::Result<ExitReason> {
-        let urls = test_dir.files.iter().map(|file| format!("https://localhost:{}/{}", self.relay.port(), file.name));
+        let urls = test_dir
+            .files
+            .iter()
+            .map(|file| format!("https://localhost:{}/{}", self.relay.port(), file.name));
         let urls = urls.collect::<Vec<_>>().join(" ");
         Ok(start_client(self.client, self.test_name, test_dir, &urls)?.wait(timeout, stop))
     }
@@ -371,7 +395,12 @@ impl Drop for Testbed<'_> {
 }
 
 /// Sets the environment variables that client and server get.
-fn set_environment(command: &mut std::process::Command, role: Role, test_name: TestName, test_dir: &TestDir) {
+fn set_environment(
+    command: &mut std::process::Command,
+    role: Role,
+    test_name: TestName,
+    test_dir: &TestDir,
+) {
     let logs = test_dir.folder(role.as_ref());
     let qlog = logs.join("qlog");
     // Some implementations expect the directory to exist.
@@ -419,7 +448,9 @@ fn is_bound(port: u16) -> bool {
 
 fn has_local_port(list: &str, port: u16) -> bool {
     let suffix = format!(":{port:04X}");
-    list.lines().skip(1).any(|line| line.split_ascii_whitespace().nth(1).is_some_and(|local| local.ends_with(&suffix)))
+    list.lines().skip(1).any(|line| {
+        line.split_ascii_whitespace().nth(1).is_some_and(|local| local.ends_with(&suffix))
+    })
 }
 
 #[cfg(test)]

@@ -12,8 +12,20 @@ fn the_controller_is_listed_and_compared() {
     let text = String::from_utf8_lossy(&listed.stdout);
     assert!(listed.status.success() && text.starts_with("template-controller: "), "{text}");
     let controllers = "reno,template-controller:target=5ms";
-    let args = ["compare", "--controllers", controllers, "--responses", "200", "--seeds", "1", "--json", "-"];
+    let args = [
+        "compare",
+        "--controllers",
+        controllers,
+        "--responses",
+        "200",
+        "--seeds",
+        "1",
+        "--json",
+        "-",
+    ];
     let compared = program(&args);
     assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stderr));
-    assert!(String::from_utf8_lossy(&compared.stdout).contains("\"template-controller:target=5ms\""));
+    assert!(
+        String::from_utf8_lossy(&compared.stdout).contains("\"template-controller:target=5ms\"")
+    );
 }

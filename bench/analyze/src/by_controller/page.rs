@@ -7,9 +7,11 @@ use crate::responses::Class;
 impl ControllerComparison {
     /// As a reader sees it.
     pub fn page(&self) -> Page {
-        let names: Vec<&str> = self.controllers.iter().map(|g| g.controller.as_deref().unwrap_or(NOT_NAMED)).collect();
+        let names: Vec<&str> =
+            self.controllers.iter().map(|g| g.controller.as_deref().unwrap_or(NOT_NAMED)).collect();
         let differences = names.iter().skip(1).map(|name| format!("{name} − {}", names[0]));
-        let columns: Vec<String> = names.iter().map(|n| (*n).to_owned()).chain(differences).collect();
+        let columns: Vec<String> =
+            names.iter().map(|n| (*n).to_owned()).chain(differences).collect();
         let count = |g: &ControllerGroup| g.connections.to_string();
         let connections = self.controllers.iter().map(count).collect();
         let counts = Sheet {
@@ -19,7 +21,11 @@ impl ControllerComparison {
         };
         let row = |m: &ControllerMeasure| {
             let values = m.controllers.iter().map(|c| shown(c.value, c.interval, ""));
-            let differences = m.controllers.iter().skip(1).map(|c| shown(c.difference, c.difference_interval, "+"));
+            let differences = m
+                .controllers
+                .iter()
+                .skip(1)
+                .map(|c| shown(c.difference, c.difference_interval, "+"));
             (m.name.clone(), values.chain(differences).collect())
         };
         let sheet = |t: &ControllerTable| Sheet {
@@ -40,14 +46,20 @@ impl ControllerComparison {
 
     /// What differs beyond its interval: of all responses, and of connections.
     fn words(&self, names: &[&str]) -> Vec<String> {
-        let of_sizes = |t: &&ControllerTable| Class::ALL[1..].iter().all(|class| !t.title.ends_with(class.name));
+        let of_sizes = |t: &&ControllerTable| {
+            Class::ALL[1..].iter().all(|class| !t.title.ends_with(class.name))
+        };
         let told: Vec<&ControllerTable> = self.tables.iter().filter(of_sizes).collect();
         let word = |(i, name): (usize, &&str)| {
             let mut found = Vec::new();
             for (table, m) in told.iter().flat_map(|t| t.measures.iter().map(move |m| (t, m))) {
                 let Some((low, high)) = m.controllers[i].difference_interval else { continue };
                 if low > 0.0 || high < 0.0 {
-                    let what = if table.title.starts_with("Response times") { "response time, " } else { "" };
+                    let what = if table.title.starts_with("Response times") {
+                        "response time, "
+                    } else {
+                        ""
+                    };
                     found.push(format!(
                         "{what}{} {}",
                         m.name,
@@ -56,7 +68,9 @@ impl ControllerComparison {
                 }
             }
             match found.is_empty() {
-                true => format!("{name}: nothing differs from {} beyond its 95 % interval.", names[0]),
+                true => {
+                    format!("{name}: nothing differs from {} beyond its 95 % interval.", names[0])
+                }
                 false => format!("{name}, against {}: {}.", names[0], found.join("; ")),
             }
         };
@@ -67,7 +81,8 @@ impl ControllerComparison {
 /// A number and its interval; `plus` stands before positive ones.
 fn shown(value: Option<f64>, interval: Option<(f64, f64)>, plus: &str) -> String {
     let signed = |v: f64| {
-        let digits = if v.abs() < 1.0 && v != 0.0 { format!("{:.3}", v.abs()) } else { millis(v.abs()) };
+        let digits =
+            if v.abs() < 1.0 && v != 0.0 { format!("{:.3}", v.abs()) } else { millis(v.abs()) };
         format!("{}{digits}", if v < 0.0 { "-" } else { plus })
     };
     match (value, interval) {
@@ -75,7 +90,9 @@ fn shown(value: Option<f64>, interval: Option<(f64, f64)>, plus: &str) -> String
         // A count.
         (Some(value), None) if plus.is_empty() && value.fract() == 0.0 => value.to_string(),
         (Some(value), None) => signed(value),
-        (Some(value), Some((low, high))) => format!("{} ({} to {})", signed(value), signed(low), signed(high)),
+        (Some(value), Some((low, high))) => {
+            format!("{} ({} to {})", signed(value), signed(low), signed(high))
+        }
     }
 }
 

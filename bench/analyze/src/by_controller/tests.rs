@@ -4,7 +4,8 @@ use super::*;
 use crate::{ResponseTime, report};
 
 fn connection(controller: Option<&str>, ms: &[f64]) -> Connection {
-    let response = |ms: &f64| ResponseTime { bytes: 5_000, ms: *ms, first_byte_ms: None, began_ms: None };
+    let response =
+        |ms: &f64| ResponseTime { bytes: 5_000, ms: *ms, first_byte_ms: None, began_ms: None };
     Connection {
         controller: controller.map(str::to_owned),
         until: Some(ResponseEnd::Acknowledged),
@@ -16,7 +17,9 @@ fn connection(controller: Option<&str>, ms: &[f64]) -> Connection {
 
 /// Connections of a controller whose responses take `ms` and up to 10 ms more.
 fn connections(controller: Option<&str>, n: usize, ms: f64) -> Vec<Connection> {
-    (0..n).map(|i| connection(controller, &[ms + (i * 7 % 11) as f64, ms + (i * 5 % 11) as f64])).collect()
+    (0..n)
+        .map(|i| connection(controller, &[ms + (i * 7 % 11) as f64, ms + (i * 5 % 11) as f64]))
+        .collect()
 }
 
 fn log(connections: Vec<Connection>) -> Source {
@@ -34,18 +37,36 @@ fn controllers_are_told_apart_whatever_file_they_are_in() {
     one.extend(connections(Some("native:cubic"), 20, 100.0));
     let two = connections(Some("native:cubic"), 20, 100.0);
     let answer = by_controller(vec![log(one), log(two)]).unwrap();
-    let groups: Vec<_> =
-        answer.controllers.iter().map(|g| (g.controller.as_deref(), g.connections, g.responses)).collect();
+    let groups: Vec<_> = answer
+        .controllers
+        .iter()
+        .map(|g| (g.controller.as_deref(), g.connections, g.responses))
+        .collect();
     assert_eq!(groups, [(Some("native:cubic"), 40, 80), (Some("sync"), 30, 60), (None, 3, 6)]);
     let [first, sync, none] = row(&answer, "mean (ms)") else { panic!("three") };
     let (low, high) = first.interval.unwrap();
-    assert!(low < first.value.unwrap() && first.value.unwrap() < high && high - low < 5.0, "{first:?}");
+    assert!(
+        low < first.value.unwrap() && first.value.unwrap() < high && high - low < 5.0,
+        "{first:?}"
+    );
     let (low, high) = sync.difference_interval.unwrap();
     let difference = sync.difference.unwrap();
-    assert!((difference - 50.0).abs() < 1.0 && 45.0 < low && low < difference && difference < high, "{sync:?}");
-    assert_eq!((first.difference, none.interval, none.difference_interval), (None, None, None), "three are too few");
+    assert!(
+        (difference - 50.0).abs() < 1.0 && 45.0 < low && low < difference && difference < high,
+        "{sync:?}"
+    );
+    assert_eq!(
+        (first.difference, none.interval, none.difference_interval),
+        (None, None, None),
+        "three are too few"
+    );
     // The 99th percentile of eighty values is nearly the largest: it takes a thousand.
-    assert!(answer.tables[0].measures.iter().all(|m| m.name != "p99 (ms)" || m.controllers[1].value.is_none()));
+    assert!(
+        answer.tables[0]
+            .measures
+            .iter()
+            .all(|m| m.name != "p99 (ms)" || m.controllers[1].value.is_none())
+    );
     let page = answer.page();
     assert!(
         page.verdicts[0].starts_with("sync, against native:cubic: response time, median (ms) +"),
@@ -71,7 +92,10 @@ fn what_names_no_controller_is_refused_with_a_hint() {
     let refused = |source: Source| by_controller(vec![source]).unwrap_err().to_string();
     assert!(refused(log(connections(None, 3, 1.0))).contains("fathom serve --qlog"));
     let rows = vec![ResponseTime { bytes: 1, ms: 1.0, first_byte_ms: None, began_ms: None }];
-    assert!(refused(Source { name: "t.csv".into(), rows, ..Source::default() }).contains("'t.csv' holds a table"));
+    assert!(
+        refused(Source { name: "t.csv".into(), rows, ..Source::default() })
+            .contains("'t.csv' holds a table")
+    );
     let mut old = connection(Some("a"), &[1.0]);
     (old.until, old.sent) = (Some(ResponseEnd::HandedOver), None);
     assert!(refused(log(vec![old])).contains("neither round trips nor responses"));

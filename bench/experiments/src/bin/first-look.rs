@@ -17,7 +17,10 @@ fn main() -> ExitCode {
             eprintln!("first look: load calibrated, {all} runs follow")
         }
         Stage::Ends { name, .. } => {
-            eprintln!("first look: {name} done, {} of {all} runs", done.fetch_add(1, Ordering::Relaxed) + 1);
+            eprintln!(
+                "first look: {name} done, {} of {all} runs",
+                done.fetch_add(1, Ordering::Relaxed) + 1
+            );
         }
         Stage::Begins { .. } => {}
     };

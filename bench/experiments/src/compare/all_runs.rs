@@ -63,22 +63,30 @@ pub fn compare_until(
 ) -> Result<(Comparison, Option<ScenarioError>), ScenarioError> {
     let checked = plan.check()?;
     let (responses, rates, reference) = match checked.workload {
-        Workload::Bulk { .. } | Workload::Pages { .. } | Workload::Media { .. } | Workload::Uploads { .. } => {
-            (checked.responses, [0.0; 2], None)
-        }
+        Workload::Bulk { .. }
+        | Workload::Pages { .. }
+        | Workload::Media { .. }
+        | Workload::Uploads { .. } => (checked.responses, [0.0; 2], None),
         // Only the way to the clients carries bodies: the load is computed.
         Workload::Web { .. } if checked.path.is_some() => (checked.responses, [0.0; 2], None),
-        Workload::Web { load: WebLoad::Connections(rate), .. } => (checked.responses, [rate; 2], None),
+        Workload::Web { load: WebLoad::Connections(rate), .. } => {
+            (checked.responses, [rate; 2], None)
+        }
         Workload::Web { load: WebLoad::Computed { part, .. }, .. } => {
             let progress = Progress::default();
             let name = "calibration".to_owned();
-            watch(Stage::Begins { name: name.clone(), of: checked.responses, progress: Arc::clone(&progress) });
+            watch(Stage::Begins {
+                name: name.clone(),
+                of: checked.responses,
+                progress: Arc::clone(&progress),
+            });
             let calibrated = calibrate(&checked, part, &progress, interrupt)?;
             watch(Stage::Ends { name, cost: calibrated.cost });
             (checked.responses, calibrated.rates, Some(calibrated.reference))
         }
     };
-    let spec = |(seed, backend, (stack, control)): (u64, Backend, &(Stack, Controller)), rates: Rates| RunSpec {
+    let spec = |(seed, backend, (stack, control)): (u64, Backend, &(Stack, Controller)),
+                rates: Rates| RunSpec {
         plan: &checked,
         label: name(plan, &control.spec(), *stack, backend),
         controller: control.clone(),
@@ -95,7 +103,8 @@ pub fn compare_until(
     let mut computed: BTreeMap<u64, Rates> = BTreeMap::new();
     if let (Some(first), true) = (checked.runs.first(), reference.is_none()) {
         for seed in checked.seeds.clone() {
-            let rate = computed_rate(&spec((seed, Backend::Virtual, first), rates).scenario(), seed);
+            let rate =
+                computed_rate(&spec((seed, Backend::Virtual, first), rates).scenario(), seed);
             let rate = rate.map_err(|e| match e {
                 ScenarioError::Rate { error, .. } => out_of_range(&error).into(),
                 e => e,
@@ -105,7 +114,9 @@ pub fn compare_until(
     }
     // Seed by seed: where runs are cut short, the seeds that are done have all controllers.
     let of_seed = |seed: u64| {
-        let of_backend = |backend: &Backend| checked.runs.iter().map(|run| (seed, *backend, run)).collect::<Vec<_>>();
+        let of_backend = |backend: &Backend| {
+            checked.runs.iter().map(|run| (seed, *backend, run)).collect::<Vec<_>>()
+        };
         plan.backends.iter().flat_map(of_backend).collect::<Vec<_>>()
     };
     let run_specs: Vec<RunSpec<'_>> = (checked.seeds.clone().flat_map(of_seed))
@@ -123,7 +134,12 @@ pub fn compare_until(
             Ok(run) => runs.push(run),
             Err(e) => {
                 let (label, controller) = (run_spec.label.clone(), run_spec.controller.spec());
-                incomplete.push(Missing { label, controller, seed: run_spec.seed, why: e.to_string() });
+                incomplete.push(Missing {
+                    label,
+                    controller,
+                    seed: run_spec.seed,
+                    why: e.to_string(),
+                });
                 first.get_or_insert(e);
             }
         }
@@ -133,19 +149,30 @@ pub fn compare_until(
     }
     let place = |run: &ComparedRun| {
         let backend = plan.backends.iter().position(|backend| *backend == run.backend);
-        let of_plan = |(stack, control): &(Stack, Controller)| *stack == run.stack && control.spec() == run.controller;
+        let of_plan = |(stack, control): &(Stack, Controller)| {
+            *stack == run.stack && control.spec() == run.controller
+        };
         (backend, checked.runs.iter().position(of_plan), run.seed)
     };
     runs.sort_by_key(place);
     // Of one seed, they are the same whoever answers.
     let of_first = |run: &&ComparedRun| run.seed == *checked.seeds.start();
-    let request_hash = runs.iter().find(of_first).map_or_else(String::new, |run| run.group().request_hash.clone());
-    Ok((Comparison { plan: effective(plan, &checked), request_hash, runs, reference, incomplete }, first))
+    let request_hash =
+        runs.iter().find(of_first).map_or_else(String::new, |run| run.group().request_hash.clone());
+    Ok((
+        Comparison { plan: effective(plan, &checked), request_hash, runs, reference, incomplete },
+        first,
+    ))
 }
 
 /// The plan with its controllers written the one way that reports use.
 fn effective(plan: &Plan, checked: &Checked) -> Plan {
-    let written = checked.runs.iter().take(plan.controllers.len()).map(|(_, control)| control.spec()).collect();
+    let written = checked
+        .runs
+        .iter()
+        .take(plan.controllers.len())
+        .map(|(_, control)| control.spec())
+        .collect();
     let mut plan = Plan { controllers: written, ..plan.clone() };
     // What the path came to, where it does not say.
     if let Some(path) = &checked.path {
@@ -170,7 +197,8 @@ fn run_all<'a, 'b>(
 ) -> Vec<Ran<'a, 'b>> {
     let threads = at_once.min(run_specs.len());
     let next = AtomicUsize::new(0);
-    let results: Vec<_> = run_specs.iter().map(|_| Mutex::new(Err(RunError::Interrupted.into()))).collect();
+    let results: Vec<_> =
+        run_specs.iter().map(|_| Mutex::new(Err(RunError::Interrupted.into()))).collect();
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use fathom_cc::{Rate, catalogue};
 use fathom_netsim::path::parse_rate;
 
-use crate::scenario::{Background, Load, PlanError, Shaping, TcpSettings, Timestamps, Traffic, Workload, provided};
+use crate::scenario::{
+    Background, Load, PlanError, Shaping, TcpSettings, Timestamps, Traffic, Workload, provided,
+};
 use crate::stack::{Controller, Stack};
 
 /// Cross traffic as written: `cubic:2` (two bulk flows of ours on the stack under test), `native:bbr`, `tcp` or `tcp-reno:3` (packet-level TCP), `udp:2Mbps`.
@@ -36,10 +38,14 @@ impl Beside {
             ))
         };
         if let Some(rate) = text.strip_prefix("udp:") {
-            return parse_rate(rate).map(Self::Udp).map_err(|e| wrong(format!("has no rate ({e})")));
+            return parse_rate(rate)
+                .map(Self::Udp)
+                .map_err(|e| wrong(format!("has no rate ({e})")));
         }
         let (name, count) = match text.rsplit_once(':') {
-            Some((name, count)) if count.bytes().all(|b| b.is_ascii_digit()) && !count.is_empty() => {
+            Some((name, count))
+                if count.bytes().all(|b| b.is_ascii_digit()) && !count.is_empty() =>
+            {
                 let count = fathom_cc::units::parse_whole(count, 1..=MOST)
                     .map_err(|e| wrong(format!("has a wrong number of flows ({e})")))?;
                 (name, count as u32)
@@ -51,23 +57,32 @@ impl Beside {
         }
         let (tcp, controller) = match name {
             "tcp" => (true, "cubic"),
-            name => name.strip_prefix("tcp-").map_or((false, name), |controller| (true, controller)),
+            name => {
+                name.strip_prefix("tcp-").map_or((false, name), |controller| (true, controller))
+            }
         };
         if !controller.starts_with("native:") {
-            catalogue::parse(controller).map_err(|e| wrong(format!("is no cross traffic ({e})")))?;
+            catalogue::parse(controller)
+                .map_err(|e| wrong(format!("is no cross traffic ({e})")))?;
         }
         Ok(Self::Flows { tcp, controller: controller.to_owned(), count })
     }
 
     /// Checks it against the stack that runs it.
-    pub(crate) fn check(&self, stack: Stack, timestamps: Timestamps, shaping: Shaping) -> Result<(), PlanError> {
+    pub(crate) fn check(
+        &self,
+        stack: Stack,
+        timestamps: Timestamps,
+        shaping: Shaping,
+    ) -> Result<(), PlanError> {
         let Self::Flows { tcp, controller, .. } = self else { return Ok(()) };
         let stack = if *tcp { Stack::Tcp } else { stack };
-        let read = Controller::read(controller, stack).map_err(|e| PlanError(format!("beside: {e}")))?;
+        let read =
+            Controller::read(controller, stack).map_err(|e| PlanError(format!("beside: {e}")))?;
         match read {
-            Controller::Fathom(config) => {
-                config.check(provided(stack, timestamps, shaping)).map_err(|e| PlanError(format!("beside: {e}")))
-            }
+            Controller::Fathom(config) => config
+                .check(provided(stack, timestamps, shaping))
+                .map_err(|e| PlanError(format!("beside: {e}"))),
             Controller::Native(_) => Ok(()),
         }
     }
@@ -76,7 +91,11 @@ impl Beside {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Flows { tcp, controller, .. } => {
-                format!("beside {}{}", if *tcp { "tcp " } else { "" }, controller.replace('/', " in "))
+                format!(
+                    "beside {}{}",
+                    if *tcp { "tcp " } else { "" },
+                    controller.replace('/', " in ")
+                )
             }
             Self::Udp(rate) => format!("beside udp {rate}"),
         }
@@ -107,8 +126,12 @@ impl Beside {
     pub(crate) fn background(&self, like: &Traffic) -> Option<Background> {
         let Self::Udp(rate) = self else { return None };
         // On for longer than any run.
-        let load =
-            Load::Udp { count: 1, rate: *rate, on: Duration::from_secs(10_000_000), off: Duration::from_millis(1) };
+        let load = Load::Udp {
+            count: 1,
+            rate: *rate,
+            on: Duration::from_secs(10_000_000),
+            off: Duration::from_millis(1),
+        };
         Some(Background {
             name: self.name(),
             from: like.from,
@@ -129,7 +152,11 @@ mod tests {
 
     #[test]
     fn cross_traffic_is_a_controller_and_a_count() {
-        let flows = |tcp, controller: &str, count| Beside::Flows { tcp, controller: controller.into(), count };
+        let flows = |tcp, controller: &str, count| Beside::Flows {
+            tcp,
+            controller: controller.into(),
+            count,
+        };
         for (text, wanted) in [
             ("cubic:2", flows(false, "cubic", 2)),
             ("native:bbr", flows(false, "native:bbr", 1)),
@@ -143,7 +170,10 @@ mod tests {
         }
         for text in ["", "cubic:0", "cubic:5000", "nothing:2", "udp:fast", "tcp-vegasx"] {
             let error = Beside::read(text).unwrap_err().to_string();
-            assert!(error.starts_with("beside: ") && error.contains("such as cubic:2"), "{text}: {error}");
+            assert!(
+                error.starts_with("beside: ") && error.contains("such as cubic:2"),
+                "{text}: {error}"
+            );
         }
     }
 }

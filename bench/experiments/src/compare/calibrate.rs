@@ -70,11 +70,12 @@ pub(super) fn calibrate(
         total.cpu_seconds += cost.cpu_seconds;
         total.packets += cost.packets;
         total.connections += cost.connections;
-        let carried =
-            [FORWARD, REVERSE].map(|(_, link)| result.outcome.links.get(link).map_or(0.0, |l| l.throughput_bps));
+        let carried = [FORWARD, REVERSE]
+            .map(|(_, link)| result.outcome.links.get(link).map_or(0.0, |l| l.throughput_bps));
         let within = carried.iter().all(|bps| (bps / wanted - 1.0).abs() <= TOLERANCE);
         if within || runs == MAX_RUNS {
-            let offered = carried.map(|bps| round(100.0 * bps / plan.link.bits_per_sec() as f64, 2));
+            let offered =
+                carried.map(|bps| round(100.0 * bps / plan.link.bits_per_sec() as f64, 2));
             let reference = Reference {
                 rates: rates.map(|r| round(r, 3)),
                 offered_percent: offered,

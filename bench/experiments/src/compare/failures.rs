@@ -47,7 +47,13 @@ impl FailedRequests {
         });
         let why = why.collect::<Vec<_>>().join("; ");
         let why = if why.is_empty() { why } else { format!(" ({why})") };
-        (failed > 0).then(|| Self { label: label.to_owned(), failed, requests: failed + done, why, known })
+        (failed > 0).then(|| Self {
+            label: label.to_owned(),
+            failed,
+            requests: failed + done,
+            why,
+            known,
+        })
     }
 
     /// Nothing else came of it.
@@ -60,7 +66,9 @@ impl FailedRequests {
         let Self { label, failed, requests, why, known } = self;
         let line = match (self.is_all(), requests) {
             (true, 1) => format!("the only request failed under {label}{why}: it has no result"),
-            (true, _) => format!("all {requests} requests failed under {label}{why}: it has no result"),
+            (true, _) => {
+                format!("all {requests} requests failed under {label}{why}: it has no result")
+            }
             (false, _) => format!(
                 "{failed} of {requests} requests failed under {label}{why}: response times are of those that did not, \
                  and look better than they are"
@@ -73,7 +81,11 @@ impl FailedRequests {
 impl Comparison {
     fn failures(&self) -> Vec<FailedRequests> {
         let of = |of: Candidate<'_>| {
-            FailedRequests::of(of.label, of.runs[0].stack, &of.runs.iter().map(|run| run.group()).collect::<Vec<_>>())
+            FailedRequests::of(
+                of.label,
+                of.runs[0].stack,
+                &of.runs.iter().map(|run| run.group()).collect::<Vec<_>>(),
+            )
         };
         self.by_label().into_iter().filter_map(of).collect()
     }
@@ -87,7 +99,8 @@ impl Comparison {
 
     /// Returns what a command ends with, exit code 1, where every request failed under a controller; `None` where each has a response.
     pub fn without_result(&self) -> Option<String> {
-        let lines: Vec<String> = self.failures().iter().filter(|of| of.is_all()).map(FailedRequests::line).collect();
+        let lines: Vec<String> =
+            self.failures().iter().filter(|of| of.is_all()).map(FailedRequests::line).collect();
         (!lines.is_empty()).then(|| lines.join("; "))
     }
 }

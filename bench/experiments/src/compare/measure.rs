@@ -86,7 +86,14 @@ impl Population {
 
     /// Returns whether failed requests are left out, so that the measure looks better the more of them fail.
     pub const fn leaves_failures_out(self) -> bool {
-        matches!(self, Self::Completed | Self::CompletedLarge | Self::Views | Self::Objects | Self::FramesThere)
+        matches!(
+            self,
+            Self::Completed
+                | Self::CompletedLarge
+                | Self::Views
+                | Self::Objects
+                | Self::FramesThere
+        )
     }
 }
 
@@ -157,7 +164,12 @@ pub struct Measure {
 }
 
 impl Measure {
-    const fn new(key: &'static str, name: &'static str, population: Population, source: Source) -> Self {
+    const fn new(
+        key: &'static str,
+        name: &'static str,
+        population: Population,
+        source: Source,
+    ) -> Self {
         let (unit, head, better, span) = ("", name, Better::Neither, Span::Counted);
         Self { key, name, unit, head, better, digits: 1, span, population, source }
     }
@@ -178,7 +190,12 @@ impl Measure {
         of: fn(&GroupOutcome) -> Option<&Distribution>,
         statistic: Statistic,
     ) -> Self {
-        Self::new(key, name, population, Source::Times(of, statistic)).shown("ms", name, Better::Lower, 0)
+        Self::new(key, name, population, Source::Times(of, statistic)).shown(
+            "ms",
+            name,
+            Better::Lower,
+            0,
+        )
     }
 
     const fn link(
@@ -190,7 +207,13 @@ impl Measure {
         Self::new(key, name, population, Source::Link(of))
     }
 
-    const fn shown(self, unit: &'static str, head: &'static str, better: Better, digits: usize) -> Self {
+    const fn shown(
+        self,
+        unit: &'static str,
+        head: &'static str,
+        better: Better,
+        digits: usize,
+    ) -> Self {
         Self { unit, head, better, digits, ..self }
     }
 
@@ -230,7 +253,8 @@ impl Measure {
 
     /// Returns whether it tells too little of a group: it leaves failed requests out, and more than [`MOST_LEFT_OUT`] of all requests failed.
     pub fn misses_failures(&self, failed: u64, completed: u64) -> bool {
-        self.population.leaves_failures_out() && failed as f64 > MOST_LEFT_OUT * (failed + completed) as f64
+        self.population.leaves_failures_out()
+            && failed as f64 > MOST_LEFT_OUT * (failed + completed) as f64
     }
 
     /// Values that it can take: no measure here is below zero, and no percentage above 100.
@@ -251,7 +275,9 @@ impl Measure {
     pub fn of_group(&self, group: &GroupOutcome) -> Option<f64> {
         let value = match self.source {
             Source::Group(of) => of(group),
-            Source::Times(of, statistic) => of(group).filter(|t| t.count > 0).map(|times| statistic.of(times)),
+            Source::Times(of, statistic) => {
+                of(group).filter(|t| t.count > 0).map(|times| statistic.of(times))
+            }
             Source::Link(_) => None,
         };
         value.filter(|value| value.is_finite())
@@ -300,25 +326,73 @@ fn percent(part: u64, whole: u64) -> Option<f64> {
 
 use Better::{Higher, Lower, Neither};
 use Population::{
-    Bytes, Completed, CompletedLarge, Connections, Datagrams, Frames, FramesThere, Objects, Packets, Requests, Time,
-    Views,
+    Bytes, Completed, CompletedLarge, Connections, Datagrams, Frames, FramesThere, Objects,
+    Packets, Requests, Time, Views,
 };
 use Statistic::{Mean, P50, P90, P95, P99};
 
 /// Every measure, in the order of data files.
 pub const MEASURES: &[Measure] = &[
-    Measure::times("response_time_mean_ms", "mean response time", Completed, all, Mean).headed("mean ms"),
-    Measure::times("response_time_p50_ms", "median response time", Completed, all, P50).headed("p50 ms"),
-    Measure::times("response_time_p90_ms", "90th percentile of response times", Completed, all, P90).headed("p90 ms"),
-    Measure::times("response_time_p95_ms", "95th percentile of response times", Completed, all, P95).headed("p95 ms"),
-    Measure::times("response_time_p99_ms", "99th percentile of response times", Completed, all, P99).headed("p99 ms"),
-    Measure::times("large_response_time_p50_ms", "median response time above 25 kB", CompletedLarge, large, P50)
-        .headed(">25kB p50"),
-    Measure::times("large_response_time_p95_ms", "95th percentile above 25 kB", CompletedLarge, large, P95)
-        .headed(">25kB p95"),
-    Measure::times("first_byte_p50_ms", "median time to the first byte", Completed, first_byte, P50).headed("ttfb p50"),
-    Measure::times("first_byte_p95_ms", "95th percentile of times to the first byte", Completed, first_byte, P95)
-        .headed("ttfb p95"),
+    Measure::times("response_time_mean_ms", "mean response time", Completed, all, Mean)
+        .headed("mean ms"),
+    Measure::times("response_time_p50_ms", "median response time", Completed, all, P50)
+        .headed("p50 ms"),
+    Measure::times(
+        "response_time_p90_ms",
+        "90th percentile of response times",
+        Completed,
+        all,
+        P90,
+    )
+    .headed("p90 ms"),
+    Measure::times(
+        "response_time_p95_ms",
+        "95th percentile of response times",
+        Completed,
+        all,
+        P95,
+    )
+    .headed("p95 ms"),
+    Measure::times(
+        "response_time_p99_ms",
+        "99th percentile of response times",
+        Completed,
+        all,
+        P99,
+    )
+    .headed("p99 ms"),
+    Measure::times(
+        "large_response_time_p50_ms",
+        "median response time above 25 kB",
+        CompletedLarge,
+        large,
+        P50,
+    )
+    .headed(">25kB p50"),
+    Measure::times(
+        "large_response_time_p95_ms",
+        "95th percentile above 25 kB",
+        CompletedLarge,
+        large,
+        P95,
+    )
+    .headed(">25kB p95"),
+    Measure::times(
+        "first_byte_p50_ms",
+        "median time to the first byte",
+        Completed,
+        first_byte,
+        P50,
+    )
+    .headed("ttfb p50"),
+    Measure::times(
+        "first_byte_p95_ms",
+        "95th percentile of times to the first byte",
+        Completed,
+        first_byte,
+        P95,
+    )
+    .headed("ttfb p95"),
     Measure::times(
         "critical_time_mean_ms",
         "mean time to the last critical object",
@@ -339,18 +413,17 @@ pub const MEASURES: &[Measure] = &[
         g.media.as_ref().filter(|m| m.frames > 0).map(|m| 100.0 * m.missed_fraction)
     })
     .shown("%", "missed %", Lower, 2),
-    Measure::group("frames_never_complete_percent", "frames that are never complete", Frames, |g| {
-        g.media.as_ref().and_then(|m| percent(m.never, m.frames))
-    })
+    Measure::group(
+        "frames_never_complete_percent",
+        "frames that are never complete",
+        Frames,
+        |g| g.media.as_ref().and_then(|m| percent(m.never, m.frames)),
+    )
     .shown("%", "never complete %", Lower, 2),
     Measure::group("freezes", "freezes", Frames, |g| g.media.as_ref().map(|m| m.freezes as f64))
         .shown("", "freezes", Lower, 1),
-    Measure::group("frozen_ms", "time frozen", Frames, |g| g.media.as_ref().map(|m| m.frozen_ms)).shown(
-        "ms",
-        "frozen ms",
-        Lower,
-        0,
-    ),
+    Measure::group("frozen_ms", "time frozen", Frames, |g| g.media.as_ref().map(|m| m.frozen_ms))
+        .shown("ms", "frozen ms", Lower, 0),
     Measure::times(
         "frame_delay_p95_ms",
         "95th percentile of frame delays",
@@ -363,38 +436,47 @@ pub const MEASURES: &[Measure] = &[
         (g.responses > 0).then_some(g.goodput_per_response_kbps)
     })
     .shown("kbps", "goodput kbps", Higher, 1),
-    Measure::group("responses", "responses completed", Requests, |g| Some(g.responses as f64)).shown(
-        "",
-        "responses",
-        Neither,
-        0,
-    ),
+    Measure::group("responses", "responses completed", Requests, |g| Some(g.responses as f64))
+        .shown("", "responses", Neither, 0),
     Measure::group("requests_failed", "requests failed", Requests, |g| Some(g.failed as f64))
         .shown("", "failed", Lower, 1),
-    Measure::group("requests_unfinished", "requests without an outcome at the end", Requests, |g| {
-        Some(g.unfinished as f64)
-    })
+    Measure::group(
+        "requests_unfinished",
+        "requests without an outcome at the end",
+        Requests,
+        |g| Some(g.unfinished as f64),
+    )
     .shown("", "unfinished", Neither, 1),
     Measure::group("response_size_mean_bytes", "mean response size", Completed, |g| {
         (g.responses > 0).then_some(g.mean_size)
     })
     .shown("B", "size B", Neither, 0),
-    Measure::group("throughput_bps", "throughput", Bytes, |g| Some(g.throughput_bps)).shown("bps", "bps", Higher, 0),
-    Measure::group("datagrams_lost_percent", "datagrams lost", Datagrams, |g| percent(g.lost, g.sent))
-        .shown("%", "lost %", Lower, 2),
-    Measure::group("start_up_loss_percent", "datagrams lost in the first 5 s of connections", Datagrams, |g| {
-        percent(g.start_up_lost, g.start_up_sent)
+    Measure::group("throughput_bps", "throughput", Bytes, |g| Some(g.throughput_bps))
+        .shown("bps", "bps", Higher, 0),
+    Measure::group("datagrams_lost_percent", "datagrams lost", Datagrams, |g| {
+        percent(g.lost, g.sent)
     })
+    .shown("%", "lost %", Lower, 2),
+    Measure::group(
+        "start_up_loss_percent",
+        "datagrams lost in the first 5 s of connections",
+        Datagrams,
+        |g| percent(g.start_up_lost, g.start_up_sent),
+    )
     .shown("%", "start-up lost %", Lower, 2)
     .over(Span::StartUp),
     Measure::group("timeouts_per_connection", "timeouts per connection", Connections, |g| {
         per_connection(g, g.timeouts())
     })
     .shown("", "timeouts/conn", Lower, 2),
-    Measure::group("window_cuts_early", "window cuts before loss", Connections, |g| Some(g.early_reductions as f64))
-        .shown("", "early cuts", Neither, 0),
-    Measure::group("window_cuts_after_loss", "window cuts after loss", Connections, |g| Some(g.loss_reductions as f64))
-        .shown("", "loss cuts", Neither, 0),
+    Measure::group("window_cuts_early", "window cuts before loss", Connections, |g| {
+        Some(g.early_reductions as f64)
+    })
+    .shown("", "early cuts", Neither, 0),
+    Measure::group("window_cuts_after_loss", "window cuts after loss", Connections, |g| {
+        Some(g.loss_reductions as f64)
+    })
+    .shown("", "loss cuts", Neither, 0),
     Measure::group("one_way_delay_percent", "senders with one-way delay", Connections, |g| {
         (g.accepted > 0).then(|| g.one_way_percent())
     })
@@ -404,17 +486,24 @@ pub const MEASURES: &[Measure] = &[
         (l.arrived > 0).then_some(l.drops_percent)
     })
     .shown("%", "drops %", Lower, 2),
-    Measure::link("path_losses_percent", "packets lost on the path beside the queue's drops", Packets, |l| {
-        let did = l.impairments.filter(|did| did.arrived > 0)?;
-        percent(did.lost + did.policed + did.cut_off, did.arrived)
-    })
+    Measure::link(
+        "path_losses_percent",
+        "packets lost on the path beside the queue's drops",
+        Packets,
+        |l| {
+            let did = l.impairments.filter(|did| did.arrived > 0)?;
+            percent(did.lost + did.policed + did.cut_off, did.arrived)
+        },
+    )
     .shown("%", "path loss %", Lower, 2),
     Measure::link("marks_percent", "packets marked at the bottleneck", Packets, |l| {
         (l.arrived > 0).then(|| l.marks_percent())
     })
     .shown("%", "marks %", Neither, 2),
-    Measure::link("queue_mean_packets", "mean queue", Time, |l| (l.arrived > 0).then_some(l.mean_queue))
-        .shown("packets", "queue p", Lower, 1),
+    Measure::link("queue_mean_packets", "mean queue", Time, |l| {
+        (l.arrived > 0).then_some(l.mean_queue)
+    })
+    .shown("packets", "queue p", Lower, 1),
     Measure::link("utilisation_percent", "link utilisation", Time, |l| {
         (l.arrived > 0).then_some(l.utilisation_percent)
     })
@@ -459,16 +548,26 @@ mod tests {
                 unit => &format!("_{unit}"),
             };
             assert!(measure.key.ends_with(suffix), "{} is in {}", measure.key, measure.unit);
-            assert!(measure.key.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'));
+            assert!(
+                measure
+                    .key
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+            );
         }
     }
 
     #[test]
     fn short_times_have_decimals() {
         let mean = Measure::named("response_time_mean_ms").unwrap();
-        for (values, decimals) in
-            [(&[670.0, 17.0][..], 0), (&[12.0, 9.4], 1), (&[0.715, 2.9], 2), (&[0.004], 3), (&[0.0, 20.0], 0), (&[], 0)]
-        {
+        for (values, decimals) in [
+            (&[670.0, 17.0][..], 0),
+            (&[12.0, 9.4], 1),
+            (&[0.715, 2.9], 2),
+            (&[0.004], 3),
+            (&[0.0, 20.0], 0),
+            (&[], 0),
+        ] {
             assert_eq!(mean.decimals(values.iter().copied()), decimals, "{values:?}");
         }
         assert_eq!(Measure::named("drops_percent").unwrap().decimals([0.001]), 2);
@@ -478,7 +577,11 @@ mod tests {
     fn documentation_has_the_span_and_population_of_each_measure() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compare.md");
         let text = std::fs::read_to_string(page).unwrap();
-        assert!(text.contains(&measures_table()), "put this table into docs/compare.md:\n{}", measures_table());
+        assert!(
+            text.contains(&measures_table()),
+            "put this table into docs/compare.md:\n{}",
+            measures_table()
+        );
     }
 
     #[test]
@@ -490,8 +593,11 @@ mod tests {
             (needed("frame_delay_p95_ms"), needed("first_byte_p95_ms"), needed("throughput_bps")),
             (200, 200, 0)
         );
-        let of = |count| Some(Distribution { count, ..fathom_metrics::Latencies::default().distribution() });
-        let group = GroupOutcome { times: of(5_000), times_large: of(12), ..GroupOutcome::default() };
+        let of = |count| {
+            Some(Distribution { count, ..fathom_metrics::Latencies::default().distribution() })
+        };
+        let group =
+            GroupOutcome { times: of(5_000), times_large: of(12), ..GroupOutcome::default() };
         assert_eq!(Measure::named("large_response_time_p95_ms").unwrap().samples(&group), 12);
         assert_eq!(Measure::named("response_time_p95_ms").unwrap().samples(&group), 5_000);
         for measure in MEASURES.iter().filter(|m| m.key.contains("_p9")) {
@@ -501,7 +607,9 @@ mod tests {
 
     #[test]
     fn times_of_the_others_tell_nothing_once_more_than_one_in_a_hundred_fails() {
-        let misses = |key: &str, failed, completed| Measure::named(key).unwrap().misses_failures(failed, completed);
+        let misses = |key: &str, failed, completed| {
+            Measure::named(key).unwrap().misses_failures(failed, completed)
+        };
         assert!(!misses("response_time_mean_ms", 1, 99) && misses("response_time_mean_ms", 2, 98));
         assert!(misses("critical_time_mean_ms", 1, 0) && misses("frame_delay_p95_ms", 5, 5));
         assert!(!misses("requests_failed", 50, 50) && !misses("deadline_misses_percent", 50, 50));
@@ -510,8 +618,13 @@ mod tests {
 
     #[test]
     fn nothing_is_measured_of_nothing() {
-        let of = |key: &str| Measure::named(key).unwrap().of(&Outcome::default(), "forward", "left-right");
+        let of = |key: &str| {
+            Measure::named(key).unwrap().of(&Outcome::default(), "forward", "left-right")
+        };
         assert_eq!((of("response_time_mean_ms"), of("drops_percent")), (None, None));
-        assert_eq!(Measure::named("response_time_p50_ms").unwrap().of_group(&GroupOutcome::default()), None);
+        assert_eq!(
+            Measure::named("response_time_p50_ms").unwrap().of_group(&GroupOutcome::default()),
+            None
+        );
     }
 }

@@ -7,7 +7,10 @@ impl Comparison {
     /// Returns what a report says before its verdict, one sentence each, without its full stop.
     pub fn notes(&self) -> Vec<String> {
         let late = self.late_events().into_iter().map(|(_, line)| line);
-        let all = late.chain(self.full_other_direction()).chain(self.unpaired()).chain(self.tcp_in_disorder());
+        let all = late
+            .chain(self.full_other_direction())
+            .chain(self.unpaired())
+            .chain(self.tcp_in_disorder());
         all.chain(self.decisive_limits()).collect()
     }
 

@@ -12,7 +12,8 @@ use fathom_netsim::queue::QueueSpec;
 use super::beside::Beside;
 use super::unused;
 use crate::scenario::{
-    Chain, Connections, MaxWindow, PlanError, Shaping, Timestamps, WebLoad, Workload, check_gso, parse_load, provided,
+    Chain, Connections, MaxWindow, PlanError, Shaping, Timestamps, WebLoad, Workload, check_gso,
+    parse_load, provided,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::MOST_SEEDS;
@@ -136,7 +137,10 @@ impl Plan {
         let rate = |name: &str, text: &str| {
             let rate: Rate = text.parse().map_err(|e| field(name, e))?;
             if !(low..=high).contains(&rate.bits_per_sec()) {
-                return Err(field(name, format!("'{text}' is out of range; write a rate from 100kbps to 10Gbps")));
+                return Err(field(
+                    name,
+                    format!("'{text}' is out of range; write a rate from 100kbps to 10Gbps"),
+                ));
             }
             Ok(rate)
         };
@@ -146,22 +150,33 @@ impl Plan {
             Some((capacity, _)) => capacity.nominal(),
             None => rate("link", &self.link)?,
         };
-        let beside: Vec<Beside> = self.beside.iter().map(|text| Beside::read(text)).collect::<Result<_, _>>()?;
-        if let Some(twice) = (1..beside.len()).find(|i| beside[..*i].iter().any(|b| b.name() == beside[*i].name())) {
+        let beside: Vec<Beside> =
+            self.beside.iter().map(|text| Beside::read(text)).collect::<Result<_, _>>()?;
+        if let Some(twice) =
+            (1..beside.len()).find(|i| beside[..*i].iter().any(|b| b.name() == beside[*i].name()))
+        {
             return Err(PlanError(format!(
                 "beside: '{}' is named twice; write how many flows, such as cubic:2",
                 self.beside[twice]
             )));
         }
-        for (other, stack) in beside.iter().flat_map(|other| self.stacks.iter().map(move |stack| (other, *stack))) {
+        for (other, stack) in
+            beside.iter().flat_map(|other| self.stacks.iter().map(move |stack| (other, *stack)))
+        {
             other.check(stack, self.timestamps, self.shaping)?;
         }
-        let tenfold = Rate::from_bits_per_sec(link.bits_per_sec().saturating_mul(10).clamp(LEAST_REFERENCE, high));
-        let reference = if self.reference == AUTO { tenfold } else { rate("reference", &self.reference)? };
+        let tenfold = Rate::from_bits_per_sec(
+            link.bits_per_sec().saturating_mul(10).clamp(LEAST_REFERENCE, high),
+        );
+        let reference =
+            if self.reference == AUTO { tenfold } else { rate("reference", &self.reference)? };
         if link.bits_per_sec() == high && path.is_none() {
             return Err(field(
                 "link",
-                format!("'{}' leaves no faster link for the reference; write less than 10Gbps", self.link),
+                format!(
+                    "'{}' leaves no faster link for the reference; write less than 10Gbps",
+                    self.link
+                ),
             ));
         }
         if reference <= link && path.is_none() {
@@ -174,23 +189,37 @@ impl Plan {
             ));
         }
         if !(1..=10_000_000).contains(&self.responses) {
-            return Err(field("responses", format!("{} is out of range; write 1 to 10000000", self.responses)));
+            return Err(field(
+                "responses",
+                format!("{} is out of range; write 1 to 10000000", self.responses),
+            ));
         }
         if !(1..=MOST_SEEDS).contains(&self.seeds) {
-            return Err(field("seeds", format!("{} is out of range; write 1 to {MOST_SEEDS}", self.seeds)));
+            return Err(field(
+                "seeds",
+                format!("{} is out of range; write 1 to {MOST_SEEDS}", self.seeds),
+            ));
         }
         let last = self.seed.saturating_add(self.seeds - 1);
         if last > i64::MAX as u64 {
-            return Err(field("seed", format!("{} is out of range; write 0 to {}", self.seed, i64::MAX)));
+            return Err(field(
+                "seed",
+                format!("{} is out of range; write 0 to {}", self.seed, i64::MAX),
+            ));
         }
         let queue = self.queue.parse().map_err(|e| field("queue", e))?;
         #[cfg(target_os = "linux")]
         if self.backends.contains(&Backend::Netem) {
-            fathom_netsim::backend::netem::has(&queue).map_err(|e| field("queue", e.to_string()))?;
+            fathom_netsim::backend::netem::has(&queue)
+                .map_err(|e| field("queue", e.to_string()))?;
         }
         let workload = self.workload(link)?;
-        self.stacks.iter().try_for_each(|stack| workload.check_stack(*stack)).map_err(|e| field("workload", e))?;
-        let gso = self.backends.iter().try_fold(self.gso, |gso, backend| check_gso(gso, *backend))?;
+        self.stacks
+            .iter()
+            .try_for_each(|stack| workload.check_stack(*stack))
+            .map_err(|e| field("workload", e))?;
+        let gso =
+            self.backends.iter().try_fold(self.gso, |gso, backend| check_gso(gso, *backend))?;
         let calibrates = path.is_none() && matches!(workload, Workload::Web { .. });
         let checked = Checked {
             runs,
@@ -218,7 +247,9 @@ impl Plan {
 impl Plan {
     /// What the clients request, and its load where the two are written as one: `packmime:80%`, `page:50%`.
     pub fn set_workload(&mut self, text: &str) {
-        let with_load = text.split_once(':').filter(|(kind, load)| LOADED.contains(kind) && parse_load(load).is_ok());
+        let with_load = text
+            .split_once(':')
+            .filter(|(kind, load)| LOADED.contains(kind) && parse_load(load).is_ok());
         let (workload, load) = with_load.map_or((text, None), |(kind, load)| (kind, Some(load)));
         workload.clone_into(&mut self.workload);
         if let Some(load) = load {
@@ -273,7 +304,9 @@ impl Plan {
             let chain = Chain::of_path(path.clone());
             chain.fits_netem().map_err(|e| wrong(&e))?;
             let mut queues = chain.links.iter().flat_map(|link| [&link.queue, &link.back_queue]);
-            queues.try_for_each(fathom_netsim::backend::netem::has).map_err(|e| wrong(&format!("queue: {e}")))?;
+            queues
+                .try_for_each(fathom_netsim::backend::netem::has)
+                .map_err(|e| wrong(&format!("queue: {e}")))?;
         }
         Ok(Some(path))
     }
@@ -300,16 +333,26 @@ impl Plan {
         match words.parse() {
             Ok(Workload::Web { arrivals, period, resumption, .. }) if web => {
                 let load = WebLoad::Computed { part, of: link };
-                Ok(Workload::Web { load, server_delay: self.server_delay, arrivals, period, resumption })
+                Ok(Workload::Web {
+                    load,
+                    server_delay: self.server_delay,
+                    arrivals,
+                    period,
+                    resumption,
+                })
             }
-            Ok(Workload::Bulk { bytes: None, .. } | Workload::Media { length: None, .. } | Workload::Web { .. }) => {
-                Err(PlanError(format!(
-                    "workload: '{}' has no end of its own, or its load is a field; write packmime, page, media, upload, bulk, or such as bulk:4x10MB@100ms",
-                    self.workload
-                )))
-            }
+            Ok(
+                Workload::Bulk { bytes: None, .. }
+                | Workload::Media { length: None, .. }
+                | Workload::Web { .. },
+            ) => Err(PlanError(format!(
+                "workload: '{}' has no end of its own, or its load is a field; write packmime, page, media, upload, bulk, or such as bulk:4x10MB@100ms",
+                self.workload
+            ))),
             Ok(workload) => Ok(workload),
-            Err(e) if !options.is_empty() || e.contains(": responses: ") => Err(PlanError(format!("workload: {e}"))),
+            Err(e) if !options.is_empty() || e.contains(": responses: ") => {
+                Err(PlanError(format!("workload: {e}")))
+            }
             Err(_) => Err(PlanError(format!(
                 "workload: '{}' is not a workload; write packmime, page, media, upload or bulk, or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s",
                 self.workload.escape_debug()
@@ -325,8 +368,13 @@ impl Plan {
         if self.backends.is_empty() {
             return Err(PlanError("backends: name at least one, such as virtual".into()));
         }
-        if let Some(twice) = (1..self.backends.len()).find(|i| self.backends[..*i].contains(&self.backends[*i])) {
-            return Err(PlanError(format!("backends: '{}' is named twice; name it once", self.backends[twice])));
+        if let Some(twice) =
+            (1..self.backends.len()).find(|i| self.backends[..*i].contains(&self.backends[*i]))
+        {
+            return Err(PlanError(format!(
+                "backends: '{}' is named twice; name it once",
+                self.backends[twice]
+            )));
         }
         if self.stacks.is_empty() {
             return Err(PlanError("stacks: name at least one, such as quinn".into()));
@@ -343,7 +391,10 @@ impl Plan {
                     controller_config.check(provided).map_err(|e| wrong(e.to_string()))?;
                 }
                 if runs.iter().any(|(s, c)| s == stack && c.spec() == control.spec()) {
-                    return Err(wrong(format!("'{}' is named twice; name it once", control.spec())));
+                    return Err(wrong(format!(
+                        "'{}' is named twice; name it once",
+                        control.spec()
+                    )));
                 }
                 runs.push((*stack, control));
             }
@@ -354,9 +405,12 @@ impl Plan {
 
 /// The name and the options of `page:resume=0rtt,tickets=40%`.
 pub(crate) fn named_options(workload: &str) -> (&str, Vec<&str>) {
-    let is_option = |text: &str| text.split_once('=').is_some_and(|(name, _)| !name.contains([' ', ':']));
+    let is_option =
+        |text: &str| text.split_once('=').is_some_and(|(name, _)| !name.contains([' ', ':']));
     match workload.split_once(':') {
-        Some((name, options)) if options.split(',').all(is_option) => (name, options.split(',').collect()),
+        Some((name, options)) if options.split(',').all(is_option) => {
+            (name, options.split(',').collect())
+        }
         _ => (workload, Vec::new()),
     }
 }
@@ -401,13 +455,25 @@ mod tests {
             (error(|p| p.responses = 0), "responses: ", "1 to"),
             (error(|p| p.seeds = 0), "seeds: ", "1 to"),
             (error(|p| p.controllers = vec!["rneo".into()]), "controllers: ", "reno"),
-            (error(|p| p.controllers = vec!["reno".into(), "reno".into()]), "controllers: ", "once"),
+            (
+                error(|p| p.controllers = vec!["reno".into(), "reno".into()]),
+                "controllers: ",
+                "once",
+            ),
             (error(|p| p.max_window = "68".into()), "max-window: ", "68p"),
             (error(|p| p.backends = Vec::new()), "backends: ", "virtual"),
             (error(|p| p.backends = vec![Backend::Loopback; 2]), "backends: ", "once"),
-            (error(|p| (p.backends, p.queue) = (vec![Backend::Netem], "avq".into())), "queue: ", "loopback"),
+            (
+                error(|p| (p.backends, p.queue) = (vec![Backend::Netem], "avq".into())),
+                "queue: ",
+                "loopback",
+            ),
             (error(|p| p.reference = "1Mbps".into()), "reference: ", "faster"),
-            (error(|p| (p.link, p.reference) = ("1Gbps".into(), "1Gbps".into())), "reference: ", "--reference 10Gbps"),
+            (
+                error(|p| (p.link, p.reference) = ("1Gbps".into(), "1Gbps".into())),
+                "reference: ",
+                "--reference 10Gbps",
+            ),
             (error(|p| p.link = "10Gbps".into()), "link: ", "less than 10Gbps"),
             (error(|p| p.load = "1".into()), "load: ", "90%"),
             (error(|p| p.timestamps = Timestamps::Off), "controllers: ", "one-way delay"),
@@ -415,7 +481,10 @@ mod tests {
             (error(|p| p.workload = "bulk:9999999x1MB".into()), "workload: ", "1 to 1000000"),
         ];
         for (text, field, hint) in cases {
-            assert!(text.starts_with(field) && text.contains(hint) && !text.contains('\n'), "{text}");
+            assert!(
+                text.starts_with(field) && text.contains(hint) && !text.contains('\n'),
+                "{text}"
+            );
         }
     }
 
@@ -429,23 +498,35 @@ mod tests {
         ] {
             let plan = Plan { workload: workload.into(), ..Plan::default() };
             let read = plan.check().unwrap().workload;
-            assert_eq!((read.resumption().resume.to_string(), read.resumption().tickets), (resume.into(), tickets));
+            assert_eq!(
+                (read.resumption().resume.to_string(), read.resumption().tickets),
+                (resume.into(), tickets)
+            );
             let again = Plan::from_toml(&plan.to_toml()).unwrap();
-            assert_eq!((again.check().unwrap().workload, &again.load), (read, &plan.load), "{workload}");
+            assert_eq!(
+                (again.check().unwrap().workload, &again.load),
+                (read, &plan.load),
+                "{workload}"
+            );
         }
         let plan = Plan { workload: "media:transport=datagram".into(), ..Plan::default() };
         let datagrams = plan.check().unwrap().workload;
-        assert!(matches!(datagrams, Workload::Media { transport: MediaTransport::Datagram, .. }), "{datagrams:?}");
+        assert!(
+            matches!(datagrams, Workload::Media { transport: MediaTransport::Datagram, .. }),
+            "{datagrams:?}"
+        );
         assert_eq!(Plan::from_toml(&plan.to_toml()).unwrap().check().unwrap().workload, datagrams);
         let wrong = error(|p| p.workload = "page:resume=3rtt".into());
         assert!(wrong.starts_with("workload: ") && wrong.contains("none, 1rtt or 0rtt"), "{wrong}");
-        let wrong = error(|p| (p.stacks, p.workload) = (vec![Stack::Tcp], "packmime:resume=1rtt".into()));
+        let wrong =
+            error(|p| (p.stacks, p.workload) = (vec![Stack::Tcp], "packmime:resume=1rtt".into()));
         assert!(wrong.starts_with("workload: ") && wrong.contains("use quinn or noq"), "{wrong}");
     }
 
     #[test]
     fn the_reference_follows_the_link() {
-        for (link, reference) in [("1Mbps", "100Mbps"), ("10Mbps", "100Mbps"), ("1Gbps", "10Gbps"), ("5Gbps", "10Gbps")]
+        for (link, reference) in
+            [("1Mbps", "100Mbps"), ("10Mbps", "100Mbps"), ("1Gbps", "10Gbps"), ("5Gbps", "10Gbps")]
         {
             let plan = Plan { link: link.into(), ..Plan::default() };
             assert_eq!(plan.check().unwrap().reference.to_string(), reference);
@@ -454,14 +535,21 @@ mod tests {
 
     #[test]
     fn a_load_may_be_a_fraction_of_the_link() {
-        assert_eq!((parse_load("90%"), parse_load("0.9"), parse_load("120%")), (Ok(0.9), Ok(0.9), Ok(1.2)));
+        assert_eq!(
+            (parse_load("90%"), parse_load("0.9"), parse_load("120%")),
+            (Ok(0.9), Ok(0.9), Ok(1.2))
+        );
         assert!(Plan::is_blank("\n # nothing\n") && !Plan::is_blank("seed = 1"));
     }
 
     #[test]
     fn unknown_fields_are_refused_with_their_line() {
-        let text = Plan::from_toml("[scenario.network]\nlnik = \"1Mbps\"\n").unwrap_err().to_string();
-        assert!(text.starts_with("line 2: ") && text.contains("lnik") && text.contains("link"), "{text}");
+        let text =
+            Plan::from_toml("[scenario.network]\nlnik = \"1Mbps\"\n").unwrap_err().to_string();
+        assert!(
+            text.starts_with("line 2: ") && text.contains("lnik") && text.contains("link"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -473,13 +561,17 @@ mod tests {
             ("sweep.backend = [\"relay\"]", "'loopback'"),
         ] {
             let text = Plan::from_toml(old).unwrap_err().to_string();
-            assert!(text.starts_with("line 1: ") && text.contains(new) && !text.contains('\n'), "{text}");
+            assert!(
+                text.starts_with("line 1: ") && text.contains(new) && !text.contains('\n'),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn a_path_may_have_numbers_and_a_workload_its_load() {
-        let text = "[scenario.network]\ntopology = 'path'\npath.loss = 0.01\npath.rate = '20Mbps'\n";
+        let text =
+            "[scenario.network]\ntopology = 'path'\npath.loss = 0.01\npath.rate = '20Mbps'\n";
         let plan = Plan::from_toml(text).unwrap();
         assert_eq!(plan.path.loss.as_deref(), Some("0.01"));
         plan.validate().unwrap();

@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::plan::{Plan, named_options};
 use crate::scenario::{
-    Connections, PlanError, Shaping, Timestamps, parse_load, parse_responses, read_toml, split_options,
+    Connections, PlanError, Shaping, Timestamps, parse_load, parse_responses, read_toml,
+    split_options,
 };
 use crate::stack::Stack;
 
@@ -128,16 +129,33 @@ impl Default for Network {
 impl Network {
     /// Refuses a link and a queue beside a path that has its own. Results have both: what the path came to.
     fn check_used(&self) -> Result<(), PlanError> {
-        let path = self.path.expanded().ok().filter(|path| path.rate.is_some() || path.trace.is_some());
+        let path =
+            self.path.expanded().ok().filter(|path| path.rate.is_some() || path.trace.is_some());
         let Some(path) = path.and_then(|path| path.check().ok()) else { return Ok(()) };
         let ways = || [&path.down, &path.up].into_iter().filter_map(|way| way.link.as_ref());
-        let link = |text: &String| text.parse().map_or_else(|_| text.clone(), |rate: Rate| rate.to_string());
-        let queue = |text: &String| text.parse().map_or_else(|_| text.clone(), |queue: QueueSpec| queue.to_string());
+        let link = |text: &String| {
+            text.parse().map_or_else(|_| text.clone(), |rate: Rate| rate.to_string())
+        };
+        let queue = |text: &String| {
+            text.parse().map_or_else(|_| text.clone(), |queue: QueueSpec| queue.to_string())
+        };
         let unused = [
-            ("link", "rate", self.link.as_ref().map(link), ways().map(|way| way.0.nominal().to_string()).collect()),
-            ("queue", "queue", self.queue.as_ref().map(queue), ways().map(|way| way.1.to_string()).collect::<Vec<_>>()),
+            (
+                "link",
+                "rate",
+                self.link.as_ref().map(link),
+                ways().map(|way| way.0.nominal().to_string()).collect(),
+            ),
+            (
+                "queue",
+                "queue",
+                self.queue.as_ref().map(queue),
+                ways().map(|way| way.1.to_string()).collect::<Vec<_>>(),
+            ),
         ];
-        let unused = unused.into_iter().find(|(.., said, own)| said.as_ref().is_some_and(|said| !own.contains(said)));
+        let unused = unused
+            .into_iter()
+            .find(|(.., said, own)| said.as_ref().is_some_and(|said| !own.contains(said)));
         unused.map_or(Ok(()), |(field, of_path, ..)| {
             Err(PlanError(format!(
                 "scenario.network.{field}: the path has its own; leave it out, or write it as {of_path} of [scenario.network.path]"
@@ -187,7 +205,11 @@ impl From<Plan> for PlanFile {
             seeds: plan.seeds,
             seed: plan.seed,
             reference: plan.reference,
-            sweep: Sweep { controller: plan.controllers, stack: plan.stacks, backend: plan.backends },
+            sweep: Sweep {
+                controller: plan.controllers,
+                stack: plan.stacks,
+                backend: plan.backends,
+            },
             scenario: Scenario {
                 stop: format!("{} responses", plan.responses),
                 timestamps: plan.timestamps,
@@ -203,7 +225,9 @@ impl From<Plan> for PlanFile {
                 traffic: Traffic {
                     workload: match named_options(&plan.workload) {
                         ("web" | WEB, options) => with(format!("web:{}", plan.load), &options),
-                        ("page" | PAGES, options) => with(format!("{PAGES}:{}", plan.load), &options),
+                        ("page" | PAGES, options) => {
+                            with(format!("{PAGES}:{}", plan.load), &options)
+                        }
                         _ => plan.workload,
                     },
                     connections: plan.connections,
@@ -227,7 +251,9 @@ impl TryFrom<PlanFile> for Plan {
                 return Ok(());
             }
             let given = given.escape_debug();
-            Err(PlanError(format!("{field}: '{given}' is not what 'fathom compare' runs; write {known}")))
+            Err(PlanError(format!(
+                "{field}: '{given}' is not what 'fathom compare' runs; write {known}"
+            )))
         };
         only("study", &study, STUDY)?;
         let on_path = !network.path.is_empty();
@@ -240,21 +266,25 @@ impl TryFrom<PlanFile> for Plan {
         only("scenario.network.topology", &network.topology, topology)?;
         network.check_used()?;
         let default = Self::default();
-        let (link, queue) = (network.link.unwrap_or(default.link), network.queue.unwrap_or(default.queue));
-        let of_link = |load: &str| load.strip_suffix(&format!(" of {link}")).unwrap_or(load).to_owned();
+        let (link, queue) =
+            (network.link.unwrap_or(default.link), network.queue.unwrap_or(default.queue));
+        let of_link =
+            |load: &str| load.strip_suffix(&format!(" of {link}")).unwrap_or(load).to_owned();
         let (words, options) = split_options(&traffic.workload);
         let (name, named) = named_options(words);
         let pages = ["pages:", "page:"].iter().find_map(|name| words.strip_prefix(name));
         let pages = pages.filter(|load| parse_load(load).is_ok());
-        let (workload, load) = match (words.strip_prefix("web:").filter(|_| named.is_empty()), pages) {
-            (Some(load), _) => (with_options(WEB, &options), of_link(load)),
-            (None, Some(load)) => (with_options(PAGES, &options), load.to_owned()),
-            (None, None) if [PAGES, "page"].contains(&name) => {
-                (with_options(PAGES, &[named, options].concat()), PAGE_LOAD.to_owned())
-            }
-            (None, None) => (traffic.workload, Self::default().load),
-        };
-        let responses = parse_responses(&stop).map_err(|e| PlanError(format!("scenario.stop: {e}")))?;
+        let (workload, load) =
+            match (words.strip_prefix("web:").filter(|_| named.is_empty()), pages) {
+                (Some(load), _) => (with_options(WEB, &options), of_link(load)),
+                (None, Some(load)) => (with_options(PAGES, &options), load.to_owned()),
+                (None, None) if [PAGES, "page"].contains(&name) => {
+                    (with_options(PAGES, &[named, options].concat()), PAGE_LOAD.to_owned())
+                }
+                (None, None) => (traffic.workload, Self::default().load),
+            };
+        let responses =
+            parse_responses(&stop).map_err(|e| PlanError(format!("scenario.stop: {e}")))?;
         Ok(Self {
             controllers: sweep.controller,
             stacks: sweep.stack,
@@ -274,9 +304,9 @@ impl TryFrom<PlanFile> for Plan {
             mtu_discovery,
             gso,
             reference,
-            max_window: traffic
-                .max_window
-                .unwrap_or_else(|| if on_path { "none".into() } else { Self::default().max_window }),
+            max_window: traffic.max_window.unwrap_or_else(|| {
+                if on_path { "none".into() } else { Self::default().max_window }
+            }),
             server_delay: traffic.server_delay,
         })
     }

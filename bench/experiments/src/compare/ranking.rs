@@ -45,7 +45,12 @@ impl Change {
     pub fn in_points(pairs: &[(f64, f64)]) -> Option<Self> {
         let differences: Vec<f64> = pairs.iter().map(|(base, value)| value - base).collect();
         let mean = Estimate::of(&differences)?;
-        Some(Self { percent: mean.mean, interval_percent: mean.interval(), seeds: mean.n, points: true })
+        Some(Self {
+            percent: mean.mean,
+            interval_percent: mean.interval(),
+            seeds: mean.n,
+            points: true,
+        })
     }
 
     /// What it is counted in.
@@ -61,14 +66,17 @@ impl Change {
     /// `-27 % (-34 to -18)`.
     pub fn text(&self) -> String {
         let unit = self.unit();
-        let Some((low, high)) = self.interval_percent else { return format!("{:+.1} {unit}", self.percent) };
+        let Some((low, high)) = self.interval_percent else {
+            return format!("{:+.1} {unit}", self.percent);
+        };
         let digits = usize::from(high - low < 4.0);
         format!("{:+.digits$} {unit} ({low:+.digits$} to {high:+.digits$})", self.percent)
     }
 
     /// `18 to 34 % faster`, of a measure.
     fn words(&self, measure: &Measure) -> String {
-        let (lower, higher) = if measure.unit == "ms" { ("faster", "slower") } else { ("lower", "higher") };
+        let (lower, higher) =
+            if measure.unit == "ms" { ("faster", "slower") } else { ("lower", "higher") };
         let size = match self.interval_percent {
             Some((low, high)) => {
                 let (near, far) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
@@ -127,13 +135,19 @@ impl Comparison {
         let measure = self.primary();
         let candidates = self.candidates();
         let baseline = candidates.first().map_or_else(String::new, |first| first.label.to_owned());
-        let value = |c: &Candidate<'_>| Estimate::of(&c.values(measure).into_iter().map(|v| v.1).collect::<Vec<_>>());
+        let value = |c: &Candidate<'_>| {
+            Estimate::of(&c.values(measure).into_iter().map(|v| v.1).collect::<Vec<_>>())
+        };
         let mut entries: Vec<Ranked<'_>> = (candidates.iter())
             .map(|candidate| {
                 let base = self.baseline_of(candidate, &candidates);
-                let misses_failures = self.plan.backends.len() < 2 && candidate.misses_failures(measure);
-                let change = base
-                    .filter(|base| base.label != candidate.label && !misses_failures && !base.misses_failures(measure));
+                let misses_failures =
+                    self.plan.backends.len() < 2 && candidate.misses_failures(measure);
+                let change = base.filter(|base| {
+                    base.label != candidate.label
+                        && !misses_failures
+                        && !base.misses_failures(measure)
+                });
                 Ranked {
                     candidate: candidate.clone(),
                     place: None,
@@ -146,17 +160,24 @@ impl Comparison {
             .collect();
         if self.plan.backends.len() < 2 {
             let sign = if measure.better == Better::Higher { -1.0 } else { 1.0 };
-            let key = |entry: &Ranked<'_>| entry.value.map_or(f64::INFINITY, |value| sign * value.mean);
-            entries.sort_by(|a, b| a.misses_failures.cmp(&b.misses_failures).then(key(a).total_cmp(&key(b))));
+            let key =
+                |entry: &Ranked<'_>| entry.value.map_or(f64::INFINITY, |value| sign * value.mean);
+            entries.sort_by(|a, b| {
+                a.misses_failures.cmp(&b.misses_failures).then(key(a).total_cmp(&key(b)))
+            });
             let best = entries.first().map(|best| best.candidate.clone());
             let several = entries.iter().any(|entry| entry.candidate.runs.len() > 1);
-            let all: Vec<Candidate<'_>> = entries.iter().map(|entry| entry.candidate.clone()).collect();
+            let all: Vec<Candidate<'_>> =
+                entries.iter().map(|entry| entry.candidate.clone()).collect();
             let ranked = |entry: &Ranked<'_>| entry.value.is_some() && !entry.misses_failures;
             for (i, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| ranked(entry)) {
-                let change = best.as_ref().and_then(|best| entry.candidate.change_from(best, measure));
+                let change =
+                    best.as_ref().and_then(|best| entry.candidate.change_from(best, measure));
                 let apart = change.is_some_and(|c| c.is_significant());
-                entry.tied =
-                    i > 0 && several && !apart && !all.iter().any(|other| other.beats(&entry.candidate, measure));
+                entry.tied = i > 0
+                    && several
+                    && !apart
+                    && !all.iter().any(|other| other.beats(&entry.candidate, measure));
                 entry.place = Some(i + 1);
             }
         }
@@ -173,11 +194,15 @@ impl Comparison {
         let first = all.first()?;
         let (run, other) = (candidate.runs.first()?, first.runs.first()?);
         let same = |c: &&Candidate<'_>| {
-            c.runs
-                .first()
-                .is_some_and(|r| r.backend == other.backend && r.controller == run.controller && r.stack == run.stack)
+            c.runs.first().is_some_and(|r| {
+                r.backend == other.backend && r.controller == run.controller && r.stack == run.stack
+            })
         };
-        if self.plan.backends.len() > 1 { all.iter().find(same).or(Some(first)) } else { Some(first) }
+        if self.plan.backends.len() > 1 {
+            all.iter().find(same).or(Some(first))
+        } else {
+            Some(first)
+        }
     }
 }
 
@@ -204,7 +229,11 @@ impl Ranking<'_> {
             return self.of_backends(seeds);
         }
         let mut lines: Vec<String> = self.not_ranked().into_iter().collect();
-        lines.extend(if seeds == 1 { vec![self.of_one_seed(&with)] } else { self.of_seeds(&with, seeds) });
+        lines.extend(if seeds == 1 {
+            vec![self.of_one_seed(&with)]
+        } else {
+            self.of_seeds(&with, seeds)
+        });
         if seeds > 1 {
             lines
                 .push("It holds for these requests on this path; another path or load may rank them otherwise.".into());
@@ -220,7 +249,8 @@ impl Ranking<'_> {
 
     /// Returns which controllers are not ranked as too many of their requests failed; `None`: all are ranked that have a value.
     fn not_ranked(&self) -> Option<String> {
-        let missed = self.entries.iter().filter(|entry| entry.misses_failures && entry.value.is_some());
+        let missed =
+            self.entries.iter().filter(|entry| entry.misses_failures && entry.value.is_some());
         let names: Vec<String> = missed.map(|entry| entry.candidate.label.to_owned()).collect();
         let are = if names.len() == 1 { "is" } else { "are" };
         (!names.is_empty()).then(|| {
@@ -261,7 +291,8 @@ impl Ranking<'_> {
 
     fn of_seeds(&self, with: &[&Ranked<'_>], seeds: usize) -> Vec<String> {
         let name = |entry: &Ranked<'_>| entry.candidate.label.to_owned();
-        let significant = |entry: &&&Ranked<'_>| entry.change.is_some_and(|change| change.is_significant());
+        let significant =
+            |entry: &&&Ranked<'_>| entry.change.is_some_and(|change| change.is_significant());
         let told: Vec<(String, f64)> = (with.iter().filter(significant))
             .filter_map(|entry| {
                 let change = entry.change?;
@@ -275,10 +306,16 @@ impl Ranking<'_> {
         let above: Vec<String> = told.iter().filter(|t| t.1 >= 0.0).map(|t| is(&t.0)).collect();
         if !told.is_empty() {
             let all = [below, above].concat();
-            lines.push(format!("Against {base}, on {measure} over {seeds} seeds: {}.", all.join("; ")));
+            lines.push(format!(
+                "Against {base}, on {measure} over {seeds} seeds: {}.",
+                all.join("; ")
+            ));
         }
-        let unclear: Vec<String> =
-            with.iter().filter(|e| e.change.is_some_and(|change| !change.is_significant())).map(|e| name(e)).collect();
+        let unclear: Vec<String> = with
+            .iter()
+            .filter(|e| e.change.is_some_and(|change| !change.is_significant()))
+            .map(|e| name(e))
+            .collect();
         if !unclear.is_empty() {
             let who = match unclear.len() {
                 few if few <= NAMED => listed(&unclear),
@@ -287,7 +324,8 @@ impl Ranking<'_> {
             lines.push(format!("{who} cannot be told apart from {base} with {seeds} seeds."));
         }
         // Means are of seeds as they are, changes of ratios: the lowest mean may be slower seed by seed.
-        let beats_first = with.iter().find(|entry| entry.candidate.beats(&with[0].candidate, self.measure));
+        let beats_first =
+            with.iter().find(|entry| entry.candidate.beats(&with[0].candidate, self.measure));
         if let Some(better) = beats_first {
             lines.push(format!(
                 "{} has the best mean, and yet {} is better seed by seed: a few seeds make that mean.",
@@ -295,8 +333,11 @@ impl Ranking<'_> {
                 name(better)
             ));
         }
-        let first: Vec<String> =
-            with.iter().filter(|entry| entry.place == Some(1) || entry.tied).map(|e| name(e)).collect();
+        let first: Vec<String> = with
+            .iter()
+            .filter(|entry| entry.place == Some(1) || entry.tied)
+            .map(|e| name(e))
+            .collect();
         if with.len() > 2 && beats_first.is_none() {
             lines.push(match &first[..] {
                 [only] => format!("{only} is the best of all."),
@@ -304,7 +345,10 @@ impl Ranking<'_> {
                     format!("Which of {} is the best cannot be told.", listed(several))
                 }
                 several => {
-                    format!("Which of the {} that are marked ~ or first is the best cannot be told.", several.len())
+                    format!(
+                        "Which of the {} that are marked ~ or first is the best cannot be told.",
+                        several.len()
+                    )
                 }
             });
         }
@@ -329,12 +373,15 @@ impl Ranking<'_> {
 /// So many are named in a sentence; more are counted.
 const NAMED: usize = 4;
 
-const ONE_SEED: &str = "One seed is no result: nothing says how far another would differ (--seeds 5).";
+const ONE_SEED: &str =
+    "One seed is no result: nothing says how far another would differ (--seeds 5).";
 
 impl<'a> Candidate<'a> {
     /// The values of a measure: seed and value, of the seeds that have one.
     pub fn values(&self, measure: &Measure) -> Vec<(u64, f64)> {
-        let of = |run: &&super::ComparedRun| Some((run.seed, measure.of(&run.outcome, FORWARD.0, &run.bottleneck)?));
+        let of = |run: &&super::ComparedRun| {
+            Some((run.seed, measure.of(&run.outcome, FORWARD.0, &run.bottleneck)?))
+        };
         self.runs.iter().filter_map(of).collect()
     }
 
@@ -354,7 +401,8 @@ impl<'a> Candidate<'a> {
     /// Values of this and of another, of the seeds that both have: the other's first.
     fn pairs(&self, base: &Candidate<'_>, measure: &Measure) -> Vec<(f64, f64)> {
         let of_base = base.values(measure);
-        let pair = |(seed, value): (u64, f64)| Some((of_base.iter().find(|(s, _)| *s == seed)?.1, value));
+        let pair =
+            |(seed, value): (u64, f64)| Some((of_base.iter().find(|(s, _)| *s == seed)?.1, value));
         self.values(measure).into_iter().filter_map(pair).collect()
     }
 
@@ -399,7 +447,9 @@ mod tests {
         let change = Change::of(&[(100.0, 110.0), (100.0, 130.0)]).unwrap();
         let (low, high) = change.interval_percent.unwrap();
         assert!(
-            (change.percent - 19.58).abs() < 0.01 && (low + 58.6).abs() < 0.2 && (high - 245.6).abs() < 0.6,
+            (change.percent - 19.58).abs() < 0.01
+                && (low + 58.6).abs() < 0.2
+                && (high - 245.6).abs() < 0.6,
             "{change:?}"
         );
         assert!(!change.is_significant());

@@ -16,7 +16,8 @@ pub struct Remaining {
 impl Remaining {
     /// As arguments of the command: `--controllers sync --seed 3 --seeds 1`.
     pub fn arguments(&self) -> String {
-        let controllers = self.controllers.iter().map(|names| format!("--controllers {} ", names.join(",")));
+        let controllers =
+            self.controllers.iter().map(|names| format!("--controllers {} ", names.join(",")));
         controllers.collect::<String>() + &format!("--seed {} --seeds {}", self.seed, self.seeds)
     }
 }
@@ -29,14 +30,19 @@ impl Comparison {
         seeds.sort_unstable();
         seeds.dedup();
         for seed in seeds {
-            let lacks = |name: &String| self.incomplete.iter().any(|run| run.seed == seed && run.controller == *name);
-            let of_plan: Vec<String> = self.plan.controllers.iter().filter(|name| lacks(name)).cloned().collect();
+            let lacks = |name: &String| {
+                self.incomplete.iter().any(|run| run.seed == seed && run.controller == *name)
+            };
+            let of_plan: Vec<String> =
+                self.plan.controllers.iter().filter(|name| lacks(name)).cloned().collect();
             let unknown = |name: &String| !of_plan.contains(name);
             let some = of_plan.len() < self.plan.controllers.len()
                 && !self.incomplete.iter().any(|run| run.seed == seed && unknown(&run.controller));
             let controllers = some.then_some(of_plan);
             match all.last_mut() {
-                Some(last) if last.controllers == controllers && last.seed + last.seeds == seed => last.seeds += 1,
+                Some(last) if last.controllers == controllers && last.seed + last.seeds == seed => {
+                    last.seeds += 1
+                }
                 _ => all.push(Remaining { controllers, seed, seeds: 1 }),
             }
         }
@@ -48,7 +54,8 @@ impl Comparison {
         let left = self.remaining();
         let commands: Vec<String> = left.iter().map(Remaining::arguments).collect();
         // The load of the built-in network is measured with the first seed of a command.
-        let measured = self.reference.is_some() && left.iter().any(|command| command.seed != self.plan.seed);
+        let measured =
+            self.reference.is_some() && left.iter().any(|command| command.seed != self.plan.seed);
         let other = if measured {
             format!("; its load is calibrated with its own first seed, not with {}", self.plan.seed)
         } else {
@@ -57,7 +64,10 @@ impl Comparison {
         match &commands[..] {
             [] => "nothing is left".into(),
             several if several.len() <= MOST_COMMANDS => {
-                format!("the same command with {} runs the rest{other}", several.join(", and with "))
+                format!(
+                    "the same command with {} runs the rest{other}",
+                    several.join(", and with ")
+                )
             }
             _ => "the same command runs all again".into(),
         }
@@ -81,13 +91,22 @@ mod tests {
         };
         let incomplete = runs.iter().map(missing).collect();
         // reno and sync, seeds 1 to 5.
-        Comparison { plan: Plan::default(), request_hash: String::new(), runs: Vec::new(), reference: None, incomplete }
+        Comparison {
+            plan: Plan::default(),
+            request_hash: String::new(),
+            runs: Vec::new(),
+            reference: None,
+            incomplete,
+        }
     }
 
     #[test]
     fn commands_run_what_is_left_and_nothing_twice() {
         for (runs, says) in [
-            (&[("reno", 4), ("sync", 4), ("reno", 5), ("sync", 5)][..], "with --seed 4 --seeds 2 runs the rest"),
+            (
+                &[("reno", 4), ("sync", 4), ("reno", 5), ("sync", 5)][..],
+                "with --seed 4 --seeds 2 runs the rest",
+            ),
             (
                 &[("sync", 3), ("reno", 4), ("sync", 4)],
                 "with --controllers sync --seed 3 --seeds 1, and with --seed 4 --seeds 1",
@@ -102,7 +121,8 @@ mod tests {
                 (of.seed..of.seed + of.seeds)
                     .flat_map(move |seed| names.clone().into_iter().map(move |name| (name, seed)))
             });
-            let wanted: Vec<(String, u64)> = runs.iter().map(|(name, seed)| ((*name).to_owned(), *seed)).collect();
+            let wanted: Vec<(String, u64)> =
+                runs.iter().map(|(name, seed)| ((*name).to_owned(), *seed)).collect();
             assert_eq!(made.collect::<Vec<_>>(), wanted);
         }
     }

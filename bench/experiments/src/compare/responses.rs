@@ -45,7 +45,12 @@ impl ResponseLog {
     }
 
     /// Adds the responses of a run whose groups have these names.
-    pub(super) fn add(&self, run: &ComparedRun, groups: Vec<String>, rows: &mut ResponseSpool) -> io::Result<()> {
+    pub(super) fn add(
+        &self,
+        run: &ComparedRun,
+        groups: Vec<String>,
+        rows: &mut ResponseSpool,
+    ) -> io::Result<()> {
         let mut kept = self.0.lock();
         let (first, rows) = kept.spool.append(rows)?;
         kept.runs.push(Place { run: key(run), groups, first, rows });

@@ -149,15 +149,19 @@ impl Comparison {
     pub fn missing(&self) -> Vec<String> {
         let mut all: Vec<(&str, &str, usize)> = Vec::new();
         for run in &self.incomplete {
-            match all.iter_mut().find(|(label, why, _)| (*label, *why) == (&*run.label, &*run.why)) {
+            match all.iter_mut().find(|(label, why, _)| (*label, *why) == (&*run.label, &*run.why))
+            {
                 Some((_, _, n)) => *n += 1,
                 None => all.push((&run.label, &run.why, 1)),
             }
         }
-        let line = |(label, why, n): (&str, &str, usize)| match self.plan.seeds.saturating_sub(n as u64) {
-            0 => format!("INCOMPLETE: no results of {label} ({why})"),
-            there => format!("INCOMPLETE: {label} has {there} of {} seeds ({why})", self.plan.seeds),
-        };
+        let line =
+            |(label, why, n): (&str, &str, usize)| match self.plan.seeds.saturating_sub(n as u64) {
+                0 => format!("INCOMPLETE: no results of {label} ({why})"),
+                there => {
+                    format!("INCOMPLETE: {label} has {there} of {} seeds ({why})", self.plan.seeds)
+                }
+            };
         all.into_iter().map(line).collect()
     }
 
@@ -178,7 +182,9 @@ impl Comparison {
                 format!("came after the end of every run, of which the longest took {longest:.1} s")
             } else {
                 let shortest = ends().fold(f64::INFINITY, f64::min);
-                format!("came after the end of {late} of {all} runs, of which the shortest took {shortest:.1} s")
+                format!(
+                    "came after the end of {late} of {all} runs, of which the shortest took {shortest:.1} s"
+                )
             };
             let hint = "write an earlier time, or make runs longer";
             Some((late == all, format!("event '{event}' {words}: it had no effect there; {hint}")))
@@ -204,7 +210,8 @@ impl Comparison {
                 .map(|l| (l.utilisation_percent, l.drops_percent))
         };
         let all: Vec<(f64, f64)> = self.runs.iter().filter_map(back).collect();
-        let mean = |of: fn(&(f64, f64)) -> f64| all.iter().map(of).sum::<f64>() / all.len().max(1) as f64;
+        let mean =
+            |of: fn(&(f64, f64)) -> f64| all.iter().map(of).sum::<f64>() / all.len().max(1) as f64;
         let (used, dropped) = (mean(|back| back.0), mean(|back| back.1));
         let said = if used >= USED_PERCENT {
             format!("was full: {used:.0} % of it used, {dropped:.0} % of its packets dropped")

@@ -13,8 +13,8 @@ use super::plan::Checked;
 use super::responses::ResponseLog;
 use super::result::{ComparedRun, FORWARD, REVERSE};
 use crate::scenario::{
-    Chain, Cost, KeepSpec, Outcome, Progress, ResponseSpool, RunControl, RunError, Scenario, ScenarioError, Seeding,
-    Stop, TcpSettings, Traffic, WebLoad, Workload, run_with,
+    Chain, Cost, KeepSpec, Outcome, Progress, ResponseSpool, RunControl, RunError, Scenario,
+    ScenarioError, Seeding, Stop, TcpSettings, Traffic, WebLoad, Workload, run_with,
 };
 use crate::stack::{Controller, DATAGRAM, IDLE, Stack};
 
@@ -56,9 +56,15 @@ impl RunSpec<'_> {
     /// The run could not be set up, did not end, or failed its own checks.
     pub(super) fn run(&self, progress: Progress) -> Result<(ComparedRun, Cost), ScenarioError> {
         let kept = |e: io::Error| ScenarioError::from(RunError::Responses(e.to_string()));
-        let responses = self.response_log.map(|_| ResponseSpool::new().map(|spool| Arc::new(Mutex::new(spool))));
+        let responses = self
+            .response_log
+            .map(|_| ResponseSpool::new().map(|spool| Arc::new(Mutex::new(spool))));
         let responses = responses.transpose().map_err(kept)?;
-        let control = RunControl { progress, interrupt: Arc::clone(&self.interrupt), responses: responses.clone() };
+        let control = RunControl {
+            progress,
+            interrupt: Arc::clone(&self.interrupt),
+            responses: responses.clone(),
+        };
         let scenario = self.scenario();
         match run_with(&scenario, self.seed, &control) {
             Ok((outcome, cost)) => {
@@ -117,8 +123,10 @@ impl RunSpec<'_> {
         // The load is calibrated alone.
         let calibrates = plan.path.is_none() && self.link != plan.link;
         let beside = if calibrates { &[][..] } else { &plan.beside[..] };
-        let others: Vec<Traffic> = beside.iter().filter_map(|beside| beside.traffic(&traffic[0])).collect();
-        let background = beside.iter().filter_map(|beside| beside.background(&traffic[0])).collect();
+        let others: Vec<Traffic> =
+            beside.iter().filter_map(|beside| beside.traffic(&traffic[0])).collect();
+        let background =
+            beside.iter().filter_map(|beside| beside.background(&traffic[0])).collect();
         let own = plan.path.is_some() || !plan.beside.is_empty();
         traffic.extend(others);
         // Of few and long flows; thousands of short ones have no shares worth a look.
@@ -174,7 +182,9 @@ fn workloads(plan: &Checked, rates: Rates) -> (Workload, Option<Workload>) {
             let load = WebLoad::Connections(rates[0]);
             (Workload::Web { load, server_delay, arrivals, period, resumption }, None)
         }
-        Workload::Pages { shape, period, priorities, in_flight, resumption, .. } if rates[0] > 0.0 => {
+        Workload::Pages { shape, period, priorities, in_flight, resumption, .. }
+            if rates[0] > 0.0 =>
+        {
             let load = WebLoad::Connections(rates[0]);
             (Workload::Pages { load, shape, period, priorities, in_flight, resumption }, None)
         }

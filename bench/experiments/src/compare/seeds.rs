@@ -24,7 +24,10 @@ impl Comparison {
             ];
             of.runs.len() > 1
                 && !hash.is_empty()
-                && of.runs.iter().all(|run| run.group().request_hash == *hash && run.backend.is_virtual())
+                && of
+                    .runs
+                    .iter()
+                    .all(|run| run.group().request_hash == *hash && run.backend.is_virtual())
                 && measures.iter().all(|of_run| alike(of.runs.iter().map(|run| of_run(run))))
         };
         !all.is_empty() && all.iter().all(same)
@@ -62,19 +65,31 @@ impl Comparison {
             let (own, theirs) = (of.values(measure), base.values(measure));
             let both: Vec<(u64, f64, f64)> = own
                 .iter()
-                .filter_map(|(seed, value)| Some((*seed, *value, theirs.iter().find(|(s, _)| s == seed)?.1)))
+                .filter_map(|(seed, value)| {
+                    Some((*seed, *value, theirs.iter().find(|(s, _)| s == seed)?.1))
+                })
                 .collect();
             if own.is_empty() || (both.len() == own.len() && both.len() == theirs.len()) {
                 return None;
             }
-            let counts =
-                format!("{} has {} and {} has {} of {} seeds", of.label, own.len(), base.label, theirs.len(), {
-                    self.plan.seeds
-                });
+            let counts = format!(
+                "{} has {} and {} has {} of {} seeds",
+                of.label,
+                own.len(),
+                base.label,
+                theirs.len(),
+                { self.plan.seeds }
+            );
             let n = both.len() as f64;
-            let (a, b) = (both.iter().map(|x| x.1).sum::<f64>() / n, both.iter().map(|x| x.2).sum::<f64>() / n);
+            let (a, b) = (
+                both.iter().map(|x| x.1).sum::<f64>() / n,
+                both.iter().map(|x| x.2).sum::<f64>() / n,
+            );
             Some(match both.len() {
-                0 => format!("{counts} with a {}, none of them both: they are not compared", measure.name),
+                0 => format!(
+                    "{counts} with a {}, none of them both: they are not compared",
+                    measure.name
+                ),
                 _ => format!(
                     "{counts} with a {}: the change is over {}, which both have (means there: {} and {}), the means in \
                      the table are over all, so they do not agree",
@@ -92,7 +107,8 @@ impl Comparison {
 
 /// Whether values are the same to four digits.
 fn alike(values: impl Iterator<Item = f64> + Clone) -> bool {
-    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+    let (low, high) =
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
     high - low <= SAME * high.abs()
 }
 
@@ -102,7 +118,9 @@ fn outlier_line(of: &Candidate<'_>, measure: &Measure) -> Option<String> {
     let far = outliers(&plain);
     let middle = median(&plain).filter(|_| !far.is_empty())?;
     let seeds: Vec<u64> = far.iter().map(|place| values[*place].0).collect();
-    let of_far = |pick: fn(f64, f64) -> f64, from: f64| far.iter().map(|place| plain[*place]).fold(from, pick);
+    let of_far = |pick: fn(f64, f64) -> f64, from: f64| {
+        far.iter().map(|place| plain[*place]).fold(from, pick)
+    };
     let (low, high) = (of_far(f64::min, f64::INFINITY), of_far(f64::max, f64::NEG_INFINITY));
     let range = if far.len() == 1 { amount(measure, low) } else { range(measure, low, high) };
     let verb = if measure.unit == "ms" { "took" } else { "had" };
@@ -142,5 +160,9 @@ fn range(measure: &Measure, low: f64, high: f64) -> String {
 }
 
 fn in_words(measure: &Measure, value: f64) -> (f64, &'static str) {
-    if measure.unit == "ms" && value >= 10_000.0 { (value / 1e3, "s") } else { (value, measure.unit) }
+    if measure.unit == "ms" && value >= 10_000.0 {
+        (value / 1e3, "s")
+    } else {
+        (value, measure.unit)
+    }
 }

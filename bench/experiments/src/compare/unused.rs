@@ -69,7 +69,10 @@ fn responses(plan: &Plan, checked: &Checked) -> Option<String> {
         Workload::Uploads { .. } => "uploads:40x5MB@4s",
         _ => "bulk:8x20MB@100ms",
     };
-    Some(format!("{} ends after its {own} responses; leave --responses out, or write such as {numbers}", kind(plan)))
+    Some(format!(
+        "{} ends after its {own} responses; leave --responses out, or write such as {numbers}",
+        kind(plan)
+    ))
 }
 
 /// Refuses what a plan says without effect.
@@ -80,11 +83,20 @@ pub(super) fn check(plan: &Plan, checked: &Checked, calibrates: bool) -> Result<
     let refused = |text: String| Err(PlanError(text));
     let web = matches!(checked.workload, Workload::Web { .. });
     if plan.reference != AUTO && !calibrates {
-        let why = if web { "on a path the load is computed" } else { "only packmime has its load measured" };
-        return refused(format!("reference: {why}, and nothing runs on an uncongested network; leave it out"));
+        let why = if web {
+            "on a path the load is computed"
+        } else {
+            "only packmime has its load measured"
+        };
+        return refused(format!(
+            "reference: {why}, and nothing runs on an uncongested network; leave it out"
+        ));
     }
     if plan.server_delay && !web {
-        return refused("server-delay: only packmime has it; leave it out, or write workload = \"packmime\"".into());
+        return refused(
+            "server-delay: only packmime has it; leave it out, or write workload = \"packmime\""
+                .into(),
+        );
     }
     let keeps = matches!(checked.workload, Workload::Pages { .. } | Workload::Media { .. });
     if plan.connections == Connections::Persistent && keeps {
@@ -132,7 +144,9 @@ fn check_path(plan: &Plan, path: &Path) -> Result<(), PlanError> {
                     "event: '{event}': datagrams have {DATAGRAM} bytes at most, and all pass; write less, such as mtu:1250@20s"
                 )));
             }
-            PathEvent::Blackout { lasts, .. } | PathEvent::Hold { lasts, .. } if lasts.is_zero() => {
+            PathEvent::Blackout { lasts, .. } | PathEvent::Hold { lasts, .. }
+                if lasts.is_zero() =>
+            {
                 return Err(wrong(format!(
                     "event: '{event}' lasts no time; write such as blackout:2s@10s or hold:200ms@10s"
                 )));
@@ -188,7 +202,11 @@ mod tests {
             (plan(|p| p.workload = "pages:2/s".into()), "load", "--workload page"),
             (plan(|p| p.workload = "upload".into()), "responses", "its 20 responses"),
             (plan(|p| p.workload = media.into()), "responses", "its 150 responses"),
-            (plan(|p| (p.reference, p.workload) = ("1Gbps".into(), "bulk".into())), "", "leave it out"),
+            (
+                plan(|p| (p.reference, p.workload) = ("1Gbps".into(), "bulk".into())),
+                "",
+                "leave it out",
+            ),
             (
                 plan(|p| {
                     p.reference = "1Gbps".into();
@@ -198,9 +216,15 @@ mod tests {
                 "on a path",
             ),
             (plan(|p| (p.server_delay, p.workload) = (true, "bulk".into())), "", "server-delay: "),
-            (plan(|p| (p.connections, p.workload) = (Connections::Persistent, "page".into())), "", "connections: "),
             (
-                plan(|p| (p.timestamps, p.controllers) = (Timestamps::Paper, vec!["native:cubic".into()])),
+                plan(|p| (p.connections, p.workload) = (Connections::Persistent, "page".into())),
+                "",
+                "connections: ",
+            ),
+            (
+                plan(|p| {
+                    (p.timestamps, p.controllers) = (Timestamps::Paper, vec!["native:cubic".into()])
+                }),
                 "",
                 "without 'paper'",
             ),
@@ -212,12 +236,20 @@ mod tests {
                 "",
                 "path.reorder: ",
             ),
-            (plan(|p| (p.mtu_discovery, p.stacks) = (true, vec![Stack::Tcp])), "", "mtu-discovery: none of"),
+            (
+                plan(|p| (p.mtu_discovery, p.stacks) = (true, vec![Stack::Tcp])),
+                "",
+                "mtu-discovery: none of",
+            ),
             (plan(|p| (p.gso, p.stacks) = (Some(16), vec![Stack::Tcp])), "", "gso: none of"),
             (plan(|p| p.path.events = vec!["mtu:1400@1s".into()]), "", "mtu:1250@20s"),
             (plan(|p| p.path.events = vec!["blackout:0s@1s".into()]), "", "lasts no time"),
             (plan(|p| p.path.events = vec!["hold:0s@1s".into()]), "", "lasts no time"),
-            (plan(|p| p.workload = "media:1 at 2Mbps 30fps deadline 7ms for 5s".into()), "", "one-way delay of 7ms"),
+            (
+                plan(|p| p.workload = "media:1 at 2Mbps 30fps deadline 7ms for 5s".into()),
+                "",
+                "one-way delay of 7ms",
+            ),
         ];
         for (plan, given, says) in cases {
             let text = plan.refuse_unused(&[given]).unwrap_err().to_string();
@@ -234,7 +266,12 @@ mod tests {
             (plan(|p| p.workload = "pages:2/s".into()), &["responses"]),
             (plan(|p| (p.connections, p.workload) = (Connections::Persistent, "bulk".into())), &[]),
             (plan(|p| p.timestamps = Timestamps::Paper), &[]),
-            (plan(|p| (p.timestamps, p.controllers) = (Timestamps::Off, vec!["native:cubic".into()])), &[]),
+            (
+                plan(|p| {
+                    (p.timestamps, p.controllers) = (Timestamps::Off, vec!["native:cubic".into()])
+                }),
+                &[],
+            ),
             (plan(|p| p.path.events = vec!["mtu:1250@1s".into(), "blackout:1s@1s".into()]), &[]),
             (plan(|p| p.workload = "media:1 at 2Mbps 30fps deadline 8ms for 5s".into()), &[]),
         ] {

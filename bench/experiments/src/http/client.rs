@@ -77,7 +77,8 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
         C::BidiStream: Send,
         O: Send + 'static,
     {
-        let (mut driver, sender) = h3::client::builder().send_grease(false).build(transport).await?;
+        let (mut driver, sender) =
+            h3::client::builder().send_grease(false).build(transport).await?;
         sim.spawn(async move {
             poll_fn(|cx| driver.poll_close(cx)).await;
         });
@@ -88,7 +89,12 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
     ///
     /// # Errors
     /// As [`Requests::get`].
-    pub async fn get_at_once(&mut self, bytes: u64, request_bytes: u64, streams: u32) -> Result<Fetched, HttpError>
+    pub async fn get_at_once(
+        &mut self,
+        bytes: u64,
+        request_bytes: u64,
+        streams: u32,
+    ) -> Result<Fetched, HttpError>
     where
         O: Clone,
     {
@@ -107,7 +113,10 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
     ///
     /// # Errors
     /// As [`Requests::get`].
-    pub fn fetch(&self, ask: Ask) -> impl Future<Output = Result<Fetched, HttpError>> + Send + use<O>
+    pub fn fetch(
+        &self,
+        ask: Ask,
+    ) -> impl Future<Output = Result<Fetched, HttpError>> + Send + use<O>
     where
         O: Clone + Send + 'static,
         O::BidiStream: Send,
@@ -120,7 +129,10 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
     ///
     /// # Errors
     /// As [`Requests::get`].
-    pub fn live(&self, request: LiveRequest) -> impl Future<Output = Result<(), HttpError>> + Send + use<O>
+    pub fn live(
+        &self,
+        request: LiveRequest,
+    ) -> impl Future<Output = Result<(), HttpError>> + Send + use<O>
     where
         O: Clone + Send + 'static,
         O::BidiStream: Send,

@@ -31,7 +31,9 @@ impl LiveRequest {
     /// Reads what [`LiveRequest::path`] wrote; `None`: it is no such request.
     pub(super) fn read(uri: &Uri) -> Option<Self> {
         let query = uri.query().filter(|_| uri.path() == "/live")?;
-        let field = |name: &str| query.split('&').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        let field = |name: &str| {
+            query.split('&').find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
+        };
         let number = |name: &str| field(name)?.parse::<u64>().ok();
         let stream = MediaStream {
             start: Time::from_nanos(number("start")?),
@@ -72,8 +74,11 @@ impl Piece {
     pub fn read(datagram: &[u8]) -> Option<Self> {
         let (header, _) = datagram.split_first_chunk::<{ Self::HEADER }>()?;
         let [a, b, c, d, e, f, g, h] = *header;
-        let (frame, piece, pieces) =
-            (u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f]), u16::from_be_bytes([g, h]));
+        let (frame, piece, pieces) = (
+            u32::from_be_bytes([a, b, c, d]),
+            u16::from_be_bytes([e, f]),
+            u16::from_be_bytes([g, h]),
+        );
         (piece < pieces).then_some(Self { frame, piece, pieces })
     }
 }
@@ -84,12 +89,15 @@ pub(crate) async fn push(sim: &SimHandle, connection: &impl Connection, request:
     let frames = stream.sizes().enumerate().skip(usize::try_from(first).unwrap_or(usize::MAX));
     for (number, frame) in frames {
         sim.sleep_until(stream.start + LEAD + frame.at).await;
-        let Some(most) = connection.max_datagram_size().and_then(|most| most.checked_sub(Piece::HEADER)) else {
+        let Some(most) =
+            connection.max_datagram_size().and_then(|most| most.checked_sub(Piece::HEADER))
+        else {
             return;
         };
         let most = most.max(1) as u64;
         // 65,535 pieces are some 85 MB, more than a second of the largest rate.
-        let (frame_number, pieces) = (number as u32, u16::try_from(frame.bytes.div_ceil(most)).unwrap_or(u16::MAX));
+        let (frame_number, pieces) =
+            (number as u32, u16::try_from(frame.bytes.div_ceil(most)).unwrap_or(u16::MAX));
         let mut left = frame.bytes;
         for piece in 0..pieces {
             let bytes = left.min(most);

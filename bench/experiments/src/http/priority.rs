@@ -26,7 +26,9 @@ const HEADERS: [[&str; 2]; 8] = [
 impl Priority {
     /// The header's value. An urgency above 7 is 7.
     pub fn header(self) -> HeaderValue {
-        HeaderValue::from_static(HEADERS[usize::from(self.urgency.min(7))][usize::from(self.incremental)])
+        HeaderValue::from_static(
+            HEADERS[usize::from(self.urgency.min(7))][usize::from(self.incremental)],
+        )
     }
 
     /// Reads the header as this laboratory's clients write it; `None`: it is none of theirs.

@@ -87,7 +87,10 @@ async fn receive<S: BidiStream<Bytes>>(
     request: &Request<()>,
     stream: &mut RequestStream<S, Bytes>,
 ) -> Result<(), HttpError> {
-    let length = request.headers().get("content-length").and_then(|length| length.to_str().ok()?.parse().ok());
+    let length = request
+        .headers()
+        .get("content-length")
+        .and_then(|length| length.to_str().ok()?.parse().ok());
     let mut got = 0;
     while let Some(chunk) = stream.recv_data().await? {
         got += chunk.remaining() as u64;
@@ -99,7 +102,9 @@ async fn receive<S: BidiStream<Bytes>>(
 }
 
 /// Says that it will be done.
-async fn answer_empty<S: BidiStream<Bytes>>(stream: &mut RequestStream<S, Bytes>) -> Result<(), HttpError> {
+async fn answer_empty<S: BidiStream<Bytes>>(
+    stream: &mut RequestStream<S, Bytes>,
+) -> Result<(), HttpError> {
     stream.send_response(Response::builder().status(StatusCode::OK).body(())?).await?;
     stream.finish().await?;
     Ok(())
@@ -126,7 +131,9 @@ async fn answer<S: BidiStream<Bytes>>(
     stream: &mut RequestStream<S, Bytes>,
     writing: impl Fn(bool),
 ) -> Result<(), HttpError> {
-    let Some(bytes) = request.uri().path().strip_prefix("/bytes/").and_then(|n| n.parse::<u64>().ok()) else {
+    let Some(bytes) =
+        request.uri().path().strip_prefix("/bytes/").and_then(|n| n.parse::<u64>().ok())
+    else {
         stream.send_response(Response::builder().status(StatusCode::NOT_FOUND).body(())?).await?;
         stream.finish().await?;
         return Ok(());

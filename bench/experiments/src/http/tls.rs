@@ -24,7 +24,9 @@ use rustls::crypto::ring::sign::any_eddsa_type;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme, SupportedCipherSuite};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme, SupportedCipherSuite,
+};
 
 use super::ALPN;
 use one_exchange::OneExchange;
@@ -90,7 +92,8 @@ impl Identity {
         let key = key.serialize_der();
         let secret = secret(&key);
         let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(key))?;
-        let key = OneSignature::of(&*key).ok_or_else(|| rustls::Error::General("the key is not of Ed25519".into()))?;
+        let key = OneSignature::of(&*key)
+            .ok_or_else(|| rustls::Error::General("the key is not of Ed25519".into()))?;
         let certified = CertifiedKey::new(vec![certificate.clone()], Arc::new(key));
         let provider = Arc::new(CryptoProvider {
             // One suite and one group, both fast with hardware AES: what most servers choose. (rustls would take AES-256 with SHA-384,
@@ -100,7 +103,8 @@ impl Identity {
             ..ring::default_provider()
         });
 
-        let servers = CryptoProvider { cipher_suites: vec![*suite], ..CryptoProvider::clone(&provider) };
+        let servers =
+            CryptoProvider { cipher_suites: vec![*suite], ..CryptoProvider::clone(&provider) };
         let mut server = ServerConfig::builder_with_provider(Arc::new(servers))
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_no_client_auth()
@@ -116,7 +120,13 @@ impl Identity {
             .with_no_client_auth();
         client.alpn_protocols = vec![ALPN.to_vec()];
         client.resumption = Resumption::disabled();
-        Ok(Self { server: Arc::new(server), client: Arc::new(client), certificate, secret, sessions: None })
+        Ok(Self {
+            server: Arc::new(server),
+            client: Arc::new(client),
+            certificate,
+            secret,
+            sessions: None,
+        })
     }
 
     /// The same identity with sessions that later connections resume, and with early data (0-RTT) where `early`.
@@ -133,15 +143,28 @@ impl Identity {
         client.enable_early_data = early;
         client.time_provider = Arc::new(Stopped);
         let (server, client) = (Arc::new(server), Arc::new(client));
-        Self { server, client, certificate: self.certificate.clone(), secret: self.secret, sessions: Some(sessions) }
+        Self {
+            server,
+            client,
+            certificate: self.certificate.clone(),
+            secret: self.secret,
+            sessions: Some(sessions),
+        }
     }
 
     /// Its servers send this many tickets on each connection.
     pub(crate) fn with_tickets(&self, tickets: usize) -> Self {
         let mut server = ServerConfig::clone(&self.server);
         server.send_tls13_tickets = tickets;
-        let (server, client, sessions) = (Arc::new(server), Arc::clone(&self.client), self.sessions.clone());
-        Self { server, client, certificate: self.certificate.clone(), secret: self.secret, sessions }
+        let (server, client, sessions) =
+            (Arc::new(server), Arc::clone(&self.client), self.sessions.clone());
+        Self {
+            server,
+            client,
+            certificate: self.certificate.clone(),
+            secret: self.secret,
+            sessions,
+        }
     }
 
     /// Clients send requests as early data where they hold a ticket.

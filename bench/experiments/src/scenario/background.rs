@@ -15,8 +15,8 @@ use fathom_netsim::sim::{Group, Path, SimHandle};
 use serde::{Deserialize, Serialize};
 
 use fathom_packet_level::{
-    AckOptions, OnOff, PacketLevel, PacketLevelError, PacketLevelFlow, PacketLevelReport, Spell, TcpReport, UdpReport,
-    WebUser, Workload,
+    AckOptions, OnOff, PacketLevel, PacketLevelError, PacketLevelFlow, PacketLevelReport, Spell,
+    TcpReport, UdpReport, WebUser, Workload,
 };
 
 use super::TcpSettings;
@@ -76,19 +76,32 @@ impl FromStr for Load {
                 "'{s}' is not a background load; write users:2200 idle 1s..4s, or udp:5 at 20Mbps on 200ms off 800ms"
             )
         };
-        let count = |text: &str| text.trim().parse().ok().filter(|n| (1..=20_000).contains(n)).ok_or_else(help);
+        let count = |text: &str| {
+            text.trim().parse().ok().filter(|n| (1..=20_000).contains(n)).ok_or_else(help)
+        };
         if let Some(rest) = s.strip_prefix("users:") {
             let (users, idle) = rest.split_once(" idle ").ok_or_else(help)?;
             let (low, high) = idle.split_once("..").ok_or_else(help)?;
             let idle = (parse_duration(low)?, parse_duration(high)?);
-            return if idle.0 <= idle.1 { Ok(Self::Users { count: count(users)?, idle }) } else { Err(help()) };
+            return if idle.0 <= idle.1 {
+                Ok(Self::Users { count: count(users)?, idle })
+            } else {
+                Err(help())
+            };
         }
         let rest = s.strip_prefix("udp:").ok_or_else(help)?;
         let (sources, rest) = rest.split_once(" at ").ok_or_else(help)?;
         let (rate, rest) = rest.split_once(" on ").ok_or_else(help)?;
         let (on, off) = rest.split_once(" off ").ok_or_else(help)?;
-        let spell = |text: &str| parse_duration(text).and_then(|d| if d.is_zero() { Err(help()) } else { Ok(d) });
-        Ok(Self::Udp { count: count(sources)?, rate: rate.parse()?, on: spell(on)?, off: spell(off)? })
+        let spell = |text: &str| {
+            parse_duration(text).and_then(|d| if d.is_zero() { Err(help()) } else { Ok(d) })
+        };
+        Ok(Self::Udp {
+            count: count(sources)?,
+            rate: rate.parse()?,
+            on: spell(on)?,
+            off: spell(off)?,
+        })
     }
 }
 
@@ -162,10 +175,17 @@ impl PacketLevelGroups {
                 for number in 0..count {
                     let controller_config = group.controller(number);
                     let max_window = group.max_window;
-                    let tcp = group
-                        .tcp
-                        .map(|tcp| tcp.sender(group.datagram, max_window, TcpSettings::stamps(&*controller_config)));
-                    self.tcp.push((group.name.clone(), format!("{}/{}", group.name, controller_config.spec())));
+                    let tcp = group.tcp.map(|tcp| {
+                        tcp.sender(
+                            group.datagram,
+                            max_window,
+                            TcpSettings::stamps(&*controller_config),
+                        )
+                    });
+                    self.tcp.push((
+                        group.name.clone(),
+                        format!("{}/{}", group.name, controller_config.spec()),
+                    ));
                     self.packet_level.tcp(PacketLevelFlow {
                         packet: group.datagram,
                         max_window,
@@ -184,7 +204,13 @@ impl PacketLevelGroups {
             }
             Load::Udp { count, rate, on, off } => {
                 let spell = |mean| Spell::Exponential { mean };
-                let source = OnOff { rate, packet: group.datagram, on: spell(on), off: spell(off), start: Time::ZERO };
+                let source = OnOff {
+                    rate,
+                    packet: group.datagram,
+                    on: spell(on),
+                    off: spell(off),
+                    start: Time::ZERO,
+                };
                 for _ in 0..count {
                     self.udp.push(group.name.clone());
                     self.packet_level.udp(source, path)?;
@@ -200,7 +226,11 @@ impl PacketLevelGroups {
     }
 
     /// What every group did since the report `before`, `seconds` ago; a group with several controllers has an entry for each besides.
-    pub(super) fn outcomes(&self, before: &PacketLevelReport, seconds: f64) -> BTreeMap<String, BackgroundOutcome> {
+    pub(super) fn outcomes(
+        &self,
+        before: &PacketLevelReport,
+        seconds: f64,
+    ) -> BTreeMap<String, BackgroundOutcome> {
         let report = self.packet_level.report();
         // Without a warm-up there was none.
         let (no_tcp, no_udp) = (TcpReport::default(), UdpReport::default());
@@ -249,7 +279,8 @@ impl Background {
             up_to += part;
             place < up_to
         });
-        let (_, controller_config) = chosen.or_else(|| self.mix.last()).expect("a checked group has a controller");
+        let (_, controller_config) =
+            chosen.or_else(|| self.mix.last()).expect("a checked group has a controller");
         Arc::clone(controller_config)
     }
 
@@ -267,8 +298,16 @@ mod tests {
     #[test]
     fn loads_are_read() {
         let ms = Duration::from_millis;
-        assert_eq!("users:2200 idle 1s..4s".parse(), Ok(Load::Users { count: 2_200, idle: (ms(1_000), ms(4_000)) }));
-        let udp = Load::Udp { count: 5, rate: Rate::from_bits_per_sec(20_000_000), on: ms(200), off: ms(800) };
+        assert_eq!(
+            "users:2200 idle 1s..4s".parse(),
+            Ok(Load::Users { count: 2_200, idle: (ms(1_000), ms(4_000)) })
+        );
+        let udp = Load::Udp {
+            count: 5,
+            rate: Rate::from_bits_per_sec(20_000_000),
+            on: ms(200),
+            off: ms(800),
+        };
         assert_eq!("udp:5 at 20Mbps on 200ms off 800ms".parse(), Ok(udp));
         for wrong in [
             "users",
@@ -285,8 +324,11 @@ mod tests {
     #[test]
     fn groups_of_several_controllers_are_found_among_many_flows() {
         let flow = |group: &str, controller: &str| (group.to_owned(), controller.to_owned());
-        let mut flows: Vec<(String, String)> = (0..100_000).map(|_| flow("one", "one/reno")).collect();
-        flows.extend((0..100_000).map(|i| flow("two", if i % 2 == 0 { "two/reno" } else { "two/dca" })));
+        let mut flows: Vec<(String, String)> =
+            (0..100_000).map(|_| flow("one", "one/reno")).collect();
+        flows.extend(
+            (0..100_000).map(|i| flow("two", if i % 2 == 0 { "two/reno" } else { "two/dca" })),
+        );
         assert_eq!(of_several_controllers(&flows), BTreeSet::from(["two"]));
     }
 

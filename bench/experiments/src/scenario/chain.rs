@@ -116,7 +116,10 @@ impl Chain {
     /// What it cannot do, in one line.
     pub(crate) fn fits_netem(&self) -> Result<(), String> {
         let path = self.path.as_deref();
-        let mut capacities = path.into_iter().flat_map(|path| [&path.down, &path.up]).filter_map(|d| d.link.as_ref());
+        let mut capacities = path
+            .into_iter()
+            .flat_map(|path| [&path.down, &path.up])
+            .filter_map(|d| d.link.as_ref());
         match capacities.find(|(capacity, _)| !matches!(capacity, Capacity::Fixed(_))) {
             None => Ok(()),
             Some((Capacity::Steps(..), _)) => {
@@ -135,7 +138,10 @@ impl Chain {
     /// rate for all of them, five hosts on each side. Links behind the bottleneck have its rate, so nothing ever queues there.
     pub fn one_bottleneck(rate: Rate, queue: QueueSpec) -> Self {
         let link = ChainLink { rate, delay: ms(5), queue, back_queue: queue };
-        Self { access: Access { queues: AccessQueues::Outbound, ..sync_tcp_access(rate) }, ..Self::dumbbell(link) }
+        Self {
+            access: Access { queues: AccessQueues::Outbound, ..sync_tcp_access(rate) },
+            ..Self::dumbbell(link)
+        }
     }
 
     /// The parking lot with six routers, R0 to R5 (Sync-TCP §4.1, figure 3): every link, access links too, has one rate and 1 ms. Five
@@ -198,7 +204,12 @@ impl Chain {
             .iter()
             .map(|&(packets, micros, mbps)| {
                 let queue = QueueSpec::droptail_packets(packets);
-                ChainLink { rate: rate(mbps), delay: Duration::from_micros(micros), queue, back_queue: queue }
+                ChainLink {
+                    rate: rate(mbps),
+                    delay: Duration::from_micros(micros),
+                    queue,
+                    back_queue: queue,
+                }
             })
             .collect();
         let access = Access {
@@ -208,7 +219,12 @@ impl Chain {
             queue: QueueSpec::droptail_packets(200),
             queues: AccessQueues::Both,
         };
-        Self { routers: (1..=links.len() + 1).map(|n| format!("r{n}")).collect(), links, access, path: None }
+        Self {
+            routers: (1..=links.len() + 1).map(|n| format!("r{n}")).collect(),
+            links,
+            access,
+            path: None,
+        }
     }
 
     /// The router of this name.
@@ -219,7 +235,8 @@ impl Chain {
     /// Every link with its direction, from left to right and back: the numbers of its ends, and its name in results.
     pub fn directed(&self) -> impl Iterator<Item = (usize, usize, String)> + '_ {
         let name = |a: usize, b: usize| format!("{}-{}", self.routers[a], self.routers[b]);
-        (0..self.links.len()).flat_map(move |i| [(i, i + 1, name(i, i + 1)), (i + 1, i, name(i + 1, i))])
+        (0..self.links.len())
+            .flat_map(move |i| [(i, i + 1, name(i, i + 1)), (i + 1, i, name(i + 1, i))])
     }
 }
 
@@ -240,10 +257,17 @@ mod tests {
 
     #[test]
     fn the_parking_lot_has_a_round_trip_of_14_ms_over_seven_links() {
-        let lot = Chain::parking_lot(Rate::from_bits_per_sec(10_000_000), QueueSpec::droptail_packets(136));
-        let one_way: Duration = lot.links.iter().map(|l| l.delay).sum::<Duration>() + 2 * lot.access.delay.0;
+        let lot = Chain::parking_lot(
+            Rate::from_bits_per_sec(10_000_000),
+            QueueSpec::droptail_packets(136),
+        );
+        let one_way: Duration =
+            lot.links.iter().map(|l| l.delay).sum::<Duration>() + 2 * lot.access.delay.0;
         assert_eq!((lot.routers.len(), one_way * 2), (6, ms(14)));
-        let one = Chain::one_bottleneck(Rate::from_bits_per_sec(10_000_000), QueueSpec::droptail_packets(136));
+        let one = Chain::one_bottleneck(
+            Rate::from_bits_per_sec(10_000_000),
+            QueueSpec::droptail_packets(136),
+        );
         assert_eq!((one.links[0].delay + 2 * one.access.delay.0) * 2, ms(14));
     }
 
@@ -262,7 +286,8 @@ mod tests {
         // Table 3-1: 12 hops, the access links among them; table 3-2: a mean round trip of 66 ms, queueing included.
         let emory = Chain::emory();
         assert_eq!(emory.links.len() + 2, 12);
-        let base: Duration = emory.links.iter().map(|l| l.delay).sum::<Duration>() * 2 + 4 * emory.access.delay.0;
+        let base: Duration =
+            emory.links.iter().map(|l| l.delay).sum::<Duration>() * 2 + 4 * emory.access.delay.0;
         assert!(base < ms(66) && base > ms(40), "{base:?}");
     }
 }

@@ -50,7 +50,8 @@ impl Counters {
     /// Returns what was counted between `before` and these.
     pub(super) fn since(&self, before: &Self) -> Counted {
         let Timeouts { reported, inferred, backoffs, backed_off } = self.timeouts;
-        let (reported, inferred) = (reported - before.timeouts.reported, inferred - before.timeouts.inferred);
+        let (reported, inferred) =
+            (reported - before.timeouts.reported, inferred - before.timeouts.inferred);
         Counted {
             connections: self.connections - before.ended,
             senders: self.senders.since(&before.senders),

@@ -53,7 +53,9 @@ pub enum RunError {
         seconds: f64,
     },
     /// Its responses could not be kept.
-    #[error("the responses could not be kept in a temporary file: {0}; name a folder with room in TMPDIR")]
+    #[error(
+        "the responses could not be kept in a temporary file: {0}; name a folder with room in TMPDIR"
+    )]
     Responses(String),
     /// The run was interrupted.
     #[error("interrupted")]
@@ -82,7 +84,9 @@ fn collapse_hint(event: Option<PathEvent>) -> String {
 impl RunError {
     /// The same error of a run that reports call `label`.
     pub(crate) fn named(mut self, label: &str) -> Self {
-        if let Self::Collapsed { controller, .. } | Self::FailedChecks { controller, .. } = &mut self {
+        if let Self::Collapsed { controller, .. } | Self::FailedChecks { controller, .. } =
+            &mut self
+        {
             label.clone_into(controller);
         }
         self

@@ -77,7 +77,12 @@ pub struct SentPackets {
 
 impl LimitOutcome {
     /// Of a group's senders; `None` where none of them was followed.
-    pub(super) fn of(traffic: &Traffic, did: &SenderReport, limited: &SenderTimes, delivered: u64) -> Option<Self> {
+    pub(super) fn of(
+        traffic: &Traffic,
+        did: &SenderReport,
+        limited: &SenderTimes,
+        delivered: u64,
+    ) -> Option<Self> {
         let (stats, n) = (did.stats, limited.senders as f64);
         let seconds = |time: std::time::Duration| round(time.as_secs_f64(), 6);
         let ms = |time: std::time::Duration, count: u64| {
@@ -100,13 +105,16 @@ impl LimitOutcome {
                 declared_lost: stats.lost,
                 mean_bytes: round(stats.sent_bytes as f64 / stats.sent.max(1) as f64, 1),
             }),
-            spurious_losses: (stats.told > 0 && stats.tell_spurious == stats.told).then_some(stats.spurious),
+            spurious_losses: (stats.told > 0 && stats.tell_spurious == stats.told)
+                .then_some(stats.spurious),
             undone_reductions: limited.undone,
             lost_early_bytes: limited.lost_early,
-            first_window_bytes: (limited.first_windows > 0).then(|| round(limited.first_windows as f64 / n, 0)),
+            first_window_bytes: (limited.first_windows > 0)
+                .then(|| round(limited.first_windows as f64 / n, 0)),
             rtt_mean_ms: ms(limited.round_trips, limited.samples),
             rtt_smoothed_ms: ms(stats.smoothed, stats.round_trips),
-            pacing_mean_bps: (limited.paces > 0).then(|| round(limited.pace_sum / limited.paces as f64, 0)),
+            pacing_mean_bps: (limited.paces > 0)
+                .then(|| round(limited.pace_sum / limited.paces as f64, 0)),
             pacing_last_bps: (limited.paces > 0).then(|| round(limited.last_pace, 0)),
             delivered_bytes: delivered,
         })

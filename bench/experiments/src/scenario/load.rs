@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use super::chain::{Chain, ChainLink, DEEP};
 use super::source::{Request, Source};
 use super::{
-    ComputedLoad, Connections, MaxWindow, PlanError, Scenario, ScenarioError, Seeding, Shaping, Stop, TcpSettings,
-    Timestamps, Traffic, WebLoad, Workload,
+    ComputedLoad, Connections, MaxWindow, PlanError, Scenario, ScenarioError, Seeding, Shaping,
+    Stop, TcpSettings, Timestamps, Traffic, WebLoad, Workload,
 };
 use crate::stack::{Controller, Stack};
 
@@ -57,7 +57,9 @@ pub(super) fn rate(
     on_the_wire: BytesOnTheWire,
 ) -> Result<(f64, Option<ComputedLoad>), ScenarioError> {
     let (part, of) = match traffic.workload {
-        Workload::Bulk { .. } | Workload::Uploads { .. } | Workload::Media { .. } => return Ok((0.0, None)),
+        Workload::Bulk { .. } | Workload::Uploads { .. } | Workload::Media { .. } => {
+            return Ok((0.0, None));
+        }
         Workload::Web { load: WebLoad::Connections(rate), .. }
         | Workload::Pages { load: WebLoad::Connections(rate), .. } => return Ok((rate, None)),
         Workload::Web { load: WebLoad::Computed { part, of }, .. }
@@ -118,12 +120,21 @@ fn nearest(
 }
 
 /// Bytes per second that connections at this rate offer.
-fn offered(scenario: &Scenario, traffic: &Traffic, seed: u64, rate: f64, costs: Costs) -> Result<f64, ScenarioError> {
-    let (Workload::Web { period, .. } | Workload::Pages { period, .. }) = traffic.workload else { return Ok(0.0) };
+fn offered(
+    scenario: &Scenario,
+    traffic: &Traffic,
+    seed: u64,
+    rate: f64,
+    costs: Costs,
+) -> Result<f64, ScenarioError> {
+    let (Workload::Web { period, .. } | Workload::Pages { period, .. }) = traffic.workload else {
+        return Ok(0.0);
+    };
     let count = match scenario.stop {
         Stop::Responses(n) => n as usize,
         Stop::At(end) => {
-            let active = period.until.map_or(end, |until| until.min(end)).saturating_sub(period.from);
+            let active =
+                period.until.map_or(end, |until| until.min(end)).saturating_sub(period.from);
             (rate * active.as_secs_f64()) as usize
         }
     };
@@ -137,7 +148,9 @@ fn offered(scenario: &Scenario, traffic: &Traffic, seed: u64, rate: f64, costs: 
     for request in source.take(count.clamp(1, MOST)) {
         let Request::Web(request) = request else { continue };
         n += 1;
-        bytes += costs.connection + costs.byte * request.response_bytes as f64 + request.request_bytes as f64;
+        bytes += costs.connection
+            + costs.byte * request.response_bytes as f64
+            + request.request_bytes as f64;
         last = request.start.as_secs_f64() - period.from.as_secs_f64();
     }
     // What the requests of a run offer over the time in which they come; the model's own gaps vary, too.
@@ -172,7 +185,11 @@ fn view_bytes(visits: Source, from: Duration, span: Duration, costs: Costs) -> f
 type Key = (Stack, Timestamps, u16, MaxWindow, Option<TcpSettings>);
 
 /// Two downloads on a network that does not queue. Measured once per process: nothing in it is random.
-fn costs(timestamps: Timestamps, traffic: &Traffic, on_the_wire: BytesOnTheWire) -> Result<Costs, ScenarioError> {
+fn costs(
+    timestamps: Timestamps,
+    traffic: &Traffic,
+    on_the_wire: BytesOnTheWire,
+) -> Result<Costs, ScenarioError> {
     static KNOWN: LazyLock<Mutex<HashMap<Key, Costs>>> = LazyLock::new(Mutex::default);
     let known = || KNOWN.lock();
     let of_tcp = (traffic.stack == Stack::Tcp).then_some(traffic.tcp);
@@ -194,7 +211,12 @@ fn costs(timestamps: Timestamps, traffic: &Traffic, on_the_wire: BytesOnTheWire)
             to: 1,
             access: Chain::dumbbell(link).access,
             mix: vec![(1.0, reference)],
-            workload: Workload::Bulk { flows: 1, bytes: Some(bytes), spread: Duration::ZERO, after: Duration::ZERO },
+            workload: Workload::Bulk {
+                flows: 1,
+                bytes: Some(bytes),
+                spread: Duration::ZERO,
+                after: Duration::ZERO,
+            },
             connections: Connections::Fresh,
             acks_queue: true,
             counted: true,
@@ -234,8 +256,11 @@ mod tests {
     #[test]
     fn the_nearest_rate_of_a_rising_offer_is_found() {
         // In steps of a tenth, and 5 above 3.
-        let offer = |rate: f64| Ok((rate * 10.0).floor() / 10.0 + if rate > 3.0 { 5.0 } else { 0.0 });
-        for (first, wanted, off) in [(1.0, 2.5, 0.1), (50.0, 2.5, 0.1), (1.0, 5.0, 2.1), (0.01, 9.0, 0.15)] {
+        let offer =
+            |rate: f64| Ok((rate * 10.0).floor() / 10.0 + if rate > 3.0 { 5.0 } else { 0.0 });
+        for (first, wanted, off) in
+            [(1.0, 2.5, 0.1), (50.0, 2.5, 0.1), (1.0, 5.0, 2.1), (0.01, 9.0, 0.15)]
+        {
             let (rate, reached) = nearest(first, wanted, offer).unwrap();
             assert_eq!(reached, offer(rate).unwrap());
             assert!((reached - wanted).abs() <= off, "{rate} offers {reached} of {wanted}");

@@ -83,15 +83,20 @@ pub(super) fn beyond_the_path(scenario: &Scenario, traffic: &Traffic) -> u64 {
         Capacity::Steps(rate, steps) => {
             steps.iter().map(|(_, rate)| rate.bits_per_sec()).fold(rate.bits_per_sec(), u64::max)
         }
-        Capacity::Trace(_) | Capacity::Model { .. } => capacity.nominal().bits_per_sec().saturating_mul(PEAK),
+        Capacity::Trace(_) | Capacity::Model { .. } => {
+            capacity.nominal().bits_per_sec().saturating_mul(PEAK)
+        }
     };
     let queue = |queue: &QueueSpec, rate: Rate| {
-        let packets = queue.packet_limit(rate).map(|packets| (packets as u64).saturating_mul(PACKET));
+        let packets =
+            queue.packet_limit(rate).map(|packets| (packets as u64).saturating_mul(PACKET));
         queue.byte_limit().or(packets).unwrap_or(rate.bits_per_sec() / 8)
     };
     let (mut bps, mut queues, mut rtt) = (0, 0_u64, 4 * traffic.access.delay.1);
     if let Some(path) = &chain.path {
-        for (capacity, of_link) in [&path.down, &path.up].into_iter().filter_map(|way| way.link.as_ref()) {
+        for (capacity, of_link) in
+            [&path.down, &path.up].into_iter().filter_map(|way| way.link.as_ref())
+        {
             bps = bps.max(peak(capacity));
             queues = queues.saturating_add(queue(of_link, capacity.nominal()));
         }

@@ -52,8 +52,8 @@ pub use fathom_traffic::{Arrivals, PageShape};
 pub use limit_outcome::{LimitOutcome, LimitTimes, SentPackets};
 pub use max_window::MaxWindow;
 pub use outcome::{
-    ComputedLoad, DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome, Outcome, PacketDelay,
-    RttOutcome, SharesOverTime, TcpOutcome, TracedOutcome,
+    ComputedLoad, DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome,
+    Outcome, PacketDelay, RttOutcome, SharesOverTime, TcpOutcome, TracedOutcome,
 };
 pub use responses::{ResponseKind, ResponseResult, ResponseRow};
 pub use run::run;
@@ -67,7 +67,8 @@ pub(crate) use responses::ResponseSpool;
 pub(crate) use run::{RunControl, computed_rate, goal, run_with};
 
 pub(crate) use spec::{
-    RENAMED, check_gso, parse_load, parse_responses, provided, read_toml, split_options, toml_message,
+    RENAMED, check_gso, parse_load, parse_responses, provided, read_toml, split_options,
+    toml_message,
 };
 
 use crate::stack::{ClockMisreport, Controller, Stack};
@@ -107,7 +108,9 @@ impl Scenario {
         let largest = self.traffic.iter().map(|traffic| traffic.datagram).max()?;
         let path = self.chain.path.as_deref()?;
         let mut events = [&path.down, &path.up].into_iter().flat_map(|way| &way.impairments.events);
-        events.find(|event| matches!(event, PathEvent::Mtu { payload, .. } if *payload < largest)).copied()
+        events
+            .find(|event| matches!(event, PathEvent::Mtu { payload, .. } if *payload < largest))
+            .copied()
     }
 
     /// Stacks of its groups, each once.

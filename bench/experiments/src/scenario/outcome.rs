@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fathom_cc::Time;
-use fathom_metrics::{Distribution, Fairness, MediaOutcome, PageOutcome, RttSample, WindowPoint, round};
+use fathom_metrics::{
+    Distribution, Fairness, MediaOutcome, PageOutcome, RttSample, WindowPoint, round,
+};
 use fathom_netsim::backend::Punctuality;
 use fathom_netsim::link::{LinkBytes, Shares, jain, starved};
 use fathom_netsim::path::ImpairmentCounts;
@@ -226,7 +228,10 @@ impl SharesOverTime {
             bin_seconds: shares.width(),
             flows: rates.iter().map(Vec::len).collect(),
             jain: rates.iter().map(|r| rounded(jain(r))).collect(),
-            starved_percent: rates.iter().map(|r| rounded(starved(r).map(|part| part * 100.0))).collect(),
+            starved_percent: rates
+                .iter()
+                .map(|r| rounded(starved(r).map(|part| part * 100.0)))
+                .collect(),
             size_p10: shares.size_quantile(0.1),
             size_median: shares.size_quantile(0.5),
             size_p90: shares.size_quantile(0.9),
@@ -466,13 +471,16 @@ mod tests {
     #[test]
     fn losses_belong_to_the_last_sample_before_the_packet_was_sent() {
         let ms = Time::from_millis;
-        let rtt: Vec<(Time, Duration)> = [10, 20, 30, 40].map(|t| (ms(t), Duration::from_millis(5))).to_vec();
+        let rtt: Vec<(Time, Duration)> =
+            [10, 20, 30, 40].map(|t| (ms(t), Duration::from_millis(5))).to_vec();
         // One before the first sample, a burst of two after the second, out of order, and one after the last.
         let drops = [ms(24), ms(5), ms(22), ms(45)];
-        let follows: Vec<bool> = RttOutcome::new(&rtt, &drops).samples.iter().map(|s| s.loss_follows).collect();
+        let follows: Vec<bool> =
+            RttOutcome::new(&rtt, &drops).samples.iter().map(|s| s.loss_follows).collect();
         assert_eq!(follows, [false, true, false, true]);
         // A packet sent at the instant of a sample is sent after it.
-        let follows: Vec<bool> = RttOutcome::new(&rtt, &[ms(30)]).samples.iter().map(|s| s.loss_follows).collect();
+        let follows: Vec<bool> =
+            RttOutcome::new(&rtt, &[ms(30)]).samples.iter().map(|s| s.loss_follows).collect();
         assert_eq!(follows, [false, false, true, false]);
     }
 
@@ -497,7 +505,10 @@ mod tests {
         let end = web.traced_end.unwrap();
         // The largest of the first hundred responses: what arrived of its packets carried it, at no more than the link's rate.
         assert!((end.sent - end.lost) * 1_392 > web.traced && web.traced > 25_000, "{end:?}");
-        assert!(end.seconds > web.traced as f64 * 8.0 / 10e6 && end.seconds <= web.times.unwrap().max_ms / 1e3 * 1.01);
+        assert!(
+            end.seconds > web.traced as f64 * 8.0 / 10e6
+                && end.seconds <= web.times.unwrap().max_ms / 1e3 * 1.01
+        );
     }
 
     /// One download of 10 MB over a link that drops, with what `keep` asks for.
@@ -527,25 +538,42 @@ mod tests {
 
     #[test]
     fn a_link_sorts_its_bytes_by_what_they_are_for() {
-        let stacks = if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"][..] } else { &["quinn", "noq"] };
+        let stacks = if cfg!(feature = "quiche") {
+            &["quinn", "noq", "quiche"][..]
+        } else {
+            &["quinn", "noq"]
+        };
         for stack in stacks {
             let outcome = download(stack, r#"bytes = ["left-right", "right-left"]"#);
             let link = &outcome.links["left-right"];
             let bytes = link.bytes.unwrap();
             // A packet is 1420 bytes on the wire and carries 1368 of the body. Nothing was sent again that was not dropped.
-            let (needed, dropped) = (10_000_000.0 * 1_420.0 / 1_368.0, bytes.dropped.total() as f64);
+            let (needed, dropped) =
+                (10_000_000.0 * 1_420.0 / 1_368.0, bytes.dropped.total() as f64);
             assert!(link.dropped > 50, "{stack}: {} drops", link.dropped);
-            assert!((bytes.arrived.first_time as f64 / needed - 1.0).abs() < 0.01, "{stack}: {bytes:?}");
+            assert!(
+                (bytes.arrived.first_time as f64 / needed - 1.0).abs() < 0.01,
+                "{stack}: {bytes:?}"
+            );
             assert!(dropped > needed * 0.006, "{stack}: {dropped}");
-            assert!((bytes.arrived.duplicate as f64 - dropped).abs() < needed * 0.005, "{stack}: {bytes:?}");
+            assert!(
+                (bytes.arrived.duplicate as f64 - dropped).abs() < needed * 0.005,
+                "{stack}: {bytes:?}"
+            );
             assert!((1_200..10_000).contains(&bytes.arrived.handshake), "{stack}: {bytes:?}");
             assert_eq!(bytes.arrived.other, 0, "{stack}: {bytes:?}");
             // The way back carries acknowledgements and one request.
             let back = outcome.links["right-left"].bytes.unwrap().arrived;
-            assert!(back.acknowledgements > 100_000 && back.first_time + back.duplicate < 1_000, "{stack}: {back:?}");
+            assert!(
+                back.acknowledgements > 100_000 && back.first_time + back.duplicate < 1_000,
+                "{stack}: {back:?}"
+            );
             // Everything that arrived has a purpose.
             let shown = link.throughput_bps * outcome.seconds / 8.0;
-            assert!((bytes.arrived.total() as f64 - dropped - shown).abs() < 10.0, "{stack}: {bytes:?} {shown}");
+            assert!(
+                (bytes.arrived.total() as f64 - dropped - shown).abs() < 10.0,
+                "{stack}: {bytes:?} {shown}"
+            );
         }
     }
 
@@ -558,9 +586,15 @@ mod tests {
             drops = ["left-right"]"#,
         );
         assert_eq!(plain.trace_hash, kept.trace_hash);
-        assert!(plain.links["left-right"].bytes.is_none() && plain.links["left-right"].drops.is_none());
-        let (link, drops) = (&kept.links["left-right"], kept.links["left-right"].drops.clone().unwrap());
-        assert_eq!((drops.arrived.iter().sum::<u64>(), drops.dropped.iter().sum()), (link.arrived, link.dropped));
+        assert!(
+            plain.links["left-right"].bytes.is_none() && plain.links["left-right"].drops.is_none()
+        );
+        let (link, drops) =
+            (&kept.links["left-right"], kept.links["left-right"].drops.clone().unwrap());
+        assert_eq!(
+            (drops.arrived.iter().sum::<u64>(), drops.dropped.iter().sum()),
+            (link.arrived, link.dropped)
+        );
         assert_eq!(drops.arrived.len(), (kept.seconds / drops.bin_seconds) as usize + 1);
         // A result without them is one of an older version, and reads.
         let text = serde_json::to_string(&plain).unwrap();
@@ -590,7 +624,8 @@ mod tests {
             "#
         );
         let scenario = ScenarioSpec::from_toml(&text).unwrap().check().unwrap();
-        let flow = run(&scenario, 1, &Progress::default()).unwrap().0.groups.remove("flow").unwrap();
+        let flow =
+            run(&scenario, 1, &Progress::default()).unwrap().0.groups.remove("flow").unwrap();
         (flow.latency.clone().unwrap(), flow)
     }
 
@@ -602,11 +637,21 @@ mod tests {
             assert!(flow.lost > 3, "{stack}: {} losses", flow.lost);
             let whole_queue = 20.0 + 0.23 + 2.28 * 11.0;
             assert!(latency.cdf[0].0 >= 20.1, "{stack}: {:?}", latency.cdf[0]);
-            assert!(latency.median_ms < whole_queue && latency.p95_ms < whole_queue, "{stack}: {latency:?}");
+            assert!(
+                latency.median_ms < whole_queue && latency.p95_ms < whole_queue,
+                "{stack}: {latency:?}"
+            );
             // What was lost came at least half a round trip later. Nothing was counted twice: nearly every datagram brought one piece.
-            assert!(latency.max_ms > whole_queue + 20.0 && latency.max_ms < 500.0, "{stack}: {}", latency.max_ms);
+            assert!(
+                latency.max_ms > whole_queue + 20.0 && latency.max_ms < 500.0,
+                "{stack}: {}",
+                latency.max_ms
+            );
             let arrived = flow.sent - flow.lost;
-            assert!(latency.count <= arrived && latency.count as f64 > 0.97 * arrived as f64, "{stack}: {arrived}");
+            assert!(
+                latency.count <= arrived && latency.count as f64 > 0.97 * arrived as f64,
+                "{stack}: {arrived}"
+            );
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fathom_cc::{
-    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, PathChange,
-    Phase, SendParams, Sent, Start, Time,
+    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics,
+    Missing, PathChange, Phase, SendParams, Sent, Start, Time,
 };
 use parking_lot::Mutex;
 
@@ -60,7 +60,8 @@ impl Record {
 
     fn backed_off(&self, time: Duration) {
         self.backoffs.fetch_add(1, Ordering::Relaxed);
-        self.backed_off.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.backed_off
+            .fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     pub(super) fn rtt(&self) -> Option<Vec<(Time, Duration)>> {
@@ -233,7 +234,8 @@ impl ProbeTimer {
         let silent_since = self.last_sent.max(self.probed);
         let probe = self.in_flight > 0
             && self.last_event != Some(now)
-            && silent_since.is_some_and(|last| now.since(last) >= self.timeout().mul_f64(TOLERANCE));
+            && silent_since
+                .is_some_and(|last| now.since(last) >= self.timeout().mul_f64(TOLERANCE));
         if probe {
             self.count += 1;
             self.probed = Some(now);
@@ -266,7 +268,8 @@ impl ProbeTimer {
         if self.smoothed.is_zero() {
             (self.deviation, self.hold) = (latest / 2, hold);
         } else {
-            (self.deviation, self.hold) = ((self.deviation * 3 + off) / 4, (self.hold * 7 + hold) / 8);
+            (self.deviation, self.hold) =
+                ((self.deviation * 3 + off) / 4, (self.hold * 7 + hold) / 8);
         }
         self.smoothed = acks.rtt.smoothed + self.hold;
         self.in_flight = acks.in_flight;
@@ -300,7 +303,12 @@ mod tests {
     }
 
     /// The packet was kept back for `hold` ms, then took 50 ms.
-    fn acked_after(timer: &mut ProbeTimer, now: u64, in_flight: u64, hold: u64) -> Option<Duration> {
+    fn acked_after(
+        timer: &mut ProbeTimer,
+        now: u64,
+        in_flight: u64,
+        hold: u64,
+    ) -> Option<Duration> {
         let rtt = Duration::from_millis(50);
         let packets = [Acked { sent: ms(now - 50 - hold), bytes: 1_200 }];
         timer.on_ack(&AckEvent {
@@ -349,7 +357,8 @@ mod tests {
     }
 
     #[test]
-    fn a_backoff_lasts_from_the_last_packet_to_the_first_acknowledgement_whatever_probes_lie_between() {
+    fn a_backoff_lasts_from_the_last_packet_to_the_first_acknowledgement_whatever_probes_lie_between()
+     {
         let mut timer = ProbeTimer::default();
         timer.on_sent(ms(0), 1_200);
         assert_eq!(acked(&mut timer, 50, 0), None);

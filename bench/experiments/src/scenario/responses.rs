@@ -73,7 +73,12 @@ pub struct ResponseRow {
 const ROW: usize = 40;
 
 impl ResponseRow {
-    pub(super) fn new(group: u16, kind: ResponseKind, start: Time, outcome: Result<Completed, &HttpError>) -> Self {
+    pub(super) fn new(
+        group: u16,
+        kind: ResponseKind,
+        start: Time,
+        outcome: Result<Completed, &HttpError>,
+    ) -> Self {
         let result = match outcome {
             Ok(_) => ResponseResult::Completed,
             Err(HttpError::Abandoned) => ResponseResult::Abandoned,
@@ -83,19 +88,32 @@ impl ResponseRow {
     }
 
     fn write(&self) -> [u8; ROW] {
-        let Completed { bytes, took, first_byte } =
-            self.completed.unwrap_or(Completed { bytes: 0, took: Duration::ZERO, first_byte: Duration::ZERO });
+        let Completed { bytes, took, first_byte } = self.completed.unwrap_or(Completed {
+            bytes: 0,
+            took: Duration::ZERO,
+            first_byte: Duration::ZERO,
+        });
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let what = u64::from(self.group) << 16 | u64::from(self.kind as u8) << 8 | u64::from(self.result as u8);
+        let what = u64::from(self.group) << 16
+            | u64::from(self.kind as u8) << 8
+            | u64::from(self.result as u8);
         let mut row = [0; ROW];
         let words = [what, self.start.as_nanos(), bytes, nanos(took), nanos(first_byte)];
-        row.as_chunks_mut::<8>().0.iter_mut().zip(words).for_each(|(place, word)| *place = word.to_le_bytes());
+        row.as_chunks_mut::<8>()
+            .0
+            .iter_mut()
+            .zip(words)
+            .for_each(|(place, word)| *place = word.to_le_bytes());
         row
     }
 
     fn read(row: &[u8; ROW]) -> Option<Self> {
         let mut words = [0; ROW / 8];
-        row.as_chunks::<8>().0.iter().zip(&mut words).for_each(|(bytes, word)| *word = u64::from_le_bytes(*bytes));
+        row.as_chunks::<8>()
+            .0
+            .iter()
+            .zip(&mut words)
+            .for_each(|(bytes, word)| *word = u64::from_le_bytes(*bytes));
         let [what, start, bytes, took, first_byte] = words;
         let [result, kind, low, high, ..] = what.to_le_bytes();
         let result = ResponseResult::from_repr(result)?;
@@ -105,7 +123,11 @@ impl ResponseRow {
             kind: ResponseKind::from_repr(kind)?,
             start: Time::from_nanos(start),
             result,
-            completed: (result == ResponseResult::Completed).then_some(Completed { bytes, took, first_byte }),
+            completed: (result == ResponseResult::Completed).then_some(Completed {
+                bytes,
+                took,
+                first_byte,
+            }),
         })
     }
 }
@@ -192,7 +214,12 @@ mod tests {
                 1 => Err(&HttpError::Abandoned),
                 _ => Err(&HttpError::Status(500)),
             };
-            ResponseRow::new(n as u16, ResponseKind::from_repr((n % 5) as u8).unwrap(), Time::from_millis(n), outcome)
+            ResponseRow::new(
+                n as u16,
+                ResponseKind::from_repr((n % 5) as u8).unwrap(),
+                Time::from_millis(n),
+                outcome,
+            )
         };
         let mut all = ResponseSpool::new().unwrap();
         let mut places = Vec::new();

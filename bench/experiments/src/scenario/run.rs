@@ -31,8 +31,8 @@ use super::state::Progress;
 use super::state::{ControllerGroup, RunState};
 use super::traffic::{Clients, Endpoints, IdlePool, Servers, TICK, drifts};
 use super::{
-    ComputedLoad, Connections, MediaTransport, PlanError, Resume, Resumption, RunError, SMALLEST_STOCK_DATAGRAM,
-    Scenario, ScenarioError, Shaping, Stop, Traffic, Workload, load,
+    ComputedLoad, Connections, MediaTransport, PlanError, Resume, Resumption, RunError,
+    SMALLEST_STOCK_DATAGRAM, Scenario, ScenarioError, Shaping, Stop, Traffic, Workload, load,
 };
 use crate::http::{Identity, send_buffer};
 use crate::stack::{self, ClientClock, Controller, EndpointSettings, Stack};
@@ -60,7 +60,11 @@ fn requests(scenario: &Scenario) -> Option<u64> {
 ///
 /// # Errors
 /// The run could not be set up, did not end, or failed its own checks.
-pub fn run(scenario: &Scenario, seed: u64, progress: &Progress) -> Result<(Outcome, Cost), ScenarioError> {
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    progress: &Progress,
+) -> Result<(Outcome, Cost), ScenarioError> {
     let control = RunControl { progress: Arc::clone(progress), ..RunControl::default() };
     run_with(scenario, seed, &control)
 }
@@ -77,7 +81,11 @@ pub(crate) struct RunControl {
 }
 
 /// As [`run`], until it is interrupted.
-pub(crate) fn run_with(scenario: &Scenario, seed: u64, control: &RunControl) -> Result<(Outcome, Cost), ScenarioError> {
+pub(crate) fn run_with(
+    scenario: &Scenario,
+    seed: u64,
+    control: &RunControl,
+) -> Result<(Outcome, Cost), ScenarioError> {
     let cpu = thread_cpu_time();
     let mut run = Run::set_up(scenario, seed, control)?;
     run.go()?;
@@ -89,14 +97,20 @@ pub(crate) fn run_with(scenario: &Scenario, seed: u64, control: &RunControl) -> 
         parts().map(|p| p.stats().senders.totals().at_once).sum(),
     );
     drop(run);
-    let cost = Cost { cpu_seconds: (thread_cpu_time() - cpu).as_secs_f64(), packets, connections, at_once };
+    let cost = Cost {
+        cpu_seconds: (thread_cpu_time() - cpu).as_secs_f64(),
+        packets,
+        connections,
+        at_once,
+    };
     Ok((outcome, cost))
 }
 
 /// New connections per second of a scenario's first group, or page views: what a run with this seed would compute.
 pub(crate) fn computed_rate(scenario: &Scenario, seed: u64) -> Result<f64, ScenarioError> {
     let Some(first) = scenario.traffic.first() else { return Ok(0.0) };
-    load::rate(scenario, first, scenario.seeding.requests(seed, 0), bytes_on_the_wire).map(|(rate, _)| rate)
+    load::rate(scenario, first, scenario.seeding.requests(seed, 0), bytes_on_the_wire)
+        .map(|(rate, _)| rate)
 }
 
 /// Bytes that a scenario of one link puts on it, in both directions.
@@ -140,7 +154,11 @@ struct BuiltGroup {
 }
 
 impl<'a> Run<'a> {
-    fn set_up(scenario: &'a Scenario, seed: u64, control: &RunControl) -> Result<Self, ScenarioError> {
+    fn set_up(
+        scenario: &'a Scenario,
+        seed: u64,
+        control: &RunControl,
+    ) -> Result<Self, ScenarioError> {
         let seeds = Seeds { seeding: scenario.seeding, seed };
         let mut executor = Executor::new();
         executor.interrupt_on(Arc::clone(&control.interrupt));
@@ -173,14 +191,19 @@ impl<'a> Run<'a> {
         run.add_background()?;
         let sealed = Arc::default();
         let recording = !scenario.keep.latency.is_empty();
-        let identity =
-            if recording { Identity::recording(&sealed) } else { Identity::generate() }.map_err(RunError::from)?;
+        let identity = if recording { Identity::recording(&sealed) } else { Identity::generate() }
+            .map_err(RunError::from)?;
         for (number, traffic) in scenario.traffic.iter().enumerate() {
-            let delivery = scenario.keep.latency.contains(&traffic.name).then(|| Delivery::new(Arc::clone(&sealed)));
+            let delivery = scenario
+                .keep
+                .latency
+                .contains(&traffic.name)
+                .then(|| Delivery::new(Arc::clone(&sealed)));
             run.add_group(number, traffic, &identity, delivery, seeds)?;
         }
         run.watch_time(sim);
-        backend::attach(&mut run.executor, scenario.backend, &run.router).map_err(RunError::from)?;
+        backend::attach(&mut run.executor, scenario.backend, &run.router)
+            .map_err(RunError::from)?;
         Ok(run)
     }
 
@@ -260,14 +283,28 @@ impl<'a> Run<'a> {
                     link
                 })
             };
-            let [server_out, client_in, client_out, server_in] = [outbound, inbound, outbound, inbound].map(&mut add);
+            let [server_out, client_in, client_out, server_in] =
+                [outbound, inbound, outbound, inbound].map(&mut add);
             let (server_side, client_side) = (sample_delay(), sample_delay());
-            let down = self.path(traffic.from, traffic.to, (server_out, server_side), (client_in, client_side));
-            let up = self.path(traffic.to, traffic.from, (client_out, client_side), (server_in, server_side));
+            let down = self.path(
+                traffic.from,
+                traffic.to,
+                (server_out, server_side),
+                (client_in, client_side),
+            );
+            let up = self.path(
+                traffic.to,
+                traffic.from,
+                (client_out, client_side),
+                (server_in, server_side),
+            );
             let up = if traffic.acks_queue {
                 up
             } else {
-                Path { tail: up.tail + up.hops.iter().map(|hop| hop.delay).sum::<Duration>(), hops: Vec::new() }
+                Path {
+                    tail: up.tail + up.hops.iter().map(|hop| hop.delay).sum::<Duration>(),
+                    hops: Vec::new(),
+                }
             };
             paths.push((down, up));
         }
@@ -295,7 +332,8 @@ impl<'a> Run<'a> {
     fn add_background(&mut self) -> Result<(), ScenarioError> {
         let sim = self.sim();
         for group in &self.scenario.background {
-            let (down, up) = (self.links_of(group.from, group.to), self.links_of(group.to, group.from));
+            let (down, up) =
+                (self.links_of(group.from, group.to), self.links_of(group.to, group.from));
             let added = self.packet_level.add(&sim, group, down, up);
             added.map_err(|e| PlanError(format!("background '{}': {e}", group.name)))?;
         }
@@ -335,7 +373,10 @@ impl<'a> Run<'a> {
             (false, _) => None,
             (
                 true,
-                Workload::Bulk { .. } | Workload::Uploads { .. } | Workload::Pages { .. } | Workload::Media { .. },
+                Workload::Bulk { .. }
+                | Workload::Uploads { .. }
+                | Workload::Pages { .. }
+                | Workload::Media { .. },
             ) => Some((0, 0)),
             (true, Workload::Web { .. }) => source.largest(self.half(rate)),
         };
@@ -374,19 +415,28 @@ impl<'a> Run<'a> {
                     identity: resuming.as_ref().unwrap_or(identity),
                     control: &recorded,
                     extension: self.scenario.timestamps.extension(),
-                    shaping: self.scenario.shaping == Shaping::Auto && recorded.needs_shaping(traffic.stack),
+                    shaping: self.scenario.shaping == Shaping::Auto
+                        && recorded.needs_shaping(traffic.stack),
                     max_window: traffic.max_window,
                     beyond_the_path: max_window::beyond_the_path(self.scenario, traffic),
                     streams: traffic.streams,
                     datagram: traffic.datagram.max(smallest),
-                    mtu_discovery: self.scenario.mtu_discovery || (has_mtu_event && needs_discovery(traffic.stack)),
+                    mtu_discovery: self.scenario.mtu_discovery
+                        || (has_mtu_event && needs_discovery(traffic.stack)),
                     tcp: traffic.tcp,
                     uploads: matches!(traffic.workload, Workload::Uploads { .. }),
-                    concurrent: matches!(traffic.workload, Workload::Pages { .. } | Workload::Media { .. }),
+                    concurrent: matches!(
+                        traffic.workload,
+                        Workload::Pages { .. } | Workload::Media { .. }
+                    ),
                     datagrams: match traffic.workload {
-                        Workload::Media { rate, fps, deadline, transport: MediaTransport::Datagram, .. } => {
-                            Some(send_buffer(rate, fps, deadline))
-                        }
+                        Workload::Media {
+                            rate,
+                            fps,
+                            deadline,
+                            transport: MediaTransport::Datagram,
+                            ..
+                        } => Some(send_buffer(rate, fps, deadline)),
                         _ => None,
                     },
                     one_request: traffic.connections == Connections::Fresh,
@@ -401,10 +451,9 @@ impl<'a> Run<'a> {
                 let before = EndpointSettings { control: controller, ..settings.clone() };
                 stack::issue_tickets(traffic.stack, &before).map_err(RunError::from)?;
                 let (client, server) = (sim.client_socket(), sim.server_socket());
-                let paths = hosts
-                    .iter()
-                    .cloned()
-                    .map(|(down, up)| sim.add_group(Group { client: client.id(), server: server.id(), down, up }));
+                let paths = hosts.iter().cloned().map(|(down, up)| {
+                    sim.add_group(Group { client: client.id(), server: server.id(), down, up })
+                });
                 let paths: Vec<GroupId> = paths.collect();
                 let servers = Arc::new(Servers(Arc::clone(&part)));
                 let ends = stack::ends(traffic.stack, &settings, client, server, servers);
@@ -453,8 +502,10 @@ impl<'a> Run<'a> {
     /// How long the requests of a group take to come, and to be answered by a path that does nothing else.
     fn span_of(&self, traffic: &Traffic, rate: f64) -> Duration {
         let transfers = |count: u32, bytes: u64, starts: Duration| {
-            let links = &self.scenario.chain.links[traffic.from.min(traffic.to)..traffic.from.max(traffic.to)];
-            let transfers = links.iter().map(|l| l.rate.time_for(bytes.saturating_mul(count.into())));
+            let links = &self.scenario.chain.links
+                [traffic.from.min(traffic.to)..traffic.from.max(traffic.to)];
+            let transfers =
+                links.iter().map(|l| l.rate.time_for(bytes.saturating_mul(count.into())));
             transfers.max().unwrap_or_default().saturating_add(starts)
         };
         match (self.scenario.stop, traffic.workload) {
@@ -464,11 +515,15 @@ impl<'a> Run<'a> {
             (Stop::Responses(_), Workload::Bulk { flows, bytes: Some(bytes), spread, after }) => {
                 transfers(flows, bytes, spread.saturating_add(after))
             }
-            (Stop::Responses(_), Workload::Uploads { count, bytes, spread }) => transfers(count, bytes, spread),
+            (Stop::Responses(_), Workload::Uploads { count, bytes, spread }) => {
+                transfers(count, bytes, spread)
+            }
             (Stop::Responses(n), Workload::Media { streams, fps, .. }) => {
                 Duration::from_secs_f64(n as f64 / (f64::from(streams) * f64::from(fps)))
             }
-            (Stop::Responses(_), Workload::Bulk { bytes: None, .. }) | (Stop::At(_), _) => Duration::ZERO,
+            (Stop::Responses(_), Workload::Bulk { bytes: None, .. }) | (Stop::At(_), _) => {
+                Duration::ZERO
+            }
         }
     }
 
@@ -477,13 +532,15 @@ impl<'a> Run<'a> {
         if !self.scenario.warm_up.is_zero() {
             let (state, warm_up) = (Arc::clone(&self.state), Time::ZERO + self.scenario.warm_up);
             let links: Vec<LinkId> = self.links.iter().map(|(_, link)| *link).collect();
-            let parts: Vec<Arc<ControllerGroup>> = self.groups.iter().flat_map(|g| g.parts.iter().cloned()).collect();
+            let parts: Vec<Arc<ControllerGroup>> =
+                self.groups.iter().flat_map(|g| g.parts.iter().cloned()).collect();
             let background = self.packet_level.reporter();
             sim.count_from(warm_up);
             self.sim().spawn(async move {
                 state.sim.sleep_until(warm_up).await;
                 let mut noted = state.at_warm_up.lock();
-                noted.links = links.iter().map(|link| (*link, state.sim.link_stats(*link))).collect();
+                noted.links =
+                    links.iter().map(|link| (*link, state.sim.link_stats(*link))).collect();
                 let impaired = |link: &LinkId| Some((*link, state.sim.impairment_counts(*link)?));
                 noted.impairments = links.iter().filter_map(impaired).collect();
                 noted.background = background();
@@ -544,13 +601,14 @@ impl<'a> Run<'a> {
         let sim = self.sim();
         // The kernel keeps its own limits, and what it has sent is seen a moment later.
         let ours = self.scenario.backend != Backend::Netem;
-        let router_links = self
-            .links
+        let router_links = self.links.iter().zip(&self.router).map(|((name, link), spec)| {
+            (name.clone(), *link, spec.queue.packet_limit(spec.rate).filter(|_| ours))
+        });
+        let access_links = self
+            .access
             .iter()
-            .zip(&self.router)
-            .map(|((name, link), spec)| (name.clone(), *link, spec.queue.packet_limit(spec.rate).filter(|_| ours)));
-        let access_links =
-            self.access.iter().enumerate().map(|(i, (link, limit))| (format!("access link {i}"), *link, *limit));
+            .enumerate()
+            .map(|(i, (link, limit))| (format!("access link {i}"), *link, *limit));
         let counters: Vec<_> = router_links
             .chain(access_links)
             .map(|(name, link, limit)| (name, sim.link_stats(link), limit, sim.queue_length(link)))
@@ -580,7 +638,12 @@ fn receive_window(traffic: &Traffic) -> Option<u64> {
 }
 
 /// Wraps the controller in a recorder, which also sets datagram sizes below those that stacks send by themselves.
-fn recorded(controller: &Controller, record: &Arc<Record>, datagram: u16, smallest: u16) -> Controller {
+fn recorded(
+    controller: &Controller,
+    record: &Arc<Record>,
+    datagram: u16,
+    smallest: u16,
+) -> Controller {
     match controller {
         Controller::Fathom(controller_config) => Controller::Fathom(Arc::new(Recorded {
             inner: Arc::clone(controller_config),

@@ -64,8 +64,17 @@ impl SenderTimes {
     }
 
     pub(super) fn add(&mut self, other: &Self) {
-        let Self { senders, handshake, slow_start, congestion_window, pacing, flow_control, application, idle, .. } =
-            other;
+        let Self {
+            senders,
+            handshake,
+            slow_start,
+            congestion_window,
+            pacing,
+            flow_control,
+            application,
+            idle,
+            ..
+        } = other;
         self.senders += senders;
         for (sum, time) in [
             (&mut self.handshake, handshake),
@@ -165,7 +174,8 @@ impl State {
     /// Says what the time since the last acknowledgement was limited by: the stack had `more` to send, or not.
     fn settle(&mut self, more: bool) {
         let [full, receiver, open, writing] =
-            [&mut self.full, &mut self.receiver, &mut self.open, &mut self.open_writing].map(std::mem::take);
+            [&mut self.full, &mut self.receiver, &mut self.open, &mut self.open_writing]
+                .map(std::mem::take);
         let times = &mut self.times;
         *if self.congested { &mut times.congestion_window } else { &mut times.slow_start } += full;
         times.flow_control += receiver;
@@ -199,8 +209,10 @@ impl State {
 
     fn on_loss(&mut self, now: Time, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        let first =
-            self.begun.zip(self.smallest_rtt).is_none_or(|(begun, rtt)| now.since(begun) <= rtt * FIRST_ROUND_TRIPS);
+        let first = self
+            .begun
+            .zip(self.smallest_rtt)
+            .is_none_or(|(begun, rtt)| now.since(begun) <= rtt * FIRST_ROUND_TRIPS);
         if first {
             self.times.lost_early += bytes;
         }
@@ -208,7 +220,11 @@ impl State {
 }
 
 impl SenderWatch {
-    pub(super) fn new(now: Time, receive_window: Option<u64>, trace: Option<Arc<WindowTrace>>) -> Self {
+    pub(super) fn new(
+        now: Time,
+        receive_window: Option<u64>,
+        trace: Option<Arc<WindowTrace>>,
+    ) -> Self {
         let watch = Self { state: Mutex::default(), receive_window, trace };
         watch.state.lock().advance(now, receive_window);
         watch
@@ -325,7 +341,15 @@ mod tests {
     fn acked(watch: &SenderWatch, at: u64, in_flight: u64, app_limited: bool) {
         let packets = [Acked { sent: ms(at.saturating_sub(10)), bytes: 1_200 }];
         let rtt = Rtt::first(Duration::from_millis(10));
-        let acks = AckEvent { now: ms(at), packets: &packets, in_flight, rtt, one_way: None, ecn: None, app_limited };
+        let acks = AckEvent {
+            now: ms(at),
+            packets: &packets,
+            in_flight,
+            rtt,
+            one_way: None,
+            ecn: None,
+            app_limited,
+        };
         watch.on_ack(&acks, None);
     }
 
@@ -346,7 +370,11 @@ mod tests {
         acked(&watch, 30, 1_200, true);
         acked(&watch, 35, 0, false);
         sent(&watch, 100, 10);
-        watch.on_congestion_event(&CongestionEvent { now: ms(104), sent: ms(100), cause: Cause::Mark });
+        watch.on_congestion_event(&CongestionEvent {
+            now: ms(104),
+            sent: ms(100),
+            cause: Cause::Mark,
+        });
         watch.on_metrics(ms(104), &metrics(12_000, 1), None);
         acked(&watch, 106, 0, false);
         let times = watch.times();
@@ -383,7 +411,8 @@ mod tests {
     #[test]
     fn a_cut_that_is_taken_back_at_once_is_undone_and_one_that_grows_back_is_not() {
         let watch = watch();
-        let window = |bytes, reductions| watch.on_metrics(ms(20), &metrics(bytes, reductions), None);
+        let window =
+            |bytes, reductions| watch.on_metrics(ms(20), &metrics(bytes, reductions), None);
         window(8_400, 1);
         window(8_500, 1);
         window(12_000, 1);

@@ -17,7 +17,17 @@ pub enum Connections {
 
 /// How one-way delays travel.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::EnumString, strum::Display,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::Display,
 )]
 #[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = not_timestamps)]
 #[serde(rename_all = "kebab-case")]
@@ -96,7 +106,9 @@ impl Timestamps {
         match self {
             Self::Lean => Extension { offer: Some(Offer::Lean), ..Extension::OFF },
             Self::Paper => Extension { offer: Some(Offer::Paper), ..Extension::OFF },
-            Self::Timestamp => Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF },
+            Self::Timestamp => {
+                Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF }
+            }
             Self::Receive => Extension {
                 receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 1, exponent: 3 }),
                 ..Extension::OFF
@@ -111,7 +123,9 @@ fn not_connections(s: &str) -> String {
 }
 
 fn not_timestamps(s: &str) -> String {
-    format!("'{s}' is not a way to carry one-way delays; write lean, paper, timestamp, receive or off")
+    format!(
+        "'{s}' is not a way to carry one-way delays; write lean, paper, timestamp, receive or off"
+    )
 }
 
 fn not_shaping(s: &str) -> String {
@@ -123,5 +137,8 @@ fn not_transport(s: &str) -> String {
 }
 
 fn not_resume(s: &str) -> String {
-    format!("'{}' does not say how sessions are resumed; write none, 1rtt or 0rtt", s.escape_debug())
+    format!(
+        "'{}' does not say how sessions are resumed; write none, 1rtt or 0rtt",
+        s.escape_debug()
+    )
 }

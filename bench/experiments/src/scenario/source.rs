@@ -62,18 +62,32 @@ impl Source {
                 let options = Options { server_delay, arrivals, ..Options::default() };
                 Self::Web { model: Box::new(PackMime::new(rate, seed, options)?), period }
             }
-            Workload::Bulk { flows, bytes, spread, after } => {
-                Self::Bulk { next: 0, flows, bytes: bytes.unwrap_or(ENDLESS), spread, after, upload: false }
-            }
-            Workload::Uploads { count, bytes, spread } => {
-                Self::Bulk { next: 0, flows: count, bytes, spread, after: Duration::ZERO, upload: true }
-            }
+            Workload::Bulk { flows, bytes, spread, after } => Self::Bulk {
+                next: 0,
+                flows,
+                bytes: bytes.unwrap_or(ENDLESS),
+                spread,
+                after,
+                upload: false,
+            },
+            Workload::Uploads { count, bytes, spread } => Self::Bulk {
+                next: 0,
+                flows: count,
+                bytes,
+                spread,
+                after: Duration::ZERO,
+                upload: true,
+            },
             Workload::Pages { shape, period, .. } => {
                 Self::Pages { visits: Box::new(Pages::new(rate, seed, shape)?), period }
             }
             Workload::Media { streams, rate, fps, .. } => {
                 let frames = workload.frames();
-                Self::Media { next: 0, streams, stream: MediaStream { start: Time::ZERO, rate, fps, frames, seed } }
+                Self::Media {
+                    next: 0,
+                    streams,
+                    stream: MediaStream { start: Time::ZERO, rate, fps, frames, seed },
+                }
             }
         })
     }
@@ -118,12 +132,15 @@ impl Iterator for Source {
             Self::Bulk { next, flows, bytes, spread, after, upload } => {
                 let number = *next;
                 *next = next.saturating_add(1);
-                let nanos = spread.as_nanos() * u128::from(number) / u128::from((*flows - 1).max(1));
+                let nanos =
+                    spread.as_nanos() * u128::from(number) / u128::from((*flows - 1).max(1));
                 let (request_bytes, response_bytes) =
                     if *upload { (*bytes, UPLOAD_ANSWER) } else { (BULK_REQUEST, *bytes) };
                 (number < *flows).then(|| {
                     let request = WebRequest {
-                        start: Time::ZERO + *after + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)),
+                        start: Time::ZERO
+                            + *after
+                            + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)),
                         request_bytes,
                         response_bytes,
                         client_rtt: Duration::ZERO,
@@ -139,7 +156,11 @@ impl Iterator for Source {
                 // Their I-frames are spread evenly over the time between two.
                 let start = Time::ZERO + GROUP_OF_PICTURES * number / (*streams).max(1);
                 let seed = mix(&[stream.seed, u64::from(number)]);
-                (number < *streams).then_some(Request::Media(MediaStream { start, seed, ..*stream }))
+                (number < *streams).then_some(Request::Media(MediaStream {
+                    start,
+                    seed,
+                    ..*stream
+                }))
             }
         }
     }
@@ -156,22 +177,34 @@ fn in_period(start: Time, period: Period) -> Option<Time> {
 pub(crate) fn note(hash: &mut StableHash, request: &Request) {
     match request {
         Request::Web(r) | Request::Upload(r) => {
-            let durations = [r.client_rtt, r.server_rtt, r.server_delay].map(|d| d.as_nanos() as u64);
-            for word in [r.start.as_nanos(), r.request_bytes, r.response_bytes].into_iter().chain(durations) {
+            let durations =
+                [r.client_rtt, r.server_rtt, r.server_delay].map(|d| d.as_nanos() as u64);
+            for word in
+                [r.start.as_nanos(), r.request_bytes, r.response_bytes].into_iter().chain(durations)
+            {
                 hash.add(word);
             }
         }
         Request::Visit(visit) => {
             // Pages are a function of the seed; the first one's bytes are there for the model behind it.
             let page = visit.view(visit.first).bytes();
-            for word in [visit.start.as_nanos(), visit.seed, visit.first.into(), visit.views.into(), page] {
+            for word in
+                [visit.start.as_nanos(), visit.seed, visit.first.into(), visit.views.into(), page]
+            {
                 hash.add(word);
             }
         }
         Request::Media(stream) => {
             let first = stream.sizes().next().map_or(0, |frame| frame.bytes);
             let (fps, frames) = (stream.fps.into(), stream.frames.unwrap_or(u64::MAX));
-            for word in [stream.start.as_nanos(), stream.rate.bits_per_sec(), fps, frames, stream.seed, first] {
+            for word in [
+                stream.start.as_nanos(),
+                stream.rate.bits_per_sec(),
+                fps,
+                frames,
+                stream.seed,
+                first,
+            ] {
                 hash.add(word);
             }
         }

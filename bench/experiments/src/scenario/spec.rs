@@ -16,7 +16,8 @@ use super::background::Background;
 use super::chain::{Access, AccessQueues, Chain, ChainLink};
 use super::tcp::TcpSpec;
 use super::{
-    Connections, MaxWindow, Period, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload,
+    Connections, MaxWindow, Period, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps,
+    Traffic, Workload,
 };
 use crate::stack::{Controller, IDLE, Stack};
 pub(crate) use values::{RENAMED, parse_load, parse_responses, read_toml, toml_message};
@@ -297,7 +298,9 @@ impl ScenarioSpec {
         }
         let mut background: Vec<Background> = Vec::new();
         for spec in &self.background {
-            if background.iter().any(|b| b.name == spec.name) || traffic.iter().any(|t| t.name == spec.name) {
+            if background.iter().any(|b| b.name == spec.name)
+                || traffic.iter().any(|t| t.name == spec.name)
+            {
                 return Err(PlanError(format!(
                     "background: '{}' is named twice; give each group its own name",
                     spec.name
@@ -306,14 +309,18 @@ impl ScenarioSpec {
             background.push(spec.check(&chain, self)?);
         }
         let stop = field("stop", parse_stop(&self.stop))?;
-        if matches!(stop, Stop::Responses(_)) && !traffic.iter().any(|t| t.counted && t.workload.ends()) {
+        if matches!(stop, Stop::Responses(_))
+            && !traffic.iter().any(|t| t.counted && t.workload.ends())
+        {
             return Err(PlanError(
                 "stop: no counted traffic completes responses; end at a time, such as 100s, or count web traffic"
                     .into(),
             ));
         }
         let periods = |t: &&Traffic| match t.workload {
-            Workload::Web { period, .. } | Workload::Pages { period, .. } => period != Period::default(),
+            Workload::Web { period, .. } | Workload::Pages { period, .. } => {
+                period != Period::default()
+            }
             _ => false,
         };
         if let (Stop::Responses(_), Some(t)) = (stop, traffic.iter().find(periods)) {
@@ -324,14 +331,19 @@ impl ScenarioSpec {
         }
         let warm_up = field("warm-up", parse_duration(&self.warm_up))?;
         if matches!(stop, Stop::At(end) if end <= warm_up) {
-            return Err(PlanError(format!("warm-up: '{}' does not end before the run does; shorten it", self.warm_up)));
+            return Err(PlanError(format!(
+                "warm-up: '{}' does not end before the run does; shorten it",
+                self.warm_up
+            )));
         }
         self.keep.check(&chain, &traffic)?;
         #[cfg(target_os = "linux")]
         if self.backend == Backend::Netem {
             chain.fits_netem().map_err(|e| PlanError(format!("network.path.{e}")))?;
             let mut queues = chain.links.iter().flat_map(|link| [&link.queue, &link.back_queue]);
-            queues.try_for_each(fathom_netsim::backend::netem::has).map_err(|e| PlanError(format!("network: {e}")))?;
+            queues
+                .try_for_each(fathom_netsim::backend::netem::has)
+                .map_err(|e| PlanError(format!("network: {e}")))?;
         }
         Ok(Scenario {
             chain,
@@ -369,13 +381,18 @@ pub(crate) fn check_gso(gso: Option<u32>, backend: Backend) -> Result<Option<u32
 impl NetworkSpec {
     fn check(&self) -> Result<Chain, PlanError> {
         let link = || field("network.link", parse_rate(self.link.as_deref().unwrap_or("10Mbps")));
-        let queue = |text: &Option<String>, name: &str, default: &str| -> Result<QueueSpec, PlanError> {
-            field(name, text.as_deref().unwrap_or(default).parse())
-        };
-        let unused = |fields: &[(&str, &Option<String>)]| match fields.iter().find(|(_, value)| value.is_some()) {
-            Some((name, _)) => {
-                Err(PlanError(format!("network.{name}: the topology '{}' sets it; leave it out", self.topology)))
-            }
+        let queue =
+            |text: &Option<String>, name: &str, default: &str| -> Result<QueueSpec, PlanError> {
+                field(name, text.as_deref().unwrap_or(default).parse())
+            };
+        let unused = |fields: &[(&str, &Option<String>)]| match fields
+            .iter()
+            .find(|(_, value)| value.is_some())
+        {
+            Some((name, _)) => Err(PlanError(format!(
+                "network.{name}: the topology '{}' sets it; leave it out",
+                self.topology
+            ))),
             None => Ok(()),
         };
         if self.topology != "path" && !self.path.is_empty() {
@@ -392,7 +409,10 @@ impl NetworkSpec {
                     ("queue", &self.queue),
                     ("back-queue", &self.back_queue),
                 ])?;
-                self.path.check_simulated().map(Chain::of_path).map_err(|e| PlanError(format!("network.path.{e}")))
+                self.path
+                    .check_simulated()
+                    .map(Chain::of_path)
+                    .map_err(|e| PlanError(format!("network.path.{e}")))
             }
             "dumbbell" => {
                 let forward = queue(&self.queue, "network.queue", "droptail:100p")?;
@@ -400,14 +420,22 @@ impl NetworkSpec {
                     Some(_) => queue(&self.back_queue, "network.back-queue", "")?,
                     None => forward,
                 };
-                let delay = field("network.delay", parse_duration(self.delay.as_deref().unwrap_or("20ms")))?;
+                let delay = field(
+                    "network.delay",
+                    parse_duration(self.delay.as_deref().unwrap_or("20ms")),
+                )?;
                 Ok(Chain::dumbbell(ChainLink { rate: link()?, delay, queue: forward, back_queue }))
             }
             "parking-lot" | "one-bottleneck" => {
                 unused(&[("delay", &self.delay), ("back-queue", &self.back_queue)])?;
-                let (rate, queue) = (link()?, queue(&self.queue, "network.queue", "droptail:136p")?);
+                let (rate, queue) =
+                    (link()?, queue(&self.queue, "network.queue", "droptail:136p")?);
                 let one = self.topology == "one-bottleneck";
-                Ok(if one { Chain::one_bottleneck(rate, queue) } else { Chain::parking_lot(rate, queue) })
+                Ok(if one {
+                    Chain::one_bottleneck(rate, queue)
+                } else {
+                    Chain::parking_lot(rate, queue)
+                })
             }
             "asu" | "emory" => {
                 unused(&[
@@ -459,21 +487,27 @@ impl BackgroundSpec {
         }
         let (from, to) = ends(chain, &self.from, &self.to).map_err(|e| PlanError(at(&e)))?;
         if !(200..=1_500).contains(&self.packet) {
-            return Err(PlanError(at(&format!("packet: {} is out of range; write 200 to 1500 bytes", self.packet))));
+            return Err(PlanError(at(&format!(
+                "packet: {} is out of range; write 200 to 1500 bytes",
+                self.packet
+            ))));
         }
         let ours = |(part, controller)| match controller {
             Controller::Fathom(controller_config) => Ok((part, controller_config)),
-            Controller::Native(name) => {
-                Err(format!("native:{name} belongs to a stack; packet-level flows run our controllers"))
-            }
+            Controller::Native(name) => Err(format!(
+                "native:{name} belongs to a stack; packet-level flows run our controllers"
+            )),
         };
-        let mix = parse_mix(&self.controller, stack).and_then(|mix| mix.into_iter().map(ours).collect());
+        let mix =
+            parse_mix(&self.controller, stack).and_then(|mix| mix.into_iter().map(ours).collect());
         Ok(Background {
             name: self.name.clone(),
             from,
             to,
             load: field(&at("workload"), self.workload.parse())?,
-            tcp: (stack == Stack::Tcp).then(|| scenario.tcp.check(&TcpSpec::default())).transpose()?,
+            tcp: (stack == Stack::Tcp)
+                .then(|| scenario.tcp.check(&TcpSpec::default()))
+                .transpose()?,
             mix: field(&at("controller"), mix)?,
             datagram: self.packet - fathom_netsim::sim::WIRE_OVERHEAD as u16,
             max_window: field(&at("max-window"), self.packets())?,
@@ -486,7 +520,9 @@ impl BackgroundSpec {
     /// Returns the largest window in packets.
     fn packets(&self) -> Result<Option<u32>, String> {
         match self.max_window.parse()? {
-            MaxWindow::Stack => Err("packet-level flows have no stack; write packets such as 68p, or none".into()),
+            MaxWindow::Stack => {
+                Err("packet-level flows have no stack; write packets such as 68p, or none".into())
+            }
             window => Ok(window.packets()),
         }
     }
@@ -505,7 +541,9 @@ impl AccessSpec {
                     Rate::from_bits_per_sec(whole.bits_per_sec() / u64::from(flows))
                 }
                 (Some(_), None) => {
-                    return Err(PlanError("access.rate: web traffic has no number of flows to divide by".into()));
+                    return Err(PlanError(
+                        "access.rate: web traffic has no number of flows to divide by".into(),
+                    ));
                 }
                 (None, _) => field("access.rate", parse_rate(text))?,
             },
@@ -531,9 +569,14 @@ impl AccessSpec {
 impl KeepSpec {
     fn check(&self, chain: &Chain, traffic: &[Traffic]) -> Result<(), PlanError> {
         let links: Vec<String> = chain.directed().map(|(_, _, name)| name).collect();
-        let queues = self.queue.iter().map(|n| ("queue", n)).chain(self.shares.iter().map(|n| ("shares", n)));
+        let queues = self
+            .queue
+            .iter()
+            .map(|n| ("queue", n))
+            .chain(self.shares.iter().map(|n| ("shares", n)));
         let others = [("delays", &self.delays), ("bytes", &self.bytes), ("drops", &self.drops)];
-        let others = others.into_iter().flat_map(|(field, names)| names.iter().map(move |n| (field, n)));
+        let others =
+            others.into_iter().flat_map(|(field, names)| names.iter().map(move |n| (field, n)));
         for (field, name) in queues.chain(others) {
             if !links.contains(name) {
                 let known = links.join(", ");
@@ -544,7 +587,9 @@ impl KeepSpec {
             }
         }
         let groups = [("window", &self.window), ("rtt", &self.rtt), ("latency", &self.latency)];
-        for (field, name) in groups.into_iter().flat_map(|(field, names)| names.iter().map(move |n| (field, n))) {
+        for (field, name) in
+            groups.into_iter().flat_map(|(field, names)| names.iter().map(move |n| (field, n)))
+        {
             if !traffic.iter().any(|t| t.name == *name) {
                 let known = traffic.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(", ");
                 return Err(PlanError(format!(
@@ -553,7 +598,8 @@ impl KeepSpec {
                 )));
             }
         }
-        let hidden = traffic.iter().find(|t| self.latency.contains(&t.name) && !t.stack.on_rustls());
+        let hidden =
+            traffic.iter().find(|t| self.latency.contains(&t.name) && !t.stack.on_rustls());
         if let Some(Traffic { stack, .. }) = hidden {
             return Err(PlanError(format!(
                 "keep.latency: {stack} does not show which bytes its packets carry; run it on quinn or noq"

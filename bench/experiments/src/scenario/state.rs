@@ -205,7 +205,12 @@ impl ControllerGroup {
     }
 
     /// Keeps a response as a row, where rows are kept.
-    pub(super) fn keep_row(&self, kind: ResponseKind, start: Time, outcome: Result<Completed, &HttpError>) {
+    pub(super) fn keep_row(
+        &self,
+        kind: ResponseKind,
+        start: Time,
+        outcome: Result<Completed, &HttpError>,
+    ) {
         if let Some(responses) = &self.state.responses {
             responses.lock().add(&ResponseRow::new(self.number, kind, start, outcome));
         }
@@ -235,7 +240,10 @@ impl ControllerGroup {
         *if done { &mut counted.completed } else { &mut counted.failed } += 1;
         self.state.progress.store(counted.completed, Ordering::Relaxed);
         // A workload with an end is over when nothing is left to wait for.
-        let all = self.state.requests.is_some_and(|requests| counted.completed + counted.failed >= requests);
+        let all = self
+            .state
+            .requests
+            .is_some_and(|requests| counted.completed + counted.failed >= requests);
         if counted.completed == wanted || all {
             self.state.sim.stop();
         }

@@ -6,7 +6,8 @@ use fathom_cc::units::{parse_duration, parse_whole};
 use fathom_cc::{Capabilities, ControllerConfig};
 use fathom_netsim::sim::WIRE_OVERHEAD;
 use fathom_packet_level::{
-    AckOptions, GrowthCounting, InitialWindow, LossRecovery, Probes, RtoOptions, TCP_HEADER, TcpOptions,
+    AckOptions, GrowthCounting, InitialWindow, LossRecovery, Probes, RtoOptions, TCP_HEADER,
+    TcpOptions,
 };
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +74,12 @@ pub struct TcpSettings {
 
 impl TcpSettings {
     /// The sender, for packets that have so many bytes beside UDP's and IP's headers, or as many in TCP, and windows of so many packets.
-    pub(crate) fn sender(self, datagram: u16, max_window: Option<u32>, timestamps: bool) -> TcpOptions {
+    pub(crate) fn sender(
+        self,
+        datagram: u16,
+        max_window: Option<u32>,
+        timestamps: bool,
+    ) -> TcpOptions {
         let mss = datagram + WIRE_OVERHEAD as u16 - TCP_HEADER;
         TcpOptions { mss, max_window, timestamps, ..self.options }
     }
@@ -93,7 +99,8 @@ impl TcpSettings {
 impl TcpSpec {
     /// What this one leaves out as `other` has it.
     fn or(&self, other: &Self) -> Self {
-        let text = |of: fn(&Self) -> &Option<String>| of(self).clone().or_else(|| of(other).clone());
+        let text =
+            |of: fn(&Self) -> &Option<String>| of(self).clone().or_else(|| of(other).clone());
         Self {
             recovery: text(|s| &s.recovery),
             initial_window: text(|s| &s.initial_window),
@@ -118,17 +125,24 @@ impl TcpSpec {
     /// The first field that is wrong, and how to fix it.
     pub fn check(&self, scenario: &Self) -> Result<TcpSettings, PlanError> {
         let spec = self.or(scenario);
-        let written = |of: Option<&String>, left_out: &str| of.map_or_else(|| left_out.to_owned(), Clone::clone);
+        let written = |of: Option<&String>, left_out: &str| {
+            of.map_or_else(|| left_out.to_owned(), Clone::clone)
+        };
         let time = |name: &str, of: Option<&String>, left_out: &str| {
             let text = written(of, left_out);
             let time = field(&format!("tcp.{name}"), parse_duration(&text))?;
             if time.is_zero() || time > Duration::from_secs(60) {
-                return Err(PlanError(format!("tcp.{name}: '{text}' is out of range; write a time up to 60s")));
+                return Err(PlanError(format!(
+                    "tcp.{name}: '{text}' is out of range; write a time up to 60s"
+                )));
             }
             Ok(time)
         };
         let wrong = |name: &str, text: &str, known: &str| {
-            Err(PlanError(format!("tcp.{name}: '{}' is not known; write {known}", text.escape_debug())))
+            Err(PlanError(format!(
+                "tcp.{name}: '{}' is not known; write {known}",
+                text.escape_debug()
+            )))
         };
         let recovery = match spec.recovery.as_deref() {
             None | Some("sack") => LossRecovery::Sack,
@@ -153,14 +167,19 @@ impl TcpSpec {
         let ack_delay = time("delayed-ack", spec.delayed_ack.as_ref(), "40ms")?;
         let probes = match spec.probes {
             None => None,
-            Some(count @ 1..=2) if recovery == LossRecovery::Sack => Some(Probes { count, ack_delay }),
-            Some(_) => return Err(PlanError("tcp.probes: write 1 or 2, with recovery = \"sack\"".into())),
+            Some(count @ 1..=2) if recovery == LossRecovery::Sack => {
+                Some(Probes { count, ack_delay })
+            }
+            Some(_) => {
+                return Err(PlanError("tcp.probes: write 1 or 2, with recovery = \"sack\"".into()));
+            }
         };
         let handshake = spec.handshake.unwrap_or(TCP_HEADER);
         if !(TCP_HEADER..=1_500).contains(&handshake) {
             return Err(PlanError("tcp.handshake: write 40 to 1500 bytes".into()));
         }
-        let idle = spec.idle.as_ref().map(|text| field("tcp.idle", parse_duration(text))).transpose()?;
+        let idle =
+            spec.idle.as_ref().map(|text| field("tcp.idle", parse_duration(text))).transpose()?;
         let accurate_ecn = spec.accurate_ecn.unwrap_or(false);
         let floor = time("min-rto", spec.min_rto.as_ref(), "200ms")?;
         let initial = time("initial-rto", spec.initial_rto.as_ref(), "1s")?;
@@ -197,7 +216,10 @@ mod tests {
     #[test]
     fn left_out_it_is_as_linux_has_it() {
         let TcpSettings { options, acks } = TcpSettings::default();
-        assert_eq!((options.recovery, options.initial_window), (LossRecovery::Sack, InitialWindow::Segments(10)));
+        assert_eq!(
+            (options.recovery, options.initial_window),
+            (LossRecovery::Sack, InitialWindow::Segments(10))
+        );
         assert_eq!((options.rto.floor.as_millis(), options.rto.initial.as_millis()), (200, 1_000));
         assert_eq!((acks.every, acks.max_delay.as_millis()), (2, 40));
         // Packets of 1420 bytes: 1380 of data, 12 less with timestamps.
@@ -209,7 +231,8 @@ mod tests {
     #[test]
     fn a_group_goes_before_the_scenario() {
         let some = |text: &str| Some(text.to_owned());
-        let scenario = TcpSpec { recovery: some("reno"), min_rto: some("1s"), ..TcpSpec::default() };
+        let scenario =
+            TcpSpec { recovery: some("reno"), min_rto: some("1s"), ..TcpSpec::default() };
         let group = TcpSpec { recovery: some("newreno"), ecn: Some(true), ..TcpSpec::default() };
         let TcpSettings { options, .. } = group.check(&scenario).unwrap();
         assert_eq!(

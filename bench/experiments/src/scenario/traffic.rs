@@ -83,9 +83,13 @@ impl Clients {
                     sim.spawn(async move { clients.visit(visit, index, browser).await });
                 }
                 (Request::Media(stream), Workload::Media { deadline, transport, .. }) => {
-                    sim.spawn(async move { clients.watch(stream, index, deadline, transport).await });
+                    sim.spawn(
+                        async move { clients.watch(stream, index, deadline, transport).await },
+                    );
                 }
-                (Request::Visit(_) | Request::Media(_), _) => unreachable!("requests are those of the workload"),
+                (Request::Visit(_) | Request::Media(_), _) => {
+                    unreachable!("requests are those of the workload")
+                }
             }
         }
     }
@@ -93,7 +97,8 @@ impl Clients {
     /// The endpoints of the connections with this number.
     fn endpoints(&self, index: usize) -> Option<&Endpoints> {
         let drawn = fraction(&[self.seed, index as u64, 0]);
-        let chosen = self.parts.iter().find(|(up_to, _)| drawn < *up_to).or_else(|| self.parts.last());
+        let chosen =
+            self.parts.iter().find(|(up_to, _)| drawn < *up_to).or_else(|| self.parts.last());
         chosen.map(|(_, endpoints)| endpoints)
     }
 
@@ -122,7 +127,12 @@ impl Clients {
             None => self.open(endpoints, request, index, 0).await?,
         };
         let sim = &part.state.sim;
-        let fetched = match before(sim, self.gives_up(request), send(&mut *client, request, self.streams, upload)).await
+        let fetched = match before(
+            sim,
+            self.gives_up(request),
+            send(&mut *client, request, self.streams, upload),
+        )
+        .await
         {
             Ok(fetched) => fetched,
             Err(e) => {
@@ -172,8 +182,8 @@ impl Clients {
         nth: u32,
     ) -> Result<(Box<dyn Client>, u32), HttpError> {
         let part = &endpoints.part;
-        let (connector, hosts) =
-            &endpoints.ends[(mix(&[self.seed, index as u64, 1]) % endpoints.ends.len() as u64) as usize];
+        let (connector, hosts) = &endpoints.ends
+            [(mix(&[self.seed, index as u64, 1]) % endpoints.ends.len() as u64) as usize];
         let sim = &part.state.sim;
         let delays = |own| if self.own_delays { own } else { Duration::ZERO };
         let (client, server) = (delays(request.client_rtt), delays(request.server_rtt));
@@ -192,7 +202,12 @@ impl Clients {
         if let (0, Some(tap)) = (index, &self.tap) {
             sim.tap(flow, Arc::clone(tap));
         }
-        let opened = before(sim, self.gives_up(request), connector.open(flow, self.holds_ticket(index, nth))).await;
+        let opened = before(
+            sim,
+            self.gives_up(request),
+            connector.open(flow, self.holds_ticket(index, nth)),
+        )
+        .await;
         opened.map(|client| (client, flow)).inspect_err(|_| {
             part.closed(flow);
         })
@@ -226,9 +241,15 @@ async fn before<T>(
     }
 }
 
-async fn send(client: &mut dyn Client, request: &WebRequest, streams: u32, upload: bool) -> Result<Fetched, HttpError> {
+async fn send(
+    client: &mut dyn Client,
+    request: &WebRequest,
+    streams: u32,
+    upload: bool,
+) -> Result<Fetched, HttpError> {
     if upload {
-        let ask = Ask { bytes: request.response_bytes, upload: request.request_bytes, ..Ask::default() };
+        let ask =
+            Ask { bytes: request.response_bytes, upload: request.request_bytes, ..Ask::default() };
         return client.fetch(ask).await;
     }
     let (body, head) = (request.response_bytes, request.request_bytes);
@@ -250,7 +271,13 @@ type Idle = (Box<dyn Client>, u32, Time);
 
 impl IdlePool {
     /// Keeps a connection; what became of its packets so far.
-    fn put(&self, part: &ControllerGroup, client: Box<dyn Client>, flow: u32, used: Time) -> FlowCounts {
+    fn put(
+        &self,
+        part: &ControllerGroup,
+        client: Box<dyn Client>,
+        flow: u32,
+        used: Time,
+    ) -> FlowCounts {
         self.0.lock().push((client, flow, used));
         part.state.sim.flow_counts(flow)
     }

@@ -6,8 +6,8 @@
 use boring::error::ErrorStack;
 use boring::pkey::PKey;
 use boring::ssl::{
-    SslAlert, SslContext, SslContextBuilder, SslMethod, SslOptions, SslSignatureAlgorithm, SslVerifyError,
-    SslVerifyMode, SslVersion,
+    SslAlert, SslContext, SslContextBuilder, SslMethod, SslOptions, SslSignatureAlgorithm,
+    SslVerifyError, SslVerifyMode, SslVersion,
 };
 use boring::x509::X509;
 
@@ -27,13 +27,21 @@ pub(super) fn boring(side: Side, identity: &Identity) -> Result<BoringTls, Setup
         Side::Server => server(identity),
     };
     let context = context.map_err(|e| SetupError::Tls(e.to_string()))?;
-    Ok(BoringTls { server: side == Side::Server, context, protocol: ALPN.to_vec(), early_data: false, sessions: None })
+    Ok(BoringTls {
+        server: side == Side::Server,
+        context,
+        protocol: ALPN.to_vec(),
+        early_data: false,
+        sessions: None,
+    })
 }
 
 fn server(identity: &Identity) -> Result<SslContextBuilder, ErrorStack> {
     let mut context = context()?;
     context.set_certificate(&*X509::from_der(&identity.certificate)?)?;
-    context.set_private_key(&*PKey::private_key_from_pkcs8(&[&PKCS8[..], &identity.secret].concat())?)?;
+    context.set_private_key(&*PKey::private_key_from_pkcs8(
+        &[&PKCS8[..], &identity.secret].concat(),
+    )?)?;
     Ok(context)
 }
 

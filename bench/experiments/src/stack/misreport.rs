@@ -34,6 +34,10 @@ pub(crate) fn misreport(name: &str) -> Result<ClockMisreport, String> {
     let found = MISREPORTS.iter().find(|(known, _)| *known == name);
     found.map(|(_, misreport)| *misreport).ok_or_else(|| {
         let known: Vec<&str> = MISREPORTS.iter().map(|(known, _)| *known).collect();
-        format!("'{}' is no way to misreport; write one of {}", name.escape_debug(), known.join(", "))
+        format!(
+            "'{}' is no way to misreport; write one of {}",
+            name.escape_debug(),
+            known.join(", ")
+        )
     })
 }

@@ -100,7 +100,9 @@ impl EndpointSettings<'_> {
         match self.max_window {
             MaxWindow::Unlimited => Some(self.beyond_the_path.min(UNLIMITED)),
             MaxWindow::Stack => None,
-            MaxWindow::Packets(packets) => Some(u64::from(packets.div_ceil(self.streams)) * self.packet()),
+            MaxWindow::Packets(packets) => {
+                Some(u64::from(packets.div_ceil(self.streams)) * self.packet())
+            }
         }
     }
 
@@ -139,7 +141,9 @@ impl EndpointSettings<'_> {
         let sim = self.sim.clone();
         match (side, self.clock) {
             (Side::Server, _) => Arc::new(HostClock { sim, offset: 0, drift: 0 }),
-            (Side::Client, ClientClock::Drifts(drift)) => Arc::new(HostClock { sim, offset: 0, drift: drift.into() }),
+            (Side::Client, ClientClock::Drifts(drift)) => {
+                Arc::new(HostClock { sim, offset: 0, drift: drift.into() })
+            }
             (Side::Client, ClientClock::Misreports(misreport, link)) => {
                 Arc::new(MisreportingClock { sim, misreport, link })
             }
@@ -202,7 +206,9 @@ impl Clock for HostClock {
 
     fn stamp(&self, since_start: u64) -> u64 {
         let drift = i128::from(since_start) * i128::from(self.drift) / 1_000_000;
-        self.offset.saturating_add(since_start).saturating_add_signed(i64::try_from(drift).unwrap_or(0))
+        self.offset
+            .saturating_add(since_start)
+            .saturating_add_signed(i64::try_from(drift).unwrap_or(0))
     }
 }
 
@@ -213,7 +219,11 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) trait Connector: Send + Sync {
     /// Handshake and HTTP/3 set-up. The client holds a session ticket where `ticket`; it is of use where the endpoints resume sessions. With
     /// early data it is open at once, and the first requests travel with the handshake.
-    fn open(&self, flow: u32, ticket: bool) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>>;
+    fn open(
+        &self,
+        flow: u32,
+        ticket: bool,
+    ) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>>;
 }
 
 /// An open HTTP/3 connection.
@@ -285,7 +295,9 @@ where
     }
 
     fn read_datagram(&self) -> BoxFuture<'static, Option<Bytes>> {
-        self.datagrams.as_ref().map_or_else(|| Box::pin(std::future::ready(None)) as _, |read| read())
+        self.datagrams
+            .as_ref()
+            .map_or_else(|| Box::pin(std::future::ready(None)) as _, |read| read())
     }
 
     fn get_at_once(
@@ -294,7 +306,8 @@ where
         request_bytes: u64,
         streams: u32,
     ) -> BoxFuture<'_, Result<Fetched, HttpError>> {
-        let (fetched, why_lost) = (self.requests.get_at_once(bytes, request_bytes, streams), &self.why_lost);
+        let (fetched, why_lost) =
+            (self.requests.get_at_once(bytes, request_bytes, streams), &self.why_lost);
         Box::pin(async move { fetched.await.map_err(|e| explained(e, why_lost)) })
     }
 
@@ -340,16 +353,25 @@ pub(crate) fn ends(
     host: Arc<dyn Host>,
 ) -> Result<EndpointPair, SetupError> {
     match stack {
-        Stack::Quinn => pair::ends(settings, client, server, host, pair::rustls, |socket, runtime, settings| {
-            quinn::Endpoint::new(Arc::new(socket), runtime, settings)
-        }),
-        Stack::Noq => pair::ends(settings, client, server, host, pair::rustls, |socket, runtime, settings| {
-            noq::Endpoint::new(Box::new(socket), runtime, settings)
-        }),
+        Stack::Quinn => {
+            pair::ends(settings, client, server, host, pair::rustls, |socket, runtime, settings| {
+                quinn::Endpoint::new(Arc::new(socket), runtime, settings)
+            })
+        }
+        Stack::Noq => {
+            pair::ends(settings, client, server, host, pair::rustls, |socket, runtime, settings| {
+                noq::Endpoint::new(Box::new(socket), runtime, settings)
+            })
+        }
         #[cfg(feature = "quiche")]
-        Stack::Quiche => pair::ends(settings, client, server, host, boring::boring, |socket, runtime, settings| {
-            quiche::Endpoint::new(Arc::new(socket), runtime, settings)
-        }),
+        Stack::Quiche => pair::ends(
+            settings,
+            client,
+            server,
+            host,
+            boring::boring,
+            |socket, runtime, settings| quiche::Endpoint::new(Arc::new(socket), runtime, settings),
+        ),
         Stack::Tcp => tcp::ends(settings, host),
         _ => Err(SetupError::Stack(stack)),
     }

@@ -5,14 +5,15 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use fathom_netsim::sim::{SimHandle, SimSocket, flow_of, server_address};
 use fathom_stacks::{
-    Close, CloseKind, Connecting, Connection, ConnectionStats, Endpoint, EndpointSettings as Settings, Incoming,
-    Monitor, ReadOrder, SetupError, Tls, TransportSettings,
+    Close, CloseKind, Connecting, Connection, ConnectionStats, Endpoint,
+    EndpointSettings as Settings, Incoming, Monitor, ReadOrder, SetupError, Tls, TransportSettings,
 };
 
 use super::explained;
 use super::senders::{ReportSender, SenderReport, SenderStats};
 use super::{
-    BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, OpenConnection, ReadDatagram, Side, WhyLost,
+    BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, OpenConnection,
+    ReadDatagram, Side, WhyLost,
 };
 use crate::http::{HttpError, Identity, NO_ERROR, Priority, Requests, Sessions, push, serve};
 
@@ -92,15 +93,21 @@ struct Opener<E> {
 }
 
 impl<E: Endpoint> Connector for Opener<E> {
-    fn open(&self, flow: u32, ticket: bool) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>> {
+    fn open(
+        &self,
+        flow: u32,
+        ticket: bool,
+    ) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>> {
         let observer = self.senders.as_ref().and_then(|host| host.observer(Some(flow)));
         if let Some(sessions) = &self.sessions {
             // The client's first message is made now.
             sessions.offer(ticket);
         }
         let (early_data, datagrams) = (self.early_data, self.datagrams);
-        let connecting =
-            self.endpoint.connect(server_address(flow), "lab.test", None, observer).map_err(HttpError::Connect);
+        let connecting = self
+            .endpoint
+            .connect(server_address(flow), "lab.test", None, observer)
+            .map_err(HttpError::Connect);
         let (sim, senders, transport) = (self.sim.clone(), self.senders.clone(), self.transport);
         let uploads = senders.clone();
         Box::pin(async move {
@@ -115,15 +122,25 @@ impl<E: Endpoint> Connector for Opener<E> {
             }
             let datagrams = datagrams.then(|| {
                 let connection = connection.clone();
-                let read = move || Box::pin(read_datagram(connection.clone())) as BoxFuture<'static, Option<Bytes>>;
+                let read = move || {
+                    Box::pin(read_datagram(connection.clone())) as BoxFuture<'static, Option<Bytes>>
+                };
                 Box::new(read) as ReadDatagram
             });
             let lost = connection.clone();
             let why_lost: WhyLost = Arc::new(move || lost.close_reason().and_then(reason));
             let opened = match transport {
-                Transport::Plain => open_http(connection.h3(), sim, datagrams, Arc::clone(&why_lost)).await,
+                Transport::Plain => {
+                    open_http(connection.h3(), sim, datagrams, Arc::clone(&why_lost)).await
+                }
                 Transport::Prioritised(order) => {
-                    open_http(connection.prioritised_h3(order).0, sim, datagrams, Arc::clone(&why_lost)).await
+                    open_http(
+                        connection.prioritised_h3(order).0,
+                        sim,
+                        datagrams,
+                        Arc::clone(&why_lost),
+                    )
+                    .await
                 }
             };
             opened.map_err(|e| explained(e, &why_lost))
@@ -133,7 +150,10 @@ impl<E: Endpoint> Connector for Opener<E> {
 
 /// The connection once its handshake is done; with early data before, where that is possible: on a client that holds a ticket, and on every
 /// server.
-async fn established<C: Connecting>(connecting: C, early_data: bool) -> Result<C::Connection, Close> {
+async fn established<C: Connecting>(
+    connecting: C,
+    early_data: bool,
+) -> Result<C::Connection, Close> {
     if !early_data {
         return connecting.await;
     }
@@ -184,7 +204,11 @@ enum Transport {
 impl Transport {
     fn of(settings: &EndpointSettings<'_>) -> Self {
         let order = settings.read_order();
-        if settings.concurrent || order == ReadOrder::Unordered { Self::Prioritised(order) } else { Self::Plain }
+        if settings.concurrent || order == ReadOrder::Unordered {
+            Self::Prioritised(order)
+        } else {
+            Self::Plain
+        }
     }
 }
 
@@ -226,7 +250,10 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, s
         let observer = if uploads { None } else { host.observer(flow) };
         let Ok(connecting) = endpoint.begin(incoming, 0, observer) else { continue };
         let id = (!uploads).then(|| {
-            let monitor = connecting.monitor().cloned().expect("servers watch native controllers, and ours report");
+            let monitor = connecting
+                .monitor()
+                .cloned()
+                .expect("servers watch native controllers, and ours report");
             let sender = Arc::new(Sender { monitor, stats: OnceLock::new() });
             (host.began(Arc::clone(&sender) as Arc<dyn ReportSender>), sender)
         });
@@ -243,11 +270,14 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, s
                 let think = |at| host.think(flow, at);
                 let live = |request| push(&task, &connection, request);
                 let _ = match transport {
-                    Transport::Plain => serve(connection.h3(), think, live, |_, _| (), writing).await,
+                    Transport::Plain => {
+                        serve(connection.h3(), think, live, |_, _| (), writing).await
+                    }
                     Transport::Prioritised(order) => {
                         let (transport, set) = connection.prioritised_h3(order);
-                        let prioritise =
-                            |stream, priority: Priority| set(stream, priority.urgency, priority.incremental);
+                        let prioritise = |stream, priority: Priority| {
+                            set(stream, priority.urgency, priority.incremental)
+                        };
                         serve(transport, think, live, prioritise, writing).await
                     }
                 };

@@ -106,11 +106,15 @@ impl ReportSender for Monitor {
         let report = match self {
             Self::Fathom(monitor) => monitor.report(),
             Self::Native(monitor) => {
-                return SenderReport { reductions: monitor.reductions(), ..SenderReport::default() };
+                return SenderReport {
+                    reductions: monitor.reductions(),
+                    ..SenderReport::default()
+                };
             }
         };
-        let (early_reductions, reductions) =
-            report.controller.map_or((0, 0), |metrics| (metrics.early_reductions, metrics.reductions));
+        let (early_reductions, reductions) = report
+            .controller
+            .map_or((0, 0), |metrics| (metrics.early_reductions, metrics.reductions));
         SenderReport {
             one_way_negotiated: u64::from(report.negotiated),
             early_reductions,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fathom_cc::{
-    AckEvent, Capabilities, CongestionEvent, Controller as CongestionController, ControllerConfig, ControllerMetrics,
-    Pacing, PathChange, SendParams, Sent, Start, Time,
+    AckEvent, Capabilities, CongestionEvent, Controller as CongestionController, ControllerConfig,
+    ControllerMetrics, Pacing, PathChange, SendParams, Sent, Start, Time,
 };
 use fathom_netsim::sim::SimHandle;
 use fathom_packet_level::ClientOrServer::{Client, Server};
@@ -24,7 +24,10 @@ use crate::http::{Ask, Fetched, HttpError, LiveRequest};
 use crate::scenario::{TcpOutcome, TcpSettings};
 
 /// Both ends. They need no sockets.
-pub(super) fn ends(settings: &EndpointSettings<'_>, host: Arc<dyn Host>) -> Result<EndpointPair, SetupError> {
+pub(super) fn ends(
+    settings: &EndpointSettings<'_>,
+    host: Arc<dyn Host>,
+) -> Result<EndpointPair, SetupError> {
     let wrong = |why: String| SetupError::Controller(settings.control.spec(), why);
     let Controller::Fathom(config) = settings.control else {
         return Err(wrong("is no controller of TCP here".into()));
@@ -64,7 +67,8 @@ type Asked = Arc<Mutex<Vec<(u64, u64)>>>;
 
 impl Opener {
     fn end(&self, observer: Option<Arc<dyn Observer>>) -> TcpEnd {
-        let start = Start { now: self.sim.time(), datagram: self.sender.smss(), provided: self.provided };
+        let start =
+            Start { now: self.sim.time(), datagram: self.sender.smss(), provided: self.provided };
         let controller = self.config.start(&start).expect("one started before on the same terms");
         let controller = match observer {
             Some(observer) => Box::new(Observed { inner: controller, observer }),
@@ -75,7 +79,10 @@ impl Opener {
 
     /// The server's side of a connection.
     async fn serve(self, connection: TcpConnection, flow: u32, asked: Asked) {
-        let id = self.host.began(Arc::new(Sender { connection: connection.clone(), one_way: self.sender.timestamps }));
+        let id = self.host.began(Arc::new(Sender {
+            connection: connection.clone(),
+            one_way: self.sender.timestamps,
+        }));
         let mut taken = 0;
         loop {
             connection.received_or_finished(Server, taken + 1).await;
@@ -97,17 +104,23 @@ impl Opener {
 }
 
 impl Connector for Opener {
-    fn open(&self, flow: u32, _ticket: bool) -> BoxFuture<'static, Result<Box<dyn super::Client>, HttpError>> {
+    fn open(
+        &self,
+        flow: u32,
+        _ticket: bool,
+    ) -> BoxFuture<'static, Result<Box<dyn super::Client>, HttpError>> {
         let opener = self.clone();
         Box::pin(async move {
             let (client, server) = (opener.end(None), opener.end(opener.host.observer(Some(flow))));
             let connection = opener.connections.open(flow, client, server);
-            let (sim, asked, one_request) = (opener.sim.clone(), Asked::default(), opener.one_request);
+            let (sim, asked, one_request) =
+                (opener.sim.clone(), Asked::default(), opener.one_request);
             let host = Arc::clone(&opener.host);
             sim.spawn(opener.serve(connection.clone(), flow, Arc::clone(&asked)));
             connection.connected().await;
             host.established(Some(flow));
-            Ok(Box::new(Requests { connection, sim, asked, got: 0, one_request }) as Box<dyn super::Client>)
+            Ok(Box::new(Requests { connection, sim, asked, got: 0, one_request })
+                as Box<dyn super::Client>)
         })
     }
 }

@@ -7,7 +7,9 @@ use fathom_cc::Time;
 use fathom_netsim::sim::{Executor, Group, Path};
 use fathom_plugin::Observer;
 
-use super::{BoxFuture, ClientClock, EndpointSettings, Host, ReportSender, SetupError, Stack, ends};
+use super::{
+    BoxFuture, ClientClock, EndpointSettings, Host, ReportSender, SetupError, Stack, ends,
+};
 
 /// Tickets that clients hold when a run begins. Each connection that uses one brings two, so that they last if no more handshakes than
 /// this go on at once.
@@ -20,7 +22,10 @@ const LIMIT: Time = Time::from_millis(60_000);
 ///
 /// # Errors
 /// The endpoints cannot be made, or bring no tickets.
-pub(crate) fn issue_tickets(stack: Stack, settings: &EndpointSettings<'_>) -> Result<(), SetupError> {
+pub(crate) fn issue_tickets(
+    stack: Stack,
+    settings: &EndpointSettings<'_>,
+) -> Result<(), SetupError> {
     let Some(sessions) = settings.identity.sessions.clone() else { return Ok(()) };
     let mut executor = Executor::new();
     let sim = executor.sim();
@@ -34,7 +39,8 @@ pub(crate) fn issue_tickets(stack: Stack, settings: &EndpointSettings<'_>) -> Re
     };
     let (client, server) = (sim.client_socket(), sim.server_socket());
     let [down, up] = [(); 2].map(|()| Path::direct(Duration::from_millis(1)));
-    let flow = sim.add_flow(sim.add_group(Group { client: client.id(), server: server.id(), down, up }));
+    let flow =
+        sim.add_flow(sim.add_group(Group { client: client.id(), server: server.id(), down, up }));
     let ends = ends(stack, &settings, client, server, Arc::new(Nobody))?;
     sim.spawn(ends.accept);
     let (task, held) = (sim.clone(), Arc::clone(&sessions));

@@ -75,7 +75,8 @@ pub fn estimate(scenario: &Scenario) -> Estimate {
         match traffic.workload {
             Workload::Web { period, .. } => {
                 let active = period.until.map_or(seconds, |until| until.as_secs_f64().min(seconds));
-                let connections = responses(traffic, rate) * (active - period.from.as_secs_f64()).max(0.0);
+                let connections =
+                    responses(traffic, rate) * (active - period.from.as_secs_f64()).max(0.0);
                 sum.connections += connections;
                 sum.memory += responses(traffic, rate) * MEMORY_PER_FLOW;
                 sum.packets += connections * BYTES_PER_CONNECTION / full;
@@ -105,8 +106,10 @@ pub fn estimate(scenario: &Scenario) -> Estimate {
     }
     for group in &scenario.background {
         let hops = way(group.from, group.to).0.len() as f64;
-        let packets =
-            packet_level_rate(scenario, group) / 8.0 / (f64::from(group.datagram) + f64::from(WIRE_OVERHEAD)) * seconds;
+        let packets = packet_level_rate(scenario, group)
+            / 8.0
+            / (f64::from(group.datagram) + f64::from(WIRE_OVERHEAD))
+            * seconds;
         let (flows, acks) = match group.load {
             Load::Users { count, .. } => (count, packets / 2.0),
             Load::Udp { count, .. } => (count, 0.0),
@@ -122,11 +125,14 @@ pub fn estimate(scenario: &Scenario) -> Estimate {
 fn packet_level_rate(scenario: &Scenario, group: &Background) -> f64 {
     let offered = match group.load {
         Load::Users { count, idle: (low, high) } => {
-            let bits = WebUser::default().mean_size() * (f64::from(group.datagram) + f64::from(WIRE_OVERHEAD)) * 8.0;
+            let bits = WebUser::default().mean_size()
+                * (f64::from(group.datagram) + f64::from(WIRE_OVERHEAD))
+                * 8.0;
             f64::from(count) * bits / ((low + high).as_secs_f64() / 2.0 + TRANSFER)
         }
         Load::Udp { count, rate, on, off } => {
-            f64::from(count) * rate.bits_per_sec() as f64 * on.as_secs_f64() / (on + off).as_secs_f64()
+            f64::from(count) * rate.bits_per_sec() as f64 * on.as_secs_f64()
+                / (on + off).as_secs_f64()
         }
     };
     let bps = |link: usize| scenario.chain.links[link].rate.bits_per_sec() as f64;
@@ -137,7 +143,9 @@ fn packet_level_rate(scenario: &Scenario, group: &Background) -> f64 {
 fn responses(traffic: &Traffic, rate: f64) -> f64 {
     match traffic.workload {
         Workload::Web { .. } => rate / 8.0 / BYTES_PER_CONNECTION,
-        Workload::Bulk { bytes: Some(bytes), .. } | Workload::Uploads { bytes, .. } => rate / 8.0 / bytes as f64,
+        Workload::Bulk { bytes: Some(bytes), .. } | Workload::Uploads { bytes, .. } => {
+            rate / 8.0 / bytes as f64
+        }
         Workload::Pages { .. } => rate / 8.0 / BYTES_PER_PAGE,
         Workload::Media { streams, fps, .. } => f64::from(streams) * f64::from(fps),
         Workload::Bulk { bytes: None, .. } => 0.0,
@@ -163,12 +171,18 @@ fn group_rates(scenario: &Scenario) -> Vec<f64> {
         Workload::Web { load: WebLoad::Computed { part, of }, .. } => {
             (part * of.bits_per_sec() as f64).min(tightest(t))
         }
-        Workload::Web { load: WebLoad::Connections(rate), .. } => (rate * BYTES_PER_CONNECTION * 8.0).min(tightest(t)),
-        Workload::Pages { load: WebLoad::Connections(rate), .. } => (rate * BYTES_PER_PAGE * 8.0).min(tightest(t)),
+        Workload::Web { load: WebLoad::Connections(rate), .. } => {
+            (rate * BYTES_PER_CONNECTION * 8.0).min(tightest(t))
+        }
+        Workload::Pages { load: WebLoad::Connections(rate), .. } => {
+            (rate * BYTES_PER_PAGE * 8.0).min(tightest(t))
+        }
         Workload::Pages { load: WebLoad::Computed { part, of }, .. } => {
             (part * of.bits_per_sec() as f64).min(tightest(t))
         }
-        Workload::Media { streams, rate, .. } => (f64::from(streams) * rate.bits_per_sec() as f64).min(tightest(t)),
+        Workload::Media { streams, rate, .. } => {
+            (f64::from(streams) * rate.bits_per_sec() as f64).min(tightest(t))
+        }
         Workload::Bulk { .. } | Workload::Uploads { .. } => 0.0,
     };
     let flows = |t: &Traffic| f64::from(t.workload.flows().unwrap_or(0));
@@ -178,18 +192,20 @@ fn group_rates(scenario: &Scenario) -> Vec<f64> {
         }
         let share = |link: usize| {
             let there = || {
-                scenario
-                    .traffic
-                    .iter()
-                    .filter(|o| way(o.from, o.to).1 == way(t.from, t.to).1 && way(o.from, o.to).0.contains(&link))
+                scenario.traffic.iter().filter(|o| {
+                    way(o.from, o.to).1 == way(t.from, t.to).1
+                        && way(o.from, o.to).0.contains(&link)
+                })
             };
             let left = (bps(link) - there().map(web).sum::<f64>()).max(0.0);
             left * flows(t) / there().map(flows).sum::<f64>()
         };
-        let access = t.access.rate.bits_per_sec() as f64 * t.access.hosts.map_or(flows(t), f64::from);
+        let access =
+            t.access.rate.bits_per_sec() as f64 * t.access.hosts.map_or(flows(t), f64::from);
         // A window a round trip is the most that a limited sender can have.
         let window = t.max_window.packets().map_or(f64::INFINITY, |packets| {
-            let bits = f64::from(packets) * (f64::from(t.datagram) + f64::from(WIRE_OVERHEAD)) * 8.0;
+            let bits =
+                f64::from(packets) * (f64::from(t.datagram) + f64::from(WIRE_OVERHEAD)) * 8.0;
             flows(t) * bits / base_round_trip(scenario, t).0.as_secs_f64()
         });
         way(t.from, t.to).0.map(share).fold(access.min(window), f64::min)

@@ -131,7 +131,9 @@ pub fn run_study(
     options: &RunOptions,
     watch: &(dyn Fn(Event<'_>) + Sync),
 ) -> Result<Vec<StudyRunResult>, StudyError> {
-    run_study_with(runs, options, watch, &|run, progress| scenario::run(&run.scenario, run.seed, progress))
+    run_study_with(runs, options, watch, &|run, progress| {
+        scenario::run(&run.scenario, run.seed, progress)
+    })
 }
 
 /// [`run_study`] with another way to run a run.
@@ -148,16 +150,21 @@ where
     R: Fn(&StudyRun, &Progress) -> Result<(Outcome, Cost), ScenarioError> + Sync,
 {
     let store = match &options.results {
-        Some(location) => Some(Store::open(location, runs).map_err(|error| cannot_store(location, error))?),
+        Some(location) => {
+            Some(Store::open(location, runs).map_err(|error| cannot_store(location, error))?)
+        }
         None => None,
     };
-    let work = Work::find(runs, store.as_ref(), watch).map_err(|error| cannot_store_in(options, error))?;
+    let work =
+        Work::find(runs, store.as_ref(), watch).map_err(|error| cannot_store_in(options, error))?;
     let cores = || thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     // In real time runs would disturb each other.
     let real = runs.iter().any(|run| !run.scenario.backend.is_virtual());
-    let threads = if real { 1 } else { options.jobs.unwrap_or_else(cores).get() }.min(work.queue.len());
+    let threads =
+        if real { 1 } else { options.jobs.unwrap_or_else(cores).get() }.min(work.queue.len());
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| work.pull(runner, watch))).collect();
+        let threads: Vec<_> =
+            (0..threads).map(|_| scope.spawn(|| work.pull(runner, watch))).collect();
         let beats = store.as_ref().map(|store| scope.spawn(|| work.running.record(store)));
         let ended: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
         work.running.end();
@@ -239,7 +246,8 @@ impl RunningNow {
         let (name, mut said) = (Store::beat_name(), false);
         let mut state = self.state.lock();
         while !state.1 {
-            let timed_out = self.over.wait_for(&mut state, if said { BEAT } else { FIRST_BEAT }).timed_out();
+            let timed_out =
+                self.over.wait_for(&mut state, if said { BEAT } else { FIRST_BEAT }).timed_out();
             if timed_out && !state.1 && !state.0.is_empty() {
                 let running = state.0.clone();
                 MutexGuard::unlocked(&mut state, || store.record_running(&name, &running));
@@ -307,10 +315,16 @@ impl<'a> Work<'a> {
         R: Fn(&StudyRun, &Progress) -> Result<(Outcome, Cost), ScenarioError> + Sync,
     {
         while !self.over.load(Ordering::Relaxed) {
-            let Some(&i) = self.queue.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let Some(&i) = self.queue.get(self.next.fetch_add(1, Ordering::Relaxed)) else {
+                return;
+            };
             let run = &self.runs[i];
             let progress = Progress::default();
-            watch(Event::Begins { run, of: scenario::goal(&run.scenario), progress: Arc::clone(&progress) });
+            watch(Event::Begins {
+                run,
+                of: scenario::goal(&run.scenario),
+                progress: Arc::clone(&progress),
+            });
             self.running.begins(run);
             match runner(run, &progress) {
                 Ok((outcome, cost)) => match self.keep(i, outcome) {
@@ -334,8 +348,12 @@ impl<'a> Work<'a> {
 
     fn keep(&self, i: usize, outcome: Outcome) -> std::io::Result<()> {
         let run = &self.runs[i];
-        let result =
-            StudyRunResult { key: run.key.clone(), seed: run.seed, fingerprint: run.fingerprint.clone(), outcome };
+        let result = StudyRunResult {
+            key: run.key.clone(),
+            seed: run.seed,
+            fingerprint: run.fingerprint.clone(),
+            outcome,
+        };
         let result = match self.store.map(|store| store.save(run, &result)).transpose()? {
             Some(Saved::Other(first)) => {
                 // In real time no two runs are equal: the first is the result.
@@ -361,17 +379,25 @@ impl<'a> Work<'a> {
                 let run = &self.runs[i];
                 Differs { label: run.label(), place: store.place(&run.fingerprint) }
             };
-            return Err(StudyError::Differ { differ: differ.into_iter().map(differs).collect(), of: self.runs.len() });
+            return Err(StudyError::Differ {
+                differ: differ.into_iter().map(differs).collect(),
+                of: self.runs.len(),
+            });
         }
         let mut failed = self.failed.into_inner();
         if !failed.is_empty() {
             failed.sort_by_key(|(i, _)| *i);
-            let failed = failed.into_iter().map(|(i, error)| Failed { label: self.runs[i].label(), error }).collect();
+            let failed = failed
+                .into_iter()
+                .map(|(i, error)| Failed { label: self.runs[i].label(), error })
+                .collect();
             return Err(StudyError::Runs { failed, of: self.runs.len() });
         }
         let results = self.results.into_inner();
         let of = |run: &StudyRun| {
-            results.get(&run.fingerprint).map(|r| StudyRunResult { key: run.key.clone(), ..r.clone() })
+            results
+                .get(&run.fingerprint)
+                .map(|r| StudyRunResult { key: run.key.clone(), ..r.clone() })
         };
         Ok(self.runs.iter().filter_map(of).collect())
     }

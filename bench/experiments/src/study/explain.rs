@@ -8,8 +8,8 @@ use fathom_traffic::{Arrivals, PageShape};
 use super::estimate::{Estimate, base_round_trip, estimate};
 use super::{Study, StudyRun, key_text};
 use crate::scenario::{
-    Access, Background, ChainLink, Load, MaxWindow, MediaTransport, Period, Resume, Resumption, Scenario, Stop,
-    Traffic, WebLoad, Workload,
+    Access, Background, ChainLink, Load, MaxWindow, MediaTransport, Period, Resume, Resumption,
+    Scenario, Stop, Traffic, WebLoad, Workload,
 };
 use crate::stack::IDLE;
 
@@ -62,7 +62,8 @@ fn indented(text: &str) -> String {
 /// A scenario in words.
 fn scenario(s: &Scenario) -> String {
     let mut text = format!("network: {} routers in a row\n", s.chain.routers.len());
-    let (first, rest) = s.chain.links.split_first().map_or((None, &[][..]), |(first, rest)| (Some(first), rest));
+    let (first, rest) =
+        s.chain.links.split_first().map_or((None, &[][..]), |(first, rest)| (Some(first), rest));
     match first {
         Some(first) if rest.iter().all(|l| l == first) => {
             let name = match rest.len() {
@@ -83,18 +84,26 @@ fn scenario(s: &Scenario) -> String {
     for b in &s.background {
         text += &background(s, b);
     }
-    let warm_up =
-        if s.warm_up.is_zero() { String::new() } else { format!("; nothing is counted before {:?}", s.warm_up) };
+    let warm_up = if s.warm_up.is_zero() {
+        String::new()
+    } else {
+        format!("; nothing is counted before {:?}", s.warm_up)
+    };
     let end = match s.stop {
         Stop::Responses(n) => format!("after {n} responses"),
         Stop::At(end) => format!("at {end:?}"),
     };
     let stacks: Vec<&str> = s.stacks().iter().map(|stack| stack.name()).collect();
-    text + &format!("ends {end}{warm_up}; stack {}; one-way delays {}\n", stacks.join(", "), s.timestamps)
+    text + &format!(
+        "ends {end}{warm_up}; stack {}; one-way delays {}\n",
+        stacks.join(", "),
+        s.timestamps
+    )
 }
 
 fn link(l: &ChainLink) -> String {
-    let back = if l.back_queue == l.queue { String::new() } else { format!(" (back {})", l.back_queue) };
+    let back =
+        if l.back_queue == l.queue { String::new() } else { format!(" (back {})", l.back_queue) };
     format!("{}, {:?}, {}{back}", l.rate, l.delay, l.queue)
 }
 
@@ -137,40 +146,51 @@ fn group(s: &Scenario, t: &Traffic) -> String {
             format!("pages{known}, {load}, {in_flight} requests at once, {order}{during}{resumes}")
         }
         Workload::Uploads { count, bytes, spread } => {
-            let starts = if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };
+            let starts =
+                if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };
             format!("{count} upload{} of {bytes} bytes{starts}", plural(count as usize))
         }
         Workload::Media { streams, rate, fps, deadline, length, transport } => {
             let length = length.map_or(String::new(), |length| format!(", for {length:?}"));
-            let datagrams = if transport == MediaTransport::Datagram { ", as datagrams" } else { "" };
+            let datagrams =
+                if transport == MediaTransport::Datagram { ", as datagrams" } else { "" };
             format!(
                 "{streams} live stream{} of {rate}, {fps} fps, due after {deadline:?}{length}{datagrams}",
                 plural(streams as usize)
             )
         }
         Workload::Bulk { flows, bytes, spread, after } => {
-            let size = bytes.map_or("that outlast the run".to_owned(), |bytes| format!("of {bytes} bytes"));
-            let starts = if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };
-            let starts = if after.is_zero() { starts } else { format!(", from {after:?} on{starts}") };
+            let size = bytes
+                .map_or("that outlast the run".to_owned(), |bytes| format!("of {bytes} bytes"));
+            let starts =
+                if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };
+            let starts =
+                if after.is_zero() { starts } else { format!(", from {after:?} on{starts}") };
             format!("{flows} flow{} {size}{starts}", plural(flows as usize))
         }
     };
     let mix: Vec<String> = match &t.mix[..] {
         [(_, only)] => vec![only.spec()],
-        several => several.iter().map(|(part, c)| format!("{:.0}% {}", part * 100.0, c.spec())).collect(),
+        several => {
+            several.iter().map(|(part, c)| format!("{:.0}% {}", part * 100.0, c.spec())).collect()
+        }
     };
     let window = match t.max_window {
         MaxWindow::Unlimited => String::new(),
         MaxWindow::Stack => ", the stack's own windows".into(),
         MaxWindow::Packets(packets) => format!(", windows up to {packets} packets"),
     };
-    let clock = if t.drift == 0 { String::new() } else { format!(", clocks drift up to {} us/s", t.drift) };
-    let patience = t.patience.map_or(String::new(), |patience| format!(", users wait {patience:?}"));
+    let clock =
+        if t.drift == 0 { String::new() } else { format!(", clocks drift up to {} us/s", t.drift) };
+    let patience =
+        t.patience.map_or(String::new(), |patience| format!(", users wait {patience:?}"));
     let idle = if t.idle == IDLE { String::new() } else { format!(", idle timeout {:?}", t.idle) };
     let counted = if t.counted { "" } else { " (not counted)" };
     let (low, high) = base_round_trip(s, t);
-    let hosts =
-        t.access.hosts.map_or("a host per flow".to_owned(), |n| format!("{n} host{} a side", plural(n as usize)));
+    let hosts = t
+        .access
+        .hosts
+        .map_or("a host per flow".to_owned(), |n| format!("{n} host{} a side", plural(n as usize)));
     format!(
         "group {}{counted}: {} to {}, {work}; {}; packets of {} bytes{window}{clock}{patience}{idle}\n  {hosts} on {}, {}; base round trip {}\n",
         t.name,
@@ -188,7 +208,9 @@ fn background(s: &Scenario, b: &Background) -> String {
     let routers = &s.chain.routers;
     let mix: Vec<String> = match &b.mix[..] {
         [(_, only)] => vec![only.spec()],
-        several => several.iter().map(|(part, c)| format!("{:.0}% {}", part * 100.0, c.spec())).collect(),
+        several => {
+            several.iter().map(|(part, c)| format!("{:.0}% {}", part * 100.0, c.spec())).collect()
+        }
     };
     let work = match b.load {
         Load::Users { count, idle: (low, high) } => {
@@ -197,7 +219,11 @@ fn background(s: &Scenario, b: &Background) -> String {
             } else {
                 format!(", delay of their own {}", range(b.rtt.0, b.rtt.1))
             };
-            format!("{count} packet-level web users, idle for {}; {}{delay}", range(low, high), mix.join(" + "))
+            format!(
+                "{count} packet-level web users, idle for {}; {}{delay}",
+                range(low, high),
+                mix.join(" + ")
+            )
         }
         Load::Udp { count, rate, on, off } => {
             format!(
@@ -207,7 +233,10 @@ fn background(s: &Scenario, b: &Background) -> String {
         }
     };
     let size = u32::from(b.datagram) + fathom_netsim::sim::WIRE_OVERHEAD;
-    format!("background {}: {} to {}, {work}; packets of {size} bytes\n", b.name, routers[b.from], routers[b.to])
+    format!(
+        "background {}: {} to {}, {work}; packets of {size} bytes\n",
+        b.name, routers[b.from], routers[b.to]
+    )
 }
 
 fn access_queue(access: &Access) -> String {
@@ -231,7 +260,8 @@ fn range(low: Duration, high: Duration) -> String {
 fn costs(runs: &[StudyRun], cores: usize) -> String {
     let each: Vec<Estimate> = runs.iter().map(|c| estimate(&c.scenario)).collect();
     let span = |f: fn(&Estimate) -> f64, show: fn(f64) -> String| {
-        let (low, high) = each.iter().map(f).fold((f64::INFINITY, 0f64), |(l, h), x| (l.min(x), h.max(x)));
+        let (low, high) =
+            each.iter().map(f).fold((f64::INFINITY, 0f64), |(l, h), x| (l.min(x), h.max(x)));
         let (low, high) = (show(low), show(high));
         if low == high { low } else { format!("{low} to {high}") }
     };

@@ -10,11 +10,15 @@ use super::{StudyRun, StudyRunResult};
 
 /// A line for each event that came in no run at all, or in some of those that have it only.
 pub fn late_events(runs: &[StudyRun], results: &[StudyRunResult]) -> Vec<String> {
-    let ends: BTreeMap<&str, f64> = results.iter().map(|r| (&*r.fingerprint, r.outcome.seconds)).collect();
+    let ends: BTreeMap<&str, f64> =
+        results.iter().map(|r| (&*r.fingerprint, r.outcome.seconds)).collect();
     // Runs that have the event, runs that ended before it, and the longest that any took.
     let mut seen: BTreeMap<String, (usize, usize, f64)> = BTreeMap::new();
     for run in runs {
-        let (Some(path), Some(&end)) = (&run.scenario.chain.path, ends.get(&*run.fingerprint)) else { continue };
+        let (Some(path), Some(&end)) = (&run.scenario.chain.path, ends.get(&*run.fingerprint))
+        else {
+            continue;
+        };
         for (event, at) in events(&path.down) {
             let (all, late, longest) = seen.entry(event).or_default();
             *all += 1;

@@ -32,27 +32,35 @@ impl Notes {
 
 /// Returns what is to be said of these results of `runs`.
 pub fn notes(runs: &[StudyRun], results: &[StudyRunResult]) -> Notes {
-    let scenarios: BTreeMap<&str, &Scenario> = runs.iter().map(|run| (&*run.fingerprint, &run.scenario)).collect();
+    let scenarios: BTreeMap<&str, &Scenario> =
+        runs.iter().map(|run| (&*run.fingerprint, &run.scenario)).collect();
     let (mut failed, mut evidence) = (Vec::new(), Vec::new());
     for keyed in by_key(results) {
-        let scenario = keyed.1.first().and_then(|result| scenarios.get(&*result.fingerprint)).copied();
-        let groups: BTreeSet<&String> = keyed.1.iter().flat_map(|result| result.outcome.groups.keys()).collect();
+        let scenario =
+            keyed.1.first().and_then(|result| scenarios.get(&*result.fingerprint)).copied();
+        let groups: BTreeSet<&String> =
+            keyed.1.iter().flat_map(|result| result.outcome.groups.keys()).collect();
         // A group with several controllers is there as a whole, too.
         for group in groups.iter().filter(|group| !group.contains('/')) {
             let label = label(keyed.0, group, groups.len() > 1);
             let outcomes: Vec<&GroupOutcome> =
                 keyed.1.iter().filter_map(|result| result.outcome.groups.get(*group)).collect();
-            let stack = scenario.and_then(|of| of.traffic.iter().find(|traffic| traffic.name == **group));
+            let stack =
+                scenario.and_then(|of| of.traffic.iter().find(|traffic| traffic.name == **group));
             let stack = stack.map_or(Stack::default(), |traffic| traffic.stack);
             failed.extend(FailedRequests::of(&label, stack, &outcomes));
             evidence.push(evidence_of(&label, group, &keyed, scenario));
         }
     }
     failed.sort_by_key(|of| !of.is_all());
-    let all: Vec<String> = failed.iter().filter(|of| of.is_all()).map(FailedRequests::line).collect();
+    let all: Vec<String> =
+        failed.iter().filter(|of| of.is_all()).map(FailedRequests::line).collect();
     let mut lines: Vec<String> = failed.iter().take(NAMED).map(FailedRequests::line).collect();
     if failed.len() > NAMED {
-        lines.push(format!("requests failed in {} more combinations (column 'failed')", failed.len() - NAMED));
+        lines.push(format!(
+            "requests failed in {} more combinations (column 'failed')",
+            failed.len() - NAMED
+        ));
     }
     let without_result = all.first().map(|first| match all.len() {
         1 => first.clone(),
@@ -61,14 +69,23 @@ pub fn notes(runs: &[StudyRun], results: &[StudyRunResult]) -> Notes {
     Notes { failed: lines, notes: decisive(&evidence), without_result }
 }
 
-fn evidence_of(label: &str, group: &str, (_, results): &Keyed<'_>, scenario: Option<&Scenario>) -> Evidence {
+fn evidence_of(
+    label: &str,
+    group: &str,
+    (_, results): &Keyed<'_>,
+    scenario: Option<&Scenario>,
+) -> Evidence {
     let link = busiest(results).unwrap_or_default();
     let none = LinkOutcome::default();
     let mut counted: Vec<Counted<'_>> = Vec::new();
     for outcome in results.iter().map(|result| &result.outcome) {
         let Some(of_group) = outcome.groups.get(group) else { continue };
         let late_ms = outcome.punctuality.as_ref().map(|punctuality| punctuality.p99_ms);
-        counted.push(Counted { group: of_group, link: outcome.links.get(&link).unwrap_or(&none), late_ms });
+        counted.push(Counted {
+            group: of_group,
+            link: outcome.links.get(&link).unwrap_or(&none),
+            late_ms,
+        });
     }
     let traffic = scenario.and_then(|of| of.traffic.iter().find(|traffic| traffic.name == group));
     let live = traffic.is_some_and(|traffic| matches!(traffic.workload, Workload::Media { .. }));
@@ -111,10 +128,16 @@ mod tests {
             }
         };
         let some = notes(&[], &[result("reno", 3, 1), result("cubic", 4, 0)]);
-        assert!(some.failed[0].starts_with("1 of 4 requests failed under reno (timed out)"), "{some:?}");
+        assert!(
+            some.failed[0].starts_with("1 of 4 requests failed under reno (timed out)"),
+            "{some:?}"
+        );
         assert!(some.failed.len() == 1 && some.without_result.is_none());
         let all = notes(&[], &[result("reno", 3, 1), result("cubic", 0, 4)]);
-        assert!(all.lines()[0].starts_with("FAILED: all 4 requests failed under cubic (4: timed out)"), "{all:?}");
+        assert!(
+            all.lines()[0].starts_with("FAILED: all 4 requests failed under cubic (4: timed out)"),
+            "{all:?}"
+        );
         assert_eq!(all.without_result.as_deref(), all.failed.first().map(String::as_str));
         assert_eq!(notes(&[], &[result("reno", 3, 0)]), Notes::default());
     }

@@ -25,10 +25,13 @@ static PROGRAM: LazyLock<u64> = LazyLock::new(|| {
 
 /// What the outcome of a scenario depends on that no name tells; empty where all controllers are Fathom's or stacks' own.
 pub(super) fn own_code_text(scenario: &Scenario) -> String {
-    let traffic = scenario.traffic.iter().flat_map(|t| &t.mix).filter_map(|(_, controller)| match controller {
-        Controller::Fathom(config) => Some(config),
-        Controller::Native(_) => None,
-    });
+    let traffic =
+        scenario.traffic.iter().flat_map(|t| &t.mix).filter_map(
+            |(_, controller)| match controller {
+                Controller::Fathom(config) => Some(config),
+                Controller::Native(_) => None,
+            },
+        );
     let background = scenario.background.iter().flat_map(|b| &b.mix).map(|(_, config)| config);
     if traffic.chain(background).any(|config| catalogue::is_added(&config.spec())) {
         format!("program {:016x}", *PROGRAM)

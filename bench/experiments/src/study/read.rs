@@ -14,10 +14,21 @@ use crate::scenario::{PlanError, RENAMED, Scenario, ScenarioSpec, toml_message};
 use crate::stack::Stack;
 
 /// Fields of a study.
-const FIELDS: &[&str] = &["question", "source", "seeds", "stack", "sweep", "skip", "report", "scenario"];
+const FIELDS: &[&str] =
+    &["question", "source", "seeds", "stack", "sweep", "skip", "report", "scenario"];
 /// Fields of its scenario that are easily written beside it.
-pub(super) const OF_SCENARIO: &[&str] =
-    &["stop", "warm-up", "backend", "timestamps", "shaping", "tcp", "network", "traffic", "background", "keep"];
+pub(super) const OF_SCENARIO: &[&str] = &[
+    "stop",
+    "warm-up",
+    "backend",
+    "timestamps",
+    "shaping",
+    "tcp",
+    "network",
+    "traffic",
+    "background",
+    "keep",
+];
 /// More combinations than any study means.
 const MOST_POINTS: usize = 100_000;
 /// The most repetitions of a run.
@@ -91,7 +102,10 @@ impl Study {
     /// The error in the text, with its line where it has one, in one line.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, PlanError> {
         let at_line = |error: SpannedError| {
-            let line = 1 + text.as_bytes()[..error.span.start.min(text.len())].iter().filter(|b| **b == b'\n').count();
+            let line = 1 + text.as_bytes()[..error.span.start.min(text.len())]
+                .iter()
+                .filter(|b| **b == b'\n')
+                .count();
             PlanError(format!("line {line}: {}", error.message.replace('\n', "; ")))
         };
         let table = DeTable::parse(text).map_err(|e| at_line(toml_error(&e)))?;
@@ -100,16 +114,25 @@ impl Study {
         let (mut skipped, mut absent) = (0, None);
         let mut used = BTreeSet::new();
         for combination in combinations(&head.axes).map_err(at_line)? {
-            let key: BTreeMap<String, String> =
-                combination.iter().map(|(axis, value, _)| ((*axis).to_owned(), (*value).to_owned())).collect();
+            let key: BTreeMap<String, String> = combination
+                .iter()
+                .map(|(axis, value, _)| ((*axis).to_owned(), (*value).to_owned()))
+                .collect();
             let mut variables = Variables {
-                axes: combination.iter().map(|(axis, _, filling)| ((*axis).to_owned(), (*filling).clone())).collect(),
+                axes: combination
+                    .iter()
+                    .map(|(axis, _, filling)| ((*axis).to_owned(), (*filling).clone()))
+                    .collect(),
                 used: std::mem::take(&mut used),
             };
             // Skipped ones are filled too: what they alone use is used, and what is wrong in them is wrong.
             let spec = head.substitute(&mut variables).map_err(at_line)?;
             used = variables.used;
-            if head.skips.iter().any(|skip| skip.iter().all(|(axis, values)| values.contains(&key[axis]))) {
+            if head
+                .skips
+                .iter()
+                .any(|skip| skip.iter().all(|(axis, values)| values.contains(&key[axis])))
+            {
                 skipped += 1;
                 continue;
             }
@@ -179,8 +202,12 @@ impl Study {
     /// The study compares stacks itself, or a controller does not run on that one.
     pub fn with_stack(mut self, stack: Stack) -> Result<Self, PlanError> {
         let own = |p: &Point| p.spec.traffic.iter().any(|traffic| traffic.stack.is_some());
-        if self.absent > 0 || self.points.iter().any(|p| p.spec.stack != self.points[0].spec.stack || own(p)) {
-            return Err(PlanError("stack: this study compares stacks itself; leave --stack out".into()));
+        if self.absent > 0
+            || self.points.iter().any(|p| p.spec.stack != self.points[0].spec.stack || own(p))
+        {
+            return Err(PlanError(
+                "stack: this study compares stacks itself; leave --stack out".into(),
+            ));
         }
         for point in &mut self.points {
             point.spec.stack = stack;
@@ -216,7 +243,9 @@ impl Study {
 }
 
 fn checked(key: &BTreeMap<String, String>, spec: &ScenarioSpec) -> Result<Scenario, PlanError> {
-    spec.check().map_err(|PlanError(e)| PlanError(if key.is_empty() { e } else { format!("{}: {e}", key_text(key)) }))
+    spec.check().map_err(|PlanError(e)| {
+        PlanError(if key.is_empty() { e } else { format!("{}: {e}", key_text(key)) })
+    })
 }
 
 fn toml_error(e: &toml::de::Error) -> SpannedError {
@@ -256,7 +285,10 @@ impl<'i> Head<'i> {
                 (_, true) => format!("write [scenario.{name}]"),
                 _ => "write it below [scenario]".to_owned(),
             };
-            return Err(SpannedError::new(key.span(), format!("'{name}' is a field of the scenario; {mend}")));
+            return Err(SpannedError::new(
+                key.span(),
+                format!("'{name}' is a field of the scenario; {mend}"),
+            ));
         }
         if let Some(key) = root.keys().find(|key| !FIELDS.contains(&key.get_ref().as_ref())) {
             return Err(SpannedError::new(
@@ -269,30 +301,51 @@ impl<'i> Head<'i> {
             ));
         }
         let missing = |what: &str| SpannedError::new(0..0, what);
-        let question = text_of(root, "question")?
-            .ok_or_else(|| missing("question: there is none; write it in one sentence: question = \"...?\""))?;
+        let question = text_of(root, "question")?.ok_or_else(|| {
+            missing("question: there is none; write it in one sentence: question = \"...?\"")
+        })?;
         let seeds = match root.get("seeds") {
             None => 1,
             Some(value) => {
-                let number = value.get_ref().as_integer().and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
+                let number = value
+                    .get_ref()
+                    .as_integer()
+                    .and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
                 let number = number.ok_or_else(|| {
-                    SpannedError::new(value.span(), format!("seeds: write a number from 1 to {MOST_SEEDS}"))
+                    SpannedError::new(
+                        value.span(),
+                        format!("seeds: write a number from 1 to {MOST_SEEDS}"),
+                    )
                 })?;
                 seeds_in_range(number).map_err(|e| SpannedError::new(value.span(), e))?
             }
         };
-        let scenario =
-            root.get("scenario").ok_or_else(|| missing("scenario: there is none; write a [scenario] table"))?;
+        let scenario = root
+            .get("scenario")
+            .ok_or_else(|| missing("scenario: there is none; write a [scenario] table"))?;
         let Some(inner) = scenario.get_ref().as_table() else {
             return Err(SpannedError::new(scenario.span(), "scenario: write a [scenario] table"));
         };
         let axes = axes(root)?;
         let skips = skips(root, &axes)?;
         let names: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
-        let report = root.get("report").map(|value| ReportSpec::read(value, &names)).transpose()?.unwrap_or_default();
+        let report = root
+            .get("report")
+            .map(|value| ReportSpec::read(value, &names))
+            .transpose()?
+            .unwrap_or_default();
         let scenario = Spanned::new(scenario.span(), inner.clone());
         let stack = text_of(root, "stack")?;
-        Ok(Self { question, source: text_of(root, "source")?, seeds, stack, axes, skips, report, scenario })
+        Ok(Self {
+            question,
+            source: text_of(root, "source")?,
+            seeds,
+            stack,
+            axes,
+            skips,
+            report,
+            scenario,
+        })
     }
 
     /// The scenario of one combination.
@@ -316,7 +369,10 @@ enum Substituted {
 /// Why this build cannot run a scenario: it, or a group of its traffic, runs on a stack that is not built in.
 fn lacks(scenario: &DeTable<'_>) -> Option<String> {
     let groups = scenario.get("traffic").and_then(|v| v.get_ref().as_array());
-    let groups = groups.into_iter().flat_map(|list| list.iter()).filter_map(|group| group.get_ref().as_table());
+    let groups = groups
+        .into_iter()
+        .flat_map(|list| list.iter())
+        .filter_map(|group| group.get_ref().as_table());
     std::iter::once(scenario)
         .chain(groups)
         .filter_map(|table| table.get("stack")?.get_ref().as_str())
@@ -336,7 +392,10 @@ fn text_of(root: &DeTable<'_>, field: &str) -> Result<Option<String>, SpannedErr
 fn axes<'i>(root: &DeTable<'i>) -> Result<Vec<Values<'i>>, SpannedError> {
     let Some(sweep) = root.get("sweep") else { return Ok(Vec::new()) };
     let table = sweep.get_ref().as_table().ok_or_else(|| {
-        SpannedError::new(sweep.span(), "sweep: write a [sweep] table with a line per axis, such as flows = [10, 50]")
+        SpannedError::new(
+            sweep.span(),
+            "sweep: write a [sweep] table with a line per axis, such as flows = [10, 50]",
+        )
     })?;
     let mut axes = Vec::new();
     for (key, value) in table {
@@ -358,7 +417,10 @@ fn axes<'i>(root: &DeTable<'i>) -> Result<Vec<Values<'i>>, SpannedError> {
 }
 
 /// One axis: scalars, or tables that each have a name.
-fn axis<'i>(name: &str, value: &Spanned<DeValue<'i>>) -> Result<Vec<(String, AxisValue<'i>)>, SpannedError> {
+fn axis<'i>(
+    name: &str,
+    value: &Spanned<DeValue<'i>>,
+) -> Result<Vec<(String, AxisValue<'i>)>, SpannedError> {
     let items = value.get_ref().as_array().filter(|items| !items.is_empty()).ok_or_else(|| {
         SpannedError::new(
             value.span(),
@@ -367,13 +429,14 @@ fn axis<'i>(name: &str, value: &Spanned<DeValue<'i>>) -> Result<Vec<(String, Axi
     })?;
     let mut values: Vec<(String, AxisValue<'i>)> = Vec::new();
     for item in items {
-        let error = |message: String| SpannedError::new(item.span(), format!("sweep.{name}: {message}"));
+        let error =
+            |message: String| SpannedError::new(item.span(), format!("sweep.{name}: {message}"));
         let (text, filling) = match item.get_ref() {
             DeValue::Table(fields) => {
-                let text = fields
-                    .get("name")
-                    .and_then(|v| v.get_ref().as_str())
-                    .ok_or_else(|| error("a variant without a name; add name = \"...\" to it".into()))?;
+                let text =
+                    fields.get("name").and_then(|v| v.get_ref().as_str()).ok_or_else(|| {
+                        error("a variant without a name; add name = \"...\" to it".into())
+                    })?;
                 if let Some(key) = fields.keys().find(|key| !is_name(key.get_ref())) {
                     return Err(error(format!(
                         "'{}' cannot stand after a $; name a field by letters, digits, '_' and '-'",
@@ -384,7 +447,10 @@ fn axis<'i>(name: &str, value: &Spanned<DeValue<'i>>) -> Result<Vec<(String, Axi
             }
             other => {
                 let text = scalar_text(other).ok_or_else(|| {
-                    error("values are numbers or text; put a list into a field of a named variant".into())
+                    error(
+                        "values are numbers or text; put a list into a field of a named variant"
+                            .into(),
+                    )
                 })?;
                 (text, AxisValue::Scalar(other.clone()))
             }
@@ -395,11 +461,13 @@ fn axis<'i>(name: &str, value: &Spanned<DeValue<'i>>) -> Result<Vec<(String, Axi
         if values.iter().any(|(known, _)| *known == text) {
             return Err(error(format!("'{text}' is there twice; write it once")));
         }
-        if values
-            .iter()
-            .any(|(_, known)| matches!(known, AxisValue::Scalar(_)) != matches!(filling, AxisValue::Scalar(_)))
-        {
-            return Err(error("values and named variants do not mix; write all as [[sweep]] tables or none".into()));
+        if values.iter().any(|(_, known)| {
+            matches!(known, AxisValue::Scalar(_)) != matches!(filling, AxisValue::Scalar(_))
+        }) {
+            return Err(error(
+                "values and named variants do not mix; write all as [[sweep]] tables or none"
+                    .into(),
+            ));
         }
         values.push((text, filling));
     }
@@ -407,18 +475,34 @@ fn axis<'i>(name: &str, value: &Spanned<DeValue<'i>>) -> Result<Vec<(String, Axi
 }
 
 /// What is left out. `flows = 100, system = "SDC"` leaves out where both hold; a list of values holds where one of them does.
-fn skips(root: &DeTable<'_>, axes: &[Values<'_>]) -> Result<Vec<BTreeMap<String, Vec<String>>>, SpannedError> {
+fn skips(
+    root: &DeTable<'_>,
+    axes: &[Values<'_>],
+) -> Result<Vec<BTreeMap<String, Vec<String>>>, SpannedError> {
     let Some(skip) = root.get("skip") else { return Ok(Vec::new()) };
-    let wrong = |span| SpannedError::new(span, "skip: write [[skip]] tables with axes and values, such as flows = 100");
+    let wrong = |span| {
+        SpannedError::new(
+            span,
+            "skip: write [[skip]] tables with axes and values, such as flows = 100",
+        )
+    };
     let mut skips = Vec::new();
     for item in skip.get_ref().as_array().ok_or_else(|| wrong(skip.span()))? {
-        let table = item.get_ref().as_table().filter(|t| !t.is_empty()).ok_or_else(|| wrong(item.span()))?;
+        let table = item
+            .get_ref()
+            .as_table()
+            .filter(|t| !t.is_empty())
+            .ok_or_else(|| wrong(item.span()))?;
         let mut entry = BTreeMap::new();
         for (key, value) in table {
             let name = key.get_ref().to_string();
             let Some(axis) = axes.iter().find(|axis| axis.name == name) else {
                 let known = axes.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(", ");
-                let known = if known.is_empty() { "leave it out".to_owned() } else { format!("write one of {known}") };
+                let known = if known.is_empty() {
+                    "leave it out".to_owned()
+                } else {
+                    format!("write one of {known}")
+                };
                 return Err(SpannedError::new(
                     key.span(),
                     format!("skip: '{}' is no axis; {known}", name.escape_debug()),
@@ -432,10 +516,14 @@ fn skips(root: &DeTable<'_>, axes: &[Values<'_>]) -> Result<Vec<BTreeMap<String,
             for value in wanted {
                 let text = scalar_text(value.get_ref()).ok_or_else(|| wrong(value.span()))?;
                 if !axis.values.iter().any(|(known, _)| *known == text) {
-                    let known = axis.values.iter().map(|(v, _)| v.as_str()).collect::<Vec<_>>().join(", ");
+                    let known =
+                        axis.values.iter().map(|(v, _)| v.as_str()).collect::<Vec<_>>().join(", ");
                     return Err(SpannedError::new(
                         value.span(),
-                        format!("skip: '{name}' is never '{}'; write one of {known}", text.escape_debug()),
+                        format!(
+                            "skip: '{name}' is never '{}'; write one of {known}",
+                            text.escape_debug()
+                        ),
                     ));
                 }
                 texts.push(text);
@@ -452,12 +540,17 @@ type Combination<'a, 'i> = Vec<(&'a str, &'a str, &'a AxisValue<'i>)>;
 
 /// All combinations, the last axis fastest.
 fn combinations<'a, 'i>(axes: &'a [Values<'i>]) -> Result<Vec<Combination<'a, 'i>>, SpannedError> {
-    let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.values.len())).unwrap_or(usize::MAX);
+    let count = axes
+        .iter()
+        .try_fold(1usize, |n, axis| n.checked_mul(axis.values.len()))
+        .unwrap_or(usize::MAX);
     if count > MOST_POINTS {
         let at = axes.last().map_or(0..0, |axis| axis.at.clone());
         return Err(SpannedError::new(
             at,
-            format!("sweep: more than {MOST_POINTS} combinations; write fewer values, or several studies"),
+            format!(
+                "sweep: more than {MOST_POINTS} combinations; write fewer values, or several studies"
+            ),
         ));
     }
     let mut all: Vec<Combination<'a, 'i>> = vec![Vec::new()];
@@ -483,7 +576,9 @@ fn all_used(axes: &[Values<'_>], used: &BTreeSet<String>) -> Result<(), SpannedE
         if !used.contains(name) && !used.iter().any(|u| u.starts_with(&format!("{name}."))) {
             return Err(SpannedError::new(
                 axis.at.clone(),
-                format!("sweep: the axis '{name}' is used nowhere; write ${name} in [scenario], or leave the axis out"),
+                format!(
+                    "sweep: the axis '{name}' is used nowhere; write ${name} in [scenario], or leave the axis out"
+                ),
             ));
         }
         for (variant, filling) in &axis.values {

@@ -6,7 +6,8 @@ static FOLDER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../plans/studies");
 
 /// Name and text of each, by name.
 pub fn shipped_studies() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let study = |file: &'static File<'_>| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?));
+    let study =
+        |file: &'static File<'_>| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?));
     let mut studies: Vec<_> = FOLDER.files().filter_map(study).collect();
     studies.sort_unstable();
     studies.into_iter()
@@ -42,7 +43,8 @@ mod tests {
         for (name, text) in shipped_studies() {
             let mut study = Study::from_toml(name, text).unwrap_or_else(|e| panic!("{name}: {e}"));
             if study.lacks.is_some() {
-                study = study.with_stack(Stack::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
+                study =
+                    study.with_stack(Stack::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
             }
             for scale in [1.0, 0.01] {
                 assert!(!study.runs(scale).unwrap().is_empty(), "{name}");

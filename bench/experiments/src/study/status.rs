@@ -56,9 +56,10 @@ pub fn status(runs: &[StudyRun], results: &Location) -> Result<Vec<RunState>, St
                 (Stored::Result(_), _) => RunState::Done,
                 (_, Some(process)) => RunState::Running(process.clone()),
                 (Stored::Broken(reason), None) => RunState::Broken(reason),
-                (Stored::Nothing, None) => {
-                    reports.failed.get(&run.fingerprint).map_or(RunState::Missing, |e| RunState::Failed(e.clone()))
-                }
+                (Stored::Nothing, None) => reports
+                    .failed
+                    .get(&run.fingerprint)
+                    .map_or(RunState::Missing, |e| RunState::Failed(e.clone())),
             });
         })?;
         Ok(states)

@@ -93,11 +93,17 @@ impl Study {
 fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
     let warm_up = scenario.warm_up.mul_f64(scale);
     let stop = match scenario.stop {
-        Stop::Responses(n) => Stop::Responses(((n as f64 * scale).round() as u64).max(FEWEST_RESPONSES).min(n)),
+        Stop::Responses(n) => {
+            Stop::Responses(((n as f64 * scale).round() as u64).max(FEWEST_RESPONSES).min(n))
+        }
         Stop::At(end) => {
             let starts = scenario.traffic.iter().map(|t| match t.workload {
-                Workload::Bulk { spread, after, bytes, .. } => starts_over(spread, bytes, scale) + after.mul_f64(scale),
-                Workload::Web { period, .. } | Workload::Pages { period, .. } => period.from.mul_f64(scale),
+                Workload::Bulk { spread, after, bytes, .. } => {
+                    starts_over(spread, bytes, scale) + after.mul_f64(scale)
+                }
+                Workload::Web { period, .. } | Workload::Pages { period, .. } => {
+                    period.from.mul_f64(scale)
+                }
                 Workload::Uploads { spread, .. } => spread,
                 Workload::Media { .. } => fathom_traffic::media::LEAD,
             });
@@ -143,7 +149,11 @@ fn version(scenario: &Scenario) -> u32 {
         _ => !scenario.warm_up.is_zero(),
     };
     let otherwise = scenario.traffic.iter().any(|t| t.workload.goes_up() || early(t.workload));
-    let datagrams = if otherwise || (background && !scenario.warm_up.is_zero()) { ALL_AFTER_WARM_UP } else { 0 };
+    let datagrams = if otherwise || (background && !scenario.warm_up.is_zero()) {
+        ALL_AFTER_WARM_UP
+    } else {
+        0
+    };
     let quic = |t: &Traffic| t.stack != Stack::Tcp && t.max_window == MaxWindow::Unlimited;
     let on_path = scenario.chain.path.is_some() && scenario.traffic.iter().any(quic);
     let unlimited = if on_path { UNLIMITED } else { 0 };
@@ -278,7 +288,9 @@ pub fn only(runs: Vec<StudyRun>, wanted: &[RunFilter]) -> Result<Vec<StudyRun>, 
         )));
     }
     let fits = |run: &StudyRun| {
-        values.iter().all(|(axis, of)| run.key.get(*axis).is_some_and(|value| of.contains(value.as_str())))
+        values
+            .iter()
+            .all(|(axis, of)| run.key.get(*axis).is_some_and(|value| of.contains(value.as_str())))
             && (fingerprints.is_empty() || fingerprints.contains(run.fingerprint.as_str()))
     };
     let chosen: Vec<bool> = runs.iter().map(fits).collect();
@@ -286,17 +298,25 @@ pub fn only(runs: Vec<StudyRun>, wanted: &[RunFilter]) -> Result<Vec<StudyRun>, 
 }
 
 fn check_value(runs: &[StudyRun], axis: &str, value: &str) -> Result<(), PlanError> {
-    let mut values: Vec<&str> = runs.iter().filter_map(|run| run.key.get(axis)).map(String::as_str).collect();
+    let mut values: Vec<&str> =
+        runs.iter().filter_map(|run| run.key.get(axis)).map(String::as_str).collect();
     if values.is_empty() {
-        let axes: Vec<&str> = runs.first().into_iter().flat_map(|run| run.key.keys()).map(String::as_str).collect();
-        let hint =
-            if axes.is_empty() { "this study has none".into() } else { format!("write one of {}", axes.join(", ")) };
+        let axes: Vec<&str> =
+            runs.first().into_iter().flat_map(|run| run.key.keys()).map(String::as_str).collect();
+        let hint = if axes.is_empty() {
+            "this study has none".into()
+        } else {
+            format!("write one of {}", axes.join(", "))
+        };
         return Err(PlanError(format!("only: there is no axis '{axis}'; {hint}")));
     }
     if !values.contains(&value) {
         values.sort_unstable();
         values.dedup();
-        return Err(PlanError(format!("only: axis {axis} has no value '{value}'; write one of {}", values.join(", "))));
+        return Err(PlanError(format!(
+            "only: axis {axis} has no value '{value}'; write one of {}",
+            values.join(", ")
+        )));
     }
     Ok(())
 }

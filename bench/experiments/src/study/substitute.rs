@@ -50,13 +50,16 @@ enum Piece<'a> {
 
 impl<'i> Variables<'i> {
     /// The value with the parameters in all its strings substituted.
-    pub(super) fn substitute(&mut self, value: &Spanned<DeValue<'i>>) -> Result<Spanned<DeValue<'i>>, SpannedError> {
+    pub(super) fn substitute(
+        &mut self,
+        value: &Spanned<DeValue<'i>>,
+    ) -> Result<Spanned<DeValue<'i>>, SpannedError> {
         let span = value.span();
         let filled = match value.get_ref() {
             DeValue::String(text) => self.substitute_text(text, &span)?,
-            DeValue::Array(items) => {
-                DeValue::Array(items.iter().map(|item| self.substitute(item)).collect::<Result<_, _>>()?)
-            }
+            DeValue::Array(items) => DeValue::Array(
+                items.iter().map(|item| self.substitute(item)).collect::<Result<_, _>>()?,
+            ),
             DeValue::Table(table) => DeValue::Table(self.substitute_table(table)?),
             other => other.clone(),
         };
@@ -64,11 +67,18 @@ impl<'i> Variables<'i> {
     }
 
     /// The table with the parameters in all its values substituted.
-    pub(super) fn substitute_table(&mut self, table: &DeTable<'i>) -> Result<DeTable<'i>, SpannedError> {
+    pub(super) fn substitute_table(
+        &mut self,
+        table: &DeTable<'i>,
+    ) -> Result<DeTable<'i>, SpannedError> {
         table.iter().map(|(key, value)| Ok((key.clone(), self.substitute(value)?))).collect()
     }
 
-    fn substitute_text(&mut self, text: &str, span: &Range<usize>) -> Result<DeValue<'i>, SpannedError> {
+    fn substitute_text(
+        &mut self,
+        text: &str,
+        span: &Range<usize>,
+    ) -> Result<DeValue<'i>, SpannedError> {
         let pieces = pieces(text).map_err(|message| SpannedError::new(span.clone(), message))?;
         if let [Piece::Variable(axis, field)] = pieces[..] {
             return self.value(axis, field, span);
@@ -92,12 +102,20 @@ impl<'i> Variables<'i> {
         Ok(DeValue::String(filled.into()))
     }
 
-    fn value(&mut self, axis: &str, field: Option<&str>, span: &Range<usize>) -> Result<DeValue<'i>, SpannedError> {
+    fn value(
+        &mut self,
+        axis: &str,
+        field: Option<&str>,
+        span: &Range<usize>,
+    ) -> Result<DeValue<'i>, SpannedError> {
         let error = |message: String| Err(SpannedError::new(span.clone(), message));
         let Some(filling) = self.axes.get(axis) else {
             let known: Vec<String> = self.axes.keys().map(|name| format!("${name}")).collect();
-            let known = if known.is_empty() { "there is none yet".to_owned() } else { known.join(", ") };
-            return error(format!("'${axis}' is no axis of [sweep] ({known}); add it there, or write $$ for a dollar"));
+            let known =
+                if known.is_empty() { "there is none yet".to_owned() } else { known.join(", ") };
+            return error(format!(
+                "'${axis}' is no axis of [sweep] ({known}); add it there, or write $$ for a dollar"
+            ));
         };
         match (filling, field) {
             (AxisValue::Scalar(value), None) => {
@@ -108,7 +126,8 @@ impl<'i> Variables<'i> {
                 "'${axis}.{field}': the axis '{axis}' has no fields; write ${axis}, or ${{{axis}}}.{field}"
             )),
             (AxisValue::Variant(_, fields), None) => {
-                let known: Vec<String> = fields.keys().map(|key| format!("${axis}.{}", key.get_ref())).collect();
+                let known: Vec<String> =
+                    fields.keys().map(|key| format!("${axis}.{}", key.get_ref())).collect();
                 error(format!("'${axis}' has fields; write one of {}", known.join(", ")))
             }
             (AxisValue::Variant(name, fields), Some(field)) => match fields.get(field) {
@@ -116,9 +135,9 @@ impl<'i> Variables<'i> {
                     self.used.insert(format!("{axis}.{field}"));
                     Ok(value.get_ref().clone())
                 }
-                None => {
-                    error(format!("'${axis}.{field}': the variant '{name}' has no '{field}'; add it to that variant"))
-                }
+                None => error(format!(
+                    "'${axis}.{field}': the variant '{name}' has no '{field}'; add it to that variant"
+                )),
             },
         }
     }
@@ -189,7 +208,9 @@ fn name(text: &str) -> Option<(&str, &str)> {
     if !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
         return None;
     }
-    let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-')).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'))
+        .unwrap_or(text.len());
     let end = text[..end].trim_end_matches('-').len();
     Some(text.split_at(end))
 }

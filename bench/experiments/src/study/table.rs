@@ -67,18 +67,27 @@ pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
     };
     let mut columns: Vec<Column> = axes
         .iter()
-        .map(|axis| column("", &axis.name, &|(key, _)| key.get(&axis.name).cloned().unwrap_or_default()))
+        .map(|axis| {
+            column("", &axis.name, &|(key, _)| key.get(&axis.name).cloned().unwrap_or_default())
+        })
         .collect();
     columns.push(column("", "seeds", &|(_, of)| of.len().to_string()));
     let groups: BTreeSet<&String> = results.iter().flat_map(|r| r.outcome.groups.keys()).collect();
     for group in groups {
         // Computed beforehand, whatever the network then made of it.
-        let computed = |r: &&StudyRunResult| Some(r.outcome.groups.get(group)?.load.as_ref()?.computed_percent);
-        columns.push(column(group, OFFERED, &|(_, of_key)| mean(OFFERED, of_key.iter().filter_map(computed), 1)));
+        let computed = |r: &&StudyRunResult| {
+            Some(r.outcome.groups.get(group)?.load.as_ref()?.computed_percent)
+        };
+        columns.push(column(group, OFFERED, &|(_, of_key)| {
+            mean(OFFERED, of_key.iter().filter_map(computed), 1)
+        }));
         for (name, key, scale, digits) in GROUP {
             let Some(measure) = Measure::named(key) else { continue };
-            let of = |r: &&StudyRunResult| Some(scale * measure.of_group(r.outcome.groups.get(group)?)?);
-            columns.push(column(group, name, &|(_, of_key)| mean(name, of_key.iter().filter_map(of), *digits)));
+            let of =
+                |r: &&StudyRunResult| Some(scale * measure.of_group(r.outcome.groups.get(group)?)?);
+            columns.push(column(group, name, &|(_, of_key)| {
+                mean(name, of_key.iter().filter_map(of), *digits)
+            }));
         }
     }
     let bottlenecks: Vec<Option<String>> = rows.iter().map(|(_, of)| busiest(of)).collect();
@@ -90,14 +99,21 @@ pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
     for (name, key, scale, digits) in LINK {
         let Some(measure) = Measure::named(key) else { continue };
         let cells = rows.iter().zip(&bottlenecks).map(|((_, of), link)| {
-            let value = |r: &&StudyRunResult| Some(scale * measure.of_link(r.outcome.links.get(link.as_ref()?)?)?);
+            let value = |r: &&StudyRunResult| {
+                Some(scale * measure.of_link(r.outcome.links.get(link.as_ref()?)?)?)
+            };
             mean(name, of.iter().filter_map(value), *digits)
         });
-        columns.push(Column { over: "bottleneck".into(), name: (*name).into(), cells: cells.collect() });
+        columns.push(Column {
+            over: "bottleneck".into(),
+            name: (*name).into(),
+            cells: cells.collect(),
+        });
     }
     // What nobody has needs no column.
     let is_none = |name: &str, cell: &str| {
-        cell == NOTHING || ([RESPONSES, FAILED, MARKS].contains(&name) && cell.parse::<f64>() == Ok(0.0))
+        cell == NOTHING
+            || ([RESPONSES, FAILED, MARKS].contains(&name) && cell.parse::<f64>() == Ok(0.0))
     };
     columns.retain(|c| c.cells.iter().any(|cell| !is_none(&c.name, cell)));
     Grid { corner: String::new(), labels: vec![String::new(); rows.len()], columns }
@@ -119,7 +135,11 @@ fn mean(name: &str, values: impl Iterator<Item = f64>, digits: usize) -> String 
     match Estimate::of(&values.collect::<Vec<_>>()) {
         None => NOTHING.to_owned(),
         Some(of) if of.half_width.is_some_and(|half| half > 0.0) => {
-            let bounds = if name.contains('%') && name != OFFERED { Bounds::PERCENT } else { Bounds::NOT_NEGATIVE };
+            let bounds = if name.contains('%') && name != OFFERED {
+                Bounds::PERCENT
+            } else {
+                Bounds::NOT_NEGATIVE
+            };
             estimate_within(&of, &bounds)
         }
         Some(of) => format!("{:.digits$}", of.mean),

@@ -80,8 +80,13 @@ pub(crate) struct Feature {
 }
 
 impl Feature {
-    pub(crate) fn new(name: &'static str, options: &[(&'static str, &str)], measures: &[Measure]) -> Self {
-        let options = options.iter().map(|(option, value)| (*option, (*value).to_owned())).collect();
+    pub(crate) fn new(
+        name: &'static str,
+        options: &[(&'static str, &str)],
+        measures: &[Measure],
+    ) -> Self {
+        let options =
+            options.iter().map(|(option, value)| (*option, (*value).to_owned())).collect();
         Self {
             name,
             options,
@@ -107,7 +112,8 @@ impl Feature {
 
     /// The way from client to server.
     pub(crate) fn path(&self) -> DirectedPath {
-        let mut spec = PathSpec { delay: Some(DELAY.into()), rate: Some(RATE.into()), ..PathSpec::default() };
+        let mut spec =
+            PathSpec { delay: Some(DELAY.into()), rate: Some(RATE.into()), ..PathSpec::default() };
         for (name, value) in &self.options {
             match *name {
                 "event" => spec.events.push(value.clone()),
@@ -126,8 +132,11 @@ impl Feature {
 pub(crate) fn features() -> Vec<Feature> {
     use Measure::{Bursts, Corrupted, Delay, Duplicated, Lost, Overtaken};
     let bursts = "bursts:enter=3%,leave=25%,bad=80%,good=0.5%";
-    let in_tc = |loss: &str| format!("delay {DELAY} {}", loss.parse::<Loss>().expect("loss").netem().expect("loss"));
-    let many = |feature: Feature| Feature { probes: 10_000, gap: Duration::from_millis(1), ..feature };
+    let in_tc = |loss: &str| {
+        format!("delay {DELAY} {}", loss.parse::<Loss>().expect("loss").netem().expect("loss"))
+    };
+    let many =
+        |feature: Feature| Feature { probes: 10_000, gap: Duration::from_millis(1), ..feature };
     // The kernel counts Ethernet's header, the lab does not.
     let with_header = (BYTES + 14) as f64 / BYTES as f64;
     let (police_rate, police_burst) = ((3e6 * with_header) as u64, (20e3 * with_header) as u64);
@@ -137,7 +146,8 @@ pub(crate) fn features() -> Vec<Feature> {
         // The chain of both states forgets by 1 - enter - leave per packet, so variances are (2 - .28) / .28 times as large at most.
         Feature {
             losses_depend: 1.72 / 0.28,
-            ..many(Feature::new("bursts of loss", &[("loss", bursts)], &[Lost, Bursts])).netem(&in_tc(bursts))
+            ..many(Feature::new("bursts of loss", &[("loss", bursts)], &[Lost, Bursts]))
+                .netem(&in_tc(bursts))
         },
         // With a rate, netem keeps the order as the lab does. Its jitter is to both sides of a mean.
         Feature {
@@ -149,24 +159,36 @@ pub(crate) fn features() -> Vec<Feature> {
         Feature {
             resolution: Duration::ZERO,
             places_depend: 21,
-            ..Feature::new("jitter that reorders", &[("jitter", "40ms,reorder")], &[Delay, Overtaken])
-                .netem("delay 40ms 20ms")
+            ..Feature::new(
+                "jitter that reorders",
+                &[("jitter", "40ms,reorder")],
+                &[Delay, Overtaken],
+            )
+            .netem("delay 40ms 20ms")
         },
         // The larger part of a normal variable, as a table for tc.
         Feature {
             resolution: Duration::ZERO,
             places_depend: 31,
             quantile: Some(half_normal),
-            ..Feature::new("normal jitter", &[("jitter", "normal:15ms,reorder")], &[Delay, Overtaken])
-                .netem("delay 20ms 15ms distribution fathom")
+            ..Feature::new(
+                "normal jitter",
+                &[("jitter", "normal:15ms,reorder")],
+                &[Delay, Overtaken],
+            )
+            .netem("delay 20ms 15ms distribution fathom")
         },
         // tc's tables end at four deviations: of half as many as means.
         Feature {
             resolution: Duration::ZERO,
             places_depend: 41,
             quantile: Some(|u| -(1.0 - u).ln() / 2.0),
-            ..Feature::new("exponential jitter", &[("jitter", "exponential:10ms,reorder")], &[Delay, Overtaken])
-                .netem("delay 20ms 20ms distribution fathom")
+            ..Feature::new(
+                "exponential jitter",
+                &[("jitter", "exponential:10ms,reorder")],
+                &[Delay, Overtaken],
+            )
+            .netem("delay 20ms 20ms distribution fathom")
         },
         Feature {
             places_depend: 11,
@@ -175,7 +197,8 @@ pub(crate) fn features() -> Vec<Feature> {
         },
         Feature::new("duplication", &[("duplicate", "5%")], &[Delay, Duplicated])
             .netem(&format!("delay {DELAY} duplicate 5%")),
-        Feature::new("corruption", &[("corrupt", "5%")], &[Corrupted]).netem(&format!("delay {DELAY} corrupt 5%")),
+        Feature::new("corruption", &[("corrupt", "5%")], &[Corrupted])
+            .netem(&format!("delay {DELAY} corrupt 5%")),
         Feature {
             tc: vec![
                 format!("qdisc add dev lo root netem delay {DELAY}"),
@@ -196,13 +219,18 @@ pub(crate) fn features() -> Vec<Feature> {
         },
         Feature::new("step of the RTT", &[("event", "rtt:120ms@6s")], &[Delay, Lost]),
         Feature::new("blackouts", &[("event", "blackout:300ms@2s every 3s")], &[Delay, Lost]),
-        Feature { refused_by_netem: true, trace: Some(trace()), ..Feature::new("trace", &[], &[Delay, Lost]) },
+        Feature {
+            refused_by_netem: true,
+            trace: Some(trace()),
+            ..Feature::new("trace", &[], &[Delay, Lost])
+        },
     ]
 }
 
 /// A trace of 24 Mbps that stands still for 60 ms every 700, and is slow for a while after it.
 fn trace() -> Trace {
-    let milliseconds = (1..=12_000u32).filter(|ms| !(ms % 700 < 60 || ms % 700 < 400 && ms % 3 > 0));
+    let milliseconds =
+        (1..=12_000u32).filter(|ms| !(ms % 700 < 60 || ms % 700 < 400 && ms % 3 > 0));
     Trace::new(milliseconds.flat_map(|ms| [ms; 2]).collect()).expect("a trace")
 }
 

@@ -72,9 +72,11 @@ impl Column {
 
     /// What is measured together: the plain path first.
     fn groups(self) -> Vec<Vec<Feature>> {
-        let all: Vec<Feature> = features().into_iter().filter(|feature| self.carries(feature)).collect();
+        let all: Vec<Feature> =
+            features().into_iter().filter(|feature| self.carries(feature)).collect();
         let plain = all.iter().find(|feature| feature.name == PLAIN).expect("one is plain");
-        let others: Vec<Feature> = all.iter().filter(|feature| feature.name != PLAIN).cloned().collect();
+        let others: Vec<Feature> =
+            all.iter().filter(|feature| feature.name != PLAIN).cloned().collect();
         others.chunks(AT_ONCE).map(|some| [std::slice::from_ref(plain), some].concat()).collect()
     }
 
@@ -109,7 +111,8 @@ fn from_guest() -> Option<Groups> {
     let file = folder.path().join("samples");
     let test = std::env::current_exe().unwrap().display().to_string();
     let variable = format!("{RESULTS}={}", file.display());
-    let command = ["env", &variable, &test, "--exact", "path_backends::kernel_side", "--nocapture"].map(OsStr::new);
+    let command = ["env", &variable, &test, "--exact", "path_backends::kernel_side", "--nocapture"]
+        .map(OsStr::new);
     let mut said = Vec::new();
     match run_in_guest(&command, &AtomicBool::new(false), &mut said) {
         Ok(0) => {}
@@ -124,7 +127,8 @@ fn from_guest() -> Option<Groups> {
     let mut groups = Groups::new();
     for column in [Column::Netem, Column::Kernel] {
         for (number, group) in column.groups().iter().enumerate() {
-            groups.insert((column, number), group.iter().map(|_| Sample::read(&mut lines)).collect());
+            groups
+                .insert((column, number), group.iter().map(|_| Sample::read(&mut lines)).collect());
         }
     }
     Some(groups)
@@ -156,7 +160,9 @@ fn measure_all(plain: &Sample) -> Groups {
     let wanted = Column::Netem.groups().len() + Column::Kernel.groups().len() + groups.len();
     for _ in 0..TRIES {
         let Some(new) = from_guest() else { break };
-        groups.extend(new.into_iter().filter(|((column, number), samples)| quiet(*column, *number, samples)));
+        groups.extend(
+            new.into_iter().filter(|((column, number), samples)| quiet(*column, *number, samples)),
+        );
         if groups.len() >= wanted {
             break;
         }
@@ -168,7 +174,8 @@ fn measure_all(plain: &Sample) -> Groups {
 fn probes_fare_alike_on_every_backend() {
     let all = features();
     let simulated = simulated::run(&all, 1, Backend::Virtual);
-    let virtual_of = |feature: &Feature| &simulated[all.iter().position(|f| f.name == feature.name).unwrap()];
+    let virtual_of =
+        |feature: &Feature| &simulated[all.iter().position(|f| f.name == feature.name).unwrap()];
     let plain = virtual_of(&all[0]);
     let groups = measure_all(plain);
     let mut cells = BTreeMap::<(usize, Measure, Column), Comparison>::new();
@@ -192,7 +199,12 @@ fn probes_fare_alike_on_every_backend() {
                 None => "cannot".to_owned(),
             };
             let value = sample::value(feature, *measure, virtual_of(feature));
-            println!("| {} | {} | {value} | {} |", feature.name, measure.title(), COLUMNS.map(cell).join(" | "));
+            println!(
+                "| {} | {} | {value} | {} |",
+                feature.name,
+                measure.title(),
+                COLUMNS.map(cell).join(" | ")
+            );
         }
     }
     let alpha = ALPHA / cells.len().max(1) as f64;

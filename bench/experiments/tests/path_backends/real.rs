@@ -40,7 +40,8 @@ pub(crate) fn over_relays(features: &[Feature], seed: u64) -> Vec<Sample> {
     for (feature, seed) in features.iter().zip(1_000 * seed..) {
         let [from, to] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         let spec = RelaySpec { up: feature.path(), seed, ..RelaySpec::default() };
-        let mut relay = Relay::bind("127.0.0.1:0".parse().unwrap(), to.local_addr().unwrap(), spec).unwrap();
+        let mut relay =
+            Relay::bind("127.0.0.1:0".parse().unwrap(), to.local_addr().unwrap(), spec).unwrap();
         channels.push(Channel { from, via: relay.address().unwrap(), to, began: Instant::now() });
         let stop = Arc::clone(&stop);
         threads.push(std::thread::spawn(move || relay.run(&stop, None, |_, _| {})));
@@ -53,7 +54,13 @@ pub(crate) fn over_relays(features: &[Feature], seed: u64) -> Vec<Sample> {
 
 /// Through the kernel's own netem, each in a namespace of its own. Runs in a guest, as its root.
 pub(crate) fn over_netem(features: &[Feature]) -> Vec<Sample> {
-    let kernel = std::fs::read_dir(MODULES).unwrap().next().unwrap().unwrap().path().join("kernel/net/sched");
+    let kernel = std::fs::read_dir(MODULES)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path()
+        .join("kernel/net/sched");
     for module in ["sch_ingress", "cls_matchall", "act_police"] {
         // A second time it is there already; what is missing tc will say.
         let _ = Command::new("insmod").arg(kernel.join(format!("{module}.ko"))).output();
@@ -65,7 +72,9 @@ pub(crate) fn over_netem(features: &[Feature]) -> Vec<Sample> {
 fn netem_channel(feature: &Feature) -> Channel {
     let tables = tempfile::tempdir().unwrap();
     if let Some(quantile) = feature.quantile {
-        let entry = |n: u32| (quantile((f64::from(n) + 0.5) / f64::from(TABLE)) * TABLE_UNIT).min(32_767.0) as i16;
+        let entry = |n: u32| {
+            (quantile((f64::from(n) + 0.5) / f64::from(TABLE)) * TABLE_UNIT).min(32_767.0) as i16
+        };
         let text: String = (0..TABLE).map(|n| format!("{}\n", entry(n))).collect();
         std::fs::write(tables.path().join("fathom.dist"), text).unwrap();
     }
@@ -84,7 +93,8 @@ fn netem_channel(feature: &Feature) -> Channel {
 }
 
 fn run(tool: &str, words: &str, tables: &Path) {
-    let done = Command::new(tool).args(words.split(' ')).env("TC_LIB_DIR", tables).output().unwrap();
+    let done =
+        Command::new(tool).args(words.split(' ')).env("TC_LIB_DIR", tables).output().unwrap();
     assert!(done.status.success(), "{tool} {words}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
@@ -95,14 +105,19 @@ fn exchange(features: &[Feature], channels: &[Channel]) -> Vec<Sample> {
     channels.iter().for_each(|channel| channel.to.set_nonblocking(true).unwrap());
     let due = |place: usize, next: &[u32]| {
         let feature = &features[place];
-        (next[place] < feature.probes).then(|| channels[place].began + START + feature.gap * next[place])
+        (next[place] < feature.probes)
+            .then(|| channels[place].began + START + feature.gap * next[place])
     };
     let mut ends = Instant::now() + REST;
     while Instant::now() < ends {
         let first = (0..features.len()).filter_map(|place| due(place, &next)).min();
         let timeout = first.unwrap_or(ends).saturating_duration_since(Instant::now());
-        let timespec = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-        let mut polled: Vec<_> = channels.iter().map(|channel| PollFd::new(&channel.to, PollFlags::IN)).collect();
+        let timespec = Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
+        let mut polled: Vec<_> =
+            channels.iter().map(|channel| PollFd::new(&channel.to, PollFlags::IN)).collect();
         poll(&mut polled, Some(&timespec)).unwrap();
         for (channel, sample) in channels.iter().zip(&mut samples) {
             while let Ok(len) = channel.to.recv(&mut buffer) {

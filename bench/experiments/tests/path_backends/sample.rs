@@ -63,7 +63,8 @@ impl Sample {
     /// What was added to the delays of another sample of the plain path, in order of size.
     pub(crate) fn noise(&self, plain: &Self) -> Vec<i64> {
         let base = plain.delays().into_iter().flatten().min().unwrap_or(0) as i64;
-        let mut noise: Vec<i64> = self.delays().into_iter().flatten().map(|delay| delay as i64 - base).collect();
+        let mut noise: Vec<i64> =
+            self.delays().into_iter().flatten().map(|delay| delay as i64 - base).collect();
         noise.sort_unstable();
         noise
     }
@@ -118,8 +119,9 @@ impl Sample {
     }
 
     pub(crate) fn read<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Self {
-        let mut numbers =
-            || -> Vec<u64> { lines.next().unwrap().split_whitespace().map(|number| number.parse().unwrap()).collect() };
+        let mut numbers = || -> Vec<u64> {
+            lines.next().unwrap().split_whitespace().map(|number| number.parse().unwrap()).collect()
+        };
         let sent = numbers();
         let came = numbers();
         let arrival = |n: &[u64]| Arrival { number: n[0] as u32, at: n[1], unharmed: n[2] == 1 };
@@ -166,16 +168,33 @@ fn hits(measure: Measure, sample: &Sample) -> f64 {
 }
 
 /// Compares a sample of virtual time with another one, whose delays the machine made longer by one of `noise`.
-pub(crate) fn compare(feature: &Feature, measure: Measure, samples: [&Sample; 2], noise: &[i64]) -> Comparison {
+pub(crate) fn compare(
+    feature: &Feature,
+    measure: Measure,
+    samples: [&Sample; 2],
+    noise: &[i64],
+) -> Comparison {
     let test = match measure {
         Measure::Delay => {
             let mut rng = Pcg64Mcg::seed_from_u64(1);
             let thinned = |sample: &Sample| -> Vec<f64> {
-                sample.delays().into_iter().step_by(feature.delays_depend).flatten().map(|delay| delay as f64).collect()
+                sample
+                    .delays()
+                    .into_iter()
+                    .step_by(feature.delays_depend)
+                    .flatten()
+                    .map(|delay| delay as f64)
+                    .collect()
             };
             let mut expected = thinned(samples[0]);
-            expected.iter_mut().for_each(|delay| *delay += noise[rng.random_range(0..noise.len())] as f64);
-            kolmogorov_smirnov(&expected, &thinned(samples[1]), feature.resolution.as_nanos() as f64)
+            expected
+                .iter_mut()
+                .for_each(|delay| *delay += noise[rng.random_range(0..noise.len())] as f64);
+            kolmogorov_smirnov(
+                &expected,
+                &thinned(samples[1]),
+                feature.resolution.as_nanos() as f64,
+            )
         }
         Measure::Bursts => homogeneity(&samples[0].bursts(), &samples[1].bursts()),
         Measure::Lost | Measure::Overtaken | Measure::Duplicated | Measure::Corrupted => {

@@ -29,15 +29,23 @@ pub(crate) fn run(features: &[Feature], seed: u64, backend: Backend) -> Vec<Samp
         routers.push(RouterLink { link, rate, queue, delay: Duration::ZERO });
         let (client, server) = (sim.client_socket(), sim.server_socket());
         let up = Path::over(link, path.delay);
-        let group = sim.add_group(Group { client: client.id(), server: server.id(), down: Path::default(), up });
+        let group = sim.add_group(Group {
+            client: client.id(),
+            server: server.id(),
+            down: Path::default(),
+            up,
+        });
         let to = server_address(sim.add_flow(group));
         let sample = Arc::new(Mutex::new(Sample::default()));
-        let (sends, clock, probes, gap) = (Arc::clone(&sample), sim.clone(), feature.probes, feature.gap);
+        let (sends, clock, probes, gap) =
+            (Arc::clone(&sample), sim.clone(), feature.probes, feature.gap);
         sim.spawn(async move {
             for number in 0..probes {
                 clock.sleep_until(Time::ZERO + START + gap * number).await;
                 let contents = sends.lock().on_sent(clock.time().as_nanos());
-                client.send(to, None, None, &contents, None).expect("an address of the simulation's");
+                client
+                    .send(to, None, None, &contents, None)
+                    .expect("an address of the simulation's");
             }
         });
         let (receives, clock) = (Arc::clone(&sample), sim.clone());
@@ -45,7 +53,9 @@ pub(crate) fn run(features: &[Feature], seed: u64, backend: Backend) -> Vec<Samp
             loop {
                 poll_fn(|cx| {
                     let now = clock.time().as_nanos();
-                    let came = server.receive(64, cx.waker(), |_, bytes, _| receives.lock().on_arrival(now, bytes));
+                    let came = server.receive(64, cx.waker(), |_, bytes, _| {
+                        receives.lock().on_arrival(now, bytes)
+                    });
                     came.map_or(Poll::Pending, |_| Poll::Ready(()))
                 })
                 .await;

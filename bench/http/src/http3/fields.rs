@@ -44,7 +44,9 @@ pub(super) fn check(section: Section, payload: &[u8], limit: u64) -> Result<Foun
     let mut checker = Checker::new(section);
     let mut reader = SectionReader::new(payload, limit).map_err(undecodable)?;
     let mut buffer = Vec::new();
-    while let Some(checked) = reader.next(&mut buffer, |name, value| checker.field(name, value)).map_err(undecodable)? {
+    while let Some(checked) =
+        reader.next(&mut buffer, |name, value| checker.field(name, value)).map_err(undecodable)?
+    {
         checked?;
     }
     checker.end()
@@ -134,7 +136,8 @@ impl Checker {
 
     /// A pseudo-header field, whose name is without its colon (RFC 9114 §4.3).
     fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), PeerError> {
-        let wrong = |why: &str| malformed(format!("the pseudo-header field ':{}' {why}", shown(name)));
+        let wrong =
+            |why: &str| malformed(format!("the pseudo-header field ':{}' {why}", shown(name)));
         let known = match self.section {
             Section::Request => matches!(name, b"method" | b"scheme" | b"authority" | b"path"),
             Section::Response => name == b"status",
@@ -179,11 +182,16 @@ impl Checker {
             return malformed(format!("'{}' is no name of a field", shown(name)));
         }
         if CONNECTION_SPECIFIC.contains(&name) {
-            return malformed(format!("the field '{}' is specific to a connection of HTTP/1.1", shown(name)));
+            return malformed(format!(
+                "the field '{}' is specific to a connection of HTTP/1.1",
+                shown(name)
+            ));
         }
         match (name, self.section) {
             (b"te", Section::Request) if value.trim_ascii().eq_ignore_ascii_case(b"trailers") => {}
-            (b"te", _) => return malformed(format!("the field 'te' has the value '{}'", shown(value))),
+            (b"te", _) => {
+                return malformed(format!("the field 'te' has the value '{}'", shown(value)));
+            }
             (b"host", Section::Request) => return self.host(value),
             (b"content-length", Section::Request) => self.content_length(value),
             _ => {}
@@ -200,9 +208,11 @@ impl Checker {
         }
         match &self.authority {
             // RFC 9114 §4.3.1.
-            Some(authority) if authority != value => {
-                malformed(format!("the field 'host' is '{}' and ':authority' is '{}'", shown(value), shown(authority)))
-            }
+            Some(authority) if authority != value => malformed(format!(
+                "the field 'host' is '{}' and ':authority' is '{}'",
+                shown(value),
+                shown(authority)
+            )),
             _ => Ok(()),
         }
     }
@@ -247,7 +257,9 @@ impl Checker {
         }
         match self.path {
             None => missing(":path"),
-            Some(Path::Asterisk) if method != Method::Options => malformed("only OPTIONS has the path '*'"),
+            Some(Path::Asterisk) if method != Method::Options => {
+                malformed("only OPTIONS has the path '*'")
+            }
             Some(_) => Ok(()),
         }
     }
@@ -279,7 +291,9 @@ fn is_scheme(value: &[u8]) -> bool {
 
 /// A path with an optional query, without a fragment, or `*`. Bytes above ASCII pass, as in URIs of clients that do not encode them.
 fn is_path(value: &[u8]) -> bool {
-    value == b"*" || (value.first() == Some(&b'/') && !value.iter().any(|byte| matches!(byte, 0..=32 | b'#' | 127)))
+    value == b"*"
+        || (value.first() == Some(&b'/')
+            && !value.iter().any(|byte| matches!(byte, 0..=32 | b'#' | 127)))
 }
 
 #[cfg(test)]
@@ -291,14 +305,23 @@ mod tests {
     use proptest::prelude::*;
 
     fn checked(kind: Section, fields: &[(&str, &str)]) -> Result<Found, PeerError> {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        let fields: Vec<_> =
+            fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         let plain = check(kind, &section(&fields, false), 16_384);
-        assert_eq!(check(kind, &section(&fields, true), 16_384), plain, "Huffman strings say the same");
+        assert_eq!(
+            check(kind, &section(&fields, true), 16_384),
+            plain,
+            "Huffman strings say the same"
+        );
         plain
     }
 
-    const GET: [(&str, &str); 4] =
-        [(":method", "GET"), (":scheme", "https"), (":authority", "localhost:4433"), (":path", "/a?b")];
+    const GET: [(&str, &str); 4] = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", "localhost:4433"),
+        (":path", "/a?b"),
+    ];
 
     fn get_with(more: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
         [&GET[..], more].concat()
@@ -315,14 +338,27 @@ mod tests {
             &[("x-any", "tab\tand\u{e9}")],
             &[("x-empty", "")],
         ] {
-            assert_eq!(checked(Section::Request, &get_with(more)), Ok(Found::default()), "{more:?}");
+            assert_eq!(
+                checked(Section::Request, &get_with(more)),
+                Ok(Found::default()),
+                "{more:?}"
+            );
         }
-        let without = [(":scheme", "http"), (":path", "/"), (":method", "GET"), ("host", "[::1]:443")];
-        assert!(checked(Section::Request, &without).is_ok(), "host stands for :authority, in any order");
-        assert!(checked(Section::Request, &[(":method", "CONNECT"), (":authority", "a:1")]).is_ok());
-        let options = [(":method", "OPTIONS"), (":scheme", "https"), (":authority", "a"), (":path", "*")];
+        let without =
+            [(":scheme", "http"), (":path", "/"), (":method", "GET"), ("host", "[::1]:443")];
+        assert!(
+            checked(Section::Request, &without).is_ok(),
+            "host stands for :authority, in any order"
+        );
+        assert!(
+            checked(Section::Request, &[(":method", "CONNECT"), (":authority", "a:1")]).is_ok()
+        );
+        let options =
+            [(":method", "OPTIONS"), (":scheme", "https"), (":authority", "a"), (":path", "*")];
         assert!(checked(Section::Request, &options).is_ok());
-        for (values, length) in [(&["7"][..], Some(7)), (&["7", "7"], Some(7)), (&["7", "8"], None), (&["x"], None)] {
+        for (values, length) in
+            [(&["7"][..], Some(7)), (&["7", "7"], Some(7)), (&["7", "8"], None), (&["x"], None)]
+        {
             let fields: Vec<_> = values.iter().map(|value| ("content-length", *value)).collect();
             let found = checked(Section::Request, &get_with(&fields)).unwrap();
             assert_eq!(found.content_length, length, "{values:?}");
@@ -352,7 +388,10 @@ mod tests {
             (get_with(&[(":protocol", "websocket")]), "':protocol'"),
             (get_with(&[(":foo", "a")]), "':foo'"),
             (get_with(&[("host", "other")]), "'host'"),
-            (get_with(&[("host", "localhost:4433"), ("host", "localhost:4433")]), "'host' comes twice"),
+            (
+                get_with(&[("host", "localhost:4433"), ("host", "localhost:4433")]),
+                "'host' comes twice",
+            ),
             ([&GET[..3], &[("a", "b"), GET[3]]].concat(), "':path' comes after"),
             (GET[1..].to_vec(), "':method' is missing"),
             ([&GET[..1], &GET[2..]].concat(), "':scheme' is missing"),
@@ -364,7 +403,10 @@ mod tests {
             ([&GET[..3], &[(":path", "/a b")]].concat(), "':path' has the invalid"),
             ([&GET[..3], &[(":path", "*")]].concat(), "OPTIONS"),
             (vec![GET[0], GET[1], (":authority", ""), GET[3]], "':authority' has the invalid"),
-            (vec![GET[0], GET[1], (":authority", "me@localhost"), GET[3]], "':authority' has the invalid"),
+            (
+                vec![GET[0], GET[1], (":authority", "me@localhost"), GET[3]],
+                "':authority' has the invalid",
+            ),
             (vec![(":method", ""), GET[1], GET[2], GET[3]], "':method' has the invalid"),
             (vec![GET[0], (":scheme", ""), GET[2], GET[3]], "':scheme' has the invalid"),
             (vec![(":method", "CONNECT"), GET[1], GET[2], GET[3]], "CONNECT"),
@@ -372,7 +414,9 @@ mod tests {
             (vec![], "':method' is missing"),
         ] {
             match checked(Section::Request, &fields) {
-                Err(PeerError::Malformed(found)) => assert!(found.contains(reason), "{fields:?}: {found}"),
+                Err(PeerError::Malformed(found)) => {
+                    assert!(found.contains(reason), "{fields:?}: {found}")
+                }
                 other => panic!("{fields:?}: {other:?}"),
             }
         }
@@ -381,9 +425,12 @@ mod tests {
     #[test]
     fn responses_and_trailers_have_rules_of_their_own() {
         assert!(
-            checked(Section::Response, &[(":status", "200"), ("content-length", "3")]).is_ok_and(|f| !f.is_interim())
+            checked(Section::Response, &[(":status", "200"), ("content-length", "3")])
+                .is_ok_and(|f| !f.is_interim())
         );
-        assert!(checked(Section::Response, &[(":status", "103")]).is_ok_and(|found| found.is_interim()));
+        assert!(
+            checked(Section::Response, &[(":status", "103")]).is_ok_and(|found| found.is_interim())
+        );
         assert!(checked(Section::Trailers, &[("content-digest", "a")]).is_ok());
         assert!(checked(Section::Trailers, &[]).is_ok());
         for (kind, fields) in [
@@ -403,7 +450,10 @@ mod tests {
             (Section::Trailers, &[(":path", "/")]),
             (Section::Trailers, &[("upgrade", "a")]),
         ] {
-            assert!(matches!(checked(kind, fields), Err(PeerError::Malformed(_))), "{kind:?} {fields:?}");
+            assert!(
+                matches!(checked(kind, fields), Err(PeerError::Malformed(_))),
+                "{kind:?} {fields:?}"
+            );
         }
     }
 

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use h3::error::Code;
 use h3::quic::{
-    BidiStream, Connection, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream, StreamErrorIncoming,
-    StreamId, WriteBuf,
+    BidiStream, Connection, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream,
+    StreamErrorIncoming, StreamId, WriteBuf,
 };
 
 use super::PeerError;
@@ -24,7 +24,9 @@ impl Closer {
     pub(crate) fn new<C: fathom_stacks::Connection>(connection: &C) -> Self {
         let connection = connection.clone();
         // Codes of HTTP/3 and QPACK have ten bits (RFC 9114 §8.1, RFC 9204 §6).
-        Self(Arc::new(move |code| connection.close(u32::try_from(code.value()).unwrap_or_default())))
+        Self(Arc::new(move |code| {
+            connection.close(u32::try_from(code.value()).unwrap_or_default())
+        }))
     }
 
     pub(super) fn close(&self, code: Code) {
@@ -72,11 +74,17 @@ impl<O: OpenStreams<Bytes>> OpenStreams<Bytes> for GuardedOpener<O> {
     type BidiStream = GuardedStream<O::BidiStream>;
     type SendStream = O::SendStream;
 
-    fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
+    fn poll_open_bidi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
         Poll::Ready(Ok(GuardedStream::new(ready!(self.inner.poll_open_bidi(cx))?, &self.rules)))
     }
 
-    fn poll_open_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
+    fn poll_open_send(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
         self.inner.poll_open_send(cx)
     }
 
@@ -89,11 +97,17 @@ impl<C: Connection<Bytes>> OpenStreams<Bytes> for GuardedConnection<C> {
     type BidiStream = GuardedStream<C::BidiStream>;
     type SendStream = C::SendStream;
 
-    fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
+    fn poll_open_bidi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
         Poll::Ready(Ok(GuardedStream::new(ready!(self.inner.poll_open_bidi(cx))?, &self.rules)))
     }
 
-    fn poll_open_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
+    fn poll_open_send(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
         self.inner.poll_open_send(cx)
     }
 
@@ -107,7 +121,10 @@ impl<C: Connection<Bytes>> Connection<Bytes> for GuardedConnection<C> {
     type OpenStreams = GuardedOpener<C::OpenStreams>;
 
     /// Hands `h3` the control stream. The others are read here, each time `h3` looks for one.
-    fn poll_accept_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::RecvStream, ConnectionErrorIncoming>> {
+    fn poll_accept_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::RecvStream, ConnectionErrorIncoming>> {
         while let Poll::Ready(stream) = self.inner.poll_accept_recv(cx) {
             self.unidirectional.push(stream?);
         }
@@ -117,7 +134,10 @@ impl<C: Connection<Bytes>> Connection<Bytes> for GuardedConnection<C> {
         }))
     }
 
-    fn poll_accept_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
+    fn poll_accept_bidi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
         Poll::Ready(Ok(GuardedStream::new(ready!(self.inner.poll_accept_bidi(cx))?, &self.rules)))
     }
 
@@ -169,7 +189,10 @@ impl<S: RecvStream> GuardedStream<S> {
 impl<S: RecvStream> RecvStream for GuardedStream<S> {
     type Buf = Bytes;
 
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+    fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         if let Some(error) = &self.failed {
             return Poll::Ready(Err(error.clone().into()));
         }

@@ -4,15 +4,16 @@
 
 /// Bits of each symbol's code; the last is the end of a string (EOS), which must not occur.
 const LENGTHS: [u8; 257] = [
-    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28,
-    28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12,
-    10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6, 15, 5, 6,
-    5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22,
-    22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22, 21, 20,
-    22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23,
-    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28,
-    27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28,
-    27, 27, 27, 27, 27, 26, 30,
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
+    28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5,
+    5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+    7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6, 15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6,
+    6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22, 22, 23, 22,
+    23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22,
+    21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20,
+    22, 22, 22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19,
+    21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22,
+    22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
 ];
 
 /// Symbols that are bytes.
@@ -56,7 +57,8 @@ const fn table() -> Table {
             symbol += 1;
         }
         let shift = 32 - bits;
-        lengths[bits] = Length { first: (first << shift) as u32, end: code << shift, symbols: begun };
+        lengths[bits] =
+            Length { first: (first << shift) as u32, end: code << shift, symbols: begun };
         bits += 1;
     }
     Table { lengths, symbols }
@@ -121,12 +123,17 @@ pub(super) mod tests {
         for byte in text {
             let length = LENGTHS[*byte as usize] as usize;
             let of = &TABLE.lengths[length];
-            let number = TABLE.symbols[of.symbols..].iter().position(|symbol| *symbol == u16::from(*byte)).unwrap();
+            let number = TABLE.symbols[of.symbols..]
+                .iter()
+                .position(|symbol| *symbol == u16::from(*byte))
+                .unwrap();
             let code = (of.first >> (32 - length)) + number as u32;
             bits.extend((0..length).rev().map(|bit| code >> bit & 1 == 1));
         }
         bits.resize(bits.len().next_multiple_of(8), true);
-        bits.chunks(8).map(|bits| bits.iter().fold(0, |byte, bit| byte << 1 | u8::from(*bit))).collect()
+        bits.chunks(8)
+            .map(|bits| bits.iter().fold(0, |byte, bit| byte << 1 | u8::from(*bit)))
+            .collect()
     }
 
     fn decoded(encoded: &[u8]) -> Result<Vec<u8>, Invalid> {
@@ -138,7 +145,10 @@ pub(super) mod tests {
     fn examples_of_rfc_7541_appendix_c_are_decoded() {
         let bytes = |hex: &str| -> Vec<u8> {
             let hex = hex.replace(' ', "");
-            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+            (0..hex.len())
+                .step_by(2)
+                .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+                .collect()
         };
         for (hex, text) in [
             ("f1e3 c2e5 f23a 6ba0 ab90 f4ff", "www.example.com"),
@@ -147,7 +157,10 @@ pub(super) mod tests {
             ("25a8 49e9 5bb8 e8b4 bf", "custom-value"),
             ("6402", "302"),
             ("aec3 771a 4b", "private"),
-            ("d07a be94 1054 d444 a820 0595 040b 8166 e082 a62d 1bff", "Mon, 21 Oct 2013 20:13:21 GMT"),
+            (
+                "d07a be94 1054 d444 a820 0595 040b 8166 e082 a62d 1bff",
+                "Mon, 21 Oct 2013 20:13:21 GMT",
+            ),
             ("9d29 ad17 1863 c78f 0b97 c8e9 ae82 ae43 d3", "https://www.example.com"),
             ("640e ff", "307"),
             ("9bd9 ab", "gzip"),

@@ -122,7 +122,9 @@ impl MessageFrames {
                     if *left == 0 {
                         self.position = Position::Header;
                     }
-                    return Ok(Some(input.split_to(length as usize)).filter(|piece| !piece.is_empty()));
+                    return Ok(
+                        Some(input.split_to(length as usize)).filter(|piece| !piece.is_empty())
+                    );
                 }
                 Position::Skipped(left) => {
                     let length = (*left).min(input.len() as u64);
@@ -151,14 +153,23 @@ impl MessageFrames {
     }
 
     /// A frame begins; `before` is the input with its header. Returns what of it is handed on at once.
-    fn begin(&mut self, header: FrameHeader, before: &Bytes, input: &mut Bytes) -> Result<Option<Bytes>, PeerError> {
+    fn begin(
+        &mut self,
+        header: FrameHeader,
+        before: &Bytes,
+        input: &mut Bytes,
+    ) -> Result<Option<Bytes>, PeerError> {
         let FrameHeader { kind, length, bytes, cut } = header;
         if kind == DATA {
             return self.begin_data(length, bytes);
         }
         self.check_kind(kind)?;
         let size = (bytes.len() as u64).saturating_add(length);
-        let large = if kind == HEADERS { PeerError::FieldsTooLarge(self.limits.section) } else { PeerError::TooMuch };
+        let large = if kind == HEADERS {
+            PeerError::FieldsTooLarge(self.limits.section)
+        } else {
+            PeerError::TooMuch
+        };
         self.left = self.left.checked_sub(size).ok_or(large)?;
         if kind != HEADERS {
             self.position = Position::Skipped(length);
@@ -211,14 +222,17 @@ impl MessageFrames {
     fn check_kind(&self, kind: u64) -> Result<(), PeerError> {
         let unexpected = |reason| Err(PeerError::connection(Code::H3_FRAME_UNEXPECTED, reason));
         match kind {
-            HEADERS if self.expected == Expected::Nothing => unexpected("a HEADERS frame after the trailers"),
+            HEADERS if self.expected == Expected::Nothing => {
+                unexpected("a HEADERS frame after the trailers")
+            }
             SETTINGS | GOAWAY | MAX_PUSH_ID | CANCEL_PUSH => {
                 unexpected("a frame of the control stream on a request stream")
             }
             // No MAX_PUSH_ID was sent, so every push ID is too large (RFC 9114 §7.2.5).
-            PUSH_PROMISE if self.peer == Peer::Server => {
-                Err(PeerError::connection(Code::H3_ID_ERROR, "a PUSH_PROMISE frame without a MAX_PUSH_ID"))
-            }
+            PUSH_PROMISE if self.peer == Peer::Server => Err(PeerError::connection(
+                Code::H3_ID_ERROR,
+                "a PUSH_PROMISE frame without a MAX_PUSH_ID",
+            )),
             PUSH_PROMISE => unexpected("a PUSH_PROMISE frame of a client"),
             kind if HTTP2.contains(&kind) => unexpected("a frame type of HTTP/2"),
             _ => Ok(()),
@@ -255,11 +269,16 @@ impl MessageFrames {
     pub(super) fn end(&mut self) -> Result<(), PeerError> {
         // RFC 9114 §7.1.
         if !matches!(self.position, Position::Header) || self.header.is_within() {
-            return Err(PeerError::connection(Code::H3_FRAME_ERROR, "the stream ended within a frame"));
+            return Err(PeerError::connection(
+                Code::H3_FRAME_ERROR,
+                "the stream ended within a frame",
+            ));
         }
         match (self.expected, self.peer) {
             (Expected::Head, Peer::Client) => Err(PeerError::Incomplete),
-            (Expected::Head, Peer::Server) => Err(PeerError::Malformed("a response without a header".into())),
+            (Expected::Head, Peer::Server) => {
+                Err(PeerError::Malformed("a response without a header".into()))
+            }
             (Expected::Body, _) => self.check_length(true),
             (Expected::Nothing, _) => Ok(()),
         }
@@ -282,7 +301,8 @@ mod tests {
     }
 
     fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        let fields: Vec<_> =
+            fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         frame(HEADERS, &section(&fields, false))
     }
 
@@ -292,7 +312,10 @@ mod tests {
     }
 
     /// What `h3` gets of a stream that comes in these chunks, piece by piece.
-    fn pieces<'a>(peer: Peer, chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Bytes>, PeerError> {
+    fn pieces<'a>(
+        peer: Peer,
+        chunks: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Vec<Bytes>, PeerError> {
         let (mut frames, mut pieces) = (MessageFrames::new(peer, LIMITS), Vec::new());
         for chunk in chunks {
             let mut input = Bytes::copy_from_slice(chunk);
@@ -308,7 +331,8 @@ mod tests {
     fn of(peer: Peer, stream: &[u8]) -> Result<Vec<Bytes>, PeerError> {
         let whole = pieces(peer, [stream]);
         let bytes = pieces(peer, stream.chunks(1));
-        let joined = |pieces: &Result<Vec<Bytes>, PeerError>| pieces.clone().map(|pieces| pieces.concat());
+        let joined =
+            |pieces: &Result<Vec<Bytes>, PeerError>| pieces.clone().map(|pieces| pieces.concat());
         assert_eq!(joined(&whole), joined(&bytes), "however it is cut");
         whole
     }
@@ -337,7 +361,8 @@ mod tests {
 
     #[test]
     fn streams_that_end_within_a_frame_end_the_connection() {
-        let stream = [get(&[]), frame(DATA, b"abc"), frame(0x21, b"xyz"), headers(&[("a", "b")])].concat();
+        let stream =
+            [get(&[]), frame(DATA, b"abc"), frame(0x21, b"xyz"), headers(&[("a", "b")])].concat();
         assert!(of(Peer::Client, &stream).is_ok());
         let mut whole = 0;
         for end in 1..stream.len() {
@@ -372,7 +397,8 @@ mod tests {
 
     #[test]
     fn interim_responses_are_left_out() {
-        let (interim, last) = (headers(&[(":status", "103"), ("link", "a")]), headers(&[(":status", "200")]));
+        let (interim, last) =
+            (headers(&[(":status", "103"), ("link", "a")]), headers(&[(":status", "200")]));
         let stream = [&interim[..], &interim, &last, b"\0\x01a"].concat();
         let wanted: Vec<&[u8]> = vec![&last, b"\0\x01", b"a"];
         assert_eq!(of(Peer::Server, &stream).unwrap(), wanted);
@@ -384,7 +410,10 @@ mod tests {
     #[test]
     fn bodies_have_the_length_that_is_declared() {
         let body = |declared: &str, frames: &[&[u8]]| {
-            code(Peer::Client, &[&get(&[("content-length", declared)])[..], &frames.concat()].concat())
+            code(
+                Peer::Client,
+                &[&get(&[("content-length", declared)])[..], &frames.concat()].concat(),
+            )
         };
         let wrong = Some((Code::H3_MESSAGE_ERROR, false));
         assert_eq!(body("3", &[b"\0\x02ab", b"\0\x01c"]), None);
@@ -396,9 +425,13 @@ mod tests {
         assert_eq!(body("3", &[b"\0\x02ab", &headers(&[("a", "b")])]), wrong);
         // Told at once, before the payload has come.
         let mut frames = MessageFrames::new(Peer::Client, LIMITS);
-        let mut input = Bytes::from([&get(&[("content-length", "3")])[..], &[0], &varint(1 << 40, 8)].concat());
+        let mut input =
+            Bytes::from([&get(&[("content-length", "3")])[..], &[0], &varint(1 << 40, 8)].concat());
         assert!(frames.next(&mut input).unwrap().is_some());
-        assert!(matches!(frames.next(&mut input), Err(PeerError::Length { declared: 3, over: false, .. })));
+        assert!(matches!(
+            frames.next(&mut input),
+            Err(PeerError::Length { declared: 3, over: false, .. })
+        ));
     }
 
     #[test]
@@ -413,7 +446,10 @@ mod tests {
         assert_eq!(announced(most), Err(PeerError::TooMuch));
         let mut input = Bytes::from([get(&[]), varint(DATA, 8), varint(most, 8)].concat());
         let mut frames = MessageFrames::new(Peer::Client, LIMITS);
-        assert!(frames.next(&mut input).unwrap().is_some() && frames.next(&mut input).unwrap().is_some());
+        assert!(
+            frames.next(&mut input).unwrap().is_some()
+                && frames.next(&mut input).unwrap().is_some()
+        );
     }
 
     proptest! {

@@ -115,7 +115,9 @@ impl<'a> SectionReader<'a> {
             return Err(SectionError::Dynamic);
         }
         let entry = usize::try_from(index).ok().and_then(|index| STATIC_TABLE.get(index));
-        entry.map(|(name, value)| (name.as_bytes(), value.as_bytes())).ok_or(SectionError::Static(index))
+        entry
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
+            .ok_or(SectionError::Static(index))
     }
 
     /// A string literal (§4.1.2) whose length has a prefix of this many bits.
@@ -210,8 +212,11 @@ pub(super) mod tests {
     type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
     fn decode(section: &[u8], limit: u64) -> Result<Fields, SectionError> {
-        let (mut reader, mut buffer, mut fields) = (SectionReader::new(section, limit)?, Vec::new(), Vec::new());
-        while let Some(field) = reader.next(&mut buffer, |name, value| (name.to_vec(), value.to_vec()))? {
+        let (mut reader, mut buffer, mut fields) =
+            (SectionReader::new(section, limit)?, Vec::new(), Vec::new());
+        while let Some(field) =
+            reader.next(&mut buffer, |name, value| (name.to_vec(), value.to_vec()))?
+        {
             fields.push(field);
         }
         Ok(fields)
@@ -220,8 +225,12 @@ pub(super) mod tests {
     #[test]
     fn every_representation_is_decoded() {
         // GET, https, a name reference with a plain and one with a Huffman value, RFC 9204 §B.1.
-        let section =
-            [&b"\x00\x00\xd1\xd7\x50\x09localhost\x51\x0b/index.html"[..], b"\x5f\x50\x82", &huffman(b"ab")].concat();
+        let section = [
+            &b"\x00\x00\xd1\xd7\x50\x09localhost\x51\x0b/index.html"[..],
+            b"\x5f\x50\x82",
+            &huffman(b"ab"),
+        ]
+        .concat();
         let wanted = [
             (":method", "GET"),
             (":scheme", "https"),
@@ -229,7 +238,8 @@ pub(super) mod tests {
             (":path", "/index.html"),
             ("user-agent", "ab"),
         ];
-        let wanted: Fields = wanted.iter().map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec())).collect();
+        let wanted: Fields =
+            wanted.iter().map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec())).collect();
         assert_eq!(decode(&section, 1_000), Ok(wanted));
         assert_eq!(decode(b"\0\0", 0), Ok(Vec::new()));
     }
@@ -243,7 +253,11 @@ pub(super) mod tests {
             (55, "range", "bytes=0-"),
             (58, "strict-transport-security", "max-age=31536000; includesubdomains; preload"),
             (63, ":status", "100"),
-            (85, "content-security-policy", "script-src 'none'; object-src 'none'; base-uri 'none'"),
+            (
+                85,
+                "content-security-policy",
+                "script-src 'none'; object-src 'none'; base-uri 'none'",
+            ),
             (98, "x-frame-options", "sameorigin"),
         ] {
             assert_eq!(STATIC_TABLE[index], (name, value));

@@ -34,7 +34,10 @@ const FLAGS: [u64; 2] = [0x8, 0x33];
 const HTTP2_SETTINGS: [u64; 5] = [0x0, 0x2, 0x3, 0x4, 0x5];
 
 fn too_much() -> PeerError {
-    PeerError::connection(Code::H3_EXCESSIVE_LOAD, "a unidirectional stream brings more than its limit")
+    PeerError::connection(
+        Code::H3_EXCESSIVE_LOAD,
+        "a unidirectional stream brings more than its limit",
+    )
 }
 
 fn critical(name: &'static str) -> PeerError {
@@ -123,7 +126,11 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
                 Poll::Ready(Read::Control) => {
                     // Others may have something, too.
                     self.readable.woken.store(true, Ordering::Relaxed);
-                    return Poll::Ready(Ok(ControlStream::new(pending, self.peer, self.closer.clone())));
+                    return Poll::Ready(Ok(ControlStream::new(
+                        pending,
+                        self.peer,
+                        self.closer.clone(),
+                    )));
                 }
                 Poll::Pending => {
                     let last = self.pending.len();
@@ -136,7 +143,11 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
         Poll::Pending
     }
 
-    fn read(&mut self, pending: &mut Pending<S>, cx: &mut Context<'_>) -> Result<Poll<Read>, PeerError> {
+    fn read(
+        &mut self,
+        pending: &mut Pending<S>,
+        cx: &mut Context<'_>,
+    ) -> Result<Poll<Read>, PeerError> {
         loop {
             let data = match pending.stream.poll_data(cx) {
                 Poll::Pending => return Ok(Poll::Pending),
@@ -177,10 +188,18 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
                     pending.kind = Kind::Decoder;
                 }
                 PUSH if self.peer == Peer::Client => {
-                    return Err(PeerError::connection(Code::H3_STREAM_CREATION_ERROR, "a push stream of a client"));
+                    return Err(PeerError::connection(
+                        Code::H3_STREAM_CREATION_ERROR,
+                        "a push stream of a client",
+                    ));
                 }
                 // No MAX_PUSH_ID was sent, so every push ID is too large (RFC 9114 §4.6).
-                PUSH => return Err(PeerError::connection(Code::H3_ID_ERROR, "a push stream without a MAX_PUSH_ID")),
+                PUSH => {
+                    return Err(PeerError::connection(
+                        Code::H3_ID_ERROR,
+                        "a push stream without a MAX_PUSH_ID",
+                    ));
+                }
                 _ => {
                     pending.stream.stop_sending(Code::H3_STREAM_CREATION_ERROR.value());
                     return Ok(Some(Read::Over));
@@ -223,7 +242,9 @@ fn decoder_instructions(bytes: &mut Vec<u8>) -> Result<(), PeerError> {
     while let Some(first) = bytes.get(at) {
         // Stream Cancellation (§4.4.2).
         if first >> 6 != 0b01 {
-            return Err(error("an acknowledgement of what was not inserted into the dynamic table"));
+            return Err(error(
+                "an acknowledgement of what was not inserted into the dynamic table",
+            ));
         }
         match qpack::integer(&bytes[at..], 6) {
             Ok(Some((_, _, size))) => at += size,
@@ -253,7 +274,16 @@ impl<S: RecvStream> ControlStream<S> {
     fn new(pending: Pending<S>, peer: Peer, closer: Closer) -> Self {
         let Pending { stream, begun, left, .. } = pending;
         let frames = ControlFrames::new(peer);
-        Self { id: stream.recv_id(), stream, closer, rest: begun.into(), left, frames, begins: true, failed: None }
+        Self {
+            id: stream.recv_id(),
+            stream,
+            closer,
+            rest: begun.into(),
+            left,
+            frames,
+            begins: true,
+            failed: None,
+        }
     }
 
     fn fail(&mut self, error: PeerError) -> StreamErrorIncoming {
@@ -266,7 +296,10 @@ impl<S: RecvStream> ControlStream<S> {
 impl<S: RecvStream> RecvStream for ControlStream<S> {
     type Buf = Bytes;
 
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+    fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         if let Some(error) = &self.failed {
             return Poll::Ready(Err(error.clone().into()));
         }
@@ -325,7 +358,13 @@ enum Position {
 
 impl ControlFrames {
     fn new(peer: Peer) -> Self {
-        Self { peer, header: HeaderReader::default(), position: Position::Header, settings: false, max_push_id: None }
+        Self {
+            peer,
+            header: HeaderReader::default(),
+            position: Position::Header,
+            settings: false,
+            max_push_id: None,
+        }
     }
 
     /// Returns the next frame of `input` for `h3`; `None` once all of it is used up.
@@ -386,9 +425,16 @@ impl ControlFrames {
             frame::DATA | frame::HEADERS | frame::PUSH_PROMISE => {
                 unexpected("a frame of a request on the control stream")
             }
-            frame::MAX_PUSH_ID if self.peer == Peer::Server => unexpected("a MAX_PUSH_ID frame of a server"),
-            frame::GOAWAY | frame::MAX_PUSH_ID | frame::CANCEL_PUSH if !matches!(length, 1 | 2 | 4 | 8) => {
-                Err(PeerError::connection(Code::H3_FRAME_ERROR, "the payload of a frame is not one integer"))
+            frame::MAX_PUSH_ID if self.peer == Peer::Server => {
+                unexpected("a MAX_PUSH_ID frame of a server")
+            }
+            frame::GOAWAY | frame::MAX_PUSH_ID | frame::CANCEL_PUSH
+                if !matches!(length, 1 | 2 | 4 | 8) =>
+            {
+                Err(PeerError::connection(
+                    Code::H3_FRAME_ERROR,
+                    "the payload of a frame is not one integer",
+                ))
             }
             frame::GOAWAY | frame::MAX_PUSH_ID | frame::CANCEL_PUSH => Ok(true),
             kind if frame::HTTP2.contains(&kind) => unexpected("a frame type of HTTP/2"),
@@ -403,20 +449,29 @@ impl ControlFrames {
         }
         let id = match varint::read(payload) {
             Some((id, size)) if size == payload.len() => id,
-            _ => return Err(PeerError::connection(Code::H3_FRAME_ERROR, "the payload of a frame is not one integer")),
+            _ => {
+                return Err(PeerError::connection(
+                    Code::H3_FRAME_ERROR,
+                    "the payload of a frame is not one integer",
+                ));
+            }
         };
         match kind {
             frame::MAX_PUSH_ID => {
                 if self.max_push_id.is_some_and(|before| id < before) {
-                    return Err(PeerError::connection(Code::H3_ID_ERROR, "MAX_PUSH_ID became smaller"));
+                    return Err(PeerError::connection(
+                        Code::H3_ID_ERROR,
+                        "MAX_PUSH_ID became smaller",
+                    ));
                 }
                 self.max_push_id = Some(id);
                 Ok(false)
             }
             // Nothing was promised, by us or by a server that may not push (RFC 9114 §7.2.3).
-            frame::CANCEL_PUSH => {
-                Err(PeerError::connection(Code::H3_ID_ERROR, "a CANCEL_PUSH frame for what was not promised"))
-            }
+            frame::CANCEL_PUSH => Err(PeerError::connection(
+                Code::H3_ID_ERROR,
+                "a CANCEL_PUSH frame for what was not promised",
+            )),
             _ => Ok(true),
         }
     }
@@ -432,7 +487,10 @@ fn settings(mut payload: &[u8]) -> Result<(), PeerError> {
             Some((name, value, first + second))
         });
         let Some((name, value, size)) = pair else {
-            return Err(PeerError::connection(Code::H3_FRAME_ERROR, "a SETTINGS frame ends within a setting"));
+            return Err(PeerError::connection(
+                Code::H3_FRAME_ERROR,
+                "a SETTINGS frame ends within a setting",
+            ));
         };
         payload = &payload[size..];
         if HTTP2_SETTINGS.contains(&name) {
@@ -459,7 +517,10 @@ mod tests {
 
     const SETTINGS: &[u8] = b"\x04\0";
 
-    fn control<'a>(peer: Peer, chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<u8>, PeerError> {
+    fn control<'a>(
+        peer: Peer,
+        chunks: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Vec<u8>, PeerError> {
         let (mut frames, mut got) = (ControlFrames::new(peer), Vec::new());
         for chunk in chunks {
             let mut input = Bytes::copy_from_slice(chunk);
@@ -478,7 +539,8 @@ mod tests {
 
     #[test]
     fn h3_gets_settings_and_goaway() {
-        let stream = [b"\x04\x02\x06\x3f", &b"\x21\x03abc"[..], b"\x0d\x01\x05", b"\x07\x01\x04"].concat();
+        let stream =
+            [b"\x04\x02\x06\x3f", &b"\x21\x03abc"[..], b"\x0d\x01\x05", b"\x07\x01\x04"].concat();
         assert_eq!(control(Peer::Client, [&stream[..]]).unwrap(), b"\x04\x02\x06\x3f\x07\x01\x04");
     }
 
@@ -511,7 +573,10 @@ mod tests {
             assert_eq!(after(frames), Some(wanted), "{frames:?}");
         }
         assert_eq!(after(b"\x0d\x01\x05\x0d\x01\x05\x0d\x02\x40\x06"), None);
-        assert_eq!(code(Peer::Server, &[SETTINGS, b"\x0d\x01\0"].concat()), Some(Code::H3_FRAME_UNEXPECTED));
+        assert_eq!(
+            code(Peer::Server, &[SETTINGS, b"\x0d\x01\0"].concat()),
+            Some(Code::H3_FRAME_UNEXPECTED)
+        );
     }
 
     #[test]
@@ -536,14 +601,17 @@ mod tests {
 
     #[test]
     fn qpack_instructions_without_a_dynamic_table_are_checked() {
-        let encoder = |bytes: &[u8]| encoder_instructions(&mut bytes.to_vec()).err().map(|error| error.code());
+        let encoder = |bytes: &[u8]| {
+            encoder_instructions(&mut bytes.to_vec()).err().map(|error| error.code())
+        };
         assert_eq!(encoder(b""), None);
         assert_eq!(encoder(b"\x20\x20"), None);
         // A capacity, both insertions, a duplicate.
         for wrong in [b"\x3f\xbd", b"\x21\x20", b"\xc0\0", b"\x41a", b"\0\x20"] {
             assert_eq!(encoder(wrong), Some(Code::QPACK_ENCODER_STREAM_ERROR), "{wrong:?}");
         }
-        let decoder = |bytes: &[u8]| decoder_instructions(&mut bytes.to_vec()).map_err(|error| error.code());
+        let decoder =
+            |bytes: &[u8]| decoder_instructions(&mut bytes.to_vec()).map_err(|error| error.code());
         let mut cancelled = [write_integer(6, 0b01, 4), write_integer(6, 0b01, 1 << 40)].concat();
         assert_eq!(decoder_instructions(&mut cancelled), Ok(()));
         assert!(cancelled.is_empty());
@@ -554,7 +622,10 @@ mod tests {
         for wrong in [b"\x84", b"\x01", b"\0"] {
             assert_eq!(decoder(wrong), Err(Code::QPACK_DECODER_STREAM_ERROR), "{wrong:?}");
         }
-        assert_eq!(decoder(&[&[0x7f][..], &[0xff; 12]].concat()), Err(Code::QPACK_DECODER_STREAM_ERROR));
+        assert_eq!(
+            decoder(&[&[0x7f][..], &[0xff; 12]].concat()),
+            Err(Code::QPACK_DECODER_STREAM_ERROR)
+        );
     }
 
     proptest! {

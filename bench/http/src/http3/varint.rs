@@ -10,7 +10,10 @@ pub(super) fn read(bytes: &[u8]) -> Option<(u64, usize)> {
     let first = *bytes.first()?;
     let length = 1 << (first >> 6);
     let rest = bytes.get(1..length)?;
-    Some((rest.iter().fold(u64::from(first & 0x3f), |value, byte| value << 8 | u64::from(*byte)), length))
+    Some((
+        rest.iter().fold(u64::from(first & 0x3f), |value, byte| value << 8 | u64::from(*byte)),
+        length,
+    ))
 }
 
 /// The header of a frame.

@@ -35,7 +35,12 @@ fn unknown(s: &str) -> String {
 }
 
 /// Endless requests for these URLs in turn, `rate` per second, which is above zero.
-pub fn at_rate(rate: f64, spacing: Spacing, seed: u64, urls: Vec<Uri>) -> impl Iterator<Item = Arrival> + Send {
+pub fn at_rate(
+    rate: f64,
+    spacing: Spacing,
+    seed: u64,
+    urls: Vec<Uri>,
+) -> impl Iterator<Item = Arrival> + Send {
     let mut rng = Pcg64::seed_from_u64(seed);
     let mut at = 0.0;
     let mut urls = urls.into_iter().cycle();
@@ -69,10 +74,15 @@ pub fn trace(lines: impl BufRead, origin: &Origin) -> Result<Vec<Arrival>, Strin
         };
         let at = seconds.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
         let at = at.ok_or_else(|| {
-            wrong(format!("'{}' is no time; write seconds since the start, such as 0.25", seconds.escape_debug()))
+            wrong(format!(
+                "'{}' is no time; write seconds since the start, such as 0.25",
+                seconds.escape_debug()
+            ))
         })?;
         if arrivals.last().is_some_and(|last| at < last.at) {
-            return Err(wrong(format!("{seconds} s is before the line above; sort the lines by time")));
+            return Err(wrong(format!(
+                "{seconds} s is before the line above; sort the lines by time"
+            )));
         }
         let url = match known.get(path) {
             Some(url) => url.clone(),
@@ -104,7 +114,8 @@ mod tests {
         let even: Vec<Arrival> = at_rate(100.0, Spacing::Even, 1, urls.clone()).take(3).collect();
         assert_eq!(even.iter().map(|a| a.at.as_millis()).collect::<Vec<_>>(), [10, 20, 30]);
         assert_eq!(even.iter().map(|a| a.url.path()).collect::<Vec<_>>(), ["/a", "/b", "/a"]);
-        let poisson = |seed| at_rate(100.0, Spacing::Poisson, seed, urls.clone()).nth(9_999).unwrap().at;
+        let poisson =
+            |seed| at_rate(100.0, Spacing::Poisson, seed, urls.clone()).nth(9_999).unwrap().at;
         assert!((95.0..105.0).contains(&poisson(1).as_secs_f64()), "{:?}", poisson(1));
         assert!(poisson(1) == poisson(1) && poisson(1) != poisson(2));
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use fathom_plugin::Observer;
 use fathom_stacks::{
-    Connecting as _, Connection as _, ConnectionStats, Controller, EarlyDataAccepted, Endpoint, EndpointSettings,
-    SetupError, Stack, Tls, TransportSettings, UNLIMITED,
+    Connecting as _, Connection as _, ConnectionStats, Controller, EarlyDataAccepted, Endpoint,
+    EndpointSettings, SetupError, Stack, Tls, TransportSettings, UNLIMITED,
 };
 
 use super::target::{Origin, wildcard_address};
@@ -69,7 +69,8 @@ impl<E: Endpoint> Client<E> {
         endpoint: impl Fn(UdpSocket, EndpointSettings) -> Result<E, SetupError>,
     ) -> Result<Self, LoadError> {
         let endpoints = (0..config.sockets.max(1)).map(|_| {
-            let (socket, _) = udp::bind(wildcard_address(config.origin.address())).map_err(|e| e.to_string())?;
+            let (socket, _) =
+                udp::bind(wildcard_address(config.origin.address())).map_err(|e| e.to_string())?;
             endpoint(socket, config.endpoint()?).map_err(|e| e.to_string())
         });
         let endpoints = endpoints.collect::<Result<_, _>>().map_err(LoadError::Setup)?;
@@ -78,11 +79,14 @@ impl<E: Endpoint> Client<E> {
 
     /// Starts a connection.
     pub(super) fn connect(&self) -> Result<Connecting<E>, String> {
-        let uplink_delay = (!self.config.timestamps.extension().is_off()).then(Arc::<UplinkDelay>::default);
+        let uplink_delay =
+            (!self.config.timestamps.extension().is_off()).then(Arc::<UplinkDelay>::default);
         let observer = uplink_delay.clone().map(|uplink_delay| uplink_delay as Arc<dyn Observer>);
-        let endpoint = &self.endpoints[self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len()];
+        let endpoint =
+            &self.endpoints[self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len()];
         let origin = &self.config.origin;
-        let connecting = endpoint.connect(origin.address(), origin.server_name(), None, observer)?;
+        let connecting =
+            endpoint.connect(origin.address(), origin.server_name(), None, observer)?;
         Ok(Connecting { connecting, uplink_delay })
     }
 

@@ -48,7 +48,8 @@ impl<E: Endpoint> ClosedLoop<E> {
             return None;
         }
         if let Some(left) = self.left.as_ref().filter(|_| self.context.stats.is_measured(start)) {
-            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .ok()?;
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         self.context.stats.record_start(start, None);
@@ -58,7 +59,8 @@ impl<E: Endpoint> ClosedLoop<E> {
     /// Counts it; whether it broke off.
     fn done(&self, request: &Request, result: Result<(), Failure>) -> bool {
         use FailureKind::{Connect, Protocol, Reset};
-        let broke_off = matches!(&result, Err(failure) if matches!(failure.kind, Connect | Reset | Protocol));
+        let broke_off =
+            matches!(&result, Err(failure) if matches!(failure.kind, Connect | Reset | Protocol));
         self.context.stats.record_end(request, now(), result);
         broke_off
     }
@@ -73,7 +75,8 @@ pub(super) async fn run<E: Endpoint>(
     let ClosedLoopConfig { connections, streams, urls, requests } = config;
     let until = context.stats.until();
     let (pool, left) = (ConnectionPool::new(connections, HANDSHAKES), requests.map(AtomicU64::new));
-    let closed_loop = Arc::new(ClosedLoop { context, pool, urls, turn: AtomicUsize::new(0), left, until });
+    let closed_loop =
+        Arc::new(ClosedLoop { context, pool, urls, turn: AtomicUsize::new(0), left, until });
     let mut workers = JoinSet::new();
     for worker in 0..connections * streams {
         workers.spawn(work(Arc::clone(&closed_loop), worker % connections));
@@ -107,7 +110,8 @@ async fn work<E: Endpoint>(closed_loop: Arc<ClosedLoop<E>>, slot: usize) {
             request.connection = session.id;
             let result = {
                 // Pinned where it is made: moved, it would be copied for each request.
-                let sent = pin!(session.send_request(&mut sender, &request.url, &mut request.progress));
+                let sent =
+                    pin!(session.send_request(&mut sender, &request.url, &mut request.progress));
                 tokio::time::timeout(limit, sent).await
             };
             let result = result.unwrap_or_else(|_| Err(timed_out(&request, limit)));

@@ -49,20 +49,30 @@ impl<E: Endpoint> LoadContext<E> {
         };
         self.stats.record_handshake(now() - began, true, began);
         // A server that lets no stream be opened would be waited for without end.
-        let started =
-            Session::start(connection, self.number(), Arc::clone(&self.stats), Arc::clone(&self.options.fields));
+        let started = Session::start(
+            connection,
+            self.number(),
+            Arc::clone(&self.stats),
+            Arc::clone(&self.options.fields),
+        );
         tokio::time::timeout(self.options.timeout, started)
             .await
             .unwrap_or_else(|_| Err(failed(late(self.options.timeout))))
     }
 
     /// Sends a request on a fresh connection, which is left in `kept`.
-    pub(super) async fn fresh(&self, request: &mut Request, kept: &mut Option<Session<E>>) -> Result<(), Failure> {
+    pub(super) async fn fresh(
+        &self,
+        request: &mut Request,
+        kept: &mut Option<Session<E>>,
+    ) -> Result<(), Failure> {
         let failed = |why: String| Failure::new(FailureKind::Connect, why);
         let mut connecting = self.client.connect().map_err(failed)?;
         if self.options.zero_rtt {
             connecting = match connecting.into_0rtt() {
-                Ok((connection, accepted)) => return self.early(connection, accepted, request, kept).await,
+                Ok((connection, accepted)) => {
+                    return self.early(connection, accepted, request, kept).await;
+                }
                 Err(connecting) => {
                     self.stats.record_early_data(EarlyData::Without);
                     connecting
@@ -83,15 +93,21 @@ impl<E: Endpoint> LoadContext<E> {
         kept: &mut Option<Session<E>>,
     ) -> Result<(), Failure> {
         let number = self.number();
-        let (session, http3) =
-            Session::<E>::prepare(connection, number, Arc::clone(&self.stats), Arc::clone(&self.options.fields))
-                .await?;
+        let (session, http3) = Session::<E>::prepare(
+            connection,
+            number,
+            Arc::clone(&self.stats),
+            Arc::clone(&self.options.fields),
+        )
+        .await?;
         request.connection = number;
         let session = kept.insert(session);
         let (mut sender, began) = (session.sender(), request.start);
         let handshake = async { (accepted.await, now().saturating_duration_since(began)) };
-        let (answered, (accepted, took)) =
-            tokio::join!(session.send_request(&mut sender, &request.url, &mut request.progress), handshake);
+        let (answered, (accepted, took)) = tokio::join!(
+            session.send_request(&mut sender, &request.url, &mut request.progress),
+            handshake
+        );
         request.connect = Some(took);
         self.stats.record_handshake(took, false, request.intended);
         if accepted {
@@ -124,8 +140,13 @@ impl<E: Endpoint> LoadContext<E> {
         kept: &mut Option<Session<E>>,
     ) -> Result<(), Failure> {
         let number = self.number();
-        let session =
-            Session::<E>::start(connection, number, Arc::clone(&self.stats), Arc::clone(&self.options.fields)).await?;
+        let session = Session::<E>::start(
+            connection,
+            number,
+            Arc::clone(&self.stats),
+            Arc::clone(&self.options.fields),
+        )
+        .await?;
         request.connection = number;
         let session = kept.insert(session);
         let mut sender = session.sender();

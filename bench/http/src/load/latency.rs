@@ -51,8 +51,11 @@ impl LatencyHistogram {
     /// The distribution: times with the part of all, from 0 to 1, that took no longer. In steps of half a percent, and finer towards the end
     /// where there are enough.
     pub fn curve(&self) -> Vec<(Duration, f64)> {
-        let tail = [0.9975, 0.999, 0.9995, 0.9999].into_iter().filter(|part| self.count() as f64 * (1.0 - part) >= 1.0);
-        let mut parts: Vec<f64> = (1..200).map(|step| f64::from(step) / 200.0).chain(tail).chain([1.0]).collect();
+        let tail = [0.9975, 0.999, 0.9995, 0.9999]
+            .into_iter()
+            .filter(|part| self.count() as f64 * (1.0 - part) >= 1.0);
+        let mut parts: Vec<f64> =
+            (1..200).map(|step| f64::from(step) / 200.0).chain(tail).chain([1.0]).collect();
         parts.sort_by(f64::total_cmp);
         parts.into_iter().filter_map(|part| Some((self.quantile(part)?, part))).collect()
     }
@@ -60,22 +63,34 @@ impl LatencyHistogram {
     /// The percentile distribution as HdrHistogram's tools write it (`.hgrm`), in milliseconds.
     pub fn hgrm(&self) -> String {
         let ms = |micros: u64| micros as f64 / 1e3;
-        let mut text =
-            format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+        let mut text = format!(
+            "{:>12} {:>14} {:>10} {:>14}\n\n",
+            "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+        );
         let mut below = 0;
         for step in self.0.iter_quantiles(5) {
             below += step.count_since_last_iteration();
             let (value, part) = (ms(step.value_iterated_to()), step.quantile_iterated_to());
             // Writing to a string does not fail.
             let _ = match part {
-                part if part < 1.0 => writeln!(text, "{value:12.3} {part:2.12} {below:10} {:14.2}", 1.0 / (1.0 - part)),
+                part if part < 1.0 => writeln!(
+                    text,
+                    "{value:12.3} {part:2.12} {below:10} {:14.2}",
+                    1.0 / (1.0 - part)
+                ),
                 part => writeln!(text, "{value:12.3} {part:2.12} {below:10}"),
             };
         }
         let (mean, deviation) = (self.0.mean() / 1e3, self.0.stdev() / 1e3);
         let _ = writeln!(text, "#[Mean    = {mean:12.3}, StdDeviation   = {deviation:12.3}]");
-        let _ = writeln!(text, "#[Max     = {:12.3}, Total count    = {:12}]", ms(self.0.max()), self.0.len());
-        let _ = writeln!(text, "#[Buckets = {:12}, SubBuckets     = {:12}]", self.0.buckets(), 2048);
+        let _ = writeln!(
+            text,
+            "#[Max     = {:12.3}, Total count    = {:12}]",
+            ms(self.0.max()),
+            self.0.len()
+        );
+        let _ =
+            writeln!(text, "#[Buckets = {:12}, SubBuckets     = {:12}]", self.0.buckets(), 2048);
         text
     }
 }
@@ -126,7 +141,11 @@ mod tests {
         let p99 = found.quantile(0.99).unwrap().as_secs_f64();
         assert!((p99 / 0.99 - 1.0).abs() < 1e-3, "{p99}");
         assert_eq!(
-            (found.count(), LatencyHistogram::default().quantile(0.5), LatencyHistogram::default().max()),
+            (
+                found.count(),
+                LatencyHistogram::default().quantile(0.5),
+                LatencyHistogram::default().max()
+            ),
             (1000, None, None)
         );
         assert!(times([3_600_000]).max().unwrap() >= LONGEST);
@@ -136,8 +155,14 @@ mod tests {
     fn curves_rise_from_the_shortest_to_the_longest() {
         let found = times(1..=1000);
         let curve = found.curve();
-        assert!(curve.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 < pair[1].1), "{curve:?}");
-        assert_eq!((curve.last().unwrap().1, found.max()), (1.0, curve.last().map(|(time, _)| *time)));
+        assert!(
+            curve.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 < pair[1].1),
+            "{curve:?}"
+        );
+        assert_eq!(
+            (curve.last().unwrap().1, found.max()),
+            (1.0, curve.last().map(|(time, _)| *time))
+        );
         assert!(curve.iter().any(|(_, part)| *part == 0.999) && times(1..=10).curve().len() == 200);
         assert!(LatencyHistogram::default().curve().is_empty());
     }
@@ -158,11 +183,14 @@ mod tests {
     fn interval_logs_are_readable_by_hdrhistogram() {
         let mut out = Vec::new();
         let second = Duration::from_secs(1);
-        let intervals = [1, 2].map(|n| Interval { start: second * n, length: second, times: times([5]) });
+        let intervals =
+            [1, 2].map(|n| Interval { start: second * n, length: second, times: times([5]) });
         log(&mut out, SystemTime::UNIX_EPOCH, "response", intervals).unwrap();
         let read: Vec<_> = IntervalLogIterator::new(&out).map(Result::unwrap).collect();
         let starts = read.iter().filter_map(|entry| match entry {
-            LogEntry::Interval(found) => Some((found.start_timestamp(), found.tag().map(|t| t.as_str().to_owned()))),
+            LogEntry::Interval(found) => {
+                Some((found.start_timestamp(), found.tag().map(|t| t.as_str().to_owned())))
+            }
             _ => None,
         });
         let tag = || Some("response".to_owned());

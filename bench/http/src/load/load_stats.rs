@@ -116,10 +116,19 @@ pub(super) struct LoadStats {
 }
 
 impl LoadStats {
-    pub(super) fn new(began: Instant, warm_up: Duration, measured: Option<Duration>, rows: Option<RequestCsv>) -> Self {
+    pub(super) fn new(
+        began: Instant,
+        warm_up: Duration,
+        measured: Option<Duration>,
+        rows: Option<RequestCsv>,
+    ) -> Self {
         let measured_from = began + warm_up;
         let until = measured.and_then(|measured| measured_from.checked_add(measured));
-        Self { began, measured_from, totals: Mutex::new(Totals { rows, until, ..Totals::default() }) }
+        Self {
+            began,
+            measured_from,
+            totals: Mutex::new(Totals { rows, until, ..Totals::default() }),
+        }
     }
 
     pub(super) fn totals(&self) -> MutexGuard<'_, Totals> {
@@ -184,7 +193,9 @@ impl LoadStats {
             let result = result.as_ref().map(|()| request.progress.status.unwrap_or_default());
             rows.add(self.began, ended, request, result);
         }
-        totals.over_time.record(ended.saturating_duration_since(self.measured_from), result.is_ok());
+        totals
+            .over_time
+            .record(ended.saturating_duration_since(self.measured_from), result.is_ok());
         match result {
             Ok(()) => totals.complete(request, ended),
             Err(failure) => {

@@ -33,7 +33,8 @@ pub(super) async fn run<E: Endpoint>(
     open: OpenLoopConfig<impl Iterator<Item = Arrival> + Send + 'static>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let pool = open.kept.map(|(connections, streams)| Arc::new(StreamPool::new(connections, streams)));
+    let pool =
+        open.kept.map(|(connections, streams)| Arc::new(StreamPool::new(connections, streams)));
     let requests = Arc::new(Mutex::new(JoinSet::new()));
     let (runtime, tasks, stats) =
         (tokio::runtime::Handle::current(), Arc::clone(&requests), Arc::clone(&context.stats));
@@ -98,7 +99,8 @@ async fn borrowed<E: Endpoint>(
             pool.acquire_stream().await
         }
     };
-    let permit = permit.ok_or_else(|| Failure::new(FailureKind::Connect, "there is no connection"))?;
+    let permit =
+        permit.ok_or_else(|| Failure::new(FailureKind::Connect, "there is no connection"))?;
     request.start = now();
     let session = pool.connections.session(permit.slot, context).await?;
     request.connection = session.id;

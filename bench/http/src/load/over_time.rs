@@ -34,7 +34,11 @@ impl OverTime {
         let mut bin = self.bin(at);
         while bin >= MOST as u128 {
             // Two bins become one.
-            self.bins = self.bins.chunks(2).map(|pair| pair.iter().copied().fold(Ended::default(), sum)).collect();
+            self.bins = self
+                .bins
+                .chunks(2)
+                .map(|pair| pair.iter().copied().fold(Ended::default(), sum))
+                .collect();
             self.width *= 2;
             bin = self.bin(at);
         }
@@ -54,7 +58,8 @@ impl OverTime {
     pub fn within(&self, window: Duration) -> impl Iterator<Item = (f64, Ended)> {
         let width = self.width.as_secs_f64();
         let whole = (window.as_nanos() / self.width.as_nanos()) as usize;
-        (0..whole.min(MOST)).map(move |i| ((i as f64 + 0.5) * width, self.bins.get(i).copied().unwrap_or_default()))
+        (0..whole.min(MOST))
+            .map(move |i| ((i as f64 + 0.5) * width, self.bins.get(i).copied().unwrap_or_default()))
     }
 
     /// Width of a bin.
@@ -78,9 +83,15 @@ mod tests {
             over_time.record(Duration::from_millis(ms), ms % 1_000 != 0);
         }
         assert_eq!((over_time.width(), over_time.bins.len()), (Duration::from_secs(4), 150));
-        let all = over_time.within(Duration::from_secs(600)).fold(Ended::default(), |all, (_, bin)| sum(all, bin));
+        let all = over_time
+            .within(Duration::from_secs(600))
+            .fold(Ended::default(), |all, (_, bin)| sum(all, bin));
         assert_eq!(all, Ended { completed: 5_400, failed: 600 });
-        assert!(over_time.within(Duration::from_secs(600)).all(|(_, bin)| bin == Ended { completed: 36, failed: 4 }));
+        assert!(
+            over_time
+                .within(Duration::from_secs(600))
+                .all(|(_, bin)| bin == Ended { completed: 36, failed: 4 })
+        );
     }
 
     #[test]
@@ -88,8 +99,10 @@ mod tests {
         let mut over_time = OverTime::default();
         over_time.record(Duration::from_millis(300), true);
         over_time.record(Duration::from_millis(1_900), true);
-        let shown: Vec<(f64, u64)> =
-            over_time.within(Duration::from_millis(1_100)).map(|(at, bin)| (at, bin.completed)).collect();
+        let shown: Vec<(f64, u64)> = over_time
+            .within(Duration::from_millis(1_100))
+            .map(|(at, bin)| (at, bin.completed))
+            .collect();
         assert_eq!(shown, [(0.125, 0), (0.375, 1), (0.625, 0), (0.875, 0)]);
         assert_eq!(OverTime::default().within(Duration::from_secs(1)).count(), 4);
         // A request that ends when the run is long over is no reason to panic.

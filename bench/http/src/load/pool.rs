@@ -23,7 +23,11 @@ impl<E: Endpoint> ConnectionPool<E> {
     }
 
     /// The connection with this number, established if needed.
-    pub(super) async fn session(&self, slot: usize, context: &LoadContext<E>) -> Result<Arc<Session<E>>, Failure> {
+    pub(super) async fn session(
+        &self,
+        slot: usize,
+        context: &LoadContext<E>,
+    ) -> Result<Arc<Session<E>>, Failure> {
         let mut slot = self.slots[slot].lock().await;
         if let Some(session) = slot.as_ref().filter(|session| session.usable()) {
             return Ok(Arc::clone(session));

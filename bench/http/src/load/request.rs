@@ -6,7 +6,9 @@ use http::Uri;
 use strum::VariantArray as _;
 
 /// Kinds of request failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr, strum::VariantArray)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr, strum::VariantArray,
+)]
 #[strum(serialize_all = "lowercase")]
 pub enum FailureKind {
     /// No connection could be established in time.
@@ -70,6 +72,13 @@ pub(super) struct Request {
 
 impl Request {
     pub(super) fn new(intended: Instant, start: Instant, url: Uri) -> Self {
-        Self { intended, start, connect: None, progress: ResponseProgress::default(), connection: 0, url }
+        Self {
+            intended,
+            start,
+            connect: None,
+            progress: ResponseProgress::default(),
+            connection: 0,
+            url,
+        }
     }
 }

@@ -10,7 +10,8 @@ use http::Uri;
 use super::request::{Failure, Request};
 
 /// The names of the columns; times are seconds, `intended` and `start` since the run began.
-pub const COLUMNS: &str = "intended,start,connect,first_byte,service,response,bytes,result,connection,path";
+pub const COLUMNS: &str =
+    "intended,start,connect,first_byte,service,response,bytes,result,connection,path";
 /// Rows that wait for the disk; more are lost, and counted, rather than let the disk decide when requests begin.
 const WAITING: usize = 65_536;
 
@@ -40,7 +41,13 @@ impl RequestCsv {
         Self { rows, thread: std::thread::spawn(move || write(out, &waiting)), lost: 0 }
     }
 
-    pub(super) fn add(&mut self, began: Instant, ended: Instant, request: &Request, result: Result<u16, &Failure>) {
+    pub(super) fn add(
+        &mut self,
+        began: Instant,
+        ended: Instant,
+        request: &Request,
+        result: Result<u16, &Failure>,
+    ) {
         let since = |from: Instant, to: Instant| to.saturating_duration_since(from);
         let row = Row {
             intended: since(began, request.intended),
@@ -71,12 +78,18 @@ impl RequestCsv {
 fn write(out: Box<dyn Write + Send>, rows: &Receiver<Row>) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     writeln!(out, "{COLUMNS}")?;
-    let seconds = |time: Option<Duration>| time.map(|t| format!("{:.6}", t.as_secs_f64())).unwrap_or_default();
+    let seconds = |time: Option<Duration>| {
+        time.map(|t| format!("{:.6}", t.as_secs_f64())).unwrap_or_default()
+    };
     for row in rows {
         let (intended, start) = (row.intended.as_secs_f64(), row.start.as_secs_f64());
         let (service, response) = (row.service.as_secs_f64(), row.response.as_secs_f64());
         let (connect, first_byte) = (seconds(row.connect), seconds(row.first_byte));
-        write!(out, "{intended:.6},{start:.6},{connect},{first_byte},{service:.6},{response:.6},{},", row.bytes)?;
+        write!(
+            out,
+            "{intended:.6},{start:.6},{connect},{first_byte},{service:.6},{response:.6},{},",
+            row.bytes
+        )?;
         match row.result {
             Ok(status) => write!(out, "{status}")?,
             Err(kind) => write!(out, "{kind}")?,
@@ -101,6 +114,9 @@ mod tests {
 
     #[test]
     fn csv_fields_are_quoted_when_needed() {
-        assert_eq!((quoted("/a?b=1"), quoted("/a,\"b\"")), ("/a?b=1".into(), "\"/a,\"\"b\"\"\"".into()));
+        assert_eq!(
+            (quoted("/a?b=1"), quoted("/a,\"b\"")),
+            ("/a?b=1".into(), "\"/a,\"\"b\"\"\"".into())
+        );
     }
 }

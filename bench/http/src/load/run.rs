@@ -54,13 +54,21 @@ pub async fn run(
         tls: config.trust.client(config.zero_rtt)?,
         timestamps: config.timestamps,
         // One socket is one task of the stack's: with one for each core, no core waits for another's.
-        sockets: std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(connections),
+        sockets: std::thread::available_parallelism()
+            .map_or(1, std::num::NonZero::get)
+            .min(connections),
         idle: config.timeout.max(Duration::from_secs(30)),
         stream_window: config.stream_window,
     };
     match config.stack {
-        Stack::Quinn => drive(Client::open(client, quinn::Endpoint::on_tokio)?, config, outputs, stop, watch).await,
-        Stack::Noq => drive(Client::open(client, noq::Endpoint::on_tokio)?, config, outputs, stop, watch).await,
+        Stack::Quinn => {
+            drive(Client::open(client, quinn::Endpoint::on_tokio)?, config, outputs, stop, watch)
+                .await
+        }
+        Stack::Noq => {
+            drive(Client::open(client, noq::Endpoint::on_tokio)?, config, outputs, stop, watch)
+                .await
+        }
         stack => Err(LoadError::Stack(stack)),
     }
 }
@@ -68,7 +76,9 @@ pub async fn run(
 /// Checks the configuration; returns the number of concurrent connections.
 fn check(config: &LoadConfig) -> Result<usize, LoadError> {
     let kept = match &config.traffic {
-        Traffic::Closed(_, urls) if urls.is_empty() => return Err(LoadError::Config("there is no URL; write one")),
+        Traffic::Closed(_, urls) if urls.is_empty() => {
+            return Err(LoadError::Config("there is no URL; write one"));
+        }
         Traffic::Closed(kept, _) => Some(kept),
         Traffic::Open(_, kept) => kept.as_ref(),
     };
@@ -93,16 +103,31 @@ async fn drive<E: Endpoint>(
     mut stop: watch::Receiver<bool>,
     mut watch: impl FnMut(&Progress),
 ) -> Result<LoadReport, LoadError> {
-    let LoadConfig { origin, traffic, warm_up, duration, requests, timeout, zero_rtt, check_digests, headers, .. } =
-        config;
+    let LoadConfig {
+        origin,
+        traffic,
+        warm_up,
+        duration,
+        requests,
+        timeout,
+        zero_rtt,
+        check_digests,
+        headers,
+        ..
+    } = config;
     tokio::select! {
         found = check_reachable(&client, timeout, zero_rtt) => found.map_err(|why| LoadError::Unreachable(origin, why))?,
         () = stopped(&mut stop) => return Err(LoadError::Unreachable(origin, "stopped before there was an answer".into())),
     }
-    let stats = Arc::new(LoadStats::new(now(), warm_up, duration, outputs.rows.map(RequestCsv::to)));
+    let stats =
+        Arc::new(LoadStats::new(now(), warm_up, duration, outputs.rows.map(RequestCsv::to)));
     let mut meter = Meter::new(&stats, outputs.intervals);
     let fields = Arc::new(RequestFields::new(headers, check_digests));
-    let context = Arc::new(LoadContext::new(client, Arc::clone(&stats), RequestOptions { timeout, zero_rtt, fields }));
+    let context = Arc::new(LoadContext::new(
+        client,
+        Arc::clone(&stats),
+        RequestOptions { timeout, zero_rtt, fields },
+    ));
     let open_loop = matches!(traffic, Traffic::Open(..));
     let full_time = Arc::new(AtomicBool::new(false));
     {
@@ -110,7 +135,12 @@ async fn drive<E: Endpoint>(
         let traffic_done = async move {
             match traffic {
                 Traffic::Closed(PoolSize { connections, streams }, urls) => {
-                    closed_loop::run(context, ClosedLoopConfig { connections, streams, urls, requests }, stop).await;
+                    closed_loop::run(
+                        context,
+                        ClosedLoopConfig { connections, streams, urls, requests },
+                        stop,
+                    )
+                    .await;
                 }
                 Traffic::Open(arrivals, kept) => {
                     let arrivals = limited(arrivals, warm_up, duration, requests, full);
@@ -136,14 +166,20 @@ async fn drive<E: Endpoint>(
     };
     watch(&meter.tick());
     let connections = u32::try_from(stats.totals().connections.opened).unwrap_or(u32::MAX);
-    let close_timeout = CLOSE_TIMEOUT.saturating_add(CLOSE_TIMEOUT_PER_CONNECTION.saturating_mul(connections));
+    let close_timeout =
+        CLOSE_TIMEOUT.saturating_add(CLOSE_TIMEOUT_PER_CONNECTION.saturating_mul(connections));
     let _ = tokio::time::timeout(close_timeout, context.client.wait_idle()).await;
     Ok(meter.outcome(ended, open_loop))
 }
 
 /// Checks that the server is reachable; with `zero_rtt`, waits for session tickets.
-async fn check_reachable<E: Endpoint>(client: &Client<E>, timeout: Duration, zero_rtt: bool) -> Result<(), String> {
-    let late = |_| format!("the handshake was {}; is there a server that speaks HTTP/3?", late(timeout));
+async fn check_reachable<E: Endpoint>(
+    client: &Client<E>,
+    timeout: Duration,
+    zero_rtt: bool,
+) -> Result<(), String> {
+    let late =
+        |_| format!("the handshake was {}; is there a server that speaks HTTP/3?", late(timeout));
     let connection = tokio::time::timeout(timeout, client.connect()?).await.map_err(late)??;
     if zero_rtt {
         tokio::time::sleep(TICKETS + connection.stats().rtt.unwrap_or_default() * 3).await;
@@ -192,9 +228,20 @@ impl Meter {
             stats.totals().interval = Some(LatencyHistogram::default());
             let (intervals, waiting) = mpsc::channel();
             let began = time_of_day();
-            (intervals, std::thread::spawn(move || log(io::BufWriter::new(out), began, "response", waiting)))
+            (
+                intervals,
+                std::thread::spawn(move || {
+                    log(io::BufWriter::new(out), began, "response", waiting)
+                }),
+            )
         });
-        Self { stats: Arc::clone(stats), first: None, last: None, log, rotated: stats.measured_from }
+        Self {
+            stats: Arc::clone(stats),
+            first: None,
+            last: None,
+            log,
+            rotated: stats.measured_from,
+        }
     }
 
     fn tick(&mut self) -> Progress {
@@ -239,7 +286,8 @@ impl Meter {
         let mut unwritten = Vec::new();
         if let Some((intervals, thread)) = self.log.take() {
             drop(intervals);
-            let written = thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer ended")));
+            let written =
+                thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer ended")));
             unwritten.extend(written.err().map(|e| ("the interval log", e.to_string())));
         }
         let rows_lost = rows.map_or(Ok(0), RequestCsv::finish).unwrap_or_else(|e| {
@@ -254,7 +302,23 @@ impl Meter {
             _ => (Duration::ZERO, Duration::ZERO, None),
         };
         let kernel = (machine, ReceiveDrops::default().update());
-        let saturation = ClientSaturation::new(used, wall, open_loop.then_some(&phases.lag), &phases.response, kernel);
-        LoadReport { open_loop, window, counts, phases, over_time, connections, saturation, rows_lost, unwritten }
+        let saturation = ClientSaturation::new(
+            used,
+            wall,
+            open_loop.then_some(&phases.lag),
+            &phases.response,
+            kernel,
+        );
+        LoadReport {
+            open_loop,
+            window,
+            counts,
+            phases,
+            over_time,
+            connections,
+            saturation,
+            rows_lost,
+            unwritten,
+        }
     }
 }

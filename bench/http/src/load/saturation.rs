@@ -45,7 +45,16 @@ impl ClientSaturation {
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let (late_p99, late_max) = lag.map_or((None, None), |lag| (lag.quantile(0.99), lag.max()));
-        Self { cpu, wall, cores, late_p99, late_max, response_p50: response.quantile(0.5), machine, unread }
+        Self {
+            cpu,
+            wall,
+            cores,
+            late_p99,
+            late_max,
+            response_p50: response.quantile(0.5),
+            machine,
+            unread,
+        }
     }
 
     /// Part of the cores that was used.
@@ -68,7 +77,8 @@ impl ClientSaturation {
 
 impl fmt::Display for ClientSaturation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cores = if self.cores == 1 { "1 core".to_owned() } else { format!("{} cores", self.cores) };
+        let cores =
+            if self.cores == 1 { "1 core".to_owned() } else { format!("{} cores", self.cores) };
         write!(f, "{:.0} % of {cores}", self.utilisation() * 100.0)?;
         if let (Some(p99), Some(max)) = (self.late_p99, self.late_max) {
             let ms = |d: Duration| d.as_secs_f64() * 1e3;
@@ -89,7 +99,10 @@ impl fmt::Display for ClientSaturation {
         }
         match self.unread {
             Some(unread) if unread > 0 => {
-                write!(f, "; the kernel dropped {unread} datagrams that the client had not read in time")
+                write!(
+                    f,
+                    "; the kernel dropped {unread} datagrams that the client had not read in time"
+                )
             }
             _ => Ok(()),
         }
@@ -113,14 +126,18 @@ mod tests {
 
     #[test]
     fn an_idle_punctual_client_is_not_saturated() {
-        assert_eq!(IDLE.to_string(), "34 % of 2 cores, started at most 0.4 ms late (p99 0.2 ms): not the limit");
+        assert_eq!(
+            IDLE.to_string(),
+            "34 % of 2 cores, started at most 0.4 ms late (p99 0.2 ms): not the limit"
+        );
         let closed = ClientSaturation { late_p99: None, late_max: None, ..IDLE };
         assert_eq!(closed.to_string(), "34 % of 2 cores: not the limit");
     }
 
     #[test]
     fn a_busy_machine_and_lost_datagrams_are_said() {
-        let starved = ClientSaturation { cpu: Duration::from_millis(2_200), machine: Some(0.97), ..IDLE };
+        let starved =
+            ClientSaturation { cpu: Duration::from_millis(2_200), machine: Some(0.97), ..IDLE };
         assert!(!starved.is_limit());
         assert!(
             starved.to_string().ends_with(
@@ -129,10 +146,9 @@ mod tests {
             "{starved}"
         );
         let lost = ClientSaturation { unread: Some(12), ..IDLE };
-        assert!(
-            lost.to_string()
-                .ends_with(": not the limit; the kernel dropped 12 datagrams that the client had not read in time")
-        );
+        assert!(lost.to_string().ends_with(
+            ": not the limit; the kernel dropped 12 datagrams that the client had not read in time"
+        ));
         let unknown = ClientSaturation { unread: None, machine: None, ..IDLE };
         assert!(unknown.to_string().ends_with(": not the limit"));
     }
@@ -145,7 +161,11 @@ mod tests {
         let late = |ms| ClientSaturation { late_p99: Some(Duration::from_millis(ms)), ..IDLE };
         assert!(late(3).is_limit() && !late(2).is_limit());
         assert!(late(3).to_string().contains(": late, so the client was probably the limit"));
-        let fast = |p50| ClientSaturation { response_p50: p50, late_p99: Some(Duration::from_micros(900)), ..IDLE };
+        let fast = |p50| ClientSaturation {
+            response_p50: p50,
+            late_p99: Some(Duration::from_micros(900)),
+            ..IDLE
+        };
         assert!(!fast(None).is_limit() && !fast(Some(Duration::from_micros(300))).is_limit());
     }
 }

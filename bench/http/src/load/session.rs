@@ -23,7 +23,8 @@ pub(super) type RequestSender<E> =
     http3::RequestSender<<<E as Endpoint>::Connection as fathom_stacks::Connection>::H3Opener>;
 
 /// Drives the HTTP/3 connection: settings, GOAWAY.
-pub(super) type Http3Driver<E> = http3::Http3Driver<<<E as Endpoint>::Connection as fathom_stacks::Connection>::H3>;
+pub(super) type Http3Driver<E> =
+    http3::Http3Driver<<<E as Endpoint>::Connection as fathom_stacks::Connection>::H3>;
 
 /// An HTTP/3 connection. When dropped, it is closed and its statistics are recorded.
 pub(super) struct Session<E: Endpoint> {
@@ -78,7 +79,18 @@ impl<E: Endpoint> Session<E> {
         match http3::client(connection.h3(), connection.closer()).await {
             Ok((http3, sender)) => {
                 let spent = AtomicBool::new(false);
-                Ok((Self { id, connection: Some(connection), sender, driver: None, spent, stats, fields }, http3))
+                Ok((
+                    Self {
+                        id,
+                        connection: Some(connection),
+                        sender,
+                        driver: None,
+                        spent,
+                        stats,
+                        fields,
+                    },
+                    http3,
+                ))
             }
             Err(e) => {
                 connection.close(NO_ERROR);
@@ -103,7 +115,8 @@ impl<E: Endpoint> Session<E> {
 
     /// It takes requests.
     pub(super) fn usable(&self) -> bool {
-        !self.spent.load(Ordering::Relaxed) && self.connection.as_ref().is_some_and(Connection::is_open)
+        !self.spent.load(Ordering::Relaxed)
+            && self.connection.as_ref().is_some_and(Connection::is_open)
     }
 
     /// Smoothed round-trip time.
@@ -132,7 +145,8 @@ impl<E: Endpoint> Session<E> {
 }
 
 /// Failure after GOAWAY (RFC 9114 §5.2).
-const GOAWAY_RECEIVED: &str = "the server sent GOAWAY and accepts no more requests on this connection";
+const GOAWAY_RECEIVED: &str =
+    "the server sent GOAWAY and accepts no more requests on this connection";
 
 impl<E: Endpoint> Drop for Session<E> {
     fn drop(&mut self) {
@@ -156,10 +170,14 @@ async fn send_request<E: Endpoint>(
     // Whether the variant may be named without its braces is up to a feature of h3's, which other crates of a build choose.
     #[allow(clippy::unneeded_struct_pattern)]
     let reset = |e: h3::error::StreamError| match e {
-        h3::error::StreamError::RemoteClosing { .. } => Failure::new(FailureKind::Reset, GOAWAY_RECEIVED),
+        h3::error::StreamError::RemoteClosing { .. } => {
+            Failure::new(FailureKind::Reset, GOAWAY_RECEIVED)
+        }
         e => match PeerError::of(&e) {
             // A response that is larger than what is taken breaks no rule.
-            Some(error) if error.code() != Code::H3_EXCESSIVE_LOAD => Failure::new(FailureKind::Protocol, error),
+            Some(error) if error.code() != Code::H3_EXCESSIVE_LOAD => {
+                Failure::new(FailureKind::Protocol, error)
+            }
             Some(error) => Failure::new(FailureKind::Reset, error),
             None => Failure::new(FailureKind::Reset, e),
         },
@@ -188,7 +206,8 @@ async fn send_request<E: Endpoint>(
         tokio::task::coop::consume_budget().await;
     }
     let promised = head.headers().get(http::header::CONTENT_LENGTH);
-    let promised = promised.map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok()));
+    let promised =
+        promised.map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok()));
     // The stream's own end is still to come: dropped before, the stream would be stopped.
     let trailers = stream.recv_trailers().await.map_err(reset)?;
     progress.last_byte = Some(now());
@@ -197,13 +216,19 @@ async fn send_request<E: Endpoint>(
     }
     match promised {
         Some(Some(length)) if length != progress.bytes => {
-            return Err(Failure::new(FailureKind::Body, format!("{} bytes of {length}", progress.bytes)));
+            return Err(Failure::new(
+                FailureKind::Body,
+                format!("{} bytes of {length}", progress.bytes),
+            ));
         }
         Some(None) => return Err(Failure::new(FailureKind::Body, "content-length is no number")),
         _ => {}
     }
     let Some(digest) = digest else { return Ok(()) };
     // Where a server knows the whole body beforehand, it tells the digest before it.
-    let digests = trailers.as_ref().filter(|trailers| trailers.contains_key(digest::CONTENT_DIGEST));
-    digest.check(digests.unwrap_or(head.headers())).map_err(|why| Failure::new(FailureKind::Digest, why))
+    let digests =
+        trailers.as_ref().filter(|trailers| trailers.contains_key(digest::CONTENT_DIGEST));
+    digest
+        .check(digests.unwrap_or(head.headers()))
+        .map_err(|why| Failure::new(FailureKind::Digest, why))
 }

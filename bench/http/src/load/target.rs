@@ -40,7 +40,10 @@ impl Origin {
             return Err(wrong(&"it does not begin with '/'"));
         }
         let path = PathAndQuery::try_from(path).map_err(|e| wrong(&e))?;
-        let parts = Uri::builder().scheme(Scheme::HTTPS).authority(self.authority.clone()).path_and_query(path);
+        let parts = Uri::builder()
+            .scheme(Scheme::HTTPS)
+            .authority(self.authority.clone())
+            .path_and_query(path);
         parts.build().map_err(|e| wrong(&e))
     }
 }
@@ -60,7 +63,9 @@ pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), String>
     let mut urls = Vec::with_capacity(texts.len());
     for text in texts {
         let text = text.as_ref();
-        let wrong = |why: &str| format!("'{}' {why}; write one such as https://localhost:4433/", text.escape_debug());
+        let wrong = |why: &str| {
+            format!("'{}' {why}; write one such as https://localhost:4433/", text.escape_debug())
+        };
         let url: Uri = text.parse().map_err(|e| wrong(&format!("is no URL: {e}")))?;
         let (Some(scheme), Some(authority)) = (url.scheme(), url.authority()) else {
             return Err(wrong("is no whole URL"));
@@ -90,7 +95,8 @@ pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), String>
 
 /// It names a port, or none: what is no number of a port would be taken for none.
 fn has_port(authority: &Authority) -> bool {
-    let given = authority.as_str().strip_prefix(authority.host()).and_then(|rest| rest.strip_prefix(':'));
+    let given =
+        authority.as_str().strip_prefix(authority.host()).and_then(|rest| rest.strip_prefix(':'));
     given.is_none_or(str::is_empty) || authority.port_u16().is_some_and(|port| port > 0)
 }
 
@@ -132,7 +138,8 @@ mod tests {
 
     #[test]
     fn urls_of_one_server_are_accepted() {
-        let (authority, found) = urls(&["https://a.example/x?y=1", "https://A.example:443"]).unwrap();
+        let (authority, found) =
+            urls(&["https://a.example/x?y=1", "https://A.example:443"]).unwrap();
         assert_eq!((host(&authority), port(&authority), found.len()), ("a.example", 443, 2));
         assert_eq!((found[0].path(), found[0].query(), found[1].path()), ("/x", Some("y=1"), "/"));
         assert_eq!(port(&urls(&["https://a:/"]).unwrap().0), 443);

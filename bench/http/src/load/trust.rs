@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::client::{
+    ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue,
+};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -43,8 +45,11 @@ impl Trust {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = self.tls_config(ALPN, provider)?;
         config.enable_early_data = zero_rtt;
-        config.resumption =
-            if zero_rtt { Resumption::store(Arc::new(TicketStore::default())) } else { Resumption::disabled() };
+        config.resumption = if zero_rtt {
+            Resumption::store(Arc::new(TicketStore::default()))
+        } else {
+            Resumption::disabled()
+        };
         Ok(Arc::new(config))
     }
 
@@ -53,13 +58,19 @@ impl Trust {
     ///
     /// # Errors
     /// There are no certificates to trust.
-    pub fn tls_config(&self, protocol: &[u8], provider: Arc<CryptoProvider>) -> Result<ClientConfig, LoadError> {
+    pub fn tls_config(
+        &self,
+        protocol: &[u8],
+        provider: Arc<CryptoProvider>,
+    ) -> Result<ClientConfig, LoadError> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|e| LoadError::Trust(e.to_string()))?;
         let builder = match self.roots()? {
             Some(roots) => builder.with_root_certificates(roots),
-            None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider))),
+            None => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider))),
         };
         let mut config = builder.with_no_client_auth();
         config.alpn_protocols = vec![protocol.to_vec()];
@@ -72,19 +83,22 @@ impl Trust {
         match self {
             Self::Insecure => return Ok(None),
             Self::Platform => {
-                let (found, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                let (found, _) =
+                    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
                 if found == 0 {
-                    let hint =
-                        "this platform has no root certificates; name some with --ca, or accept any with --insecure";
+                    let hint = "this platform has no root certificates; name some with --ca, or accept any with --insecure";
                     return Err(LoadError::Trust(hint.into()));
                 }
             }
             Self::File(path) => {
                 let wrong = |why: String| {
                     let path = path.display();
-                    LoadError::Trust(format!("'{path}' holds no certificate in PEM: {why}; name a file that does"))
+                    LoadError::Trust(format!(
+                        "'{path}' holds no certificate in PEM: {why}; name a file that does"
+                    ))
                 };
-                let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+                let found = CertificateDer::pem_file_iter(path)
+                    .and_then(Iterator::collect::<Result<Vec<_>, _>>);
                 for certificate in found.map_err(|e| wrong(e.to_string()))? {
                     roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
                 }
@@ -119,7 +133,12 @@ impl ServerCertVerifier for AcceptAnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        rustls::crypto::verify_tls12_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -128,7 +147,12 @@ impl ServerCertVerifier for AcceptAnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        rustls::crypto::verify_tls13_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -107,7 +107,12 @@ pub(super) struct BoundedBody {
 }
 
 impl BoundedBody {
-    pub(super) fn new(inner: RequestBody, bound: u64, declared: Option<u64>, patience: Duration) -> Self {
+    pub(super) fn new(
+        inner: RequestBody,
+        bound: u64,
+        declared: Option<u64>,
+        patience: Duration,
+    ) -> Self {
         let ended = inner.is_end_stream();
         Self {
             inner,
@@ -135,14 +140,20 @@ impl BoundedBody {
         Ok(self.peeked.is_none())
     }
 
-    fn fail(&mut self, error: RequestBodyError) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+    fn fail(
+        &mut self,
+        error: RequestBodyError,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         self.ended = true;
         self.progress.state.lock().error = Some(error.clone());
         Poll::Ready(Some(Err(error)))
     }
 
     /// The next frame, or an error if the client takes too long for it.
-    fn poll_within(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+    fn poll_within(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         if self.ended {
             return Poll::Ready(None);
         }
@@ -172,7 +183,10 @@ impl BoundedBody {
         }
     }
 
-    fn take(&mut self, frame: Frame<Bytes>) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+    fn take(
+        &mut self,
+        frame: Frame<Bytes>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         let mut frame = frame;
         let length = frame.data_ref().map_or(0, |data| data.len() as u64);
         self.pace.brought(Instant::now(), length);
@@ -182,7 +196,9 @@ impl BoundedBody {
             };
             if let Some(declared) = &mut self.declared {
                 // More than was said would be the beginning of another request to a server that believes it.
-                let Some(left) = declared.checked_sub(length) else { return self.fail(RequestBodyError::Length) };
+                let Some(left) = declared.checked_sub(length) else {
+                    return self.fail(RequestBodyError::Length);
+                };
                 *declared = left;
             }
             self.left = left;
@@ -202,7 +218,10 @@ impl Body for BoundedBody {
     type Data = Bytes;
     type Error = RequestBodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         let this = self.get_mut();
         match this.peeked.take() {
             Some(frame) => Poll::Ready(Some(Ok(frame))),
@@ -216,7 +235,8 @@ impl Body for BoundedBody {
 
     fn size_hint(&self) -> SizeHint {
         // What was peeked at is still to come.
-        let peeked = self.peeked.as_ref().and_then(Frame::data_ref).map_or(0, |data| data.len() as u64);
+        let peeked =
+            self.peeked.as_ref().and_then(Frame::data_ref).map_or(0, |data| data.len() as u64);
         self.declared.map_or_else(SizeHint::default, |left| SizeHint::with_exact(left + peeked))
     }
 }

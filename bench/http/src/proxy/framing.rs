@@ -30,7 +30,8 @@ pub(super) fn framing(
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return Err("the status of another protocol, which nobody asked for");
     }
-    let length = content_length(headers).map_err(|_| "content-length is no number, or several that differ")?;
+    let length = content_length(headers)
+        .map_err(|_| "content-length is no number, or several that differ")?;
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
         if version != Version::HTTP_11 {
@@ -40,7 +41,9 @@ pub(super) fn framing(
             return Err("content-length beside transfer-encoding");
         }
         // No other was asked for (`te`), and what is not undone here would arrive encoded without a word.
-        if codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") {
+        if codings.next().is_some()
+            || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked")
+        {
             return Err("a transfer-encoding other than chunked");
         }
     }
@@ -60,10 +63,18 @@ mod tests {
 
     use http::{HeaderName, HeaderValue};
 
-    fn of(method: Method, status: u16, version: Version, all: &[(&'static str, &'static str)]) -> Option<Framing> {
-        let mut headers: HeaderMap =
-            all.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
-        let found = framing(&method, StatusCode::from_u16(status).unwrap(), version, &mut headers).ok();
+    fn of(
+        method: Method,
+        status: u16,
+        version: Version,
+        all: &[(&'static str, &'static str)],
+    ) -> Option<Framing> {
+        let mut headers: HeaderMap = all
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect();
+        let found =
+            framing(&method, StatusCode::from_u16(status).unwrap(), version, &mut headers).ok();
         assert!(found.is_none() || headers.get_all(CONTENT_LENGTH).iter().count() <= 1);
         found
     }
@@ -99,15 +110,24 @@ mod tests {
                 }
             }
         }
-        assert_eq!(of(Method::GET, 200, Version::HTTP_10, &[("transfer-encoding", "chunked")]), None);
-        assert_eq!(of(Method::GET, 200, Version::HTTP_2, &[("transfer-encoding", "chunked")]), None);
+        assert_eq!(
+            of(Method::GET, 200, Version::HTTP_10, &[("transfer-encoding", "chunked")]),
+            None
+        );
+        assert_eq!(
+            of(Method::GET, 200, Version::HTTP_2, &[("transfer-encoding", "chunked")]),
+            None
+        );
     }
 
     #[test]
     fn consistent_framing_is_read() {
         let of = |method, status, fields| of(method, status, Version::HTTP_11, fields).unwrap();
         let framing = |empty, length| Framing { empty, length };
-        assert_eq!(of(Method::GET, 200, &[("transfer-encoding", "Chunked ")]), framing(false, None));
+        assert_eq!(
+            of(Method::GET, 200, &[("transfer-encoding", "Chunked ")]),
+            framing(false, None)
+        );
         assert_eq!(of(Method::GET, 200, &[]), framing(false, None));
         for fields in [
             &[("content-length", "3")][..],

@@ -50,7 +50,12 @@ fn add_via(headers: &mut HeaderMap, version: Version) {
 
 /// Makes a client's header fields those of a request to the upstream server. What clients say about proxies before this one is not believed:
 /// they could say anything.
-pub(super) fn to_upstream(headers: &mut HeaderMap, version: Version, client: SocketAddr, authority: &str) {
+pub(super) fn to_upstream(
+    headers: &mut HeaderMap,
+    version: Version,
+    client: SocketAddr,
+    authority: &str,
+) {
     remove_hop_by_hop(headers);
     for name in [FORWARDED, FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO] {
         headers.remove(name);
@@ -88,11 +93,17 @@ pub(super) fn to_client(headers: &mut HeaderMap, version: Version) {
 /// It is no number, or several that differ.
 pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, &'static str> {
     let mut found = None;
-    let values = headers.get_all(CONTENT_LENGTH).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let values = headers
+        .get_all(CONTENT_LENGTH)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     for value in values {
-        let digits =
-            std::str::from_utf8(value.trim_ascii()).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-        let length = digits.and_then(|text| text.parse::<u64>().ok()).ok_or("content-length is no number")?;
+        let digits = std::str::from_utf8(value.trim_ascii())
+            .ok()
+            .filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+        let length = digits
+            .and_then(|text| text.parse::<u64>().ok())
+            .ok_or("content-length is no number")?;
         if found.is_some_and(|found| found != length) {
             return Err("content-length is said twice");
         }
@@ -106,7 +117,9 @@ mod tests {
     use super::*;
 
     fn fields(all: &[(&'static str, &'static str)]) -> HeaderMap {
-        all.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+        all.iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect()
     }
 
     #[test]
@@ -138,8 +151,16 @@ mod tests {
             ("host", "other"),
             ("via", "1.1 before"),
         ]);
-        to_upstream(&mut headers, Version::HTTP_3, "[2001:db8::1]:4000".parse().unwrap(), "example.org:8443");
-        assert_eq!(headers["forwarded"], "for=\"[2001:db8::1]\";host=\"example.org:8443\";proto=https");
+        to_upstream(
+            &mut headers,
+            Version::HTTP_3,
+            "[2001:db8::1]:4000".parse().unwrap(),
+            "example.org:8443",
+        );
+        assert_eq!(
+            headers["forwarded"],
+            "for=\"[2001:db8::1]\";host=\"example.org:8443\";proto=https"
+        );
         assert_eq!(headers["x-forwarded-for"], "2001:db8::1");
         assert_eq!(headers["x-forwarded-host"], "example.org:8443");
         assert_eq!(headers["x-forwarded-proto"], "https");
@@ -159,7 +180,15 @@ mod tests {
         assert_eq!(of(&["7"]), Ok(Some(7)));
         assert_eq!(of(&["7", "7"]), Ok(Some(7)));
         assert_eq!(of(&["7, 7"]), Ok(Some(7)));
-        for wrong in [&["7", "8"][..], &["+7"], &["7, 8"], &["7,"], &[""], &["-1"], &["99999999999999999999999"]] {
+        for wrong in [
+            &["7", "8"][..],
+            &["+7"],
+            &["7, 8"],
+            &["7,"],
+            &[""],
+            &["-1"],
+            &["99999999999999999999999"],
+        ] {
             assert!(of(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -108,7 +108,8 @@ impl ProxySettings {
     /// There are no certificates to trust.
     pub fn trust(&mut self, trust: &Trust) -> Result<(), LoadError> {
         if self.upstream.scheme() == Scheme::Https {
-            let mut tls = trust.tls_config(b"h2", Arc::new(rustls::crypto::ring::default_provider()))?;
+            let mut tls =
+                trust.tls_config(b"h2", Arc::new(rustls::crypto::ring::default_provider()))?;
             tls.alpn_protocols.push(b"http/1.1".to_vec());
             self.tls = Some(Arc::new(tls));
         }
@@ -153,7 +154,12 @@ struct Refusal {
 }
 
 impl Refusal {
-    fn new(status: StatusCode, outcome: UpstreamOutcome, line: &'static str, why: impl fmt::Display) -> Self {
+    fn new(
+        status: StatusCode,
+        outcome: UpstreamOutcome,
+        line: &'static str,
+        why: impl fmt::Display,
+    ) -> Self {
         Self { status, outcome, line, why: why.to_string() }
     }
 
@@ -164,8 +170,12 @@ impl Refusal {
 
     fn of_body(error: &RequestBodyError) -> Self {
         let (status, line) = match error {
-            RequestBodyError::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "the request body is too large"),
-            RequestBodyError::Slow => (StatusCode::REQUEST_TIMEOUT, "the request body came too slowly"),
+            RequestBodyError::TooLarge(_) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "the request body is too large")
+            }
+            RequestBodyError::Slow => {
+                (StatusCode::REQUEST_TIMEOUT, "the request body came too slowly")
+            }
             RequestBodyError::Length | RequestBodyError::Broken(_) => {
                 (StatusCode::BAD_REQUEST, "the request body is incomplete")
             }
@@ -176,7 +186,9 @@ impl Refusal {
     fn response(self) -> SiteResponse {
         let mut response = plain(self.status, &format!("{}\n", self.line));
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers.insert(RETRY_AFTER, HeaderValue::from_static(crate::site::RETRY_AFTER));
+            response
+                .headers
+                .insert(RETRY_AFTER, HeaderValue::from_static(crate::site::RETRY_AFTER));
         }
         response
     }
@@ -199,7 +211,11 @@ impl Proxy {
     }
 
     /// Forwards a request. Interim responses of the upstream server (1xx) go to `interim`.
-    pub async fn forward(&self, request: SiteRequest, interim: mpsc::Sender<Response<()>>) -> SiteResponse {
+    pub async fn forward(
+        &self,
+        request: SiteRequest,
+        interim: mpsc::Sender<Response<()>>,
+    ) -> SiteResponse {
         let started = Instant::now();
         match self.try_forward(request, interim).await {
             Ok(response) => {
@@ -210,7 +226,8 @@ impl Proxy {
             Err(refusal) => {
                 self.metrics.count(refusal.outcome);
                 if refusal.outcome != UpstreamOutcome::Request {
-                    let (upstream, line, why) = (&self.settings.upstream, refusal.line, &refusal.why);
+                    let (upstream, line, why) =
+                        (&self.settings.upstream, refusal.line, &refusal.why);
                     tracing::warn!("{upstream}: {line}: {why}");
                 }
                 refusal.response()
@@ -226,7 +243,12 @@ impl Proxy {
         let bad = |line| Refusal::new(StatusCode::BAD_REQUEST, UpstreamOutcome::Request, line, "");
         if request.method == Method::CONNECT {
             let line = "CONNECT is not supported";
-            return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, UpstreamOutcome::Request, line, ""));
+            return Err(Refusal::new(
+                StatusCode::NOT_IMPLEMENTED,
+                UpstreamOutcome::Request,
+                line,
+                "",
+            ));
         }
         if request.version == Version::HTTP_3 && request.headers.contains_key(TRANSFER_ENCODING) {
             return Err(bad("HTTP/3 has no transfer-encoding"));
@@ -239,7 +261,10 @@ impl Proxy {
         let client = self.settings.client_prefix.of(request.client.ip());
         let (head, mut body) = self.request(request, declared)?;
         // GET and its like have no body as a rule. Whether this one has is known with its first frame, or its end.
-        let rarely = matches!(method, Method::GET | Method::HEAD | Method::OPTIONS | Method::DELETE | Method::TRACE);
+        let rarely = matches!(
+            method,
+            Method::GET | Method::HEAD | Method::OPTIONS | Method::DELETE | Method::TRACE
+        );
         let empty = match declared {
             // A body that was said to be empty must be.
             Some(0) => body.is_empty().await.map_err(|e| Refusal::of_body(&e))?,
@@ -248,10 +273,18 @@ impl Proxy {
             None => body.is_end_stream(),
         };
         let busy = |why| {
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, UpstreamOutcome::Busy, "too many requests at once", why)
+            Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                UpstreamOutcome::Busy,
+                "too many requests at once",
+                why,
+            )
         };
         let slot = timeout(self.settings.connect_timeout, self.slots.take(client)).await;
-        let slot = slot.ok().flatten().ok_or_else(|| busy("raise --proxy-requests, or see why it is slow"))?;
+        let slot = slot
+            .ok()
+            .flatten()
+            .ok_or_else(|| busy("raise --proxy-requests, or see why it is slow"))?;
         let progress = body.progress();
         let floods = Arc::new(InterimCount::default());
         let anew = |body: BoundedBody| {
@@ -271,7 +304,8 @@ impl Proxy {
             // hyper takes a GET without a length for one without a body.
             first.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
-        let sending = self.pool.send(first, Some(again).filter(|_| empty && idempotent), || slot.begun());
+        let sending =
+            self.pool.send(first, Some(again).filter(|_| empty && idempotent), || slot.begun());
         let answered = tokio::select! {
             biased;
             sent = sending => sent.map_err(|error| refused(error, &progress)),
@@ -288,16 +322,24 @@ impl Proxy {
             slot.settled();
             return Err(Refusal::invalid("it sends interim responses without an end"));
         }
-        let (metrics, patience, pace) = (self.metrics.clone(), self.settings.timeout, self.settings.pace);
+        let (metrics, patience, pace) =
+            (self.metrics.clone(), self.settings.timeout, self.settings.pace);
         let request = Some(progress).filter(|_| !empty);
-        self.response(response, &method, Answered { slot, tail, request, metrics, patience, pace }).await
+        self.response(response, &method, Answered { slot, tail, request, metrics, patience, pace })
+            .await
     }
 
     /// What goes to the upstream server.
-    fn request(&self, request: SiteRequest, declared: Option<u64>) -> Result<(Request<()>, BoundedBody), Refusal> {
-        let authority = request.authority().map_or_else(|| self.settings.upstream.authority(), str::to_owned);
+    fn request(
+        &self,
+        request: SiteRequest,
+        declared: Option<u64>,
+    ) -> Result<(Request<()>, BoundedBody), Refusal> {
+        let authority =
+            request.authority().map_or_else(|| self.settings.upstream.authority(), str::to_owned);
         let SiteRequest { method, uri, version, mut headers, client, body, .. } = request;
-        let trailers = headers.get_all(TE).iter().any(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
+        let trailers =
+            headers.get_all(TE).iter().any(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
         to_upstream(&mut headers, version, client, &authority);
         if trailers && self.settings.upstream.scheme() != Scheme::Http {
             // gRPC asks for it; HTTP/2 allows no other (RFC 9113 §8.2.2).
@@ -305,10 +347,19 @@ impl Proxy {
         }
         let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
         // `*` is the whole server, which OPTIONS may ask for.
-        let path = if path.starts_with('/') || (path == "*" && method == Method::OPTIONS) { path } else { "/" };
-        let target: Uri = path
-            .parse()
-            .map_err(|e| Refusal::new(StatusCode::BAD_REQUEST, UpstreamOutcome::Request, "the path is invalid", e))?;
+        let path = if path.starts_with('/') || (path == "*" && method == Method::OPTIONS) {
+            path
+        } else {
+            "/"
+        };
+        let target: Uri = path.parse().map_err(|e| {
+            Refusal::new(
+                StatusCode::BAD_REQUEST,
+                UpstreamOutcome::Request,
+                "the path is invalid",
+                e,
+            )
+        })?;
         headers.remove(CONTENT_LENGTH);
         if let Some(length) = declared {
             headers.insert(CONTENT_LENGTH, length.into());
@@ -344,7 +395,13 @@ impl Proxy {
         } else {
             Body::Upstream(Box::new(body))
         };
-        Ok(SiteResponse { status: head.status, headers: head.headers, wait: Duration::ZERO, body, length })
+        Ok(SiteResponse {
+            status: head.status,
+            headers: head.headers,
+            wait: Duration::ZERO,
+            body,
+            length,
+        })
     }
 }
 
@@ -401,11 +458,18 @@ fn refused(error: SendError, progress: &BodyProgress) -> Refusal {
     let gateway = StatusCode::BAD_GATEWAY;
     match (error, progress.error()) {
         (_, Some(error)) => Refusal::of_body(&error),
-        (SendError::Connect(why), None) => {
-            Refusal::new(gateway, UpstreamOutcome::Connect, "the upstream server cannot be reached", why)
-        }
+        (SendError::Connect(why), None) => Refusal::new(
+            gateway,
+            UpstreamOutcome::Connect,
+            "the upstream server cannot be reached",
+            why,
+        ),
         (SendError::Broken(e, used), None) => {
-            let why = format!("{}{}", one_line(&e), if used { ", on a connection that was kept" } else { "" });
+            let why = format!(
+                "{}{}",
+                one_line(&e),
+                if used { ", on a connection that was kept" } else { "" }
+            );
             Refusal::invalid(why)
         }
     }

@@ -164,8 +164,18 @@ impl Pool {
         most_idle: usize,
         open: Gauge,
     ) -> Arc<Self> {
-        let tls = tls.zip(upstream.server_name()).map(|(config, name)| (TlsConnector::from(config), name));
-        Arc::new(Self { upstream, tls, connect_timeout, idle_timeout, most_idle, state: Mutex::default(), open })
+        let tls = tls
+            .zip(upstream.server_name())
+            .map(|(config, name)| (TlsConnector::from(config), name));
+        Arc::new(Self {
+            upstream,
+            tls,
+            connect_timeout,
+            idle_timeout,
+            most_idle,
+            state: Mutex::default(),
+            open,
+        })
     }
 
     /// Sends a request, on a connection that is there or a new one; `again` makes the same request anew where that is harmless. A request of
@@ -216,7 +226,9 @@ impl Pool {
                 return Ok(Connection::Http2(sender.clone(), true));
             }
             state.shared = None;
-            state.idle.retain(|(since, http1)| !http1.sender.is_closed() && since.elapsed() < self.idle_timeout);
+            state.idle.retain(|(since, http1)| {
+                !http1.sender.is_closed() && since.elapsed() < self.idle_timeout
+            });
             if let Some((_, http1)) = state.idle.pop() {
                 return Ok(Connection::Http1(http1, true));
             }
@@ -356,7 +368,8 @@ impl Pool {
             });
             return Ok(Connection::Http2(sender, false));
         }
-        let (sender, connection) = http1::Builder::new().max_buf_size(BUFFER).handshake(stream).await?;
+        let (sender, connection) =
+            http1::Builder::new().max_buf_size(BUFFER).handshake(stream).await?;
         let (tell, over) = oneshot::channel();
         tokio::spawn(async move {
             let _open = open;
@@ -369,8 +382,15 @@ impl Pool {
 /// Whether a connection ended because the server said something on it that no request had asked for. hyper has no predicate for that: it is
 /// what remains, and has no cause.
 fn is_excess(e: &hyper::Error) -> bool {
-    let other = e.is_parse() || e.is_user() || e.is_canceled() || e.is_closed() || e.is_incomplete_message();
-    std::error::Error::source(e).is_none() && !other && !e.is_body_write_aborted() && !e.is_timeout()
+    let other = e.is_parse()
+        || e.is_user()
+        || e.is_canceled()
+        || e.is_closed()
+        || e.is_incomplete_message();
+    std::error::Error::source(e).is_none()
+        && !other
+        && !e.is_body_write_aborted()
+        && !e.is_timeout()
 }
 
 /// All of HTTP/2's requests share a connection, whose windows bound what it brings.

@@ -233,7 +233,10 @@ impl Slots {
             let hold = Hold::new();
             slots.held.push(Arc::clone(&hold));
             state.free -= 1;
-            grants.push((waiting.grant, Slot { of: Arc::clone(self), client, hold, begun: AtomicBool::new(false) }));
+            grants.push((
+                waiting.grant,
+                Slot { of: Arc::clone(self), client, hold, begun: AtomicBool::new(false) },
+            ));
         }
         grants
     }
@@ -248,11 +251,14 @@ impl Slots {
         }
         let now = Instant::now();
         // What is taken back already counts no more.
-        let kept = |slots: &ClientSlots| slots.held.iter().filter(|h| !h.evicted.load(Ordering::Relaxed)).count();
+        let kept = |slots: &ClientSlots| {
+            slots.held.iter().filter(|h| !h.evicted.load(Ordering::Relaxed)).count()
+        };
         let most = state.clients.values().max_by_key(|slots| kept(slots));
         let Some(most) = most.filter(|slots| kept(slots) > part) else { return };
         let old = |hold: &&Arc<Hold>| {
-            !hold.evicted.load(Ordering::Relaxed) && now.saturating_duration_since(hold.since) >= self.grace
+            !hold.evicted.load(Ordering::Relaxed)
+                && now.saturating_duration_since(hold.since) >= self.grace
         };
         if let Some(slowest) = most.held.iter().filter(old).min_by_key(|hold| hold.order(now)) {
             slowest.evict();
@@ -322,7 +328,8 @@ mod tests {
     #[tokio::test]
     async fn one_client_leaves_slots_to_others() {
         let slots = Slots::new(8, GRACE, GRACE);
-        let mut held: Vec<Slot> = (0..2).map(|_| now(slots.take(client(1))).unwrap().unwrap()).collect();
+        let mut held: Vec<Slot> =
+            (0..2).map(|_| now(slots.take(client(1))).unwrap().unwrap()).collect();
         assert!(now(slots.take(client(1))).is_none(), "a third waits");
         held.push(now(slots.take(client(2))).unwrap().unwrap());
         held.remove(0);
@@ -336,7 +343,8 @@ mod tests {
     #[tokio::test]
     async fn all_clients_together_are_bounded() {
         let slots = Slots::new(4, GRACE, GRACE);
-        let held: Vec<Slot> = (0..4).map(|n| now(slots.take(client(n))).unwrap().unwrap()).collect();
+        let held: Vec<Slot> =
+            (0..4).map(|n| now(slots.take(client(n))).unwrap().unwrap()).collect();
         assert!(now(slots.take(client(9))).is_none());
         drop(held);
         assert!(now(slots.take(client(9))).is_some());
@@ -371,7 +379,10 @@ mod tests {
         }
         // Others take the rest, one each.
         let others: Vec<Slot> = (2..14).map(take).collect();
-        assert!(now(slots.take(client(20))).is_none() && !held.iter().any(is_evicted), "nothing is taken back at once");
+        assert!(
+            now(slots.take(client(20))).is_none() && !held.iter().any(is_evicted),
+            "nothing is taken back at once"
+        );
         until_evicted(&slots, client(20), &held[1]).await;
         for (n, slot) in held.iter().enumerate() {
             assert_eq!(is_evicted(slot), n == 1, "{n}");

@@ -62,7 +62,10 @@ impl FromStr for Upstream {
 
     fn from_str(s: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
-            format!("'{}' {why}; write http://127.0.0.1:8080, https://HOST or h2c://HOST:PORT", s.escape_debug())
+            format!(
+                "'{}' {why}; write http://127.0.0.1:8080, https://HOST or h2c://HOST:PORT",
+                s.escape_debug()
+            )
         };
         let uri: Uri = s.parse().map_err(|_| wrong("is no URL"))?;
         let (scheme, default) = match uri.scheme_str() {
@@ -122,7 +125,10 @@ mod tests {
             "http://a_b..:80\n",
         ] {
             let error = url.parse::<Upstream>().unwrap_err();
-            assert!(error.contains("http://127.0.0.1:8080") && !error.contains('\n'), "{url}: {error}");
+            assert!(
+                error.contains("http://127.0.0.1:8080") && !error.contains('\n'),
+                "{url}: {error}"
+            );
         }
     }
 }

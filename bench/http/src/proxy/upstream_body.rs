@@ -20,7 +20,8 @@ use super::{body, one_line};
 use crate::metrics::{UpstreamMetrics, UpstreamOutcome};
 
 /// Why a slot was taken back.
-pub(super) const SHARE: &str = "the client has more than its part of the slots, for which others wait";
+pub(super) const SHARE: &str =
+    "the client has more than its part of the slots, for which others wait";
 
 /// A request that was answered: what it still holds.
 pub(super) struct Answered {
@@ -99,7 +100,9 @@ impl UpstreamBody {
         loop {
             match self.read().await? {
                 Piece::Data(data) if data.is_empty() => {}
-                Piece::Data(_) => return Err(self.broken("it has more content than its header allows")),
+                Piece::Data(_) => {
+                    return Err(self.broken("it has more content than its header allows"));
+                }
                 end => return Ok(end),
             }
         }
@@ -129,7 +132,10 @@ impl UpstreamBody {
     ///
     /// # Errors
     /// It takes too little while slots are scarce, or has more of them than its part.
-    pub(crate) async fn until_client_takes<T>(&mut self, room: impl Future<Output = T>) -> Result<T, String> {
+    pub(crate) async fn until_client_takes<T>(
+        &mut self,
+        room: impl Future<Output = T>,
+    ) -> Result<T, String> {
         let mut room = pin!(room);
         loop {
             let until = self.pace.wait(Instant::now());
@@ -165,7 +171,9 @@ impl UpstreamBody {
         };
         let frame = match next {
             // hyper takes a stream that is reset without an error for one that is over (RFC 9113 §8.1), for the sake of requests.
-            None if self.http2 && !self.body.is_end_stream() => return Err(self.broken("its stream was reset")),
+            None if self.http2 && !self.body.is_end_stream() => {
+                return Err(self.broken("its stream was reset"));
+            }
             None => return self.complete(Piece::End).await,
             Some(Err(e)) => return Err(self.broken(one_line(&e))),
             Some(Ok(frame)) => frame,

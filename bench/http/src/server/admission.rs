@@ -57,7 +57,8 @@ impl Attempts {
     /// Takes a token, if there is one.
     fn take(&mut self, now: Instant, per_second: u32) -> bool {
         let most = f64::from(per_second);
-        self.left = most.min(self.left + now.saturating_duration_since(self.at).as_secs_f64() * most);
+        self.left =
+            most.min(self.left + now.saturating_duration_since(self.at).as_secs_f64() * most);
         self.at = now;
         let some = self.left >= 1.0;
         self.left -= f64::from(u8::from(some));
@@ -71,7 +72,12 @@ impl AdmissionControl {
     }
 
     /// Decides on an attempt from this address, whose address is validated if `proved`; counts Retries and refusals.
-    pub(super) fn decide(self: &Arc<Self>, from: SocketAddr, proved: bool, now: Instant) -> AdmissionDecision {
+    pub(super) fn decide(
+        self: &Arc<Self>,
+        from: SocketAddr,
+        proved: bool,
+        now: Instant,
+    ) -> AdmissionDecision {
         let Limits { connections, handshakes, unvalidated_per_second, .. } = self.limits;
         let (prefix, bound) = (self.limits.client_prefix.of(from.ip()), self.bound(from.ip()));
         let mut state = self.state();
@@ -86,7 +92,9 @@ impl AdmissionControl {
         }
         let many = state.handshakes >= handshakes || client.proved + client.unproved >= bound;
         if !proved {
-            let bucket = state.attempts.get_or_insert(Attempts { left: unvalidated_per_second.into(), at: now });
+            let bucket = state
+                .attempts
+                .get_or_insert(Attempts { left: unvalidated_per_second.into(), at: now });
             if many || !bucket.take(now, unvalidated_per_second) {
                 self.metrics.retried();
                 return AdmissionDecision::Retry;
@@ -96,7 +104,12 @@ impl AdmissionControl {
         state.handshakes += 1;
         let client = state.clients.entry(prefix).or_default();
         *(if proved { &mut client.proved } else { &mut client.unproved }) += 1;
-        AdmissionDecision::Accept(AdmissionGuard { of: Arc::clone(self), prefix, proved, in_handshake: true })
+        AdmissionDecision::Accept(AdmissionGuard {
+            of: Arc::clone(self),
+            prefix,
+            proved,
+            in_handshake: true,
+        })
     }
 
     /// Limit of connections of this client prefix.
@@ -121,7 +134,9 @@ fn is_private(ip: IpAddr) -> bool {
         a == 100 && b & 0xc0 == 64
     }
     match ip.to_canonical() {
-        IpAddr::V4(ip) => ip.is_loopback() || ip.is_private() || ip.is_link_local() || is_shared(ip),
+        IpAddr::V4(ip) => {
+            ip.is_loopback() || ip.is_private() || ip.is_link_local() || is_shared(ip)
+        }
         IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
     }
 }
@@ -195,14 +210,17 @@ mod tests {
 
     #[test]
     fn many_attempts_per_second_lead_to_retries() {
-        let (admission, metrics) = admission(Limits { unvalidated_per_second: 100, ..Limits::default() });
+        let (admission, metrics) =
+            admission(Limits { unvalidated_per_second: 100, ..Limits::default() });
         let start = Instant::now();
         let mut accepted = 0;
         // 10,000 in a second, none of which keeps its place.
         for n in 0..10_000 {
             let now = start + Duration::from_micros(100 * n);
-            accepted +=
-                u32::from(matches!(admission.decide(from("192.0.2.1"), false, now), AdmissionDecision::Accept(_)));
+            accepted += u32::from(matches!(
+                admission.decide(from("192.0.2.1"), false, now),
+                AdmissionDecision::Accept(_)
+            ));
         }
         assert!((199..=200).contains(&accepted), "the burst and a second's worth, not {accepted}");
         assert!(metrics.text().contains(&format!("fathom_retries_total {}", 10_000 - accepted)));
@@ -231,7 +249,15 @@ mod tests {
         assert!(metrics.text().contains("fathom_connections_refused_client_total 3"));
         drop(ours);
         assert_eq!(many(&["2001:db8::1"]).len(), 20, "places come back");
-        let all = many(&["127.0.0.1", "10.1.1.1", "192.168.0.1", "100.64.0.1", "fd00::1", "fe80::1", "::1"]);
+        let all = many(&[
+            "127.0.0.1",
+            "10.1.1.1",
+            "192.168.0.1",
+            "100.64.0.1",
+            "fd00::1",
+            "fe80::1",
+            "::1",
+        ]);
         assert_eq!(all.len(), 1_000);
         drop(all);
         assert!(admission.state().clients.is_empty());
@@ -239,19 +265,27 @@ mod tests {
 
     #[test]
     fn an_explicit_limit_applies_to_every_address() {
-        let (admission, _) = admission(Limits { connections_per_client: Some(2), ..Limits::default() });
+        let (admission, _) =
+            admission(Limits { connections_per_client: Some(2), ..Limits::default() });
         let now = Instant::now();
         let _places = [0, 1].map(|_| guard(admission.decide(from("127.0.0.1"), true, now)));
-        assert!(matches!(admission.decide(from("127.0.0.1"), true, now), AdmissionDecision::Refuse));
+        assert!(matches!(
+            admission.decide(from("127.0.0.1"), true, now),
+            AdmissionDecision::Refuse
+        ));
         drop(guard(admission.decide(from("127.0.0.2"), true, now)));
     }
 
     #[test]
     fn spoofed_addresses_cause_no_refusals() {
-        let (admission, _) = admission(Limits { connections_per_client: Some(4), ..Limits::default() });
+        let (admission, _) =
+            admission(Limits { connections_per_client: Some(4), ..Limits::default() });
         let (now, client) = (Instant::now(), from("192.0.2.1"));
         let mut forged = [0; 4].map(|_| guard(admission.decide(client, false, now)));
-        assert!(matches!(admission.decide(client, false, now), AdmissionDecision::Retry), "prove it");
+        assert!(
+            matches!(admission.decide(client, false, now), AdmissionDecision::Retry),
+            "prove it"
+        );
         let proved = [0; 4].map(|_| guard(admission.decide(client, true, now)));
         assert!(matches!(admission.decide(client, true, now), AdmissionDecision::Refuse));
         drop(proved);

@@ -175,9 +175,12 @@ async fn requests<E: Endpoint>(
     builder.max_field_section_size(limits.header_bytes).send_grease(false);
     let (transport, streams) = SharedStreamConnection::new(connection.acknowledged_h3());
     let sections = SectionLimits { stream: limits.request_bytes(), section: limits.header_bytes };
-    let transport = GuardedConnection::new(transport, Peer::Client, sections, Closer::new(connection));
+    let transport =
+        GuardedConnection::new(transport, Peer::Client, sections, Closer::new(connection));
     // A client that lets no stream be opened never gets there.
-    let Ok(begun) = tokio::time::timeout(HANDSHAKE, builder.build(transport)).await else { return Ok(()) };
+    let Ok(begun) = tokio::time::timeout(HANDSHAKE, builder.build(transport)).await else {
+        return Ok(());
+    };
     let mut http = begun?;
     // A client that cancels its requests may open others at once: what was begun for them must not heap up.
     let most = (limits.streams as usize).max(1);
@@ -256,11 +259,16 @@ async fn some_are_over(
 }
 
 /// Runs requests until one is over; `false` if none is open. One that panics ends alone: its stream is reset, and the set lets it go.
-fn poll_open(open: &mut FuturesUnordered<impl Future<Output = ()>>, cx: &mut Context<'_>) -> Poll<bool> {
+fn poll_open(
+    open: &mut FuturesUnordered<impl Future<Output = ()>>,
+    cx: &mut Context<'_>,
+) -> Poll<bool> {
     match catch_unwind(AssertUnwindSafe(|| open.poll_next_unpin(cx))) {
         Ok(over) => over.map(|over| over.is_some()),
         Err(_) => {
-            tracing::error!("a request panicked, which is a bug of this server; its stream was reset");
+            tracing::error!(
+                "a request panicked, which is a bug of this server; its stream was reset"
+            );
             Poll::Ready(true)
         }
     }
@@ -346,10 +354,19 @@ async fn request<C, S>(
         unread = None;
     }
     let http::request::Parts { method, uri, headers, .. } = head;
-    let request =
-        SiteRequest { method, uri, version: Version::HTTP_3, headers, client: context.client, body, body_fault };
+    let request = SiteRequest {
+        method,
+        uri,
+        version: Version::HTTP_3,
+        headers,
+        client: context.client,
+        body,
+        body_fault,
+    };
     let mut response = StreamResponse { stream: &mut stream, shared };
-    if answer(&mut response, delivery, started, request, context).await != DeliveryOutcome::Acknowledged {
+    if answer(&mut response, delivery, started, request, context).await
+        != DeliveryOutcome::Acknowledged
+    {
         // Dropped, it would end as if it were whole; and what nobody takes is not kept.
         stream.stop_stream(Code::H3_INTERNAL_ERROR);
     }
@@ -370,14 +387,21 @@ impl<S: ResponseStream> Drop for ResetOnPanic<S> {
 }
 
 /// Refuses a request whose header is invalid: with 431 what is too large, and otherwise by a reset with the code that RFC 9114 names.
-async fn refuse<S: ResponseStream>(shared: &mut SharedStream<S>, error: &StreamError, context: &ConnectionContext) {
+async fn refuse<S: ResponseStream>(
+    shared: &mut SharedStream<S>,
+    error: &StreamError,
+    context: &ConnectionContext,
+) {
     tracing::debug!(label = ?context.label(), "request: {error}");
     let limits = &context.server.limits;
     let code = match PeerError::of(error) {
         Some(PeerError::FieldsTooLarge(_)) => {
             context.server.metrics.fields_too_large();
-            let written =
-                tokio::time::timeout(limits.header_timeout, shared.fields_too_large(limits.header_bytes)).await;
+            let written = tokio::time::timeout(
+                limits.header_timeout,
+                shared.fields_too_large(limits.header_bytes),
+            )
+            .await;
             if matches!(written, Ok(Ok(()))) {
                 return;
             }
@@ -403,7 +427,9 @@ async fn refuse<S: ResponseStream>(shared: &mut SharedStream<S>, error: &StreamE
 const LOOKED_AT: usize = 256;
 
 /// Reads the beginning of a request's body, as far as it has arrived; whether that is all of it.
-fn begin_reading<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) -> Poll<Result<bool, StreamError>> {
+fn begin_reading<S: RecvStream>(
+    stream: &mut RequestStream<S, Bytes>,
+) -> Poll<Result<bool, StreamError>> {
     let (mut cx, mut read) = (Context::from_waker(Waker::noop()), 0);
     while let Some(data) = ready!(stream.poll_recv_data(&mut cx))? {
         read += data.remaining();
@@ -417,7 +443,8 @@ fn begin_reading<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) -> Poll<Re
 /// Reads the end of a request, as far as it has arrived: the rest is stopped with H3_NO_ERROR (RFC 9114 §4.1), for h2load
 /// counts a request that is stopped with code 0 as failed.
 async fn finish_reading<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
-    let over = poll_fn(|cx| Poll::Ready(matches!(stream.poll_recv_data(cx), Poll::Ready(Ok(None))))).await;
+    let over =
+        poll_fn(|cx| Poll::Ready(matches!(stream.poll_recv_data(cx), Poll::Ready(Ok(None))))).await;
     if !over {
         stream.stop_sending(Code::H3_NO_ERROR);
     }
@@ -429,7 +456,9 @@ struct StreamResponse<'a, T, S> {
     shared: SharedStream<S>,
 }
 
-impl<T: SendStream<Bytes> + Send, S: ResponseStream + Send> ResponseWriter for StreamResponse<'_, T, S> {
+impl<T: SendStream<Bytes> + Send, S: ResponseStream + Send> ResponseWriter
+    for StreamResponse<'_, T, S>
+{
     async fn head(&mut self, status: StatusCode, headers: HeaderMap) -> Result<(), String> {
         let mut head = http::Response::new(());
         *head.status_mut() = status;
@@ -456,7 +485,10 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_panics_ends_alone() {
         let metrics = crate::metrics::Metrics::new();
-        let budget = super::super::memory_budget::MemoryBudget::new(&Default::default(), metrics.response_memory());
+        let budget = super::super::memory_budget::MemoryBudget::new(
+            &Default::default(),
+            metrics.response_memory(),
+        );
         let memory = budget.connection();
         let done = std::cell::Cell::new(0);
         let mut open = FuturesUnordered::new();
@@ -481,14 +513,17 @@ mod tests {
     #[test]
     fn a_request_takes_little_room() {
         type H3<E> = <<E as Endpoint>::Connection as Connection>::AcknowledgedH3;
-        type Transport = GuardedConnection<SharedStreamConnection<H3<fathom_stacks::quinn::Endpoint>>>;
+        type Transport =
+            GuardedConnection<SharedStreamConnection<H3<fathom_stacks::quinn::Endpoint>>>;
         let size = size_of_returned(
             |resolver: RequestResolver<Transport, Bytes>,
              streams: &'static StreamRegistry<
                 <H3<fathom_stacks::quinn::Endpoint> as h3::quic::OpenStreams<Bytes>>::BidiStream,
             >,
              context: &'static ConnectionContext,
-             activity: &'static RequestActivity| request(resolver, streams, context, activity),
+             activity: &'static RequestActivity| {
+                request(resolver, streams, context, activity)
+            },
         );
         assert!(size < 10 << 10, "{size} bytes");
     }

@@ -171,7 +171,11 @@ impl ConnectionBudget {
             let begun = *window;
             let fresh = Window { since: now, released, held };
             // Before there was anything to take, no time has passed.
-            let passed = if begun.held > 0 { now.saturating_duration_since(begun.since) } else { Duration::ZERO };
+            let passed = if begun.held > 0 {
+                now.saturating_duration_since(begun.since)
+            } else {
+                Duration::ZERO
+            };
             let over = passed >= lasts;
             if over || begun.held == 0 {
                 *window = fresh;
@@ -203,7 +207,8 @@ impl ConnectionBudget {
 
     /// How often to [`ConnectionBudget::check`].
     pub(super) fn tick(&self) -> Duration {
-        (self.budget.window.min(self.budget.stall) / 4).clamp(Duration::from_millis(20), Duration::from_secs(1))
+        (self.budget.window.min(self.budget.stall) / 4)
+            .clamp(Duration::from_millis(20), Duration::from_secs(1))
     }
 }
 
@@ -218,15 +223,22 @@ pub(super) struct ResponseBudget {
 
 impl ResponseBudget {
     /// Charges `wanted` bytes, or the part of it that is free if that is worth a piece.
-    fn try_charge(self: &Arc<Self>, now: Instant, wanted: u64, all: bool, ahead: u64) -> Option<Charge> {
+    fn try_charge(
+        self: &Arc<Self>,
+        now: Instant,
+        wanted: u64,
+        all: bool,
+        ahead: u64,
+    ) -> Option<Charge> {
         let connection = &self.connection;
         let allowance = connection.allowance(now);
         let part = |held: u64| {
             let part = wanted.min(allowance.saturating_sub(held));
             if all { part == wanted } else { part >= wanted.min(PIECE) }.then_some(part)
         };
-        let charged =
-            connection.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| Some(held + part(held)?));
+        let charged = connection
+            .held
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| Some(held + part(held)?));
         let bytes = match charged {
             Ok(held) => part(held)?,
             Err(_) => {
@@ -341,7 +353,10 @@ mod tests {
     const MB: u64 = 1 << 20;
 
     fn budget(total: u64) -> Arc<MemoryBudget> {
-        MemoryBudget::new(&Limits { unacknowledged: total, ..Limits::default() }, ResponseMemoryMetrics::default())
+        MemoryBudget::new(
+            &Limits { unacknowledged: total, ..Limits::default() },
+            ResponseMemoryMetrics::default(),
+        )
     }
 
     /// What a response gets that never has enough, in pieces of 64 KiB.
@@ -403,7 +418,11 @@ mod tests {
     }
 
     /// Holds so much, and lets go of a part in each second, for a minute. When it is given up.
-    fn taking(budget: &Arc<MemoryBudget>, holding: u64, per_second: u64) -> Option<(u64, SlowReader)> {
+    fn taking(
+        budget: &Arc<MemoryBudget>,
+        holding: u64,
+        per_second: u64,
+    ) -> Option<(u64, SlowReader)> {
         let (connection, start) = (budget.connection(), Instant::now());
         let response = connection.response(OVERHEAD);
         let hold = |bytes: u64| {
@@ -476,14 +495,20 @@ mod tests {
                 held.push(charge);
             }
             let mut more = std::pin::pin!(response.charge_ahead(1));
-            let now = more.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+            let now =
+                more.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
             assert!(now.is_pending(), "no more than that");
         }
         // While memory is short each waits for its client.
         budget.metrics.hold(128 * MB);
         let response = connection.response(0);
         let mut ahead = std::pin::pin!(response.charge_ahead(AHEAD));
-        assert!(ahead.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_pending());
+        assert!(
+            ahead
+                .as_mut()
+                .poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+                .is_pending()
+        );
     }
 
     #[tokio::test]

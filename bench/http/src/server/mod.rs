@@ -34,7 +34,9 @@ use fathom_plugin::Extension;
 use fathom_qlog::LogFolder;
 #[cfg(feature = "quiche")]
 use fathom_stacks::{BoringTls, quiche};
-use fathom_stacks::{Controller, Endpoint, EndpointSettings, Incoming, Stack, Tls, TransportSettings, noq, quinn};
+use fathom_stacks::{
+    Controller, Endpoint, EndpointSettings, Incoming, Stack, Tls, TransportSettings, noq, quinn,
+};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -129,7 +131,9 @@ pub enum SetupError {
     #[error("cannot listen on {0}: {1}; {hint}", hint = listen_hint(.1))]
     Listen(SocketAddr, io::Error),
     /// The same port for TCP.
-    #[error("cannot listen on {0} for TCP: {1}; choose a port that is free for both, or leave TCP out with --no-tcp")]
+    #[error(
+        "cannot listen on {0} for TCP: {1}; choose a port that is free for both, or leave TCP out with --no-tcp"
+    )]
     Tcp(SocketAddr, io::Error),
 }
 
@@ -195,7 +199,18 @@ impl Server {
     /// # Errors
     /// The address is taken, a controller is unknown or lacks something, certificate and key do not go together.
     pub fn bind(settings: Settings) -> Result<Self, SetupError> {
-        let Settings { listen, stack, shares, identity, site, limits, metrics, timestamps, tcp, sockets } = settings;
+        let Settings {
+            listen,
+            stack,
+            shares,
+            identity,
+            site,
+            limits,
+            metrics,
+            timestamps,
+            tcp,
+            sockets,
+        } = settings;
         let (extension, bodies) = (timestamps.extension(), site.reads_bodies());
         let listen_error = |e: io::Error| SetupError::Listen(listen, e);
         let endpoint_error = |e| match e {
@@ -208,7 +223,8 @@ impl Server {
                 let (udp, buffers) = udp::adopt(udp);
                 let listener = listener.filter(|_| tcp.is_some());
                 let bind = || tcp::bind(address).map_err(|e| SetupError::Tcp(address, e));
-                let listener = if tcp.is_some() && listener.is_none() { Some(bind()?) } else { listener };
+                let listener =
+                    if tcp.is_some() && listener.is_none() { Some(bind()?) } else { listener };
                 (udp, buffers, listener)
             }
             None => bind_sockets(listen, tcp.is_some())?,
@@ -227,23 +243,39 @@ impl Server {
             #[cfg(feature = "quiche")]
             Stack::Quiche => {
                 let (context, protocol) = (identity.boring()?, ALPN.to_vec());
-                let tls = BoringTls { server: true, context, protocol, early_data: false, sessions: None };
+                let tls = BoringTls {
+                    server: true,
+                    context,
+                    protocol,
+                    early_data: false,
+                    sessions: None,
+                };
                 let settings = endpoint_settings(stack, &shares, tls, &limits, bodies, extension)?;
                 quiche::Endpoint::on_tokio(socket, settings).map(Listener::Quiche)
             }
             _ => return Err(SetupError::Stack(fathom_stacks::SetupError::Stack(stack))),
         };
         let listener = listener.map_err(endpoint_error)?;
-        let tcp = tcp
-            .zip(tcp_socket)
-            .map(|(settings, socket)| TcpServer::new(socket, &settings, &identity, address, &limits, bodies, &metrics));
+        let tcp = tcp.zip(tcp_socket).map(|(settings, socket)| {
+            TcpServer::new(socket, &settings, &identity, address, &limits, bodies, &metrics)
+        });
         let tcp = tcp.transpose()?;
-        let mut labels: Vec<_> =
-            shares.controllers().map(|c| ControllerLabels { stack: stack.name(), controller: c.to_owned() }).collect();
+        let mut labels: Vec<_> = shares
+            .controllers()
+            .map(|c| ControllerLabels { stack: stack.name(), controller: c.to_owned() })
+            .collect();
         labels.push(ControllerLabels { stack: "tcp", controller: "kernel".to_owned() });
         let budget = MemoryBudget::new(&limits, metrics.response_memory());
-        let context =
-            Arc::new(ServerContext { site, limits, metrics, labels, shares, logs: None, access_log: None, budget });
+        let context = Arc::new(ServerContext {
+            site,
+            limits,
+            metrics,
+            labels,
+            shares,
+            logs: None,
+            access_log: None,
+            budget,
+        });
         Ok(Self { address, buffers, listener, tcp, identity, context })
     }
 
@@ -336,7 +368,8 @@ fn endpoint_settings<T>(
     bodies: bool,
     extension: Extension,
 ) -> Result<EndpointSettings<T>, SetupError> {
-    let read = |spec: &str| Controller::read(spec, stack).map_err(|why| SetupError::controller(spec, why));
+    let read =
+        |spec: &str| Controller::read(spec, stack).map_err(|why| SetupError::controller(spec, why));
     let controllers = shares.controllers().map(read).collect::<Result<Vec<_>, _>>()?;
     Ok(EndpointSettings {
         extension,

@@ -52,7 +52,10 @@ impl<S: RecvStream> Body for H3Body<S> {
     type Data = Bytes;
     type Error = RequestBodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         let this = self.get_mut();
         if this.state == State::Data {
             match ready!(this.stream.poll_recv_data(cx)) {

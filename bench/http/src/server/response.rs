@@ -43,11 +43,18 @@ const INTERIM_PATIENCE: Duration = Duration::from_secs(10);
 /// Writes a response to a stream. Each step completes when QUIC has accepted the data, limited by flow control and the send buffer.
 pub(super) trait ResponseWriter: Send {
     /// A header: the response's, or that of an interim response (1xx) before it.
-    fn head(&mut self, status: StatusCode, headers: HeaderMap) -> impl Future<Output = Result<(), String>> + Send;
+    fn head(
+        &mut self,
+        status: StatusCode,
+        headers: HeaderMap,
+    ) -> impl Future<Output = Result<(), String>> + Send;
     /// A part of the body.
     fn data(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), String>> + Send;
     /// There is no more but these trailers, where there are any.
-    fn finish(&mut self, trailers: Option<HeaderMap>) -> impl Future<Output = Result<(), String>> + Send;
+    fn finish(
+        &mut self,
+        trailers: Option<HeaderMap>,
+    ) -> impl Future<Output = Result<(), String>> + Send;
 }
 
 /// State that the responses of a connection share.
@@ -65,7 +72,12 @@ pub(super) struct ConnectionContext {
 
 impl ConnectionContext {
     /// Of a connection with the controller of this number. It is logged under `id`, from [`Self::connected`] on.
-    pub(super) fn new(server: Arc<ServerContext>, share: usize, client: SocketAddr, id: String) -> Self {
+    pub(super) fn new(
+        server: Arc<ServerContext>,
+        share: usize,
+        client: SocketAddr,
+        id: String,
+    ) -> Self {
         let label = &server.labels[share];
         let log = server.logs.as_ref().map(|_| Arc::new(ConnectionLog::deferred(id, label)));
         let metrics = server.metrics.response_metrics(label);
@@ -123,7 +135,8 @@ pub(super) async fn answer(
     let head = request.method == Method::HEAD;
     let digest = (!head && digest::is_wanted(&request.headers)).then(Digest::default);
     let access_log = context.server.access_log.as_ref();
-    let record = access_log.map(|log| (Arc::clone(log), AccessRecord::new(&request, context.label())));
+    let record =
+        access_log.map(|log| (Arc::clone(log), AccessRecord::new(&request, context.label())));
     let mut sent = ResponseProgress {
         context,
         record,
@@ -135,7 +148,8 @@ pub(super) async fn answer(
         digest,
         open: true,
     };
-    let malformed = authority::check(&request.method, &request.uri, request.version, &request.headers).err();
+    let malformed =
+        authority::check(&request.method, &request.uri, request.version, &request.headers).err();
     let mut answer = if let Some((status, line)) = malformed {
         plain(status, &format!("{line}\n"))
     } else if let Err(line) = request.check_length() {
@@ -161,7 +175,9 @@ pub(super) async fn answer(
         sent.digest = None;
     }
     sent.status = answer.status.as_u16();
-    let end = with_progress_checks(&context.memory, pin!(send_all(writer, delivery, answer, &mut sent))).await;
+    let end =
+        with_progress_checks(&context.memory, pin!(send_all(writer, delivery, answer, &mut sent)))
+            .await;
     if let Err(why) = &end {
         tracing::debug!(label = ?context.label(), "response: {why}");
     }
@@ -193,7 +209,8 @@ async fn forward(
             over = &mut *delivery => return Err(over.err().unwrap_or_else(|| "the stream is over".into())),
         };
         let (head, ()) = response.into_parts();
-        let written = tokio::time::timeout(INTERIM_PATIENCE, writer.head(head.status, head.headers)).await;
+        let written =
+            tokio::time::timeout(INTERIM_PATIENCE, writer.head(head.status, head.headers)).await;
         written.map_err(|_| "the client takes no interim response")??;
     }
 }
@@ -230,7 +247,8 @@ impl ResponseProgress<'_> {
 
     /// Trailers of the response: these, and the body's digest where it was requested.
     fn trailers(&mut self, own: Option<HeaderMap>) -> Option<HeaderMap> {
-        let digest = self.digest.take().and_then(|digest| HeaderValue::try_from(digest.value()).ok());
+        let digest =
+            self.digest.take().and_then(|digest| HeaderValue::try_from(digest.value()).ok());
         let Some(digest) = digest else { return own };
         let mut trailers = own.unwrap_or_default();
         trailers.insert(CONTENT_DIGEST, digest);
@@ -329,9 +347,13 @@ async fn send(
     let SiteResponse { status, headers, body, .. } = answer;
     let memory = &sent.context.memory;
     let mut source = match body {
-        Body::Upstream(body) => return Box::pin(send_upstream(writer, status, headers, body, sent)).await,
+        Body::Upstream(body) => {
+            return Box::pin(send_upstream(writer, status, headers, body, sent)).await;
+        }
         Body::Empty => Source::Text(Bytes::new()),
-        Body::Zeros(length) if length <= CHUNK as u64 => Source::Text(Bytes::from_static(&ZEROS[..length as usize])),
+        Body::Zeros(length) if length <= CHUNK as u64 => {
+            Source::Text(Bytes::from_static(&ZEROS[..length as usize]))
+        }
         Body::Zeros(length) => Source::Zeros(length),
         Body::Text(text) => Source::Text(text.into()),
         Body::File(file) => Source::File(file.length(), file),
@@ -402,7 +424,8 @@ async fn send_upstream(
                 let piece = data.split_to(charge.bytes() as usize);
                 body.taken(charge.bytes());
                 // A small part of a buffer would keep all of the buffer.
-                let piece = if piece.len() < COPIED { Bytes::copy_from_slice(&piece) } else { piece };
+                let piece =
+                    if piece.len() < COPIED { Bytes::copy_from_slice(&piece) } else { piece };
                 let _ = queue.send((piece, charge));
             }
         };
@@ -453,7 +476,11 @@ impl Source {
             Self::Text(text) => Ok(text.split_to(most.min(text.len()))),
             Self::File(left, file) => {
                 let mut piece = bytes::BytesMut::with_capacity(most);
-                (&mut *file).take(most as u64).read_buf(&mut piece).await.map_err(|e| e.to_string())?;
+                (&mut *file)
+                    .take(most as u64)
+                    .read_buf(&mut piece)
+                    .await
+                    .map_err(|e| e.to_string())?;
                 // The length was promised: what is there is no whole response.
                 if piece.is_empty() {
                     return Err("the file became shorter while it was sent".into());

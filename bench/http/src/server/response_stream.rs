@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use h3::error::Code;
 use h3::quic::{
-    BidiStream, Connection, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream, StreamErrorIncoming,
-    StreamId, WriteBuf,
+    BidiStream, Connection, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream,
+    StreamErrorIncoming, StreamId, WriteBuf,
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -47,7 +47,8 @@ impl<S: ResponseStream> SharedStream<S> {
     /// Answers 431 (RFC 6585 §5) to a request whose fields take more than this many bytes.
     pub(super) async fn fields_too_large(&mut self, limit: u64) -> Result<(), StreamErrorIncoming> {
         // Less than a hundred bytes, whatever the limit is.
-        let text = format!("the header fields take more than {limit} bytes; send fewer or shorter ones\n");
+        let text =
+            format!("the header fields take more than {limit} bytes; send fewer or shorter ones\n");
         let header = too_large_header(text.len());
         let mut chunks = [header.into(), data_header(text.len()), text.into()];
         std::future::poll_fn(|cx| lock(&self.0).poll_write_chunks(cx, &mut chunks)).await?;
@@ -64,7 +65,8 @@ impl<S: ResponseStream> SharedStream<S> {
 /// HEADERS of a 431 with content of a type and a length of two digits: entries of QPACK's static table and literals (RFC 9204 §4.5).
 fn too_large_header(length: usize) -> Vec<u8> {
     // :status 24 with a value, content-type 54, content-length 4 with a value.
-    let fields = [b"\x00\x00\x5f\x09\x03431\xf6\x54\x02", format!("{length:02}").as_bytes()].concat();
+    let fields =
+        [b"\x00\x00\x5f\x09\x03431\xf6\x54\x02", format!("{length:02}").as_bytes()].concat();
     [&[1, fields.len() as u8], &fields[..]].concat()
 }
 
@@ -114,16 +116,24 @@ impl<C: OpenStreams<Bytes>> SharedStreamConnection<C> {
     }
 }
 
-impl<C: OpenStreams<Bytes, BidiStream: ResponseStream>> OpenStreams<Bytes> for SharedStreamConnection<C> {
+impl<C: OpenStreams<Bytes, BidiStream: ResponseStream>> OpenStreams<Bytes>
+    for SharedStreamConnection<C>
+{
     type BidiStream = SharedStream<C::BidiStream>;
     type SendStream = C::SendStream;
 
-    fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
+    fn poll_open_bidi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
         let stream = ready!(self.inner.poll_open_bidi(cx))?;
         Poll::Ready(Ok(self.streams.share(stream)))
     }
 
-    fn poll_open_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
+    fn poll_open_send(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
         self.inner.poll_open_send(cx)
     }
 
@@ -132,15 +142,23 @@ impl<C: OpenStreams<Bytes, BidiStream: ResponseStream>> OpenStreams<Bytes> for S
     }
 }
 
-impl<C: Connection<Bytes, BidiStream: ResponseStream>> Connection<Bytes> for SharedStreamConnection<C> {
+impl<C: Connection<Bytes, BidiStream: ResponseStream>> Connection<Bytes>
+    for SharedStreamConnection<C>
+{
     type RecvStream = C::RecvStream;
     type OpenStreams = SharedStreamConnection<C::OpenStreams>;
 
-    fn poll_accept_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::RecvStream, ConnectionErrorIncoming>> {
+    fn poll_accept_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::RecvStream, ConnectionErrorIncoming>> {
         self.inner.poll_accept_recv(cx)
     }
 
-    fn poll_accept_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
+    fn poll_accept_bidi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
         let stream = ready!(self.inner.poll_accept_bidi(cx))?;
         Poll::Ready(Ok(self.streams.share(stream)))
     }
@@ -153,7 +171,10 @@ impl<C: Connection<Bytes, BidiStream: ResponseStream>> Connection<Bytes> for Sha
 impl<S: ResponseStream> RecvStream for SharedStream<S> {
     type Buf = Bytes;
 
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+    fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         lock(&self.0).poll_data(cx)
     }
 

@@ -39,7 +39,8 @@ impl Scrape {
     /// # Errors
     /// The address is taken or not this host's.
     pub async fn bind(address: SocketAddr, metrics: Arc<Metrics>) -> Result<Self, SetupError> {
-        let listener = TcpListener::bind(address).await.map_err(|e| SetupError::Listen(address, e))?;
+        let listener =
+            TcpListener::bind(address).await.map_err(|e| SetupError::Listen(address, e))?;
         Ok(Self { listener, metrics })
     }
 
@@ -87,13 +88,17 @@ impl Scrape {
 
 fn answer(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes>> {
     let (status, content_type, text) = match (request.method(), request.uri().path()) {
-        (&Method::GET, "/metrics") => {
-            (StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", metrics.text())
-        }
+        (&Method::GET, "/metrics") => (
+            StatusCode::OK,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            metrics.text(),
+        ),
         _ => (StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "GET /metrics\n".into()),
     };
     let mut response = Response::new(Full::from(text));
     *response.status_mut() = status;
-    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
     response
 }

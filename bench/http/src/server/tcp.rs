@@ -94,11 +94,23 @@ impl TcpServer {
         let alt_svc = format!("h3=\":{port}\"; ma={MAX_AGE}");
         let alt_svc = HeaderValue::try_from(alt_svc).map_err(|e| error(io::Error::other(e)))?;
         let admission = AdmissionControl::new(limits, Arc::clone(metrics));
-        Ok(Self { listener, tls: TlsAcceptor::from(identity.tcp()?), alt_svc, admission, limits, bodies })
+        Ok(Self {
+            listener,
+            tls: TlsAcceptor::from(identity.tcp()?),
+            alt_svc,
+            admission,
+            limits,
+            bodies,
+        })
     }
 
     /// Serves until `stop`, then lets open requests finish for at most `grace`.
-    pub(super) async fn serve(self, context: Arc<ServerContext>, mut stop: watch::Receiver<bool>, grace: Duration) {
+    pub(super) async fn serve(
+        self,
+        context: Arc<ServerContext>,
+        mut stop: watch::Receiver<bool>,
+        grace: Duration,
+    ) {
         let this = Arc::new(self);
         let mut connections = JoinSet::new();
         let mut handshakes = Handshakes::new(this.limits.connections);
@@ -147,8 +159,10 @@ impl TcpServer {
         let stream = match timeout(HANDSHAKE, self.tls.accept(stream)).await {
             Ok(Ok(stream)) => stream,
             failed => {
-                let why =
-                    failed.map_or_else(|_| "timed out".into(), |r| r.err().map_or_else(String::new, |e| e.to_string()));
+                let why = failed.map_or_else(
+                    |_| "timed out".into(),
+                    |r| r.err().map_or_else(String::new, |e| e.to_string()),
+                );
                 tracing::debug!("TLS handshake of {from}: {why}");
                 server.metrics.failed(label);
                 return;
@@ -174,7 +188,13 @@ impl TcpServer {
         let (stream, activity, broken) =
             (TokioIo::new(stream), Arc::new(RequestActivity::new()), Arc::new(Notify::new()));
         let service = service_fn(|request| {
-            respond(request, Arc::clone(context), Arc::clone(&activity), Arc::clone(&broken), self.alt_svc.clone())
+            respond(
+                request,
+                Arc::clone(context),
+                Arc::clone(&activity),
+                Arc::clone(&broken),
+                self.alt_svc.clone(),
+            )
         });
         let header_bytes = usize::try_from(header_bytes).unwrap_or(BUFFER).max(8 << 10);
         if http2 {
@@ -189,14 +209,30 @@ impl TcpServer {
                 .keep_alive_interval(PING)
                 .keep_alive_timeout(PING)
                 .serve_connection(stream, service);
-            self.drive(connection, http2::Connection::graceful_shutdown, context, &activity, &broken, stop).await
+            self.drive(
+                connection,
+                http2::Connection::graceful_shutdown,
+                context,
+                &activity,
+                &broken,
+                stop,
+            )
+            .await
         } else {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(header_timeout)
                 .max_buf_size(header_bytes)
                 .serve_connection(stream, service);
-            self.drive(connection, http1::Connection::graceful_shutdown, context, &activity, &broken, stop).await
+            self.drive(
+                connection,
+                http1::Connection::graceful_shutdown,
+                context,
+                &activity,
+                &broken,
+                stop,
+            )
+            .await
         }
     }
 
@@ -212,7 +248,8 @@ impl TcpServer {
         mut stop: watch::Receiver<bool>,
     ) -> hyper::Result<()> {
         let mut connection = std::pin::pin!(connection);
-        let mut unused = std::pin::pin!(sleep_until(activity.unused_from(self.limits.request_timeout)));
+        let mut unused =
+            std::pin::pin!(sleep_until(activity.unused_from(self.limits.request_timeout)));
         let mut shutting_down = false;
         loop {
             tokio::select! {
@@ -302,11 +339,14 @@ async fn respond(
         }
     });
     let (status, headers) = header.await.map_err(|_| io::Error::other("there is no response"))?;
-    let length = headers.get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let length = headers
+        .get(http::header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse().ok());
     let none = none || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let left = if none { Some(0) } else { length };
     let over = none && http2;
-    let mut response = Response::new(PipedBody { receiver, length, left, over, delivered, _held: held });
+    let mut response =
+        Response::new(PipedBody { receiver, length, left, over, delivered, _held: held });
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response.headers_mut().insert(ALT_SVC, alt_svc);
@@ -326,7 +366,8 @@ impl Delivered {
 
 fn delivery() -> (Delivered, Delivery) {
     let (sender, receiver) = oneshot::channel();
-    let delivery = Box::pin(async move { receiver.await.map_err(|_| "the client went away".to_owned()) });
+    let delivery =
+        Box::pin(async move { receiver.await.map_err(|_| "the client went away".to_owned()) });
     (Delivered(Some(sender)), delivery)
 }
 
@@ -347,7 +388,10 @@ impl ResponseWriter for PipeWriter {
     }
 
     async fn data(&mut self, bytes: Bytes) -> Result<(), String> {
-        self.messages.send(Message::Data(bytes)).await.map_err(|_| "the client went away".to_owned())
+        self.messages
+            .send(Message::Data(bytes))
+            .await
+            .map_err(|_| "the client went away".to_owned())
     }
 
     async fn finish(&mut self, trailers: Option<HeaderMap>) -> Result<(), String> {
@@ -378,7 +422,10 @@ impl Body for PipedBody {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         Poll::Ready(match ready!(self.receiver.poll_recv(cx)) {
             Some(Message::Data(bytes)) => {
                 if let Some(left) = &mut self.left {
@@ -394,7 +441,9 @@ impl Body for PipedBody {
                 None
             }
             // It was not said that this is the end.
-            None if self.delivered.0.is_some() => Some(Err(io::Error::other("the response broke off"))),
+            None if self.delivered.0.is_some() => {
+                Some(Err(io::Error::other("the response broke off")))
+            }
             None => None,
         })
     }

@@ -45,8 +45,11 @@ impl Handshakes {
         self.open.retain(|handshake| handshake.under_way.strong_count() > 0);
         while self.open.len() > self.most {
             let mut clients: HashMap<IpAddr, usize> = HashMap::new();
-            self.open.iter().for_each(|handshake| *clients.entry(handshake.client).or_default() += 1);
-            let greedy = clients.into_iter().max_by_key(|(_, count)| *count).map(|(client, _)| client);
+            self.open
+                .iter()
+                .for_each(|handshake| *clients.entry(handshake.client).or_default() += 1);
+            let greedy =
+                clients.into_iter().max_by_key(|(_, count)| *count).map(|(client, _)| client);
             let oldest = self.open.iter().position(|handshake| Some(handshake.client) == greedy);
             let Some(oldest) = oldest.and_then(|oldest| self.open.remove(oldest)) else { return };
             oldest.task.abort();

@@ -100,7 +100,8 @@ impl Running {
     /// From this address of this host.
     pub async fn connect_from(&self, ip: &str) -> Result<Connection, String> {
         let endpoint = Endpoint::client((ip.parse::<IpAddr>().unwrap(), 0).into()).unwrap();
-        let connecting = endpoint.connect_with(self.client.clone(), self.address, "localhost").unwrap();
+        let connecting =
+            endpoint.connect_with(self.client.clone(), self.address, "localhost").unwrap();
         connecting.await.map_err(|e| e.to_string())
     }
 
@@ -122,10 +123,12 @@ pub async fn request(
     path: &str,
 ) -> Result<(StatusCode, String, Vec<u8>), String> {
     let text = |e: &dyn std::fmt::Display| e.to_string();
-    let (mut driver, mut sender) =
-        h3::client::new(h3_quinn::Connection::new(connection.clone())).await.map_err(|e| text(&e))?;
+    let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection.clone()))
+        .await
+        .map_err(|e| text(&e))?;
     let drive = tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
-    let request = Request::builder().method(method).uri(format!("https://localhost{path}")).body(()).unwrap();
+    let request =
+        Request::builder().method(method).uri(format!("https://localhost{path}")).body(()).unwrap();
     let mut stream = sender.send_request(request).await.map_err(|e| text(&e))?;
     // A server that has answered may want no more of the request, not even its end.
     let _ = stream.finish().await;

@@ -51,7 +51,12 @@ async fn upstream(delay: Duration) -> Upstream {
                     let length: usize = target.trim_start_matches('/').parse().unwrap_or(2);
                     heads.lock().push(head);
                     tokio::time::sleep(delay).await;
-                    stream.write_all(format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n").as_bytes()).await?;
+                    stream
+                        .write_all(
+                            format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n")
+                                .as_bytes(),
+                        )
+                        .await?;
                     stream.write_all(&vec![7; length]).await?;
                 }
             });
@@ -60,12 +65,18 @@ async fn upstream(delay: Duration) -> Upstream {
     upstream
 }
 
-fn proxied(stack: Stack, upstream: &Upstream, prefix: &str, change: impl FnOnce(&mut ProxySettings)) -> Served {
+fn proxied(
+    stack: Stack,
+    upstream: &Upstream,
+    prefix: &str,
+    change: impl FnOnce(&mut ProxySettings),
+) -> Served {
     let mut settings = settings(stack, "native:cubic", None, Limits::default());
     settings.tcp = Some(TcpSettings::default());
     let mut proxied = ProxySettings::new(format!("http://{}", upstream.address).parse().unwrap());
     change(&mut proxied);
-    settings.site = settings.site.with_proxy(Proxy::new(proxied, settings.metrics.upstream()), prefix);
+    settings.site =
+        settings.site.with_proxy(Proxy::new(proxied, settings.metrics.upstream()), prefix);
     let tls = client_tls(&settings.identity);
     Served { running: start_with(settings, None, Duration::from_secs(5)), tls }
 }
@@ -84,7 +95,8 @@ async fn connect(running: &Running, from: Ipv4Addr, window: u32) -> Connection {
 type Sender = h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>;
 
 async fn http3(connection: &Connection) -> Sender {
-    let (mut driver, sender) = h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
+    let (mut driver, sender) =
+        h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
     tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
     sender
 }
@@ -106,7 +118,12 @@ async fn fetch(sender: &mut Sender, path: &str) -> Result<(StatusCode, usize), S
 }
 
 fn count(running: &Running, line: &str) -> u64 {
-    running.metrics.text().lines().find_map(|text| text.strip_prefix(line)?.trim().parse().ok()).unwrap_or(0)
+    running
+        .metrics
+        .text()
+        .lines()
+        .find_map(|text| text.strip_prefix(line)?.trim().parse().ok())
+        .unwrap_or(0)
 }
 
 /// Four addresses ask for large bodies on many connections, and read nothing: as many as there are slots, four times.
@@ -124,7 +141,8 @@ async fn four_addresses_do_not_hold_all_slots() {
         let (mut held, mut kept) = (Vec::new(), Vec::new());
         for host in 1..=4 {
             for _ in 0..2 {
-                let connection = connect(&served.running, Ipv4Addr::new(127, 0, 9, host), 1_000).await;
+                let connection =
+                    connect(&served.running, Ipv4Addr::new(127, 0, 9, host), 1_000).await;
                 let mut sender = http3(&connection).await;
                 for _ in 0..32 {
                     let mut stream = sender.send_request(get(&format!("/{large}"))).await.unwrap();
@@ -237,7 +255,9 @@ async fn a_storm_of_cancelled_requests_costs_few_connections() {
         let connection = connect(&served.running, Ipv4Addr::LOCALHOST, 1 << 20).await;
         let mut sender = http3(&connection).await;
         for n in 0..REQUESTS {
-            let Ok(mut stream) = sender.send_request(get("/100")).await else { panic!("{stack}: closed after {n}") };
+            let Ok(mut stream) = sender.send_request(get("/100")).await else {
+                panic!("{stack}: closed after {n}")
+            };
             let _ = stream.finish().await;
             stream.stop_sending(h3::error::Code::H3_REQUEST_CANCELLED);
             if n % 20 == 0 {
@@ -285,17 +305,35 @@ async fn a_proxied_path_confines_every_spelling() {
         "/api/a/../../secret",
         "/api/%c0%ae%c0%ae/secret",
     ] {
-        let answer =
-            say(&served, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")).await;
+        let answer = say(
+            &served,
+            &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"),
+        )
+        .await;
         assert_eq!(status(&answer), 400, "{path}: {answer}");
         if !path.contains('\\') {
-            assert_eq!(within(fetch(&mut sender, path)).await.map(|got| got.0), Ok(StatusCode::BAD_REQUEST), "{path}");
+            assert_eq!(
+                within(fetch(&mut sender, path)).await.map(|got| got.0),
+                Ok(StatusCode::BAD_REQUEST),
+                "{path}"
+            );
         }
     }
-    assert_eq!(*upstream.heads.lock(), Vec::<String>::new(), "what the upstream server was asked for");
+    assert_eq!(
+        *upstream.heads.lock(),
+        Vec::<String>::new(),
+        "what the upstream server was asked for"
+    );
     for path in ["/api", "/api/a/../b?x=/../..", "/api/a%2fb"] {
-        assert_eq!(within(fetch(&mut sender, path)).await.map(|got| got.0), Ok(StatusCode::OK), "{path}");
-        assert!(upstream.heads.lock().last().unwrap().starts_with(&format!("GET {path} HTTP/1.1\r\n")), "{path}");
+        assert_eq!(
+            within(fetch(&mut sender, path)).await.map(|got| got.0),
+            Ok(StatusCode::OK),
+            "{path}"
+        );
+        assert!(
+            upstream.heads.lock().last().unwrap().starts_with(&format!("GET {path} HTTP/1.1\r\n")),
+            "{path}"
+        );
     }
     drop((sender, connection));
     served.running.end().await;
@@ -319,12 +357,17 @@ async fn a_request_names_one_host_and_a_known_coding() {
         ("GET / HTTP/1.1", "host: user@a\r\n", 400),
         ("GET http://user@a/ HTTP/1.1", "host: a\r\n", 400),
         ("POST / HTTP/1.1", "host: a\r\ntransfer-encoding: gzip, chunked\r\n", 501),
-        ("POST / HTTP/1.1", "host: a\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n", 501),
+        (
+            "POST / HTTP/1.1",
+            "host: a\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n",
+            501,
+        ),
         ("POST / HTTP/1.1", "host: a\r\ntransfer-encoding: chunked\r\n", 200),
     ] {
         upstream.heads.lock().clear();
         let body = if line.starts_with("POST") { "0\r\n\r\n" } else { "" };
-        let answer = say(&served, &format!("{line}\r\n{fields}connection: close\r\n\r\n{body}")).await;
+        let answer =
+            say(&served, &format!("{line}\r\n{fields}connection: close\r\n\r\n{body}")).await;
         assert_eq!(status(&answer), wanted, "{line} {fields}: {answer}");
         let mut heads = upstream.heads.lock();
         // The end of a body is none.
@@ -332,11 +375,15 @@ async fn a_request_names_one_host_and_a_known_coding() {
         assert_eq!(heads.len(), usize::from(wanted == 200), "{line} {fields}: {heads:?}");
         if wanted == 200 && (line.contains("example.org") || fields.contains("example.org")) {
             assert!(
-                heads[0].contains("\r\nhost: example.org\r\n") || heads[0].ends_with("\r\nhost: example.org"),
+                heads[0].contains("\r\nhost: example.org\r\n")
+                    || heads[0].ends_with("\r\nhost: example.org"),
                 "{heads:?}"
             );
         }
-        assert!(!line.starts_with("OPTIONS") || heads[0].starts_with("OPTIONS * HTTP/1.1\r\n"), "{heads:?}");
+        assert!(
+            !line.starts_with("OPTIONS") || heads[0].starts_with("OPTIONS * HTTP/1.1\r\n"),
+            "{heads:?}"
+        );
     }
     served.running.end().await;
 }

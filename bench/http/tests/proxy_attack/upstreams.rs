@@ -47,7 +47,8 @@ const HEAD: Method = Method::HEAD;
 /// What an HTTP/1.1 server says, and how that must end.
 fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
     let response = |fields: &str, body: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\n{body}");
-    let status = |line: &str, fields: &str, body: &str| format!("HTTP/1.1 {line}\r\n{fields}\r\n{body}");
+    let status =
+        |line: &str, fields: &str, body: &str| format!("HTTP/1.1 {line}\r\n{fields}\r\n{body}");
     let chunked = "transfer-encoding: chunked\r\n";
     let hello = "5\r\nhello\r\n0\r\n\r\n";
     let interim = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
@@ -55,7 +56,12 @@ fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
         (GET, response("content-length: 5\r\n", "hello"), Open, Whole(200, "hello")),
         (GET, response(chunked, hello), Open, Whole(200, "hello")),
         (GET, response("", "hello"), Close, Whole(200, "hello")),
-        (GET, response("content-length: 5\r\ncontent-length: 5\r\n", "hello"), Open, Whole(200, "hello")),
+        (
+            GET,
+            response("content-length: 5\r\ncontent-length: 5\r\n", "hello"),
+            Open,
+            Whole(200, "hello"),
+        ),
         (GET, response("content-length: 5, 5\r\n", "hello"), Open, Whole(200, "hello")),
         (GET, response(&format!("content-length: 3\r\n{chunked}"), hello), Open, Visible),
         (GET, response(&format!("{chunked}content-length: 3\r\n"), hello), Open, Visible),
@@ -79,7 +85,15 @@ fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
         (GET, response("content-length: 9\r\n", "hello"), Reset, Visible),
         (GET, response("content-length: 9\r\n", ""), Close, Visible),
         (GET, response("content-length: 3\r\n", "hello"), Open, Visible),
-        (GET, response("content-length: 3\r\n", "helHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil"), Open, Visible),
+        (
+            GET,
+            response(
+                "content-length: 3\r\n",
+                "helHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil",
+            ),
+            Open,
+            Visible,
+        ),
         (GET, response("content-length: 0\r\n", "hello"), Open, Visible),
         (GET, response(chunked, "5\r\nhello\r\n0\r\n\r\nmore"), Open, Visible),
         // Cut anywhere.
@@ -106,11 +120,17 @@ fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
         (GET, status("304 Not Modified", "content-length: 5\r\n", ""), Open, Whole(304, "")),
         (GET, status("304 Not Modified", chunked, hello), Open, Visible),
         // Interim responses: some, and without an end.
-        (GET, interim.repeat(3) + &response("content-length: 5\r\n", "hello"), Open, Whole(200, "hello")),
+        (
+            GET,
+            interim.repeat(3) + &response("content-length: 5\r\n", "hello"),
+            Open,
+            Whole(200, "hello"),
+        ),
         (GET, interim.repeat(5_000) + &response("content-length: 5\r\n", "hello"), Open, Visible),
         (
             GET,
-            "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nhello".into(),
+            "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nhello"
+                .into(),
             Open,
             Visible,
         ),
@@ -190,15 +210,31 @@ fn http2_cases() -> Vec<(Method, Vec<H2Frame>, End, Wanted)> {
     let reset = H2Frame(3, 0, vec![0, 0, 0, 2]);
     let no_error = H2Frame(3, 0, vec![0, 0, 0, 0]);
     let interim = head("103", &[("link", "</a>")], 0);
-    let flood =
-        |many: usize| [vec![interim.clone(); many], vec![head("200", &[], 0), data("hello", END_STREAM)]].concat();
+    let flood = |many: usize| {
+        [vec![interim.clone(); many], vec![head("200", &[], 0), data("hello", END_STREAM)]].concat()
+    };
     vec![
-        (GET, vec![head("200", &length("5"), 0), data("hello", END_STREAM)], Open, Whole(200, "hello")),
-        (GET, vec![head("200", &length("5"), 0), data("hello", 0), data("", END_STREAM)], Open, Whole(200, "hello")),
+        (
+            GET,
+            vec![head("200", &length("5"), 0), data("hello", END_STREAM)],
+            Open,
+            Whole(200, "hello"),
+        ),
+        (
+            GET,
+            vec![head("200", &length("5"), 0), data("hello", 0), data("", END_STREAM)],
+            Open,
+            Whole(200, "hello"),
+        ),
         (GET, vec![head("200", &[], 0), data("hello", END_STREAM)], Open, Whole(200, "hello")),
         (GET, vec![head("200", &[], END_STREAM)], Open, Whole(200, "")),
         (GET, vec![head("200", &length("3"), 0), data("hello", END_STREAM)], Open, Visible),
-        (GET, vec![head("200", &length("3"), 0), data("hel", 0), data("lo", END_STREAM)], Open, Visible),
+        (
+            GET,
+            vec![head("200", &length("3"), 0), data("hel", 0), data("lo", END_STREAM)],
+            Open,
+            Visible,
+        ),
         (GET, vec![head("200", &length("9"), 0), data("hello", END_STREAM)], Open, Visible),
         (GET, vec![head("200", &length("9"), END_STREAM)], Open, Visible),
         (GET, vec![head("200", &length("0"), 0), data("hello", END_STREAM)], Open, Visible),
@@ -206,11 +242,19 @@ fn http2_cases() -> Vec<(Method, Vec<H2Frame>, End, Wanted)> {
         (GET, vec![head("200", &length("5, 3"), 0), data("hello", END_STREAM)], Open, Visible),
         (
             GET,
-            vec![head("200", &[("content-length", "5"), ("content-length", "3")], 0), data("hello", END_STREAM)],
+            vec![
+                head("200", &[("content-length", "5"), ("content-length", "3")], 0),
+                data("hello", END_STREAM),
+            ],
             Open,
             Visible,
         ),
-        (GET, vec![head("200", &[("transfer-encoding", "chunked")], 0), data("hello", END_STREAM)], Open, Visible),
+        (
+            GET,
+            vec![head("200", &[("transfer-encoding", "chunked")], 0), data("hello", END_STREAM)],
+            Open,
+            Visible,
+        ),
         (GET, vec![head("200", &length("5"), 0), data("hel", 0)], Close, Visible),
         (GET, vec![head("200", &length("5"), 0), data("hello", 0)], Close, Visible),
         (GET, vec![head("200", &[], 0), data("hello", 0)], Close, Visible),
@@ -256,7 +300,8 @@ async fn http2_upstream(says: Vec<H2Frame>, end: End) -> SocketAddr {
                         // SETTINGS and PING are acknowledged.
                         (4, 0) => stream.write_all(&frame(&H2Frame(4, 1, Vec::new()), 0)).await?,
                         (1, _) => {
-                            let all: Vec<u8> = says.iter().flat_map(|says| frame(says, id)).collect();
+                            let all: Vec<u8> =
+                                says.iter().flat_map(|says| frame(says, id)).collect();
                             stream.write_all(&all).await?;
                             if end != Open {
                                 finish(stream, end).await;
@@ -276,8 +321,10 @@ async fn http2_upstream(says: Vec<H2Frame>, end: End) -> SocketAddr {
 type Got = Option<(u16, Vec<u8>)>;
 
 fn serve(stack: Stack, url: &str, tcp: bool) -> Served {
-    let mut settings =
-        Settings { tcp: tcp.then(TcpSettings::default), ..settings(stack, "native:cubic", None, Limits::default()) };
+    let mut settings = Settings {
+        tcp: tcp.then(TcpSettings::default),
+        ..settings(stack, "native:cubic", None, Limits::default())
+    };
     let mut proxied = ProxySettings::new(url.parse().unwrap());
     // Only what hangs comes to its end.
     proxied.timeout = Duration::from_secs(20);
@@ -290,11 +337,13 @@ impl Served {
     async fn over_tcp(&self, method: &Method, protocol: &[u8]) -> Got {
         let stream = TokioIo::new(self.connect(protocol).await);
         let request = |uri: &str| {
-            let request = Request::builder().method(method.clone()).uri(uri).header("host", "localhost");
+            let request =
+                Request::builder().method(method.clone()).uri(uri).header("host", "localhost");
             request.body(Empty::<Bytes>::new()).unwrap()
         };
         let response = if protocol == b"h2" {
-            let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+            let (mut sender, connection) =
+                http2::handshake(TokioExecutor::new(), stream).await.unwrap();
             tokio::spawn(connection);
             sender.send_request(request("https://localhost/x")).await
         } else {
@@ -305,15 +354,20 @@ impl Served {
         let response = response.ok()?;
         let (status, length) = (response.status().as_u16(), length(response.headers()));
         let body = response.into_body().collect().await.ok()?.to_bytes().to_vec();
-        assert!(*method == HEAD || status == 304 || length.is_none_or(|length| length == body.len()), "{length:?}");
+        assert!(
+            *method == HEAD || status == 304 || length.is_none_or(|length| length == body.len()),
+            "{length:?}"
+        );
         Some((status, body))
     }
 
     async fn over_quic(&self, method: &Method) -> Got {
         let connection = self.running.connect().await.unwrap();
-        let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
+        let (mut driver, mut sender) =
+            h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
         tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
-        let request = Request::builder().method(method.clone()).uri("https://localhost/x").body(()).unwrap();
+        let request =
+            Request::builder().method(method.clone()).uri("https://localhost/x").body(()).unwrap();
         let mut stream = sender.send_request(request).await.unwrap();
         let _ = stream.finish().await;
         let mut response = stream.recv_response().await.ok()?;
@@ -326,7 +380,8 @@ impl Served {
         }
         // What it counts itself shows as well.
         let bodiless = *method == HEAD || response.status() == StatusCode::NOT_MODIFIED;
-        let whole = bodiless || length(response.headers()).is_none_or(|length| length == body.len());
+        let whole =
+            bodiless || length(response.headers()).is_none_or(|length| length == body.len());
         whole.then_some((response.status().as_u16(), body))
     }
 }
@@ -370,7 +425,15 @@ async fn contradictions_of_an_http1_upstream_are_visible_to_every_client() {
     for (method, says, end, wanted) in http1_cases() {
         let shown: String = says.escape_debug().take(150).collect();
         let address = http1_upstream(says, end).await;
-        wrong.extend(ask(&format!("http://{address}"), &method, wanted, &format!("{method} {shown} {end:?}")).await);
+        wrong.extend(
+            ask(
+                &format!("http://{address}"),
+                &method,
+                wanted,
+                &format!("{method} {shown} {end:?}"),
+            )
+            .await,
+        );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -381,7 +444,10 @@ async fn contradictions_of_an_http2_upstream_are_visible_to_every_client() {
     for (method, says, end, wanted) in http2_cases() {
         let shown: String = format!("{says:?}").chars().take(150).collect();
         let address = http2_upstream(says, end).await;
-        wrong.extend(ask(&format!("h2c://{address}"), &method, wanted, &format!("{method} {shown} {end:?}")).await);
+        wrong.extend(
+            ask(&format!("h2c://{address}"), &method, wanted, &format!("{method} {shown} {end:?}"))
+                .await,
+        );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -98,7 +98,10 @@ fn test_section(card: &Scorecard, test: &JudgedTest) -> Markup {
 fn by_threshold(test: &JudgedTest) -> Vec<(&str, Vec<&JudgedCheck>)> {
     let mut groups: Vec<(&str, Vec<&JudgedCheck>)> = Vec::new();
     for check in &test.checks {
-        match groups.iter_mut().find(|(name, of)| *name == check.threshold && of[0].measure == check.measure) {
+        match groups
+            .iter_mut()
+            .find(|(name, of)| *name == check.threshold && of[0].measure == check.measure)
+        {
             Some((_, of)) => of.push(check),
             None => groups.push((&check.threshold, vec![check])),
         }
@@ -113,7 +116,9 @@ fn drawing(card: &Scorecard, name: &str, checks: &[&JudgedCheck]) -> Markup {
     let label = match first.relation {
         Relation::Absolute => format!("{}{}", first.measure, unit(&first.unit)),
         Relation::PercentOfReference => format!("{} (% of the reference's)", first.measure),
-        Relation::MoreThanReference => format!("{}, more than the reference{}", first.measure, unit(&first.unit)),
+        Relation::MoreThanReference => {
+            format!("{}, more than the reference{}", first.measure, unit(&first.unit))
+        }
     };
     let rows = checks.iter().map(|check| {
         let at = check.at_text();
@@ -127,8 +132,11 @@ fn drawing(card: &Scorecard, name: &str, checks: &[&JudgedCheck]) -> Markup {
         }
     });
     let mark = threshold.at_most.or(threshold.at_least).map(|at| (at, threshold.text()));
-    let whiskers =
-        Whiskers { axis: Axis::linear(label.clone()).within(first.relation.bounds()), mark, rows: rows.collect() };
+    let whiskers = Whiskers {
+        axis: Axis::linear(label.clone()).within(first.relation.bounds()),
+        mark,
+        rows: rows.collect(),
+    };
     html! {
         @if let Some(svg) = whiskers.svg() { (shown(&label, &svg, &whiskers.csv())) }
         @for check in checks { @if let Some(note) = &check.note { p { (check.at_text()) " " (note) } } }

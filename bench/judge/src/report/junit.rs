@@ -7,7 +7,8 @@ use crate::verdict::Verdict;
 
 /// The file's text.
 pub fn junit(card: &Scorecard) -> String {
-    let all: Vec<&JudgedCheck> = card.criteria.iter().flat_map(|c| &c.tests).flat_map(|t| &t.checks).collect();
+    let all: Vec<&JudgedCheck> =
+        card.criteria.iter().flat_map(|c| &c.tests).flat_map(|t| &t.checks).collect();
     let count = |verdict| all.iter().filter(|check| check.verdict == verdict).count();
     let body = html! {
         testsuites name={ "fathom judge " (card.controller) } tests=(all.len()) failures=(count(Verdict::Fail)) skipped=(count(Verdict::NotDecided)) {
@@ -29,12 +30,20 @@ fn suite(card: &Scorecard, criterion: &JudgedCriterion) -> Markup {
     }
 }
 
-fn case(card: &Scorecard, criterion: &JudgedCriterion, test: &JudgedTest, check: &JudgedCheck) -> Markup {
+fn case(
+    card: &Scorecard,
+    criterion: &JudgedCriterion,
+    test: &JudgedTest,
+    check: &JudgedCheck,
+) -> Markup {
     let at = check.at_text();
     // A test may hold one measure to several thresholds; dashboards take cases of one name for one.
     let same = |other: &&JudgedCheck| other.measure == check.measure && other.at_text() == at;
-    let threshold =
-        if test.checks.iter().filter(same).count() > 1 { format!(" ({})", check.threshold) } else { String::new() };
+    let threshold = if test.checks.iter().filter(same).count() > 1 {
+        format!(" ({})", check.threshold)
+    } else {
+        String::new()
+    };
     let at = if at.is_empty() { String::new() } else { format!(" [{at}]") };
     let name = format!("{}{threshold}{at}", check.measure);
     let why = card.finding(check);

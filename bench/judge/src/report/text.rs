@@ -12,7 +12,11 @@ const WIDTH: usize = 100;
 /// The text; `changes` are those since an older scorecard, where one is given.
 pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
     let mut lines = vec![answer(card), String::new()];
-    let column = |name: &str, cells: Vec<String>| Column { name: name.to_owned(), cells, ..Column::default() };
+    let column = |name: &str, cells: Vec<String>| Column {
+        name: name.to_owned(),
+        cells,
+        ..Column::default()
+    };
     let grid = Grid {
         corner: "criterion of RFC 9743".to_owned(),
         labels: card.criteria.iter().map(|c| format!("{} {}", c.section, c.title)).collect(),

@@ -42,7 +42,11 @@ impl noq::AsyncUdpSocket for SimSocket {
 }
 
 impl noq::UdpSender for SimSocket {
-    fn poll_send(self: Pin<&mut Self>, t: &Transmit<'_>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_send(
+        self: Pin<&mut Self>,
+        t: &Transmit<'_>,
+        _: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         Poll::Ready(send(&self, t))
     }
 

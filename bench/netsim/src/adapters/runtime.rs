@@ -20,7 +20,10 @@ impl stack::Runtime for SimHandle {
     }
 
     fn wrap_udp_socket(&self, _: std::net::UdpSocket) -> io::Result<Socket> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "the simulation has no operating-system sockets"))
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the simulation has no operating-system sockets",
+        ))
     }
 
     fn now(&self) -> Instant {

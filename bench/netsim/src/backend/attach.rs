@@ -20,7 +20,11 @@ pub enum BackendError {
 }
 
 /// Attaches a simulation that is set up to its backend. `router` are the links that the kernel replaces on the netem backend.
-pub fn attach(executor: &mut Executor, backend: Backend, router: &[RouterLink]) -> Result<(), BackendError> {
+pub fn attach(
+    executor: &mut Executor,
+    backend: Backend,
+    router: &[RouterLink],
+) -> Result<(), BackendError> {
     match backend {
         Backend::Virtual => {}
         Backend::Loopback => executor.through_loopback()?,

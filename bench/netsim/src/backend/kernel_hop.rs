@@ -89,7 +89,9 @@ impl KernelHop {
 
     /// Takes out the one at `place`, and those before it that left by the same entrance: it has overtaken them.
     pub(crate) fn take_until(&mut self, place: usize) -> (Vec<InTransit>, Option<InTransit>) {
-        let Some(entrance) = self.in_transit.get(place).map(|found| found.entrance) else { return (Vec::new(), None) };
+        let Some(entrance) = self.in_transit.get(place).map(|found| found.entrance) else {
+            return (Vec::new(), None);
+        };
         let overtaken: Vec<InTransit> = if self.others.is_empty() {
             self.in_transit.drain(..place).collect()
         } else {

@@ -97,7 +97,11 @@ impl RealTime {
         for socket in 0..sockets as u16 {
             let (end, relay) = loopback()?;
             edges.push([kernel_hops.len(), kernel_hops.len() + 1]);
-            kernel_hops.push(KernelHop::new(Arc::clone(&end), Arc::clone(&relay), HopKind::Ingress)?);
+            kernel_hops.push(KernelHop::new(
+                Arc::clone(&end),
+                Arc::clone(&relay),
+                HopKind::Ingress,
+            )?);
             kernel_hops.push(KernelHop::new(relay, end, HopKind::Egress { socket })?);
         }
         Ok(Self { edges, ..Self::new(kernel_hops) })
@@ -111,7 +115,8 @@ impl RealTime {
             real.links.resize(real.links.len().max(number + 1), None);
             real.links[number] = Some(real.kernel_hops.len());
             let kind = HopKind::Link { link, delay: delay.as_nanos() as u64 };
-            real.kernel_hops.push(KernelHop::new(Arc::new(from), Arc::new(to), kind)?.with_others(others)?);
+            real.kernel_hops
+                .push(KernelHop::new(Arc::new(from), Arc::new(to), kind)?.with_others(others)?);
             real._keep.push(keep);
         }
         Ok(real)
@@ -135,21 +140,34 @@ impl RealTime {
     }
 
     pub(crate) fn wait(&self, until: Duration, ready: &mut Vec<usize>) {
-        let timeout = Timespec { tv_sec: until.as_secs() as i64, tv_nsec: i64::from(until.subsec_nanos()) };
+        let timeout =
+            Timespec { tv_sec: until.as_secs() as i64, tv_nsec: i64::from(until.subsec_nanos()) };
         // Only hops with packets in transit can receive.
-        let (numbers, mut polled): (Vec<usize>, Vec<PollFd<'_>>) = (self.kernel_hops.iter().enumerate())
-            .filter(|(_, c)| !c.in_transit.is_empty())
-            .map(|(number, c)| (number, PollFd::new(c.to.io(), PollFlags::IN)))
-            .unzip();
+        let (numbers, mut polled): (Vec<usize>, Vec<PollFd<'_>>) =
+            (self.kernel_hops.iter().enumerate())
+                .filter(|(_, c)| !c.in_transit.is_empty())
+                .map(|(number, c)| (number, PollFd::new(c.to.io(), PollFlags::IN)))
+                .unzip();
         // A wait that a signal ends is over, no more; nothing else can be wrong with sockets that are open.
         let _ = poll(&mut polled, Some(&timeout));
-        ready.extend(polled.iter().zip(numbers).filter(|(fd, _)| !fd.revents().is_empty()).map(|(_, number)| number));
+        ready.extend(
+            polled
+                .iter()
+                .zip(numbers)
+                .filter(|(fd, _)| !fd.revents().is_empty())
+                .map(|(_, number)| number),
+        );
     }
 
     /// How punctual it was.
     pub(crate) fn punctuality(&self) -> Punctuality {
         let ms = |micros: u64| micros as f64 / 1e3;
-        let lost = self.kernel_hops.iter().filter(|c| !matches!(c.kind, HopKind::Link { .. })).map(|c| c.lost).sum();
+        let lost = self
+            .kernel_hops
+            .iter()
+            .filter(|c| !matches!(c.kind, HopKind::Link { .. }))
+            .map(|c| c.lost)
+            .sum();
         Punctuality {
             p99_ms: ms(self.late.value_at_quantile(0.99)),
             max_ms: ms(self.late.max()),
@@ -161,7 +179,8 @@ impl RealTime {
 
 /// Two connected sockets on loopback.
 fn loopback() -> io::Result<(Arc<Udp>, Arc<Udp>)> {
-    let (a, b) = (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?);
+    let (a, b) =
+        (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?);
     a.connect(b.local_addr()?)?;
     b.connect(a.local_addr()?)?;
     Ok((Arc::new(Udp::new(a)?), Arc::new(Udp::new(b)?)))

@@ -36,8 +36,14 @@ fn bench() -> Bench {
     let rate = Rate::from_bits_per_sec(80_000);
     let link = sim.add_link(Link::new(rate, QueueSpec::droptail_packets(4).build(rate, 0)));
     let (client, server) = (sim.client_socket(), sim.server_socket());
-    let up = Path { hops: vec![Hop { delay: Duration::ZERO, link }], tail: Duration::from_millis(10) };
-    let group = sim.add_group(Group { client: client.id(), server: server.id(), down: Path::default(), up });
+    let up =
+        Path { hops: vec![Hop { delay: Duration::ZERO, link }], tail: Duration::from_millis(10) };
+    let group = sim.add_group(Group {
+        client: client.id(),
+        server: server.id(),
+        down: Path::default(),
+        up,
+    });
     assert_eq!(sim.add_flow(group), 0);
     let arrivals = Arrivals::default();
     sim.spawn(listen(sim.clone(), server, Arc::clone(&arrivals)));
@@ -89,7 +95,10 @@ fn datagrams_cross_loopback_and_meet_the_same_link() {
         assert_eq!(ecn, Some(Ecn::Ect0));
     }
     let stats = bench.executor.sim().net_stats();
-    assert_eq!((stats.sent, stats.delivered, stats.dropped, stats.lost, stats.in_transit), (6, 4, 2, 0, 0));
+    assert_eq!(
+        (stats.sent, stats.delivered, stats.dropped, stats.lost, stats.in_transit),
+        (6, 4, 2, 0, 0)
+    );
     let punctuality = bench.executor.punctuality().unwrap();
     assert_eq!((punctuality.lost, punctuality.strays), (0, 0));
 }
@@ -122,8 +131,14 @@ fn losses_of_a_kernel_link_count_at_the_link() {
     bench.send(30, Duration::from_millis(2));
     let (from, to) = lossy();
     let towards = from.io().peer_addr().unwrap();
-    let kernel =
-        KernelLink { link: bench.link, delay: Duration::ZERO, from, others: Vec::new(), to, keep: Box::new(()) };
+    let kernel = KernelLink {
+        link: bench.link,
+        delay: Duration::ZERO,
+        from,
+        others: Vec::new(),
+        to,
+        keep: Box::new(()),
+    };
     bench.executor.through_kernel_links(vec![kernel]).unwrap();
     bench.executor.sim().core().real.as_mut().unwrap().kernel_hops[0].address = towards;
     bench.executor.run(LIMIT);
@@ -131,7 +146,10 @@ fn losses_of_a_kernel_link_count_at_the_link() {
     assert_eq!(bench.numbers(), expected);
     let sim = bench.executor.sim();
     let (stats, link) = (sim.net_stats(), sim.link_stats(bench.link));
-    assert_eq!((stats.sent, stats.delivered, stats.dropped, stats.lost, stats.in_transit), (30, 20, 10, 0, 0));
+    assert_eq!(
+        (stats.sent, stats.delivered, stats.dropped, stats.lost, stats.in_transit),
+        (30, 20, 10, 0, 0)
+    );
     assert_eq!((link.arrived, link.admitted, link.dropped), (30, 20, 10));
     // Doubles of what came already: the 5th, 10th, 20th and 25th, as the 15th and 30th were dropped.
     assert_eq!(bench.executor.punctuality().unwrap().strays, 4);
@@ -176,7 +194,14 @@ fn flows_overtake_each_other_behind_a_kernel_queue_that_schedules() {
         }
     });
     let (from, others, to, towards) = overtaking(10);
-    let kernel = KernelLink { link: bench.link, delay: Duration::ZERO, from, others, to, keep: Box::new(()) };
+    let kernel = KernelLink {
+        link: bench.link,
+        delay: Duration::ZERO,
+        from,
+        others,
+        to,
+        keep: Box::new(()),
+    };
     bench.executor.through_kernel_links(vec![kernel]).unwrap();
     bench.executor.sim().core().real.as_mut().unwrap().kernel_hops[0].address = towards;
     bench.executor.run(LIMIT);
@@ -184,7 +209,10 @@ fn flows_overtake_each_other_behind_a_kernel_queue_that_schedules() {
     assert_eq!(bench.numbers(), [0, 1, 2, 3, 4, 0, 1, 3, 4]);
     let sim = bench.executor.sim();
     let (stats, link) = (sim.net_stats(), sim.link_stats(bench.link));
-    assert_eq!((stats.sent, stats.delivered, stats.dropped, stats.lost, stats.in_transit), (10, 9, 1, 0, 0));
+    assert_eq!(
+        (stats.sent, stats.delivered, stats.dropped, stats.lost, stats.in_transit),
+        (10, 9, 1, 0, 0)
+    );
     assert_eq!((link.arrived, link.admitted, link.dropped), (10, 9, 1));
     assert_eq!(bench.executor.punctuality().unwrap().strays, 0);
 }

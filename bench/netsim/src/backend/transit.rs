@@ -52,7 +52,10 @@ impl Core {
         let Some(real) = &mut self.real else { return wakers };
         let mut buffers = std::mem::take(&mut real.buffers);
         for number in ready.drain(..) {
-            let Some(to) = self.real.as_ref().map(|real| Arc::clone(&real.kernel_hops[number].to)) else { break };
+            let Some(to) = self.real.as_ref().map(|real| Arc::clone(&real.kernel_hops[number].to))
+            else {
+                break;
+            };
             loop {
                 let mut metas = [RecvMeta::default(); BATCH];
                 let came = to.receive(&mut buffers, &mut metas);
@@ -75,7 +78,9 @@ impl Core {
 
     /// Whether packets are between sockets.
     pub(crate) fn in_transit(&self) -> bool {
-        self.real.as_ref().is_some_and(|real| real.kernel_hops.iter().any(|c| !c.in_transit.is_empty()))
+        self.real
+            .as_ref()
+            .is_some_and(|real| real.kernel_hops.iter().any(|c| !c.in_transit.is_empty()))
     }
 
     /// Counts all packets in transit as lost.
@@ -87,14 +92,20 @@ impl Core {
     }
 
     /// A datagram arrived over a kernel hop: finds its packet and forwards it.
-    fn on_kernel_datagram(&mut self, number: usize, meta: RecvMeta, datagram: &[u8]) -> Option<Waker> {
+    fn on_kernel_datagram(
+        &mut self,
+        number: usize,
+        meta: RecvMeta,
+        datagram: &[u8],
+    ) -> Option<Waker> {
         let real = self.real.as_mut()?;
         let packets = &self.net.packets;
         let hop = &mut real.kernel_hops[number];
         // What left before it and has not come is lost: neither loopback nor a link changes the order of what one port sent.
         let entrance = (!hop.others.is_empty()).then(|| hop.entrance_at(meta.addr.port()));
         let is_it = |u: &InTransit| {
-            entrance.is_none_or(|entrance| entrance == u.entrance) && is(&packets[u.packet as usize], datagram)
+            entrance.is_none_or(|entrance| entrance == u.entrance)
+                && is(&packets[u.packet as usize], datagram)
         };
         let Some(place) = hop.in_transit.iter().position(is_it) else {
             real.strays += 1;
@@ -115,7 +126,11 @@ impl Core {
             HopKind::Link { link, delay } => {
                 let (wire, out) = (p.wire, self.now);
                 let arrived = (since + delay).min(out);
-                self.net.links[usize::from(link.0)].record_external(arrived, wire, Verdict::Forward { out, mark });
+                self.net.links[usize::from(link.0)].record_external(
+                    arrived,
+                    wire,
+                    Verdict::Forward { out, mark },
+                );
                 self.leave_link(packet, link, out);
             }
         }
@@ -128,7 +143,11 @@ impl Core {
             HopKind::Ingress | HopKind::Egress { .. } => self.net.lose(packet),
             HopKind::Link { link, delay } => {
                 let wire = self.net.packets[packet as usize].wire;
-                self.net.links[usize::from(link.0)].record_external(since + delay, wire, Verdict::Drop);
+                self.net.links[usize::from(link.0)].record_external(
+                    since + delay,
+                    wire,
+                    Verdict::Drop,
+                );
                 self.net.drop_packet(packet);
             }
         }

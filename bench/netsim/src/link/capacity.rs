@@ -89,7 +89,11 @@ pub(super) struct Steps {
 impl Steps {
     fn new(rate: Rate, steps: &[(Duration, Rate)]) -> Self {
         let steps = || steps.iter().map(|(at, rate)| (at.as_nanos() as u64, *rate));
-        Self { now: rate, next: steps().rev().collect(), all: std::iter::once((0, rate)).chain(steps()).collect() }
+        Self {
+            now: rate,
+            next: steps().rev().collect(),
+            all: std::iter::once((0, rate)).chain(steps()).collect(),
+        }
     }
 
     /// Bytes that all rates together carry by `until` nanoseconds.
@@ -126,11 +130,13 @@ impl Sender {
                 loop {
                     let next = steps.last().copied();
                     let needs =
-                        u64::try_from(bits.div_ceil(u128::from(rate.bits_per_sec().max(1)))).unwrap_or(u64::MAX);
+                        u64::try_from(bits.div_ceil(u128::from(rate.bits_per_sec().max(1))))
+                            .unwrap_or(u64::MAX);
                     let end = at.saturating_add(needs);
                     match next {
                         Some((step, new)) if step < end => {
-                            let sent = u128::from(step.saturating_sub(at)) * u128::from(rate.bits_per_sec());
+                            let sent = u128::from(step.saturating_sub(at))
+                                * u128::from(rate.bits_per_sec());
                             bits = bits.saturating_sub(sent);
                             at = at.max(step);
                             *rate = new;

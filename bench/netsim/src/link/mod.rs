@@ -85,7 +85,8 @@ impl LinkStats {
     /// Returns the part of the link's capacity that was used since `before`, from 0 to 1; `None` where it had no capacity in this time. Of a
     /// trace, time between two delivery opportunities is no capacity, and so none that a waiting packet uses.
     pub fn utilisation_since(&self, before: Option<&Self>) -> Option<f64> {
-        let (sent, capacity) = before.map_or((0.0, 0.0), |before| (before.sent_bytes, before.capacity_bytes));
+        let (sent, capacity) =
+            before.map_or((0.0, 0.0), |before| (before.sent_bytes, before.capacity_bytes));
         let (sent, capacity) = (self.sent_bytes - sent, self.capacity_bytes - capacity);
         // A packet that began before and ends in this time counts as a whole where a trace sends it.
         (capacity > 0.0).then(|| (sent / capacity).min(1.0))
@@ -234,7 +235,9 @@ impl Link {
     pub fn arrive(&mut self, now: u64, bytes: u32, ecn_capable: bool) -> Verdict {
         self.depart_until(now);
         self.stats.arrived += 1;
-        let Service::Fifo(queue) = &mut self.queue else { panic!("a link that schedules takes packets by `enqueue`") };
+        let Service::Fifo(queue) = &mut self.queue else {
+            panic!("a link that schedules takes packets by `enqueue`")
+        };
         let admission = queue.admit(&Arrival {
             now,
             bytes,
@@ -346,7 +349,9 @@ impl Link {
     pub fn queueing_delay(&self, now: u64) -> Duration {
         let behind = match &self.queue {
             Service::Fifo(_) => Duration::ZERO,
-            Service::Scheduled(scheduled) => Duration::from_nanos(self.sender.mean_transmission(scheduled.bytes())),
+            Service::Scheduled(scheduled) => {
+                Duration::from_nanos(self.sender.mean_transmission(scheduled.bytes()))
+            }
         };
         Duration::from_nanos(self.free_at.saturating_sub(now)) + behind
     }
@@ -373,7 +378,9 @@ impl Link {
                 let unsent = self.sender.bytes_until(self.free_at) - self.sender.bytes_until(now);
                 (self.stats.bytes as f64 - unsent).max(0.0)
             }
-            Sender::Steps(..) | Sender::Trace(..) => self.stats.bytes.saturating_sub(self.queued_bytes) as f64,
+            Sender::Steps(..) | Sender::Trace(..) => {
+                self.stats.bytes.saturating_sub(self.queued_bytes) as f64
+            }
         }
     }
 
@@ -472,7 +479,10 @@ mod tests {
         l.arrive(11_000_000, 1_500, false);
         assert_eq!((used(&mut l, 99), used(&mut l, 100)), ((1_500.0, 3_000.0), (3_000.0, 4_500.0)));
         let after = l.stats(100_000_000);
-        assert_eq!((before.utilisation_since(None), after.utilisation_since(Some(&before))), (Some(0.5), Some(1.0)));
+        assert_eq!(
+            (before.utilisation_since(None), after.utilisation_since(Some(&before))),
+            (Some(0.5), Some(1.0))
+        );
         assert_eq!(after.utilisation_since(Some(&after)), None, "no capacity in no time");
         // The next round's: 110, 110, 200.
         assert_eq!((used(&mut l, 110).1, used(&mut l, 200).1), (7_500.0, 9_000.0));
@@ -487,11 +497,20 @@ mod tests {
         }
         // Half of the first is sent; the other half takes ten times as long, and so do those behind it.
         let moved = l.set_rate(500_000, slow).unwrap();
-        assert_eq!(moved, [(1_000_000, 5_500_000), (2_000_000, 15_500_000), (3_000_000, 25_500_000)]);
-        assert_eq!((l.queue_length(5_500_000), l.stats(5_500_000).sent_bytes.round()), (2, 1_000.0));
+        assert_eq!(
+            moved,
+            [(1_000_000, 5_500_000), (2_000_000, 15_500_000), (3_000_000, 25_500_000)]
+        );
+        assert_eq!(
+            (l.queue_length(5_500_000), l.stats(5_500_000).sent_bytes.round()),
+            (2, 1_000.0)
+        );
         let moved = l.set_rate(10_500_000, fast).unwrap();
         assert_eq!(moved, [(15_500_000, 11_000_000), (25_500_000, 12_000_000)]);
-        assert!(matches!(l.arrive(10_500_000, 1_000, false), Verdict::Forward { out: 13_000_000, .. }));
+        assert!(matches!(
+            l.arrive(10_500_000, 1_000, false),
+            Verdict::Forward { out: 13_000_000, .. }
+        ));
         let stats = l.stats(13_000_000);
         // 0.5 ms and 2.5 ms at 1 kB per ms, 10 ms at a tenth of it.
         assert_eq!(

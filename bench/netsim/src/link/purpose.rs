@@ -73,7 +73,12 @@ impl BytesByPurpose {
 
     /// All of them.
     pub const fn total(&self) -> u64 {
-        self.handshake + self.acknowledgements + self.first_time + self.duplicate + self.after_close + self.other
+        self.handshake
+            + self.acknowledgements
+            + self.first_time
+            + self.duplicate
+            + self.after_close
+            + self.other
     }
 }
 
@@ -90,7 +95,10 @@ impl LinkBytes {
     /// What came since `before`.
     #[must_use]
     pub const fn since(&self, before: &Self) -> Self {
-        Self { arrived: self.arrived.since(&before.arrived), dropped: self.dropped.since(&before.dropped) }
+        Self {
+            arrived: self.arrived.since(&before.arrived),
+            dropped: self.dropped.since(&before.dropped),
+        }
     }
 }
 

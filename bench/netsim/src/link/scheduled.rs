@@ -89,7 +89,10 @@ impl Link {
         self.stats.marked += u64::from(mark);
         self.stats.bytes += u64::from(packet.bytes);
         if let Some(log) = &mut self.log {
-            log.push((Time::from_nanos(packet.arrived), Duration::from_nanos(out - packet.arrived)));
+            log.push((
+                Time::from_nanos(packet.arrived),
+                Duration::from_nanos(out - packet.arrived),
+            ));
         }
         Some(Transmission { packet, out, mark })
     }
@@ -143,15 +146,22 @@ mod tests {
         assert_eq!((first.out, first.mark, link.is_idle()), (MS, false, false));
         link.enqueue(packet(1, 0));
         // The one in transmission for 1 ms, the other for 2 ms; then nothing.
-        assert_eq!((link.queue_length(MS / 2), link.queueing_delay(MS / 2)), (2, Duration::from_micros(1_500)));
+        assert_eq!(
+            (link.queue_length(MS / 2), link.queueing_delay(MS / 2)),
+            (2, Duration::from_micros(1_500))
+        );
         assert_eq!(link.dequeue(MS).unwrap().out, 2 * MS);
         assert!(link.dequeue(2 * MS).is_none() && link.is_idle());
         let stats = link.stats(4 * MS);
-        assert_eq!((stats.arrived, stats.admitted, stats.departed, stats.bytes, stats.max_queue), (2, 2, 2, 2_000, 2));
+        assert_eq!(
+            (stats.arrived, stats.admitted, stats.departed, stats.bytes, stats.max_queue),
+            (2, 2, 2, 2_000, 2)
+        );
         assert!((stats.mean_queue - 0.75).abs() < 1e-9 && stats.sent_bytes == 2_000.0, "{stats:?}");
         let area: f64 = stats.queue_series.unwrap().bins().iter().map(|bin| bin.sum).sum();
         assert!((area - 0.003).abs() < 1e-9, "{area}");
-        let delays: Vec<u64> = link.log().iter().map(|(_, delay)| delay.as_nanos() as u64).collect();
+        let delays: Vec<u64> =
+            link.log().iter().map(|(_, delay)| delay.as_nanos() as u64).collect();
         assert_eq!(delays, [MS, 2 * MS]);
     }
 

@@ -119,7 +119,8 @@ impl Shares {
         };
         let bytes = |bin: usize, flow: usize| {
             let bins = self.bins.iter().skip(bin * tenths).take(tenths);
-            bins.map(|entries| entries.get(flow).map_or(0, |entry| counted.bytes(*entry))).sum::<u64>()
+            bins.map(|entries| entries.get(flow).map_or(0, |entry| counted.bytes(*entry)))
+                .sum::<u64>()
         };
         (0..self.bins.len().div_ceil(tenths))
             .map(|bin| there(bin).map(|flow| bytes(bin, flow) as f64 / seconds).collect())
@@ -128,9 +129,15 @@ impl Shares {
 
     /// Bytes of `flow` in every tenth of a second of `tenths`, zero where it got nothing; a flow never seen got nothing at all. `None` when
     /// the run was too large to keep them, or the range ends beyond what is ever kept (68 minutes).
-    pub fn tenths(&self, flow: usize, tenths: Range<usize>, counted: CountedBytes) -> Option<Vec<u64>> {
+    pub fn tenths(
+        &self,
+        flow: usize,
+        tenths: Range<usize>,
+        counted: CountedBytes,
+    ) -> Option<Vec<u64>> {
         let bytes = |bin: usize| self.bins.get(bin)?.get(flow).map(|entry| counted.bytes(*entry));
-        (!self.overflowed && tenths.end <= BINS).then(|| tenths.map(|bin| bytes(bin).unwrap_or(0)).collect())
+        (!self.overflowed && tenths.end <= BINS)
+            .then(|| tenths.map(|bin| bytes(bin).unwrap_or(0)).collect())
     }
 
     /// The size in bytes (rounded down to steps of 8) below which `fraction` of a second's bytes travelled, per second.
@@ -218,7 +225,10 @@ mod tests {
         shares.add(0, FLOWS as u32, 1);
         assert!(shares.rates().is_empty() && shares.size_quantile(0.5).is_empty());
         shares.add(0, 0, 1);
-        assert_eq!((shares.tenths(0, 0..1, CountedBytes::Payload), shares.bins.capacity()), (None, 0));
+        assert_eq!(
+            (shares.tenths(0, 0..1, CountedBytes::Payload), shares.bins.capacity()),
+            (None, 0)
+        );
     }
 
     #[test]
@@ -255,12 +265,27 @@ mod tests {
         let wire = CountedBytes::Wire { overhead: 28 };
         let tenths = shares.tenths(1, 0..11, wire).unwrap();
         assert_eq!(tenths, [128, 228, 0, 0, 0, 0, 0, 0, 0, 328, 0]);
-        assert_eq!(shares.tenths(1, 19..23, CountedBytes::Payload).unwrap(), [0, 400, 0, 0], "nothing after the end");
-        assert_eq!(shares.tenths(0, 0..2, CountedBytes::Payload).unwrap(), [0, 0], "flow 0 sent nothing");
-        assert_eq!(shares.tenths(7, 0..2, CountedBytes::Payload).unwrap(), [0, 0], "flow 7 is not known");
+        assert_eq!(
+            shares.tenths(1, 19..23, CountedBytes::Payload).unwrap(),
+            [0, 400, 0, 0],
+            "nothing after the end"
+        );
+        assert_eq!(
+            shares.tenths(0, 0..2, CountedBytes::Payload).unwrap(),
+            [0, 0],
+            "flow 0 sent nothing"
+        );
+        assert_eq!(
+            shares.tenths(7, 0..2, CountedBytes::Payload).unwrap(),
+            [0, 0],
+            "flow 7 is not known"
+        );
         assert_eq!(shares.tenths(1, 0..BINS + 1, CountedBytes::Payload), None);
         // Half seconds: whole ones are 1 to 3, of which 1 (0.5 s to 1 s) has 300 bytes.
-        assert_eq!(shares.rates_over(5, CountedBytes::Payload), [vec![], vec![600.0], vec![0.0], vec![0.0], vec![]]);
+        assert_eq!(
+            shares.rates_over(5, CountedBytes::Payload),
+            [vec![], vec![600.0], vec![0.0], vec![0.0], vec![]]
+        );
         assert_eq!(shares.rates_over(5, wire)[1], [656.0]);
         assert_eq!(shares.rates_over(0, wire).len(), 21, "no tenth at all is one");
     }

@@ -78,7 +78,9 @@ impl fmt::Display for PathEvent {
             Self::RebindAfterHandshake => return f.write_str("rebind@handshake"),
         };
         write!(f, "{what}@{}", duration_text(*at))?;
-        if let Self::Blackout { every: Some(every), .. } | Self::Hold { every: Some(every), .. } = self {
+        if let Self::Blackout { every: Some(every), .. } | Self::Hold { every: Some(every), .. } =
+            self
+        {
             write!(f, " every {}", duration_text(*every))?;
         }
         Ok(())
@@ -100,7 +102,8 @@ impl FromStr for PathEvent {
             return Ok(Self::RebindAfterHandshake);
         }
         let (what, at) = s.split_once('@').ok_or_else(help)?;
-        let (at, every) = at.split_once(" every ").map_or((at, None), |(at, every)| (at, Some(every)));
+        let (at, every) =
+            at.split_once(" every ").map_or((at, None), |(at, every)| (at, Some(every)));
         let at = parse_duration(at)?;
         let every = every.map(parse_nonzero_duration).transpose()?;
         let event = match what.split_once(':').unwrap_or((what, "")) {
@@ -115,9 +118,14 @@ impl FromStr for PathEvent {
                 });
             }
             ("mtu", payload) => {
-                let payload =
-                    payload.parse().ok().filter(|p| (500..=9_000).contains(p)).ok_or_else(|| {
-                        format!("'{s}': an MTU is a payload of 500 to 9000 bytes; write mtu:1250@20s")
+                let payload = payload
+                    .parse()
+                    .ok()
+                    .filter(|p| (500..=9_000).contains(p))
+                    .ok_or_else(|| {
+                        format!(
+                            "'{s}': an MTU is a payload of 500 to 9000 bytes; write mtu:1250@20s"
+                        )
                     })?;
                 Self::Mtu { at, payload }
             }
@@ -165,7 +173,10 @@ impl PathEvent {
 
     /// Whether it changes what becomes of packets beside the link: neither its rate nor a client's port.
     pub(super) const fn is_of_packets(&self) -> bool {
-        matches!(self, Self::Blackout { .. } | Self::Hold { .. } | Self::Mtu { .. } | Self::Rtt { .. })
+        matches!(
+            self,
+            Self::Blackout { .. } | Self::Hold { .. } | Self::Mtu { .. } | Self::Rtt { .. }
+        )
     }
 
     /// Whether a datagram of so many bytes of UDP payload passes at `now`, as far as this event says.
@@ -180,16 +191,25 @@ impl PathEvent {
     /// When a hold ends that keeps packets back at `now`; `None` where this event keeps none.
     pub(super) fn held_until(&self, now: Duration) -> Option<Duration> {
         match *self {
-            Self::Hold { at, lasts, every } => left_of(now, at, lasts, every).map(|left| now + left),
+            Self::Hold { at, lasts, every } => {
+                left_of(now, at, lasts, every).map(|left| now + left)
+            }
             _ => None,
         }
     }
 }
 
 /// How long something goes on at `now` that begins at `at`, lasts so long, and may come back; `None` where it does not go on then.
-fn left_of(now: Duration, at: Duration, lasts: Duration, every: Option<Duration>) -> Option<Duration> {
+fn left_of(
+    now: Duration,
+    at: Duration,
+    lasts: Duration,
+    every: Option<Duration>,
+) -> Option<Duration> {
     let since = now.checked_sub(at)?;
-    let into = every.map_or(since, |every| Duration::from_nanos((since.as_nanos() % every.as_nanos().max(1)) as u64));
+    let into = every.map_or(since, |every| {
+        Duration::from_nanos((since.as_nanos() % every.as_nanos().max(1)) as u64)
+    });
     lasts.checked_sub(into).filter(|left| !left.is_zero())
 }
 
@@ -242,9 +262,15 @@ mod tests {
     #[test]
     fn a_blackout_ends_and_comes_back() {
         let once: PathEvent = "blackout:2s@10s".parse().unwrap();
-        assert_eq!([9.9, 10.0, 11.9, 12.0].map(|at| once.lets_pass(s(at), 1)), [true, false, false, true]);
+        assert_eq!(
+            [9.9, 10.0, 11.9, 12.0].map(|at| once.lets_pass(s(at), 1)),
+            [true, false, false, true]
+        );
         let again: PathEvent = "blackout:1s@5s every 15s".parse().unwrap();
-        assert_eq!([4.9, 5.5, 6.0, 20.5, 21.0].map(|at| again.lets_pass(s(at), 1)), [true, false, true, false, true]);
+        assert_eq!(
+            [4.9, 5.5, 6.0, 20.5, 21.0].map(|at| again.lets_pass(s(at), 1)),
+            [true, false, true, false, true]
+        );
         let mtu: PathEvent = "mtu:1250@20s".parse().unwrap();
         assert_eq!((mtu.lets_pass(s(20.0), 1_251), mtu.lets_pass(s(99.0), 1_250)), (false, true));
     }

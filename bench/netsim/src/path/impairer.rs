@@ -230,7 +230,11 @@ impl Impairer {
         let waits = self.spec.reorder.distance.filter(|_| chosen && self.waiting.has_room());
         let early = chosen && self.spec.reorder.distance.is_none();
         self.counts.displaced += u64::from(early || waits.is_some());
-        let mut at = if early { out } else { out + self.delay_at(out) + self.spec.jitter.sample(&mut self.rng) };
+        let mut at = if early {
+            out
+        } else {
+            out + self.delay_at(out) + self.spec.jitter.sample(&mut self.rng)
+        };
         if !self.spec.events.is_empty() {
             at = self.held_until(at);
         }
@@ -245,7 +249,8 @@ impl Impairer {
             self.counts.reordered += self.overtaken.add(flow, out, until);
         }
         let corrupt = self.happens(self.spec.corrupt);
-        let flip = (self.in_a_row(1, corrupt) && payload > 0).then(|| self.rng.random_range(0..payload * 8));
+        let flip = (self.in_a_row(1, corrupt) && payload > 0)
+            .then(|| self.rng.random_range(0..payload * 8));
         let duplicated = self.happens(self.spec.duplicate);
         self.counts.corrupted += u64::from(flip.is_some());
         self.counts.duplicated += u64::from(duplicated);
@@ -368,7 +373,10 @@ mod tests {
     fn nothing_happens_without_impairments() {
         let mut i = impairer(Impairments::default(), 20);
         assert_eq!(i.enter(5, 1_000, 1_028), Ok(()));
-        assert_eq!(leave(&mut i, 9, 1_000), Departure { at: 9 + 20 * MS, flip: None, duplicated: false });
+        assert_eq!(
+            leave(&mut i, 9, 1_000),
+            Departure { at: 9 + 20 * MS, flip: None, duplicated: false }
+        );
         assert_eq!(
             [None, Some(Ecn::Ect0), Some(Ecn::Ce)].map(|ecn| i.ecn(ecn)),
             [None, Some(Ecn::Ect0), Some(Ecn::Ce)]
@@ -418,7 +426,9 @@ mod tests {
     #[test]
     fn overtaken_packets_are_counted_whatever_made_them() {
         // Whatever reorders, the count is that of arrivals sorted afterwards.
-        for (text, reorder, reorders) in [("5ms", 0.0, false), ("5ms,reorder", 0.0, true), ("0ms", 0.1, true)] {
+        for (text, reorder, reorders) in
+            [("5ms", 0.0, false), ("5ms,reorder", 0.0, true), ("0ms", 0.1, true)]
+        {
             let jitter = text.parse().unwrap();
             let reorder = Reorder::early(reorder);
             let mut i = impairer(Impairments { jitter, reorder, ..Impairments::default() }, 3);
@@ -431,7 +441,8 @@ mod tests {
 
     #[test]
     fn so_many_in_a_row_are_lost_and_no_more() {
-        let spec = Impairments { loss: Loss::Random(0.9), in_a_row: Some(3), ..Impairments::default() };
+        let spec =
+            Impairments { loss: Loss::Random(0.9), in_a_row: Some(3), ..Impairments::default() };
         let mut i = impairer(spec, 0);
         let passed: Vec<bool> = (0..1_000).map(|t| i.enter(t * MS, 10, 38).is_ok()).collect();
         assert_eq!(passed.split(|passes| *passes).map(<[bool]>::len).max(), Some(3));
@@ -441,8 +452,9 @@ mod tests {
     fn a_step_of_the_rtt_moves_packets_that_leave_after_it() {
         let events = vec!["rtt:100ms@2s".parse().unwrap(), "rtt:20ms@4s".parse().unwrap()];
         let mut i = impairer(Impairments { events, ..Impairments::default() }, 10);
-        let delays: Vec<u64> =
-            [1_000, 2_000, 3_900, 4_000, 5_000].map(|ms| leave(&mut i, ms * MS, 10).at / MS - ms).to_vec();
+        let delays: Vec<u64> = [1_000, 2_000, 3_900, 4_000, 5_000]
+            .map(|ms| leave(&mut i, ms * MS, 10).at / MS - ms)
+            .to_vec();
         // The one that leaves at 4 s would overtake nobody: the last of before arrived at 3.95 s.
         assert_eq!(delays, [10, 50, 50, 10, 10]);
     }
@@ -465,7 +477,8 @@ mod tests {
 
     #[test]
     fn a_hold_keeps_packets_and_releases_them_together_in_order() {
-        let events = vec!["hold:20ms@100ms every 50ms".parse().unwrap(), "hold:10ms@115ms".parse().unwrap()];
+        let events =
+            vec!["hold:20ms@100ms every 50ms".parse().unwrap(), "hold:10ms@115ms".parse().unwrap()];
         let mut i = impairer(Impairments { events, ..Impairments::default() }, 10);
         // They would arrive at 99, 100, 119, 124, 125, 150 and 171 ms; the holds are from 100 to 125, from 150 to 170.
         let at = [89, 90, 109, 114, 115, 140, 161].map(|ms| leave(&mut i, ms * MS, 10).at / MS);
@@ -477,7 +490,13 @@ mod tests {
     fn a_packet_moved_back_arrives_behind_as_many_as_it_says() {
         let reorder = "100%,distance=3,within=20ms".parse().unwrap();
         let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
-        let of = |number: u32, flow| Leaving { out: u64::from(number) * MS, payload: 10, flow, ecn: None, number };
+        let of = |number: u32, flow| Leaving {
+            out: u64::from(number) * MS,
+            payload: 10,
+            flow,
+            ecn: None,
+            number,
+        };
         assert_eq!(i.leave(of(0, 7)), None);
         assert_eq!((i.next_release(), i.take_released(29 * MS)), (Some(30 * MS), None));
         // The others keep their places: two of the same connection, one of another, and the third.
@@ -522,7 +541,10 @@ mod tests {
         let counts = i.counts();
         assert!((60..150).contains(&by_hand), "{by_hand}");
         // The last ones may still wait.
-        assert!(counts.reordered - by_hand <= 3 && counts.displaced - by_hand <= 3, "{counts:?}, {by_hand} by hand");
+        assert!(
+            counts.reordered - by_hand <= 3 && counts.displaced - by_hand <= 3,
+            "{counts:?}, {by_hand} by hand"
+        );
     }
 
     proptest! {

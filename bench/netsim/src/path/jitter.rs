@@ -53,7 +53,9 @@ impl Jitter {
         let extra = match self.shape {
             Shape::Uniform => scale * uniform(),
             // Box and Muller's way to a normal variable.
-            Shape::Normal => scale * ((-2.0 * (1.0 - uniform()).ln()).sqrt() * (TAU * uniform()).cos()).abs(),
+            Shape::Normal => {
+                scale * ((-2.0 * (1.0 - uniform()).ln()).sqrt() * (TAU * uniform()).cos()).abs()
+            }
             Shape::Exponential => scale * -(1.0 - uniform()).ln(),
         };
         extra as u64
@@ -85,13 +87,17 @@ impl FromStr for Jitter {
         let (rest, reorders) = match s.trim().split_once(',') {
             None => (s.trim(), false),
             Some((rest, "reorder")) => (rest, true),
-            Some((_, other)) => return Err(help(&format!("'{}' is no option of it", other.escape_debug()))),
+            Some((_, other)) => {
+                return Err(help(&format!("'{}' is no option of it", other.escape_debug())));
+            }
         };
         let (shape, time) = match rest.split_once(':') {
             None | Some(("uniform", _)) => (Shape::Uniform, rest.trim_start_matches("uniform:")),
             Some(("normal", time)) => (Shape::Normal, time),
             Some(("exponential", time)) => (Shape::Exponential, time),
-            Some((other, _)) => return Err(help(&format!("'{}' is no shape", other.escape_debug()))),
+            Some((other, _)) => {
+                return Err(help(&format!("'{}' is no shape", other.escape_debug())));
+            }
         };
         let scale = parse_duration(time).map_err(|_| help("it needs a time"))?;
         if scale > Duration::from_secs(60) {
@@ -121,9 +127,11 @@ mod tests {
 
     #[test]
     fn shapes_have_their_means() {
-        for (text, mean_ms) in
-            [("10ms", 5.0), ("normal:10ms", 10.0 * (2.0 / std::f64::consts::PI).sqrt()), ("exponential:10ms", 10.0)]
-        {
+        for (text, mean_ms) in [
+            ("10ms", 5.0),
+            ("normal:10ms", 10.0 * (2.0 / std::f64::consts::PI).sqrt()),
+            ("exponential:10ms", 10.0),
+        ] {
             let jitter: Jitter = text.parse().unwrap();
             let mut rng = Pcg64Mcg::seed_from_u64(3);
             let n = 100_000;

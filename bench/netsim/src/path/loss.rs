@@ -58,9 +58,13 @@ impl Loss {
         match *self {
             _ if self.is_none() => None,
             Self::Random(part) => Some(format!("loss {}", percent(part))),
-            Self::Bursts { enter, leave, bad, good } => {
-                Some(format!("loss gemodel {} {} {} {}", percent(enter), percent(leave), percent(bad), percent(good)))
-            }
+            Self::Bursts { enter, leave, bad, good } => Some(format!(
+                "loss gemodel {} {} {} {}",
+                percent(enter),
+                percent(leave),
+                percent(bad),
+                percent(good)
+            )),
         }
     }
 }
@@ -88,7 +92,9 @@ impl FromStr for Loss {
 
     fn from_str(s: &str) -> Result<Self, String> {
         let s = if s.trim() == "bursts" { "bursts:" } else { s };
-        let Some(options) = s.trim().strip_prefix("bursts:") else { return parse_part(s).map(Self::Random) };
+        let Some(options) = s.trim().strip_prefix("bursts:") else {
+            return parse_part(s).map(Self::Random);
+        };
         let help = |why: String| {
             format!(
                 "'{}' {why}; write bursts:loss=1%,length=4 (mean loss, mean packets of a burst), or bursts:enter=0.1%,leave=25%,bad=100%,good=0%",
@@ -105,7 +111,10 @@ impl FromStr for Loss {
             let slot = match name.trim() {
                 "length" => {
                     let read = value.trim().parse::<f64>().ok().filter(|n| (1.0..=1e6).contains(n));
-                    length = Some(read.ok_or_else(|| help("needs a length of 1 to 1000000 packets".into()))?);
+                    length =
+                        Some(read.ok_or_else(|| {
+                            help("needs a length of 1 to 1000000 packets".into())
+                        })?);
                     continue;
                 }
                 "loss" => &mut loss,
@@ -129,9 +138,12 @@ impl FromStr for Loss {
                 }
                 Ok(Self::Bursts { enter, leave, bad: 1.0, good: 0.0 })
             }
-            (None, None, Some(enter), Some(leave)) => {
-                Ok(Self::Bursts { enter, leave, bad: bad.unwrap_or(1.0), good: good.unwrap_or(0.0) })
-            }
+            (None, None, Some(enter), Some(leave)) => Ok(Self::Bursts {
+                enter,
+                leave,
+                bad: bad.unwrap_or(1.0),
+                good: good.unwrap_or(0.0),
+            }),
             _ => Err(help("says neither loss and length nor enter and leave".into())),
         }
     }

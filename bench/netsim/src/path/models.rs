@@ -69,7 +69,11 @@ impl Model {
     pub fn named(name: &str) -> Result<&'static Self, String> {
         MODELS.iter().find(|model| model.name == name).ok_or_else(|| {
             let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();
-            format!("'{}' is no model of a link; write one of {}", name.escape_debug(), known.join(", "))
+            format!(
+                "'{}' is no model of a link; write one of {}",
+                name.escape_debug(),
+                known.join(", ")
+            )
         })
     }
 
@@ -230,7 +234,9 @@ mod tests {
     #[test]
     fn mean_rates_are_those_of_the_models() {
         let mean = |name: &str| {
-            let all = (0..20).map(|seed| Model::named(name).unwrap().trace(seed, Duration::from_secs(60)).mean_rate());
+            let all = (0..20).map(|seed| {
+                Model::named(name).unwrap().trace(seed, Duration::from_secs(60)).mean_rate()
+            });
             all.map(Rate::bits_per_sec).sum::<u64>() as f64 / 20e6
         };
         let (lte, wifi, leo) = (mean("lte"), mean("wifi"), mean("leo"));

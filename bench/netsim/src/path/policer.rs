@@ -26,14 +26,22 @@ impl FromStr for Policer {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        let help =
-            || format!("'{}' is no policer; write a rate and a bucket, such as 10Mbps,burst=100kB", s.escape_debug());
+        let help = || {
+            format!(
+                "'{}' is no policer; write a rate and a bucket, such as 10Mbps,burst=100kB",
+                s.escape_debug()
+            )
+        };
         let (rate, burst) = s.split_once(",burst=").ok_or_else(help)?;
         let rate: Rate = rate.trim().parse().map_err(|_| help())?;
         let burst = options::bytes(burst).map_err(|_| help())?;
         // A bucket must hold a full packet, or nothing ever passes.
         let sound = rate.bits_per_sec() >= 10_000 && (1_500..=1_000_000_000).contains(&burst);
-        if sound { Ok(Self { rate, burst }) } else { Err(format!("{}; 10kbps and 1500B at least", help())) }
+        if sound {
+            Ok(Self { rate, burst })
+        } else {
+            Err(format!("{}; 10kbps and 1500B at least", help()))
+        }
     }
 }
 
@@ -57,7 +65,8 @@ impl Bucket {
     /// Whether a packet of so many bytes passes at `now` (nanoseconds).
     pub(super) fn passes(&mut self, now: u64, bytes: u32) -> bool {
         let full = u128::from(self.policer.burst) * BYTE;
-        let earned = u128::from(now.saturating_sub(self.at)) * u128::from(self.policer.rate.bits_per_sec());
+        let earned =
+            u128::from(now.saturating_sub(self.at)) * u128::from(self.policer.rate.bits_per_sec());
         self.tokens = (self.tokens + earned).min(full);
         self.at = self.at.max(now);
         let cost = u128::from(bytes) * BYTE;
@@ -80,8 +89,18 @@ mod tests {
         let read: Policer = "10Mbps,burst=100kB".parse().unwrap();
         assert_eq!(read.to_string(), "10Mbps,burst=100000B");
         assert_eq!(read.to_string().parse::<Policer>().unwrap(), read);
-        for text in ["", "10Mbps", "10Mbps,burst=10", "10Mbps,burst=100B", "1bps,burst=9kB", "10Mbps,burst=é"] {
-            assert!(text.parse::<Policer>().unwrap_err().contains("write a rate and a bucket"), "{text}");
+        for text in [
+            "",
+            "10Mbps",
+            "10Mbps,burst=10",
+            "10Mbps,burst=100B",
+            "1bps,burst=9kB",
+            "10Mbps,burst=é",
+        ] {
+            assert!(
+                text.parse::<Policer>().unwrap_err().contains("write a rate and a bucket"),
+                "{text}"
+            );
         }
     }
 

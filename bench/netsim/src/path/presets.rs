@@ -44,7 +44,12 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "fibre",
         about: "fibre to the home",
-        options: &[("rate", "500Mbps"), ("up-rate", "500Mbps"), ("rtt", "10ms"), ("queue", "droptail:500p")],
+        options: &[
+            ("rate", "500Mbps"),
+            ("up-rate", "500Mbps"),
+            ("rtt", "10ms"),
+            ("queue", "droptail:500p"),
+        ],
         source: "ours",
     },
     Preset {
@@ -102,7 +107,11 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "datacenter",
         about: "between hosts of one data centre, shallow queue that marks",
-        options: &[("rate", "1Gbps"), ("rtt", "200us"), ("queue", "red:min=20p,max=60p,limit=250p,w=1,maxp=1,ecn=on")],
+        options: &[
+            ("rate", "1Gbps"),
+            ("rtt", "200us"),
+            ("queue", "red:min=20p,max=60p,limit=250p,w=1,maxp=1,ecn=on"),
+        ],
         source: "marking by the queue's length of this moment: RFC 8257 section 4.1; the numbers ours",
     },
 ];

@@ -74,7 +74,10 @@ impl FromStr for Reorder {
         for option in options {
             match option.trim().split_once('=') {
                 Some(("distance", value)) if packets.is_none() => {
-                    packets = Some(parse_whole(value, 1..=FARTHEST).map_err(|e| help(&format!("distance: {e}")))?);
+                    packets = Some(
+                        parse_whole(value, 1..=FARTHEST)
+                            .map_err(|e| help(&format!("distance: {e}")))?,
+                    );
                 }
                 Some(("within", value)) if within.is_none() => {
                     let time = parse_duration(value).map_err(|e| help(&format!("within: {e}")))?;
@@ -83,13 +86,20 @@ impl FromStr for Reorder {
                     }
                     within = Some(time);
                 }
-                _ => return Err(help(&format!("'{}' is no option of it, or is there twice", option.escape_debug()))),
+                _ => {
+                    return Err(help(&format!(
+                        "'{}' is no option of it, or is there twice",
+                        option.escape_debug()
+                    )));
+                }
             }
         }
         let distance = match (packets, within) {
             (None, None) => None,
             (None, Some(_)) => return Err(help("within needs a distance")),
-            (Some(packets), within) => Some(Distance { packets: packets as u32, within: within.unwrap_or(WITHIN) }),
+            (Some(packets), within) => {
+                Some(Distance { packets: packets as u32, within: within.unwrap_or(WITHIN) })
+            }
         };
         Ok(Self { part, distance })
     }
@@ -134,13 +144,23 @@ impl WaitingForOthers {
     }
 
     /// A packet begins to wait that would have arrived as `departure` says.
-    pub(super) fn add(&mut self, packet: Leaving, departure: Departure, distance: Distance, until: u64) {
+    pub(super) fn add(
+        &mut self,
+        packet: Leaving,
+        departure: Departure,
+        distance: Distance,
+        until: u64,
+    ) {
         self.packets.push(Waiting { packet, departure, left: distance.packets, until });
     }
 
     /// A packet of this flow passes, and arrives at `at`.
     pub(super) fn passed(&mut self, flow: u64, at: u64) {
-        for waiting in self.packets.iter_mut().filter(|waiting| waiting.packet.flow == flow && waiting.left > 0) {
+        for waiting in self
+            .packets
+            .iter_mut()
+            .filter(|waiting| waiting.packet.flow == flow && waiting.left > 0)
+        {
             waiting.left -= 1;
             waiting.departure.at = waiting.departure.at.max(at).min(waiting.until);
         }
@@ -148,7 +168,8 @@ impl WaitingForOthers {
 
     /// Takes one that goes on: enough have passed, or its time is over at `now`.
     pub(super) fn take(&mut self, now: u64) -> Option<(Leaving, Departure)> {
-        let number = self.packets.iter().position(|waiting| waiting.left == 0 || waiting.until <= now)?;
+        let number =
+            self.packets.iter().position(|waiting| waiting.left == 0 || waiting.until <= now)?;
         let Waiting { packet, departure, left, until } = self.packets.remove(number);
         Some((packet, Departure { at: if left == 0 { departure.at } else { until }, ..departure }))
     }
@@ -172,7 +193,8 @@ mod tests {
             ("0.05,within=20ms,distance=3", Some((3, 20))),
         ] {
             let read: Reorder = text.parse().unwrap();
-            let expected = distance.map(|(packets, ms)| Distance { packets, within: Duration::from_millis(ms) });
+            let expected = distance
+                .map(|(packets, ms)| Distance { packets, within: Duration::from_millis(ms) });
             assert_eq!(read, Reorder { part: 0.05, distance: expected }, "{text}");
             assert_eq!(read.to_string().parse::<Reorder>().unwrap(), read);
         }

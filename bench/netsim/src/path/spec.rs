@@ -198,9 +198,13 @@ impl PathSpec {
     /// The first option that is wrong, and what to write instead.
     pub fn check_simulated(&self) -> Result<Path, String> {
         let path = self.check()?;
-        let rebinds = |e: &&PathEvent| matches!(e, PathEvent::Rebind { .. } | PathEvent::RebindAfterHandshake);
+        let rebinds = |e: &&PathEvent| {
+            matches!(e, PathEvent::Rebind { .. } | PathEvent::RebindAfterHandshake)
+        };
         if let Some(event) = self.expanded()?.events()?.iter().find(rebinds) {
-            return Err(format!("event: '{event}': only fathom link changes a client's port; leave it out"));
+            return Err(format!(
+                "event: '{event}': only fathom link changes a client's port; leave it out"
+            ));
         }
         path.carries_quic().map(|()| path)
     }
@@ -216,7 +220,9 @@ impl PathSpec {
         let delay = |name, text: &Option<String>| read(name, text.as_deref(), parse_duration);
         let (down, up) = (delay("delay", &spec.delay)?, delay("up-delay", &spec.up_delay)?);
         if rtt.is_some() && (down.is_some() || up.is_some()) {
-            return Err("delay: it is of one direction and in place of rtt; leave one of them out".into());
+            return Err(
+                "delay: it is of one direction and in place of rtt; leave one of them out".into()
+            );
         }
         let delays = match rtt {
             Some((low, _)) => [low / 2; 2],
@@ -224,7 +230,10 @@ impl PathSpec {
         };
         let rtt = rtt.unwrap_or((delays[0] + delays[1], delays[0] + delays[1]));
         if rtt.1.is_zero() && events.iter().any(|event| matches!(event, PathEvent::Rtt { .. })) {
-            return Err("event: a step of the RTT needs one that it steps from; add rtt, such as 30ms".into());
+            return Err(
+                "event: a step of the RTT needs one that it steps from; add rtt, such as 30ms"
+                    .into(),
+            );
         }
         let direction = |up: bool| spec.direction(up, (delays[usize::from(up)], rtt.1), &events);
         Ok(Path { rtt, down: direction(false)?, up: direction(true)? })
@@ -239,7 +248,11 @@ impl PathSpec {
     ) -> Result<DirectedPath, String> {
         let named = |name: &'static str| if up { format!("up-{name}") } else { name.to_owned() };
         /// An option's value for a direction.
-        fn of<'a>(up: bool, both: &'a Option<String>, only_up: &'a Option<String>) -> Option<&'a str> {
+        fn of<'a>(
+            up: bool,
+            both: &'a Option<String>,
+            only_up: &'a Option<String>,
+        ) -> Option<&'a str> {
             if up { only_up.as_deref().or(both.as_deref()) } else { both.as_deref() }
         }
         let of = |both, only_up| of(up, both, only_up);
@@ -247,7 +260,9 @@ impl PathSpec {
         let (rate, trace) = match (up, &self.up_rate, &self.up_trace) {
             (true, Some(rate), None) => (Some(rate.as_str()), None),
             (true, None, Some(trace)) => (None, Some(trace.as_str())),
-            (true, Some(_), Some(_)) => return Err("up-trace: it is in place of a rate; leave out up-rate".into()),
+            (true, Some(_), Some(_)) => {
+                return Err("up-trace: it is in place of a rate; leave out up-rate".into());
+            }
             _ => (self.rate.as_deref(), self.trace.as_deref()),
         };
         if rate.is_some() && trace.is_some() {
@@ -255,7 +270,8 @@ impl PathSpec {
         }
         let capacity = match (rate, trace) {
             (Some(rate), _) => {
-                let rate = read(&named("rate"), Some(rate), parse_rate)?.unwrap_or(Rate::from_bits_per_sec(1));
+                let rate = read(&named("rate"), Some(rate), parse_rate)?
+                    .unwrap_or(Rate::from_bits_per_sec(1));
                 Some(Capacity::stepping(rate, self.rate_steps(up, events)))
             }
             (None, Some(trace)) => read(&named("trace"), Some(trace), read_trace)?,
@@ -264,9 +280,13 @@ impl PathSpec {
         if !matches!(capacity, Some(Capacity::Fixed(_) | Capacity::Steps(..)))
             && !self.rate_steps(up, events).is_empty()
         {
-            return Err("event: a step of the rate needs one that it steps from; add rate, such as 20Mbps".into());
+            return Err(
+                "event: a step of the rate needs one that it steps from; add rate, such as 20Mbps"
+                    .into(),
+            );
         }
-        let queue: Option<QueueSpec> = read(&named("queue"), of(&self.queue, &self.up_queue), |text| text.parse())?;
+        let queue: Option<QueueSpec> =
+            read(&named("queue"), of(&self.queue, &self.up_queue), |text| text.parse())?;
         let link = match (capacity, queue) {
             (None, Some(queue)) => {
                 return Err(format!(
@@ -280,13 +300,17 @@ impl PathSpec {
                 Some((capacity, queue))
             }
         };
-        let part =
-            |name, both, only_up| read(&named(name), of(both, only_up), parse_part).map(Option::unwrap_or_default);
+        let part = |name, both, only_up| {
+            read(&named(name), of(both, only_up), parse_part).map(Option::unwrap_or_default)
+        };
         let impairments = Impairments {
-            loss: read(&named("loss"), of(&self.loss, &self.up_loss), str::parse)?.unwrap_or_default(),
+            loss: read(&named("loss"), of(&self.loss, &self.up_loss), str::parse)?
+                .unwrap_or_default(),
             in_a_row: None,
-            jitter: read(&named("jitter"), of(&self.jitter, &self.up_jitter), str::parse)?.unwrap_or_default(),
-            reorder: read(&named("reorder"), of(&self.reorder, &self.up_reorder), str::parse)?.unwrap_or_default(),
+            jitter: read(&named("jitter"), of(&self.jitter, &self.up_jitter), str::parse)?
+                .unwrap_or_default(),
+            reorder: read(&named("reorder"), of(&self.reorder, &self.up_reorder), str::parse)?
+                .unwrap_or_default(),
             duplicate: part("duplicate", &self.duplicate, &self.up_duplicate)?,
             corrupt: part("corrupt", &self.corrupt, &self.up_corrupt)?,
             policer: read(&named("policer"), of(&self.policer, &self.up_policer), str::parse)?,
@@ -318,10 +342,16 @@ impl Path {
     pub fn carries_quic(&self) -> Result<(), String> {
         for (name, way) in [("loss", &self.down), ("up-loss", &self.up)] {
             if way.impairments.loss.mean() > MOST_LOSS {
-                return Err(format!("{name}: hardly anything passes; write {}% at most", MOST_LOSS * 100.0));
+                return Err(format!(
+                    "{name}: hardly anything passes; write {}% at most",
+                    MOST_LOSS * 100.0
+                ));
             }
-            let small =
-                way.impairments.events.iter().find(|e| matches!(e, PathEvent::Mtu { payload, .. } if *payload < 1_200));
+            let small = way
+                .impairments
+                .events
+                .iter()
+                .find(|e| matches!(e, PathEvent::Mtu { payload, .. } if *payload < 1_200));
             if let Some(event) = small {
                 return Err(format!(
                     "event: '{event}': QUIC needs datagrams of 1200 bytes (RFC 9000 section 14); write such as mtu:1250@20s"
@@ -341,7 +371,11 @@ fn default_queue(rate: Rate, rtt: Duration) -> QueueSpec {
     QueueSpec::droptail_packets((product.ceil() as usize).clamp(QUEUE_PACKETS, 1_000_000))
 }
 
-fn read<T>(name: &str, text: Option<&str>, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+fn read<T>(
+    name: &str,
+    text: Option<&str>,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, String> {
     text.map(parse).transpose().map_err(|e| format!("{name}: {e}"))
 }
 
@@ -352,13 +386,20 @@ fn read<T>(name: &str, text: Option<&str>, parse: impl FnOnce(&str) -> Result<T,
 pub fn parse_range(text: &str) -> Result<(Duration, Duration), String> {
     let (low, high) = text.split_once("..").unwrap_or((text, text));
     let (low, high) = (parse_duration(low)?, parse_duration(high)?);
-    if low > high { Err(format!("'{text}' ends before it begins; write 20ms..80ms")) } else { Ok((low, high)) }
+    if low > high {
+        Err(format!("'{text}' ends before it begins; write 20ms..80ms"))
+    } else {
+        Ok((low, high))
+    }
 }
 
 fn parse_rtt(text: &str) -> Result<(Duration, Duration), String> {
     let (low, high) = parse_range(text)?;
     if high > Duration::from_secs(60) {
-        return Err(format!("'{}' is longer than a minute; write a shorter RTT", duration_text(high)));
+        return Err(format!(
+            "'{}' is longer than a minute; write a shorter RTT",
+            duration_text(high)
+        ));
     }
     Ok((low, high))
 }
@@ -384,10 +425,14 @@ fn read_trace(text: &str) -> Result<Capacity, String> {
         return Err(wrong(&"not a file; write a file in Mahimahi's format, or model:lte"));
     }
     if meta.len() > LARGEST_FILE {
-        return Err(wrong(&format!("larger than {} MB; shorten the trace", LARGEST_FILE / 1_000_000)));
+        return Err(wrong(&format!(
+            "larger than {} MB; shorten the trace",
+            LARGEST_FILE / 1_000_000
+        )));
     }
     let bytes = std::fs::read(file).map_err(|e| wrong(&e))?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| wrong(&"not a text; a trace has one millisecond per line"))?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| wrong(&"not a text; a trace has one millisecond per line"))?;
     Trace::read(text).map(Capacity::Trace).map_err(|e| wrong(&e))
 }
 
@@ -409,13 +454,24 @@ mod tests {
 
     #[test]
     fn what_is_said_of_both_holds_for_both_and_up_changes_one() {
-        let path =
-            spec(&[("rate", "20Mbps"), ("up-rate", "5Mbps"), ("rtt", "30ms"), ("loss", "1%"), ("up-loss", "2%")]);
+        let path = spec(&[
+            ("rate", "20Mbps"),
+            ("up-rate", "5Mbps"),
+            ("rtt", "30ms"),
+            ("loss", "1%"),
+            ("up-loss", "2%"),
+        ]);
         let path = path.check().unwrap();
         let rate = |d: &DirectedPath| d.link.as_ref().unwrap().0.nominal().bits_per_sec();
         assert_eq!((rate(&path.down), rate(&path.up)), (20_000_000, 5_000_000));
-        assert_eq!((path.down.impairments.loss, path.up.impairments.loss), (Loss::Random(0.01), Loss::Random(0.02)));
-        assert_eq!((path.down.delay, path.up.delay), (Duration::from_millis(15), Duration::from_millis(15)));
+        assert_eq!(
+            (path.down.impairments.loss, path.up.impairments.loss),
+            (Loss::Random(0.01), Loss::Random(0.02))
+        );
+        assert_eq!(
+            (path.down.delay, path.up.delay),
+            (Duration::from_millis(15), Duration::from_millis(15))
+        );
     }
 
     #[test]
@@ -431,17 +487,26 @@ mod tests {
     #[test]
     fn an_option_replaces_that_of_the_preset() {
         let lte = spec(&[("preset", "lte"), ("rtt", "80ms")]).check().unwrap();
-        assert!(lte.rtt.0 == Duration::from_millis(80) && matches!(lte.down.link, Some((Capacity::Model { .. }, _))));
+        assert!(
+            lte.rtt.0 == Duration::from_millis(80)
+                && matches!(lte.down.link, Some((Capacity::Model { .. }, _)))
+        );
         let fixed = spec(&[("preset", "lte"), ("rate", "8Mbps")]).check().unwrap();
         assert!(matches!(fixed.down.link, Some((Capacity::Fixed(_), _))));
-        assert!(matches!(fixed.up.link, Some((Capacity::Fixed(rate), _)) if rate.bits_per_sec() == 8_000_000));
+        assert!(
+            matches!(fixed.up.link, Some((Capacity::Fixed(rate), _)) if rate.bits_per_sec() == 8_000_000)
+        );
     }
 
     #[test]
     fn steps_of_the_rate_are_of_the_directions_they_name() {
         let both = spec(&[("rate", "20Mbps"), ("event", "rate:5Mbps@10s")]).check().unwrap();
-        assert!([&both.down, &both.up].iter().all(|d| matches!(d.link, Some((Capacity::Steps(..), _)))));
-        let one = spec(&[("rate", "20Mbps"), ("up-rate", "2Mbps"), ("event", "rate:5Mbps@10s")]).check().unwrap();
+        assert!(
+            [&both.down, &both.up].iter().all(|d| matches!(d.link, Some((Capacity::Steps(..), _))))
+        );
+        let one = spec(&[("rate", "20Mbps"), ("up-rate", "2Mbps"), ("event", "rate:5Mbps@10s")])
+            .check()
+            .unwrap();
         assert!(matches!(one.up.link, Some((Capacity::Fixed(_), _))));
     }
 

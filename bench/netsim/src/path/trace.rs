@@ -36,7 +36,13 @@ impl std::fmt::Debug for Trace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut hash = StableHash::default();
         self.opportunities.iter().for_each(|ms| hash.add(u64::from(*ms)));
-        write!(f, "Trace({} ms, {} chances, {:016x})", self.length, self.opportunities.len(), hash.value())
+        write!(
+            f,
+            "Trace({} ms, {} chances, {:016x})",
+            self.length,
+            self.opportunities.len(),
+            hash.value()
+        )
     }
 }
 
@@ -46,14 +52,19 @@ impl Trace {
     /// # Errors
     /// One line that says what is wrong with it.
     pub fn new(opportunities: Vec<u32>) -> Result<Self, String> {
-        let length = *opportunities.last().ok_or("the trace has no line; write a millisecond on each")?;
+        let length =
+            *opportunities.last().ok_or("the trace has no line; write a millisecond on each")?;
         if length == 0 {
-            return Err("the trace ends in its first millisecond; its last line is its length".into());
+            return Err(
+                "the trace ends in its first millisecond; its last line is its length".into()
+            );
         }
         if length > LONGEST {
             return Err("the trace is longer than a day; shorten it".into());
         }
-        if opportunities.len() as u64 * u64::from(OPPORTUNITY_BYTES) * 8 * 1_000 / u64::from(length) < SLOWEST {
+        if opportunities.len() as u64 * u64::from(OPPORTUNITY_BYTES) * 8 * 1_000 / u64::from(length)
+            < SLOWEST
+        {
             return Err(
                 "the trace carries less than 10 kbps in the mean; a line is an opportunity to deliver 1500 bytes"
                     .into(),
@@ -112,8 +123,10 @@ impl Trace {
 
     /// The time of an opportunity in nanoseconds, counted over all rounds.
     fn at(&self, number: u64) -> u64 {
-        let (round, place) =
-            (number / self.opportunities.len() as u64, (number % self.opportunities.len() as u64) as usize);
+        let (round, place) = (
+            number / self.opportunities.len() as u64,
+            (number % self.opportunities.len() as u64) as usize,
+        );
         (round * u64::from(self.length) + u64::from(self.opportunities[place])) * MS
     }
 
@@ -179,7 +192,10 @@ mod tests {
     fn traces_are_read_as_they_are_written() {
         let text = "0\n1\n1\n5\n";
         let trace = Trace::read(text).unwrap();
-        assert_eq!((trace.to_text(), trace.length_ms(), trace.opportunities.len()), (text.to_owned(), 5, 4));
+        assert_eq!(
+            (trace.to_text(), trace.length_ms(), trace.opportunities.len()),
+            (text.to_owned(), 5, 4)
+        );
         // 4 x 1500 bytes in 5 ms.
         assert_eq!(trace.mean_rate(), Rate::from_bits_per_sec(9_600_000));
         for (text, says) in [
@@ -196,7 +212,9 @@ mod tests {
     #[test]
     fn packets_leave_at_their_opportunities_and_rounds_repeat() {
         let mut cursor = TraceCursor::new(Trace::read("2\n4\n4\n10\n").unwrap());
-        let ends = |cursor: &mut TraceCursor, start: u64, bytes| cursor.transmission_ends(start * MS, bytes) / MS;
+        let ends = |cursor: &mut TraceCursor, start: u64, bytes| {
+            cursor.transmission_ends(start * MS, bytes) / MS
+        };
         assert_eq!(ends(&mut cursor, 0, 1_500), 2);
         assert_eq!(ends(&mut cursor, 2, 1_500), 4);
         // Half of an opportunity is left for the next packet, which then needs half of another.

@@ -44,14 +44,21 @@ impl<'a> Columns<'a> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(LOOKED_AT);
         let comma = lines.clone().next().is_some_and(|line| line.contains(','));
         let cells = |line: &'a str| -> Vec<&'a str> {
-            if comma { line.split(',').map(str::trim).collect() } else { line.split_whitespace().collect() }
+            if comma {
+                line.split(',').map(str::trim).collect()
+            } else {
+                line.split_whitespace().collect()
+            }
         };
         Self { lines: lines.map(cells).collect(), comma }
     }
 
     /// The names of its columns, where the first line has such.
     fn head(&self) -> Option<Vec<String>> {
-        let head = self.lines.first().filter(|head| self.comma && head.iter().any(|cell| number(cell).is_none()))?;
+        let head = self
+            .lines
+            .first()
+            .filter(|head| self.comma && head.iter().any(|cell| number(cell).is_none()))?;
         Some(
             head.iter()
                 .take(8)
@@ -73,7 +80,8 @@ impl<'a> Columns<'a> {
             (1, _) => {
                 let last = numbers.last().and_then(|line| line.first()).copied().unwrap_or(0.0);
                 let is_seconds = numbers.len() as f64 * 12e3 / (last / 1e3).max(1e-9) > NO_LINK;
-                let (unit, factor) = if is_seconds { ("seconds", "*1000") } else { ("milliseconds", "") };
+                let (unit, factor) =
+                    if is_seconds { ("seconds", "*1000") } else { ("milliseconds", "") };
                 format!(
                     "its times are {unit} with decimals; {plain}, which it becomes by: awk '{{ printf \"%.0f\\n\", $1{factor} }}' TRACE > NEW"
                 )

@@ -79,7 +79,9 @@ impl Steered {
         let max_p = self.red.spec().max_p;
         let next = match side(&self.red) {
             Side::Above if allowed.up && max_p < MOST => raised(max_p),
-            Side::Below if allowed.down && max_p > allowed.least => lowered(max_p).max(allowed.least),
+            Side::Below if allowed.down && max_p > allowed.least => {
+                lowered(max_p).max(allowed.least)
+            }
             _ => return,
         };
         self.red.set_max_p(next);
@@ -164,7 +166,11 @@ mod tests {
 
     fn queue(max_p: f64) -> AdaptiveRed {
         // A weight of one: the average is the queue of the moment. Target 9 to 11 packets.
-        AdaptiveRed::new(&AutomaticRed { weight: Some(1.0), max_p, ..AutomaticRed::default() }, RATE, 3)
+        AdaptiveRed::new(
+            &AutomaticRed { weight: Some(1.0), max_p, ..AutomaticRed::default() },
+            RATE,
+            3,
+        )
     }
 
     /// maxp after an arrival at each of these milliseconds that finds `queued` packets.
@@ -204,12 +210,20 @@ mod tests {
 
     /// Averages, every tenth of a second for 300 s after 100 s, of a queue under this many flows; and the last maxp.
     fn averages(flows: usize) -> (Vec<f64>, f64) {
-        let load = Load { rate: RATE, packet: 1_420, flows, round_trips: [40_000_000, 120_000_000], ecn: true };
+        let load = Load {
+            rate: RATE,
+            packet: 1_420,
+            flows,
+            round_trips: [40_000_000, 120_000_000],
+            ecn: true,
+        };
         let queue = Shared::new(AdaptiveRed::new(&AutomaticRed::default(), RATE, 5));
         let mut sources = Sources::new(load, queue.clone());
         sources.run(0, 100 * SECOND, SECOND, |_, _| {});
         let mut averages = Vec::new();
-        sources.run(100 * SECOND, 400 * SECOND, SECOND / 10, |_, _| averages.push(queue.with(|q| q.red().average())));
+        sources.run(100 * SECOND, 400 * SECOND, SECOND / 10, |_, _| {
+            averages.push(queue.with(|q| q.red().average()))
+        });
         (averages, queue.with(|q| q.red().spec().max_p))
     }
 
@@ -221,7 +235,11 @@ mod tests {
         for flows in [5, 10, 20] {
             let (averages, max_p) = averages(flows);
             let on_target = averages.iter().filter(|q| (9.0..=11.0).contains(*q)).count();
-            assert!(2 * on_target > averages.len(), "{flows} flows: {on_target} of {} samples", averages.len());
+            assert!(
+                2 * on_target > averages.len(),
+                "{flows} flows: {on_target} of {} samples",
+                averages.len()
+            );
             let (mean, _) = moments(&averages);
             assert!((9.0..=11.0).contains(&mean), "{flows} flows: {mean}");
             assert!(max_p > LEAST && max_p < MOST, "{flows} flows: {max_p}");

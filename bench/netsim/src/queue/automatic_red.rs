@@ -114,7 +114,10 @@ impl AutomaticRed {
         kind.read(s, |name, value| {
             match name {
                 "target" => spec.target = options::duration(value)?,
-                "packet" => spec.packet = u32::try_from(options::bytes(value)?).map_err(|_| OptionError::Value)?,
+                "packet" => {
+                    spec.packet =
+                        u32::try_from(options::bytes(value)?).map_err(|_| OptionError::Value)?
+                }
                 "min" => spec.min = Some(options::packets(value)?),
                 "max" => spec.max = Some(options::packets(value)?),
                 "w" => spec.weight = Some(options::number(value)?),
@@ -185,8 +188,12 @@ mod tests {
 
     #[test]
     fn what_is_given_stands_and_sets_the_rest() {
-        let given =
-            AutomaticRed { min: Some(2_500.0), limit: Some(10_000), weight: Some(0.5), ..AutomaticRed::default() };
+        let given = AutomaticRed {
+            min: Some(2_500.0),
+            limit: Some(10_000),
+            weight: Some(0.5),
+            ..AutomaticRed::default()
+        };
         let red = given.red(RATE);
         assert_eq!((red.min, red.max, red.limit, red.weight), (2_500.0, 7_500.0, 10_000, 0.5));
         assert_eq!(AutomaticRed { max: Some(30.0), ..AutomaticRed::default() }.red(RATE).min, 10.0);

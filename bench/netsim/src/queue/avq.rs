@@ -95,7 +95,14 @@ impl Avq {
     /// An empty queue in front of a link of this rate.
     pub fn new(spec: AvqSpec, rate: Rate) -> Self {
         let capacity = rate.bits_per_sec() as f64 / 8.0;
-        Self { spec, capacity, virtual_capacity: spec.gamma * capacity, virtual_queue: 0.0, drained: 0, adapted: 0 }
+        Self {
+            spec,
+            capacity,
+            virtual_capacity: spec.gamma * capacity,
+            virtual_queue: 0.0,
+            drained: 0,
+            adapted: 0,
+        }
     }
 
     fn drain(&mut self, now: u64) {
@@ -106,7 +113,8 @@ impl Avq {
 
     fn adapt(&mut self, now: u64, bytes: f64) {
         let AvqSpec { alpha, gamma, .. } = self.spec;
-        let grown = self.virtual_capacity + alpha * gamma * self.capacity * seconds(self.adapted, now);
+        let grown =
+            self.virtual_capacity + alpha * gamma * self.capacity * seconds(self.adapted, now);
         self.virtual_capacity = (grown.min(self.capacity) - alpha * bytes).max(0.0);
         self.adapted = now;
     }
@@ -134,8 +142,12 @@ impl Queue for Avq {
 }
 
 impl Discipline for AvqSpec {
-    const KIND: Kind =
-        Kind { name: "avq", short: None, example: "a=0.12,g=0.98,buffer=142kB,limit=100p,ecn=on", module: None };
+    const KIND: Kind = Kind {
+        name: "avq",
+        short: None,
+        example: "a=0.12,g=0.98,buffer=142kB,limit=100p,ecn=on",
+        module: None,
+    };
 
     fn read(text: &str) -> Result<Self, String> {
         let mut spec = Self::default();
@@ -185,18 +197,34 @@ mod tests {
         assert_eq!(q.virtual_capacity, 980_000.0);
         // At 1 ms: Cv = 980000 + .12 * 980000 * .001 - .12 * 1000 = 979997.6.
         assert_eq!(q.admit(&packet(1, true)), Admission::Forward);
-        assert!((q.virtual_queue - 1_000.0).abs() < 1e-6 && (q.virtual_capacity - 979_997.6).abs() < 1e-6, "{q:?}");
+        assert!(
+            (q.virtual_queue - 1_000.0).abs() < 1e-6
+                && (q.virtual_capacity - 979_997.6).abs() < 1e-6,
+            "{q:?}"
+        );
         // Two more at once fill the virtual queue, each takes 120 off Cv; the fourth is marked and takes as much.
         assert_eq!(q.admit(&packet(1, true)), Admission::Forward);
         assert_eq!(q.admit(&packet(1, true)), Admission::Forward);
         assert_eq!(q.admit(&packet(1, true)), Admission::Mark);
-        assert!((q.virtual_queue - 3_000.0).abs() < 1e-6 && (q.virtual_capacity - 979_637.6).abs() < 1e-6, "{q:?}");
+        assert!(
+            (q.virtual_queue - 3_000.0).abs() < 1e-6
+                && (q.virtual_capacity - 979_637.6).abs() < 1e-6,
+            "{q:?}"
+        );
         // At 2 ms: 979.6376 bytes have gone, so 1000 more do not fit. Cv + 117.6 - 120.
         assert_eq!(q.admit(&packet(2, true)), Admission::Mark);
-        assert!((q.virtual_queue - 2_020.362_4).abs() < 1e-6 && (q.virtual_capacity - 979_635.2).abs() < 1e-6, "{q:?}");
+        assert!(
+            (q.virtual_queue - 2_020.362_4).abs() < 1e-6
+                && (q.virtual_capacity - 979_635.2).abs() < 1e-6,
+            "{q:?}"
+        );
         // A long silence: Cv is the link's, less 120 for the packet itself.
         assert_eq!(q.admit(&packet(1_000_000, true)), Admission::Forward);
-        assert!((q.virtual_queue - 1_000.0).abs() < 1e-6 && (q.virtual_capacity - 999_880.0).abs() < 1e-6, "{q:?}");
+        assert!(
+            (q.virtual_queue - 1_000.0).abs() < 1e-6
+                && (q.virtual_capacity - 999_880.0).abs() < 1e-6,
+            "{q:?}"
+        );
     }
 
     #[test]
@@ -232,7 +260,11 @@ mod tests {
         }
         assert_eq!(q.virtual_capacity, 0.0);
         assert_eq!(q.admit(&packet(0, true)), Admission::Mark);
-        assert_eq!(q.admit(&packet(60_000, true)), Admission::Mark, "nothing was drained, but Cv has grown");
+        assert_eq!(
+            q.admit(&packet(60_000, true)),
+            Admission::Mark,
+            "nothing was drained, but Cv has grown"
+        );
         assert_eq!(q.admit(&packet(61_000, true)), Admission::Forward);
     }
 
@@ -242,7 +274,17 @@ mod tests {
         assert_eq!(spec, AvqSpec { alpha: 0.5, buffer: 57_600, ecn: false, ..AvqSpec::default() });
         assert_eq!(spec.to_string(), "avq:a=0.5,g=0.98,buffer=57600B,limit=100p,ecn=off");
         assert_eq!(AvqSpec::read(spec.to_string().strip_prefix("avq").unwrap()).unwrap(), spec);
-        for wrong in [":a=0", ":a=NaN", ":g=1.1", ":g=0", ":buffer=1kB", ":buffer=9p", ":limit=1p", ":w=1", "x"] {
+        for wrong in [
+            ":a=0",
+            ":a=NaN",
+            ":g=1.1",
+            ":g=0",
+            ":buffer=1kB",
+            ":buffer=9p",
+            ":limit=1p",
+            ":w=1",
+            "x",
+        ] {
             let error = AvqSpec::read(wrong).unwrap_err();
             assert!(error.contains("a=0.12,g=0.98") && !error.contains('\n'), "{error}");
         }
@@ -252,11 +294,17 @@ mod tests {
     fn the_link_is_used_to_the_share_that_was_asked_for() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         // A full queue would give 1.000: the bound must be closer to .98 than that.
-        for (flows, ecn, gamma) in
-            [(2, true, 0.98), (5, false, 0.98), (10, true, 0.98), (20, false, 0.98), (10, true, 0.9)]
-        {
-            let load = Load { rate, packet: 1_420, flows, round_trips: [40_000_000, 120_000_000], ecn };
-            let mut sources = Sources::new(load, Avq::new(AvqSpec { gamma, ecn, ..AvqSpec::default() }, rate));
+        for (flows, ecn, gamma) in [
+            (2, true, 0.98),
+            (5, false, 0.98),
+            (10, true, 0.98),
+            (20, false, 0.98),
+            (10, true, 0.9),
+        ] {
+            let load =
+                Load { rate, packet: 1_420, flows, round_trips: [40_000_000, 120_000_000], ecn };
+            let mut sources =
+                Sources::new(load, Avq::new(AvqSpec { gamma, ecn, ..AvqSpec::default() }, rate));
             sources.run(0, 100 * SECOND, SECOND, |_, _| {});
             let before = sources.link.stats(100 * SECOND);
             sources.run(100 * SECOND, 300 * SECOND, SECOND, |_, _| {});

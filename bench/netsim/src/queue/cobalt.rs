@@ -48,14 +48,24 @@ pub struct CobaltSpec {
 impl Default for CobaltSpec {
     /// CAKE's 5 ms and 100 ms; 1000 packets; ECN.
     fn default() -> Self {
-        Self { target: Duration::from_millis(5), interval: Duration::from_millis(100), limit: 1_000, ecn: true }
+        Self {
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            limit: 1_000,
+            ecn: true,
+        }
     }
 }
 
 impl fmt::Display for CobaltSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (target, interval) = (duration_text(self.target), duration_text(self.interval));
-        write!(f, "cobalt:target={target},interval={interval},limit={}p,ecn={}", self.limit, on_off(self.ecn))
+        write!(
+            f,
+            "cobalt:target={target},interval={interval},limit={}p,ecn={}",
+            self.limit,
+            on_off(self.ecn)
+        )
     }
 }
 
@@ -153,8 +163,12 @@ impl Queue for Cobalt {
 }
 
 impl Discipline for CobaltSpec {
-    const KIND: Kind =
-        Kind { name: "cobalt", short: None, example: "target=5ms,interval=100ms,limit=1000p,ecn=on", module: None };
+    const KIND: Kind = Kind {
+        name: "cobalt",
+        short: None,
+        example: "target=5ms,interval=100ms,limit=1000p,ecn=on",
+        module: None,
+    };
 
     fn read(text: &str) -> Result<Self, String> {
         let mut spec = Self::default();
@@ -194,7 +208,10 @@ mod tests {
     }
 
     fn marked(queue: &mut Cobalt, from: u64, to: u64, wait_ms: u64) -> Vec<u64> {
-        (from..to).filter(|ms| queue.admit(&packet(*ms, wait_ms)) == Admission::Mark).map(|ms| ms + wait_ms).collect()
+        (from..to)
+            .filter(|ms| queue.admit(&packet(*ms, wait_ms)) == Admission::Mark)
+            .map(|ms| ms + wait_ms)
+            .collect()
     }
 
     #[test]
@@ -234,7 +251,8 @@ mod tests {
     fn a_standing_queue_is_kept_short_and_the_link_busy() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
-            let load = Load { rate, packet: 1_420, flows: 5, round_trips: [40 * MS, 120 * MS], ecn };
+            let load =
+                Load { rate, packet: 1_420, flows: 5, round_trips: [40 * MS, 120 * MS], ecn };
             let mut sources = Sources::new(load, Cobalt::new(CobaltSpec::default(), rate, 1));
             sources.run(0, 100 * SECOND, SECOND, |_, _| {});
             let before = sources.link.stats(100 * SECOND);
@@ -252,10 +270,22 @@ mod tests {
     #[test]
     fn specs_round_trip_and_errors_name_a_fix() {
         let spec = CobaltSpec::read(":target=1.5ms,ecn=off").unwrap();
-        assert_eq!(spec, CobaltSpec { target: Duration::from_micros(1_500), ecn: false, ..CobaltSpec::default() });
-        for wrong in [":target=0ms", ":target=200ms", ":interval=200s", ":limit=1p", ":mark=p", ":ecn", "x"] {
+        assert_eq!(
+            spec,
+            CobaltSpec {
+                target: Duration::from_micros(1_500),
+                ecn: false,
+                ..CobaltSpec::default()
+            }
+        );
+        for wrong in
+            [":target=0ms", ":target=200ms", ":interval=200s", ":limit=1p", ":mark=p", ":ecn", "x"]
+        {
             let error = CobaltSpec::read(wrong).unwrap_err();
-            assert!(error.contains("target=5ms,interval=100ms") && !error.contains('\n'), "{error}");
+            assert!(
+                error.contains("target=5ms,interval=100ms") && !error.contains('\n'),
+                "{error}"
+            );
         }
     }
 }

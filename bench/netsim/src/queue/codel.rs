@@ -43,14 +43,24 @@ pub struct CodelSpec {
 impl Default for CodelSpec {
     /// RFC 8289 §4: 5 ms and 100 ms; 1000 packets as in Linux; ECN.
     fn default() -> Self {
-        Self { target: Duration::from_millis(5), interval: Duration::from_millis(100), limit: 1_000, ecn: true }
+        Self {
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            limit: 1_000,
+            ecn: true,
+        }
     }
 }
 
 impl fmt::Display for CodelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (target, interval) = (duration_text(self.target), duration_text(self.interval));
-        write!(f, "codel:target={target},interval={interval},limit={}p,ecn={}", self.limit, on_off(self.ecn))
+        write!(
+            f,
+            "codel:target={target},interval={interval},limit={}p,ecn={}",
+            self.limit,
+            on_off(self.ecn)
+        )
     }
 }
 
@@ -175,7 +185,10 @@ impl Discipline for CodelSpec {
     fn qdisc(&self, _rate: Rate) -> Option<Qdisc> {
         let ecn = ecn_word(self.ecn);
         let (target, interval) = (self.target.as_micros(), self.interval.as_micros());
-        Some(Qdisc::Within(format!("codel limit {} target {target}us interval {interval}us {ecn}", self.limit)))
+        Some(Qdisc::Within(format!(
+            "codel limit {} target {target}us interval {interval}us {ecn}",
+            self.limit
+        )))
     }
 }
 
@@ -193,7 +206,10 @@ mod tests {
 
     /// Milliseconds at which the marked ones of packets arriving every millisecond from `from` to `to` leave; all wait `wait_ms`.
     fn marked(codel: &mut Codel, from: u64, to: u64, wait_ms: u64) -> Vec<u64> {
-        (from..to).filter(|ms| codel.admit(&packet(*ms, wait_ms)) == Admission::Mark).map(|ms| ms + wait_ms).collect()
+        (from..to)
+            .filter(|ms| codel.admit(&packet(*ms, wait_ms)) == Admission::Mark)
+            .map(|ms| ms + wait_ms)
+            .collect()
     }
 
     #[test]
@@ -225,16 +241,21 @@ mod tests {
         assert!(marked(&mut codel, 0, 1_000, 4).is_empty());
         // A slow link: one full packet before this one takes longer than the target.
         for ms in 1_000..2_000 {
-            assert_eq!(codel.admit(&Arrival { queued_bytes: 1_420, ..packet(ms, 12) }), Admission::Forward);
+            assert_eq!(
+                codel.admit(&Arrival { queued_bytes: 1_420, ..packet(ms, 12) }),
+                Admission::Forward
+            );
         }
         assert!(!marked(&mut codel, 2_000, 2_200, 12).is_empty());
     }
 
     #[test]
     fn packets_without_ecn_and_beyond_the_limit_are_dropped() {
-        for (ecn, ecn_capable, verdict) in
-            [(true, true, Admission::Mark), (true, false, Admission::Drop), (false, true, Admission::Drop)]
-        {
+        for (ecn, ecn_capable, verdict) in [
+            (true, true, Admission::Mark),
+            (true, false, Admission::Drop),
+            (false, true, Admission::Drop),
+        ] {
             let mut codel = Codel::new(CodelSpec { ecn, ..CodelSpec::default() });
             codel.admit(&Arrival { ecn_capable, ..packet(0, 10) });
             assert_eq!(codel.admit(&Arrival { ecn_capable, ..packet(100, 10) }), verdict);
@@ -246,14 +267,27 @@ mod tests {
     #[test]
     fn specs_round_trip_and_errors_name_a_fix() {
         let spec = CodelSpec::read(":target=1.5ms,ecn=off").unwrap();
-        assert_eq!(spec, CodelSpec { target: Duration::from_micros(1_500), ecn: false, ..CodelSpec::default() });
+        assert_eq!(
+            spec,
+            CodelSpec { target: Duration::from_micros(1_500), ecn: false, ..CodelSpec::default() }
+        );
         assert_eq!(spec.to_string(), "codel:target=1.5ms,interval=100ms,limit=1000p,ecn=off");
         assert_eq!(CodelSpec::read(spec.to_string().strip_prefix("codel").unwrap()).unwrap(), spec);
-        for wrong in
-            [":target=0ms", ":target=200ms", ":interval=200s", ":target=5", ":limit=1p", ":mark=p", ":ecn", "x"]
-        {
+        for wrong in [
+            ":target=0ms",
+            ":target=200ms",
+            ":interval=200s",
+            ":target=5",
+            ":limit=1p",
+            ":mark=p",
+            ":ecn",
+            "x",
+        ] {
             let error = CodelSpec::read(wrong).unwrap_err();
-            assert!(error.contains("target=5ms,interval=100ms") && !error.contains('\n'), "{error}");
+            assert!(
+                error.contains("target=5ms,interval=100ms") && !error.contains('\n'),
+                "{error}"
+            );
         }
     }
 
@@ -261,7 +295,8 @@ mod tests {
     fn a_standing_queue_is_kept_short_and_the_link_busy() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
-            let load = Load { rate, packet: 1_420, flows: 5, round_trips: [40_000_000, 120_000_000], ecn };
+            let load =
+                Load { rate, packet: 1_420, flows: 5, round_trips: [40_000_000, 120_000_000], ecn };
             let mut sources = Sources::new(load, Codel::new(CodelSpec::default()));
             sources.run(0, 100 * SECOND, SECOND, |_, _| {});
             let before = sources.link.stats(100 * SECOND);
@@ -273,8 +308,13 @@ mod tests {
             // RFC 8289 §4 sets the target at a twentieth of the round trip to use nearly all of the link. The whole queue of 1000
             // packets would be 1136 ms; what stays, the least wait of each interval, is about the target.
             let (mean, _) = moments(&waits);
-            let least: Vec<_> = waits.chunks(10).map(|w| w.iter().copied().fold(f64::MAX, f64::min)).collect();
-            assert!(mean < 20.0 && moments(&least).0 < 10.0, "mean {mean} ms, least {} ms", moments(&least).0);
+            let least: Vec<_> =
+                waits.chunks(10).map(|w| w.iter().copied().fold(f64::MAX, f64::min)).collect();
+            assert!(
+                mean < 20.0 && moments(&least).0 < 10.0,
+                "mean {mean} ms, least {} ms",
+                moments(&least).0
+            );
             assert!(used > 0.95, "{used}");
         }
     }

@@ -60,7 +60,8 @@ impl Discipline for DropTail {
             "p" => Limit::Packets(limit[..digits].parse().map_err(|_| help())?),
             _ => Limit::Bytes(options::bytes(limit).map_err(|_| help())?),
         };
-        let too_small = matches!(limit, Limit::Packets(n) if n < 2) || matches!(limit, Limit::Bytes(n) if n < 3_000);
+        let too_small = matches!(limit, Limit::Packets(n) if n < 2)
+            || matches!(limit, Limit::Bytes(n) if n < 3_000);
         if too_small {
             return Err(format!(
                 "'{name}{text}' holds fewer than two packets; write at least droptail:2p or droptail:3kB"

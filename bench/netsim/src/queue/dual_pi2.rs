@@ -80,9 +80,13 @@ impl Default for DualPi2Spec {
 
 impl fmt::Display for DualPi2Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [target, rtt, min, range] = [self.target, self.rtt, self.min, self.range].map(duration_text);
+        let [target, rtt, min, range] =
+            [self.target, self.rtt, self.min, self.range].map(duration_text);
         let Self { coupling, classic, limit, .. } = self;
-        write!(f, "dualpi2:target={target},rtt={rtt},k={coupling},min={min},range={range},classic={classic}")?;
+        write!(
+            f,
+            "dualpi2:target={target},rtt={rtt},k={coupling},min={min},range={range},classic={classic}"
+        )?;
         write!(f, ",limit={limit}p,ecn={}", on_off(self.ecn))
     }
 }
@@ -203,13 +207,15 @@ impl DualPi2 {
     fn advance(&mut self, now: u64) {
         while self.next_update <= now {
             let at = self.next_update;
-            let wait_of = |queue: &Packets| queue.head().map_or(0, |head| at.saturating_sub(head.arrived));
+            let wait_of =
+                |queue: &Packets| queue.head().map_or(0, |head| at.saturating_sub(head.arrived));
             let wait = wait_of(&self.low).max(wait_of(&self.classic)) as f64 * 1e-9;
             self.update(wait);
             self.next_update += self.period;
             if self.base == 0.0 && self.low.len() + self.classic.len() == 0 {
                 // Further updates change nothing.
-                self.next_update += now.saturating_sub(self.next_update) / self.period * self.period;
+                self.next_update +=
+                    now.saturating_sub(self.next_update) / self.period * self.period;
                 self.wait_before = 0.0;
             }
         }
@@ -230,7 +236,8 @@ impl DualPi2 {
                 // In the long run L sends (1 - classic) / classic bytes per byte of C.
                 let first = self.earned < f64::from(classic.bytes);
                 if first {
-                    self.earned += f64::from(low.bytes) * self.spec.classic / (1.0 - self.spec.classic);
+                    self.earned +=
+                        f64::from(low.bytes) * self.spec.classic / (1.0 - self.spec.classic);
                 } else {
                     self.earned -= f64::from(classic.bytes);
                 }
@@ -248,9 +255,11 @@ impl DualPi2 {
         let coupled = self.coupled();
         if self.is_overloaded() {
             let picked = self.squared();
-            return (!self.low_drops.comes_up(picked)).then(|| self.low_marks.comes_up(coupled.min(1.0)));
+            return (!self.low_drops.comes_up(picked))
+                .then(|| self.low_marks.comes_up(coupled.min(1.0)));
         }
-        let native = if before > UNMARKED { self.native(now.saturating_sub(packet.arrived)) } else { 0.0 };
+        let native =
+            if before > UNMARKED { self.native(now.saturating_sub(packet.arrived)) } else { 0.0 };
         Some(self.low_marks.comes_up(native.max(coupled)))
     }
 
@@ -284,7 +293,11 @@ impl Scheduler for DualPi2 {
             let low_first = self.low_goes_first()?;
             let before = self.low.len();
             let packet = if low_first { self.low.pop() } else { self.classic.pop() }?;
-            let judged = if low_first { self.judge_low(now, &packet, before) } else { self.judge_classic(&packet) };
+            let judged = if low_first {
+                self.judge_low(now, &packet, before)
+            } else {
+                self.judge_classic(&packet)
+            };
             match judged {
                 Some(mark) => return Some((packet, mark)),
                 None => dropped.push(packet),
@@ -366,7 +379,8 @@ mod tests {
     fn low_latency_marks_are_coupled_and_classic_ones_squared() {
         for base in [0.01, 0.05, 0.1, 0.3, 0.49] {
             let near = |count: usize, p: f64| (count as f64 - 10_000.0 * p).abs() < 1.5;
-            let (low, classic) = (judged(base, Some(Ecn::Ect1), true), judged(base, Some(Ecn::Ect0), true));
+            let (low, classic) =
+                (judged(base, Some(Ecn::Ect1), true), judged(base, Some(Ecn::Ect0), true));
             assert!(near(low.0, 2.0 * base) && low.1 == 0, "p' {base}: {low:?}");
             assert!(near(classic.0, base * base) && classic.1 == 0, "p' {base}: {classic:?}");
             for (packet_ecn, ecn) in [(None, true), (Some(Ecn::Ect0), false)] {
@@ -378,7 +392,8 @@ mod tests {
 
     #[test]
     fn overload_drops_from_both_queues() {
-        let (low, classic) = (judged(0.6, Some(Ecn::Ect1), true), judged(0.6, Some(Ecn::Ect0), true));
+        let (low, classic) =
+            (judged(0.6, Some(Ecn::Ect1), true), judged(0.6, Some(Ecn::Ect0), true));
         // .36 dropped; what is left of L is marked.
         assert!((3_599..=3_601).contains(&low.1) && low.0 >= 6_390, "{low:?}");
         assert!((3_599..=3_601).contains(&classic.1) && classic.0 == 0, "{classic:?}");
@@ -394,15 +409,24 @@ mod tests {
         for n in 0..3 {
             queue.enqueue(packet(n, 0, 0, 1_000, Some(Ecn::Ect1)), 0, &mut dropped);
         }
-        let marks: Vec<bool> = (0..3).map(|_| queue.dequeue(10 * MS, &mut dropped).unwrap().1).collect();
-        assert_eq!(marks, [false, true, false], "the sum passes 1 at the second; the third is alone");
+        let marks: Vec<bool> =
+            (0..3).map(|_| queue.dequeue(10 * MS, &mut dropped).unwrap().1).collect();
+        assert_eq!(
+            marks,
+            [false, true, false],
+            "the sum passes 1 at the second; the third is alone"
+        );
     }
 
     #[test]
     fn the_base_probability_follows_the_law() {
         let mut queue = DualPi2::new(DualPi2Spec::default());
         let mut dropped = Vec::new();
-        assert!((queue.alpha - 0.15).abs() < 1e-12 && (queue.beta - 3.0).abs() < 1e-12 && queue.period == 15 * MS);
+        assert!(
+            (queue.alpha - 0.15).abs() < 1e-12
+                && (queue.beta - 3.0).abs() < 1e-12
+                && queue.period == 15 * MS
+        );
         queue.enqueue(packet(0, 0, 0, 1_000, None), 0, &mut dropped);
         let (mut expected, mut before) = (0.0f64, 0.0);
         for n in 1..=10u64 {
@@ -448,10 +472,26 @@ mod tests {
     #[test]
     fn specs_round_trip_and_errors_name_a_fix() {
         let spec = DualPi2Spec::read(":target=20ms,k=1.5").unwrap();
-        assert_eq!(spec, DualPi2Spec { target: Duration::from_millis(20), coupling: 1.5, ..DualPi2Spec::default() });
-        for wrong in
-            [":target=0ms", ":rtt=1ms", ":k=0", ":k=NaN", ":range=0s", ":classic=1", ":limit=1p", ":ecn", ":x=1", "x"]
-        {
+        assert_eq!(
+            spec,
+            DualPi2Spec {
+                target: Duration::from_millis(20),
+                coupling: 1.5,
+                ..DualPi2Spec::default()
+            }
+        );
+        for wrong in [
+            ":target=0ms",
+            ":rtt=1ms",
+            ":k=0",
+            ":k=NaN",
+            ":range=0s",
+            ":classic=1",
+            ":limit=1p",
+            ":ecn",
+            ":x=1",
+            "x",
+        ] {
             let error = DualPi2Spec::read(wrong).unwrap_err();
             assert!(error.contains("target=15ms,rtt=100ms") && !error.contains('\n'), "{error}");
         }

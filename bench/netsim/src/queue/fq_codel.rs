@@ -71,7 +71,10 @@ impl fmt::Display for FqCodelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { flows, limit, quantum, .. } = self;
         let (target, interval) = (duration_text(self.target), duration_text(self.interval));
-        write!(f, "fq-codel:flows={flows},target={target},interval={interval},limit={limit}p,quantum={quantum}B")?;
+        write!(
+            f,
+            "fq-codel:flows={flows},target={target},interval={interval},limit={limit}p,quantum={quantum}B"
+        )?;
         write!(f, ",ecn={}", on_off(self.ecn))
     }
 }
@@ -161,7 +164,12 @@ impl CodelState {
     }
 
     /// Takes a packet out; whether the sojourn has been above the target for an interval.
-    fn take(&mut self, now: u64, queue: &mut Packets, settings: &Settings) -> Option<(Queued, bool)> {
+    fn take(
+        &mut self,
+        now: u64,
+        queue: &mut Packets,
+        settings: &Settings,
+    ) -> Option<(Queued, bool)> {
         let Some(packet) = queue.pop() else {
             self.due = None;
             self.dropping = false;
@@ -212,7 +220,12 @@ impl FqCodel {
         let nanos = |d: Duration| d.as_nanos() as u64;
         Self {
             spec,
-            settings: Settings { target: nanos(spec.target), interval: nanos(spec.interval), ecn: spec.ecn, full: 0 },
+            settings: Settings {
+                target: nanos(spec.target),
+                interval: nanos(spec.interval),
+                ecn: spec.ecn,
+                full: 0,
+            },
             seed,
             queues: (0..spec.flows).map(|_| FlowQueue::default()).collect(),
             new: VecDeque::new(),
@@ -230,7 +243,9 @@ impl FqCodel {
 
     /// The limit is exceeded: the longest queue loses its first packets.
     fn drop_from_longest(&mut self, dropped: &mut Vec<Queued>) {
-        let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.packets.bytes()) else { return };
+        let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.packets.bytes()) else {
+            return;
+        };
         let enough = longest.packets.bytes() / 2;
         let mut bytes = 0;
         for _ in 0..DROP_BATCH {
@@ -322,7 +337,10 @@ impl Discipline for FqCodelSpec {
                 "target" => spec.target = options::duration(value)?,
                 "interval" => spec.interval = options::duration(value)?,
                 "limit" => spec.limit = options::whole_packets(value)?,
-                "quantum" => spec.quantum = options::bytes(value)?.try_into().map_err(|_| OptionError::Value)?,
+                "quantum" => {
+                    spec.quantum =
+                        options::bytes(value)?.try_into().map_err(|_| OptionError::Value)?
+                }
                 "ecn" => spec.ecn = options::switch(value)?,
                 _ => return Err(OptionError::Name),
             }
@@ -387,7 +405,13 @@ mod tests {
         }
         for n in 0..50u64 {
             for i in 0..20 {
-                served.arrive(packet(1_000 + 20 * n as u32 + i, 0, n * 20 * MS + u64::from(i) * MS, 1_000, None));
+                served.arrive(packet(
+                    1_000 + 20 * n as u32 + i,
+                    0,
+                    n * 20 * MS + u64::from(i) * MS,
+                    1_000,
+                    None,
+                ));
             }
             served.arrive(packet(100 + n as u32, 1, n * 20 * MS + 19 * MS + 500_000, 200, None));
         }
@@ -409,7 +433,8 @@ mod tests {
                 served.arrive(packet(n as u32, 7, n.saturating_sub(20) * MS, 1_000, ecn));
             }
             let at = |out: u64| (out - MS) / MS; // when it began to be sent
-            let marks: Vec<u64> = served.sent.iter().filter(|s| s.mark).map(|s| at(s.out)).collect();
+            let marks: Vec<u64> =
+                served.sent.iter().filter(|s| s.mark).map(|s| at(s.out)).collect();
             if marked {
                 // The sojourn reaches 5 ms at 5 ms; an interval later the first mark, then 100, 70.7, 57.7 and 50 ms further ones.
                 assert_eq!(marks[..5], [105, 205, 276, 334, 384], "{marks:?}");
@@ -434,9 +459,15 @@ mod tests {
         // 101 packets: half of the 91 of flow 2 go, from the head.
         let lost: Vec<u32> = served.dropped.iter().map(|packet| packet.packet).collect();
         assert!(served.dropped.iter().all(|packet| packet.flow == 2), "{lost:?}");
-        assert_eq!((lost.len(), lost.iter().min(), lost.iter().max()), (46, Some(&100), Some(&145)));
+        assert_eq!(
+            (lost.len(), lost.iter().min(), lost.iter().max()),
+            (46, Some(&100), Some(&145))
+        );
         let stats = served.link.stats(2);
-        assert_eq!((stats.arrived, stats.admitted, stats.dropped, stats.departed), (101, 55, 46, 0));
+        assert_eq!(
+            (stats.arrived, stats.admitted, stats.dropped, stats.departed),
+            (101, 55, 46, 0)
+        );
         // At the moment of the drop 101 were there.
         assert_eq!(stats.max_queue, 100);
     }
@@ -444,7 +475,8 @@ mod tests {
     #[test]
     fn flows_are_spread_over_the_queues_by_a_seeded_hash() {
         let spec = FqCodelSpec { flows: 64, ..FqCodelSpec::default() };
-        let places = |seed| (0..64).map(|flow| FqCodel::new(spec, seed).queue_of(flow)).collect::<Vec<_>>();
+        let places =
+            |seed| (0..64).map(|flow| FqCodel::new(spec, seed).queue_of(flow)).collect::<Vec<_>>();
         let (one, two) = (places(1), places(2));
         assert_ne!(one, two);
         let different = one.iter().collect::<std::collections::BTreeSet<_>>().len();
@@ -456,7 +488,15 @@ mod tests {
     fn specs_round_trip_and_errors_name_a_fix() {
         let spec = FqCodelSpec::read(":flows=16,quantum=300B").unwrap();
         assert_eq!(spec, FqCodelSpec { flows: 16, quantum: 300, ..FqCodelSpec::default() });
-        for wrong in [":flows=0", ":target=200ms", ":interval=200s", ":limit=1p", ":quantum=10B", ":mark=p", ":ecn"] {
+        for wrong in [
+            ":flows=0",
+            ":target=200ms",
+            ":interval=200s",
+            ":limit=1p",
+            ":quantum=10B",
+            ":mark=p",
+            ":ecn",
+        ] {
             let error = FqCodelSpec::read(wrong).unwrap_err();
             assert!(error.contains("flows=1024,target=5ms") && !error.contains('\n'), "{error}");
         }

@@ -140,7 +140,9 @@ mod tests {
         // Higher than at the last change, but on its way down.
         assert!((max_p_at(0.1, &[(500, 12), (900, 14), (1_000, 13)]) - 0.11).abs() < 1e-12);
         // The chance comes later than half a second.
-        assert!((max_p_at(0.1, &[(500, 12), (900, 14), (1_000, 13), (1_001, 14)]) - 0.12).abs() < 1e-12);
+        assert!(
+            (max_p_at(0.1, &[(500, 12), (900, 14), (1_000, 13), (1_001, 14)]) - 0.12).abs() < 1e-12
+        );
         assert!((max_p_at(0.1, &[(500, 12), (900, 14), (999, 15)]) - 0.11).abs() < 1e-12);
     }
 
@@ -168,13 +170,19 @@ mod tests {
     #[test]
     fn on_a_fast_long_path_the_queue_is_steadier_than_adaptive_reds_and_on_target() {
         let rate = Rate::from_bits_per_sec(250_000_000);
-        let spec = AutomaticRed { packet: 1_500, min: Some(250.0), limit: Some(1_000), ..AutomaticRed::default() };
+        let spec = AutomaticRed {
+            packet: 1_500,
+            min: Some(250.0),
+            limit: Some(1_000),
+            ..AutomaticRed::default()
+        };
         for (ms, plain_too) in [(25, false), (100, true)] {
             let round_trips = [ms * 1_000_000, ms * 1_100_000];
             let load = Load { rate, packet: 1_500, flows: 10, round_trips, ecn: false };
             let adaptive = run(load, AdaptiveRed::new(&spec, rate, 5), AdaptiveRed::red);
             let gentle = run(load, GentleAred::new(&spec, rate, 5), GentleAred::red);
-            let what = format!("{ms} ms: [mean, deviation, average, maxp] {adaptive:?}, {gentle:?}");
+            let what =
+                format!("{ms} ms: [mean, deviation, average, maxp] {adaptive:?}, {gentle:?}");
             assert!(adaptive[2] < 450.0 && adaptive[3] < 0.011, "{what}");
             assert!((450.0..550.0).contains(&gentle[2]) && gentle[3] < 0.01, "{what}");
             assert!(gentle[1] / gentle[0] < adaptive[1] / adaptive[0], "{what}");

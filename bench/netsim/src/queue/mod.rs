@@ -239,7 +239,11 @@ mod tests {
                 ":ecn=on,ecn=on",
             ] {
                 let error = format!("{kind}{options}").parse::<QueueSpec>().unwrap_err();
-                assert!(error.contains(&format!("{kind}: and any of target=5ms")) && !error.contains('\n'), "{error}");
+                assert!(
+                    error.contains(&format!("{kind}: and any of target=5ms"))
+                        && !error.contains('\n'),
+                    "{error}"
+                );
             }
         }
         // Only gARED may start below .01.
@@ -250,8 +254,13 @@ mod tests {
     fn the_kernel_has_the_kinds_that_say_so() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for text in WRITTEN {
-            let kind = KINDS.iter().find(|kind| text.starts_with(&format!("{}:", kind.name))).unwrap();
-            assert_eq!(text.parse::<QueueSpec>().unwrap().qdisc(rate).is_some(), kind.module.is_some(), "{text}");
+            let kind =
+                KINDS.iter().find(|kind| text.starts_with(&format!("{}:", kind.name))).unwrap();
+            assert_eq!(
+                text.parse::<QueueSpec>().unwrap().qdisc(rate).is_some(),
+                kind.module.is_some(),
+                "{text}"
+            );
         }
         assert!(
             KINDS.iter().all(|kind| WRITTEN.iter().any(|text| text.starts_with(kind.name))),

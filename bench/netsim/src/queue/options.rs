@@ -45,7 +45,9 @@ impl Kind {
             seen.push(name);
             set(name, value).map_err(|error| match error {
                 OptionError::Name => self.error(s, &format!("has no option '{name}'")),
-                OptionError::Value => self.error(s, &format!("has no value of '{name}' in '{value}'")),
+                OptionError::Value => {
+                    self.error(s, &format!("has no value of '{name}' in '{value}'"))
+                }
             })?;
         }
         Ok(())
@@ -109,7 +111,11 @@ pub(super) fn write_given(
 }
 
 /// Bounds that all kinds with CoDel's law share: target, interval and limit in packets.
-pub(super) fn check_codel(target: Duration, interval: Duration, limit: usize) -> Result<(), &'static str> {
+pub(super) fn check_codel(
+    target: Duration,
+    interval: Duration,
+    limit: usize,
+) -> Result<(), &'static str> {
     if target < Duration::from_micros(1) || target > interval {
         return Err("needs 1us <= target <= interval");
     }

@@ -87,7 +87,10 @@ impl fmt::Display for PieSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { limit, alpha, beta, .. } = self;
         let (target, tupdate) = (duration_text(self.target), duration_text(self.tupdate));
-        write!(f, "pie:target={target},tupdate={tupdate},limit={limit}p,alpha={alpha},beta={beta}")?;
+        write!(
+            f,
+            "pie:target={target},tupdate={tupdate},limit={limit}p,alpha={alpha},beta={beta}"
+        )?;
         write!(f, ",ecn={}", on_off(self.ecn))
     }
 }
@@ -166,12 +169,16 @@ impl Pie {
     }
 
     fn is_at_rest(&self) -> bool {
-        self.probability == 0.0 && self.wait == 0.0 && self.wait_before == 0.0 && self.waiting.is_empty()
+        self.probability == 0.0
+            && self.wait == 0.0
+            && self.wait_before == 0.0
+            && self.waiting.is_empty()
     }
 
     /// The wait of the packet that last began to be sent by `now`.
     fn measure(&mut self, now: u64) {
-        while let Some((_, wait)) = self.waiting.front().copied().filter(|(start, _)| *start <= now) {
+        while let Some((_, wait)) = self.waiting.front().copied().filter(|(start, _)| *start <= now)
+        {
             self.waiting.pop_front();
             self.wait = if self.waiting.is_empty() { 0.0 } else { wait as f64 * 1e-9 };
         }
@@ -180,7 +187,8 @@ impl Pie {
     /// RFC 8033 §4.2.
     fn update(&mut self) {
         let (target, p) = (self.spec.target.as_secs_f64(), self.probability);
-        let change = self.spec.alpha * (self.wait - target) + self.spec.beta * (self.wait - self.wait_before);
+        let change = self.spec.alpha * (self.wait - target)
+            + self.spec.beta * (self.wait - self.wait_before);
         let mut change = change * scale(p);
         if p >= RISE_CAPPED_FROM {
             change = change.min(LARGEST_RISE);
@@ -192,14 +200,20 @@ impl Pie {
         if self.wait == 0.0 && self.wait_before == 0.0 {
             self.probability *= DECAY;
         }
-        let calm = self.wait < target / 2.0 && self.wait_before < target / 2.0 && self.probability == 0.0;
-        self.burst = if calm { BURST } else { self.burst.saturating_sub(self.spec.tupdate.as_nanos() as u64) };
+        let calm =
+            self.wait < target / 2.0 && self.wait_before < target / 2.0 && self.probability == 0.0;
+        self.burst = if calm {
+            BURST
+        } else {
+            self.burst.saturating_sub(self.spec.tupdate.as_nanos() as u64)
+        };
         self.wait_before = self.wait;
     }
 
     /// Whether this packet is the one to suffer.
     fn picks(&mut self, a: &Arrival) -> bool {
-        let short = self.wait < self.spec.target.as_secs_f64() / 2.0 && self.probability < SPARED_BELOW;
+        let short =
+            self.wait < self.spec.target.as_secs_f64() / 2.0 && self.probability < SPARED_BELOW;
         if self.burst > 0 || short || a.queued_bytes <= 2 * u64::from(self.full) {
             return false;
         }
@@ -208,7 +222,8 @@ impl Pie {
             return false;
         }
         self.sum += self.probability;
-        let picked = self.sum >= TOO_CLOSE && (self.sum >= TOO_FAR || self.rng.random::<f64>() < self.probability);
+        let picked = self.sum >= TOO_CLOSE
+            && (self.sum >= TOO_FAR || self.rng.random::<f64>() < self.probability);
         if picked {
             self.sum = 0.0;
         }
@@ -218,8 +233,14 @@ impl Pie {
 
 /// How much of a change is made at this probability (RFC 8033 §4.2).
 fn scale(p: f64) -> f64 {
-    const STEPS: [(f64, f64); 6] =
-        [(0.000_001, 2_048.0), (0.000_01, 512.0), (0.000_1, 128.0), (0.001, 32.0), (0.01, 8.0), (0.1, 2.0)];
+    const STEPS: [(f64, f64); 6] = [
+        (0.000_001, 2_048.0),
+        (0.000_01, 512.0),
+        (0.000_1, 128.0),
+        (0.001, 32.0),
+        (0.01, 8.0),
+        (0.1, 2.0),
+    ];
     STEPS.iter().find(|(below, _)| p < *below).map_or(1.0, |(_, divisor)| 1.0 / divisor)
 }
 
@@ -233,7 +254,9 @@ impl Queue for Pie {
         } else {
             match self.picks(a) {
                 false => Admission::Forward,
-                true if self.spec.ecn && a.ecn_capable && self.probability <= MARK_UP_TO => Admission::Mark,
+                true if self.spec.ecn && a.ecn_capable && self.probability <= MARK_UP_TO => {
+                    Admission::Mark
+                }
                 true => Admission::Drop,
             }
         };
@@ -315,7 +338,11 @@ mod tests {
                 let (p, _) = expected;
                 let p: f64 = (p + change * scale(p)).clamp(0.0, 1.0);
                 expected = (if wait == 0.0 && expected.1 == 0.0 { p * DECAY } else { p }, wait);
-                assert!((pie.probability - expected.0).abs() < 1e-12, "{ms} ms: {} {expected:?}", pie.probability);
+                assert!(
+                    (pie.probability - expected.0).abs() < 1e-12,
+                    "{ms} ms: {} {expected:?}",
+                    pie.probability
+                );
             }
         }
         assert!(expected.0 > 0.0);
@@ -330,7 +357,8 @@ mod tests {
     #[test]
     fn a_burst_passes_and_a_standing_queue_does_not() {
         let mut pie = Pie::new(PieSpec::default(), 1);
-        let first = (0..20_000).find(|ms| pie.admit(&packet(*ms, 100)) != Admission::Forward).unwrap();
+        let first =
+            (0..20_000).find(|ms| pie.admit(&packet(*ms, 100)) != Admission::Forward).unwrap();
         assert!(first >= 150, "{first} ms");
         // A calm queue is granted a burst again.
         for ms in first..first + 60_000 {
@@ -344,7 +372,8 @@ mod tests {
         let mut pie = Pie::new(PieSpec { ecn: false, ..PieSpec::default() }, 1);
         (pie.burst, pie.wait, pie.probability) = (0, 1.0, 0.05);
         pie.next_update = u64::MAX;
-        let dropped: Vec<u64> = (0..100_000).filter(|n| pie.admit(&packet(*n, 30)) == Admission::Drop).collect();
+        let dropped: Vec<u64> =
+            (0..100_000).filter(|n| pie.admit(&packet(*n, 30)) == Admission::Drop).collect();
         let gaps: Vec<u64> = dropped.windows(2).map(|pair| pair[1] - pair[0]).collect();
         // 0.85 / 0.05 = 17 packets at least, 8.5 / 0.05 = 170 at most (or one more, as sums of fractions round); then one in 20: 16 + 20 in the mean.
         assert!(gaps.iter().all(|gap| (17..=171).contains(gap)));
@@ -356,10 +385,15 @@ mod tests {
     fn marks_turn_into_drops_above_a_tenth() {
         for (probability, expected) in [(0.09, Admission::Mark), (0.11, Admission::Drop)] {
             let mut pie = Pie::new(PieSpec::default(), 1);
-            (pie.burst, pie.wait, pie.probability, pie.next_update) = (0, 1.0, probability, u64::MAX);
+            (pie.burst, pie.wait, pie.probability, pie.next_update) =
+                (0, 1.0, probability, u64::MAX);
             let verdicts: Vec<_> = (0..1_000).map(|n| pie.admit(&packet(n, 30))).collect();
             assert!(verdicts.contains(&expected));
-            assert!(verdicts.iter().all(|verdict| *verdict == Admission::Forward || *verdict == expected));
+            assert!(
+                verdicts
+                    .iter()
+                    .all(|verdict| *verdict == Admission::Forward || *verdict == expected)
+            );
         }
     }
 
@@ -367,7 +401,8 @@ mod tests {
     fn flows_that_halve_are_held_at_the_target() {
         let rate = Rate::from_bits_per_sec(10_000_000);
         for ecn in [true, false] {
-            let load = Load { rate, packet: 1_420, flows: 5, round_trips: [40 * MS, 120 * MS], ecn };
+            let load =
+                Load { rate, packet: 1_420, flows: 5, round_trips: [40 * MS, 120 * MS], ecn };
             let mut sources = Sources::new(load, Pie::new(PieSpec::default(), 1));
             sources.run(0, 100 * SECOND, SECOND, |_, _| {});
             let before = sources.link.stats(100 * SECOND);
@@ -384,8 +419,20 @@ mod tests {
     #[test]
     fn specs_round_trip_and_errors_name_a_fix() {
         let spec = PieSpec::read(":target=20ms,ecn=off").unwrap();
-        assert_eq!(spec, PieSpec { target: Duration::from_millis(20), ecn: false, ..PieSpec::default() });
-        for wrong in [":target=0ms", ":tupdate=1us", ":limit=1p", ":alpha=0", ":beta=3", ":alpha=NaN", ":ecn", "x"] {
+        assert_eq!(
+            spec,
+            PieSpec { target: Duration::from_millis(20), ecn: false, ..PieSpec::default() }
+        );
+        for wrong in [
+            ":target=0ms",
+            ":tupdate=1us",
+            ":limit=1p",
+            ":alpha=0",
+            ":beta=3",
+            ":alpha=NaN",
+            ":ecn",
+            "x",
+        ] {
             let error = PieSpec::read(wrong).unwrap_err();
             assert!(error.contains("target=15ms,tupdate=15ms") && !error.contains('\n'), "{error}");
         }

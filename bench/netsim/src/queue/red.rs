@@ -99,7 +99,12 @@ impl fmt::Display for RedSpec {
             on_off(self.ecn)
         )?;
         options::write_given(f, "wait", self.wait.then_some("on"), "")?;
-        options::write_given(f, "mark", (self.marking != Marking::Average).then_some(self.marking), "")
+        options::write_given(
+            f,
+            "mark",
+            (self.marking != Marking::Average).then_some(self.marking),
+            "",
+        )
     }
 }
 
@@ -222,7 +227,9 @@ impl Red {
         }
         match self.picks() {
             false => Admission::Forward,
-            true if self.spec.ecn && a.ecn_capable && self.spec.marks(self.average) => Admission::Mark,
+            true if self.spec.ecn && a.ecn_capable && self.spec.marks(self.average) => {
+                Admission::Mark
+            }
             true => Admission::Drop,
         }
     }
@@ -276,7 +283,11 @@ impl Discipline for RedSpec {
     }
 
     fn build(&self, rate: Rate, seed: u64) -> AnyQueue {
-        AnyQueue::fifo(Red::new(*self, rate.time_for(u64::from(TYPICAL_PACKET)).as_nanos() as u64, seed))
+        AnyQueue::fifo(Red::new(
+            *self,
+            rate.time_for(u64::from(TYPICAL_PACKET)).as_nanos() as u64,
+            seed,
+        ))
     }
 
     fn packet_limit(&self, _rate: Rate) -> Option<usize> {
@@ -313,9 +324,14 @@ pub(super) fn red_qdisc(rate: Rate, spec: &RedSpec, packet: u32, adaptive: bool)
 fn burst(min: f64, weight: f64) -> u32 {
     let wanted = (-weight.log2()).round().clamp(1.0, 31.0);
     let w = (-wanted).exp2();
-    let fits = |burst: u32, w: f64| f64::from(burst) + 1.0 - min <= (1.0 - (1.0 - w).powi(burst as i32)) / w;
+    let fits = |burst: u32, w: f64| {
+        f64::from(burst) + 1.0 - min <= (1.0 - (1.0 - w).powi(burst as i32)) / w
+    };
     // The largest burst that this weight allows: the next larger weight does not.
-    (min.ceil() as u32..100_000).take_while(|burst| fits(*burst, w)).last().unwrap_or(min.ceil() as u32)
+    (min.ceil() as u32..100_000)
+        .take_while(|burst| fits(*burst, w))
+        .last()
+        .unwrap_or(min.ceil() as u32)
 }
 
 #[cfg(test)]
@@ -323,7 +339,15 @@ mod tests {
     use super::*;
 
     fn arrival(queued_packets: usize, ecn_capable: bool) -> Arrival {
-        Arrival { now: 0, bytes: 1_420, ecn_capable, queued_packets, queued_bytes: 0, idle: 0, wait: 0 }
+        Arrival {
+            now: 0,
+            bytes: 1_420,
+            ecn_capable,
+            queued_packets,
+            queued_bytes: 0,
+            idle: 0,
+            wait: 0,
+        }
     }
 
     /// A queue whose average is exactly `average`: a weight of one makes it the queue of the moment.
@@ -339,7 +363,9 @@ mod tests {
     #[test]
     fn the_probability_rises_in_two_lines() {
         let red = RedSpec::default();
-        for (average, p) in [(4.9, 0.0), (5.0, 0.0), (27.5, 0.05), (50.0, 0.1), (75.0, 0.55), (100.0, 1.0)] {
+        for (average, p) in
+            [(4.9, 0.0), (5.0, 0.0), (27.5, 0.05), (50.0, 0.1), (75.0, 0.55), (100.0, 1.0)]
+        {
             assert!((red.probability(average) - p).abs() < 1e-12, "{average}");
         }
         assert_eq!(RedSpec { gentle: false, ..red }.probability(50.0), 1.0);
@@ -357,7 +383,8 @@ mod tests {
 
     /// Gaps between marks at a constant probability of exactly 1/16, counted by length.
     fn gaps(wait: bool) -> Vec<f64> {
-        let spec = RedSpec { min: 0.0, max: 16.0, max_p: 1.0, weight: 1.0, wait, ..RedSpec::default() };
+        let spec =
+            RedSpec { min: 0.0, max: 16.0, max_p: 1.0, weight: 1.0, wait, ..RedSpec::default() };
         assert_eq!(spec.probability(1.0), 1.0 / 16.0);
         let mut red = Red::new(spec, 1_000_000, 11);
         let (mut counts, mut gap) = (vec![0.0; 40], 0);
@@ -384,7 +411,11 @@ mod tests {
         for (wait, range) in [(false, 1..17), (true, 16..32)] {
             let counts = gaps(wait);
             let inside = &counts[range.clone()];
-            assert_eq!(counts.iter().sum::<f64>(), inside.iter().sum::<f64>(), "wait {wait}: gaps outside {range:?}");
+            assert_eq!(
+                counts.iter().sum::<f64>(),
+                inside.iter().sum::<f64>(),
+                "wait {wait}: gaps outside {range:?}"
+            );
             assert!(inside.iter().sum::<f64>() > 15_000.0);
             assert!(chi_square(inside) < 37.7, "wait {wait}: {} of {inside:?}", chi_square(inside));
         }
@@ -394,11 +425,19 @@ mod tests {
     fn the_spread_is_that_of_the_two_rules() {
         let spec = RedSpec::default();
         // p = .25: the 1993 rule gives 1/4, 1/3, 1/2, 1; ns-2's waits for the fourth packet.
-        for (count, plain, wait) in
-            [(0, 0.25, 0.0), (1, 1.0 / 3.0, 0.0), (2, 0.5, 0.0), (3, 1.0, 0.25), (4, 1.0, 1.0 / 3.0), (5, 1.0, 0.5)]
-        {
+        for (count, plain, wait) in [
+            (0, 0.25, 0.0),
+            (1, 1.0 / 3.0, 0.0),
+            (2, 0.5, 0.0),
+            (3, 1.0, 0.25),
+            (4, 1.0, 1.0 / 3.0),
+            (5, 1.0, 0.5),
+        ] {
             assert!((spec.spread(0.25, count) - plain).abs() < 1e-12, "{count}");
-            assert!((RedSpec { wait: true, ..spec }.spread(0.25, count) - wait).abs() < 1e-12, "{count}");
+            assert!(
+                (RedSpec { wait: true, ..spec }.spread(0.25, count) - wait).abs() < 1e-12,
+                "{count}"
+            );
         }
         assert_eq!(RedSpec { wait: true, ..spec }.spread(0.25, 6), 1.0);
         assert_eq!(RedSpec { wait: true, ..spec }.spread(1.0, 0), 1.0);
@@ -409,7 +448,9 @@ mod tests {
         // maxp = .2: the probability reaches .1 half way between the thresholds, at 27.5 packets.
         let average = RedSpec { max_p: 0.2, ..RedSpec::default() };
         let probability = RedSpec { marking: Marking::Probability, ..average };
-        for (queued, by_average, by_probability) in [(27, true, true), (28, true, false), (50, false, false)] {
+        for (queued, by_average, by_probability) in
+            [(27, true, true), (28, true, false), (50, false, false)]
+        {
             for (spec, marks) in [(average, by_average), (probability, by_probability)] {
                 let [_, mark, drop] = verdicts(spec, queued, true, 1_000);
                 assert_eq!((mark > 0, drop > 0), (marks, !marks), "{spec} at {queued}");
@@ -426,7 +467,10 @@ mod tests {
         assert!(verdicts(RedSpec::default(), 27, false, 1_000)[2] > 50);
         let gentle = verdicts(RedSpec::default(), 60, true, 1_000);
         assert!(gentle[1] == 0 && gentle[2] > 300 && gentle[0] > 0, "{gentle:?}");
-        assert_eq!(verdicts(RedSpec { gentle: false, ..RedSpec::default() }, 60, true, 10), [0, 0, 10]);
+        assert_eq!(
+            verdicts(RedSpec { gentle: false, ..RedSpec::default() }, 60, true, 10),
+            [0, 0, 10]
+        );
         assert_eq!(verdicts(RedSpec::default(), 100, true, 10), [0, 0, 10], "the queue is full");
     }
 
@@ -438,7 +482,8 @@ mod tests {
         }
         // 10 (1 - .998^500) = 6.325
         assert!((red.average() - 6.325).abs() < 0.01, "{}", red.average());
-        let silent = |ms: u64| Arrival { now: 1_000_000 * ms, idle: 1_000_000 * ms, ..arrival(0, true) };
+        let silent =
+            |ms: u64| Arrival { now: 1_000_000 * ms, idle: 1_000_000 * ms, ..arrival(0, true) };
         red.admit(&silent(500));
         // times .998^500 = .36751
         assert!((red.average() - 2.3246).abs() < 0.01, "{}", red.average());
@@ -455,7 +500,10 @@ mod tests {
         let spec = RedSpec::read(":min=2p,ecn=off").unwrap();
         assert_eq!(spec, RedSpec { min: 2.0, ecn: false, ..RedSpec::default() });
         let ns2 = RedSpec::read(":wait=on,mark=p").unwrap();
-        assert_eq!(ns2, RedSpec { wait: true, marking: Marking::Probability, ..RedSpec::default() });
+        assert_eq!(
+            ns2,
+            RedSpec { wait: true, marking: Marking::Probability, ..RedSpec::default() }
+        );
         for spec in [spec, ns2] {
             assert_eq!(RedSpec::read(spec.to_string().strip_prefix("red").unwrap()).unwrap(), spec);
         }
@@ -485,13 +533,18 @@ mod tests {
     fn chosen(min: f64, burst: u32) -> u32 {
         let a = f64::from(burst) + 1.0 - min;
         (1..32)
-            .find(|log| a <= (1.0 - (1.0 - (-f64::from(*log)).exp2()).powi(burst as i32)) * f64::from(*log).exp2())
+            .find(|log| {
+                a <= (1.0 - (1.0 - (-f64::from(*log)).exp2()).powi(burst as i32))
+                    * f64::from(*log).exp2()
+            })
             .unwrap()
     }
 
     #[test]
     fn the_weight_is_the_nearest_power_of_two() {
-        for (min, weight, log) in [(5.0, 0.002, 9), (5.0, 0.00114, 10), (20.0, 0.02, 6), (2500.0, 0.002, 9)] {
+        for (min, weight, log) in
+            [(5.0, 0.002, 9), (5.0, 0.00114, 10), (20.0, 0.02, 6), (2500.0, 0.002, 9)]
+        {
             assert_eq!(chosen(min, burst(min, weight)), log, "min {min}, weight {weight}");
         }
     }

@@ -19,7 +19,15 @@ use crate::sim::Ecn;
 
 /// A packet of 1420 bytes that may be marked and finds `queued_packets`.
 pub(super) fn arrival(now: u64, queued_packets: usize) -> Arrival {
-    Arrival { now, bytes: 1_420, ecn_capable: true, queued_packets, queued_bytes: 0, idle: 0, wait: 0 }
+    Arrival {
+        now,
+        bytes: 1_420,
+        ecn_capable: true,
+        queued_packets,
+        queued_bytes: 0,
+        idle: 0,
+        wait: 0,
+    }
 }
 
 /// A queue that its test can look into while a link holds it.
@@ -110,7 +118,9 @@ impl Sources {
             link: Link::new(load.rate, Box::new(queue)),
             flows: (0..load.flows).map(flow).collect(),
             // They start within the first second.
-            next: (0..load.flows).map(|n| Reverse((n as u64 * 1_000_000_000 / load.flows as u64, n))).collect(),
+            next: (0..load.flows)
+                .map(|n| Reverse((n as u64 * 1_000_000_000 / load.flows as u64, n)))
+                .collect(),
         }
     }
 
@@ -121,7 +131,13 @@ impl Sources {
     }
 
     /// Runs until `until` and calls `look` every `every` nanoseconds.
-    pub(super) fn run(&mut self, from: u64, until: u64, every: u64, mut look: impl FnMut(&mut Link, u64)) {
+    pub(super) fn run(
+        &mut self,
+        from: u64,
+        until: u64,
+        every: u64,
+        mut look: impl FnMut(&mut Link, u64),
+    ) {
         let mut look_at = from + every;
         while let Some(Reverse((now, n))) = self.next.peek().copied() {
             while look_at <= now.min(until) {
@@ -171,7 +187,8 @@ pub(super) struct Served {
 
 impl Served {
     pub(super) fn new(bits_per_sec: u64, queue: &str, seed: u64) -> Self {
-        let (rate, spec) = (Rate::from_bits_per_sec(bits_per_sec), queue.parse::<QueueSpec>().unwrap());
+        let (rate, spec) =
+            (Rate::from_bits_per_sec(bits_per_sec), queue.parse::<QueueSpec>().unwrap());
         let link = Link::new(rate, spec.build(rate, seed));
         Self { link, sent: Vec::new(), dropped: Vec::new(), free: None }
     }
@@ -210,7 +227,10 @@ impl Served {
 
     /// Bytes sent of a flow, of packets that left between two moments.
     pub(super) fn bytes(&self, flow: u64, from: u64, to: u64) -> u64 {
-        let there = self.sent.iter().filter(|sent| sent.packet.flow == flow && sent.out > from && sent.out <= to);
+        let there = self
+            .sent
+            .iter()
+            .filter(|sent| sent.packet.flow == flow && sent.out > from && sent.out <= to);
         there.map(|sent| u64::from(sent.packet.bytes)).sum()
     }
 }

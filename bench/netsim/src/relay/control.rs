@@ -17,7 +17,8 @@ pub const COMMANDS: &str = "rate 5Mbps, rtt 80ms, delay 40ms, loss 2%, jitter 5m
      policer 10Mbps,burst=100kB, ecn bleach, each with up- in front for the way to the server, or with none for its value; \
      blackout 3s, hold 200ms, mtu 1250, rebind, status, help";
 /// Options that a command can change.
-const OPTIONS: [&str; 9] = ["rate", "delay", "loss", "jitter", "reorder", "duplicate", "corrupt", "policer", "ecn"];
+const OPTIONS: [&str; 9] =
+    ["rate", "delay", "loss", "jitter", "reorder", "duplicate", "corrupt", "policer", "ecn"];
 /// Events at once in a direction: those of the path, and those of commands that are not over.
 const MOST_EVENTS: usize = 64;
 /// Commands that are obeyed before datagrams get their turn.
@@ -94,7 +95,11 @@ impl Relay {
     /// Obeys the commands that have come.
     pub(super) fn obey(&mut self, now: Duration) {
         for _ in 0..AT_ONCE {
-            let Some(Ok(request)) = self.control.as_ref().map(|control| control.requests.try_recv()) else { return };
+            let Some(Ok(request)) =
+                self.control.as_ref().map(|control| control.requests.try_recv())
+            else {
+                return;
+            };
             let answer = self.command(&request.command, now);
             // Whoever asked may have gone.
             let _ = request.reply.send(answer);
@@ -116,10 +121,14 @@ impl Relay {
                 self.rebind();
                 Ok(Reply::Done)
             }
-            "blackout" => {
-                self.event(PathEvent::Blackout { at: now, lasts: time("blackout", "3s", value)?, every: None }, now)
-            }
-            "hold" => self.event(PathEvent::Hold { at: now, lasts: time("hold", "200ms", value)?, every: None }, now),
+            "blackout" => self.event(
+                PathEvent::Blackout { at: now, lasts: time("blackout", "3s", value)?, every: None },
+                now,
+            ),
+            "hold" => self.event(
+                PathEvent::Hold { at: now, lasts: time("hold", "200ms", value)?, every: None },
+                now,
+            ),
             "mtu" if value.is_empty() => Err(CommandError::NoValue("mtu", "1250")),
             "mtu" => {
                 let text = format!("mtu:{value}@0s");
@@ -138,9 +147,8 @@ impl Relay {
     /// Adds an event to both directions.
     fn event(&mut self, event: PathEvent, now: Duration) -> Result<Reply, CommandError> {
         let is_over = |old: &PathEvent| match *old {
-            PathEvent::Blackout { at, lasts, every: None } | PathEvent::Hold { at, lasts, every: None } => {
-                at + lasts < now
-            }
+            PathEvent::Blackout { at, lasts, every: None }
+            | PathEvent::Hold { at, lasts, every: None } => at + lasts < now,
             // The newest one decides.
             PathEvent::Mtu { at, .. } => matches!(event, PathEvent::Mtu { .. }) && at <= now,
             _ => false,
@@ -161,11 +169,16 @@ impl Relay {
     fn set(&mut self, name: &str, value: &str, now: Duration) -> Result<Reply, CommandError> {
         let (up_only, base) = name.strip_prefix("up-").map_or((false, name), |base| (true, base));
         let shown = || name.chars().take(40).collect::<String>().escape_debug().to_string();
-        let known = OPTIONS.into_iter().find(|option| *option == base && PathSpec::OPTIONS.contains(&name));
+        let known =
+            OPTIONS.into_iter().find(|option| *option == base && PathSpec::OPTIONS.contains(&name));
         let known = known.or((name == "rtt").then_some("rtt"));
         let Some(base) = known else {
             let fixed = PathSpec::OPTIONS.contains(&name);
-            return Err(if fixed { CommandError::Fixed(shown()) } else { CommandError::Unknown(shown()) });
+            return Err(if fixed {
+                CommandError::Fixed(shown())
+            } else {
+                CommandError::Unknown(shown())
+            });
         };
         if value.is_empty() {
             return Err(CommandError::NoValue(base, example(base)));
@@ -184,8 +197,14 @@ impl Relay {
                 "rtt: the relay gives all clients one RTT; write one time, such as 30ms".into(),
             ));
         }
-        let said_up = self.control.as_ref().is_some_and(|control| control.only_up.iter().any(|option| option == base));
-        let directions = [(Towards::Client, &path.down, !up_only), (Towards::Server, &path.up, up_only || !said_up)];
+        let said_up = self
+            .control
+            .as_ref()
+            .is_some_and(|control| control.only_up.iter().any(|option| option == base));
+        let directions = [
+            (Towards::Client, &path.down, !up_only),
+            (Towards::Server, &path.up, up_only || !said_up),
+        ];
         let directions = directions.into_iter().filter(|(.., applies)| *applies);
         if base == "rate" {
             let lines: Vec<_> = directions.map(|(towards, path, _)| (towards, path)).collect();
@@ -203,12 +222,19 @@ impl Relay {
     }
 
     /// Changes the rates of lines; all of them, or none.
-    fn set_rates(&mut self, lines: &[(Towards, &DirectedPath)], name: &str, now: Duration) -> Result<(), CommandError> {
+    fn set_rates(
+        &mut self,
+        lines: &[(Towards, &DirectedPath)],
+        name: &str,
+        now: Duration,
+    ) -> Result<(), CommandError> {
         let shown = || name.to_owned();
         for (towards, _) in lines {
             match &self.line(*towards).link {
                 None => return Err(CommandError::NoLink(shown())),
-                Some(link) if !link.has_rate() => return Err(CommandError::NoRate(shown(), HasNoRate)),
+                Some(link) if !link.has_rate() => {
+                    return Err(CommandError::NoRate(shown(), HasNoRate));
+                }
                 Some(_) => {}
             }
         }
@@ -230,7 +256,9 @@ impl Relay {
     fn reschedule(&mut self, towards: Towards, moved: &[(u64, u64)]) {
         let mut waiting = std::mem::take(&mut self.waiting).into_vec();
         let mut last = 0;
-        for Reverse(Waiting { at, out, .. }) in waiting.iter_mut().filter(|w| w.0.towards == towards) {
+        for Reverse(Waiting { at, out, .. }) in
+            waiting.iter_mut().filter(|w| w.0.towards == towards)
+        {
             if let Ok(found) = moved.binary_search_by_key(out, |(old, _)| *old) {
                 let new = moved[found].1;
                 (*at, *out) = (at.saturating_sub(*out).saturating_add(new), new);
@@ -266,7 +294,8 @@ fn time(name: &'static str, example: &'static str, value: &str) -> Result<Durati
     if value.is_empty() {
         return Err(CommandError::NoValue(name, example));
     }
-    let time = parse_nonzero_duration(value).map_err(|e| CommandError::Value(format!("{name}: {e}")))?;
+    let time =
+        parse_nonzero_duration(value).map_err(|e| CommandError::Value(format!("{name}: {e}")))?;
     if time > LONGEST {
         return Err(CommandError::Value(format!(
             "{name}: '{}' is more than an hour; write such as {name} {example}",

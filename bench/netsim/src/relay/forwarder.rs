@@ -80,8 +80,11 @@ impl RelayStats {
 
 /// Towards the server, from a free port.
 fn towards(to: SocketAddr) -> Result<Udp, RelayError> {
-    let any: SocketAddr =
-        if to.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
+    let any: SocketAddr = if to.is_ipv4() {
+        (Ipv4Addr::UNSPECIFIED, 0).into()
+    } else {
+        (Ipv6Addr::UNSPECIFIED, 0).into()
+    };
     let open = || {
         let io = UdpSocket::bind(any)?;
         // Only the server's datagrams come in.
@@ -211,7 +214,9 @@ pub struct Relay {
 
 impl Entrance {
     fn open(listen: SocketAddr, to: SocketAddr) -> Result<Self, RelayError> {
-        let bound = UdpSocket::bind(listen).and_then(Udp::new).map_err(|e| RelayError::Listen(listen, e))?;
+        let bound = UdpSocket::bind(listen)
+            .and_then(Udp::new)
+            .map_err(|e| RelayError::Listen(listen, e))?;
         Ok(Self { listen: bound, to, full_since: None })
     }
 
@@ -226,7 +231,8 @@ impl Entrance {
         };
         let listens = at.ip().to_canonical();
         // Only this host's addresses can be bound to. A socket at [::] hears IPv4 as well.
-        let here = || UdpSocket::bind((target, 0)).is_ok() && (listens.is_ipv6() || target.is_ipv4());
+        let here =
+            || UdpSocket::bind((target, 0)).is_ok() && (listens.is_ipv6() || target.is_ipv4());
         Ok(at.port() == to.port() && (listens == target || listens.is_unspecified() && here()))
     }
 }
@@ -246,7 +252,10 @@ fn no_loop(entrances: &[Entrance]) -> Result<(), RelayError> {
 impl std::fmt::Debug for Relay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let to: Vec<SocketAddr> = self.entrances.iter().map(|e| e.to).collect();
-        f.debug_struct("Relay").field("to", &to).field("clients", &self.clients.len()).finish_non_exhaustive()
+        f.debug_struct("Relay")
+            .field("to", &to)
+            .field("clients", &self.clients.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -327,7 +336,15 @@ impl Relay {
         let (down, up) = (self.down.stats(), self.up.stats());
         let cut_off = self.stats.cut_off + down.impairments.cut_off + up.impairments.cut_off;
         let [down_timing, up_timing] = [&self.timers[0], &self.timers[1]].map(LineTimer::timing);
-        RelayStats { down, up, cut_off, down_timing, up_timing, load: self.meter.load, ..self.stats }
+        RelayStats {
+            down,
+            up,
+            cut_off,
+            down_timing,
+            up_timing,
+            load: self.meter.load,
+            ..self.stats
+        }
     }
 
     /// Relays until `stop` is set or `until` is over; `look` is called some twenty times a second. Datagrams still under way then are lost.
@@ -387,13 +404,17 @@ impl Relay {
     /// Sleeps until a datagram comes or goes on, and takes in what came.
     fn wait(&mut self, now: Duration, until: Option<Duration>) -> Result<(), RelayError> {
         let due = self.waiting.peek().map(|Reverse(next)| Duration::from_nanos(next.at));
-        let free = [&self.down, &self.up].map(|line| line.next_departure().map(Duration::from_nanos));
+        let free =
+            [&self.down, &self.up].map(|line| line.next_departure().map(Duration::from_nanos));
         let times = [due, free[0], free[1], self.rebindings.next(), until, Some(now + LOOK_UP)];
         let sleep = times.into_iter().flatten().min().unwrap_or(now).saturating_sub(now);
-        let timeout = Timespec { tv_sec: sleep.as_secs() as i64, tv_nsec: i64::from(sleep.subsec_nanos()) };
+        let timeout =
+            Timespec { tv_sec: sleep.as_secs() as i64, tv_nsec: i64::from(sleep.subsec_nanos()) };
         // Clients first: taking in from them neither makes nor forgets any, so that their numbers hold until all have had their turn.
-        let sockets = self.clients.iter().map(|c| &c.socket).chain(self.entrances.iter().map(|e| &e.listen));
-        let mut polled: Vec<PollFd<'_>> = sockets.map(|s| PollFd::new(s.io(), PollFlags::IN)).collect();
+        let sockets =
+            self.clients.iter().map(|c| &c.socket).chain(self.entrances.iter().map(|e| &e.listen));
+        let mut polled: Vec<PollFd<'_>> =
+            sockets.map(|s| PollFd::new(s.io(), PollFlags::IN)).collect();
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             // More than the process may have open now: its limit fell.
@@ -420,7 +441,8 @@ impl Relay {
                 None => self.entrances[number].full_since,
                 Some(client) => self.clients[client].full_since,
             };
-            let late = full_since.is_some_and(|since| u128::from(now.saturating_sub(since)) > LATE.as_nanos());
+            let late = full_since
+                .is_some_and(|since| u128::from(now.saturating_sub(since)) > LATE.as_nanos());
             let mut emptied = false;
             for _ in 0..BATCH {
                 let socket = match client {
@@ -439,7 +461,9 @@ impl Relay {
                 for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
                     match client {
                         None => self.take_from_client((number, meta.addr), meta.ecn, datagram),
-                        Some(client) => self.pass(Towards::Client, self.clients[client].at, meta.ecn, datagram),
+                        Some(client) => {
+                            self.pass(Towards::Client, self.clients[client].at, meta.ecn, datagram)
+                        }
                     }
                 }
             }
@@ -464,7 +488,8 @@ impl Relay {
                 let socket = loop {
                     match towards(to) {
                         Ok(socket) => break socket,
-                        Err(RelayError::Open(_, e)) if no_file_left(&e) && self.remove_oldest() => {}
+                        Err(RelayError::Open(_, e)) if no_file_left(&e) && self.remove_oldest() => {
+                        }
                         Err(_) => {
                             self.stats.overrun += 1;
                             return;
@@ -472,7 +497,13 @@ impl Relay {
                     }
                 };
                 self.known.insert(at, self.clients.len());
-                self.clients.push(Client { at, socket, last_heard: now, full_since: None, short: 0 });
+                self.clients.push(Client {
+                    at,
+                    socket,
+                    last_heard: now,
+                    full_since: None,
+                    short: 0,
+                });
                 self.stats.clients += 1;
             }
         }
@@ -480,14 +511,25 @@ impl Relay {
     }
 
     /// A datagram enters its line.
-    fn pass(&mut self, towards: Towards, client: Place, ecn: Option<EcnCodepoint>, datagram: &[u8]) {
+    fn pass(
+        &mut self,
+        towards: Towards,
+        client: Place,
+        ecn: Option<EcnCodepoint>,
+        datagram: &[u8],
+    ) {
         let now = self.now();
         let passage = Passage { towards, client, ecn, at: now };
         if self.line(towards).schedules() {
             return self.enter_scheduled(passage, datagram);
         }
         let number = self.held.next_number();
-        let incoming = Incoming { number, payload: datagram.len() as u32, flow: flow_of(client), ecn: ecn.map(field) };
+        let incoming = Incoming {
+            number,
+            payload: datagram.len() as u32,
+            flow: flow_of(client),
+            ecn: ecn.map(field),
+        };
         let nanos = now.as_nanos() as u64;
         match self.line(towards).arrive(nanos, incoming) {
             Some(copies) => self.go_on(passage, copies, datagram),
@@ -511,9 +553,20 @@ impl Relay {
         let Passage { towards, client, ecn, at } = passage;
         if let Some(tap) = &mut self.tap {
             let to_server = towards == Towards::Server;
-            let (ecn, leaves) = (ecn.map_or(0, |ecn| ecn as u8), copies[0].map(|copy| Duration::from_nanos(copy.at)));
+            let (ecn, leaves) = (
+                ecn.map_or(0, |ecn| ecn as u8),
+                copies[0].map(|copy| Duration::from_nanos(copy.at)),
+            );
             let server = self.entrances[client.0].to;
-            tap(&Passing { at, to_server, client: client.1, server, ecn, contents: datagram, leaves });
+            tap(&Passing {
+                at,
+                to_server,
+                client: client.1,
+                server,
+                ecn,
+                contents: datagram,
+                leaves,
+            });
         }
         for copy in copies.into_iter().flatten() {
             if self.waiting_bytes + Waiting::cost(datagram.len()) > MOST_BYTES {
@@ -529,7 +582,16 @@ impl Relay {
             let ecn = copy.ecn.map(Ecn::bits);
             let arrived = passage.at.as_nanos() as u64;
             let Copy { at, out, .. } = copy;
-            self.waiting.push(Reverse(Waiting { at, order: self.order, towards, arrived, out, client, ecn, contents }));
+            self.waiting.push(Reverse(Waiting {
+                at,
+                order: self.order,
+                towards,
+                arrived,
+                out,
+                client,
+                ecn,
+                contents,
+            }));
         }
     }
 
@@ -539,15 +601,24 @@ impl Relay {
         while self.waiting.peek().is_some_and(|Reverse(next)| next.at <= now) {
             let Some(Reverse(next)) = self.waiting.pop() else { return };
             self.waiting_bytes -= Waiting::cost(next.contents.len());
-            self.timers[usize::from(next.towards == Towards::Server)].record(next.arrived, next.at, now);
-            if next.towards == Towards::Server && is_short(&next.contents) && self.rebindings.after_handshake() {
+            self.timers[usize::from(next.towards == Towards::Server)].record(
+                next.arrived,
+                next.at,
+                now,
+            );
+            if next.towards == Towards::Server
+                && is_short(&next.contents)
+                && self.rebindings.after_handshake()
+            {
                 self.count_short(next.client);
             }
             let ecn = next.ecn.and_then(EcnCodepoint::from_bits);
             let entrance = &self.entrances[next.client.0];
             let sent = match (next.towards, self.known.get(&next.client)) {
                 (Towards::Client, _) => entrance.listen.send(next.client.1, ecn, &next.contents),
-                (Towards::Server, Some(client)) => self.clients[*client].socket.send(entrance.to, ecn, &next.contents),
+                (Towards::Server, Some(client)) => {
+                    self.clients[*client].socket.send(entrance.to, ecn, &next.contents)
+                }
                 // Forgotten meanwhile.
                 (Towards::Server, None) => Ok(()),
             };
@@ -559,7 +630,9 @@ impl Relay {
 
     /// Rebinds a client whose handshake is over. What is on its way to the port of before is lost, as where a NAT has forgotten it.
     fn count_short(&mut self, at: Place) {
-        let Some(client) = self.known.get(&at).map(|client| &mut self.clients[*client]) else { return };
+        let Some(client) = self.known.get(&at).map(|client| &mut self.clients[*client]) else {
+            return;
+        };
         client.short = client.short.saturating_add(1);
         if client.short != REBOUND {
             return;

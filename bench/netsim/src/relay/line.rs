@@ -61,9 +61,9 @@ pub struct Line {
 impl Line {
     /// A line at rest.
     pub fn new(path: DirectedPath, seed: u64) -> Self {
-        let link = path
-            .link
-            .map(|(capacity, queue)| Link::new(capacity.of_seed(seed), queue.build(capacity.nominal(), seed ^ 1)));
+        let link = path.link.map(|(capacity, queue)| {
+            Link::new(capacity.of_seed(seed), queue.build(capacity.nominal(), seed ^ 1))
+        });
         Self {
             impairer: Impairer::new(path.impairments, path.delay, seed),
             link,
@@ -105,7 +105,8 @@ impl Line {
 
     /// Counts and returns what arrives.
     pub(super) fn copies(&mut self, packet: Leaving, departure: Departure) -> Copies {
-        let copy = Copy { at: departure.at, out: packet.out, ecn: packet.ecn, flip: departure.flip };
+        let copy =
+            Copy { at: departure.at, out: packet.out, ecn: packet.ecn, flip: departure.flip };
         let copies = 1 + u64::from(departure.duplicated);
         self.stats.forwarded += copies;
         self.stats.bytes += copies * u64::from(packet.payload);
@@ -149,15 +150,22 @@ mod tests {
     fn a_line_without_anything_passes_datagrams_at_once() {
         let mut line = Line::new(DirectedPath::default(), 1);
         let ecn = Some(Ecn::Ect1);
-        assert_eq!(only(line.arrive(5, Incoming { ecn, ..incoming(100) })), Copy { at: 5, out: 5, ecn, flip: None });
+        assert_eq!(
+            only(line.arrive(5, Incoming { ecn, ..incoming(100) })),
+            Copy { at: 5, out: 5, ecn, flip: None }
+        );
         assert_eq!((line.stats().forwarded, line.stats().bytes), (1, 100));
         assert!(line.link_stats(5).is_none());
     }
 
     #[test]
     fn rate_queue_and_delay_are_those_of_virtual_time() {
-        let link = Some((Rate::from_bits_per_sec(8_000_000).into(), QueueSpec::droptail_packets(2)));
-        let mut line = Line::new(DirectedPath { link, delay: Duration::from_millis(20), ..DirectedPath::default() }, 1);
+        let link =
+            Some((Rate::from_bits_per_sec(8_000_000).into(), QueueSpec::droptail_packets(2)));
+        let mut line = Line::new(
+            DirectedPath { link, delay: Duration::from_millis(20), ..DirectedPath::default() },
+            1,
+        );
         // 972 bytes and 28 of headers: a millisecond each.
         assert_eq!(only(line.arrive(0, incoming(972))).at, 21 * MS);
         assert_eq!(only(line.arrive(0, incoming(972))).at, 22 * MS);
@@ -169,7 +177,10 @@ mod tests {
     #[test]
     fn a_reordered_datagram_overtakes() {
         let impairments = Impairments { reorder: Reorder::early(0.5), ..Impairments::default() };
-        let mut line = Line::new(DirectedPath { impairments, delay: Duration::from_millis(10), link: None }, 3);
+        let mut line = Line::new(
+            DirectedPath { impairments, delay: Duration::from_millis(10), link: None },
+            3,
+        );
         let at: Vec<u64> = (0..100).map(|i| only(line.arrive(i * MS, incoming(10))).at).collect();
         assert!(at.windows(2).any(|w| w[1] < w[0]));
     }

@@ -106,7 +106,8 @@ fn in_virtual_time(path: &DirectedPath) -> Run {
     let mut executor = Executor::new();
     let sim = executor.sim();
     let (capacity, queue) = path.link.clone().expect("a link");
-    let link = sim.add_link(Link::new(capacity.of_seed(SEED), queue.build(capacity.nominal(), SEED ^ 1)));
+    let link =
+        sim.add_link(Link::new(capacity.of_seed(SEED), queue.build(capacity.nominal(), SEED ^ 1)));
     sim.impair(link, Impairer::new(path.impairments.clone(), path.delay, SEED));
     let (client, server) = (sim.client_socket().id(), sim.server_socket().id());
     let down = Path::over(link, path.delay);
@@ -148,39 +149,68 @@ const ROWS: &[Row] = &[
     row("preset", "geo", |run, _| run.mean_delay() > 250.0),
     row("rtt", "60ms", |run, base| (run.mean_delay() - base.mean_delay() - 20.0).abs() < 0.01),
     row("delay", "35ms", |run, base| (run.mean_delay() - base.mean_delay() - 25.0).abs() < 0.01),
-    row("rate", "40Mbps", |run, base| (base.mean_delay() - run.mean_delay() - 0.2456).abs() < 0.001),
+    row("rate", "40Mbps", |run, base| {
+        (base.mean_delay() - run.mean_delay() - 0.2456).abs() < 0.001
+    }),
     row("rate", "5Mbps", |run, _| run.dropped > 500 && lost_all_of(run, run.dropped)),
     row("trace", "model:lte", |run, base| run.arrivals != base.arrivals),
     row("queue", "red", |run, _| run.marked + run.dropped > 0),
     row("queue", "fq-codel", |run, _| {
-        run.arrivals.len() as u64 + run.dropped == u64::from(DATAGRAMS) && run.dropped + run.marked > 0
+        run.arrivals.len() as u64 + run.dropped == u64::from(DATAGRAMS)
+            && run.dropped + run.marked > 0
     }),
     row("loss", "10%", |run, _| near(run.counts.lost, 0.1) && lost_all_of(run, run.counts.lost)),
-    row("loss", "bursts:loss=5%,length=4", |run, _| run.counts.lost > 20 && lost_all_of(run, run.counts.lost)),
-    row("jitter", "5ms", |run, base| run.mean_delay() > base.mean_delay() + 2.4 && run.counts.reordered == 0),
+    row("loss", "bursts:loss=5%,length=4", |run, _| {
+        run.counts.lost > 20 && lost_all_of(run, run.counts.lost)
+    }),
+    row("jitter", "5ms", |run, base| {
+        run.mean_delay() > base.mean_delay() + 2.4 && run.counts.reordered == 0
+    }),
     row("jitter", "5ms,reorder", |run, _| run.counts.reordered > 500 && run.counts.displaced == 0),
-    row("reorder", "5%", |run, _| near(run.counts.displaced, 0.05) && run.counts.reordered >= run.counts.displaced),
+    row("reorder", "5%", |run, _| {
+        near(run.counts.displaced, 0.05) && run.counts.reordered >= run.counts.displaced
+    }),
     row("reorder", "5%,distance=3", |run, _| {
-        near(run.counts.displaced, 0.05) && run.counts.reordered > 0 && run.counts.reordered <= run.counts.displaced
+        near(run.counts.displaced, 0.05)
+            && run.counts.reordered > 0
+            && run.counts.reordered <= run.counts.displaced
     }),
     row("duplicate", "5%", |run, _| {
-        near(run.counts.duplicated, 0.05) && run.arrivals.len() as u64 == u64::from(DATAGRAMS) + run.counts.duplicated
+        near(run.counts.duplicated, 0.05)
+            && run.arrivals.len() as u64 == u64::from(DATAGRAMS) + run.counts.duplicated
     }),
-    row("corrupt", "5%", |run, _| near(run.counts.corrupted, 0.05) && lost_all_of(run, run.counts.corrupted)),
-    row("policer", "5Mbps,burst=20kB", |run, _| run.counts.policed > 800 && lost_all_of(run, run.counts.policed)),
-    row("ecn", "bleach", |run, _| run.counts.bleached == u64::from(DATAGRAMS) && all_have(run, 0b00)),
-    row("ecn", "remark", |run, _| run.counts.remarked == u64::from(DATAGRAMS) && all_have(run, 0b01)),
+    row("corrupt", "5%", |run, _| {
+        near(run.counts.corrupted, 0.05) && lost_all_of(run, run.counts.corrupted)
+    }),
+    row("policer", "5Mbps,burst=20kB", |run, _| {
+        run.counts.policed > 800 && lost_all_of(run, run.counts.policed)
+    }),
+    row("ecn", "bleach", |run, _| {
+        run.counts.bleached == u64::from(DATAGRAMS) && all_have(run, 0b00)
+    }),
+    row("ecn", "remark", |run, _| {
+        run.counts.remarked == u64::from(DATAGRAMS) && all_have(run, 0b01)
+    }),
     row("ecn", "ce", |run, _| run.counts.ce_set == u64::from(DATAGRAMS) && all_have(run, 0b11)),
-    row("event", "blackout:200ms@500ms", |run, _| run.counts.cut_off == 200 && lost_all_of(run, 200)),
-    row("event", "blackout:10ms@500ms every 100ms", |run, _| run.counts.cut_off == 150 && lost_all_of(run, 150)),
+    row("event", "blackout:200ms@500ms", |run, _| {
+        run.counts.cut_off == 200 && lost_all_of(run, 200)
+    }),
+    row("event", "blackout:10ms@500ms every 100ms", |run, _| {
+        run.counts.cut_off == 150 && lost_all_of(run, 150)
+    }),
     row("event", "hold:200ms@500ms", |run, base| {
         let together = run.arrivals.iter().filter(|(at, ..)| *at == 700 * MS).count();
-        run.counts.held == 200 && together == 200 && lost_all_of(run, 0) && run.arrivals != base.arrivals
+        run.counts.held == 200
+            && together == 200
+            && lost_all_of(run, 0)
+            && run.arrivals != base.arrivals
     }),
     row("event", "mtu:1199@1s", |run, _| run.counts.cut_off == 1_000 && lost_all_of(run, 1_000)),
     row("event", "rate:5Mbps@1s", |run, _| run.dropped > 200 && lost_all_of(run, run.dropped)),
     row("event", "up-rate:5Mbps@1s", |run, base| run == base),
-    row("event", "rtt:60ms@1s", |run, base| (run.mean_delay() - base.mean_delay() - 10.0).abs() < 0.1),
+    row("event", "rtt:60ms@1s", |run, base| {
+        (run.mean_delay() - base.mean_delay() - 10.0).abs() < 0.1
+    }),
 ];
 
 /// Counts of a run in which nothing happened to packets.
@@ -194,7 +224,8 @@ fn all_have(run: &Run, bits: u8) -> bool {
 }
 
 fn spec(option: &str, value: &str) -> PathSpec {
-    let mut spec = PathSpec { rate: Some("20Mbps".into()), rtt: Some("20ms".into()), ..PathSpec::default() };
+    let mut spec =
+        PathSpec { rate: Some("20Mbps".into()), rtt: Some("20ms".into()), ..PathSpec::default() };
     match option {
         "event" => spec.events.push(value.into()),
         // The queue of a full link.

@@ -53,7 +53,8 @@ mod tests {
 
     #[test]
     fn a_rebinding_is_reported_once() {
-        let events = ["rebind@3s", "blackout:1s@2s", "rebind@1s"].map(|event| event.parse().unwrap());
+        let events =
+            ["rebind@3s", "blackout:1s@2s", "rebind@1s"].map(|event| event.parse().unwrap());
         let mut rebindings = Rebindings::of(&events);
         assert!(!rebindings.after_handshake());
         assert_eq!((rebindings.is_due(s(0.5)), rebindings.next()), (false, Some(s(1.0))));
@@ -61,6 +62,9 @@ mod tests {
             (rebindings.is_due(s(1.0)), rebindings.is_due(s(1.5)), rebindings.next()),
             (true, false, Some(s(3.0)))
         );
-        assert_eq!((rebindings.is_due(s(9.0)), rebindings.is_due(s(9.0)), rebindings.next()), (true, false, None));
+        assert_eq!(
+            (rebindings.is_due(s(9.0)), rebindings.is_due(s(9.0)), rebindings.next()),
+            (true, false, None)
+        );
     }
 }

@@ -17,7 +17,13 @@ impl Line {
         let Some(ecn) = self.enter(now, &incoming) else { return false };
         let Incoming { number, payload, flow, .. } = incoming;
         let Some(link) = &mut self.link else { return false };
-        link.enqueue(Queued { packet: number, bytes: payload + WIRE_OVERHEAD, flow, ecn, arrived: now });
+        link.enqueue(Queued {
+            packet: number,
+            bytes: payload + WIRE_OVERHEAD,
+            flow,
+            ecn,
+            arrived: now,
+        });
         if link.is_idle() {
             self.free = Some(now);
         }
@@ -72,7 +78,10 @@ mod tests {
     /// A line of 8 Mbps: 972 bytes and 28 of headers take a millisecond.
     fn line(queue: &str) -> Line {
         let link = Some((Rate::from_bits_per_sec(8_000_000).into(), queue.parse().unwrap()));
-        Line::new(DirectedPath { link, delay: Duration::from_millis(20), ..DirectedPath::default() }, 1)
+        Line::new(
+            DirectedPath { link, delay: Duration::from_millis(20), ..DirectedPath::default() },
+            1,
+        )
     }
 
     fn incoming(number: u32, flow: u64) -> Incoming {
@@ -98,7 +107,10 @@ mod tests {
         assert_eq!(line.next_departure(), Some(MS));
         assert_eq!(departures(&mut line, MS - 1), []);
         // However late it is asked, times are those at which the link was free.
-        assert_eq!(departures(&mut line, 10 * MS), [(10, Some(22)), (1, Some(23)), (2, Some(24)), (3, Some(25))]);
+        assert_eq!(
+            departures(&mut line, 10 * MS),
+            [(10, Some(22)), (1, Some(23)), (2, Some(24)), (3, Some(25))]
+        );
         assert!(line.next_departure().is_none());
         let stats = line.stats();
         assert_eq!((stats.impairments.arrived, stats.forwarded, stats.dropped), (5, 5, 0));

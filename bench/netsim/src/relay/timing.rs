@@ -95,7 +95,11 @@ impl RelayLoad {
     /// Part of the time in which the thread ran or could have run and had no core, from 0 to 1.
     pub fn busy(&self) -> f64 {
         let busy = self.cpu.ran + self.cpu.waited.unwrap_or_default();
-        if self.wall.is_zero() { 0.0 } else { (busy.as_secs_f64() / self.wall.as_secs_f64()).min(1.0) }
+        if self.wall.is_zero() {
+            0.0
+        } else {
+            (busy.as_secs_f64() / self.wall.as_secs_f64()).min(1.0)
+        }
     }
 }
 
@@ -161,7 +165,12 @@ impl fmt::Display for RelayLimit {
                 ms(*p99)
             ),
             Self::ReadLate { part } => {
-                write!(f, "{:.1} % may have waited more than {:.0} ms before they were read", part * 100.0, ms(LATE))
+                write!(
+                    f,
+                    "{:.1} % may have waited more than {:.0} ms before they were read",
+                    part * 100.0,
+                    ms(LATE)
+                )
             }
             Self::Unread(count) => write!(f, "the kernel dropped {count} before they were read"),
             Self::Overrun(count) => write!(f, "the relay dropped {count} itself"),
@@ -184,7 +193,10 @@ pub(super) fn limits(lines: [LineTiming; 2], load: &RelayLoad, overrun: u64) -> 
     let read_late = part(load.read_late, load.read);
     let unread = load.unread.unwrap_or(0);
     let wall = load.wall.as_secs_f64().max(f64::MIN_POSITIVE);
-    let (ran, waited) = (load.cpu.ran.as_secs_f64() / wall, load.cpu.waited.unwrap_or_default().as_secs_f64() / wall);
+    let (ran, waited) = (
+        load.cpu.ran.as_secs_f64() / wall,
+        load.cpu.waited.unwrap_or_default().as_secs_f64() / wall,
+    );
     [
         (late > LATE_PART).then_some(RelayLimit::Late { part: late, p99 }),
         (read_late > LATE_PART).then_some(RelayLimit::ReadLate { part: read_late }),
@@ -217,7 +229,9 @@ mod tests {
         let timing = timer.timing();
         let near = |d: Duration, ms: f64| (d.as_secs_f64() * 1e3 / ms - 1.0).abs() < 0.002;
         assert!(
-            near(timing.delay_p50, 20.0) && near(timing.delay_p95, 20.0) && near(timing.delay_max, 25.0),
+            near(timing.delay_p50, 20.0)
+                && near(timing.delay_p95, 20.0)
+                && near(timing.delay_max, 25.0),
             "{timing:?}"
         );
         assert!(near(timing.late_p99, 5.0) && near(timing.late_max, 5.0), "{timing:?}");
@@ -227,14 +241,22 @@ mod tests {
     #[test]
     fn a_relay_that_is_the_limit_says_why() {
         let on_time = LineTiming { sent: 1_000, late: 5, ..LineTiming::default() };
-        let cpu =
-            |ran, waited| CpuTime { ran: Duration::from_millis(ran), waited: Some(Duration::from_millis(waited)) };
-        let idle =
-            RelayLoad { wall: Duration::from_secs(10), cpu: cpu(1_000, 500), read: 2_000, ..RelayLoad::default() };
+        let cpu = |ran, waited| CpuTime {
+            ran: Duration::from_millis(ran),
+            waited: Some(Duration::from_millis(waited)),
+        };
+        let idle = RelayLoad {
+            wall: Duration::from_secs(10),
+            cpu: cpu(1_000, 500),
+            read: 2_000,
+            ..RelayLoad::default()
+        };
         assert_eq!(limits([on_time; 2], &idle, 0), []);
         let late = LineTiming { late: 100, late_p99: Duration::from_millis(57), ..on_time };
-        let starved = RelayLoad { cpu: cpu(4_000, 5_000), unread: Some(12), read_late: 200, ..idle };
-        let said: Vec<String> = limits([on_time, late], &starved, 3).iter().map(ToString::to_string).collect();
+        let starved =
+            RelayLoad { cpu: cpu(4_000, 5_000), unread: Some(12), read_late: 200, ..idle };
+        let said: Vec<String> =
+            limits([on_time, late], &starved, 3).iter().map(ToString::to_string).collect();
         assert_eq!(
             said,
             [
@@ -245,6 +267,10 @@ mod tests {
                 "its thread had a core for 40 % of the time and waited for one for 50 %",
             ]
         );
-        assert_eq!(limits([LineTiming::default(); 2], &RelayLoad::default(), 0), [], "nothing has happened");
+        assert_eq!(
+            limits([LineTiming::default(); 2], &RelayLoad::default(), 0),
+            [],
+            "nothing has happened"
+        );
     }
 }

@@ -73,7 +73,12 @@ impl Core {
     /// A bundle may have waited long enough.
     pub(super) fn bundle_is_due(&mut self, place: u32) {
         let place = place as usize;
-        if self.bundles.open.get(place).is_some_and(|bundle| bundle.opened + self.bundles.within <= self.now) {
+        if self
+            .bundles
+            .open
+            .get(place)
+            .is_some_and(|bundle| bundle.opened + self.bundles.within <= self.now)
+        {
             self.flush(place);
         }
     }
@@ -104,10 +109,16 @@ mod tests {
         let sim = executor.sim();
         sim.bundle_datagrams(most, Duration::from_millis(1));
         let queue = Box::new(DropTail::packets(100));
-        let link = sim.add_link(Link::new(Rate::from_bits_per_sec(10_000_000_000), queue).with_log());
+        let link =
+            sim.add_link(Link::new(Rate::from_bits_per_sec(10_000_000_000), queue).with_log());
         let (client, server) = (sim.client_socket(), sim.server_socket());
         let up = Path::over(link, Duration::ZERO);
-        let group = Group { client: client.id(), server: server.id(), down: Path::direct(Duration::ZERO), up };
+        let group = Group {
+            client: client.id(),
+            server: server.id(),
+            down: Path::direct(Duration::ZERO),
+            up,
+        };
         let group = sim.add_group(group);
         let flow = sim.add_flow(group);
         for &(at, size) in sent {

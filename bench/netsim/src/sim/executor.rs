@@ -201,7 +201,8 @@ impl Executor {
             let wakers = if !ready.is_empty() {
                 core.now = core.now.max(wall.min(next.unwrap_or(u64::MAX)));
                 core.receive_ready(&mut ready)
-            } else if let Some(at) = next.filter(|at| *at <= wall + TOGETHER && in_a_row < IN_A_ROW) {
+            } else if let Some(at) = next.filter(|at| *at <= wall + TOGETHER && in_a_row < IN_A_ROW)
+            {
                 in_a_row += 1;
                 core.record_lateness(wall.saturating_sub(at));
                 core.dispatch().into_iter().collect()
@@ -211,7 +212,8 @@ impl Executor {
                 if last && !core.in_transit() {
                     return Ended::Idle;
                 }
-                let until = next.map_or(PATIENCE, |at| Duration::from_nanos(at.saturating_sub(wall)));
+                let until =
+                    next.map_or(PATIENCE, |at| Duration::from_nanos(at.saturating_sub(wall)));
                 core.wait(until.min(PATIENCE), &mut ready);
                 wall = core.wall();
                 if last && ready.is_empty() {
@@ -234,9 +236,13 @@ impl Executor {
         let spawned = std::mem::take(&mut *self.sim.0.spawned.lock());
         for task in spawned {
             let id = self.free.pop().unwrap_or(self.tasks.len());
-            let handle =
-                Arc::new(TaskWaker { id, queued: AtomicBool::new(true), ready: Arc::clone(&self.sim.0.ready) });
-            let slot = TaskSlot { task: Some(task), waker: Waker::from(Arc::clone(&handle)), handle };
+            let handle = Arc::new(TaskWaker {
+                id,
+                queued: AtomicBool::new(true),
+                ready: Arc::clone(&self.sim.0.ready),
+            });
+            let slot =
+                TaskSlot { task: Some(task), waker: Waker::from(Arc::clone(&handle)), handle };
             if id == self.tasks.len() {
                 self.tasks.push(slot);
             } else {

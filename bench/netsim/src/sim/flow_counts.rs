@@ -59,7 +59,12 @@ impl AddAssign for FlowSpans {
 
 impl FlowSpans {
     /// Counts something that belongs to time `at` of a flow that began at `began`, where counting begins at `from`; all in nanoseconds.
-    pub(super) fn count(&mut self, (began, from): (u64, u64), at: u64, count: impl Fn(&mut FlowCounts)) {
+    pub(super) fn count(
+        &mut self,
+        (began, from): (u64, u64),
+        at: u64,
+        count: impl Fn(&mut FlowCounts),
+    ) {
         count(&mut self.whole);
         if at >= from {
             count(&mut self.counted);
@@ -94,7 +99,8 @@ mod tests {
         let (client, server) = (sim.client_socket(), sim.server_socket());
         let hop = Hop { delay: before_the_link, link: narrow(&sim) };
         let path = Path { hops: vec![hop], tail: Duration::ZERO };
-        let group = Group { client: client.id(), server: server.id(), down: path.clone(), up: path };
+        let group =
+            Group { client: client.id(), server: server.id(), down: path.clone(), up: path };
         let group = sim.add_group(group);
         sim.count_from(Time::ZERO + 4 * SECOND);
         let (task, bursts) = (sim.clone(), bursts.to_vec());
@@ -108,7 +114,15 @@ mod tests {
             for (at, count) in bursts {
                 task.sleep_until(Time::ZERO + at).await;
                 for _ in 0..count {
-                    sender.send(server_address(flow), Some(server_address(flow).ip()), None, &[0; 972], None).unwrap();
+                    sender
+                        .send(
+                            server_address(flow),
+                            Some(server_address(flow).ip()),
+                            None,
+                            &[0; 972],
+                            None,
+                        )
+                        .unwrap();
                 }
             }
         });
@@ -138,15 +152,21 @@ mod tests {
         // Sent at 3.95 s, at the link 100 ms later: lost, or delivered, after the end of the warm-up.
         let spans = spans(&[(Duration::from_millis(3_950), 5)], false, Duration::from_millis(100));
         assert_eq!(spans.whole, counts(5, 3, 2));
-        assert_eq!(spans.counted, counts(0, 0, 2), "no more lost than sent; bytes count when they arrive");
+        assert_eq!(
+            spans.counted,
+            counts(0, 0, 2),
+            "no more lost than sent; bytes count when they arrive"
+        );
     }
 
     #[test]
     fn the_bounds_of_spans_are_exact() {
         let nanosecond = Duration::from_nanos(1);
-        let [before, at] = [4 * SECOND - nanosecond, 4 * SECOND].map(|at| spans(&[(at, 1)], false, Duration::ZERO));
+        let [before, at] = [4 * SECOND - nanosecond, 4 * SECOND]
+            .map(|at| spans(&[(at, 1)], false, Duration::ZERO));
         assert_eq!((before.counted.sent, at.counted.sent), (0, 1), "the warm-up ends before 4 s");
-        let [before, at] = [6 * SECOND - nanosecond, 6 * SECOND].map(|at| spans(&[(at, 1)], false, Duration::ZERO));
+        let [before, at] = [6 * SECOND - nanosecond, 6 * SECOND]
+            .map(|at| spans(&[(at, 1)], false, Duration::ZERO));
         assert_eq!((before.start_up.sent, at.start_up.sent), (1, 0), "start-up ends before 6 s");
     }
 }

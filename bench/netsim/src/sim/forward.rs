@@ -12,7 +12,14 @@ use crate::path::{Departure, Leaving};
 
 impl Core {
     /// A stack hands one datagram to the network, through this socket.
-    pub(crate) fn send(&mut self, socket: SocketId, from_server: bool, flow: u32, ecn: Option<Ecn>, bytes: &[u8]) {
+    pub(crate) fn send(
+        &mut self,
+        socket: SocketId,
+        from_server: bool,
+        flow: u32,
+        ecn: Option<Ecn>,
+        bytes: &[u8],
+    ) {
         let wire = bytes.len() as u32 + WIRE_OVERHEAD;
         let Some(packet) = self.take(from_server, flow, ecn, wire, bytes) else { return };
         match self.real.as_ref().and_then(|real| real.edge(socket.0, false)) {
@@ -22,14 +29,28 @@ impl Core {
     }
 
     /// An agent hands a packet to the network that counts `wire` bytes, headers included, whatever it stores.
-    pub(crate) fn send_sized(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, wire: u32, bytes: &[u8]) {
+    pub(crate) fn send_sized(
+        &mut self,
+        from_server: bool,
+        flow: u32,
+        ecn: Option<Ecn>,
+        wire: u32,
+        bytes: &[u8],
+    ) {
         if let Some(packet) = self.take(from_server, flow, ecn, wire, bytes) {
             self.set_off(packet);
         }
     }
 
     /// Stores a packet, where its flow exists.
-    fn take(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, wire: u32, bytes: &[u8]) -> Option<u32> {
+    fn take(
+        &mut self,
+        from_server: bool,
+        flow: u32,
+        ecn: Option<Ecn>,
+        wire: u32,
+        bytes: &[u8],
+    ) -> Option<u32> {
         self.net.stats.sent += 1;
         let Some(state) = self.net.flows.get(flow as usize) else {
             self.net.stats.unroutable += 1;
@@ -167,7 +188,8 @@ impl Core {
         let net = &mut self.net;
         let Some(impairer) = &mut net.impairers[usize::from(link.0)] else { return };
         let p = &net.packets[index as usize];
-        let packet = Leaving { out, payload: p.payload(), flow: p.flow.into(), ecn: p.ecn, number: index };
+        let packet =
+            Leaving { out, payload: p.payload(), flow: p.flow.into(), ecn: p.ecn, number: index };
         let departure = impairer.leave(packet);
         let waits = impairer.next_release().is_some();
         if let Some(departure) = departure {
@@ -187,7 +209,8 @@ impl Core {
             self.depart(packet.number, link, departure);
         }
         // One event is enough for all that wait: those behind the first get theirs when it is over.
-        if let Some(at) = self.net.impairers[place].as_ref().and_then(|impairer| impairer.next_release())
+        if let Some(at) =
+            self.net.impairers[place].as_ref().and_then(|impairer| impairer.next_release())
             && self.net.releases[place] != at
         {
             self.net.releases[place] = at;

@@ -38,6 +38,8 @@ pub use core::{Agent, Arrived, Wire};
 pub use executor::{Ended, Executor};
 pub use flow_counts::{FlowCounts, FlowSpans, START_UP};
 pub use handle::SimHandle;
-pub use network::{AgentId, Ecn, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, Tap, WIRE_OVERHEAD};
+pub use network::{
+    AgentId, Ecn, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, Tap, WIRE_OVERHEAD,
+};
 pub use sleep::Sleep;
 pub use socket::{Received, SEGMENTS, SimSocket, flow_of, server_address};

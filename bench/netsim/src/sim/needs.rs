@@ -128,7 +128,10 @@ fn after_connection_id(bytes: &[u8]) -> Option<&[u8]> {
 fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let first = *bytes.first()?;
     let (int, rest) = bytes.split_at_checked(1 << (first >> 6))?;
-    let value = int.iter().skip(1).fold(usize::from(first & 0x3f), |value, byte| value << 8 | usize::from(*byte));
+    let value = int
+        .iter()
+        .skip(1)
+        .fold(usize::from(first & 0x3f), |value, byte| value << 8 | usize::from(*byte));
     Some((value, rest))
 }
 
@@ -159,13 +162,17 @@ mod tests {
 
     #[test]
     fn flows_without_needs_are_not_split() {
-        assert_eq!(Needs::default().on_sent(Direction::Down, &[0x40; 1_000], 1_028), Purpose::Other);
+        assert_eq!(
+            Needs::default().on_sent(Direction::Down, &[0x40; 1_000], 1_028),
+            Purpose::Other
+        );
     }
 
     #[test]
     fn data_behind_a_handshake_packet_meets_the_need() {
         // An Initial with a token of 2 bytes and 300 bytes of payload, a Handshake packet of 5, a 1-RTT packet.
-        let initial = [&[0xc0, 0, 0, 0, 1, 2, 7, 7, 1, 7, 2, 9, 9, 0x41, 0x2c][..], &[0; 300]].concat();
+        let initial =
+            [&[0xc0, 0, 0, 0, 1, 2, 7, 7, 1, 7, 2, 9, 9, 0x41, 0x2c][..], &[0; 300]].concat();
         let handshake = [0xe0, 0, 0, 0, 1, 0, 0, 5, 1, 2, 3, 4, 5];
         let short = [0x40; 325];
         let datagram = [&initial[..], &handshake, &short].concat();
@@ -173,7 +180,10 @@ mod tests {
         assert!(behind_long_headers(&[&initial[..], &[0; 500]].concat()).is_empty(), "padding");
         assert_eq!(behind_long_headers(&[0; 500]).len(), 500, "a fixed bit that is greased");
         // Whatever is cut off or unknown: nothing.
-        assert!((0..initial.len() + handshake.len()).all(|n| behind_long_headers(&datagram[..n]).is_empty()));
+        assert!(
+            (0..initial.len() + handshake.len())
+                .all(|n| behind_long_headers(&datagram[..n]).is_empty())
+        );
         let mut needs = Needs::default();
         needs.add(0, 300);
         assert_eq!(needs.on_sent(Direction::Up, &datagram, 1_000), Purpose::Handshake);

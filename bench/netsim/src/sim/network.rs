@@ -236,11 +236,25 @@ impl Network {
         SocketId(self.sockets.len() as u16 - 1)
     }
 
-    pub(crate) fn add_flow(&mut self, now: u64, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
+    pub(crate) fn add_flow(
+        &mut self,
+        now: u64,
+        group: GroupId,
+        client_rtt: Duration,
+        server_rtt: Duration,
+    ) -> u32 {
         let half = |d: Duration| u64::try_from(d.as_nanos() / 2).unwrap_or(u64::MAX);
         let (client_half, server_half) = (half(client_rtt), half(server_rtt));
         let counts = FlowSpans::default();
-        let flow = Flow { group, client_half, server_half, began: now, counted: Direction::Down, counts, local: None };
+        let flow = Flow {
+            group,
+            client_half,
+            server_half,
+            began: now,
+            counted: Direction::Down,
+            counts,
+            local: None,
+        };
         if let Some(&(since, number)) = self.retired.front()
             && now - since >= QUARANTINE
         {
@@ -276,7 +290,13 @@ impl Network {
     }
 
     /// Counts a datagram of a flow, or what becomes of it, in the spans that hold the time `at`.
-    pub(crate) fn count(&mut self, flow: u32, direction: Direction, at: u64, count: impl Fn(&mut FlowCounts)) {
+    pub(crate) fn count(
+        &mut self,
+        flow: u32,
+        direction: Direction,
+        at: u64,
+        count: impl Fn(&mut FlowCounts),
+    ) {
         let flow = &mut self.flows[flow as usize];
         if direction == flow.counted {
             flow.counts.count((flow.began, self.counted_from), at, count);
@@ -308,7 +328,10 @@ impl Network {
     }
 
     pub(crate) fn stats(&self) -> NetStats {
-        NetStats { in_transit: self.packets.len() as u64 - self.free.len() as u64 - self.waiting(), ..self.stats }
+        NetStats {
+            in_transit: self.packets.len() as u64 - self.free.len() as u64 - self.waiting(),
+            ..self.stats
+        }
     }
 
     pub(crate) fn trace_hash(&self) -> u64 {
@@ -388,7 +411,11 @@ impl Network {
     /// A packet reached a link that keeps bytes by purpose.
     pub(crate) fn record_purpose(&mut self, index: u32, link: LinkId, dropped: bool) {
         let p = &self.packets[index as usize];
-        let closed = self.needs.as_ref().and_then(|all| all.get(p.flow as usize)).is_some_and(|needs| needs.closed);
+        let closed = self
+            .needs
+            .as_ref()
+            .and_then(|all| all.get(p.flow as usize))
+            .is_some_and(|needs| needs.closed);
         let purpose = if closed { Purpose::AfterClose } else { p.purpose };
         self.links[link.0 as usize].record_purpose(purpose, p.wire, dropped);
     }
@@ -396,7 +423,12 @@ impl Network {
     /// As [`Network::record_purpose`], for a packet that waits and may be dropped later: it keeps what it was for when it came.
     pub(crate) fn record_waiting_purpose(&mut self, index: u32, link: LinkId) {
         let p = &mut self.packets[index as usize];
-        if self.needs.as_ref().and_then(|all| all.get(p.flow as usize)).is_some_and(|needs| needs.closed) {
+        if self
+            .needs
+            .as_ref()
+            .and_then(|all| all.get(p.flow as usize))
+            .is_some_and(|needs| needs.closed)
+        {
             p.purpose = Purpose::AfterClose;
         }
         self.links[link.0 as usize].record_purpose(p.purpose, p.wire, false);

@@ -51,7 +51,13 @@ impl Core {
         let net = &mut self.net;
         while let Some(queued) = net.links[link.0 as usize].take_dropped() {
             let p = &net.packets[queued.packet as usize];
-            note(&mut net.hash, self.now, u32::from(link.0) | Verdict::Drop.code() << 20, p.flow, p.wire);
+            note(
+                &mut net.hash,
+                self.now,
+                u32::from(link.0) | Verdict::Drop.code() << 20,
+                p.flow,
+                p.wire,
+            );
             let (purpose, wire) = (p.purpose, p.wire);
             net.links[link.0 as usize].record_dropped_purpose(purpose, wire);
             net.drop_packet(queued.packet);

@@ -89,7 +89,12 @@ impl SimHandle {
     }
 
     /// Adds a flow with its own delays (DelayBox: half of each in each direction); returns its number, for [`server_address`].
-    pub fn add_flow_with_delays(&self, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
+    pub fn add_flow_with_delays(
+        &self,
+        group: GroupId,
+        client_rtt: Duration,
+        server_rtt: Duration,
+    ) -> u32 {
         let mut core = self.core();
         let now = core.now;
         core.net.add_flow(now, group, client_rtt, server_rtt)
@@ -236,9 +241,9 @@ impl SimSocket {
         segment: Option<usize>,
     ) -> io::Result<()> {
         let server_ip = if self.server_side { from } else { Some(to.ip()) };
-        let flow = server_ip
-            .and_then(flow_of)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, "not an address of the virtual network"))?;
+        let flow = server_ip.and_then(flow_of).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::AddrNotAvailable, "not an address of the virtual network")
+        })?;
         let mut core = self.sim.core();
         for datagram in contents.chunks(segment.unwrap_or(contents.len()).max(1)) {
             core.send(self.id, self.server_side, flow, ecn, datagram);
@@ -247,7 +252,12 @@ impl SimSocket {
     }
 
     /// Takes up to `room` datagrams: `copy` gets number, bytes and what came with them. With none there, `waker` is kept.
-    pub fn receive(&self, room: usize, waker: &Waker, mut copy: impl FnMut(usize, &[u8], Received)) -> Option<usize> {
+    pub fn receive(
+        &self,
+        room: usize,
+        waker: &Waker,
+        mut copy: impl FnMut(usize, &[u8], Received),
+    ) -> Option<usize> {
         let mut core = self.sim.core();
         let net = &mut core.net;
         let mut count = 0;

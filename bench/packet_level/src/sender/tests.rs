@@ -33,11 +33,16 @@ fn sender(window: u64, options: SenderOptions) -> (Sender, Log) {
 fn recorded(log: &Log) -> Vec<String> {
     let line = |event| match event {
         Event::Sent(_) | Event::Undo(_) | Event::Path(..) => None,
-        Event::AckEvent { packets, in_flight, .. } => Some(format!("acks {} leave {in_flight}", packets.len())),
-        Event::CongestionEvent(CongestionEvent { cause: Cause::Loss { bytes, persistent }, .. }) => {
-            Some(format!("lost {bytes}{}", if persistent { " persistent" } else { "" }))
+        Event::AckEvent { packets, in_flight, .. } => {
+            Some(format!("acks {} leave {in_flight}", packets.len()))
         }
-        Event::CongestionEvent(CongestionEvent { cause: Cause::Mark, sent, .. }) => Some(format!("mark of {sent:?}")),
+        Event::CongestionEvent(CongestionEvent {
+            cause: Cause::Loss { bytes, persistent },
+            ..
+        }) => Some(format!("lost {bytes}{}", if persistent { " persistent" } else { "" })),
+        Event::CongestionEvent(CongestionEvent { cause: Cause::Mark, sent, .. }) => {
+            Some(format!("mark of {sent:?}"))
+        }
         Event::ProbeTimeout(_, count) => Some(format!("timeout {count}")),
     };
     log.records().into_iter().filter_map(|r| line(r.event)).collect()
@@ -61,7 +66,10 @@ fn the_smaller_window_rules_and_the_last_packet_is_short() {
     assert_eq!(send(&mut s, at(0)), [0, 1, 2, 3]);
     s.on_ack(at(100), &ack(&[(0, 1)]));
     let last: Vec<Packet> = std::iter::from_fn(|| s.poll_send(at(100))).collect();
-    assert_eq!(last.iter().map(|p| (p.number, p.size)).collect::<Vec<_>>(), [(4, FULL), (5, 500 + HEADER)]);
+    assert_eq!(
+        last.iter().map(|p| (p.number, p.size)).collect::<Vec<_>>(),
+        [(4, FULL), (5, 500 + HEADER)]
+    );
     s.on_ack(at(200), &ack(&[(0, 5)]));
     assert!(s.is_done());
     assert_eq!((s.counts().delivered, s.in_flight(), s.timeout()), (5_500, 0, None));
@@ -79,7 +87,11 @@ fn three_packets_later_a_packet_is_lost_and_its_bytes_go_again() {
         assert_eq!(s.poll_send(at(n)).map(|p| u64::from(p.number)), Some(n));
     }
     s.on_ack(at(100), &ack(&[(1, 2)]));
-    assert_eq!(recorded(&log), [format!("acks 2 leave {}", 4 * FULL)], "two packets later it is not lost yet");
+    assert_eq!(
+        recorded(&log),
+        [format!("acks 2 leave {}", 4 * FULL)],
+        "two packets later it is not lost yet"
+    );
     s.on_ack(at(101), &ack(&[(1, 3)]));
     // Acknowledgements first; what is in flight then does not contain the losses yet.
     assert_eq!(recorded(&log)[1..], [format!("acks 1 leave {}", 3 * FULL), format!("lost {FULL}")]);
@@ -190,7 +202,8 @@ fn new_marks_are_a_setback_of_the_newest_packet() {
     }
     s.on_ack(at(100), &Ack { ce: 1, ..ack(&[(0, 1)]) });
     s.on_ack(at(110), &Ack { ce: 1, ..ack(&[(0, 3)]) });
-    let marks: Vec<String> = recorded(&log).into_iter().filter(|line| line.starts_with("mark")).collect();
+    let marks: Vec<String> =
+        recorded(&log).into_iter().filter(|line| line.starts_with("mark")).collect();
     assert_eq!(marks, [format!("mark of {:?}", at(1))]);
     let ecn = log.records().into_iter().filter_map(|r| match r.event {
         Event::AckEvent { ecn, .. } => ecn,
@@ -301,7 +314,8 @@ fn every_byte_arrives_once_whatever_is_lost() {
         let loss = f64::from(seed as u32 % 5) * 0.1;
         let (mut s, _) = sender(12, OPTIONS);
         let mut r = Receiver::new(AckOptions::default());
-        let (mut data, mut acks) = (VecDeque::<(Time, Packet)>::new(), VecDeque::<(Time, Ack)>::new());
+        let (mut data, mut acks) =
+            (VecDeque::<(Time, Packet)>::new(), VecDeque::<(Time, Ack)>::new());
         let offered = 300_123;
         s.offer(offered);
         let mut now = at(0);
@@ -311,12 +325,20 @@ fn every_byte_arrives_once_whatever_is_lost() {
                     data.push_back((now + Duration::from_millis(20), p));
                 }
             }
-            let carried: u64 = s.flight.iter().filter(|p| !p.acked).map(|p| u64::from(p.carries)).sum();
-            let in_flight: u64 = s.flight.iter().filter(|p| !p.acked).map(|p| u64::from(p.size)).sum();
+            let carried: u64 =
+                s.flight.iter().filter(|p| !p.acked).map(|p| u64::from(p.carries)).sum();
+            let in_flight: u64 =
+                s.flight.iter().filter(|p| !p.acked).map(|p| u64::from(p.size)).sum();
             assert_eq!((s.carried, s.in_flight), (carried, in_flight), "seed {seed}");
             assert_eq!(s.pending + s.carried + s.counts.delivered, offered, "seed {seed}");
-            let next = [data.front().map(|d| d.0), acks.front().map(|a| a.0), r.timeout(), s.timeout()];
-            now = next.into_iter().flatten().min().expect("a sender that is not done waits for something").max(now);
+            let next =
+                [data.front().map(|d| d.0), acks.front().map(|a| a.0), r.timeout(), s.timeout()];
+            now = next
+                .into_iter()
+                .flatten()
+                .min()
+                .expect("a sender that is not done waits for something")
+                .max(now);
             assert!(now < at(3_600_000), "seed {seed}: no progress");
             let mut acknowledge = r.timeout().is_some_and(|t| t <= now);
             if let Some((_, p)) = due(&mut data, now) {

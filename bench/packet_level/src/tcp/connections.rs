@@ -137,7 +137,8 @@ impl TcpConnection {
     async fn until(&self, end: ClientOrServer, holds: impl Fn(&TcpEndpoint) -> bool) {
         poll_fn(|cx| {
             let mut table = self.0.connections.table.lock();
-            let End { endpoint, waiting, .. } = &mut table.slots[self.0.index as usize].ends[end as usize];
+            let End { endpoint, waiting, .. } =
+                &mut table.slots[self.0.index as usize].ends[end as usize];
             if holds(endpoint) {
                 return Poll::Ready(());
             }
@@ -152,7 +153,11 @@ impl TcpConnection {
     /// The agent is called at once, to send what may leave.
     fn send(&self, end: ClientOrServer) {
         let TcpConnections { sim, agent, .. } = &self.0.connections;
-        sim.call_agent_at(*agent, sim.time(), Key { index: self.0.index, end, timer: false }.pack());
+        sim.call_agent_at(
+            *agent,
+            sim.time(),
+            Key { index: self.0.index, end, timer: false }.pack(),
+        );
     }
 }
 
@@ -199,7 +204,11 @@ struct End {
 
 impl Table {
     fn insert(&mut self, flow: u32, ends: [TcpEndpoint; 2]) -> u32 {
-        let ends = ends.map(|endpoint| End { endpoint, timer: AgentTimer::default(), waiting: Vec::new() });
+        let ends = ends.map(|endpoint| End {
+            endpoint,
+            timer: AgentTimer::default(),
+            waiting: Vec::new(),
+        });
         let slot = |epoch| Slot { flow, epoch, ends, held_until: None, free: false };
         let Some(index) = self.free.pop() else {
             self.slots.push(slot(0));
@@ -229,7 +238,13 @@ impl Table {
         let End { endpoint, timer, waiting } = &mut ends[end as usize];
         let now = wire.now();
         while let Some(packet) = endpoint.poll_send(now) {
-            wire.send(end == Server, flow, packet.ecn, packet.size, packet.stored(epoch).as_slice());
+            wire.send(
+                end == Server,
+                flow,
+                packet.ecn,
+                packet.size,
+                packet.stored(epoch).as_slice(),
+            );
         }
         timer.set(wire, Key { index, end, timer: true }.pack(), endpoint.timeout());
         waiting.drain(..).for_each(Waker::wake);
@@ -249,7 +264,8 @@ impl Agent for Connections {
         }
         let end = if packet.down { Client } else { Server };
         let (epoch, marked) = (slot.epoch, packet.ecn == Some(Ecn::Ce));
-        let known = slot.ends[end as usize].endpoint.on_packet(wire.now(), packet.body, epoch, marked);
+        let known =
+            slot.ends[end as usize].endpoint.on_packet(wire.now(), packet.body, epoch, marked);
         if known {
             table.drive(wire, packet.index, end);
         }
@@ -259,7 +275,8 @@ impl Agent for Connections {
         let mut table = self.0.lock();
         let Key { index, end, timer: timed } = Key::unpack(timer);
         if timed {
-            let End { endpoint, timer: due, .. } = &mut table.slots[index as usize].ends[end as usize];
+            let End { endpoint, timer: due, .. } =
+                &mut table.slots[index as usize].ends[end as usize];
             if !due.due(wire, timer) {
                 return;
             }

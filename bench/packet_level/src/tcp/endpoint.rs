@@ -135,7 +135,9 @@ impl TcpEndpoint {
 
     /// A packet arrived: false when it is of another connection.
     pub(crate) fn on_packet(&mut self, now: Time, body: &[u8], epoch: u32, marked: bool) -> bool {
-        let Some((_, segment, ack)) = read_packet(body).filter(|(of, ..)| *of == epoch) else { return false };
+        let Some((_, segment, ack)) = read_packet(body).filter(|(of, ..)| *of == epoch) else {
+            return false;
+        };
         if self.gone {
             return true;
         }
@@ -145,7 +147,8 @@ impl TcpEndpoint {
                 self.gone = true;
                 return true;
             }
-            self.acks_now = self.acks_now.max(u32::from(self.receiver.on_segment(now, &segment, marked)));
+            self.acks_now =
+                self.acks_now.max(u32::from(self.receiver.on_segment(now, &segment, marked)));
             if !segment.syn {
                 let once = self.syn_ack.filter(|_| self.syn_acks == 1);
                 self.sender.accept(once.map(|sent| now.since(sent)));
@@ -162,7 +165,12 @@ impl TcpEndpoint {
         if std::mem::take(&mut self.closing) {
             self.gone = true;
             let segment = TcpSegment { reset: true, size: CLOSE, ..TcpSegment::bare(now) };
-            return Some(TcpPacket { size: u32::from(CLOSE), ecn: None, segment: Some(segment), ack: None });
+            return Some(TcpPacket {
+                size: u32::from(CLOSE),
+                ecn: None,
+                segment: Some(segment),
+                ack: None,
+            });
         }
         if self.gone {
             return None;
@@ -174,7 +182,12 @@ impl TcpEndpoint {
             if ack.is_some() {
                 self.acks_now = 0;
             }
-            return Some(TcpPacket { size: u32::from(segment.size), ecn, segment: Some(segment), ack });
+            return Some(TcpPacket {
+                size: u32::from(segment.size),
+                ecn,
+                segment: Some(segment),
+                ack,
+            });
         }
         self.acks_now = self.acks_now.checked_sub(1)?;
         let mut least = 0;
@@ -184,7 +197,12 @@ impl TcpEndpoint {
             least = self.options.handshake;
         }
         let ack = self.receiver.ack(now);
-        Some(TcpPacket { size: u32::from(ack.size().max(least)), ecn: None, segment: None, ack: Some(ack) })
+        Some(TcpPacket {
+            size: u32::from(ack.size().max(least)),
+            ecn: None,
+            segment: None,
+            ack: Some(ack),
+        })
     }
 
     /// When [`TcpEndpoint::on_timeout`] is to be called, or [`TcpEndpoint::poll_send`] again.

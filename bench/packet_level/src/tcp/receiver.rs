@@ -27,7 +27,14 @@ pub struct TcpReceiverOptions {
 impl Default for TcpReceiverOptions {
     fn default() -> Self {
         let max_delay = Duration::from_millis(100);
-        Self { every: 2, max_delay, sack: false, timestamps: false, accurate_ecn: false, rto: RtoOptions::default() }
+        Self {
+            every: 2,
+            max_delay,
+            sack: false,
+            timestamps: false,
+            accurate_ecn: false,
+            rto: RtoOptions::default(),
+        }
     }
 }
 
@@ -147,7 +154,8 @@ impl TcpReceiver {
         let in_order = first <= self.next;
         let (mut first, mut end) = (first.max(self.next), end);
         // Most segments are new and touch the newest block or none.
-        let newest = self.blocks.last_mut().filter(|(_, b)| first == *b && first == self.arrived_end);
+        let newest =
+            self.blocks.last_mut().filter(|(_, b)| first == *b && first == self.arrived_end);
         if let Some((_, b)) = newest {
             (*b, self.arrived_end) = (end, end);
             return false;
@@ -187,7 +195,11 @@ impl TcpReceiver {
             self.deadline = Some(now + self.syn_timer.rto());
             self.syn_timer.back_off();
         }
-        let blocks = if self.options.sack { MAX_SACK_BLOCKS - usize::from(self.options.timestamps) } else { 0 };
+        let blocks = if self.options.sack {
+            MAX_SACK_BLOCKS - usize::from(self.options.timestamps)
+        } else {
+            0
+        };
         TcpAck {
             ack: self.next,
             syn: self.syn_owed,
@@ -231,7 +243,10 @@ mod tests {
             now += 1;
             r.on_segment(at(now), &segment(*n, now), false).then(|| {
                 let ack = r.ack(at(now));
-                (ack.ack / 1_000, ack.sack.as_slice().iter().map(|(a, b)| (a / 1_000, b / 1_000)).collect())
+                (
+                    ack.ack / 1_000,
+                    ack.sack.as_slice().iter().map(|(a, b)| (a / 1_000, b / 1_000)).collect(),
+                )
             })
         };
         segments.iter().map(&mut answer).collect()
@@ -256,15 +271,20 @@ mod tests {
     /// RFC 5681 §4.2: a duplicate ACK for each segment behind a gap, and an ACK at once for those that fill it.
     #[test]
     fn gaps_are_acknowledged_at_once() {
-        let numbers: Vec<Option<u64>> =
-            answers(&mut receiver(false), &[0, 2, 3, 5, 1, 4, 6, 7]).into_iter().map(|a| a.map(|(n, _)| n)).collect();
+        let numbers: Vec<Option<u64>> = answers(&mut receiver(false), &[0, 2, 3, 5, 1, 4, 6, 7])
+            .into_iter()
+            .map(|a| a.map(|(n, _)| n))
+            .collect();
         assert_eq!(numbers, [None, Some(1), Some(1), Some(1), Some(4), Some(6), None, Some(8)]);
     }
 
     /// RFC 9293 §3.10.7.4: a segment that arrived before is answered at once.
     #[test]
     fn a_second_copy_is_acknowledged_at_once() {
-        assert_eq!(answers(&mut receiver(true), &[0, 1, 1]), [None, Some((2, vec![])), Some((2, vec![]))]);
+        assert_eq!(
+            answers(&mut receiver(true), &[0, 1, 1]),
+            [None, Some((2, vec![])), Some((2, vec![]))]
+        );
     }
 
     /// RFC 2018 §4: the first block holds the newest segment, the others are the newest before it.
@@ -273,9 +293,14 @@ mod tests {
         let acks = answers(&mut receiver(true), &[1, 3, 5, 7, 9, 4]);
         let last = acks.last().cloned().flatten().expect("an ACK");
         assert_eq!(last, (0, vec![(3, 6), (9, 10), (7, 8), (1, 2)]));
-        let options = TcpReceiverOptions { sack: true, timestamps: true, ..TcpReceiverOptions::default() };
+        let options =
+            TcpReceiverOptions { sack: true, timestamps: true, ..TcpReceiverOptions::default() };
         let acks = answers(&mut TcpReceiver::new(options), &[1, 3, 5, 7]);
-        assert_eq!(acks.last().cloned().flatten(), Some((0, vec![(7, 8), (5, 6), (3, 4)])), "three with timestamps");
+        assert_eq!(
+            acks.last().cloned().flatten(),
+            Some((0, vec![(7, 8), (5, 6), (3, 4)])),
+            "three with timestamps"
+        );
     }
 
     /// RFC 3168 §6.1.3.
@@ -301,7 +326,10 @@ mod tests {
         r.on_segment(at(100), &segment(0, 100), false);
         r.on_segment(at(105), &segment(1, 105), false);
         let ack = r.ack(at(105));
-        assert_eq!((ack.echo, ack.one_way.map(OneWayDelay::as_nanos)), (Some(at(90)), Some(10_000_000)));
+        assert_eq!(
+            (ack.echo, ack.one_way.map(OneWayDelay::as_nanos)),
+            (Some(at(90)), Some(10_000_000))
+        );
         r.on_segment(at(120), &segment(3, 120), false);
         assert_eq!(r.ack(at(120)).echo, Some(at(90)));
         r.on_segment(at(150), &segment(2, 150), false);
@@ -338,11 +366,20 @@ mod tests {
                 let mut blocks = r.blocks.clone();
                 blocks.sort_unstable();
                 let edges = blocks.iter().flat_map(|(a, b)| a / 1_000..b / 1_000);
-                assert!(edges.eq((next..80).filter(|n| arrived[*n as usize])), "seed {seed}, step {step}");
-                assert!(blocks.windows(2).all(|w| w[0].1 < w[1].0), "seed {seed}, step {step}: {blocks:?}");
+                assert!(
+                    edges.eq((next..80).filter(|n| arrived[*n as usize])),
+                    "seed {seed}, step {step}"
+                );
+                assert!(
+                    blocks.windows(2).all(|w| w[0].1 < w[1].0),
+                    "seed {seed}, step {step}: {blocks:?}"
+                );
                 if n >= next {
                     let (a, b) = r.ack(at(100 + step)).sack.as_slice()[0];
-                    assert!((a..b).contains(&(1_000 * n)), "seed {seed}, step {step}: segment {n}, block {a} to {b}");
+                    assert!(
+                        (a..b).contains(&(1_000 * n)),
+                        "seed {seed}, step {step}: segment {n}, block {a} to {b}"
+                    );
                 }
             }
         }

@@ -126,7 +126,8 @@ impl Scoreboard {
         self.in_network += segment.in_network();
         if segment.is_hole() {
             self.hole_from = self.hole_from.min(segment.seq);
-            self.lost_from = if segment.lost { self.lost_from.min(segment.seq) } else { self.lost_from };
+            self.lost_from =
+                if segment.lost { self.lost_from.min(segment.seq) } else { self.lost_from };
         }
     }
 
@@ -170,7 +171,8 @@ impl Scoreboard {
         }
         let before = std::mem::replace(&mut self.blocks, *sack);
         for block in sack.ranges() {
-            let known = before.ranges().find(|b| b.contains(&block.start)).map_or(block.start, |b| b.end);
+            let known =
+                before.ranges().find(|b| b.contains(&block.start)).map_or(block.start, |b| b.end);
             let first = self.list.partition_point(|s| s.seq < block.start || s.end() <= known);
             for index in first..self.list.len() {
                 let segment = self.list[index];
@@ -204,7 +206,8 @@ impl Scoreboard {
             (segment.lost, segment.resent, segment.sacked) = (true, false, false);
         }
         (self.in_network, self.sacked_end) = (0, self.una);
-        (self.blocks, self.examined, self.lost_from, self.hole_from) = (SackBlocks::default(), 0, 0, 0);
+        (self.blocks, self.examined, self.lost_from, self.hole_from) =
+            (SackBlocks::default(), 0, 0, 0);
     }
 
     /// Marks what IsLost() holds for: above it [`DUPLICATE_THRESHOLD`] discontiguous pieces are SACKed, or more than that less one times
@@ -213,7 +216,9 @@ impl Scoreboard {
         // From the newest SACKed segment down to the one below which it holds.
         let (mut bytes, mut pieces, mut above) = (0_u64, 0, false);
         let mut bound = self.index_of(self.sacked_end);
-        while pieces < DUPLICATE_THRESHOLD && bytes <= u64::from(DUPLICATE_THRESHOLD - 1) * u64::from(smss) {
+        while pieces < DUPLICATE_THRESHOLD
+            && bytes <= u64::from(DUPLICATE_THRESHOLD - 1) * u64::from(smss)
+        {
             let Some(index) = bound.checked_sub(1) else { return 0 };
             let segment = self.list[index];
             if segment.sacked {
@@ -277,7 +282,8 @@ impl Scoreboard {
     /// The first lost segment not sent again (RFC 6675 §4, NextSeg rule 1).
     pub(super) fn next_lost(&mut self) -> Option<usize> {
         let from = self.index_of(self.lost_from);
-        let found = (from..self.list.len()).find(|index| self.list[*index].lost && self.list[*index].is_hole());
+        let found = (from..self.list.len())
+            .find(|index| self.list[*index].lost && self.list[*index].is_hole());
         self.lost_from = found.map_or(self.high(), |index| self.list[index].seq);
         found
     }
@@ -286,7 +292,8 @@ impl Scoreboard {
     pub(super) fn next_hole(&mut self) -> Option<usize> {
         let (from, end) = (self.index_of(self.hole_from), self.index_of(self.sacked_end));
         let found = (from..end).find(|index| self.list[*index].is_hole());
-        self.hole_from = found.map_or(self.hole_from.max(self.sacked_end), |index| self.list[index].seq);
+        self.hole_from =
+            found.map_or(self.hole_from.max(self.sacked_end), |index| self.list[index].seq);
         found
     }
 
@@ -326,7 +333,10 @@ mod tests {
         assert_eq!((b.detect_losses(1_000), b.in_network()), (0, 8_000));
         // A third piece: what lies below all of them is lost, not what lies between.
         sack(&mut b, 0, &[(7, 8)]);
-        assert_eq!((b.detect_losses(1_000), b.in_network(), b.is_first_lost()), (3_000, 4_000, true));
+        assert_eq!(
+            (b.detect_losses(1_000), b.in_network(), b.is_first_lost()),
+            (3_000, 4_000, true)
+        );
 
         let mut b = board(10);
         sack(&mut b, 0, &[(1, 3)]);
@@ -358,7 +368,10 @@ mod tests {
         assert_eq!((b.in_network(), b.lost().0, b.next_lost()), (0, 4_000, Some(0)));
         assert_eq!(sack(&mut b, 0, &[(2, 3)]).packets.len(), 0);
         let newly = sack(&mut b, 4, &[]);
-        assert_eq!((newly.packets.len(), newly.bytes, b.is_empty(), b.una()), (2, 4_000, true, 4_000));
+        assert_eq!(
+            (newly.packets.len(), newly.bytes, b.is_empty(), b.una()),
+            (2, 4_000, true, 4_000)
+        );
     }
 
     /// RFC 6298 §3: no sample where one of the segments was sent twice.
@@ -386,23 +399,37 @@ mod tests {
                     6..15 => {
                         let edge = |rng: &mut Pcg64Mcg| match held {
                             0 => b.una(),
-                            n => b.list[rng.random_range(0..n) as usize].seq + rng.random_range(0..5) / 4,
+                            n => {
+                                b.list[rng.random_range(0..n) as usize].seq
+                                    + rng.random_range(0..5) / 4
+                            }
                         };
                         let blocks: Vec<(u64, u64)> = (0..rng.random_range(0..=3))
                             .map(|_| (edge(&mut rng), edge(&mut rng)))
                             .filter(|(a, b)| a < b)
                             .collect();
                         let ack = if rng.random_bool(0.2) { edge(&mut rng) } else { b.una() };
-                        let inside = |s: &Outstanding| blocks.iter().any(|(a, b)| s.seq >= *a && s.end() <= *b);
-                        let sacked: Vec<bool> =
-                            b.list.iter().filter(|s| s.end() > ack).map(|s| s.sacked || inside(s)).collect();
+                        let inside = |s: &Outstanding| {
+                            blocks.iter().any(|(a, b)| s.seq >= *a && s.end() <= *b)
+                        };
+                        let sacked: Vec<bool> = b
+                            .list
+                            .iter()
+                            .filter(|s| s.end() > ack)
+                            .map(|s| s.sacked || inside(s))
+                            .collect();
                         b.acknowledge(ack, &SackBlocks::from_slice(&blocks), &mut newly);
-                        assert!(b.list.iter().map(|s| s.sacked).eq(sacked), "seed {seed}, step {step}");
+                        assert!(
+                            b.list.iter().map(|s| s.sacked).eq(sacked),
+                            "seed {seed}, step {step}"
+                        );
                         let is_lost = |b: &Scoreboard, index: usize| {
                             let above = || b.list.range(index + 1..);
-                            let bytes: u64 = above().filter(|s| s.sacked).map(|s| u64::from(s.len)).sum();
-                            let pieces =
-                                above().fold((0, false), |(n, on), s| (n + u32::from(s.sacked && !on), s.sacked));
+                            let bytes: u64 =
+                                above().filter(|s| s.sacked).map(|s| u64::from(s.len)).sum();
+                            let pieces = above().fold((0, false), |(n, on), s| {
+                                (n + u32::from(s.sacked && !on), s.sacked)
+                            });
                             pieces.0 >= DUPLICATE_THRESHOLD || bytes > 2_000
                         };
                         let lost: Vec<bool> = (0..b.list.len())
@@ -422,7 +449,8 @@ mod tests {
                     }
                 }
                 let lost = b.list.iter().position(|s| s.lost && !s.resent && !s.sacked);
-                let hole = b.list.iter().position(|s| !s.resent && !s.sacked && s.seq < b.sacked_end);
+                let hole =
+                    b.list.iter().position(|s| !s.resent && !s.sacked && s.seq < b.sacked_end);
                 let in_network: u64 = b.list.iter().map(Outstanding::in_network).sum();
                 let bounded = (b.next_lost(), b.next_hole(), b.in_network());
                 assert_eq!(bounded, (lost, hole, in_network), "seed {seed}, step {step}");

@@ -124,7 +124,8 @@ impl TcpAck {
     /// IP packet in bytes, headers included.
     pub const fn size(&self) -> u16 {
         let timestamps = if self.echo.is_some() { TIMESTAMPS_OPTION } else { 0 };
-        let sack = if self.sack.len > 0 { SACK_OPTION + SACK_BLOCK * self.sack.len as u16 } else { 0 };
+        let sack =
+            if self.sack.len > 0 { SACK_OPTION + SACK_BLOCK * self.sack.len as u16 } else { 0 };
         TCP_HEADER + timestamps + sack
     }
 }
@@ -146,7 +147,11 @@ fn flags_of<const N: usize>(flags: [(bool, u8); N]) -> [u8; 1] {
 }
 
 /// What is stored of a packet between two ends that both have data: epoch, whether there is a segment, the segment, the ACK.
-pub(super) fn store_packet(epoch: u32, segment: Option<&TcpSegment>, ack: Option<&TcpAck>) -> Stored {
+pub(super) fn store_packet(
+    epoch: u32,
+    segment: Option<&TcpSegment>,
+    ack: Option<&TcpAck>,
+) -> Stored {
     let mut s = Stored::new(epoch);
     s.put([u8::from(segment.is_some()), u8::from(ack.is_some())]);
     if let Some(segment) = segment {
@@ -176,7 +181,12 @@ pub(crate) fn store_segment(epoch: u32, segment: &TcpSegment) -> Stored {
 
 /// Flags 1, sequence number 8, length 2, time sent 8.
 fn put_segment(s: &mut Stored, segment: &TcpSegment) {
-    s.put(flags_of([(segment.syn, SYN), (segment.cwr, CONGESTION), (segment.fin, FIN), (segment.reset, RESET)]));
+    s.put(flags_of([
+        (segment.syn, SYN),
+        (segment.cwr, CONGESTION),
+        (segment.fin, FIN),
+        (segment.reset, RESET),
+    ]));
     s.put(segment.seq.to_le_bytes());
     s.put(segment.len.to_le_bytes());
     s.put(segment.sent.as_nanos().to_le_bytes());
@@ -250,7 +260,8 @@ fn take_ack(mut bytes: &[u8]) -> Option<TcpAck> {
     }
     let mut marks = None;
     if flags & MARKS != 0 {
-        marks = Some((u32::from_le_bytes(take(&mut bytes)?), u32::from_le_bytes(take(&mut bytes)?)));
+        marks =
+            Some((u32::from_le_bytes(take(&mut bytes)?), u32::from_le_bytes(take(&mut bytes)?)));
     }
     let mut sack = SackBlocks::default();
     while let (Some(first), Some(end)) = (take(&mut bytes), take(&mut bytes)) {
@@ -301,8 +312,15 @@ mod tests {
         let one_way = Some(OneWayDelay::from_nanos(-5));
         let sack = SackBlocks::from_slice(&blocks[..3]);
         let counted = TcpAck { marks: Some((7, 3)), with_data: false, ..plain };
-        let stamped =
-            TcpAck { syn: false, ece: true, with_data: true, sack, echo: Some(Time::from_micros(3)), one_way, ..plain };
+        let stamped = TcpAck {
+            syn: false,
+            ece: true,
+            with_data: true,
+            sack,
+            echo: Some(Time::from_micros(3)),
+            one_way,
+            ..plain
+        };
         for ack in [plain, counted, stamped] {
             assert_eq!(read_ack(store_ack(8, &ack).as_slice()), Some((8, ack)));
         }

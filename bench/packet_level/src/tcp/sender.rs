@@ -21,7 +21,8 @@ use std::fmt;
 use std::time::Duration;
 
 use fathom_cc::{
-    AckEvent, Cause, CongestionEvent, Controller, ControllerMetrics, EcnDelta, Pacing, SendParams, Sent, Time,
+    AckEvent, Cause, CongestionEvent, Controller, ControllerMetrics, EcnDelta, Pacing, SendParams,
+    Sent, Time,
 };
 
 use super::options::{GrowthCounting, LossRecovery, TcpOptions};
@@ -248,7 +249,9 @@ impl TcpSender {
     pub fn poll_send(&mut self, now: Time) -> Option<TcpSegment> {
         self.waits_for_pace = false;
         match self.connection {
-            Connection::Closed if self.opens || self.pending > 0 => return Some(self.send_syn(now)),
+            Connection::Closed if self.opens || self.pending > 0 => {
+                return Some(self.send_syn(now));
+            }
             Connection::SynSent(_, 1..) => return Some(self.send_syn(now)),
             Connection::Established => {}
             _ => return None,
@@ -273,14 +276,16 @@ impl TcpSender {
         let full = params.datagram.map_or(self.options.smss(), |d| d.clamp(1, self.options.smss()));
         self.restart_after_idle(now, params.window);
         self.cap = self.cap.filter(|cap| *cap < params.window);
-        let window = (self.cap.unwrap_or(params.window) as i64).saturating_add(self.inflation).max(0) as u64;
+        let window =
+            (self.cap.unwrap_or(params.window) as i64).saturating_add(self.inflation).max(0) as u64;
         if self.resends_by_window()
             && let Some(lost) = self.board.next_lost()
         {
             self.app_limited = false;
             let len = self.board.get(lost).len;
             let fits = self.board.in_network() + u64::from(len) <= window;
-            return (fits && self.may_pace(now, &params, len)).then(|| self.resend(now, lost, false));
+            return (fits && self.may_pace(now, &params, len))
+                .then(|| self.resend(now, lost, false));
         }
         self.send_new(now, &params, full, window)
     }
@@ -295,11 +300,20 @@ impl TcpSender {
     }
 
     /// New data, as window and receiver allow; else, in recovery by SACK, a hole or the rescue (RFC 6675 §4, NextSeg rules 2 to 4).
-    fn send_new(&mut self, now: Time, params: &SendParams, full: u16, window: u64) -> Option<TcpSegment> {
+    fn send_new(
+        &mut self,
+        now: Time,
+        params: &SendParams,
+        full: u16,
+        window: u64,
+    ) -> Option<TcpSegment> {
         let extra = u64::from(self.limited_transmit()) * u64::from(self.options.smss());
         let congested = self.board.in_network() + u64::from(full) > window.saturating_add(extra);
         let ahead = self.board.high() - self.board.una();
-        let most = self.options.max_window.map_or(u64::MAX, |n| u64::from(n) * u64::from(self.options.smss()));
+        let most = self
+            .options
+            .max_window
+            .map_or(u64::MAX, |n| u64::from(n) * u64::from(self.options.smss()));
         let idle = self.pending == 0 && self.fin != Fin::Owed;
         let none = idle || ahead + u64::from(full) > most;
         // Waiting for the pace is not the application's doing.
@@ -357,16 +371,31 @@ impl TcpSender {
 
     fn segment(&self, now: Time, seq: u64, len: u16) -> TcpSegment {
         let fin = len > 0 && self.fin == Fin::Sent(seq + u64::from(len));
-        TcpSegment { seq, len, fin, size: self.options.header() + len - u16::from(fin), ..TcpSegment::bare(now) }
+        TcpSegment {
+            seq,
+            len,
+            fin,
+            size: self.options.header() + len - u16::from(fin),
+            ..TcpSegment::bare(now)
+        }
     }
 
     fn send_syn(&mut self, now: Time) -> TcpSegment {
-        let left = if let Connection::SynSent(_, left) = self.connection { left.saturating_sub(1) } else { 0 };
+        let left = if let Connection::SynSent(_, left) = self.connection {
+            left.saturating_sub(1)
+        } else {
+            0
+        };
         self.connection = Connection::SynSent(now, left);
         self.syns += 1;
         self.rto_at = Some(now + self.rto.rto());
         let retransmission = self.syns > 1;
-        TcpSegment { syn: true, retransmission, size: self.options.handshake, ..self.segment(now, 0, 0) }
+        TcpSegment {
+            syn: true,
+            retransmission,
+            size: self.options.handshake,
+            ..self.segment(now, 0, 0)
+        }
     }
 
     fn send_data(&mut self, now: Time, len: u16) -> TcpSegment {
@@ -388,7 +417,11 @@ impl TcpSender {
         self.counts.retransmitted += 1;
         self.sent(now, segment.len);
         let ecn_capable = self.options.ecn && self.options.ecn_retransmissions;
-        TcpSegment { retransmission: true, ecn_capable, ..self.segment(now, segment.seq, segment.len) }
+        TcpSegment {
+            retransmission: true,
+            ecn_capable,
+            ..self.segment(now, segment.seq, segment.len)
+        }
     }
 
     /// Data leave: the timer runs from now on if it did not (RFC 6298 §5, rule 5.1).
@@ -412,7 +445,8 @@ impl TcpSender {
         }
         self.rto.back_off();
         if let Connection::SynSent(sent, _) = self.connection {
-            self.connection = Connection::SynSent(sent, self.options.probes.map_or(1, |probes| probes.count));
+            self.connection =
+                Connection::SynSent(sent, self.options.probes.map_or(1, |probes| probes.count));
             (self.rto_at, self.counts.syn_timeouts) = (None, self.counts.syn_timeouts + 1);
             return;
         }
@@ -514,14 +548,17 @@ impl TcpSender {
             Pacing::Delay(added) => added,
             _ => Duration::ZERO,
         };
-        now + self.rto.rto() + added + self.options.probes.map_or(Duration::ZERO, |probes| probes.ack_delay)
+        now + self.rto.rto()
+            + added
+            + self.options.probes.map_or(Duration::ZERO, |probes| probes.ack_delay)
     }
 
     /// The controller hears of it, and the cap grows.
     fn tell_acked(&mut self, now: Time, ack: &TcpAck, advanced: bool, ecn: Option<EcnDelta>) {
         let smss = u64::from(self.options.smss());
         let grows = advanced && !self.app_limited && !matches!(self.recovery, Recovery::Fast(_));
-        let one = self.options.counting == GrowthCounting::Acks || self.recovery == Recovery::Timeout;
+        let one =
+            self.options.counting == GrowthCounting::Acks || self.recovery == Recovery::Timeout;
         let mut acked = self.newly.bytes;
         if one {
             acked = acked.min(smss);

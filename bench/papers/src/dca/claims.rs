@@ -7,10 +7,12 @@ use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 use super::measured::{Measured, PATHS, at_lags, before_losses_below_median, predicted};
 use super::simulated::{
-    CONGESTED, OF_LINKS, STEPS, alone, altered, loss_at_share, loss_change, loss_percent, paired, share,
-    throughput_change,
+    CONGESTED, OF_LINKS, STEPS, alone, altered, loss_at_share, loss_change, loss_percent, paired,
+    share, throughput_change,
 };
-use super::{ALONE, ASU, EMORY, LEVELS, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES, TUNED, relative};
+use super::{
+    ALONE, ASU, EMORY, LEVELS, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES, TUNED, relative,
+};
 use crate::claims::{NEVER, all, between, less, more};
 use crate::results::{BySeed, Pairs};
 use crate::{ClaimCheck, Finding, Results, Verdict, claim};
@@ -27,7 +29,8 @@ const BOTH: [&Measured; 2] = [&PATHS[0], &PATHS[1]];
 /// DCA with the paper's reduction.
 const DCA: &str = REDUCTIONS[0].1;
 /// Paths, and what else is run on them.
-const OTHERS: [(&str, &str); 4] = [("emory", "vegas"), ("emory", "dual"), ("asu", "vegas"), ("asu", "dual")];
+const OTHERS: [(&str, &str); 4] =
+    [("emory", "vegas"), ("emory", "dual"), ("asu", "vegas"), ("asu", "dual")];
 
 /// Why what comes before losses differs from the paper's.
 const MODEL: &str = "The paths were the Internet's, and the paper's models of them are not published: ours are tuned to losses and round trips only, and one or two UDP \
@@ -292,13 +295,19 @@ fn one(values: &BySeed, judge: impl Fn(&BySeed) -> Verdict) -> Finding {
 }
 
 /// A verdict on several numbers, each with a name, all of which have to hold.
-fn each(parts: impl IntoIterator<Item = (impl Display, BySeed)>, judge: impl Fn(&BySeed) -> Verdict) -> Finding {
-    Finding::together(parts.into_iter().map(|(name, part)| Finding::new(judge(&part), format!("{name}: {part}"))))
+fn each(
+    parts: impl IntoIterator<Item = (impl Display, BySeed)>,
+    judge: impl Fn(&BySeed) -> Verdict,
+) -> Finding {
+    Finding::together(
+        parts.into_iter().map(|(name, part)| Finding::new(judge(&part), format!("{name}: {part}"))),
+    )
 }
 
 /// The first varies more than the second, by the F test of their variances at 5 %, two-sided.
 pub(super) fn varies_more(a: Option<Estimate>, b: Option<Estimate>) -> Verdict {
-    let freedom = |e: Estimate| Some((e.deviation?.powi(2), e.n.checked_sub(1).filter(|n| *n > 0)? as f64));
+    let freedom =
+        |e: Estimate| Some((e.deviation?.powi(2), e.n.checked_sub(1).filter(|n| *n > 0)? as f64));
     let ratio = || {
         let ((a, n), (b, m)) = (freedom(a?)?, freedom(b?)?);
         let f = FisherSnedecor::new(n, m).ok()?;
@@ -333,8 +342,10 @@ fn fallen_at(r: &Results, curve: &str, never: Option<f64>) -> BySeed {
     let point = |step: &&str| Some((share(r, curve, step)?, loss_change_at(r, curve, step)));
     let points: Vec<(f64, BySeed)> = STEPS.iter().filter_map(point).collect();
     let of = |seed: u64| {
-        let curve: Vec<(f64, f64)> = points.iter().filter_map(|(x, ys)| Some((*x, ys.get(seed)?))).collect();
-        let (first, last) = curve.windows(2).map(|two| (two[0], two[1])).find(|(_, last)| last.1 <= -UNCHANGED)?;
+        let curve: Vec<(f64, f64)> =
+            points.iter().filter_map(|(x, ys)| Some((*x, ys.get(seed)?))).collect();
+        let (first, last) =
+            curve.windows(2).map(|two| (two[0], two[1])).find(|(_, last)| last.1 <= -UNCHANGED)?;
         Some(first.0 + (last.0 - first.0) * (-UNCHANGED - first.1) / (last.1 - first.1))
     };
     loss_at_share(r, curve, STEPS[0]).each(|seed| of(seed).or(never))

@@ -6,7 +6,8 @@ use std::time::Duration;
 use fathom_cc::dca::Epoch;
 use fathom_experiments::scenario::Outcome;
 use fathom_metrics::{
-    Counts, DelayEvent, LAGS, Latencies, RttSample, SendRate, Timeouts, indication, lagged, predict, replay,
+    Counts, DelayEvent, LAGS, Latencies, RttSample, SendRate, Timeouts, indication, lagged,
+    predict, replay,
 };
 use fathom_report::{Axis, Entry, Row, Series};
 
@@ -99,8 +100,12 @@ pub(super) fn degradation(o: &Outcome, window: f64) -> Option<f64> {
         max_window: Some(window),
     };
     let counts = replay(samples, DelayEvent::default(), Epoch::Average);
-    let counts =
-        Counts { sent: group.sent, retransmits: group.lost, reactions: counts.reactions, avoided: counts.avoided };
+    let counts = Counts {
+        sent: group.sent,
+        retransmits: group.lost,
+        reactions: counts.reactions,
+        avoided: counts.avoided,
+    };
     predict(&path, counts, Timeouts::OfLosses).map(|p| p.degradation_percent)
 }
 
@@ -115,13 +120,19 @@ impl Measured {
 
     /// Mean over the levels, of the seeds that all of them have.
     pub(super) fn over_levels(&self, of: impl Fn(&str) -> BySeed) -> BySeed {
-        let sum = self.levels.iter().map(|level| of(level)).reduce(|sum, level| sum.zip(&level, |a, b| Some(a + b)));
+        let sum = self
+            .levels
+            .iter()
+            .map(|level| of(level))
+            .reduce(|sum, level| sum.zip(&level, |a, b| Some(a + b)));
         sum.unwrap_or_default().map(|sum| sum / self.levels.len() as f64)
     }
 
     /// A row of ours by level and of the paper's by time of day.
     fn by_level(&self, of: impl Fn(&str) -> BySeed, paper: [&str; 5], paper_all: &str) -> Row {
-        let there = |level: &&str| self.levels.contains(level).then(|| of(level)).and_then(|v| v.estimate());
+        let there = |level: &&str| {
+            self.levels.contains(level).then(|| of(level)).and_then(|v| v.estimate())
+        };
         let ours = LEVELS.iter().chain(CONGESTION).map(|level| Entry::new(there(level), ""));
         let paper = paper.into_iter().map(|printed| Entry::new(None, printed));
         // The paper's span is over its seven paths.
@@ -152,14 +163,27 @@ const STAND_IN: &str = "Ours by level of background, which stands for the time o
 
 pub(super) fn table_3_4(r: &Results) -> Artefact {
     let rows = PATHS.iter().map(|path| {
-        path.by_level(|level| path.predicted(r, level), path.indication, ".07 to .18 over the seven paths")
+        path.by_level(
+            |level| path.predicted(r, level),
+            path.indication,
+            ".07 to .18 over the seven paths",
+        )
     });
-    Artefact::table("P[sampledRTT(2) > windowAVG(20) + std] before a loss: mean (deviation)", COLUMNS, rows, STAND_IN)
+    Artefact::table(
+        "P[sampledRTT(2) > windowAVG(20) + std] before a loss: mean (deviation)",
+        COLUMNS,
+        rows,
+        STAND_IN,
+    )
 }
 
 pub(super) fn table_3_5(r: &Results) -> Artefact {
     let rows = PATHS.iter().map(|path| {
-        path.by_level(|level| path.degradation(r, level), path.degradation, "-4 to -70 over the seven paths")
+        path.by_level(
+            |level| path.degradation(r, level),
+            path.degradation,
+            "-4 to -70 over the seven paths",
+        )
     });
     let title = "Predicted change of throughput with DCA, percent: mean (deviation) (95 % confidence interval)";
     Artefact::table(title, COLUMNS, rows, STAND_IN)
@@ -167,7 +191,12 @@ pub(super) fn table_3_5(r: &Results) -> Artefact {
 
 /// Delay relative to the mean at lags of up to so many samples from a loss, each loss counting once, over all runs of a study that `part`
 /// puts together, such as those of a seed.
-fn relative_delays<K: Ord>(r: &Results, study: &str, most: usize, part: impl Fn(u64) -> K) -> BTreeMap<(i32, K), f64> {
+fn relative_delays<K: Ord>(
+    r: &Results,
+    study: &str,
+    most: usize,
+    part: impl Fn(u64) -> K,
+) -> BTreeMap<(i32, K), f64> {
     let mut sums: BTreeMap<(i32, K), (f64, f64)> = BTreeMap::new();
     for (seed, outcome) in r.outcomes(study, &[]) {
         for at in series(outcome, "reno").map_or_else(Vec::new, |samples| lagged(samples, most)) {
@@ -183,13 +212,19 @@ fn relative_delays<K: Ord>(r: &Results, study: &str, most: usize, part: impl Fn(
 pub(super) fn at_lags<const N: usize>(r: &Results, study: &str, lags: [i32; N]) -> [BySeed; N] {
     let most = lags.iter().map(|lag| lag.unsigned_abs() as usize).max().unwrap_or(0);
     let delays = relative_delays(r, study, most, |seed| seed);
-    lags.map(|lag| delays.iter().filter(|((at, _), _)| *at == lag).map(|((_, seed), x)| (*seed, *x)).collect())
+    lags.map(|lag| {
+        delays.iter().filter(|((at, _), _)| *at == lag).map(|((_, seed), x)| (*seed, *x)).collect()
+    })
 }
 
 fn lcdc(r: &Results, study: &str, title: &str, paper: &str) -> Artefact {
     let delays = relative_delays(r, study, LAGS, |_| ());
-    let points = delays.into_iter().map(|((lag, ()), relative)| (f64::from(lag), relative)).collect();
-    let axes = [Axis::linear("lag in tcpRTT samples from a loss"), Axis::linear("round trip over the mean round trip")];
+    let points =
+        delays.into_iter().map(|((lag, ()), relative)| (f64::from(lag), relative)).collect();
+    let axes = [
+        Axis::linear("lag in tcpRTT samples from a loss"),
+        Axis::linear("round trip over the mean round trip"),
+    ];
     let lines = [Series::line("after and before losses", points)];
     Artefact::figure(title, axes, lines, format!("All levels and seeds together. {paper}"))
 }
@@ -200,12 +235,20 @@ pub(super) fn figure_3_1(r: &Results) -> Artefact {
 }
 
 pub(super) fn figure_3_2(r: &Results) -> Artefact {
-    lcdc(r, ASU, "Delay conditioned on a loss, ASU", "The paper's path 7 has its one peak around lag +1.")
+    lcdc(
+        r,
+        ASU,
+        "Delay conditioned on a loss, ASU",
+        "The paper's path 7 has its one peak around lag +1.",
+    )
 }
 
 /// sampledRTT(2) before each loss.
 fn before_losses(samples: &[RttSample]) -> impl Iterator<Item = Duration> {
-    samples.windows(2).filter(|pair| pair[1].loss_follows).map(|pair| (pair[0].rtt + pair[1].rtt) / 2)
+    samples
+        .windows(2)
+        .filter(|pair| pair[1].loss_follows)
+        .map(|pair| (pair[0].rtt + pair[1].rtt) / 2)
 }
 
 /// Part of the losses whose sampledRTT(2) does not exceed the median of all samples.
@@ -228,8 +271,16 @@ pub(super) fn figure_3_3(r: &Results) -> Artefact {
         samples.iter().for_each(|s| all.record(s.rtt));
         before_losses(samples).for_each(|rtt| before.record(rtt));
     }
-    let axes = [Axis::linear("round trip in ms"), Axis::linear("fraction that is no longer").over(0.0, 1.0)];
+    let axes = [
+        Axis::linear("round trip in ms"),
+        Axis::linear("fraction that is no longer").over(0.0, 1.0),
+    ];
     let lines = [("tcpRTT", all), ("sampledRTT(2) before losses", before)];
     let lines = lines.map(|(name, latencies)| Series::line(name, latencies.distribution().cdf));
-    Artefact::figure("Round trips, and those before losses, Emory", axes, lines, "All levels and seeds together.")
+    Artefact::figure(
+        "Round trips, and those before losses, Emory",
+        axes,
+        lines,
+        "All levels and seeds together.",
+    )
 }

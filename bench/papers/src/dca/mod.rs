@@ -31,7 +31,8 @@ const LEVELS: [&str; 5] = ["80%", "90%", "100%", "110%", "120%"];
 /// The level that was tuned.
 const TUNED: &str = "100%";
 /// Congestion reduction levels as the paper prints them, and our controllers.
-const REDUCTIONS: [(&str, &str); 3] = [("50%", "dca"), ("25%", "dca:reduction=0.25"), ("12.5%", "dca:reduction=0.125")];
+const REDUCTIONS: [(&str, &str); 3] =
+    [("50%", "dca"), ("25%", "dca:reduction=0.25"), ("12.5%", "dca:reduction=0.125")];
 
 /// Why Vegas loses more than in the paper.
 pub(crate) const NS2_VEGAS: &str = "ns-2's Vegas, which the paper used, counts packets in flight and forgets its base RTT after a round trip of one packet; \
@@ -43,34 +44,84 @@ pub(crate) const PAPER: Paper = Paper {
     citation: "J. Martin, A. Nilsson, I. Rhee: The Incremental Deployability of RTT-Based Congestion Avoidance for High Speed TCP \
                Internet Connections, ACM SIGMETRICS 2000",
     artefacts: &[
-        spec("models", "losses and delays of the models beside the wanted ones", MEASURED, simulated::models),
+        spec(
+            "models",
+            "losses and delays of the models beside the wanted ones",
+            MEASURED,
+            simulated::models,
+        ),
         spec(
             "table 3-4",
             "losses that a rise of the round trip comes before: the indication metric",
             MEASURED,
             measured::table_3_4,
         ),
-        spec("table 3-5", "throughput that DCA would lose, predicted", MEASURED, measured::table_3_5),
-        spec("figure 3-1", "delay before and after losses, path 1 (Emory)", &[EMORY], measured::figure_3_1),
-        spec("figure 3-2", "delay before and after losses, path 7 (ASU)", &[ASU], measured::figure_3_2),
-        spec("figure 3-3", "round trips of all packets and of those before losses", &[EMORY], measured::figure_3_3),
-        spec("table 4-1", "throughput of DCA against Reno by reduction level", &[PAIRED], simulated::table_4_1),
-        spec("table 4-2", "losses of DCA against Reno by reduction level", &[PAIRED], simulated::table_4_2),
+        spec(
+            "table 3-5",
+            "throughput that DCA would lose, predicted",
+            MEASURED,
+            measured::table_3_5,
+        ),
+        spec(
+            "figure 3-1",
+            "delay before and after losses, path 1 (Emory)",
+            &[EMORY],
+            measured::figure_3_1,
+        ),
+        spec(
+            "figure 3-2",
+            "delay before and after losses, path 7 (ASU)",
+            &[ASU],
+            measured::figure_3_2,
+        ),
+        spec(
+            "figure 3-3",
+            "round trips of all packets and of those before losses",
+            &[EMORY],
+            measured::figure_3_3,
+        ),
+        spec(
+            "table 4-1",
+            "throughput of DCA against Reno by reduction level",
+            &[PAIRED],
+            simulated::table_4_1,
+        ),
+        spec(
+            "table 4-2",
+            "losses of DCA against Reno by reduction level",
+            &[PAIRED],
+            simulated::table_4_2,
+        ),
         spec(
             "table 4-3",
             "throughput of DCA against Reno, altered Emory model",
             &[PAIRED_ALTERED],
             simulated::table_4_3,
         ),
-        spec("table 4-4", "throughput of Vegas and DUAL against Reno", &[PAIRED], simulated::table_4_4),
+        spec(
+            "table 4-4",
+            "throughput of Vegas and DUAL against Reno",
+            &[PAIRED],
+            simulated::table_4_4,
+        ),
         spec(
             "table 4-5",
             "throughput of Vegas against Reno, altered Emory model",
             &[PAIRED_ALTERED],
             simulated::table_4_5,
         ),
-        spec("section 4.5", "what one DCA connection changes for the links", &[ALONE], simulated::section_4_5),
-        spec("figure 4-7", "loss rate over the share of DCA in the traffic", &[SHARES], simulated::figure_4_7),
+        spec(
+            "section 4.5",
+            "what one DCA connection changes for the links",
+            &[ALONE],
+            simulated::section_4_5,
+        ),
+        spec(
+            "figure 4-7",
+            "loss rate over the share of DCA in the traffic",
+            &[SHARES],
+            simulated::figure_4_7,
+        ),
     ],
     claims: &[claims::CLAIMS],
     departures: DEPARTURES,

@@ -4,7 +4,9 @@ use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
 use fathom_report::{Axis, Entry, Row, Series};
 
 use super::measured::{predicted, round_trips, series};
-use super::{ALONE, ALTERED, ASU, EMORY, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES, TUNED, relative};
+use super::{
+    ALONE, ALTERED, ASU, EMORY, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES, TUNED, relative,
+};
 use crate::results::{BySeed, Measure};
 use crate::{Artefact, Results};
 
@@ -12,7 +14,8 @@ use crate::{Artefact, Results};
 pub(super) const CURVES: [(&str, &str); 3] =
     [("DCA, heavy", "dark"), ("Vegas, heavy", "dash-dotted"), ("DCA, light", "dashed")];
 /// Shares of the web users that send early, as the study has them.
-pub(super) const STEPS: [&str; 10] = ["0%", "2.3%", "5%", "10%", "15%", "20%", "30%", "50%", "75%", "100%"];
+pub(super) const STEPS: [&str; 10] =
+    ["0%", "2.3%", "5%", "10%", "15%", "20%", "30%", "50%", "75%", "100%"];
 
 /// Links that the paper says are congested, in the direction of the data.
 pub(super) const CONGESTED: [(&str, &[&str]); 2] =
@@ -42,12 +45,16 @@ pub(super) fn paired(r: &Results, path: &str, controller: &str, of: Measure) -> 
 }
 
 /// The same on the altered Emory model.
-pub(super) fn altered(r: &Results, level: &str, controller: &str, of: impl Fn(&Outcome) -> Option<f64>) -> BySeed {
+pub(super) fn altered(
+    r: &Results,
+    level: &str,
+    controller: &str,
+    of: impl Fn(&Outcome) -> Option<f64>,
+) -> BySeed {
     r.by_seed(PAIRED_ALTERED, &[("level", level), ("controller", controller)], of)
 }
 
-const PAIRED_NOTE: &str =
-    "(early - Reno) / Reno in percent, both in the same run: mean (deviation) (95 % confidence interval).";
+const PAIRED_NOTE: &str = "(early - Reno) / Reno in percent, both in the same run: mean (deviation) (95 % confidence interval).";
 
 fn by_reduction(r: &Results, title: &str, of: Measure, paper: [[&str; 2]; 3]) -> Artefact {
     let rows = REDUCTIONS.iter().zip(paper).map(|((level, controller), paper)| {
@@ -63,7 +70,12 @@ pub(super) fn table_4_1(results: &Results) -> Artefact {
         ["-12 (12) (-21, -4)", "-9.8 (20) (-24, 4)"],
         ["-6.8 (8.6) (-13, -.8)", "-7.4 (15) (-18.1, 3.1)"],
     ];
-    by_reduction(results, "Change of throughput by reduction level, percent", throughput_change, paper)
+    by_reduction(
+        results,
+        "Change of throughput by reduction level, percent",
+        throughput_change,
+        paper,
+    )
 }
 
 pub(super) fn table_4_2(results: &Results) -> Artefact {
@@ -80,7 +92,8 @@ pub(super) fn queue_7_8(o: &Outcome) -> Option<f64> {
 }
 
 fn altered_row(r: &Results, level: &str, controller: &str, paper: &str, queue: &str) -> Row {
-    let entry = |of: Measure, paper| Entry::new(altered(r, level, controller, of).estimate(), paper);
+    let entry =
+        |of: Measure, paper| Entry::new(altered(r, level, controller, of).estimate(), paper);
     let entries = [
         entry(queue_7_8, queue),
         entry(throughput_change, paper),
@@ -115,7 +128,8 @@ pub(super) fn table_4_4(r: &Results) -> Artefact {
         ("ASU", "asu", ["-7.3 (-20.3, 5.8)", "-18 (-23.3, -12.9)"]),
     ];
     let rows = paper.map(|(name, path, paper)| {
-        let ours = ["vegas", "dual"].map(|controller| paired(r, path, controller, throughput_change).estimate());
+        let ours = ["vegas", "dual"]
+            .map(|controller| paired(r, path, controller, throughput_change).estimate());
         Row::new(name, ours.into_iter().zip(paper).map(|(ours, paper)| Entry::new(ours, paper)))
     });
     let title = "Change of throughput of Vegas-CAM and DUAL, percent";
@@ -124,7 +138,12 @@ pub(super) fn table_4_4(r: &Results) -> Artefact {
 
 pub(super) fn table_4_5(r: &Results) -> Artefact {
     let rows = [altered_row(r, "heavy", "vegas", "-1 (16.6) (-12.3, 11)", "143.7")];
-    Artefact::table("Altered Emory model: Vegas-CAM under heavy congestion", ALTERED_COLUMNS, rows, PAIRED_NOTE)
+    Artefact::table(
+        "Altered Emory model: Vegas-CAM under heavy congestion",
+        ALTERED_COLUMNS,
+        rows,
+        PAIRED_NOTE,
+    )
 }
 
 fn link(o: &Outcome, name: &str, of: impl Fn(&LinkOutcome) -> f64) -> Option<f64> {
@@ -202,13 +221,15 @@ const OF_LIGHT: Facts<2> = [
 ];
 
 pub(super) fn models(r: &Results) -> Artefact {
-    let of =
-        |model: &'static str, study: &'static str, level: &'static str, facts: &'static [(&str, Measure, &str)]| {
-            facts.iter().map(move |(what, of, paper)| {
-                let ours = r.estimate(study, &[("level", level)], of);
-                Row::new(format!("{model}: {what}"), [Entry::new(ours, paper)])
-            })
-        };
+    let of = |model: &'static str,
+              study: &'static str,
+              level: &'static str,
+              facts: &'static [(&str, Measure, &str)]| {
+        facts.iter().map(move |(what, of, paper)| {
+            let ours = r.estimate(study, &[("level", level)], of);
+            Row::new(format!("{model}: {what}"), [Entry::new(ours, paper)])
+        })
+    };
     let rows = of("Emory", EMORY, TUNED, &OF_EMORY)
         .chain(of("ASU", ASU, TUNED, &OF_ASU))
         .chain(of("altered, heavy", ALTERED, "heavy", &OF_HEAVY))
@@ -246,11 +267,15 @@ pub(super) fn oscillations(o: &Outcome, links: &[&str]) -> Option<f64> {
 /// A number of the links of a path.
 pub(super) type OfLinks = fn(&Outcome, &[&str]) -> Option<f64>;
 /// What is compared between a run with Reno and one with DCA (DCA §4.5).
-pub(super) const OF_LINKS: [(&str, OfLinks); 3] =
-    [("loss, percent", lost_at), ("sum of mean queues, packets", queue_at), ("queue oscillations", oscillations)];
+pub(super) const OF_LINKS: [(&str, OfLinks); 3] = [
+    ("loss, percent", lost_at),
+    ("sum of mean queues, packets", queue_at),
+    ("queue oscillations", oscillations),
+];
 
 pub(super) fn alone(r: &Results, path: &str, controller: &str, of: OfLinks) -> BySeed {
-    let links = CONGESTED.iter().find(|(name, _)| *name == path).map_or(&[][..], |(_, links)| *links);
+    let links =
+        CONGESTED.iter().find(|(name, _)| *name == path).map_or(&[][..], |(_, links)| *links);
     r.by_seed(ALONE, &[("path", path), ("controller", controller)], |o| of(o, links))
 }
 
@@ -295,7 +320,8 @@ pub(super) fn share(r: &Results, curve: &str, step: &str) -> Option<f64> {
 
 pub(super) fn figure_4_7(r: &Results) -> Artefact {
     let series = CURVES.map(|(curve, drawn)| {
-        let at = |step: &&str| Some((share(r, curve, step)?, loss_at_share(r, curve, step).estimate()?));
+        let at =
+            |step: &&str| Some((share(r, curve, step)?, loss_at_share(r, curve, step).estimate()?));
         Series::of_estimates(format!("{curve} ({drawn} in the paper)"), STEPS.iter().filter_map(at))
     });
     let axes = [

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use fathom_cc::Time;
-use fathom_experiments::scenario::{BackgroundOutcome, GroupOutcome, LinkOutcome, Load, Outcome, RttOutcome};
+use fathom_experiments::scenario::{
+    BackgroundOutcome, GroupOutcome, LinkOutcome, Load, Outcome, RttOutcome,
+};
 use fathom_metrics::RttSample;
 
 use super::claims::varies_more;
@@ -29,7 +31,10 @@ fn beside(throughput: f64, loss: f64) -> Outcome {
         lost: (1_000.0 + 10.0 * lost) as u64,
         ..GroupOutcome::default()
     };
-    outcome(500.0, [("reno", group(1e6, 0.0)), ("delay-based", group(1e6 * (1.0 + throughput / 100.0), loss))])
+    outcome(
+        500.0,
+        [("reno", group(1e6, 0.0)), ("delay-based", group(1e6 * (1.0 + throughput / 100.0), loss))],
+    )
 }
 
 fn pair(path: &str, controller: &str, throughput: [f64; 3], loss: [f64; 3]) -> Results {
@@ -38,7 +43,13 @@ fn pair(path: &str, controller: &str, throughput: [f64; 3], loss: [f64; 3]) -> R
     results
 }
 
-fn add_pair(results: &mut Results, path: &str, controller: &str, throughput: [f64; 3], loss: [f64; 3]) {
+fn add_pair(
+    results: &mut Results,
+    path: &str,
+    controller: &str,
+    throughput: [f64; 3],
+    loss: [f64; 3],
+) {
     let runs = throughput.iter().zip(loss).map(|(t, l)| beside(*t, l)).collect();
     put(results, PAIRED, &[("path", path), ("controller", controller)], runs);
 }
@@ -55,7 +66,11 @@ fn with_series(before: [u64; 2], after: u64, rounds: u64) -> Outcome {
             0 if n > 0 => after,
             other => 49 + 2 * (other % 2),
         };
-        samples.push(RttSample { at: Time::from_millis(n * 25), rtt: ms(rtt), loss_follows: n % 100 == 99 });
+        samples.push(RttSample {
+            at: Time::from_millis(n * 25),
+            rtt: ms(rtt),
+            loss_follows: n % 100 == 99,
+        });
     }
     let group = GroupOutcome {
         throughput_bps: 1e6,
@@ -76,7 +91,12 @@ fn measured(study: &str, levels: &[&str], of: impl Fn(u64) -> Outcome) -> Result
 }
 
 fn link(arrived: u64, dropped: u64) -> LinkOutcome {
-    LinkOutcome { arrived, dropped, drops_percent: 100.0 * dropped as f64 / arrived as f64, ..LinkOutcome::default() }
+    LinkOutcome {
+        arrived,
+        dropped,
+        drops_percent: 100.0 * dropped as f64 / arrived as f64,
+        ..LinkOutcome::default()
+    }
 }
 
 /// Figure 4-7 with a loss of 1 % (10000 of a million, a few more or less by seed) changed by `change` packets at each share.
@@ -92,7 +112,8 @@ fn add_shares(results: &mut Results, curve: &str, controller: &str, change: impl
         let runs = (1..=3i64).map(|seed| {
             // The seeds differ by the same at every share, and by a little more.
             let dropped = 10_000 + 500 * seed + change(step) + seed * i64::from(step.len() as i32);
-            let group = |sent: f64| BackgroundOutcome { sent: sent as u64, ..BackgroundOutcome::default() };
+            let group =
+                |sent: f64| BackgroundOutcome { sent: sent as u64, ..BackgroundOutcome::default() };
             let background = [
                 ("web-7-8".to_owned(), group(950_000.0)),
                 (format!("web-7-8/{controller}"), group(part * 9_500.0)),
@@ -123,7 +144,8 @@ fn keys_name_what_the_studies_have() {
     assert_eq!(axis(PAIRED, "path"), CONGESTED.map(|(path, _)| path));
     assert_eq!(axis(ALONE, "path"), CONGESTED.map(|(path, _)| path));
     assert_eq!(axis(ALONE, "controller"), ["reno", "dca"]);
-    let controllers: Vec<&str> = REDUCTIONS.iter().map(|(_, c)| *c).chain(["vegas", "dual"]).collect();
+    let controllers: Vec<&str> =
+        REDUCTIONS.iter().map(|(_, c)| *c).chain(["vegas", "dual"]).collect();
     assert_eq!(axis(PAIRED, "controller"), controllers);
     assert_eq!(axis(SHARES, "share"), STEPS);
     assert_eq!(axis(SHARES, "curve"), CURVES.map(|(curve, _)| curve));
@@ -137,7 +159,10 @@ fn the_same_model_is_behind_every_study_of_a_path() {
         let run = runs.into_iter().find(|c| key.iter().all(|(axis, value)| c.key[*axis] == *value));
         let s = run.unwrap_or_else(|| panic!("{name} {key:?}")).scenario;
         let groups = s.background.iter().map(|b| {
-            format!("{} {} {} {:?} {:?} {:?} {}", b.name, b.from, b.to, b.load, b.max_window, b.rtt, b.datagram)
+            format!(
+                "{} {} {} {:?} {:?} {:?} {}",
+                b.name, b.from, b.to, b.load, b.max_window, b.rtt, b.datagram
+            )
         });
         (s.chain.clone(), s.stop, groups.collect::<Vec<_>>())
     };
@@ -152,7 +177,11 @@ fn the_same_model_is_behind_every_study_of_a_path() {
         assert_eq!(background(PAIRED_ALTERED, &[("level", level)]), model);
         for (curve, _) in curves {
             for share in ["0%", "100%"] {
-                assert_eq!(background(SHARES, &[("curve", curve), ("share", share)]), model, "{curve}");
+                assert_eq!(
+                    background(SHARES, &[("curve", curve), ("share", share)]),
+                    model,
+                    "{curve}"
+                );
             }
         }
     }
@@ -165,7 +194,11 @@ fn the_levels_are_parts_of_the_tuned_number_of_users() {
         let users = |level: &str| -> Vec<u32> {
             let run = runs.iter().find(|c| c.key["level"] == level).unwrap();
             let forward = run.scenario.background.iter().filter(|b| b.from < b.to);
-            forward.filter_map(|b| if let Load::Users { count, .. } = b.load { Some(count) } else { None }).collect()
+            forward
+                .filter_map(
+                    |b| if let Load::Users { count, .. } = b.load { Some(count) } else { None },
+                )
+                .collect()
         };
         for level in LEVELS {
             let part: u32 = level.trim_end_matches('%').parse().unwrap();
@@ -181,7 +214,11 @@ fn measured_connections_have_the_windows_and_packets_of_the_paper() {
     for (name, packets) in [(EMORY, 12), (ASU, 6), (ALTERED, 12)] {
         for run in study(name).runs(1.0).unwrap() {
             let t = &run.scenario.traffic[0];
-            assert_eq!((t.max_window.packets(), u32::from(t.datagram) + 28), (Some(packets), 1_448 + 52), "{name}");
+            assert_eq!(
+                (t.max_window.packets(), u32::from(t.datagram) + 28),
+                (Some(packets), 1_448 + 52),
+                "{name}"
+            );
             assert_eq!(t.access.rate.bits_per_sec(), 10_000_000);
         }
     }
@@ -196,14 +233,21 @@ fn artefacts_come_under_their_names() {
             put(&mut results, study, &[("level", level)], vec![with_series([50, 80], 50, 30)]);
         }
     }
-    put(&mut results, PAIRED_ALTERED, &[("level", "heavy"), ("controller", "dca")], vec![beside(-40.0, -10.0)]);
+    put(
+        &mut results,
+        PAIRED_ALTERED,
+        &[("level", "heavy"), ("controller", "dca")],
+        vec![beside(-40.0, -10.0)],
+    );
     put(&mut results, ALONE, &[("path", "asu"), ("controller", "dca")], vec![blank()]);
     add_shares(&mut results, "DCA, heavy", "dca", |_| 0);
     let report = PAPER.report(&results);
     let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(ids, PAPER.artefacts.iter().map(|w| w.id).collect::<Vec<_>>());
     assert_eq!(report.claims.len(), claims::CLAIMS.len());
-    let Body::Table(reductions) = &report.artefacts.iter().find(|a| a.id == "table 4-1").unwrap().body else {
+    let Body::Table(reductions) =
+        &report.artefacts.iter().find(|a| a.id == "table 4-1").unwrap().body
+    else {
         panic!("a table")
     };
     let first = &reductions.rows[0].entries[0];
@@ -216,7 +260,9 @@ fn changes_are_of_the_same_run() {
     // Reno 1 Mbit/s and 1 % lost; the other 20 % less and 10 % fewer losses.
     let o = beside(-20.0, -10.0);
     let near = |x: Option<f64>, expected: f64| (x.unwrap() - expected).abs() < 1e-9;
-    assert!(near(simulated::throughput_change(&o), -20.0) && near(simulated::loss_change(&o), -10.0));
+    assert!(
+        near(simulated::throughput_change(&o), -20.0) && near(simulated::loss_change(&o), -10.0)
+    );
     assert_eq!(simulated::loss_change(&blank()), None);
 }
 
@@ -239,7 +285,11 @@ fn the_prediction_is_that_of_the_model_by_hand() {
 fn metrics_of_the_series_decide() {
     // The rise comes with the loss: foretold always, which is neither 7 to 18 % nor a peak after the loss.
     let mut results = measured(EMORY, &LEVELS, |seed| with_series([80, 80 + seed], 50, 30));
-    assert_eq!(verdict("dca-few-losses-foretold", &results), Verdict::NotHeld, "one path is enough for no");
+    assert_eq!(
+        verdict("dca-few-losses-foretold", &results),
+        Verdict::NotHeld,
+        "one path is enough for no"
+    );
     assert_eq!(verdict("dca-few-losses-foretold", &Results::default()), Verdict::Undecided);
     // Without levels: only what asks for all runs of a study finds them.
     let asu = || (1..=3).map(|seed| with_series([49, 51], 80 + seed, 30)).collect();
@@ -262,7 +312,11 @@ fn reductions_are_compared_with_their_intervals() {
     assert_eq!(verdict("dca-degrades", &results), Verdict::Held);
     assert_eq!(verdict("dca-emory-loses-less", &results), Verdict::Held);
     assert_eq!(verdict("dca-asu-avoids-less", &results), Verdict::Held);
-    assert_eq!(verdict("dca-smaller-reductions-cost-less", &results), Verdict::Undecided, "no 12.5 %");
+    assert_eq!(
+        verdict("dca-smaller-reductions-cost-less", &results),
+        Verdict::Undecided,
+        "no 12.5 %"
+    );
     for path in ["emory", "asu"] {
         add_pair(&mut results, path, REDUCTIONS[2].1, [-7.0, -6.0, -8.0], [-20.0, 3.0, 20.0]);
         add_pair(&mut results, path, REDUCTIONS[1].1, [-7.0, -6.0, -8.0], [-30.0, 3.0, 30.0]);
@@ -289,7 +343,11 @@ fn vegas_and_dual_are_set_beside_dca() {
             add_pair(&mut results, path, controller, [mean - 1.0, mean, mean + 1.0], [0.0; 3]);
         }
     }
-    for id in ["dca-vegas-and-dual-degrade", "dca-vegas-and-dual-lose-less-than-dca", "dca-vegas-loses-less-on-asu"] {
+    for id in [
+        "dca-vegas-and-dual-degrade",
+        "dca-vegas-and-dual-lose-less-than-dca",
+        "dca-vegas-loses-less-on-asu",
+    ] {
         assert_eq!(verdict(id, &results), Verdict::Held, "{id}");
     }
     let key = [("level", "heavy"), ("controller", "vegas")];
@@ -323,7 +381,11 @@ fn the_altered_model_is_judged_at_both_levels() {
 fn one_connection_is_judged_by_ten_percent() {
     let run = |dropped: u64, bins: Vec<f64>, links: &[&str]| {
         let of = |name: &&str| {
-            let l = LinkOutcome { mean_queue: 20.0, queue_mean: bins.clone(), ..link(1_000_000, dropped) };
+            let l = LinkOutcome {
+                mean_queue: 20.0,
+                queue_mean: bins.clone(),
+                ..link(1_000_000, dropped)
+            };
             ((*name).to_owned(), l)
         };
         Outcome { links: links.iter().map(of).collect(), ..blank() }
@@ -335,7 +397,8 @@ fn one_connection_is_judged_by_ten_percent() {
         let mut results = Results::default();
         for (path, links) in CONGESTED {
             for (controller, dropped) in [("reno", 10_000), ("dca", dca)] {
-                let runs = (0..3).map(|seed| run(dropped + seed * 10, waves.clone(), links)).collect();
+                let runs =
+                    (0..3).map(|seed| run(dropped + seed * 10, waves.clone(), links)).collect();
                 put(&mut results, ALONE, &[("path", path), ("controller", controller)], runs);
             }
         }
@@ -350,7 +413,11 @@ fn where_the_loss_rate_begins_to_fall() {
     // The arriving traffic is 95 % users: the step of 10 % is 9.5 % of it, 15 % is 14.25 %.
     let from = |first: &'static str| {
         move |step: &str| {
-            if STEPS.iter().position(|s| *s == step) >= STEPS.iter().position(|s| *s == first) { -3_000 } else { 0 }
+            if STEPS.iter().position(|s| *s == step) >= STEPS.iter().position(|s| *s == first) {
+                -3_000
+            } else {
+                0
+            }
         }
     };
     let late = shares("DCA, heavy", "dca", from("15%"));
@@ -365,7 +432,12 @@ fn where_the_loss_rate_begins_to_fall() {
     assert_eq!(verdict("dca-loss-falls", &never), Verdict::NotHeld);
 
     // A fall of a fiftieth at every share is sure, for seeds differ little from share to share, and is no beginning.
-    let slight = shares("DCA, heavy", "dca", |step| if step == "0%" { 0 } else { from("15%")(step).min(-200) });
+    let slight =
+        shares(
+            "DCA, heavy",
+            "dca",
+            |step| if step == "0%" { 0 } else { from("15%")(step).min(-200) },
+        );
     assert_eq!(verdict("dca-loss-falls-from-10-percent", &slight), Verdict::Held);
     let only_slight = shares("DCA, heavy", "dca", |step| if step == "0%" { 0 } else { -200 });
     assert_eq!(verdict("dca-loss-falls-from-10-percent", &only_slight), Verdict::NotHeld);
@@ -384,8 +456,14 @@ fn where_the_loss_rate_begins_to_fall() {
         assert_eq!(verdict("dca-light-needs-more", &never), Verdict::Held, "{change}");
     }
 
-    assert_eq!(verdict("dca-vegas-inactive", &shares("Vegas, heavy", "vegas", |_| 0)), Verdict::Held);
-    assert_eq!(verdict("dca-vegas-inactive", &shares("Vegas, heavy", "vegas", from("2.3%"))), Verdict::NotHeld);
+    assert_eq!(
+        verdict("dca-vegas-inactive", &shares("Vegas, heavy", "vegas", |_| 0)),
+        Verdict::Held
+    );
+    assert_eq!(
+        verdict("dca-vegas-inactive", &shares("Vegas, heavy", "vegas", from("2.3%"))),
+        Verdict::NotHeld
+    );
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use fathom_experiments::scenario::Outcome;
 
 use super::{
-    DELAYS, DROPTAIL, GENTLE, GENTLE_ARED, GENTLE_GARED, HIGHSPEED, HIGHSPEED_ARED, HIGHSPEED_GARED, RED, RENO, System,
-    queue_deviation, s1, s2, share, total, utilisation,
+    DELAYS, DROPTAIL, GENTLE, GENTLE_ARED, GENTLE_GARED, HIGHSPEED, HIGHSPEED_ARED,
+    HIGHSPEED_GARED, RED, RENO, System, queue_deviation, s1, s2, share, total, utilisation,
 };
 use crate::claims::{all, less, more, no_less, same};
 use crate::noise::Noise;
@@ -13,7 +13,8 @@ use crate::results::{Measure, Pairs};
 use crate::{ClaimCheck, Finding, Reason, Results, Verdict, claim};
 
 /// Why what the paper says of its cases 2, 4, 6 and 8 cannot be asked.
-const NO_SACK: &str = "QUIC always has selective acknowledgements, and this is about flows without them";
+const NO_SACK: &str =
+    "QUIC always has selective acknowledgements, and this is about flows without them";
 /// Reno's share of its access links that counts as full, headers and handshake taken off. Ours.
 const FULL: f64 = 0.9;
 /// What is left of a throughput that was "severely" degraded, at most. Ours.
@@ -205,7 +206,9 @@ fn is_more(noise: Noise, pairs: &[(f64, f64)]) -> Verdict {
 
 /// The same but for [`SAME`] of the larger mean.
 fn nearly_same(noise: Noise, pairs: &[(f64, f64)]) -> Verdict {
-    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>().abs() / pairs.len().max(1) as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| {
+        pairs.iter().map(of).sum::<f64>().abs() / pairs.len().max(1) as f64
+    };
     same(pairs, SAME * mean(|p| p.0).max(mean(|p| p.1)), noise.between_any(pairs))
 }
 
@@ -219,7 +222,11 @@ fn compared(
 ) -> Finding {
     Finding::together(DELAYS.map(|delay| {
         let pairs = a.at(r, delay, of_a).pairs(&b.at(r, delay, of_b));
-        Finding::of_pairs(format!("{what} at {delay}"), &pairs, judge(&pairs)).unless(missed(r, &[a, b], &[delay]))
+        Finding::of_pairs(format!("{what} at {delay}"), &pairs, judge(&pairs)).unless(missed(
+            r,
+            &[a, b],
+            &[delay],
+        ))
     }))
 }
 
@@ -229,20 +236,27 @@ fn beats(r: &Results, a: System, b: System, numbers: &[Noise], delays: &[&str]) 
     Finding::together(cases.map(|(noise, delay)| {
         let [of_a, of_b] = [a, b].map(|system| system.at(r, delay, noise.measure()));
         let pairs = of_a.pairs(&of_b);
-        Finding::of_pairs(format!("{} at {delay}", noise.name()), &pairs, is_more(*noise, &pairs)).unless(missed(
-            r,
-            &[a, b],
-            &[delay],
-        ))
+        Finding::of_pairs(format!("{} at {delay}", noise.name()), &pairs, is_more(*noise, &pairs))
+            .unless(missed(r, &[a, b], &[delay]))
     }))
 }
 
 /// A number of a system beside a bound, at every delay.
-fn against(r: &Results, system: System, noise: Noise, bound: f64, judge: fn(&[(f64, f64)], f64) -> Verdict) -> Finding {
+fn against(
+    r: &Results,
+    system: System,
+    noise: Noise,
+    bound: f64,
+    judge: fn(&[(f64, f64)], f64) -> Verdict,
+) -> Finding {
     Finding::together(DELAYS.map(|delay| {
         let pairs = system.at(r, delay, noise.measure()).beside(bound);
-        Finding::of_pairs(format!("{} at {delay}", noise.name()), &pairs, judge(&pairs, noise.between_any(&pairs)))
-            .unless(missed(r, &[system], &[delay]))
+        Finding::of_pairs(
+            format!("{} at {delay}", noise.name()),
+            &pairs,
+            judge(&pairs, noise.between_any(&pairs)),
+        )
+        .unless(missed(r, &[system], &[delay]))
     }))
 }
 

@@ -28,27 +28,74 @@ pub(crate) const PAPER: Paper = Paper {
     citation: "Z. Zhang, G. Hasegawa, M. Murata: Performance Analysis and Improvement of HighSpeed TCP with TailDrop/ARED Routers, \
                Osaka University, 2004",
     artefacts: &[
-        spec("figure 2", "throughput of Reno beside Reno and HighSpeed TCP, drop-tail", &[DROPTAIL], |r| {
-            throughput(r, "Throughput, drop-tail: Reno beside Reno and HighSpeed TCP", [RENO, HIGHSPEED])
-        }),
-        spec("figure 3", "throughput of Reno beside HighSpeed TCP and gHSTCP, drop-tail", &[DROPTAIL], |r| {
-            throughput(r, "Throughput, drop-tail: Reno beside HighSpeed TCP and gHSTCP", [HIGHSPEED, GENTLE])
-        }),
+        spec(
+            "figure 2",
+            "throughput of Reno beside Reno and HighSpeed TCP, drop-tail",
+            &[DROPTAIL],
+            |r| {
+                throughput(
+                    r,
+                    "Throughput, drop-tail: Reno beside Reno and HighSpeed TCP",
+                    [RENO, HIGHSPEED],
+                )
+            },
+        ),
+        spec(
+            "figure 3",
+            "throughput of Reno beside HighSpeed TCP and gHSTCP, drop-tail",
+            &[DROPTAIL],
+            |r| {
+                throughput(
+                    r,
+                    "Throughput, drop-tail: Reno beside HighSpeed TCP and gHSTCP",
+                    [HIGHSPEED, GENTLE],
+                )
+            },
+        ),
         spec("figure 4", "throughput with Adaptive RED beside drop-tail", &[DROPTAIL, RED], |r| {
-            throughput(r, "Throughput of HighSpeed TCP: drop-tail and Adaptive RED", [HIGHSPEED, HIGHSPEED_ARED])
+            throughput(
+                r,
+                "Throughput of HighSpeed TCP: drop-tail and Adaptive RED",
+                [HIGHSPEED, HIGHSPEED_ARED],
+            )
         }),
-        spec("figure 7", "throughput of HighSpeed TCP with Adaptive RED and gHSTCP with gARED", &[RED], |r| {
-            let title = "Throughput: HighSpeed TCP with Adaptive RED, gHSTCP with gARED";
-            throughput(r, title, [HIGHSPEED_ARED, GENTLE_GARED])
-        }),
+        spec(
+            "figure 7",
+            "throughput of HighSpeed TCP with Adaptive RED and gHSTCP with gARED",
+            &[RED],
+            |r| {
+                let title = "Throughput: HighSpeed TCP with Adaptive RED, gHSTCP with gARED";
+                throughput(r, title, [HIGHSPEED_ARED, GENTLE_GARED])
+            },
+        ),
         spec("fairness", "S1's part of what both groups get", &[DROPTAIL, RED], |r| {
-            let systems = [RENO, HIGHSPEED, GENTLE, HIGHSPEED_ARED, GENTLE_GARED, HIGHSPEED_GARED, GENTLE_ARED];
+            let systems = [
+                RENO,
+                HIGHSPEED,
+                GENTLE,
+                HIGHSPEED_ARED,
+                GENTLE_GARED,
+                HIGHSPEED_GARED,
+                GENTLE_ARED,
+            ];
             let note = "What the bars of the paper's figures show, as one number: the paper calls a case fairer where S1's bar is higher \
                         beside S2's. Five access links of 10 Mbps are a fifth of the bottleneck, so 20 % is the most.";
-            let measures: [(_, Measure); 2] = [("S1's part of both (%)", share), ("utilisation (%)", utilisation)];
-            by_delay(r, "Fairness between the groups, and use of the bottleneck", &systems, measures, note)
+            let measures: [(_, Measure); 2] =
+                [("S1's part of both (%)", share), ("utilisation (%)", utilisation)];
+            by_delay(
+                r,
+                "Fairness between the groups, and use of the bottleneck",
+                &systems,
+                measures,
+                note,
+            )
         }),
-        spec("trend", "gHSTCP with other tests of a rising round trip, 100 ms", &[TREND], trend_table),
+        spec(
+            "trend",
+            "gHSTCP with other tests of a rising round trip, 100 ms",
+            &[TREND],
+            trend_table,
+        ),
         spec("queue", "how steady the queue is with Adaptive RED and gARED", &[RED], |r| {
             let systems = [HIGHSPEED_ARED, HIGHSPEED_GARED, GENTLE_ARED, GENTLE_GARED];
             let note = "Not in the paper, whose figures 5 and 6 are sketches. Means over bins of about 0.26 s, from the end of the warm-up. \
@@ -122,7 +169,10 @@ const GENTLE_ARED: System = red("gentle", "ARED", "gHSTCP, ARED (ours)");
 impl System {
     /// Its axes but for the delay.
     fn axes(&self) -> Vec<(&'static str, &'static str)> {
-        [("controller", self.controller)].into_iter().chain(self.queue.map(|queue| ("queue", queue))).collect()
+        [("controller", self.controller)]
+            .into_iter()
+            .chain(self.queue.map(|queue| ("queue", queue)))
+            .collect()
     }
 
     /// How most of its runs at a delay missed the regime: nothing was dropped, or the flows of S2, alike but for their starts, still
@@ -131,18 +181,27 @@ impl System {
         let axes = self.axes();
         let key = with(&axes, "delay", delay);
         let runs: Vec<&Outcome> = results.outcomes(self.study, &key).map(|(_, o)| o).collect();
-        let most = |of: fn(&Outcome) -> bool| 2 * runs.iter().filter(|o| of(o)).count() > runs.len();
-        let controller = self.name.split(", ").find(|part| part.contains("TCP") || *part == "Reno").unwrap_or_default();
+        let most =
+            |of: fn(&Outcome) -> bool| 2 * runs.iter().filter(|o| of(o)).count() > runs.len();
+        let controller = self
+            .name
+            .split(", ")
+            .find(|part| part.contains("TCP") || *part == "Reno")
+            .unwrap_or_default();
         let run = format!("{controller} over {} at {delay}", self.queue.unwrap_or("drop-tail"));
         if most(idle) {
-            let queue = self.at(results, delay, |o| o.links.get("left-right").map(|l| l.mean_queue));
+            let queue =
+                self.at(results, delay, |o| o.links.get("left-right").map(|l| l.mean_queue));
             let queue = queue.estimate().map_or(0.0, |e| e.mean);
             Some(Reason::of(
                 format!("{run} (mean queue {queue:.1} packets)"),
                 "nothing was dropped or marked in the counted time",
             ))
         } else if most(by_start) {
-            Some(Reason::of(run, "the flows behind 100 Mbps still stand in the order of their starts"))
+            Some(Reason::of(
+                run,
+                "the flows behind 100 Mbps still stand in the order of their starts",
+            ))
         } else {
             None
         }
@@ -168,8 +227,10 @@ const BY_START: usize = 9;
 
 /// Throughputs of S2, whose flows differ in nothing but their starts, fall with these.
 fn by_start(o: &Outcome) -> bool {
-    let rates: Vec<f64> = o.groups.get("S2").into_iter().flat_map(|g| &g.flows).map(|f| f.throughput_bps).collect();
-    let falls = rates.iter().enumerate().map(|(i, a)| rates[i + 1..].iter().filter(|b| a > b).count());
+    let rates: Vec<f64> =
+        o.groups.get("S2").into_iter().flat_map(|g| &g.flows).map(|f| f.throughput_bps).collect();
+    let falls =
+        rates.iter().enumerate().map(|(i, a)| rates[i + 1..].iter().filter(|b| a > b).count());
     rates.len() == FLOWS && falls.sum::<usize>() >= BY_START
 }
 
@@ -204,7 +265,11 @@ fn share(o: &Outcome) -> Option<f64> {
 fn settled(o: &Outcome) -> Option<&[f64]> {
     let link = o.links.get("left-right")?;
     let first = (WARM_UP * o.seconds / link.bin_seconds).ceil();
-    first.is_finite().then(|| link.queue_mean.get(first as usize..)).flatten().filter(|bins| bins.len() > 1)
+    first
+        .is_finite()
+        .then(|| link.queue_mean.get(first as usize..))
+        .flatten()
+        .filter(|bins| bins.len() > 1)
 }
 
 fn queue_mean(o: &Outcome) -> Option<f64> {
@@ -237,22 +302,39 @@ fn throughput(results: &Results, title: &str, systems: [System; 2]) -> Artefact 
 
 /// gHSTCP by test and queue.
 fn trend_table(results: &Results) -> Artefact {
-    let columns: [(&str, Measure); 4] =
-        [("S1 (Mbit/s)", s1), ("S2 (Mbit/s)", s2), ("S1's part (%)", share), ("utilisation (%)", utilisation)];
+    let columns: [(&str, Measure); 4] = [
+        ("S1 (Mbit/s)", s1),
+        ("S2 (Mbit/s)", s2),
+        ("S1's part (%)", share),
+        ("utilisation (%)", utilisation),
+    ];
     let tests = results.axis(TREND, "trend");
     let rows = ["drop-tail", "gARED"].iter().flat_map(|queue| {
         tests.iter().map(move |test| {
-            let of = |(_, of)| Entry::new(results.estimate(TREND, &[("queue", queue), ("trend", test)], of), "");
+            let of = |(_, of)| {
+                Entry::new(results.estimate(TREND, &[("queue", queue), ("trend", test)], of), "")
+            };
             Row::new(format!("{queue}, {test}"), columns.map(of))
         })
     });
     let note = "Each on 64 evenly spaced samples of a round trip. The default, the sign of Pearson's r over all of them, and HighSpeed TCP are in the \
                 other tables, at 100 ms.";
-    Artefact::table("gHSTCP by the test of a rising round trip, 100 ms", columns.map(|(head, _)| head), rows, note)
+    Artefact::table(
+        "gHSTCP by the test of a rising round trip, 100 ms",
+        columns.map(|(head, _)| head),
+        rows,
+        note,
+    )
 }
 
 /// Two numbers of each of these systems at every delay.
-fn by_delay(results: &Results, title: &str, systems: &[System], of: [(&str, Measure); 2], note: &str) -> Artefact {
+fn by_delay(
+    results: &Results,
+    title: &str,
+    systems: &[System],
+    of: [(&str, Measure); 2],
+    note: &str,
+) -> Artefact {
     let rows = systems.iter().flat_map(|system| {
         of.map(|(what, of)| {
             let ours = DELAYS.map(|delay| Entry::new(system.at(results, delay, of).estimate(), ""));

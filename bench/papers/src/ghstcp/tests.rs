@@ -39,7 +39,9 @@ fn verdict(results: &Results, id: &str) -> Verdict {
 #[test]
 fn harm_is_a_loss_of_a_quarter_beyond_the_margin() {
     // Three quarters of 400 are 300.
-    for (harmed, expected) in [(200.0, Verdict::Held), (300.0, Verdict::Undecided), (390.0, Verdict::NotHeld)] {
+    for (harmed, expected) in
+        [(200.0, Verdict::Held), (300.0, Verdict::Undecided), (390.0, Verdict::NotHeld)]
+    {
         let results = everywhere(&[(RENO, 400.0, 1_000.0), (HIGHSPEED, harmed, 1_900.0)]);
         assert_eq!(verdict(&results, "ghstcp-highspeed-harms-reno"), expected, "{harmed}");
     }
@@ -50,7 +52,11 @@ fn harm_is_a_loss_of_a_quarter_beyond_the_margin() {
 
 #[test]
 fn claims_without_sack_are_inapplicable() {
-    let results = everywhere(&[(RENO, 400.0, 1_000.0), (HIGHSPEED, 200.0, 1_900.0), (GENTLE, 300.0, 2_000.0)]);
+    let results = everywhere(&[
+        (RENO, 400.0, 1_000.0),
+        (HIGHSPEED, 200.0, 1_900.0),
+        (GENTLE, 300.0, 2_000.0),
+    ]);
     for id in ["ghstcp-highspeed-slight-benefit", "ghstcp-gentle-improves-both"] {
         let found = finding(&PAPER, &results, id);
         assert_eq!(found.verdict, Verdict::Inapplicable, "{id}");
@@ -71,21 +77,32 @@ fn a_queue_that_never_acted_is_not_in_regime() {
         for delay in DELAYS {
             let ared = with_link(outcome(300.0, 1_500.0), 9, 1, 4_000.0);
             let last = delay == "100ms";
-            let gared =
-                with_link(outcome(450.0, if last { s2 } else { 1_700.0 }), 9, if last { dropped } else { 1 }, 1.04);
+            let gared = with_link(
+                outcome(450.0, if last { s2 } else { 1_700.0 }),
+                9,
+                if last { dropped } else { 1 },
+                1.04,
+            );
             for seed in 1..=3 {
                 add(&mut results, HIGHSPEED_ARED, delay, seed, ared.clone());
                 add(&mut results, GENTLE_GARED, delay, seed, gared.clone());
             }
         }
-        PAPER.report(&results).claims.into_iter().find(|claim| claim.id == "ghstcp-gared-both-groups").unwrap()
+        PAPER
+            .report(&results)
+            .claims
+            .into_iter()
+            .find(|claim| claim.id == "ghstcp-gared-both-groups")
+            .unwrap()
     };
-    assert_eq!((build(1, 1_700.0).verdict, build(1, 1_300.0).verdict), (Verdict::Held, Verdict::NotHeld));
+    assert_eq!(
+        (build(1, 1_700.0).verdict, build(1, 1_300.0).verdict),
+        (Verdict::Held, Verdict::NotHeld)
+    );
     for s2 in [1_700.0, 1_300.0] {
         let found = build(0, s2);
         assert_eq!(found.verdict, Verdict::NotInRegime);
-        let expected =
-            "nothing was dropped or marked in the counted time: gHSTCP over gARED at 100ms (mean queue 1.0 packets)";
+        let expected = "nothing was dropped or marked in the counted time: gHSTCP over gARED at 100ms (mean queue 1.0 packets)";
         assert_eq!(found.reason, expected);
     }
 }
@@ -99,8 +116,12 @@ fn runs_that_still_follow_their_starts_are_not_settled() {
         o
     };
     // Ten pairs of ten, nine and eight in the order of the starts; and no order at all.
-    let orders =
-        [[981., 493., 238., 114., 59.], [981., 577., 205., 95., 127.], [564., 463., 341., 336., 418.], [200.; 5]];
+    let orders = [
+        [981., 493., 238., 114., 59.],
+        [981., 577., 205., 95., 127.],
+        [564., 463., 341., 336., 418.],
+        [200.; 5],
+    ];
     assert_eq!(orders.map(|rates| by_start(&with_rates(rates))), [true, true, false, false]);
 
     // With several seeds most of them decide.
@@ -141,7 +162,11 @@ fn reno_on_slow_access_is_full_and_leaves_room() {
     let full = everywhere(&[(RENO, 48.0, 150.0)]);
     let starved = everywhere(&[(RENO, 30.0, 214.0)]);
     for id in ["ghstcp-reno-fills-slow-access", "ghstcp-reno-leaves-bandwidth"] {
-        assert_eq!((verdict(&full, id), verdict(&starved, id)), (Verdict::Held, Verdict::NotHeld), "{id}");
+        assert_eq!(
+            (verdict(&full, id), verdict(&starved, id)),
+            (Verdict::Held, Verdict::NotHeld),
+            "{id}"
+        );
     }
     assert_eq!(verdict(&full, "ghstcp-reno-unharmed-by-delay"), Verdict::Held);
     let mut harmed = full;
@@ -154,8 +179,14 @@ fn reno_on_slow_access_is_full_and_leaves_room() {
 fn gared_has_to_be_better_in_every_respect() {
     let better = everywhere(&[(HIGHSPEED_ARED, 300.0, 1_500.0), (GENTLE_GARED, 450.0, 1_700.0)]);
     let worse = everywhere(&[(HIGHSPEED_ARED, 300.0, 1_500.0), (GENTLE_GARED, 450.0, 1_300.0)]);
-    for (id, when_worse) in [("ghstcp-gared-both-groups", Verdict::NotHeld), ("ghstcp-gared-fairer", Verdict::Held)] {
-        assert_eq!((verdict(&better, id), verdict(&worse, id)), (Verdict::Held, when_worse), "{id}");
+    for (id, when_worse) in
+        [("ghstcp-gared-both-groups", Verdict::NotHeld), ("ghstcp-gared-fairer", Verdict::Held)]
+    {
+        assert_eq!(
+            (verdict(&better, id), verdict(&worse, id)),
+            (Verdict::Held, when_worse),
+            "{id}"
+        );
     }
 }
 
@@ -166,17 +197,23 @@ fn a_steadier_queue_deviates_less_after_the_warm_up() {
         Outcome { links: [("left-right".to_owned(), link)].into(), ..outcome(1.0, 1.0) }
     };
     // The first half of 100 s is warm-up.
-    let calm = with([[9_000.0, 0.0, 9_000.0, 0.0, 0.0].as_slice(), &[4_900.0, 5_100.0].repeat(4)].concat());
+    let calm = with(
+        [[9_000.0, 0.0, 9_000.0, 0.0, 0.0].as_slice(), &[4_900.0, 5_100.0].repeat(4)].concat(),
+    );
     let wild = with([[5_000.0; 5].as_slice(), &[4_000.0, 6_000.0].repeat(4)].concat());
     assert_eq!(queue_mean(&calm), Some(5_000.0));
     // Deviations of 100 around the mean, eight of them: 100 sqrt(8/7).
     assert!((queue_deviation(&calm).unwrap() - 106.904_5).abs() < 1e-3);
-    for (ared, gared, expected) in [(&wild, &calm, Verdict::Held), (&calm, &wild, Verdict::NotHeld)] {
+    for (ared, gared, expected) in [(&wild, &calm, Verdict::Held), (&calm, &wild, Verdict::NotHeld)]
+    {
         let mut results = Results::default();
         for delay in DELAYS {
-            for (system, outcome) in
-                [(HIGHSPEED_ARED, ared), (GENTLE_ARED, ared), (HIGHSPEED_GARED, gared), (GENTLE_GARED, gared)]
-            {
+            for (system, outcome) in [
+                (HIGHSPEED_ARED, ared),
+                (GENTLE_ARED, ared),
+                (HIGHSPEED_GARED, gared),
+                (GENTLE_GARED, gared),
+            ] {
                 (1..=3).for_each(|seed| add(&mut results, system, delay, seed, outcome.clone()));
             }
         }
@@ -209,14 +246,21 @@ fn artefacts_without_results_are_left_out() {
     assert_eq!(ids, ["figure 2", "figure 3"]);
     assert!(report.claims.iter().all(|c| !c.id.contains("ared")), "{:?}", report.claims);
     // Half of the numbers are missing.
-    assert!(report.claims.iter().any(|c| c.id == "ghstcp-highspeed-gets-much" && c.verdict == Verdict::Undecided));
+    assert!(
+        report
+            .claims
+            .iter()
+            .any(|c| c.id == "ghstcp-highspeed-gets-much" && c.verdict == Verdict::Undecided)
+    );
     let Body::Figure(figure) = &report.artefacts[0].body else { panic!("no figure") };
     assert_eq!(figure.series[1].points, [(25.0, 1_500.0), (50.0, 1_500.0), (100.0, 1_500.0)]);
 }
 
 #[test]
 fn every_run_a_claim_needs_is_in_a_shipped_study() {
-    for system in [RENO, HIGHSPEED, GENTLE, HIGHSPEED_ARED, GENTLE_GARED, HIGHSPEED_GARED, GENTLE_ARED] {
+    for system in
+        [RENO, HIGHSPEED, GENTLE, HIGHSPEED_ARED, GENTLE_GARED, HIGHSPEED_GARED, GENTLE_ARED]
+    {
         let study = study(system.study).with_stack(Stack::Quinn).unwrap();
         for scale in [1.0, 0.02] {
             let runs = study.runs(scale).unwrap();
@@ -224,12 +268,15 @@ fn every_run_a_claim_needs_is_in_a_shipped_study() {
                 let axes = system.axes();
                 let key = with(&axes, "delay", delay);
                 let fits = |k: &std::collections::BTreeMap<String, String>| {
-                    k.len() == key.len() && key.iter().all(|(axis, value)| k.get(*axis).is_some_and(|v| v == value))
+                    k.len() == key.len()
+                        && key.iter().all(|(axis, value)| k.get(*axis).is_some_and(|v| v == value))
                 };
-                let run = runs.iter().find(|run| fits(&run.key)).unwrap_or_else(|| panic!("{key:?}"));
+                let run =
+                    runs.iter().find(|run| fits(&run.key)).unwrap_or_else(|| panic!("{key:?}"));
                 // A tenth of gHSTCP §3.1.
                 assert_eq!(run.scenario.chain.links[0].rate.bits_per_sec(), 250_000_000);
-                let access = [0, 1].map(|i| run.scenario.traffic[i].access.rate.bits_per_sec() / 1_000_000);
+                let access =
+                    [0, 1].map(|i| run.scenario.traffic[i].access.rate.bits_per_sec() / 1_000_000);
                 assert_eq!(access, [10, 100]);
             }
         }

@@ -3,7 +3,9 @@
 use fathom_experiments::scenario::Outcome;
 
 use super::figures::{FLOWS, QUEUES, SIZES, beside_percent, delivered_mbps, mixes};
-use super::{ADAPTIVE, ALIKE, BESIDE, MIXED, everyone, fairness, half_or_less, members, off, starved};
+use super::{
+    ADAPTIVE, ALIKE, BESIDE, MIXED, everyone, fairness, half_or_less, members, off, starved,
+};
 use crate::claims::{above, all, below, exceeds, within};
 use crate::results::{BySeed, Measure};
 use crate::{ClaimCheck, Finding, Results, Verdict, claim};

@@ -16,22 +16,56 @@ pub(super) const QUEUES: [&str; 4] = ["drop-tail", "RED", "Adaptive RED", "CoDel
 const SEEDS: &str = "Means over the seeds with 95 % intervals.";
 
 pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
-    spec("figure 4.4", "one packet size, 50 flows, windows of 1 s", &[ALIKE], |r| of_one_size(r, "50", 1.0)),
-    spec("figure 4.5", "one packet size, 100 flows, windows of 1 s", &[ALIKE], |r| of_one_size(r, "100", 1.0)),
-    spec("figure 4.6", "one packet size, 200 flows, windows of 1 s", &[ALIKE], |r| of_one_size(r, "200", 1.0)),
-    spec("figure 4.7", "one packet size, 400 flows, windows of 1 s", &[ALIKE], |r| of_one_size(r, "400", 1.0)),
-    spec("figure 4.8", "one packet size, 50 flows, windows of 10 s", &[ALIKE], |r| of_one_size(r, "50", 10.0)),
-    spec("figure 4.9", "one packet size, 100 flows, windows of 10 s", &[ALIKE], |r| of_one_size(r, "100", 10.0)),
-    spec("figure 4.10", "one packet size, 200 flows, windows of 10 s", &[ALIKE], |r| of_one_size(r, "200", 10.0)),
-    spec("figure 4.11", "one packet size, 400 flows, windows of 10 s", &[ALIKE], |r| of_one_size(r, "400", 10.0)),
+    spec("figure 4.4", "one packet size, 50 flows, windows of 1 s", &[ALIKE], |r| {
+        of_one_size(r, "50", 1.0)
+    }),
+    spec("figure 4.5", "one packet size, 100 flows, windows of 1 s", &[ALIKE], |r| {
+        of_one_size(r, "100", 1.0)
+    }),
+    spec("figure 4.6", "one packet size, 200 flows, windows of 1 s", &[ALIKE], |r| {
+        of_one_size(r, "200", 1.0)
+    }),
+    spec("figure 4.7", "one packet size, 400 flows, windows of 1 s", &[ALIKE], |r| {
+        of_one_size(r, "400", 1.0)
+    }),
+    spec("figure 4.8", "one packet size, 50 flows, windows of 10 s", &[ALIKE], |r| {
+        of_one_size(r, "50", 10.0)
+    }),
+    spec("figure 4.9", "one packet size, 100 flows, windows of 10 s", &[ALIKE], |r| {
+        of_one_size(r, "100", 10.0)
+    }),
+    spec("figure 4.10", "one packet size, 200 flows, windows of 10 s", &[ALIKE], |r| {
+        of_one_size(r, "200", 10.0)
+    }),
+    spec("figure 4.11", "one packet size, 400 flows, windows of 10 s", &[ALIKE], |r| {
+        of_one_size(r, "400", 10.0)
+    }),
     spec("round one", "figures 4.4 to 4.11 and other windows in numbers", &[ALIKE], round_one),
-    spec("figure 4.12", "two packet sizes, 50 flows, windows of 1 s", &[MIXED], |r| of_two_sizes(r, "50", 1.0)),
-    spec("figure 4.13", "two packet sizes, 50 flows, windows of 10 s", &[MIXED], |r| of_two_sizes(r, "50", 10.0)),
-    spec("figure 4.14", "two packet sizes, 200 flows, windows of 1 s", &[MIXED], |r| of_two_sizes(r, "200", 1.0)),
-    spec("figure 4.15", "two packet sizes, 200 flows, windows of 10 s", &[MIXED], |r| of_two_sizes(r, "200", 10.0)),
-    spec("round two", "figures 4.12 to 4.15, and small packets of 500 bytes, in numbers", &[MIXED], round_two),
+    spec("figure 4.12", "two packet sizes, 50 flows, windows of 1 s", &[MIXED], |r| {
+        of_two_sizes(r, "50", 1.0)
+    }),
+    spec("figure 4.13", "two packet sizes, 50 flows, windows of 10 s", &[MIXED], |r| {
+        of_two_sizes(r, "50", 10.0)
+    }),
+    spec("figure 4.14", "two packet sizes, 200 flows, windows of 1 s", &[MIXED], |r| {
+        of_two_sizes(r, "200", 1.0)
+    }),
+    spec("figure 4.15", "two packet sizes, 200 flows, windows of 10 s", &[MIXED], |r| {
+        of_two_sizes(r, "200", 10.0)
+    }),
+    spec(
+        "round two",
+        "figures 4.12 to 4.15, and small packets of 500 bytes, in numbers",
+        &[MIXED],
+        round_two,
+    ),
     spec("adaptive", "sizes that adapt, alone, under four queues", &[ADAPTIVE], adaptive),
-    spec("adaptive beside large", "sizes that adapt beside large ones, under four queues", &[BESIDE], beside_large),
+    spec(
+        "adaptive beside large",
+        "sizes that adapt beside large ones, under four queues",
+        &[BESIDE],
+        beside_large,
+    ),
 ];
 
 /// The distribution of shares, point by point over the seeds.
@@ -42,7 +76,8 @@ fn distribution(
     name: &str,
     of: impl Fn(&Outcome) -> Option<&ShareDistribution>,
 ) -> Series {
-    let seeds: Vec<&ShareDistribution> = r.outcomes(study, key).filter_map(|(_, o)| of(o)).collect();
+    let seeds: Vec<&ShareDistribution> =
+        r.outcomes(study, key).filter_map(|(_, o)| of(o)).collect();
     let xs = seeds.first().into_iter().flat_map(|first| &first.cdf).map(|(x, _)| *x);
     let points = xs.enumerate().filter_map(|(i, x)| {
         let ys: Vec<f64> = seeds.iter().filter_map(|s| s.cdf.get(i).map(|(_, y)| *y)).collect();
@@ -74,11 +109,18 @@ fn of_two_sizes(r: &Results, flows: &str, seconds: f64) -> Artefact {
         let mix = mix(flows, percent);
         ["large", "small"].map(|group| {
             let name = format!("{group}, {percent} % large");
-            distribution(r, MIXED, &[("mix", &mix), ("small", "278")], &name, |o| members(o, seconds, group))
+            distribution(r, MIXED, &[("mix", &mix), ("small", "278")], &name, |o| {
+                members(o, seconds, group)
+            })
         })
     });
     let what = format!("{flows} flows with packets of 1500 or 278 bytes");
-    share_figure(&what, seconds, lines.collect(), "The fair share of a group is that of equal packet rates.")
+    share_figure(
+        &what,
+        seconds,
+        lines.collect(),
+        "The fair share of a group is that of equal packet rates.",
+    )
 }
 
 fn mix(flows: &str, percent: &str) -> String {
@@ -87,7 +129,10 @@ fn mix(flows: &str, percent: &str) -> String {
 
 /// Every mix of round two with the small size given, by its name.
 pub(super) fn mixes() -> Vec<String> {
-    ["50", "200"].iter().flat_map(|flows| LARGE_PERCENT.map(|percent| mix(flows, percent))).collect()
+    ["50", "200"]
+        .iter()
+        .flat_map(|flows| LARGE_PERCENT.map(|percent| mix(flows, percent)))
+        .collect()
 }
 
 /// A column: its head, what it takes from an outcome.
@@ -140,11 +185,14 @@ fn round_one(r: &Results) -> Artefact {
         SIZES.map(|size| {
             let label = format!("{flows} flows, {size} bytes");
             let mut row = row(r, ALIKE, &[("flows", flows), ("packet", size)], label, &columns);
-            printed(flows, size).iter().for_each(|(i, said)| row.entries[*i].paper = Some((*said).into()));
+            printed(flows, size)
+                .iter()
+                .for_each(|(i, said)| row.entries[*i].paper = Some((*said).into()));
             row
         })
     });
-    let note = "At most half: flows that got half their fair share or less. Starved: below 5 % of it.";
+    let note =
+        "At most half: flows that got half their fair share or less. Starved: below 5 % of it.";
     table("Flows with packets of one size", columns, rows, note)
 }
 
@@ -203,13 +251,26 @@ fn beside_large(r: &Results) -> Artefact {
 }
 
 /// A row for every queue, number of flows, and size, which `axis` names.
-fn by_queue(r: &Results, study: &str, flows: &[&str], axis: &str, of_them: &str, columns: &[Column]) -> Vec<Row> {
+fn by_queue(
+    r: &Results,
+    study: &str,
+    flows: &[&str],
+    axis: &str,
+    of_them: &str,
+    columns: &[Column],
+) -> Vec<Row> {
     let mut rows = Vec::new();
     for queue in QUEUES {
         for n in flows {
             for size in ["1500", "278", "adaptive"] {
                 let key = [("queue", queue), ("flows", *n), (axis, size)];
-                rows.push(row(r, study, &key, format!("{queue}, {n} flows, {of_them}{size}"), columns));
+                rows.push(row(
+                    r,
+                    study,
+                    &key,
+                    format!("{queue}, {n} flows, {of_them}{size}"),
+                    columns,
+                ));
             }
         }
     }

@@ -29,7 +29,10 @@ fn numbers_of_the_thesis_have_room_and_limits() {
     assert_eq!([v(10.0), v(16.0), v(2.0)].map(|p| about(p, 10.0, 5.0)), [Held, NotHeld, NotHeld]);
     let few_off = |second: BySeed| few_off(&[("a", v(1.0)), ("b", second)]).verdict;
     assert_eq!([v(9.0), v(11.0), wide(9.0)].map(few_off), [Held, NotHeld, Undecided]);
-    assert_eq!([v(21.0), v(19.0)].map(|second| all_above([&v(25.0), &second], 20.0)), [Held, NotHeld]);
+    assert_eq!(
+        [v(21.0), v(19.0)].map(|second| all_above([&v(25.0), &second], 20.0)),
+        [Held, NotHeld]
+    );
 }
 
 #[test]
@@ -48,7 +51,11 @@ fn shared(groups: &[(&'static str, &[u64])]) -> Outcome {
     let rows = |bytes: &[u64]| bytes.iter().map(|b| vec![*b; 1_000]).collect();
     let bytes: Vec<GroupBytes> = groups
         .iter()
-        .map(|(name, flows)| GroupBytes { name: (*name).into(), fair: 10_000.0, flows: rows(flows) })
+        .map(|(name, flows)| GroupBytes {
+            name: (*name).into(),
+            fair: 10_000.0,
+            flows: rows(flows),
+        })
         .collect();
     let group = |flows: &[u64]| GroupOutcome {
         throughput_bps: flows.iter().sum::<u64>() as f64 * 80.0,
@@ -75,7 +82,8 @@ fn shares_are_read_from_windows_and_groups() {
 
 /// As many percent of 100 flows have nothing as the thesis says of large packets, the others share alike; seeds differ a bit.
 fn starving(percent: u64, seed: u64) -> Outcome {
-    let flows: Vec<u64> = (0..100).map(|i| if i < percent { 0 } else { 1_000 + 5 * seed }).collect();
+    let flows: Vec<u64> =
+        (0..100).map(|i| if i < percent { 0 } else { 1_000 + 5 * seed }).collect();
     shared(&[("flows", &flows)])
 }
 
@@ -93,7 +101,9 @@ fn round_one_as_the_thesis_has_it() {
         starving(percent, seed)
     });
     let report = PAPER.report(&all);
-    let verdict = |id: &str| report.claims.iter().find(|c| c.id == id).unwrap_or_else(|| panic!("{id}")).verdict;
+    let verdict = |id: &str| {
+        report.claims.iter().find(|c| c.id == id).unwrap_or_else(|| panic!("{id}")).verdict
+    };
     let held = [
         "large-half-share-50-flows",
         "small-near-perfect-50-flows",
@@ -123,7 +133,9 @@ fn the_studies_have_the_axes_that_the_report_asks_for() {
         assert_eq!(axis(study, "flows"), ["50", "100", "200", "400"]);
     }
     assert_eq!(axis(MIXED, "small"), ["278", "500"]);
-    let mixes = ["50", "200"].into_iter().flat_map(|n| LARGE_PERCENT.map(|p| format!("{n} flows, {p}% large")));
+    let mixes = ["50", "200"]
+        .into_iter()
+        .flat_map(|n| LARGE_PERCENT.map(|p| format!("{n} flows, {p}% large")));
     assert_eq!(axis(MIXED, "mix"), mixes.collect::<Vec<_>>());
     assert_eq!(axis(BESIDE, "flows"), ["50", "200"]);
     for (study, name) in [(ADAPTIVE, "size"), (BESIDE, "beside")] {
@@ -141,7 +153,11 @@ fn mixes_have_the_parts_that_their_names_say() {
         let (flows, percent) = run.key["mix"].split_once(" flows, ").unwrap();
         let percent: f64 = percent.strip_suffix("% large").unwrap().parse().unwrap();
         assert_eq!((large + small).to_string(), flows);
-        assert!((100.0 * f64::from(large) / f64::from(large + small) - percent).abs() <= 1.0, "{:?}", run.key);
+        assert!(
+            (100.0 * f64::from(large) / f64::from(large + small) - percent).abs() <= 1.0,
+            "{:?}",
+            run.key
+        );
         // A window of 100 s fits after the warm-up.
         assert_eq!(run.scenario.warm_up.as_secs(), 10);
         assert_eq!(run.scenario.stop, Stop::At(Duration::from_secs(110)));

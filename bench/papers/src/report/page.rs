@@ -13,7 +13,9 @@ const FIGURES: &str = "../../bench/results/figures";
 
 /// Name of a figure's file: `sdc-figure-4.svg`.
 pub fn figure_file(paper: &str, id: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c.to_ascii_lowercase() } else { '-' };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c.to_ascii_lowercase() } else { '-' }
+    };
     format!("{paper}-{}.svg", id.chars().map(plain).collect::<String>())
 }
 
@@ -21,7 +23,9 @@ pub fn figure_file(paper: &str, id: &str) -> String {
 pub fn figures(record: &Record) -> Vec<(String, String)> {
     let of = |artefact: &Artefact| match &artefact.body {
         Body::Table(_) => None,
-        Body::Figure(figure) => Some((figure_file(&record.report.paper, &artefact.id), svg(figure)?)),
+        Body::Figure(figure) => {
+            Some((figure_file(&record.report.paper, &artefact.id), svg(figure)?))
+        }
     };
     record.report.artefacts.iter().filter_map(of).collect()
 }
@@ -81,7 +85,11 @@ pub fn markdown(record: &Record) -> String {
         }
         page.push('\n');
     }
-    let _ = writeln!(page, "## How this was made\n\nfathom {}, in virtual time:\n", plain(&record.fathom));
+    let _ = writeln!(
+        page,
+        "## How this was made\n\nfathom {}, in virtual time:\n",
+        plain(&record.fathom)
+    );
     for study in &record.studies {
         let _ = writeln!(page, "- {}", plain(&ran(study)));
     }
@@ -95,8 +103,11 @@ fn table(grid: &Grid) -> String {
     }
     let mut text = format!("| {} |", plain(&grid.corner));
     for column in &grid.columns {
-        let head =
-            if column.over.is_empty() { column.name.clone() } else { format!("{}: {}", column.over, column.name) };
+        let head = if column.over.is_empty() {
+            column.name.clone()
+        } else {
+            format!("{}: {}", column.over, column.name)
+        };
         let _ = write!(text, " {} |", plain(&head));
     }
     let _ = writeln!(text, "\n|---|{}", "--:|".repeat(grid.columns.len()));

@@ -41,7 +41,9 @@ fn the_page_stands_alone_and_nothing_breaks_it() {
     let page = html(&record);
     assert_eq!(page.matches("<svg").count(), 5);
     assert_eq!(page, html(&record));
-    for load in ["src=", "@import", "url(", "<script", "<link", "<Everything>", "<made-up>", "NaN", "inf\""] {
+    for load in
+        ["src=", "@import", "url(", "<script", "<link", "<Everything>", "<made-up>", "NaN", "inf\""]
+    {
         assert!(!page.contains(load), "{load}");
     }
     for said in [
@@ -75,12 +77,18 @@ fn figures_have_files_and_the_page_of_the_documentation_shows_them() {
     }
     assert!(page.contains("SDC \\| paced: here") && page.contains("&lt;Everything&gt;"), "{page}");
     assert!(
-        page.contains("| – inapplicable | needs-timeouts") && page.contains("| *not in regime*: the queue"),
+        page.contains("| – inapplicable | needs-timeouts")
+            && page.contains("| *not in regime*: the queue"),
         "{page}"
     );
     // Rows of a table have as many cells as its head.
     let cells = |line: &str| line.replace("\\|", "").matches('|').count();
-    for rows in page.lines().collect::<Vec<_>>().windows(2).filter(|l| l[0].starts_with('|') && l[1].starts_with('|')) {
+    for rows in page
+        .lines()
+        .collect::<Vec<_>>()
+        .windows(2)
+        .filter(|l| l[0].starts_with('|') && l[1].starts_with('|'))
+    {
         assert_eq!(cells(rows[0]), cells(rows[1]), "{rows:?}");
     }
 }
@@ -111,7 +119,9 @@ fn what_is_empty_is_reported_without_plots_or_panics() {
 
 #[test]
 fn look() {
-    let Some(folder) = std::env::var_os("FATHOM_LOOK").map(std::path::PathBuf::from) else { return };
+    let Some(folder) = std::env::var_os("FATHOM_LOOK").map(std::path::PathBuf::from) else {
+        return;
+    };
     let record = record();
     std::fs::write(folder.join("paper.html"), html(&record)).unwrap();
     std::fs::write(folder.join("paper.txt"), text(&record)).unwrap();

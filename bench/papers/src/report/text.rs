@@ -41,7 +41,8 @@ pub(super) fn explained(claim: &Claim) -> impl Iterator<Item = (&'static str, &s
 pub(super) fn tally(claims: &[Claim]) -> String {
     let count = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
     let counts = Verdict::ALL.map(|verdict| format!("{} {}", count(verdict), word(verdict)));
-    let claims = if claims.len() == 1 { "1 claim".to_owned() } else { format!("{} claims", claims.len()) };
+    let claims =
+        if claims.len() == 1 { "1 claim".to_owned() } else { format!("{} claims", claims.len()) };
     format!("{claims}: {}", counts.join(", "))
 }
 
@@ -51,15 +52,23 @@ pub(super) fn ran(ran: &StudyRecord) -> String {
         true => format!("{} runs", ran.runs),
         false => format!("{} of {} runs", ran.done, ran.runs),
     };
-    let seeds = if ran.seeds == 1 { "seed 1".to_owned() } else { format!("seeds 1 to {}", ran.seeds) };
-    format!("{}: {runs}, {seeds}, {}; fingerprint {}", ran.study, ran.stacks.join(" and "), ran.fingerprint)
+    let seeds =
+        if ran.seeds == 1 { "seed 1".to_owned() } else { format!("seeds 1 to {}", ran.seeds) };
+    format!(
+        "{}: {runs}, {seeds}, {}; fingerprint {}",
+        ran.study,
+        ran.stacks.join(" and "),
+        ran.fingerprint
+    )
 }
 
 /// What a reader has to know before the numbers.
 pub(super) fn cautions(record: &Record) -> Vec<String> {
     let mut cautions = Vec::new();
     if !record.stale.is_empty() {
-        cautions.push("Results from before changes, which the departures list; to be made again.".to_owned());
+        cautions.push(
+            "Results from before changes, which the departures list; to be made again.".to_owned(),
+        );
     }
     if record.scale < 1.0 {
         cautions.push(format!("Runs have {} of their full length: a quick look.", record.scale));
@@ -75,7 +84,10 @@ pub(super) fn cautions(record: &Record) -> Vec<String> {
 
 /// How the experiments differ from the paper's, and these results from what the experiments are now.
 pub(super) fn departures(record: &Record) -> Vec<String> {
-    let stale = record.stale.iter().map(|change| format!("Of these results, until they are made again: {change}"));
+    let stale = record
+        .stale
+        .iter()
+        .map(|change| format!("Of these results, until they are made again: {change}"));
     stale.chain(record.report.departures.iter().cloned()).collect()
 }
 

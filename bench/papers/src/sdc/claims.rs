@@ -1,8 +1,9 @@
 //! What SDC §3 says of its experiments, each statement with its predicate. All predicates were written before full results were seen.
 
 use super::{
-    ALONE, FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, LATENCY, SDC, TCP, WINDOWS, above_four, alone_mbps,
-    backoff, drops, eight_or_more, mean_latency, near_over_far, sdc_percent, timeouts, worst_latency,
+    ALONE, FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, LATENCY, SDC, TCP, WINDOWS,
+    above_four, alone_mbps, backoff, drops, eight_or_more, mean_latency, near_over_far,
+    sdc_percent, timeouts, worst_latency,
 };
 use crate::claims::{NEVER, above, all, below, between, exceeds, within};
 use crate::results::{At, BySeed, Measure};
@@ -177,7 +178,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
 const FACTOR: &str = "It does not hold with TCP either (`--stack tcp`): SDC gets 130 % at every factor, for with 100 flows windows stay below eight packets, where D is cut by another rule; on \
      QUIC the flows beside it have timeouts that SDC's do not (73 and 6 per connection at .1).";
 
-const LESS_BIAS: &str = "The disparity between flows of short and long round trips is much smaller when SDC is used.";
+const LESS_BIAS: &str =
+    "The disparity between flows of short and long round trips is much smaller when SDC is used.";
 const HALF: &str = "At every ratio of round trips above 1, how far the ratio of bandwidths is from 1 is under SDC at most half of what it is under \
      TCP, paired by seed. That much smaller means half is ours.";
 
@@ -226,7 +228,9 @@ pub(super) fn nearly_always(percents: &[At]) -> Verdict {
 
 /// Fewer at the most flows than at 200.
 pub(super) fn falls_beyond_200(tcp: &[At]) -> Verdict {
-    tcp.last().filter(|p| p.x > 200.0).map_or(Verdict::Undecided, |p| exceeds(&at(tcp, 200.0), &p.values))
+    tcp.last()
+        .filter(|p| p.x > 200.0)
+        .map_or(Verdict::Undecided, |p| exceeds(&at(tcp, 200.0), &p.values))
 }
 
 /// Longer at each of 200 to 500 flows than a hundred flows before.
@@ -236,7 +240,10 @@ pub(super) fn grows_by_hundreds(lengths: &[At]) -> Verdict {
 
 fn sooner(r: &Results, of: Measure) -> Finding {
     let [tcp, sdc] = both(r, LATENCY, "flows", of);
-    Finding::new(less_where(&sdc, &tcp, |_, _| true), side_by_side("seconds by flows", &tcp, &sdc, &[100.0, 500.0]))
+    Finding::new(
+        less_where(&sdc, &tcp, |_, _| true),
+        side_by_side("seconds by flows", &tcp, &sdc, &[100.0, 500.0]),
+    )
 }
 
 /// At every ratio of round trips above 1 SDC's disparity is at most half of TCP's: how unlike two bandwidths are, whichever is the larger,
@@ -272,7 +279,8 @@ pub(super) fn about(percent: &BySeed, paper: f64) -> Finding {
 /// More with the smallest factor than with the largest, and nowhere surely less with a smaller one. `percents` by rising factor.
 pub(super) fn rises_as_the_factor_falls(percents: &[At]) -> Verdict {
     let [first, .., last] = percents else { return Verdict::Undecided };
-    if percents.windows(2).any(|pair| exceeds(&pair[0].values, &pair[1].values) == Verdict::NotHeld) {
+    if percents.windows(2).any(|pair| exceeds(&pair[0].values, &pair[1].values) == Verdict::NotHeld)
+    {
         return Verdict::NotHeld;
     }
     exceeds(&first.values, &last.values)

@@ -4,9 +4,9 @@ use fathom_experiments::scenario::Outcome;
 use fathom_report::{Axis, Entry, Row, Series};
 
 use super::{
-    ALONE, DATAGRAM, FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, LATENCY, SDC, SETTLED, TCP, WINDOWS,
-    above_four, alone_mbps, backoff, drops, eight_or_more, mean_latency, near_over_far, sdc_percent, timeouts,
-    worst_latency,
+    ALONE, DATAGRAM, FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, LATENCY, SDC, SETTLED,
+    TCP, WINDOWS, above_four, alone_mbps, backoff, drops, eight_or_more, mean_latency,
+    near_over_far, sdc_percent, timeouts, worst_latency,
 };
 use crate::results::{Key, Measure, with};
 use crate::{Artefact, ArtefactSpec, Results, spec};
@@ -29,13 +29,21 @@ pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
         let note = "The paper does not say whether its number is per connection; here it is.";
         over_flows(r, FIGURE_4, title, "packets dropped per connection", note, drops)
     }),
-    spec("figure 7", "packet delivery latency, 100 flows", &[LATENCY], |r| latencies(r, "100", 1.0)),
-    spec("figure 8", "packet delivery latency, 500 flows", &[LATENCY], |r| latencies(r, "500", 3.0)),
+    spec("figure 7", "packet delivery latency, 100 flows", &[LATENCY], |r| {
+        latencies(r, "100", 1.0)
+    }),
+    spec("figure 8", "packet delivery latency, 500 flows", &[LATENCY], |r| {
+        latencies(r, "500", 3.0)
+    }),
     spec("latency", "average and worst latencies, of the text of §3.3", &[LATENCY], |r| {
         let rows = [("100", ["0.10", "0.03"]), ("500", ["0.30", "0.09"])].map(|(flows, means)| {
-            let of =
-                |label, of, paper| row(r, LATENCY, &[("flows", flows)], format!("{flows} flows: {label}"), of, paper);
-            [of("mean, seconds", mean_latency, means), of("longest, seconds", worst_latency, [""; 2])]
+            let of = |label, of, paper| {
+                row(r, LATENCY, &[("flows", flows)], format!("{flows} flows: {label}"), of, paper)
+            };
+            [
+                of("mean, seconds", mean_latency, means),
+                of("longest, seconds", worst_latency, [""; 2]),
+            ]
         });
         table("Packet delivery latency (SDC §3.3)", rows.into_iter().flatten(), "Of one flow.")
     }),
@@ -48,11 +56,14 @@ pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
     spec("figure 11", "50 SDC flows beside 50 TCP flows", &[FIGURE_11], |r| {
         let by_factor = r.curve(FIGURE_11, "factor", &[], "D to a share of itself", sdc_percent);
         let equation = r.estimate(FIGURE_11, &[("factor", "equation")], sdc_percent);
-        let equation = equation.map(|e| Series::of_estimates("SDC's own equation (2)", [(0.1, e), (0.9, e)]));
+        let equation =
+            equation.map(|e| Series::of_estimates("SDC's own equation (2)", [(0.1, e), (0.9, e)]));
         let paper = Series::marks("the paper's text", vec![(0.1, 90.0), (0.9, 30.0)]);
         let lines: Vec<Series> = [by_factor].into_iter().chain(equation).chain([paper]).collect();
-        let axes =
-            [Axis::linear("share of D that an unmarked ACK leaves"), Axis::linear("SDC's bandwidth, percent of TCP's")];
+        let axes = [
+            Axis::linear("share of D that an unmarked ACK leaves"),
+            Axis::linear("SDC's bandwidth, percent of TCP's"),
+        ];
         let note = "The marks are what SDC §3.5 says of .1 and .9. What equation (2) gives is drawn as a level line.";
         figure("50 SDC flows beside 50 TCP flows", axes, lines, note)
     }),
@@ -64,19 +75,31 @@ pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
     spec("windows", "how large one sender's window is, of the text of §3.1", &[WINDOWS], |r| {
         let flows = r.axis(WINDOWS, "flows");
         let rows = flows.iter().flat_map(|n| {
-            let of = |label, of, paper| row(r, WINDOWS, &[("flows", n)], format!("{n} flows: {label}"), of, paper);
+            let of = |label, of, paper| {
+                row(r, WINDOWS, &[("flows", n)], format!("{n} flows: {label}"), of, paper)
+            };
             [
                 of("window above four packets, percent of time", above_four, ["hardly ever", ""]),
-                of("window of eight packets or more, percent of time", eight_or_more, ["", "can be kept there"]),
+                of(
+                    "window of eight packets or more, percent of time",
+                    eight_or_more,
+                    ["", "can be kept there"],
+                ),
             ]
         });
-        let note = format!("The first sender's window in packets of {DATAGRAM} bytes, from second {SETTLED:.0} on.");
+        let note = format!(
+            "The first sender's window in packets of {DATAGRAM} bytes, from second {SETTLED:.0} on."
+        );
         table("One sender's window (SDC §3.1)", rows, &note)
     }),
     spec("alone", "one flow without competition, of the text of §3.5", &[ALONE], |r| {
-        let cases = [("20p", "window of 24 kB, no congestion: Mbps"), ("none", "no limit, filling the link: Mbps")];
-        let rows =
-            cases.map(|(window, label)| row(r, ALONE, &[("window", window)], label.into(), alone_mbps, ["", "as TCP"]));
+        let cases = [
+            ("20p", "window of 24 kB, no congestion: Mbps"),
+            ("none", "no limit, filling the link: Mbps"),
+        ];
+        let rows = cases.map(|(window, label)| {
+            row(r, ALONE, &[("window", window)], label.into(), alone_mbps, ["", "as TCP"])
+        });
         table("One flow without competition (SDC §3.5)", rows, "UDP payload.")
     }),
 ];
@@ -113,8 +136,11 @@ fn latencies(r: &Results, flows: &str, last: f64) -> Artefact {
 }
 
 fn over_ratio(r: &Results, study: &str, which: &str) -> Artefact {
-    let lines = [TCP, SDC].map(|system| r.curve(study, "ratio", &[("system", system)], system, near_over_far));
-    let title = format!("Bandwidth of group 1 over that of group 2, over the ratio of their round trips: {which}");
+    let lines = [TCP, SDC]
+        .map(|system| r.curve(study, "ratio", &[("system", system)], system, near_over_far));
+    let title = format!(
+        "Bandwidth of group 1 over that of group 2, over the ratio of their round trips: {which}"
+    );
     let axes = [Axis::linear("RTT2 / RTT1"), Axis::logarithmic("bandwidth 1 / bandwidth 2")];
     figure(&title, axes, lines, "The vertical axis is logarithmic; 1 is fair.")
 }
@@ -124,7 +150,15 @@ fn table(title: &str, rows: impl IntoIterator<Item = Row>, note: &str) -> Artefa
     Artefact::table(title, [TCP, SDC], rows, format!("{note} {SEEDS}"))
 }
 
-fn row(r: &Results, study: &str, fixed: Key<'_>, label: String, of: Measure, paper: [&str; 2]) -> Row {
-    let entry = |(system, paper)| Entry::new(r.estimate(study, &with(fixed, "system", system), of), paper);
+fn row(
+    r: &Results,
+    study: &str,
+    fixed: Key<'_>,
+    label: String,
+    of: Measure,
+    paper: [&str; 2],
+) -> Row {
+    let entry =
+        |(system, paper)| Entry::new(r.estimate(study, &with(fixed, "system", system), of), paper);
     Row::new(label, [TCP, SDC].into_iter().zip(paper).map(entry))
 }

@@ -46,7 +46,9 @@ fn timeouts_and_drops_are_compared_at_every_number_of_flows() {
     let any = |_, mean| mean >= 1.0;
     assert_eq!(less_where(&sdc, &tcp, any), Held, "TCP has less than one at 10 and 30");
     assert_eq!(less_where(&tcp, &sdc, any), NotHeld);
-    let lengths = |ys: [f64; 5]| at(&[100.0, 200.0, 300.0, 400.0, 500.0].into_iter().zip(ys).collect::<Vec<_>>());
+    let lengths = |ys: [f64; 5]| {
+        at(&[100.0, 200.0, 300.0, 400.0, 500.0].into_iter().zip(ys).collect::<Vec<_>>())
+    };
     assert_eq!(grows_by_hundreds(&lengths([0.5, 0.9, 1.2, 1.5, 2.0])), Held);
     assert_eq!(grows_by_hundreds(&lengths([0.5, 0.9, 1.2, 1.1, 2.0])), NotHeld);
     assert_eq!(grows_by_hundreds(&lengths([0.5, 0.9, 1.2, 1.2, 2.0])), Undecided);
@@ -60,17 +62,26 @@ fn latencies_are_compared_at_every_number_of_flows() {
     let (tcp, sdc) = (at(&[(100.0, 0.10), (500.0, 0.30)]), at(&[(100.0, 0.03), (500.0, 0.09)]));
     assert_eq!((less_everywhere(&tcp, &sdc), less_everywhere(&sdc, &tcp)), (Held, NotHeld));
     assert_eq!(less_everywhere(&tcp, &at(&[(100.0, 0.03), (500.0, 0.4)])), NotHeld);
-    assert_eq!((less_everywhere(&tcp, &sdc[..1]), less_everywhere(&[], &sdc)), (Undecided, Undecided));
+    assert_eq!(
+        (less_everywhere(&tcp, &sdc[..1]), less_everywhere(&[], &sdc)),
+        (Undecided, Undecided)
+    );
 }
 
 #[test]
 fn windows_hardly_or_nearly_always() {
-    assert_eq!((hardly_ever(&at(&[(40.0, 9.0), (100.0, 1.0)])), hardly_ever(&at(&[(40.0, 11.0)]))), (Held, NotHeld));
+    assert_eq!(
+        (hardly_ever(&at(&[(40.0, 9.0), (100.0, 1.0)])), hardly_ever(&at(&[(40.0, 11.0)]))),
+        (Held, NotHeld)
+    );
     assert_eq!(
         (nearly_always(&at(&[(40.0, 91.0)])), nearly_always(&at(&[(40.0, 99.0), (100.0, 89.0)]))),
         (Held, NotHeld)
     );
-    assert_eq!((hardly_ever(&wide(&[(40.0, 9.0)])), nearly_always(&wide(&[(40.0, 91.0)]))), (Undecided, Undecided));
+    assert_eq!(
+        (hardly_ever(&wide(&[(40.0, 9.0)])), nearly_always(&wide(&[(40.0, 91.0)]))),
+        (Undecided, Undecided)
+    );
 }
 
 #[test]
@@ -81,7 +92,10 @@ fn a_disparity_counts_on_both_sides_of_one() {
     assert_eq!(half_the_disparity(&tcp, &at(&[(10.0, 0.25)])), Held);
     assert_eq!(half_the_disparity(&tcp, &at(&[(10.0, 6.0)])), NotHeld);
     assert_eq!(half_the_disparity(&tcp, &at(&[(10.0, 5.0)])), Undecided);
-    assert_eq!((near_gets_more(&tcp), near_gets_more(&at(&[(2.0, 0.9), (10.0, 9.0)]))), (Held, NotHeld));
+    assert_eq!(
+        (near_gets_more(&tcp), near_gets_more(&at(&[(2.0, 0.9), (10.0, 9.0)]))),
+        (Held, NotHeld)
+    );
 }
 
 #[test]
@@ -91,9 +105,17 @@ fn shares_beside_tcp() {
     assert_eq!(about_30([38.0, 40.0, 42.0]), Undecided);
     let rising = at(&[(0.1, 90.0), (0.5, 50.0), (0.9, 30.0)]);
     let bump = at(&[(0.1, 90.0), (0.5, 95.0), (0.9, 30.0)]);
-    assert_eq!((rises_as_the_factor_falls(&rising), rises_as_the_factor_falls(&bump)), (Held, NotHeld));
-    assert_eq!(rises_as_the_factor_falls(&wide(&[(0.1, 90.0), (0.9, 30.0)])), Held, "paired: the seeds move together");
-    let same = |sdc: &[f64]| same_throughput(&seeds(sdc.iter().map(|_| 9.0)), &seeds(sdc.iter().copied()));
+    assert_eq!(
+        (rises_as_the_factor_falls(&rising), rises_as_the_factor_falls(&bump)),
+        (Held, NotHeld)
+    );
+    assert_eq!(
+        rises_as_the_factor_falls(&wide(&[(0.1, 90.0), (0.9, 30.0)])),
+        Held,
+        "paired: the seeds move together"
+    );
+    let same =
+        |sdc: &[f64]| same_throughput(&seeds(sdc.iter().map(|_| 9.0)), &seeds(sdc.iter().copied()));
     assert_eq!((same(&[9.0, 9.1, 8.9]), same(&[5.0, 5.1, 5.2])), (Held, NotHeld));
     assert_eq!((same(&[9.1]), same(&[8.0])), (Undecided, Undecided), "one seed has no interval");
 }
@@ -112,7 +134,10 @@ fn the_window_counts_by_time() {
     let group = GroupOutcome { window, ..GroupOutcome::default() };
     let traced = outcome(40.0, [("flows", group)]);
     let (four, eight) = (above_four(&traced).unwrap(), eight_or_more(&traced).unwrap());
-    assert!((four - 100.0 * 20.0 / 30.0).abs() < 1e-9 && (eight - 100.0 * 5.0 / 30.0).abs() < 1e-9, "{four} {eight}");
+    assert!(
+        (four - 100.0 * 20.0 / 30.0).abs() < 1e-9 && (eight - 100.0 * 5.0 / 30.0).abs() < 1e-9,
+        "{four} {eight}"
+    );
     assert_eq!(above_four(&outcome(5.0, [])), None);
 }
 
@@ -176,7 +201,9 @@ fn the_other_claims_read_their_studies() {
         let near = if key["system"] == TCP { x } else { 1.0 + (x - 1.0) / 4.0 };
         outcome(100.0, [("near", group((near + seed as f64 / 1e3) * 1e6)), ("far", group(1e6))])
     };
-    for (study, id) in [(FIGURE_9, "sdc-less-bias-10-flows"), (FIGURE_10, "sdc-less-bias-100-flows")] {
+    for (study, id) in
+        [(FIGURE_9, "sdc-less-bias-10-flows"), (FIGURE_10, "sdc-less-bias-100-flows")]
+    {
         let claims = PAPER.report(&every_run(study, of_ratio)).claims;
         assert_eq!((claims.len(), verdict(&claims, id)), (1, Held));
     }
@@ -185,12 +212,15 @@ fn the_other_claims_read_their_studies() {
         outcome(100.0, [("SDC", group(percent + seed as f64 / 10.0)), ("TCP", group(100.0))])
     };
     let eleven = PAPER.report(&every_run(FIGURE_11, percent));
-    let ids = ["sdc-yields", "sdc-share-with-factor-0.9", "sdc-share-with-factor-0.1", "sdc-tunable"];
+    let ids =
+        ["sdc-yields", "sdc-share-with-factor-0.9", "sdc-share-with-factor-0.1", "sdc-tunable"];
     assert_eq!(ids.map(|id| verdict(&eleven.claims, id)), [Held; 4]);
-    let more =
-        every_run(FIGURE_11, |_, seed| outcome(100.0, [("SDC", group(110.0 + seed as f64)), ("TCP", group(100.0))]));
+    let more = every_run(FIGURE_11, |_, seed| {
+        outcome(100.0, [("SDC", group(110.0 + seed as f64)), ("TCP", group(100.0))])
+    });
     assert_eq!(verdict(&PAPER.report(&more).claims, "sdc-yields"), NotHeld);
-    let alone = PAPER.report(&every_run(ALONE, |_, seed| outcome(100.0, [("flow", group(9e6 + seed as f64))])));
+    let alone = PAPER
+        .report(&every_run(ALONE, |_, seed| outcome(100.0, [("flow", group(9e6 + seed as f64))])));
     assert_eq!(verdict(&alone.claims, "sdc-alone-as-tcp"), Held);
     let Body::Table(table) = &alone.artefacts[0].body else { panic!("no table") };
     assert!(table.rows.iter().all(|row| row.entries.iter().all(|e| e.ours.is_some())));
@@ -203,7 +233,11 @@ fn the_studies_have_the_axes_that_the_report_asks_for() {
     }
     let flows = axis(FIGURE_4, "flows");
     assert_eq!(flows, axis(FIGURE_12, "flows"));
-    assert!(["30", "60", "100", "200", "300", "400", "500"].iter().all(|n| flows.contains(&(*n).to_owned())));
+    assert!(
+        ["30", "60", "100", "200", "300", "400", "500"]
+            .iter()
+            .all(|n| flows.contains(&(*n).to_owned()))
+    );
     assert_eq!(axis(WINDOWS, "flows"), ["40", "100", "200", "500"]);
     assert_eq!(axis(LATENCY, "flows"), ["100", "500"]);
     assert_eq!(axis(ALONE, "window"), ["20p", "none"]);
@@ -216,13 +250,20 @@ fn round_trips_are_those_of_table_2() {
     for name in [FIGURE_9, FIGURE_10] {
         for run in study(name).runs(1.0).unwrap() {
             let bottleneck = run.scenario.chain.links[0].delay;
-            let rtt = |group: usize| (bottleneck + 2 * run.scenario.traffic[group].access.delay.0) * 2;
+            let rtt =
+                |group: usize| (bottleneck + 2 * run.scenario.traffic[group].access.delay.0) * 2;
             let x: u32 = run.key["ratio"].parse().unwrap();
             let ms = std::time::Duration::from_millis;
             assert_eq!((rtt(0), rtt(1)), (ms(6), ms(6) * x));
             // 10 x (10/n) Mbps for each access link.
-            let n: u64 = run.scenario.traffic.iter().filter_map(|t| t.workload.flows()).map(u64::from).sum();
-            assert!(run.scenario.traffic.iter().all(|t| t.access.rate.bits_per_sec() == 100_000_000 / n));
+            let n: u64 =
+                run.scenario.traffic.iter().filter_map(|t| t.workload.flows()).map(u64::from).sum();
+            assert!(
+                run.scenario
+                    .traffic
+                    .iter()
+                    .all(|t| t.access.rate.bits_per_sec() == 100_000_000 / n)
+            );
         }
     }
 }
@@ -245,6 +286,11 @@ fn reno_reacts_to_marks_alone() {
     let marked = of("on");
     let (link, group) = (&marked.links["left-right"], &marked.groups["flows"]);
     assert_eq!((link.dropped, group.lost), (0, 0));
-    assert!(link.marked > 0 && group.loss_reductions > 0, "{} {}", link.marked, group.loss_reductions);
+    assert!(
+        link.marked > 0 && group.loss_reductions > 0,
+        "{} {}",
+        link.marked,
+        group.loss_reductions
+    );
     assert_eq!(of("off").links["left-right"].marked, 0);
 }

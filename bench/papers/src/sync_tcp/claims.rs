@@ -7,8 +7,8 @@ use fathom_metrics::Distribution;
 
 use super::curves::{Curve, TIMES, collapsed, times};
 use super::margins::{
-    self, AT_200, DROPS, EARLY, GOODPUT, LARGE_PERCENT, LATE, LEVEL, LONGEST, MEAN, MEDIAN, QUEUE, SIZE, beside_bound,
-    between,
+    self, AT_200, DROPS, EARLY, GOODPUT, LARGE_PERCENT, LATE, LEVEL, LONGEST, MEAN, MEDIAN, QUEUE,
+    SIZE, beside_bound, between,
 };
 use super::{ARED, LARGEST, ONE, RENO, SYNC, drops, queue};
 use crate::claims::{NEVER, all, less, more, no_less, same};
@@ -204,7 +204,13 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
 ];
 
 /// A mean of fractions within these times is more in the first curve.
-pub(super) fn fraction_is_more(r: &Results, what: &str, noise: Noise, at: &[f64], [a, b]: [&Curve; 2]) -> Finding {
+pub(super) fn fraction_is_more(
+    r: &Results,
+    what: &str,
+    noise: Noise,
+    at: &[f64],
+    [a, b]: [&Curve; 2],
+) -> Finding {
     let pairs = a.mean_fraction(r, at).pairs(&b.mean_fraction(r, at));
     Finding::of_pairs(what, &pairs, more(&pairs, between(noise, a, b, &pairs)))
 }
@@ -226,7 +232,8 @@ pub(super) fn nowhere_below(r: &Results, a: &Curve, b: &Curve, at: &[f64]) -> Ve
 /// `a` is nowhere below `b` at these times, and above in the mean; neither has collapsed.
 pub(super) fn better(r: &Results, a: &Curve, b: &Curve, at: &[f64], what: &str) -> Finding {
     let mean = fraction_is_more(r, &format!("{what}, mean fraction"), LEVEL, at, [a, b]);
-    Finding { verdict: all([nowhere_below(r, a, b, at), mean.verdict]), ..mean }.unless(collapsed(r, [a, b]))
+    Finding { verdict: all([nowhere_below(r, a, b, at), mean.verdict]), ..mean }
+        .unless(collapsed(r, [a, b]))
 }
 
 /// Pairs of systems at both heavy loads, with the load and the second system as text.
@@ -235,9 +242,9 @@ fn when_heavy<const N: usize>(
     judge: impl Fn(&str, &str, &Curve, &Curve) -> Finding,
 ) -> Finding {
     let cases = HEAVY.into_iter().flat_map(|load| systems.map(|(a, b)| (load, a, b)));
-    Finding::together(
-        cases.map(|(load, a, b)| judge(&format!("{load} %"), b, &Curve::one(load, a), &Curve::one(load, b))),
-    )
+    Finding::together(cases.map(|(load, a, b)| {
+        judge(&format!("{load} %"), b, &Curve::one(load, a), &Curve::one(load, b))
+    }))
 }
 
 /// The time in milliseconds from which on `b` stays at or above `a`.
@@ -274,7 +281,9 @@ pub(super) fn large_percent(o: &Outcome, group: &str) -> Option<f64> {
 
 /// The fraction of responses above 25 kB within so many seconds.
 pub(super) fn large_within(r: &Results, curve: &Curve, seconds: f64) -> BySeed {
-    let of = |o: &Outcome| Some(o.groups.get(curve.group)?.times_large.as_ref()?.within_ms(seconds * 1e3));
+    let of = |o: &Outcome| {
+        Some(o.groups.get(curve.group)?.times_large.as_ref()?.within_ms(seconds * 1e3))
+    };
     r.by_seed(curve.study, &curve.key, of)
 }
 

@@ -10,7 +10,8 @@ use crate::{Artefact, Reason, Results};
 
 /// Times at which curves are compared, in milliseconds. Ours.
 pub(super) const TIMES: [f64; 15] = [
-    100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 1_000.0, 1_100.0, 1_200.0, 1_300.0, 1_400.0, 1_500.0,
+    100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 1_000.0, 1_100.0, 1_200.0,
+    1_300.0, 1_400.0, 1_500.0,
 ];
 
 /// Drops in percent above which web traffic is in another regime than the paper's, whose worst run without SACK-ARED-ECN drops 3.9 % at 90 %
@@ -20,7 +21,10 @@ const MOST_DROPS: f64 = 10.0;
 const MOST_DROPS_ARED: f64 = 1.25 * 13.9;
 
 /// How any of these curves' runs left the regime.
-pub(super) fn collapsed<'a>(r: &Results, curves: impl IntoIterator<Item = &'a Curve>) -> Vec<Reason> {
+pub(super) fn collapsed<'a>(
+    r: &Results,
+    curves: impl IntoIterator<Item = &'a Curve>,
+) -> Vec<Reason> {
     curves.into_iter().filter_map(|curve| curve.collapsed(r)).collect()
 }
 
@@ -69,7 +73,8 @@ impl Curve {
 
     /// Its system, where its load is 75 %.
     pub(super) fn system_at_75(&self) -> Option<&'static str> {
-        let value = |axis: &str| self.key.iter().find(|(name, _)| *name == axis).map(|(_, value)| *value);
+        let value =
+            |axis: &str| self.key.iter().find(|(name, _)| *name == axis).map(|(_, value)| *value);
         let load = value("load").or_else(|| value("case"))?;
         load.starts_with("75").then(|| value("system").unwrap_or(SYNC))
     }
@@ -91,7 +96,8 @@ impl Curve {
         let most = if self.key.contains(&("system", ARED)) { MOST_DROPS_ARED } else { MOST_DROPS };
         let values: Vec<&str> = self.key.iter().map(|(_, value)| *value).collect();
         let run = format!("{} ({drops:.0} %)", values.join(" "));
-        (drops > most).then(|| Reason::of(run, format!("a link drops more than {most:.0} % of its packets")))
+        (drops > most)
+            .then(|| Reason::of(run, format!("a link drops more than {most:.0} % of its packets")))
     }
 
     /// The mean of its fractions within these times.
@@ -117,8 +123,12 @@ pub(super) struct View {
 }
 
 /// All responses, to 1.5 s.
-pub(super) const RESPONSES: View =
-    View { of: |o, group| times(o, group).cloned(), last_ms: 1_500.0, step_ms: 10.0, label: "HTTP response time (ms)" };
+pub(super) const RESPONSES: View = View {
+    of: |o, group| times(o, group).cloned(),
+    last_ms: 1_500.0,
+    step_ms: 10.0,
+    label: "HTTP response time (ms)",
+};
 
 /// Those above 25 kB, to 20 s (Sync-TCP §5.1, figure 9).
 pub(super) const LARGE: View = View {
@@ -139,11 +149,13 @@ pub(super) fn figure(results: &Results, title: &str, curves: &[Curve], view: &Vi
     let (mut series, mut incomplete) = (Vec::new(), Vec::new());
     for curve in curves {
         let outcomes = || results.outcomes(curve.study, &curve.key).map(|(_, o)| o);
-        let failed: u64 = outcomes().filter_map(|o| o.groups.get(curve.group)).map(|g| g.failed).sum();
+        let failed: u64 =
+            outcomes().filter_map(|o| o.groups.get(curve.group)).map(|g| g.failed).sum();
         if failed > 0 {
             incomplete.push(format!("{}: {failed} requests failed", curve.name));
         }
-        let runs: Vec<Distribution> = outcomes().filter_map(|o| (view.of)(o, curve.group)).collect();
+        let runs: Vec<Distribution> =
+            outcomes().filter_map(|o| (view.of)(o, curve.group)).collect();
         let read = |step: u32| {
             let ms = f64::from(step) * view.step_ms;
             Some((ms, Estimate::of(&runs.iter().map(|d| d.within_ms(ms)).collect::<Vec<_>>())?))
@@ -155,7 +167,9 @@ pub(super) fn figure(results: &Results, title: &str, curves: &[Curve], view: &Vi
     if !incomplete.is_empty() {
         note += &format!(" {}.", incomplete.join("; "));
     }
-    let axes =
-        [Axis::linear(view.label).over(0.0, view.last_ms), Axis::linear("Cumulative probability").over(0.0, 1.0)];
+    let axes = [
+        Axis::linear(view.label).over(0.0, view.last_ms),
+        Axis::linear("Cumulative probability").over(0.0, 1.0),
+    ];
     Artefact::figure(title, axes, series, note)
 }

@@ -53,7 +53,8 @@ fn detected(r: &Results, of: impl Fn(&Outcome) -> Option<f64>) -> BySeed {
 /// Estimates of the traced sender, one per acknowledgement: seconds, milliseconds.
 fn estimates(o: &Outcome) -> Vec<(f64, f64)> {
     let points = o.groups.get("forward").into_iter().flat_map(|g| &g.window);
-    let mut samples: Vec<(f64, f64)> = points.filter_map(|p| Some((p.at, p.queueing_ms?))).collect();
+    let mut samples: Vec<(f64, f64)> =
+        points.filter_map(|p| Some((p.at, p.queueing_ms?))).collect();
     // A sender is also looked at when it loses or sends: the average is then as it was.
     samples.dedup_by_key(|(_, ms)| *ms);
     samples
@@ -77,7 +78,8 @@ fn delays(o: &Outcome) -> Option<(f64, Vec<f64>)> {
 fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     let n = pairs.len() as f64;
     let (x, y) = pairs.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0 / n, y + p.1 / n));
-    let sum = |of: &dyn Fn(f64, f64) -> f64| pairs.iter().map(|p| of(p.0 - x, p.1 - y)).sum::<f64>();
+    let sum =
+        |of: &dyn Fn(f64, f64) -> f64| pairs.iter().map(|p| of(p.0 - x, p.1 - y)).sum::<f64>();
     let spread = (sum(&|x, _| x * x) * sum(&|_, y| y * y)).sqrt();
     (spread > 0.0).then(|| sum(&|x, y| x * y) / spread)
 }
@@ -88,8 +90,13 @@ pub(super) fn best_correlation(o: &Outcome) -> Option<(f64, f64)> {
     let samples = estimates(o);
     let shown = samples.iter().filter(|(at, _)| *at >= SHOWN * o.seconds);
     let lags = (0..=(LONGEST_LAG / width) as usize).filter_map(|lag| {
-        let pair = |(at, ms): &(f64, f64)| Some((*ms, *queue.get(((at / width) as usize).checked_sub(lag)?)?));
-        Some((correlation(&shown.clone().filter_map(pair).collect::<Vec<_>>())?, lag as f64 * width))
+        let pair = |(at, ms): &(f64, f64)| {
+            Some((*ms, *queue.get(((at / width) as usize).checked_sub(lag)?)?))
+        };
+        Some((
+            correlation(&shown.clone().filter_map(pair).collect::<Vec<_>>())?,
+            lag as f64 * width,
+        ))
     });
     lags.max_by(|a, b| a.0.total_cmp(&b.0))
 }
@@ -119,7 +126,8 @@ pub(super) fn agreement(o: &Outcome) -> Option<f64> {
         })
     };
     let judged: Vec<bool> = verdicts(&samples).filter_map(agrees).collect();
-    (!judged.is_empty()).then(|| judged.iter().filter(|agrees| **agrees).count() as f64 / judged.len() as f64)
+    (!judged.is_empty())
+        .then(|| judged.iter().filter(|agrees| **agrees).count() as f64 / judged.len() as f64)
 }
 
 /// The figure: the queue, the estimates by their trend, and the borders of the regions.
@@ -141,9 +149,15 @@ fn series(o: &Outcome) -> Vec<Series> {
         let chosen = samples.iter().enumerate().filter(|(i, _)| by_ack.get(i).copied() == wanted);
         Series::marks(name, chosen.map(|(_, point)| *point).filter(|(at, _)| *at >= from).collect())
     };
-    let max = o.links.get("left-right").map_or(0.0, |l| l.queue_max.iter().copied().fold(0.0, f64::max) * PACKET_MS);
+    let max = o
+        .links
+        .get("left-right")
+        .map_or(0.0, |l| l.queue_max.iter().copied().fold(0.0, f64::max) * PACKET_MS);
     let border = |part: f64| {
-        Series::line(format!("{:.0} % of the largest", part * 100.0), vec![(from, part * max), (o.seconds, part * max)])
+        Series::line(
+            format!("{:.0} % of the largest", part * 100.0),
+            vec![(from, part * max), (o.seconds, part * max)],
+        )
     };
     [
         Series::line("queueing delay", actual.filter(|(at, _)| *at >= from).collect()),

@@ -11,10 +11,14 @@ use crate::noise::Noise;
 const WEB: &str = "noise-web";
 const DETECTION: &str = "noise-detection";
 
-pub(super) const LEVEL: Noise = Noise::absolute(WEB, "mean fraction within 100 to 1500 ms", |o| fraction(o, &TIMES));
-pub(super) const EARLY: Noise = Noise::absolute(WEB, "mean fraction within 50 to 350 ms", |o| fraction(o, &FIRST));
-pub(super) const LATE: Noise = Noise::absolute(WEB, "mean fraction within 500 to 1500 ms", |o| fraction(o, AFTER_400));
-pub(super) const AT_200: Noise = Noise::absolute(WEB, "fraction within 200 ms", |o| fraction(o, &[200.0]));
+pub(super) const LEVEL: Noise =
+    Noise::absolute(WEB, "mean fraction within 100 to 1500 ms", |o| fraction(o, &TIMES));
+pub(super) const EARLY: Noise =
+    Noise::absolute(WEB, "mean fraction within 50 to 350 ms", |o| fraction(o, &FIRST));
+pub(super) const LATE: Noise =
+    Noise::absolute(WEB, "mean fraction within 500 to 1500 ms", |o| fraction(o, AFTER_400));
+pub(super) const AT_200: Noise =
+    Noise::absolute(WEB, "fraction within 200 ms", |o| fraction(o, &[200.0]));
 const AT_500: Noise = Noise::absolute(WEB, "fraction within 500 ms", |o| fraction(o, &[500.0]));
 const AT_1000: Noise = Noise::absolute(WEB, "fraction within 1000 ms", |o| fraction(o, &[1_000.0]));
 pub(super) const DROPS: Noise = Noise::relative(WEB, "drops in %", drops);
@@ -28,10 +32,12 @@ pub(super) const LARGE_PERCENT: Noise =
 const LARGE_1: Noise = Noise::absolute(WEB, "fraction of them within 1 s", |o| large(o, 1.0));
 const LARGE_5: Noise = Noise::absolute(WEB, "fraction of them within 5 s", |o| large(o, 5.0));
 const LARGE_20: Noise = Noise::absolute(WEB, "fraction of them within 20 s", |o| large(o, 20.0));
-pub(super) const LONGEST: Noise = Noise::relative(WEB, "longest of them in s", largest_seconds_of_all).of_one_seed();
+pub(super) const LONGEST: Noise =
+    Noise::relative(WEB, "longest of them in s", largest_seconds_of_all).of_one_seed();
 pub(super) const CORRELATION: Noise =
     Noise::absolute(DETECTION, "correlation", |o| Some(detection::best_correlation(o)?.0));
-pub(super) const AGREEMENT: Noise = Noise::absolute(DETECTION, "part of the verdicts that agree", detection::agreement);
+pub(super) const AGREEMENT: Noise =
+    Noise::absolute(DETECTION, "part of the verdicts that agree", detection::agreement);
 
 /// All of them.
 #[cfg(test)]

@@ -52,23 +52,45 @@ pub(crate) const PAPER: Paper = Paper {
     citation: "M. C. Weigle, K. Jeffay, F. D. Smith: Delay-based early congestion detection and adaptation in TCP: impact on web \
                performance, Computer Communications 28 (2005) 837-850",
     artefacts: &[
-        spec("figure 2", "Sync-TCP's congestion detection beside the queue", &[DETECTION], detection::figure),
-        spec("figure 6", "response times at 75 % load, one bottleneck", &[ONE], |r| one_bottleneck(r, "75")),
-        spec("figure 7", "response times at 90 % load, one bottleneck", &[ONE], |r| one_bottleneck(r, "90")),
-        spec("figure 8", "response times at 95 % load, one bottleneck", &[ONE], |r| one_bottleneck(r, "95")),
+        spec(
+            "figure 2",
+            "Sync-TCP's congestion detection beside the queue",
+            &[DETECTION],
+            detection::figure,
+        ),
+        spec("figure 6", "response times at 75 % load, one bottleneck", &[ONE], |r| {
+            one_bottleneck(r, "75")
+        }),
+        spec("figure 7", "response times at 90 % load, one bottleneck", &[ONE], |r| {
+            one_bottleneck(r, "90")
+        }),
+        spec("figure 8", "response times at 95 % load, one bottleneck", &[ONE], |r| {
+            one_bottleneck(r, "95")
+        }),
         spec("table 1", "summary at 90 % load, one bottleneck", &[ONE], table_1),
         spec("figure 9", "response times of responses above 25 kB at 90 % load", &[ONE], |r| {
             of_systems(r, "HTTP response times, 90 % load, responses > 25 kB", "90", &LARGE)
         }),
         spec("figure 10", "window of the largest response at 85 % load", &[LARGEST], largest),
-        spec("figure 11", "response times at 75 % load, two bottlenecks", &[SEVERAL], |r| several(r, TWO_AT_75)),
-        spec("figure 12", "response times at 75 % load, three bottlenecks", &[SEVERAL], |r| several(r, THREE_AT_75)),
-        spec("figure 13", "response times at 90 % load, two bottlenecks", &[SEVERAL], |r| several(r, TWO_AT_90)),
-        spec("figure 14", "response times at 90 % load, three bottlenecks", &[SEVERAL], |r| several(r, THREE_AT_90)),
-        spec("figure 15", "response times of Sync-TCP with drifting clocks", &[ONE, DRIFT], drift),
-        spec("figure 16", "response times of Reno and Sync-TCP mixed, at 95 % load", &[ONE, MIX], |r| {
-            mixes(r, "Reno/Sync-TCP mix", "forward", true)
+        spec("figure 11", "response times at 75 % load, two bottlenecks", &[SEVERAL], |r| {
+            several(r, TWO_AT_75)
         }),
+        spec("figure 12", "response times at 75 % load, three bottlenecks", &[SEVERAL], |r| {
+            several(r, THREE_AT_75)
+        }),
+        spec("figure 13", "response times at 90 % load, two bottlenecks", &[SEVERAL], |r| {
+            several(r, TWO_AT_90)
+        }),
+        spec("figure 14", "response times at 90 % load, three bottlenecks", &[SEVERAL], |r| {
+            several(r, THREE_AT_90)
+        }),
+        spec("figure 15", "response times of Sync-TCP with drifting clocks", &[ONE, DRIFT], drift),
+        spec(
+            "figure 16",
+            "response times of Reno and Sync-TCP mixed, at 95 % load",
+            &[ONE, MIX],
+            |r| mixes(r, "Reno/Sync-TCP mix", "forward", true),
+        ),
         spec("figure 17", "the Reno connections of these mixes", &[ONE, MIX], |r| {
             mixes(r, "Reno connections of the mix", "forward/reno", false)
         }),
@@ -123,12 +145,22 @@ fn of_systems(results: &Results, title: &str, load: &'static str, view: &View) -
 }
 
 fn one_bottleneck(results: &Results, load: &'static str) -> Artefact {
-    of_systems(results, &format!("HTTP response times, {load} % load, 1 bottleneck"), load, &RESPONSES)
+    of_systems(
+        results,
+        &format!("HTTP response times, {load} % load, 1 bottleneck"),
+        load,
+        &RESPONSES,
+    )
 }
 
 /// Figure 7 of another study with the axes of the paper's.
 pub(crate) fn figure_7_of(results: &Results, study: &'static str, title: &str) -> Artefact {
-    curves::figure(results, title, &SYSTEMS.map(|system| Curve::one_of(study, "90", system)), &RESPONSES)
+    curves::figure(
+        results,
+        title,
+        &SYSTEMS.map(|system| Curve::one_of(study, "90", system)),
+        &RESPONSES,
+    )
 }
 
 fn several(results: &Results, case: &'static str) -> Artefact {
@@ -141,15 +173,26 @@ fn drift(results: &Results) -> Artefact {
         let steady = Curve::one(load, SYNC).named(format!("{load} %, no drift"));
         [steady, Curve::drift(load).named(format!("{load} %, drift"))]
     });
-    curves::figure(results, "HTTP response times, Sync-TCP with clock drift", curves.as_flattened(), &RESPONSES)
+    curves::figure(
+        results,
+        "HTTP response times, Sync-TCP with clock drift",
+        curves.as_flattened(),
+        &RESPONSES,
+    )
 }
 
 /// Figures 16 to 18: connections of the mixes, with those of Reno alone and, but for Reno's own, of Sync-TCP alone.
 fn mixes(results: &Results, title: &str, group: &'static str, with_sync: bool) -> Artefact {
     let alone = |system| Curve::one("95", system).named(format!("100% {system}"));
     let mixes = MIXES.iter().map(|mix| Curve::mix(mix, group));
-    let curves: Vec<Curve> = with_sync.then(|| alone(SYNC)).into_iter().chain(mixes).chain([alone(RENO)]).collect();
-    curves::figure(results, &format!("HTTP response times, 95 % load, {title}"), &curves, &RESPONSES)
+    let curves: Vec<Curve> =
+        with_sync.then(|| alone(SYNC)).into_iter().chain(mixes).chain([alone(RENO)]).collect();
+    curves::figure(
+        results,
+        &format!("HTTP response times, 95 % load, {title}"),
+        &curves,
+        &RESPONSES,
+    )
 }
 
 pub(crate) fn drops(o: &Outcome) -> Option<f64> {
@@ -199,7 +242,8 @@ pub(crate) fn table_1_of(ours: impl Fn(&'static str, Measure) -> BySeed) -> Arte
         let ours = SYSTEMS.map(|system| ours(system, of).estimate());
         Row::new(label, ours.into_iter().zip(paper).map(|(ours, paper)| Entry::new(ours, paper)))
     });
-    let note = "Ours beside the paper's. Queue and drops are of the link from R0 to R1, over all time.";
+    let note =
+        "Ours beside the paper's. Queue and drops are of the link from R0 to R1, over all time.";
     Artefact::table("90 % total load, 1 bottleneck", SYSTEMS, rows, note)
 }
 
@@ -210,7 +254,8 @@ fn largest(results: &Results) -> Artefact {
     let (mut series, mut ends) = (Vec::new(), Vec::new());
     for system in [RENO, SYNC] {
         let key = [("system", system)];
-        let first = results.outcomes(LARGEST, &key).next().and_then(|(_, o)| o.groups.get("forward"));
+        let first =
+            results.outcomes(LARGEST, &key).next().and_then(|(_, o)| o.groups.get("forward"));
         let Some(group) = first else { continue };
         ends.push(match group.traced_end {
             Some(end) => format!(
@@ -221,9 +266,11 @@ fn largest(results: &Results) -> Artefact {
         });
         // Runs of earlier versions go on with other connections that came to have the flow's number: their times begin anew.
         let points = group.window.chunk_by(|a, b| a.at <= b.at).next().unwrap_or_default();
-        series.push(Series::line(system, points.iter().map(|p| (p.at, packets(p.window))).collect()));
+        series
+            .push(Series::line(system, points.iter().map(|p| (p.at, packets(p.window))).collect()));
     }
-    let axes = [Axis::linear("Time (s)"), Axis::linear("Congestion window (packets)").over(0.0, 80.0)];
+    let axes =
+        [Axis::linear("Time (s)"), Axis::linear("Congestion window (packets)").over(0.0, 80.0)];
     let note = format!(
         "The first seed. {}. The paper: 49 MB, Sync-TCP over 200 s faster with a fifth of the drops.",
         ends.join("; ")

@@ -1,15 +1,16 @@
 //! What the text says of several bottlenecks, of drifting clocks and of mixes (Sync-TCP §5.2 to §5.4), as predicates.
 
 use super::claims::{
-    LARGE_SECONDS, TOLERATED, better, crossovers, fraction_is_more, large_percent, large_within, nowhere_below,
+    LARGE_SECONDS, TOLERATED, better, crossovers, fraction_is_more, large_percent, large_within,
+    nowhere_below,
 };
 use super::margins::LEVEL;
 use fathom_experiments::scenario::Outcome;
 
 use super::curves::{Curve, TIMES, collapsed};
 use super::{
-    ARED, DRIFT, MIX, MIXED_SYNC, MIXES, ONE, RENO, SEVERAL, SYNC, THREE_AT_75, THREE_AT_90, TWO_AT_75, TWO_AT_90,
-    margins,
+    ARED, DRIFT, MIX, MIXED_SYNC, MIXES, ONE, RENO, SEVERAL, SYNC, THREE_AT_75, THREE_AT_90,
+    TWO_AT_75, TWO_AT_90, margins,
 };
 use crate::claims::{NEVER, all, more, no_less, same};
 use crate::{ClaimCheck, Finding, Reason, Results, claim};
@@ -187,7 +188,8 @@ fn added((load, [two, three]): Added, system: &'static str) -> [Curve; 3] {
 
 /// The mean fraction of `a` is more than that of `b`.
 fn higher(r: &Results, a: &Curve, b: &Curve, what: &str) -> Finding {
-    fraction_is_more(r, &format!("{what}, mean fraction"), LEVEL, &TIMES, [a, b]).unless(collapsed(r, [a, b]))
+    fraction_is_more(r, &format!("{what}, mean fraction"), LEVEL, &TIMES, [a, b])
+        .unless(collapsed(r, [a, b]))
 }
 
 /// At both loads, the system's mean fraction is more over the first number of bottlenecks than over the second.
@@ -202,7 +204,11 @@ fn by_bottlenecks(r: &Results, system: &'static str, steps: [(usize, usize); 2])
 /// In every mix, Reno's connections and those of Reno alone.
 fn beside_in_mixes(judge: impl Fn(&str, &Curve, &Curve) -> Finding) -> Finding {
     Finding::together(MIXES.map(|mix| {
-        judge(&format!("{mix}, Reno and Reno alone"), &Curve::mix(mix, "forward/reno"), &Curve::one("95", RENO))
+        judge(
+            &format!("{mix}, Reno and Reno alone"),
+            &Curve::mix(mix, "forward/reno"),
+            &Curve::one("95", RENO),
+        )
     }))
 }
 
@@ -211,7 +217,9 @@ fn rising(r: &Results, row: impl Iterator<Item = Curve>) -> Finding {
     let row: Vec<Curve> = row.collect();
     let missed = collapsed(r, &row);
     let row: Vec<_> = row.into_iter().map(|curve| (curve.level(r), curve.name)).collect();
-    let (Some((first, _)), Some((last, _))) = (row.first(), row.last()) else { return Finding::together([]) };
+    let (Some((first, _)), Some((last, _))) = (row.first(), row.last()) else {
+        return Finding::together([]);
+    };
     let steps = row.windows(2).map(|two| no_less(&two[1].0.pairs(&two[0].0), TOLERATED, NEVER));
     let verdict = all(steps.chain([more(&last.pairs(first), NEVER)]));
     let levels: Vec<String> = row.iter().map(|(level, name)| format!("{name} {level}")).collect();

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, TracedOutcome, Traffic, WebLoad, Workload};
+use fathom_experiments::scenario::{
+    GroupOutcome, LinkOutcome, TracedOutcome, Traffic, WebLoad, Workload,
+};
 use fathom_metrics::{Distribution, WindowPoint};
 
 use super::claims::crossover;
@@ -14,7 +16,16 @@ use crate::{Body, Verdict};
 /// A distribution by its fraction within so many milliseconds, to 4 s.
 fn distribution(count: u64, fraction: impl Fn(f64) -> f64) -> Distribution {
     let cdf = (0..=400).map(|n| 10.0 * f64::from(n)).map(|ms| (ms, fraction(ms))).collect();
-    Distribution { count, mean_ms: 0.0, median_ms: 0.0, p90_ms: 0.0, p95_ms: 0.0, p99_ms: 0.0, max_ms: 4_000.0, cdf }
+    Distribution {
+        count,
+        mean_ms: 0.0,
+        median_ms: 0.0,
+        p90_ms: 0.0,
+        p95_ms: 0.0,
+        p99_ms: 0.0,
+        max_ms: 4_000.0,
+        cdf,
+    }
 }
 
 /// Half of the responses within `half` milliseconds.
@@ -28,7 +39,10 @@ fn of_group(group: GroupOutcome) -> Outcome {
 
 fn outcome(group: &'static str, fraction: impl Fn(f64) -> f64) -> Outcome {
     let times = Some(distribution(1_000, fraction));
-    testing::outcome(100.0, [(group, GroupOutcome { responses: 1_000, times, ..GroupOutcome::default() })])
+    testing::outcome(
+        100.0,
+        [(group, GroupOutcome { responses: 1_000, times, ..GroupOutcome::default() })],
+    )
 }
 
 /// Three seeds, all alike: their interval is nothing.
@@ -46,17 +60,28 @@ fn verdict(results: &Results, id: &str) -> Verdict {
 
 #[test]
 fn fractions_lie_on_straight_lines_between_points() {
-    let d = Distribution { cdf: vec![(100.0, 0.0), (200.0, 0.5), (300.0, 1.0)], ..distribution(1, |_| 0.0) };
-    for (ms, expected) in
-        [(50.0, 0.0), (100.0, 0.0), (150.0, 0.25), (200.0, 0.5), (260.0, 0.8), (300.0, 1.0), (900.0, 1.0)]
-    {
+    let d = Distribution {
+        cdf: vec![(100.0, 0.0), (200.0, 0.5), (300.0, 1.0)],
+        ..distribution(1, |_| 0.0)
+    };
+    for (ms, expected) in [
+        (50.0, 0.0),
+        (100.0, 0.0),
+        (150.0, 0.25),
+        (200.0, 0.5),
+        (260.0, 0.8),
+        (300.0, 1.0),
+        (900.0, 1.0),
+    ] {
         assert!((d.within_ms(ms) - expected).abs() < 1e-12, "{ms}");
     }
 }
 
 #[test]
 fn curves_cross_where_one_falls_behind_for_good() {
-    let line = |slope: f64, from: f64| distribution(1, move |ms: f64| (from + slope * ms / 1_000.0).min(1.0));
+    let line = |slope: f64, from: f64| {
+        distribution(1, move |ms: f64| (from + slope * ms / 1_000.0).min(1.0))
+    };
     // .3 + .4 t and .1 + .9 t meet at .4 s.
     let at = crossover(&line(0.4, 0.3), &line(0.9, 0.1));
     assert!((at - 400.0).abs() <= 10.0, "{at}");
@@ -70,7 +95,9 @@ fn at_75_percent_the_order_and_the_crossing_are_judged() {
         let mut results = Results::default();
         add_curve(&mut results, &Curve::one("75", RENO), 400.0);
         add_curve(&mut results, &Curve::one("75", SYNC), sync);
-        let ared = move |ms: f64| by_half(400.0)(ms) + 0.1 * (1.0 - ms / ared_from).max(-1.0) * (ms / 100.0).min(1.0);
+        let ared = move |ms: f64| {
+            by_half(400.0)(ms) + 0.1 * (1.0 - ms / ared_from).max(-1.0) * (ms / 100.0).min(1.0)
+        };
         add(&mut results, ONE, &Curve::one("75", ARED).key, outcome("forward", ared));
         results
     };
@@ -100,20 +127,32 @@ fn heavy_loads_have_ared_first_and_then_last() {
     };
     // More within 200 ms, then hardly any.
     let printed = build(|ms| if ms <= 200.0 { ms / (ms + 300.0) } else { 0.4 + ms / 1e5 });
-    let ids =
-        ["sync-heavy-better-than-reno", "sync-heavy-better-than-ared", "sync-heavy-ared-first", "sync-heavy-ared-last"];
+    let ids = [
+        "sync-heavy-better-than-reno",
+        "sync-heavy-better-than-ared",
+        "sync-heavy-ared-first",
+        "sync-heavy-ared-last",
+    ];
     for id in ids {
         assert_eq!(verdict(&printed, id), Verdict::Held, "{id}");
     }
     let best = build(|ms| ms / (ms + 100.0));
-    assert_eq!(ids.map(|id| verdict(&best, id))[1..], [Verdict::NotHeld, Verdict::Held, Verdict::NotHeld]);
+    assert_eq!(
+        ids.map(|id| verdict(&best, id))[1..],
+        [Verdict::NotHeld, Verdict::Held, Verdict::NotHeld]
+    );
 }
 
 /// The numbers of table 1 as a run's outcome, drops as so many of the paper's.
 fn summary(column: usize, drops: f64) -> Outcome {
     let number = |row: usize| TABLE_1[row].2[column].parse::<f64>().unwrap();
-    let link = LinkOutcome { drops_percent: drops * number(0), mean_queue: number(1), ..LinkOutcome::default() };
-    let times = Distribution { median_ms: number(4), mean_ms: number(5), ..distribution(1, |_| 0.0) };
+    let link = LinkOutcome {
+        drops_percent: drops * number(0),
+        mean_queue: number(1),
+        ..LinkOutcome::default()
+    };
+    let times =
+        Distribution { median_ms: number(4), mean_ms: number(5), ..distribution(1, |_| 0.0) };
     let group = GroupOutcome {
         mean_size: number(2),
         goodput_per_response_kbps: number(3),
@@ -125,7 +164,8 @@ fn summary(column: usize, drops: f64) -> Outcome {
 
 #[test]
 fn the_papers_own_table_holds_and_a_turned_one_does_not() {
-    let ids = ["drops", "queue", "size", "goodput", "median", "mean"].map(|row| format!("sync-table-{row}"));
+    let ids = ["drops", "queue", "size", "goodput", "median", "mean"]
+        .map(|row| format!("sync-table-{row}"));
     let build = |columns: [usize; 3], drops: f64| {
         let mut results = Results::default();
         for (system, column) in [RENO, ARED, SYNC].into_iter().zip(columns) {
@@ -176,7 +216,10 @@ fn the_largest_response_is_judged_where_it_completes() {
             .map(|id| verdict(&results, id))
     };
     assert_eq!(build(Some((900.0, 600)), None, Some((640.0, 100))), [Verdict::Held; 3]);
-    assert_eq!(build(Some((680.0, 500)), Some((900.0, 9)), Some((900.0, 400))), [Verdict::NotHeld; 3]);
+    assert_eq!(
+        build(Some((680.0, 500)), Some((900.0, 9)), Some((900.0, 400))),
+        [Verdict::NotHeld; 3]
+    );
     // Sooner, but by 28 s; with fewer drops, but three times fewer.
     assert_eq!(build(Some((488.0, 300)), None, Some((460.0, 100)))[..2], [Verdict::NotHeld; 2]);
     assert_eq!(build(None, None, Some((680.0, 1)))[..2], [Verdict::Undecided; 2]);
@@ -199,8 +242,14 @@ fn bottlenecks_are_added_one_by_one() {
         let ids = ["better", "reno-degrades", "ared-improves", "degrades-little", "as-reno-alone"];
         ids.map(|id| verdict(&results, &format!("sync-several-{id}")))
     };
-    assert_eq!(build([400.0, 450.0, 550.0], [600.0, 610.0, 500.0], [370.0, 380.0, 400.0]), [Verdict::Held; 5]);
-    assert_eq!(build([400.0, 350.0, 300.0], [500.0, 600.0, 700.0], [370.0, 700.0, 900.0]), [Verdict::NotHeld; 5]);
+    assert_eq!(
+        build([400.0, 450.0, 550.0], [600.0, 610.0, 500.0], [370.0, 380.0, 400.0]),
+        [Verdict::Held; 5]
+    );
+    assert_eq!(
+        build([400.0, 350.0, 300.0], [500.0, 600.0, 700.0], [370.0, 700.0, 900.0]),
+        [Verdict::NotHeld; 5]
+    );
 }
 
 #[test]
@@ -229,7 +278,10 @@ fn a_curve_that_falls_behind_later_moves_the_crossing() {
 fn drift_may_move_curves_by_two_percent() {
     // Responses above 25 kB only; so many of a hundred reductions are early.
     let group = |by: f64, early: u64| {
-        let cdf = (0..=300).map(|n| 100.0 * f64::from(n)).map(|ms| (ms, by_half(5_000.0)(ms) - by)).collect();
+        let cdf = (0..=300)
+            .map(|n| 100.0 * f64::from(n))
+            .map(|ms| (ms, by_half(5_000.0)(ms) - by))
+            .collect();
         let times_large = Some(Distribution { cdf, ..distribution(100, |_| 0.0) });
         let (early_reductions, loss_reductions) = (early, 100 - early);
         GroupOutcome { times_large, early_reductions, loss_reductions, ..GroupOutcome::default() }
@@ -242,7 +294,10 @@ fn drift_may_move_curves_by_two_percent() {
         }
         testing::finding(&PAPER, &results, "sync-drift-harmless")
     };
-    assert_eq!((build(0.015, 88).verdict, build(-0.03, 88).verdict), (Verdict::Held, Verdict::NotHeld));
+    assert_eq!(
+        (build(0.015, 88).verdict, build(-0.03, 88).verdict),
+        (Verdict::Held, Verdict::NotHeld)
+    );
     // Where losses decide, drift has nothing to disturb: neither of the two says anything.
     assert_eq!([0.015, -0.03].map(|by| build(by, 12).verdict), [Verdict::NotInRegime; 2]);
 }
@@ -265,9 +320,13 @@ fn mixes_stand_between_their_parts() {
             .map(|id| verdict(&results, &format!("sync-mix-{id}")))
     };
     // 20, 40, 60, 80 % Reno.
-    let (all, reno, sync) = ([330.0, 370.0, 410.0, 460.0], [340.0, 380.0, 420.0, 470.0], [320.0, 360.0, 400.0, 450.0]);
+    let (all, reno, sync) =
+        ([330.0, 370.0, 410.0, 460.0], [340.0, 380.0, 420.0, 470.0], [320.0, 360.0, 400.0, 450.0]);
     assert_eq!(build(all, reno, sync), [Verdict::Held; 6]);
-    assert_eq!(build([460.0, 410.0, 370.0, 600.0], [600.0; 4], [260.0, 250.0, 240.0, 600.0]), [Verdict::NotHeld; 6]);
+    assert_eq!(
+        build([460.0, 410.0, 370.0, 600.0], [600.0; 4], [260.0, 250.0, 240.0, 600.0]),
+        [Verdict::NotHeld; 6]
+    );
 }
 
 #[test]
@@ -296,13 +355,27 @@ fn large_responses_are_counted() {
 fn detected(estimate: impl Fn(f64) -> f64) -> Outcome {
     let queue = |at: f64| 60.0 + 40.0 * (at * 2.0).sin();
     let queue_mean: Vec<f64> = (0..1_000).map(|bin| queue(f64::from(bin) * 0.02 + 0.01)).collect();
-    let link = LinkOutcome { bin_seconds: 0.02, queue_max: vec![100.0; 1_000], queue_mean, ..LinkOutcome::default() };
+    let link = LinkOutcome {
+        bin_seconds: 0.02,
+        queue_max: vec![100.0; 1_000],
+        queue_mean,
+        ..LinkOutcome::default()
+    };
     let point = |n: u32| {
         let at = 0.05 * f64::from(n);
-        WindowPoint { at, window: 14_000, queueing_ms: Some(estimate(at)), hold_ms: None, datagram: None }
+        WindowPoint {
+            at,
+            window: 14_000,
+            queueing_ms: Some(estimate(at)),
+            hold_ms: None,
+            datagram: None,
+        }
     };
     let group = GroupOutcome { window: (0..400).map(point).collect(), ..GroupOutcome::default() };
-    Outcome { links: [("left-right".to_owned(), link)].into(), ..testing::outcome(20.0, [("forward", group)]) }
+    Outcome {
+        links: [("left-right".to_owned(), link)].into(),
+        ..testing::outcome(20.0, [("forward", group)])
+    }
 }
 
 #[test]
@@ -310,12 +383,20 @@ fn an_estimate_tracks_the_queue_or_does_not() {
     let build = |o: Outcome| {
         let mut results = Results::default();
         add(&mut results, DETECTION, &[("system", "detection only")], o);
-        (verdict(&results, "sync-detection-tracks-queue"), verdict(&results, "sync-detection-tracks-trend"), results)
+        (
+            verdict(&results, "sync-detection-tracks-queue"),
+            verdict(&results, "sync-detection-tracks-trend"),
+            results,
+        )
     };
     let late = detected(|at| 1.136 * (60.0 + 40.0 * ((at - 0.2) * 2.0).sin()));
     // An average whose own trend is plain: up three quarters of the time, whatever the queue does.
     let deaf = detected(|at| {
-        60.0 + if (at / 2.0).fract() < 0.75 { (at / 2.0).fract() } else { 3.0 - 3.0 * (at / 2.0).fract() }
+        60.0 + if (at / 2.0).fract() < 0.75 {
+            (at / 2.0).fract()
+        } else {
+            3.0 - 3.0 * (at / 2.0).fract()
+        }
     });
     let (_, trend, _) = build(deaf);
     assert_eq!(trend, Verdict::NotHeld);
@@ -339,7 +420,10 @@ fn artefacts_without_results_are_left_out() {
     let report = PAPER.report(&results);
     let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(ids, ["figure 6", "figure 7", "figure 8", "table 1", "figure 9"]);
-    assert!(report.claims.iter().all(|c| c.verdict == Verdict::Undecided), "half of the numbers are missing");
+    assert!(
+        report.claims.iter().all(|c| c.verdict == Verdict::Undecided),
+        "half of the numbers are missing"
+    );
     let Body::Figure(figure) = &report.artefacts[0].body else { panic!("no figure") };
     assert_eq!((figure.series.len(), figure.series[0].points.len()), (1, 151));
     assert!((figure.series[0].points[40].1 - 0.5).abs() < 1e-9 && TIMES[3] == 400.0);
@@ -352,26 +436,45 @@ fn every_run_a_claim_needs_is_in_a_shipped_study() {
         curves.extend(["75", "90", "95"].map(|load| Curve::one(load, system)));
     }
     for system in [RENO, ARED, SYNC] {
-        let cases = ["75 %, 2 bottlenecks", "75 %, 3 bottlenecks", "90 %, 2 bottlenecks", "90 %, 3 bottlenecks"];
+        let cases = [
+            "75 %, 2 bottlenecks",
+            "75 %, 3 bottlenecks",
+            "90 %, 2 bottlenecks",
+            "90 %, 3 bottlenecks",
+        ];
         curves.extend(cases.map(|case| Curve::several(case, system)));
         curves.push(Curve { key: vec![("system", system)], study: LARGEST, ..Curve::drift("75") });
     }
     curves.extend(MIXES.map(|mix| Curve::mix(mix, MIXED_SYNC)));
-    curves.push(Curve { key: vec![("system", "detection only")], study: DETECTION, ..Curve::drift("75") });
+    curves.push(Curve {
+        key: vec![("system", "detection only")],
+        study: DETECTION,
+        ..Curve::drift("75")
+    });
     for curve in curves {
         let study = study(curve.study);
         for scale in [1.0, 0.01] {
             let runs = study.runs(scale).unwrap();
             let fits = |key: &BTreeMap<String, String>| {
-                let key: BTreeMap<&str, &str> = key.iter().map(|(a, v)| (a.as_str(), v.as_str())).collect();
+                let key: BTreeMap<&str, &str> =
+                    key.iter().map(|(a, v)| (a.as_str(), v.as_str())).collect();
                 key == curve.key.iter().copied().collect()
             };
-            let run =
-                runs.iter().find(|run| fits(&run.key)).unwrap_or_else(|| panic!("{}: {:?}", curve.study, curve.key));
+            let run = runs
+                .iter()
+                .find(|run| fits(&run.key))
+                .unwrap_or_else(|| panic!("{}: {:?}", curve.study, curve.key));
             let (group, part) = curve.group.split_once('/').unwrap_or((curve.group, ""));
             let traffic = run.scenario.traffic.iter().find(|t| t.name == group).unwrap();
-            assert!(part.is_empty() || traffic.mix.iter().any(|(_, control)| control.spec() == part), "{part}");
-            assert_eq!((traffic.max_window.packets(), traffic.datagram), (Some(68), 1_392), "Sync-TCP §4.4");
+            assert!(
+                part.is_empty() || traffic.mix.iter().any(|(_, control)| control.spec() == part),
+                "{part}"
+            );
+            assert_eq!(
+                (traffic.max_window.packets(), traffic.datagram),
+                (Some(68), 1_392),
+                "Sync-TCP §4.4"
+            );
         }
     }
 }
@@ -388,7 +491,11 @@ fn the_load_of_the_links_between_is_the_papers() {
         };
         let wanted = if run.key["case"].starts_with("75") { 0.75 } else { 0.9 };
         // Sync-TCP §4.4: on the links R1-R2 and R3-R4.
-        assert!((load(1) - wanted).abs() < 1e-9 && (load(3) - wanted).abs() < 1e-9, "{}", run.label());
+        assert!(
+            (load(1) - wanted).abs() < 1e-9 && (load(3) - wanted).abs() < 1e-9,
+            "{}",
+            run.label()
+        );
         assert!(load(0) < wanted && load(2) < wanted);
     }
 }

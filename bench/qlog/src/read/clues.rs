@@ -79,7 +79,8 @@ impl Clues {
                 }
             }
             Direction::Received => {
-                let of_answer = packet.number.is_none_or(|(space, _)| space != PacketNumberSpace::Initial);
+                let of_answer =
+                    packet.number.is_none_or(|(space, _)| space != PacketNumberSpace::Initial);
                 if self.first_sent.is_some() && (of_answer || self.first_received.is_none()) {
                     self.first_received.get_or_insert(at);
                 }
@@ -97,7 +98,11 @@ impl Clues {
             self.shown = Some(at - sent);
         }
         for (first, last) in &packet.acked {
-            let there: Vec<_> = self.sent.range((space, *first)..=(space, *last)).map(|(place, _)| *place).collect();
+            let there: Vec<_> = self
+                .sent
+                .range((space, *first)..=(space, *last))
+                .map(|(place, _)| *place)
+                .collect();
             for place in there {
                 self.sent.remove(&place);
             }
@@ -173,14 +178,20 @@ impl Matches {
     /// The unit in which a packet had nearly always been sent, unless that would be so at any other time as well.
     pub(super) fn best(&self) -> Option<Pair> {
         let part = |n: f64| n / self.samples;
-        let fits = |(hit, beside): (f64, f64)| self.samples >= 5.0 && part(hit) >= 0.8 && part(beside) <= 0.4;
+        let fits = |(hit, beside): (f64, f64)| {
+            self.samples >= 5.0 && part(hit) >= 0.8 && part(beside) <= 0.4
+        };
         let logged = median(self.logged.clone())?;
         let shown = |factor: f64| Pair { shown: logged * factor, logged };
         // The declared unit first, also where it cannot be told from chance.
         if part(self.units[0].0) >= 0.3 {
             return fits(self.units[0]).then(|| shown(1.0));
         }
-        FACTORS.iter().zip(self.units).find(|(_, unit)| fits(*unit)).map(|(factor, _)| shown(*factor))
+        FACTORS
+            .iter()
+            .zip(self.units)
+            .find(|(_, unit)| fits(*unit))
+            .map(|(factor, _)| shown(*factor))
     }
 }
 

@@ -30,7 +30,11 @@ pub(super) fn settings(from: impl Read) -> Settings {
 }
 
 /// Reads all events.
-pub(super) fn read(from: impl Read, traces: Vec<Trace>, out: &mut super::Out<'_>) -> io::Result<()> {
+pub(super) fn read(
+    from: impl Read,
+    traces: Vec<Trace>,
+    out: &mut super::Out<'_>,
+) -> io::Result<()> {
     let title = traces.iter().find_map(|trace| trace.title.clone());
     let mut pass = Pass::Events { traces, current: 0, number: 0, title, out };
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, from));
@@ -179,7 +183,9 @@ impl<'de> Visitor<'de> for OneTrace<'_, '_, '_> {
         self.0.begin_trace();
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                "events" if matches!(self.0, Pass::Events { .. }) => map.next_value_seed(Events(self.0))?,
+                "events" if matches!(self.0, Pass::Events { .. }) => {
+                    map.next_value_seed(Events(self.0))?
+                }
                 "common_fields" | "configuration" | "event_fields" | "vantage_point" | "title" => {
                     let value: Value = map.next_value()?;
                     self.0.set(&key, &value);

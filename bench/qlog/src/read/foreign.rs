@@ -4,9 +4,18 @@
 const MAGIC: &[(&[u8], &str)] = &[
     (b"\x1f\x8b", "it is compressed twice; decompress it once, for example with gunzip"),
     (b"\x28\xb5\x2f\xfd", "it is compressed twice; decompress it once, for example with unzstd"),
-    (b"\xfd7zXZ\0", "it is compressed with xz, which is not read; decompress it first, for example with unxz"),
-    (b"BZh", "it is compressed with bzip2, which is not read; decompress it first, for example with bunzip2"),
-    (b"\x04\x22\x4d\x18", "it is compressed with lz4, which is not read; decompress it first, for example with unlz4"),
+    (
+        b"\xfd7zXZ\0",
+        "it is compressed with xz, which is not read; decompress it first, for example with unxz",
+    ),
+    (
+        b"BZh",
+        "it is compressed with bzip2, which is not read; decompress it first, for example with bunzip2",
+    ),
+    (
+        b"\x04\x22\x4d\x18",
+        "it is compressed with lz4, which is not read; decompress it first, for example with unlz4",
+    ),
     (b"PK\x03\x04", "it is a zip archive; unpack it and name the folder"),
     (b"\xd4\xc3\xb2\xa1", CAPTURE),
     (b"\xa1\xb2\xc3\xd4", CAPTURE),
@@ -17,10 +26,10 @@ const MAGIC: &[(&[u8], &str)] = &[
     (b"\xfe\xff", "it is UTF-16; write UTF-8, for example with iconv -f UTF-16 -t UTF-8"),
 ];
 
-const CAPTURE: &str =
-    "it is a packet capture, and QUIC's packets are encrypted in it; record qlog at the server (docs/qlog.md)";
+const CAPTURE: &str = "it is a packet capture, and QUIC's packets are encrypted in it; record qlog at the server (docs/qlog.md)";
 
-const SCRIPT: &str = "it is JavaScript, as qlog was before draft-00 (2019), which is not read; record qlog of today";
+const SCRIPT: &str =
+    "it is JavaScript, as qlog was before draft-00 (2019), which is not read; record qlog of today";
 
 /// Names a file that is no qlog by its first bytes, in words that follow "it is not qlog:"; `None`: it may be qlog or a table.
 pub fn by_bytes(begins: &[u8]) -> Option<&'static str> {
@@ -31,7 +40,8 @@ pub fn by_bytes(begins: &[u8]) -> Option<&'static str> {
         return Some("it is a tar archive; unpack it and name the folder");
     }
     let text = begins.trim_ascii_start();
-    let words: [&[u8]; 8] = [b"var ", b"let ", b"const ", b"window.", b"module.", b"export ", b"//", b"/*"];
+    let words: [&[u8]; 8] =
+        [b"var ", b"let ", b"const ", b"window.", b"module.", b"export ", b"//", b"/*"];
     if words.iter().any(|word| text.starts_with(word)) {
         return Some(SCRIPT);
     }
@@ -48,7 +58,9 @@ pub fn by_bytes(begins: &[u8]) -> Option<&'static str> {
 pub(super) fn by_keys(keys: &[String]) -> Option<&'static str> {
     let has = |key: &str| keys.iter().any(|k| k.eq_ignore_ascii_case(key));
     if has("constants") {
-        return Some("it is Chrome's NetLog, which is not qlog and not read; record qlog at the server (docs/qlog.md)");
+        return Some(
+            "it is Chrome's NetLog, which is not qlog and not read; record qlog at the server (docs/qlog.md)",
+        );
     }
     if has("log") && keys.len() == 1 {
         return Some("it is an HTTP archive (HAR), which is not qlog and not read");
@@ -57,6 +69,9 @@ pub(super) fn by_keys(keys: &[String]) -> Option<&'static str> {
         return Some("it is a trace of Chrome's profiler, which is not qlog and not read");
     }
     let old = ["events", "fields", "connectionid", "starttime", "vantagepoint", "qlogversion"];
-    let is_old = old.iter().filter(|key| has(key)).count() >= 2 || (has("connections") && !has("trace"));
-    is_old.then_some("it is qlog from before draft-00 (2019), which is not read; record qlog of today")
+    let is_old =
+        old.iter().filter(|key| has(key)).count() >= 2 || (has("connections") && !has("trace"));
+    is_old.then_some(
+        "it is qlog from before draft-00 (2019), which is not read; record qlog of today",
+    )
 }

@@ -135,13 +135,20 @@ pub fn read(path: &Path, bytes: ReadProgress<'_>, sink: Sink<'_>) -> Result<Summ
 ///
 /// # Errors
 /// See [`ReadError`].
-pub fn read_input(input: &Input, bytes: ReadProgress<'_>, sink: Sink<'_>) -> Result<Summary, ReadError> {
+pub fn read_input(
+    input: &Input,
+    bytes: ReadProgress<'_>,
+    sink: Sink<'_>,
+) -> Result<Summary, ReadError> {
     let form = Form::of(input.begins())?;
     let mut out = Out::new(sink);
     let broken_off = match form {
         Form::Empty => {
             let broken_off = input.reader(&mut |_| {})?.broken_off();
-            return Err(ReadError::Empty(format!("; {}", broken_off.as_deref().unwrap_or("it is empty"))));
+            return Err(ReadError::Empty(format!(
+                "; {}",
+                broken_off.as_deref().unwrap_or("it is empty")
+            )));
         }
         Form::Sequence(separator) => {
             let mut text = input.reader(bytes)?;
@@ -153,7 +160,8 @@ pub fn read_input(input: &Input, bytes: ReadProgress<'_>, sink: Sink<'_>) -> Res
                 return Err(ReadError::TooLarge(size));
             }
             // How a trace writes its events may stand behind them.
-            let settings = contained::settings(Document { from: input.reader(&mut |_| {})?, left: DOCUMENT });
+            let settings =
+                contained::settings(Document { from: input.reader(&mut |_| {})?, left: DOCUMENT });
             if settings.traces.is_empty()
                 && let Some(what) = foreign::by_keys(&settings.keys)
             {
@@ -193,9 +201,10 @@ impl Form {
                 let alone = serde_json::from_slice::<Value>(line).ok().filter(sequence::is_record);
                 Ok(alone.map_or(Self::Document, |_| Self::Sequence(b'\n')))
             }
-            text => {
-                foreign(foreign::by_bytes(text).unwrap_or("it begins neither with a record separator nor with '{'"))
-            }
+            text => foreign(
+                foreign::by_bytes(text)
+                    .unwrap_or("it begins neither with a record separator nor with '{'"),
+            ),
         }
     }
 }

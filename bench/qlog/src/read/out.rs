@@ -156,7 +156,10 @@ impl<'a> Out<'a> {
         };
         current.check.take(event.group, at, &ParsedEvent::parse(&event));
         current.unchecked.push(held);
-        if current.check.is_settled() || current.unchecked.len() >= UNCHECKED || current.memory > WAITING {
+        if current.check.is_settled()
+            || current.unchecked.len() >= UNCHECKED
+            || current.memory > WAITING
+        {
             self.settle(index, trace);
         }
     }
@@ -179,8 +182,11 @@ impl<'a> Out<'a> {
 
     fn pass(&mut self, index: usize, trace: &Trace, held: &Held) {
         self.current.memory -= held.memory;
-        let (times, rtts, sizes) =
-            self.current.verdict.as_ref().map_or((1.0, 1.0, Sizes::BYTES), |(v, sizes)| (v.times, v.rtts, *sizes));
+        let (times, rtts, sizes) = self
+            .current
+            .verdict
+            .as_ref()
+            .map_or((1.0, 1.0, Sizes::BYTES), |(v, sizes)| (v.times, v.rtts, *sizes));
         let at = (held.time - self.current.first.unwrap_or(held.time)) * trace.unit * times;
         let fields = trace.fields(&held.record);
         let group = fields.group.or(trace.group.as_deref());
@@ -231,7 +237,9 @@ fn memory_of(value: &Value) -> usize {
     match value {
         Value::String(text) => EACH + text.len(),
         Value::Array(all) => EACH + all.iter().map(memory_of).sum::<usize>(),
-        Value::Object(all) => EACH + all.iter().map(|(key, value)| EACH + key.len() + memory_of(value)).sum::<usize>(),
+        Value::Object(all) => {
+            EACH + all.iter().map(|(key, value)| EACH + key.len() + memory_of(value)).sum::<usize>()
+        }
         _ => EACH,
     }
 }

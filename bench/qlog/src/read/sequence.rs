@@ -20,9 +20,15 @@ pub(super) fn read(from: &mut impl BufRead, separator: u8, out: &mut Out<'_>) ->
         if !text.is_empty() || piece.skipped {
             number += 1;
             match serde_json::from_slice::<Value>(text) {
-                _ if piece.skipped => out.malformed(number, format!("it is longer than {RECORD} bytes")),
+                _ if piece.skipped => {
+                    out.malformed(number, format!("it is longer than {RECORD} bytes"))
+                }
                 // Some write their settings as a second header.
-                Ok(header) if is_header(&header) && trace.goes_on(&header) && out.has_no_event_of_trace() => {
+                Ok(header)
+                    if is_header(&header)
+                        && trace.goes_on(&header)
+                        && out.has_no_event_of_trace() =>
+                {
                     trace.add_header(&header);
                     out.summary.title = out.summary.title.take().or_else(|| trace.title.clone());
                 }
@@ -50,7 +56,8 @@ pub(super) fn read(from: &mut impl BufRead, separator: u8, out: &mut Out<'_>) ->
 
 /// Keys of a header that begins a log, and of one that goes on with it.
 const BEGINS: [&str; 4] = ["qlog_version", "qlog_format", "file_schema", "trace"];
-const GOES_ON: [&str; 5] = ["vantage_point", "common_fields", "configuration", "event_fields", "event_schemas"];
+const GOES_ON: [&str; 5] =
+    ["vantage_point", "common_fields", "configuration", "event_fields", "event_schemas"];
 
 fn is_header(record: &Value) -> bool {
     let has = |key: &&str| record.get(*key).is_some();

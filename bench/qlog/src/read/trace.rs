@@ -77,7 +77,9 @@ const YEAR_2000: f64 = 946_684_800_000.0;
 /// A reference time: a number of the trace's unit since 1970, or an object with a date (draft-09 on). What is no time of day is none.
 fn reference(value: &Value, unit: f64) -> Option<f64> {
     let of_number = || number(value).map(|n| n * unit).filter(|ms| *ms > YEAR_2000 && *ms < 1e14);
-    let date = || ["wall_clock_time", "epoch"].into_iter().find_map(|key| rfc3339(value.get(key)?.as_str()?));
+    let date = || {
+        ["wall_clock_time", "epoch"].into_iter().find_map(|key| rfc3339(value.get(key)?.as_str()?))
+    };
     of_number().or_else(date)
 }
 
@@ -89,7 +91,9 @@ fn rfc3339(text: &str) -> Option<f64> {
         None => {
             let at = time.rfind(['+', '-', '\u{2212}'])?;
             let sign = if time[at..].starts_with('+') { 1.0 } else { -1.0 };
-            let [hours, minutes] = numbers(time[at..].trim_start_matches(['+', '-', '\u{2212}']), ':')?[..] else {
+            let [hours, minutes] =
+                numbers(time[at..].trim_start_matches(['+', '-', '\u{2212}']), ':')?[..]
+            else {
                 return None;
             };
             (&time[..at], sign * (hours * 60.0 + minutes))
@@ -120,14 +124,18 @@ impl Trace {
                     let of_previous = matches!(format, "delta" | "relative_to_previous_event");
                     self.times = if of_previous { Times::Previous } else { Times::Same };
                 }
-                self.reference = get("reference_time").and_then(|v| reference(v, self.unit)).or(self.reference);
-                let name = ["group_id", "ODCID", "odcid", "dcid"].into_iter().find_map(|k| get(k)?.as_str());
+                self.reference =
+                    get("reference_time").and_then(|v| reference(v, self.unit)).or(self.reference);
+                let name = ["group_id", "ODCID", "odcid", "dcid"]
+                    .into_iter()
+                    .find_map(|k| get(k)?.as_str());
                 self.group = name.map(str::to_owned).or(self.group.take());
             }
             "configuration" => self.set_unit(value.get("time_units")),
             "event_fields" => {
                 let names = value.as_array().into_iter().flatten();
-                self.fields = names.map(|n| n.as_str().unwrap_or("").to_ascii_lowercase()).collect();
+                self.fields =
+                    names.map(|n| n.as_str().unwrap_or("").to_ascii_lowercase()).collect();
                 if self.fields.iter().any(|f| f == "delta_time") {
                     self.times = Times::Previous;
                 }
@@ -154,8 +162,9 @@ impl Trace {
             "ms" | "milliseconds" => 1.0,
             _ => {
                 let shown: String = unit.to_string().chars().take(40).collect();
-                self.warnings
-                    .push(format!("its time_units are {shown}, which is no unit of qlog; milliseconds are taken."));
+                self.warnings.push(format!(
+                    "its time_units are {shown}, which is no unit of qlog; milliseconds are taken."
+                ));
                 self.unit
             }
         };
@@ -179,7 +188,10 @@ impl Trace {
     pub(super) fn time(&mut self, record: &Value) -> Result<f64, &'static str> {
         let raw = self.raw(record).ok_or("it is neither an object nor an array")?;
         let of_day = |time: &Value| Some(rfc3339(time.as_str()?)? / self.unit);
-        let time = raw.time.and_then(|time| number(time).or_else(|| of_day(time))).ok_or("it has no time")?;
+        let time = raw
+            .time
+            .and_then(|time| number(time).or_else(|| of_day(time)))
+            .ok_or("it has no time")?;
         raw.name.ok_or("it has no name")?;
         Ok(match self.times {
             Times::Same => time,
@@ -244,7 +256,11 @@ fn path_of(data: &Value) -> Option<&Value> {
 
 /// draft-00 shouts.
 fn lower(text: &str) -> Cow<'_, str> {
-    if text.bytes().any(|b| b.is_ascii_uppercase()) { text.to_ascii_lowercase().into() } else { text.into() }
+    if text.bytes().any(|b| b.is_ascii_uppercase()) {
+        text.to_ascii_lowercase().into()
+    } else {
+        text.into()
+    }
 }
 
 #[derive(Default)]
@@ -309,7 +325,10 @@ mod tests {
             trace
         };
         let mut absolute = of("common_fields", json!({ "time_format": "absolute" }));
-        assert_eq!(at(&mut absolute, [json!(1_700_000_000_000_u64), json!(1_700_000_000_012.5)]), [0.0, 12.5]);
+        assert_eq!(
+            at(&mut absolute, [json!(1_700_000_000_000_u64), json!(1_700_000_000_012.5)]),
+            [0.0, 12.5]
+        );
         let mut delta = of("common_fields", json!({ "time_format": "delta" }));
         assert_eq!(at(&mut delta, [10, 5, 2].map(|t| json!(t))), [0.0, 5.0, 7.0]);
         let mut micros = of("configuration", json!({ "time_units": "us" }));
@@ -323,14 +342,26 @@ mod tests {
         let of = |value: Value, unit| reference(&value, unit);
         assert_eq!(of(json!(1_700_000_000_000.5), 1.0), Some(1_700_000_000_000.5));
         assert_eq!(of(json!("1600000000000000"), 1e-3), Some(1_600_000_000_000.0));
-        let date =
-            |text: &str| of(json!({ "clock_type": "monotonic", "epoch": "unknown", "wall_clock_time": text }), 1.0);
+        let date = |text: &str| {
+            of(
+                json!({ "clock_type": "monotonic", "epoch": "unknown", "wall_clock_time": text }),
+                1.0,
+            )
+        };
         assert_eq!(date("1970-01-01T00:00:00.000Z"), Some(0.0));
         assert_eq!(date("2000-03-01T00:00:00.000Z"), Some(951_868_800_000.0));
         assert_eq!(date("2025-12-31T23:59:59.999Z"), Some(1_767_225_599_999.0));
-        let zones = ["2025-12-31T23:59:59+01:00", "2025-12-31T17:29:59-05:30", "2025-12-31t22:59:59z"];
+        let zones =
+            ["2025-12-31T23:59:59+01:00", "2025-12-31T17:29:59-05:30", "2025-12-31t22:59:59z"];
         assert_eq!(zones.map(date), [Some(1_767_221_999_000.0); 3]);
-        for none in ["", "unknown", "2025-12-31", "2025-12-31T23:59Z", "2025-12-31T23:59:59", "2025-12-31T23:59:59+1"] {
+        for none in [
+            "",
+            "unknown",
+            "2025-12-31",
+            "2025-12-31T23:59Z",
+            "2025-12-31T23:59:59",
+            "2025-12-31T23:59:59+1",
+        ] {
             assert_eq!(date(none), None, "{none}");
         }
         assert_eq!((of(json!("0"), 1e-3), of(json!("3638855510"), 1e-3)), (None, None));
@@ -344,14 +375,20 @@ mod tests {
             let said = trace.fields(&record);
             Ok::<_, String>((said.category.into_owned(), said.name.into_owned(), said.data.clone()))
         };
-        let is = |category: &str, name: &str, data: Value| Ok((category.to_owned(), name.to_owned(), data));
+        let is = |category: &str, name: &str, data: Value| {
+            Ok((category.to_owned(), name.to_owned(), data))
+        };
         assert_eq!(
             name(json!({ "time": 1, "name": "quic:packet_lost", "data": 1 })),
             is("quic", "packet_lost", json!(1))
         );
-        let old = json!({ "relative_time": 1, "category": "RECOVERY", "event_type": "PACKET_LOST" });
+        let old =
+            json!({ "relative_time": 1, "category": "RECOVERY", "event_type": "PACKET_LOST" });
         assert_eq!(name(old), is("recovery", "packet_lost", Value::Null));
-        assert_eq!(name(json!([1, "recovery", "metrics_updated", {}])), is("recovery", "metrics_updated", json!({})));
+        assert_eq!(
+            name(json!([1, "recovery", "metrics_updated", {}])),
+            is("recovery", "metrics_updated", json!({}))
+        );
         let with_trigger = json!([1, "recovery", "metrics_updated", "default", { "cwnd": 1 }]);
         assert_eq!(name(with_trigger), is("recovery", "metrics_updated", json!({ "cwnd": 1 })));
         assert_eq!(name(json!({ "name": "a:b" })), Err("it has no time".into()));

@@ -171,7 +171,9 @@ impl UnitCheck {
         let packet = if self.largest_packet >= FULL { self.largest_packet } else { DATAGRAM };
         let window = self.windows > 0 && self.largest_window < LEAST_WINDOW;
         // With a full packet on its way no fewer bytes are in flight.
-        let flight = self.flights >= LEAST as u64 && self.largest_packet >= FULL && self.largest_flight < FULL;
+        let flight = self.flights >= LEAST as u64
+            && self.largest_packet >= FULL
+            && self.largest_flight < FULL;
         let factor = |in_packets: bool| if in_packets { packet } else { 1.0 };
         let what = match (window, flight) {
             (true, true) => "congestion windows and bytes in flight",
@@ -195,7 +197,8 @@ impl UnitCheck {
         let power = (ratio.log10() / 3.0).round();
         let factor = 10_f64.powi((3.0 * power) as i32);
         // What only bounds a round trip tells units apart, and no more.
-        let is_near = (ratio / factor > 1.0 / NEAR && ratio / factor < NEAR) || (power == 0.0 && !is_exact);
+        let is_near =
+            (ratio / factor > 1.0 / NEAR && ratio / factor < NEAR) || (power == 0.0 && !is_exact);
         if !is_near || power.abs() > 2.0 {
             let warning = format!(
                 "its round trips contradict its packets: {} in its metrics, where acknowledgements came after {}. Neither can be relied on.",
@@ -235,7 +238,11 @@ impl UnitCheck {
 
     fn converted(&self, pair: Pair, unit: f64, factor: f64) -> String {
         let raw = pair.logged / unit;
-        let quinn = if unit * factor == 1e3 { ", as released versions of quinn write them (quinn#2631)" } else { "" };
+        let quinn = if unit * factor == 1e3 {
+            ", as released versions of quinn write them (quinn#2631)"
+        } else {
+            ""
+        };
         let name = unit_name(unit * factor).unwrap_or("another unit");
         let (raw, shown) = (significant(raw), millis(pair.shown));
         if unit * factor == 1.0 {
@@ -277,12 +284,16 @@ impl UnitCheck {
     }
 
     fn unchecked(&self, unit: f64) -> Verdict {
-        let Some(least) = self.least.filter(|least| *least < LOCAL || *least >= PLAUSIBLE.end) else {
+        let Some(least) = self.least.filter(|least| *least < LOCAL || *least >= PLAUSIBLE.end)
+        else {
             return Verdict::AS_DECLARED;
         };
         let other = if least < LOCAL { 1e3 } else { 1e-3 };
-        let quinn =
-            if least < LOCAL && unit == 1.0 { ", as released versions of quinn write (quinn#2631)," } else { "" };
+        let quinn = if least < LOCAL && unit == 1.0 {
+            ", as released versions of quinn write (quinn#2631),"
+        } else {
+            ""
+        };
         let name = unit_name(unit * other).unwrap_or("another unit");
         let warning = format!(
             "its round trips of {} cannot be checked, for it has no packets with their acknowledgements, and no longer path has such: if they \
@@ -297,7 +308,9 @@ impl UnitCheck {
     fn evidence(&self) -> Option<(Pair, bool)> {
         let exact = middle(&self.acks, LEAST).map(|pair| (pair, true));
         let initial = || self.initial.map(|logged| Pair { shown: INITIAL, logged });
-        let few = || [&self.acks, &self.bytes, &self.flight].into_iter().find_map(|pairs| middle(pairs, 1));
+        let few = || {
+            [&self.acks, &self.bytes, &self.flight].into_iter().find_map(|pairs| middle(pairs, 1))
+        };
         exact.or_else(|| {
             let bounds = middle(&self.bytes, LEAST)
                 .or_else(|| self.matches.best())
@@ -313,7 +326,9 @@ impl UnitCheck {
     fn answer(&self) -> Option<Pair> {
         let pair = middle(&self.answers, 1)?;
         let ratio = pair.shown / pair.logged;
-        let fits = FACTORS.into_iter().find(|factor| ratio / factor > 1.0 / 1.5 && ratio / factor < 50.0)?;
+        let fits = FACTORS
+            .into_iter()
+            .find(|factor| ratio / factor > 1.0 / 1.5 && ratio / factor < 50.0)?;
         Some(Pair { shown: pair.logged * fits, logged: pair.logged })
     }
 }
@@ -331,7 +346,8 @@ fn middle(pairs: &[Pair], least: usize) -> Option<Pair> {
 }
 
 fn unit_name(ms: f64) -> Option<&'static str> {
-    let names = [(1e3, "seconds"), (1.0, "milliseconds"), (1e-3, "microseconds"), (1e-6, "nanoseconds")];
+    let names =
+        [(1e3, "seconds"), (1.0, "milliseconds"), (1e-3, "microseconds"), (1e-6, "nanoseconds")];
     names.into_iter().find(|(unit, _)| (ms / unit - 1.0).abs() < 1e-9).map(|(_, name)| name)
 }
 
@@ -343,5 +359,9 @@ fn millis(ms: f64) -> String {
 fn significant(n: f64) -> String {
     let digits = (2 - n.abs().max(1e-9).log10().floor() as i32).clamp(0, 9) as usize;
     let text = format!("{n:.digits$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }

@@ -60,17 +60,23 @@ impl<W: Write + Send> RowWriter for ParquetRows<W> {
     }
 }
 
-fn file_writer<W: Write + Send>(to: W, names: &[impl AsRef<str>], kinds: &[Kind]) -> Result<SerializedFileWriter<W>> {
+fn file_writer<W: Write + Send>(
+    to: W,
+    names: &[impl AsRef<str>],
+    kinds: &[Kind],
+) -> Result<SerializedFileWriter<W>> {
     let field = |(name, kind): (&str, &Kind)| {
         let (physical, logical) = match kind {
             Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
             Kind::Whole => (Physical::INT64, None),
             Kind::Number => (Physical::DOUBLE, None),
         };
-        let field = Type::primitive_type_builder(name, physical).with_repetition(Repetition::OPTIONAL);
+        let field =
+            Type::primitive_type_builder(name, physical).with_repetition(Repetition::OPTIONAL);
         field.with_logical_type(logical).build().map(Arc::new)
     };
-    let fields = names.iter().map(AsRef::as_ref).zip(kinds).map(field).collect::<Result<Vec<_>>>()?;
+    let fields =
+        names.iter().map(AsRef::as_ref).zip(kinds).map(field).collect::<Result<Vec<_>>>()?;
     let schema = Arc::new(Type::group_type_builder("fathom").with_fields(fields).build()?);
     let created = format!("fathom {}", env!("CARGO_PKG_VERSION"));
     let properties = Arc::new(WriterProperties::builder().set_created_by(created).build());
@@ -90,7 +96,8 @@ fn write_row_group<W: Write + Send>(
         let levels: Vec<i16> = rows.iter().map(|row| i16::from(row[i] != Value::Missing)).collect();
         match kind {
             Kind::Text => {
-                let values: Vec<ByteArray> = values().map(|v| ByteArray::from(v.text().into_bytes())).collect();
+                let values: Vec<ByteArray> =
+                    values().map(|v| ByteArray::from(v.text().into_bytes())).collect();
                 column.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None)?;
             }
             Kind::Whole => {
@@ -121,33 +128,53 @@ mod tests {
 
     fn read(file: Vec<u8>) -> (Vec<String>, usize) {
         let reader = SerializedFileReader::new(bytes::Bytes::from(file)).unwrap();
-        let rows = reader.get_row_iter(None).unwrap().map(|row| format!("{}", row.unwrap())).collect();
+        let rows =
+            reader.get_row_iter(None).unwrap().map(|row| format!("{}", row.unwrap())).collect();
         (rows, reader.num_row_groups())
     }
 
     #[test]
     fn a_dataset_reads_back() {
-        let record =
-            |name: &str, more: fathom_report::Record| [vec![("name".to_owned(), Value::from(name))], more].concat();
+        let record = |name: &str, more: fathom_report::Record| {
+            [vec![("name".to_owned(), Value::from(name))], more].concat()
+        };
         let dataset = Dataset::new(vec![
-            record("a,b", vec![("n".into(), Value::from(3)), ("x_ms".into(), Value::measured(Some(0.1)))]),
-            record("c", vec![("x_ms".into(), Value::measured(None)), ("late".into(), Value::Whole(1))]),
+            record(
+                "a,b",
+                vec![("n".into(), Value::from(3)), ("x_ms".into(), Value::measured(Some(0.1)))],
+            ),
+            record(
+                "c",
+                vec![("x_ms".into(), Value::measured(None)), ("late".into(), Value::Whole(1))],
+            ),
         ]);
-        let expected = ["{name: \"a,b\", n: 3, x_ms: 0.1, late: null}", "{name: \"c\", n: null, x_ms: null, late: 1}"];
+        let expected = [
+            "{name: \"a,b\", n: 3, x_ms: 0.1, late: null}",
+            "{name: \"c\", n: null, x_ms: null, late: 1}",
+        ];
         assert_eq!(read(encode(&dataset).unwrap()), (expected.map(String::from).to_vec(), 1));
     }
 
     #[test]
     fn pieces_make_one_file() {
         let columns = [("name", Kind::Text), ("n", Kind::Whole), ("x_ms", Kind::Number)];
-        let row = |name: &str, n: u64, x: Option<f64>| vec![Value::from(name), Value::from(n), Value::measured(x)];
-        let pieces = [vec![row("a,b", 1, Some(0.5))], Vec::new(), vec![row("c", 2, None), row("d", 3, Some(2.0))]];
+        let row = |name: &str, n: u64, x: Option<f64>| {
+            vec![Value::from(name), Value::from(n), Value::measured(x)]
+        };
+        let pieces = [
+            vec![row("a,b", 1, Some(0.5))],
+            Vec::new(),
+            vec![row("c", 2, None), row("d", 3, Some(2.0))],
+        ];
         let mut file = Vec::new();
         let mut writer = Box::new(ParquetRows::new(&mut file, &columns).unwrap());
         pieces.iter().for_each(|piece| writer.write(piece).unwrap());
         writer.finish().unwrap();
-        let expected =
-            ["{name: \"a,b\", n: 1, x_ms: 0.5}", "{name: \"c\", n: 2, x_ms: null}", "{name: \"d\", n: 3, x_ms: 2.0}"];
+        let expected = [
+            "{name: \"a,b\", n: 1, x_ms: 0.5}",
+            "{name: \"c\", n: 2, x_ms: null}",
+            "{name: \"d\", n: 3, x_ms: 2.0}",
+        ];
         assert_eq!(read(file), (expected.map(String::from).to_vec(), 2));
     }
 }

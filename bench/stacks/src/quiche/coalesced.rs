@@ -53,7 +53,9 @@ mod tests {
             assert!(rest <= end);
         }
         assert!(packets_after_handshake(&mut handshake.clone()).is_empty());
-        for (bytes, value) in [(&[0x25][..], 37), (&[0x7b, 0xbd], 15_293), (&[0x9d, 0x7f, 0x3e, 0x7d], 494_878_333)] {
+        for (bytes, value) in
+            [(&[0x25][..], 37), (&[0x7b, 0xbd], 15_293), (&[0x9d, 0x7f, 0x3e, 0x7d], 494_878_333)]
+        {
             assert_eq!(number(bytes).map(|(n, _)| n), Some(value));
         }
         assert_eq!(number(&[0xff; 8]).map(|(n, _)| n as u64), Some((1 << 62) - 1));

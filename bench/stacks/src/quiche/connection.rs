@@ -352,7 +352,8 @@ impl Connection {
             if state.over.is_some() {
                 return Err("the connection is closed".into());
             }
-            let over = (state.quic.dgram_send_queue_byte_size() + data.len()).saturating_sub(state.datagrams_kept);
+            let over = (state.quic.dgram_send_queue_byte_size() + data.len())
+                .saturating_sub(state.datagrams_kept);
             if over > 0 {
                 let freed = Cell::new(0);
                 state.quic.dgram_purge_outgoing(|old| {
@@ -372,7 +373,9 @@ impl Connection {
         let shared = self.shared();
         wait(&shared.datagrams, || {
             let mut state = shared.state();
-            let Some(length) = state.quic.dgram_recv_front_len() else { return state.over.as_ref().map(|_| None) };
+            let Some(length) = state.quic.dgram_recv_front_len() else {
+                return state.over.as_ref().map(|_| None);
+            };
             let mut datagram = vec![0; length];
             // It is as long as it was said to be.
             let read = state.quic.dgram_recv(&mut datagram).ok();
@@ -476,12 +479,21 @@ fn close_of(quic: &Quic) -> Close {
         if by == Closer::Us { "this side" } else { "the peer" },
         if error.is_app { "application" } else { "transport" },
     );
-    let text =
-        format!("{who} closed it with {space} error {:#x} {}", error.error_code, String::from_utf8_lossy(&reason));
+    let text = format!(
+        "{who} closed it with {space} error {:#x} {}",
+        error.error_code,
+        String::from_utf8_lossy(&reason)
+    );
     Close { by, kind, code: Some(error.error_code), reason, text }
 }
 
 /// Without a word of either side.
 fn ended() -> Close {
-    Close { by: Closer::Peer, kind: CloseKind::Reset, code: None, reason: Bytes::new(), text: "ended".into() }
+    Close {
+        by: Closer::Peer,
+        kind: CloseKind::Reset,
+        code: None,
+        reason: Bytes::new(),
+        text: "ended".into(),
+    }
 }

@@ -24,7 +24,9 @@ use super::stream::{RecvStream, SendStream};
 use super::{ConnectionRng, Share, h3};
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
 use crate::settings::{BoringTls, EndpointSettings, Sessions, SetupError, TransportSettings};
-use crate::traits::{self, Close, ConnectionStats, Delivery, EarlyDataAccepted, Monitor, ReadOrder, SetPriority};
+use crate::traits::{
+    self, Close, ConnectionStats, Delivery, EarlyDataAccepted, Monitor, ReadOrder, SetPriority,
+};
 
 /// The largest packet sent, as tokio-quiche has it: it fits where tunnels take their share of an Ethernet frame. Larger ones are discovered.
 const PACKET: usize = 1350;
@@ -69,7 +71,10 @@ impl Endpoint {
     ///
     /// # Errors
     /// A controller, the TLS configuration or the socket does not serve.
-    pub fn on_tokio(socket: UdpSocket, settings: EndpointSettings<BoringTls>) -> Result<Self, SetupError> {
+    pub fn on_tokio(
+        socket: UdpSocket,
+        settings: EndpointSettings<BoringTls>,
+    ) -> Result<Self, SetupError> {
         let socket = TokioRuntime.wrap_udp_socket(socket)?;
         Self::new(socket, Arc::new(TokioRuntime), settings)
     }
@@ -83,9 +88,19 @@ impl Endpoint {
         runtime: Arc<dyn Runtime>,
         settings: EndpointSettings<BoringTls>,
     ) -> Result<Self, SetupError> {
-        let EndpointSettings { tls, controllers, extension, clock, watch_natives, seed, transport, .. } = settings;
+        let EndpointSettings {
+            tls,
+            controllers,
+            extension,
+            clock,
+            watch_natives,
+            seed,
+            transport,
+            ..
+        } = settings;
         let shares = controllers.iter().map(|controller| {
-            Share::new(controller, extension, clock.as_ref()).map_err(|e| SetupError::Controller(controller.spec(), e))
+            Share::new(controller, extension, clock.as_ref())
+                .map_err(|e| SetupError::Controller(controller.spec(), e))
         });
         let shares = shares.collect::<Result<Vec<_>, _>>()?;
         if shares.is_empty() {
@@ -94,7 +109,9 @@ impl Endpoint {
         let BoringTls { server, context, protocol, early_data, sessions } = tls;
         // An error stack has a line for each error.
         let wrong = |e: stack::Error| SetupError::Tls(e.to_string().trim().replace('\n', "; "));
-        let mut config = stack::Config::with_boring_ssl_ctx_builder(stack::PROTOCOL_VERSION, context).map_err(wrong)?;
+        let mut config =
+            stack::Config::with_boring_ssl_ctx_builder(stack::PROTOCOL_VERSION, context)
+                .map_err(wrong)?;
         config.set_application_protos(&[&protocol]).map_err(wrong)?;
         if early_data {
             config.enable_early_data();
@@ -135,20 +152,24 @@ impl Endpoint {
             share.apply(&mut config, None);
             quic.map_err(|e| e.to_string())?
         };
-        let send_watch = self.watch_natives.as_ref().filter(|_| observer.is_some()).map(|clock| NativeWatch {
-            clock: Arc::clone(clock),
-            observer: observer.clone(),
-            monitor: Arc::default(),
-        });
+        let send_watch =
+            self.watch_natives.as_ref().filter(|_| observer.is_some()).map(|clock| NativeWatch {
+                clock: Arc::clone(clock),
+                observer: observer.clone(),
+                monitor: Arc::default(),
+            });
         let native = share.is_native().then(|| {
             let monitor = Arc::<NativeMonitor>::default();
             match &self.watch_natives {
                 Some(clock) => (NativeWatch { clock: Arc::clone(clock), observer, monitor }, true),
-                None => (NativeWatch { clock: Arc::new(|| Time::ZERO), observer: None, monitor }, false),
+                None => {
+                    (NativeWatch { clock: Arc::new(|| Time::ZERO), observer: None, monitor }, false)
+                }
             }
         });
         let role = if self.server { Role::Server } else { Role::Client(self.sessions.clone()) };
-        let connection = Connection::start(quic, rng, role, native, &self.router, route, self.datagrams);
+        let connection =
+            Connection::start(quic, rng, role, native, &self.router, route, self.datagrams);
         let connection = connection.map_err(|close| close.text)?;
         if let Some(watch) = send_watch {
             connection.watch_sending(watch);
@@ -175,7 +196,8 @@ fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
     if datagrams.is_some() {
         config.enable_dgram(true, DATAGRAMS, DATAGRAMS);
     }
-    config.set_max_idle_timeout(u64::try_from(idle.unwrap_or(IDLE).as_millis()).unwrap_or(u64::MAX));
+    config
+        .set_max_idle_timeout(u64::try_from(idle.unwrap_or(IDLE).as_millis()).unwrap_or(u64::MAX));
     config.set_initial_max_streams_bidi(bidi_streams.unwrap_or(STREAMS).into());
     config.set_initial_max_streams_uni(uni_streams.unwrap_or(STREAMS).into());
     // Windows that were set stay as they begin: the other stacks do not tune theirs.
@@ -223,7 +245,8 @@ impl traits::Endpoint for Endpoint {
         let ticket = self.sessions.as_ref().and_then(|sessions| sessions.take());
         let connecting = self.start(&self.shares[0], observer, rng, route, |config| {
             config.set_initial_rtt(initial_rtt.unwrap_or(INITIAL_RTT));
-            let mut quic = stack::connect_with_buffer_factory(Some(server_name), &id.id(), local, to, config)?;
+            let mut quic =
+                stack::connect_with_buffer_factory(Some(server_name), &id.id(), local, to, config)?;
             ticket.as_ref().map_or(Ok(()), |ticket| quic.set_session(ticket))?;
             Ok(quic)
         })?;
@@ -244,7 +267,10 @@ impl traits::Endpoint for Endpoint {
         self.start(&self.shares[controller], observer, rng, route, |config| match &original {
             Some(original) => {
                 let original = ConnectionId::from_ref(original);
-                let ids = RetryConnectionIds { original_destination_cid: &original, retry_source_cid: &header.dcid };
+                let ids = RetryConnectionIds {
+                    original_destination_cid: &original,
+                    retry_source_cid: &header.dcid,
+                };
                 stack::accept_with_retry(&id.id(), ids, path.to, path.from, config)
             }
             None => stack::accept_with_buf_factory(&id.id(), None, path.to, path.from, config),
@@ -298,7 +324,12 @@ impl traits::Incoming for Incoming {
     }
 
     fn original_dcid(&self) -> String {
-        self.original.as_deref().unwrap_or(&self.header.dcid).iter().map(|byte| format!("{byte:02x}")).collect()
+        self.original
+            .as_deref()
+            .unwrap_or(&self.header.dcid)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 
     fn refuse(self) {
@@ -331,7 +362,10 @@ impl Future for Connecting {
     type Output = Result<Connection, Close>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.over.as_mut().poll(cx).map_ok(|()| self.connection.take().expect("polled after its end"))
+        self.over
+            .as_mut()
+            .poll(cx)
+            .map_ok(|()| self.connection.take().expect("polled after its end"))
     }
 }
 
@@ -344,7 +378,10 @@ impl traits::Connecting for Connecting {
         }
         let Some(connection) = self.connection.take() else { return Err(self) };
         let accepted = connection.clone();
-        Ok((connection, Box::pin(async move { self.over.await.is_ok() && accepted.early_data_accepted() })))
+        Ok((
+            connection,
+            Box::pin(async move { self.over.await.is_ok() && accepted.early_data_accepted() }),
+        ))
     }
 
     fn monitor(&self) -> Option<&Monitor> {
@@ -376,7 +413,9 @@ impl traits::Connection for Connection {
         // quiche's urgencies begin at 0 with what is not said otherwise at 127: the control streams come last, which they can.
         let set = move |stream, urgency, incremental| {
             // Refused only for a stream that is gone.
-            let _ = connection.shared().with(|state| state.quic.stream_priority(stream, urgency, incremental));
+            let _ = connection
+                .shared()
+                .with(|state| state.quic.stream_priority(stream, urgency, incremental));
         };
         (h3::Connection::new(self.clone()), Arc::new(set))
     }

@@ -33,7 +33,10 @@ mod stack {
     pub(crate) use crate::traits::Close as ConnectionError;
     pub(crate) use quinn::VarInt;
 
-    pub(crate) fn poll_read(stream: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ReadError>> {
+    pub(crate) fn poll_read(
+        stream: &mut RecvStream,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ReadError>> {
         stream.poll_chunk(cx)
     }
 
@@ -81,7 +84,9 @@ mod error {
 
     pub(crate) fn read(error: ReadError) -> StreamErrorIncoming {
         match error {
-            ReadError::Reset(code) => StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() },
+            ReadError::Reset(code) => {
+                StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() }
+            }
             ReadError::ConnectionLost(close) => connection_on_stream(close),
             ReadError::ClosedStream => StreamErrorIncoming::Unknown(Box::new(error)),
         }
@@ -89,14 +94,19 @@ mod error {
 
     pub(crate) fn write(error: WriteError) -> StreamErrorIncoming {
         match error {
-            WriteError::Stopped(code) => StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() },
+            WriteError::Stopped(code) => {
+                StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() }
+            }
             WriteError::ConnectionLost(close) => connection_on_stream(close),
-            WriteError::ClosedStream | WriteError::ZeroRttRejected => StreamErrorIncoming::Unknown(Box::new(error)),
+            WriteError::ClosedStream | WriteError::ZeroRttRejected => {
+                StreamErrorIncoming::Unknown(Box::new(error))
+            }
         }
     }
 
     /// A code as QUIC carries it: of 62 bits.
     pub(crate) fn code(code: u64) -> VarInt {
-        VarInt::from_u64(code).unwrap_or_else(|_| VarInt::from_u32(Code::H3_INTERNAL_ERROR.value() as u32))
+        VarInt::from_u64(code)
+            .unwrap_or_else(|_| VarInt::from_u32(Code::H3_INTERNAL_ERROR.value() as u32))
     }
 }

@@ -147,7 +147,11 @@ impl Cid {
     /// The ID a packet is addressed to (RFC 8999 §5).
     fn addressed(packet: &[u8]) -> Option<Self> {
         let long = packet.first()? & 0x80 != 0;
-        Self::new(if long { packet.get(6..6 + usize::from(*packet.get(5)?))? } else { packet.get(1..1 + CID_LEN)? })
+        Self::new(if long {
+            packet.get(6..6 + usize::from(*packet.get(5)?))?
+        } else {
+            packet.get(1..1 + CID_LEN)?
+        })
     }
 
     pub(super) fn as_slice(&self) -> &[u8] {
@@ -249,7 +253,8 @@ impl Router {
                 (key, hmac::Key::new(hmac::HMAC_SHA256, token_key.as_ref()))
             }
             None => {
-                let key = || hmac::Key::generate(hmac::HMAC_SHA256, &random).map_err(|_| unseeded());
+                let key =
+                    || hmac::Key::generate(hmac::HMAC_SHA256, &random).map_err(|_| unseeded());
                 (key()?, key()?)
             }
         };
@@ -392,7 +397,8 @@ impl Router {
             return None;
         }
         let token = header.token.take().unwrap_or_default();
-        let original = self.tokens.check(self.now(), &token, path.from, &header.dcid).map(<[u8]>::to_vec);
+        let original =
+            self.tokens.check(self.now(), &token, path.from, &header.dcid).map(<[u8]>::to_vec);
         let most = if original.is_some() { VALIDATED_BACKLOG } else { BACKLOG };
         let is_taken = |routes: &Routes| !routes.closed && routes.incoming.len() < most;
         if !is_taken(&self.routes()) {
@@ -416,10 +422,9 @@ impl Router {
 
     /// Answers a packet of a version that quiche does not speak, if it is long enough; whether it is one.
     fn negotiate_version(&self, packet: &[u8], path: PacketPath) -> bool {
-        let Some(version) = packet
-            .first_chunk()
-            .and_then(|[first, version @ ..]: &[u8; 5]| (first & 0x80 != 0).then_some(u32::from_be_bytes(*version)))
-        else {
+        let Some(version) = packet.first_chunk().and_then(|[first, version @ ..]: &[u8; 5]| {
+            (first & 0x80 != 0).then_some(u32::from_be_bytes(*version))
+        }) else {
             return false;
         };
         if stack::version_is_supported(version) {
@@ -453,17 +458,35 @@ impl Router {
         let (given, _) = self.unused(&self.routes());
         let token = self.tokens.make(self.now(), path.from, &header.dcid, given.as_slice());
         let mut answer = [0; LARGEST];
-        if let Ok(len) = stack::retry(&header.scid, &header.dcid, &given.id(), &token, header.version, &mut answer) {
+        if let Ok(len) = stack::retry(
+            &header.scid,
+            &header.dcid,
+            &given.id(),
+            &token,
+            header.version,
+            &mut answer,
+        ) {
             self.reply(path, &answer[..len]);
         }
     }
 
     /// Packets of `segment` bytes each but for the last, as the socket takes them.
-    pub(super) fn transmit<'a>(&self, path: PacketPath, segment: usize, contents: &'a [u8]) -> Transmit<'a> {
+    pub(super) fn transmit<'a>(
+        &self,
+        path: PacketPath,
+        segment: usize,
+        contents: &'a [u8],
+    ) -> Transmit<'a> {
         // With several addresses, answers come from the one that was asked.
         let src_ip = self.server.then_some(path.from.ip()).filter(|ip| !ip.is_unspecified());
         let segment_size = (contents.len() > segment).then_some(segment);
-        Transmit { destination: path.to, ecn: EcnCodepoint::from_bits(path.ecn), contents, segment_size, src_ip }
+        Transmit {
+            destination: path.to,
+            ecn: EcnCodepoint::from_bits(path.ecn),
+            contents,
+            segment_size,
+            src_ip,
+        }
     }
 }
 
@@ -495,8 +518,9 @@ impl Receiver {
         let mut metas = [RecvMeta::default(); BATCH];
         let received = {
             let mut buffers = buffers.iter_mut();
-            let mut slices: [IoSliceMut<'_>; BATCH] =
-                std::array::from_fn(|_| IoSliceMut::new(buffers.next().map_or(&mut [], |buffer| &mut buffer[..])));
+            let mut slices: [IoSliceMut<'_>; BATCH] = std::array::from_fn(|_| {
+                IoSliceMut::new(buffers.next().map_or(&mut [], |buffer| &mut buffer[..]))
+            });
             ready!(router.socket.poll_recv(cx, &mut slices, &mut metas))
         };
         // An error is the kernel's message about an earlier datagram.

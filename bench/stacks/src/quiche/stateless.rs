@@ -30,7 +30,13 @@ impl RetryTokens {
     }
 
     /// `now` is since any moment that stays the same.
-    pub(super) fn make(&self, now: Duration, client: SocketAddr, original: &[u8], given: &[u8]) -> Vec<u8> {
+    pub(super) fn make(
+        &self,
+        now: Duration,
+        client: SocketAddr,
+        original: &[u8],
+        given: &[u8],
+    ) -> Vec<u8> {
         let mut token = now.as_secs().to_be_bytes().to_vec();
         token.extend_from_slice(original);
         let tag = hmac::sign(&self.key, &signed(&token, client, given));
@@ -91,7 +97,11 @@ pub(super) fn refusal(asked: &[u8], client: &[u8]) -> Option<Vec<u8>> {
         (payload[0], payload[1]) = (0x1c, 0x02);
         payload
     };
-    let keys = TLS13_AES_128_GCM_SHA256.tls13()?.quic_suite()?.keys(asked, Side::Server, Version::V1).local;
+    let keys = TLS13_AES_128_GCM_SHA256
+        .tls13()?
+        .quic_suite()?
+        .keys(asked, Side::Server, Version::V1)
+        .local;
     // Initial, with a packet number of one byte: 0.
     let mut packet = vec![0xc0, 0, 0, 0, 1];
     for id in [client, asked] {
@@ -100,7 +110,11 @@ pub(super) fn refusal(asked: &[u8], client: &[u8]) -> Option<Vec<u8>> {
     }
     let tag = keys.packet.tag_len();
     // No token; how many bytes follow; the packet number.
-    packet.extend([0, u8::try_from(1 + PAYLOAD.len() + tag).ok().filter(|length| *length < 64)?, 0]);
+    packet.extend([
+        0,
+        u8::try_from(1 + PAYLOAD.len() + tag).ok().filter(|length| *length < 64)?,
+        0,
+    ]);
     let mut payload = PAYLOAD;
     let tag = keys.packet.encrypt_in_place(0, &packet, &mut payload).ok()?;
     let number = packet.len() - 1;
@@ -125,21 +139,35 @@ mod tests {
         let token = tokens.make(now, client, b"original", b"given");
         assert_eq!(tokens.check(now, &token, client, b"given"), Some(&b"original"[..]));
         for other in ["192.0.2.1:4001", "192.0.2.2:4000", "[2001:db8::1]:4000"] {
-            assert_eq!(tokens.check(now, &token, other.parse().unwrap(), b"given"), None, "{other}");
+            assert_eq!(
+                tokens.check(now, &token, other.parse().unwrap(), b"given"),
+                None,
+                "{other}"
+            );
         }
         assert_eq!(tokens.check(now, &token, client, b"taken"), None);
-        assert_eq!(tokens_of([2; 32]).check(now, &token, client, b"given"), None, "another server's");
+        assert_eq!(
+            tokens_of([2; 32]).check(now, &token, client, b"given"),
+            None,
+            "another server's"
+        );
         for bit in 0..token.len() * 8 {
             let mut bent = token.clone();
             bent[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(tokens.check(now, &bent, client, b"given"), None, "bit {bit}");
         }
         for length in 0..token.len() {
-            assert_eq!(tokens.check(now, &token[..length], client, b"given"), None, "{length} bytes");
+            assert_eq!(
+                tokens.check(now, &token[..length], client, b"given"),
+                None,
+                "{length} bytes"
+            );
         }
-        for (at, good) in
-            [(now + LIFETIME, true), (now + LIFETIME + Duration::from_secs(1), false), (Duration::ZERO, false)]
-        {
+        for (at, good) in [
+            (now + LIFETIME, true),
+            (now + LIFETIME + Duration::from_secs(1), false),
+            (Duration::ZERO, false),
+        ] {
             assert_eq!(tokens.check(at, &token, client, b"given").is_some(), good, "{at:?}");
         }
     }

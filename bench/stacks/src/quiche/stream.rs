@@ -157,9 +157,14 @@ impl SendStream {
     }
 
     /// Writes `chunk` without a copy; what is left in it was not taken, and there is no room for it.
-    pub(super) fn poll_write_chunk(&mut self, cx: &mut Context<'_>, chunk: &mut Bytes) -> Poll<Result<(), WriteError>> {
+    pub(super) fn poll_write_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunk: &mut Bytes,
+    ) -> Poll<Result<(), WriteError>> {
         while !chunk.is_empty() {
-            let (written, rest) = ready!(self.poll(cx, |quic, id| quic.stream_send_zc(id, chunk.clone(), false)))?;
+            let (written, rest) =
+                ready!(self.poll(cx, |quic, id| quic.stream_send_zc(id, chunk.clone(), false)))?;
             *chunk = rest.unwrap_or_else(|| chunk.slice(written..));
         }
         Poll::Ready(Ok(()))
@@ -194,7 +199,9 @@ impl SendStream {
     }
 
     /// Ends with `None` when the peer has acknowledged all data and the end, with a code when it was stopped or reset.
-    pub(super) fn stopped(&self) -> impl Future<Output = Result<Option<VarInt>, Close>> + Send + Sync + use<> {
+    pub(super) fn stopped(
+        &self,
+    ) -> impl Future<Output = Result<Option<VarInt>, Close>> + Send + Sync + use<> {
         self.connection.delivery(self.id, self.closed)
     }
 }
@@ -216,7 +223,11 @@ impl Drop for SendStream {
 }
 
 impl AsyncWrite for SendStream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Self::poll_write(self, cx, data).map_err(Into::into)
     }
 
@@ -255,13 +266,17 @@ impl RecvStream {
     }
 
     /// Reads what is there, or leaves the task's waker; `None` at the end.
-    pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ReadError>> {
+    pub(super) fn poll_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ReadError>> {
         if let Some(ended) = &self.ended {
             return Poll::Ready(ended.clone().map(|()| None));
         }
         let id = self.id;
         let read = self.connection.shared().with(|state| {
-            let mut chunk = BytesMut::with_capacity(state.quic.stream_readable_len(id, MAX_READ)).limit(MAX_READ);
+            let mut chunk = BytesMut::with_capacity(state.quic.stream_readable_len(id, MAX_READ))
+                .limit(MAX_READ);
             match state.quic.stream_recv_buf(id, &mut chunk) {
                 Ok((_, last)) => {
                     // There may be credit to send.
@@ -314,13 +329,18 @@ impl RecvStream {
 impl Drop for RecvStream {
     fn drop(&mut self) {
         let _ = self.stop(VarInt::from_u32(0));
-        let waker: Option<Waker> = self.connection.shared().state().streams.readers.remove(&self.id);
+        let waker: Option<Waker> =
+            self.connection.shared().state().streams.readers.remove(&self.id);
         drop(waker);
     }
 }
 
 impl AsyncRead for RecvStream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if self.rest.is_empty() {
             match ready!(self.poll_chunk(cx))? {
                 Some(chunk) => self.rest = chunk,

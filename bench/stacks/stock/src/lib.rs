@@ -9,12 +9,14 @@ mod native {
     pub(crate) use fathom_stacks::{NativeClock, NativeMonitor, NativeWatch};
 }
 mod settings {
-    pub(crate) use fathom_stacks::{BoringTls, EndpointSettings, Sessions, SetupError, TransportSettings};
+    pub(crate) use fathom_stacks::{
+        BoringTls, EndpointSettings, Sessions, SetupError, TransportSettings,
+    };
 }
 mod traits {
     pub(crate) use fathom_stacks::{
-        Close, CloseKind, Closer, Connecting, Connection, ConnectionStats, Delivery, EarlyDataAccepted, Endpoint,
-        Incoming, Monitor, ReadOrder, RequestStream, SetPriority,
+        Close, CloseKind, Closer, Connecting, Connection, ConnectionStats, Delivery,
+        EarlyDataAccepted, Endpoint, Incoming, Monitor, ReadOrder, RequestStream, SetPriority,
     };
 }
 

@@ -50,10 +50,16 @@ fn run_at<T>(_: Instant, _: &mut ConnectionRng, work: impl FnOnce() -> T) -> T {
 struct Share(stack::CongestionControlAlgorithm);
 
 impl Share {
-    fn new(controller: &Controller, _: Extension, _: Option<&Arc<dyn Clock>>) -> Result<Self, String> {
+    fn new(
+        controller: &Controller,
+        _: Extension,
+        _: Option<&Arc<dyn Clock>>,
+    ) -> Result<Self, String> {
         match controller {
             Controller::Native(name) => Ok(Self(native(name))),
-            Controller::Fathom(_) => Err("stock quiche takes only its own, such as native:cubic".into()),
+            Controller::Fathom(_) => {
+                Err("stock quiche takes only its own, such as native:cubic".into())
+            }
         }
     }
 

@@ -52,7 +52,9 @@ fn rates_without_a_model_are_refused() {
 /// Mean run lengths by the sum of P(length > n) = exp(-(n/scale)^shape), and the same share counted.
 #[test]
 fn runs_give_the_share_of_downloads() {
-    let mean = |w: Weibull| (0..10_000).map(|n| (-(f64::from(n) / w.scale).powf(w.shape)).exp()).sum::<f64>();
+    let mean = |w: Weibull| {
+        (0..10_000).map(|n| (-(f64::from(n) / w.scale).powf(w.shape)).exp()).sum::<f64>()
+    };
     let fit = Fit::new(100.0).unwrap();
     let (download, validation) = (mean(fit.download_runs()), mean(fit.validation_runs()));
     let expected = download / (download + validation);
@@ -70,7 +72,8 @@ fn runs_give_the_share_of_downloads() {
 fn responses_at_rate_100() {
     let requests = pooled(10, 20_000);
     let middle = median(requests.iter().map(|r| r.response_bytes));
-    let mean = requests.iter().map(|r| r.response_bytes as f64).sum::<f64>() / requests.len() as f64;
+    let mean =
+        requests.iter().map(|r| r.response_bytes as f64).sum::<f64>() / requests.len() as f64;
     let large = share(&requests, |r| r.response_bytes > 25_000);
     assert!((870..910).contains(&middle), "median {middle}");
     assert!((7_000.0..10_000.0).contains(&mean), "mean {mean}");
@@ -124,7 +127,10 @@ fn a_seed_is_a_sequence() {
     assert_eq!(requests(3), requests(3));
     assert_ne!(requests(3), requests(4));
     let zipped = requests(3).into_iter().zip(requests(4));
-    assert!(zipped.filter(|(a, b)| a.rtt() == b.rtt()).count() < 10, "neighbouring seeds share draws");
+    assert!(
+        zipped.filter(|(a, b)| a.rtt() == b.rtt()).count() < 10,
+        "neighbouring seeds share draws"
+    );
 }
 
 /// A change here means that every published seed means something else.
@@ -139,14 +145,21 @@ fn a_seed_keeps_its_meaning() {
 #[test]
 fn an_option_changes_only_what_it_names() {
     let plain = traffic(100.0, 5, Options::default());
-    let changed = traffic(100.0, 5, Options { server_delay: true, max_response: Some(10_000), ..Options::default() });
+    let changed = traffic(
+        100.0,
+        5,
+        Options { server_delay: true, max_response: Some(10_000), ..Options::default() },
+    );
     let mut cut = 0;
     for (a, b) in plain.zip(changed).take(5_000) {
         assert_eq!(a.server_delay, Duration::ZERO);
         assert!(b.server_delay > Duration::ZERO && b.server_delay <= Duration::from_millis(100));
         assert_eq!(b.response_bytes, a.response_bytes.min(10_000));
         cut += usize::from(b.response_bytes < a.response_bytes);
-        assert_eq!(WebRequest { server_delay: a.server_delay, response_bytes: a.response_bytes, ..b }, a);
+        assert_eq!(
+            WebRequest { server_delay: a.server_delay, response_bytes: a.response_bytes, ..b },
+            a
+        );
     }
     assert!(cut > 100, "{cut}");
 }
@@ -156,7 +169,8 @@ fn an_option_changes_only_what_it_names() {
 fn poisson_arrivals_have_independent_exponential_gaps() {
     let poisson = Options { arrivals: Arrivals::Poisson, ..Options::default() };
     let requests: Vec<_> = traffic(100.0, 5, poisson).take(100_001).collect();
-    let gaps: Vec<f64> = requests.windows(2).map(|two| two[1].start.since(two[0].start).as_secs_f64()).collect();
+    let gaps: Vec<f64> =
+        requests.windows(2).map(|two| two[1].start.since(two[0].start).as_secs_f64()).collect();
     let n = gaps.len() as f64;
     let mean = gaps.iter().sum::<f64>() / n;
     let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / n;

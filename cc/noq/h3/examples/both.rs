@@ -52,7 +52,8 @@ async fn ask(connection: noq::Connection) -> Result<(), Error> {
     }
     println!("GET /hello: {}, {length} bytes", response.status());
 
-    let mut post = requests.send_request(Request::post("https://localhost/upload").body(())?).await?;
+    let mut post =
+        requests.send_request(Request::post("https://localhost/upload").body(())?).await?;
     for _ in 0..10 {
         post.send_data(Bytes::from(vec![7; 100_000])).await?;
     }
@@ -108,7 +109,9 @@ async fn answer(request: RequestResolver<Connection, Bytes>) -> Result<(), Error
     }
     let (status, body) = match (request.method(), request.uri().path()) {
         (&Method::GET, "/hello") => (StatusCode::OK, Bytes::from_static(b"hello over noq\n")),
-        (&Method::POST, "/upload") => (StatusCode::CREATED, format!("{length} bytes received").into()),
+        (&Method::POST, "/upload") => {
+            (StatusCode::CREATED, format!("{length} bytes received").into())
+        }
         _ => (StatusCode::NOT_FOUND, Bytes::new()),
     };
     stream.send_response(Response::builder().status(status).body(())?).await?;
@@ -129,10 +132,12 @@ fn server_config(
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
 ) -> Result<noq::ServerConfig, Error> {
-    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)?;
+    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(
+        rustls::crypto::ring::default_provider(),
+    ))
+    .with_protocol_versions(&[&rustls::version::TLS13])?
+    .with_no_client_auth()
+    .with_single_cert(vec![certificate], key)?;
     tls.alpn_protocols = vec![b"h3".to_vec()];
     Ok(noq::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?)))
 }
@@ -140,10 +145,12 @@ fn server_config(
 fn client_config(certificate: CertificateDer<'static>) -> Result<noq::ClientConfig, Error> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate)?;
-    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(
+        rustls::crypto::ring::default_provider(),
+    ))
+    .with_protocol_versions(&[&rustls::version::TLS13])?
+    .with_root_certificates(roots)
+    .with_no_client_auth();
     tls.alpn_protocols = vec![b"h3".to_vec()];
     Ok(noq::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?)))
 }

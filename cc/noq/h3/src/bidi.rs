@@ -28,7 +28,9 @@ impl<B: Buf> BidiStream<B> {
 
 impl<B: Buf> BidiStream<B> {
     /// As [`SendStream::acknowledged`].
-    pub fn acknowledged(&self) -> impl Future<Output = Result<(), StreamErrorIncoming>> + Send + Sync + use<B> {
+    pub fn acknowledged(
+        &self,
+    ) -> impl Future<Output = Result<(), StreamErrorIncoming>> + Send + Sync + use<B> {
         self.send.acknowledged()
     }
 
@@ -54,7 +56,10 @@ impl<B: Buf> quic::BidiStream<B> for BidiStream<B> {
 impl<B: Buf> quic::RecvStream for BidiStream<B> {
     type Buf = Bytes;
 
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+    fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         self.recv.poll_data(cx)
     }
 
@@ -90,7 +95,11 @@ impl<B: Buf> quic::SendStream<B> for BidiStream<B> {
 }
 
 impl<B: Buf> quic::SendStreamUnframed<B> for BidiStream<B> {
-    fn poll_send<D: Buf>(&mut self, cx: &mut Context<'_>, buf: &mut D) -> Poll<Result<usize, StreamErrorIncoming>> {
+    fn poll_send<D: Buf>(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut D,
+    ) -> Poll<Result<usize, StreamErrorIncoming>> {
         self.send.poll_send(cx, buf)
     }
 }

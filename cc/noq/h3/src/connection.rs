@@ -36,7 +36,11 @@ pub struct OpenStreams {
 impl Connection {
     /// Takes a connection whose handshake is done, or one that sends in 0-RTT.
     pub fn new(connection: stack::Connection) -> Self {
-        Self { opener: OpenStreams::new(connection), accept_bidi: Waiting::new(), accept_uni: Waiting::new() }
+        Self {
+            opener: OpenStreams::new(connection),
+            accept_bidi: Waiting::new(),
+            accept_uni: Waiting::new(),
+        }
     }
 
     /// The stack's connection underneath.
@@ -67,15 +71,25 @@ impl<B: Buf> quic::Connection<B> for Connection {
     type RecvStream = RecvStream;
     type OpenStreams = OpenStreams;
 
-    fn poll_accept_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
+    fn poll_accept_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
         let connection = &self.opener.connection;
-        let uni = ready!(self.accept_uni.poll(cx, connection.accept_uni(), || accept_uni(connection.clone())));
+        let uni = ready!(
+            self.accept_uni.poll(cx, connection.accept_uni(), || accept_uni(connection.clone()))
+        );
         Poll::Ready(uni.map(RecvStream::accepted).map_err(error::connection))
     }
 
-    fn poll_accept_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<BidiStream<B>, ConnectionErrorIncoming>> {
+    fn poll_accept_bidi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<BidiStream<B>, ConnectionErrorIncoming>> {
         let connection = &self.opener.connection;
-        let bidi = ready!(self.accept_bidi.poll(cx, connection.accept_bi(), || accept_bidi(connection.clone())));
+        let bidi = ready!(
+            self.accept_bidi.poll(cx, connection.accept_bi(), || accept_bidi(connection.clone()))
+        );
         Poll::Ready(bidi.map(BidiStream::accepted).map_err(error::connection))
     }
 
@@ -88,11 +102,17 @@ impl<B: Buf> quic::OpenStreams<B> for Connection {
     type BidiStream = BidiStream<B>;
     type SendStream = SendStream<B>;
 
-    fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
+    fn poll_open_bidi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
         self.opener.poll_open_bidi(cx)
     }
 
-    fn poll_open_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
+    fn poll_open_send(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
         self.opener.poll_open_send(cx)
     }
 
@@ -105,13 +125,20 @@ impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
     type BidiStream = BidiStream<B>;
     type SendStream = SendStream<B>;
 
-    fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
+    fn poll_open_bidi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
         let connection = &self.connection;
-        let bidi = ready!(self.bidi.poll(cx, connection.open_bi(), || open_bidi(connection.clone())));
+        let bidi =
+            ready!(self.bidi.poll(cx, connection.open_bi(), || open_bidi(connection.clone())));
         Poll::Ready(bidi.map(BidiStream::opened).map_err(error::connection_on_stream))
     }
 
-    fn poll_open_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
+    fn poll_open_send(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
         let connection = &self.connection;
         let uni = ready!(self.uni.poll(cx, connection.open_uni(), || open_uni(connection.clone())));
         Poll::Ready(uni.map(SendStream::new).map_err(error::connection_on_stream))
@@ -146,6 +173,8 @@ impl fmt::Debug for Connection {
 
 impl fmt::Debug for OpenStreams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenStreams").field("id", &self.connection.stable_id()).finish_non_exhaustive()
+        f.debug_struct("OpenStreams")
+            .field("id", &self.connection.stable_id())
+            .finish_non_exhaustive()
     }
 }

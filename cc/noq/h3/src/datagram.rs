@@ -7,7 +7,9 @@ use bytes::{Buf, Bytes};
 use futures_util::stream;
 use h3::quic::ConnectionErrorIncoming;
 use h3_datagram::datagram::EncodedDatagram;
-use h3_datagram::quic_traits::{DatagramConnectionExt, RecvDatagram, SendDatagram, SendDatagramErrorIncoming};
+use h3_datagram::quic_traits::{
+    DatagramConnectionExt, RecvDatagram, SendDatagram, SendDatagramErrorIncoming,
+};
 use noq::SendDatagramError;
 
 use super::waiting::{Answers, Waiting};
@@ -43,7 +45,10 @@ impl<B: Buf> DatagramConnectionExt<B> for Connection {
 }
 
 impl<B: Buf> SendDatagram<B> for DatagramSender {
-    fn send_datagram<T: Into<EncodedDatagram<B>>>(&mut self, data: T) -> Result<(), SendDatagramErrorIncoming> {
+    fn send_datagram<T: Into<EncodedDatagram<B>>>(
+        &mut self,
+        data: T,
+    ) -> Result<(), SendDatagramErrorIncoming> {
         let mut datagram = data.into();
         let bytes = datagram.copy_to_bytes(datagram.remaining());
         self.connection.send_datagram(bytes).map_err(|error| match error {
@@ -61,9 +66,14 @@ impl<B: Buf> SendDatagram<B> for DatagramSender {
 impl RecvDatagram for DatagramReceiver {
     type Buffer = Bytes;
 
-    fn poll_incoming_datagram(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, ConnectionErrorIncoming>> {
+    fn poll_incoming_datagram(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Bytes, ConnectionErrorIncoming>> {
         let connection = &self.connection;
-        let datagram = ready!(self.next.poll(cx, connection.read_datagram(), || datagrams(connection.clone())));
+        let datagram = ready!(
+            self.next.poll(cx, connection.read_datagram(), || datagrams(connection.clone()))
+        );
         Poll::Ready(datagram.map_err(error::connection))
     }
 }
@@ -80,6 +90,8 @@ impl fmt::Debug for DatagramSender {
 
 impl fmt::Debug for DatagramReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DatagramReceiver").field("id", &self.connection.stable_id()).finish_non_exhaustive()
+        f.debug_struct("DatagramReceiver")
+            .field("id", &self.connection.stable_id())
+            .finish_non_exhaustive()
     }
 }

@@ -47,7 +47,9 @@ pub(crate) fn write(error: WriteError) -> StreamErrorIncoming {
     match error {
         WriteError::Stopped(code) => terminated(code),
         WriteError::ConnectionLost(error) => connection_on_stream(error),
-        WriteError::ClosedStream | WriteError::ZeroRttRejected => StreamErrorIncoming::Unknown(Box::new(error)),
+        WriteError::ClosedStream | WriteError::ZeroRttRejected => {
+            StreamErrorIncoming::Unknown(Box::new(error))
+        }
     }
 }
 
@@ -60,7 +62,8 @@ fn terminated(code: VarInt) -> StreamErrorIncoming {
 /// Codes have 62 bits (RFC 9114 §8, RFC 9000 §16). Only a mistake of the caller makes a larger one; it travels as
 /// `H3_INTERNAL_ERROR`.
 pub(crate) fn code(code: u64) -> VarInt {
-    VarInt::from_u64(code).unwrap_or_else(|_| VarInt::from_u32(Code::H3_INTERNAL_ERROR.value() as u32))
+    VarInt::from_u64(code)
+        .unwrap_or_else(|_| VarInt::from_u32(Code::H3_INTERNAL_ERROR.value() as u32))
 }
 
 #[cfg(test)]
@@ -89,8 +92,13 @@ mod tests {
         use StreamErrorIncoming::ConnectionErrorIncoming as OnStream;
         let lost = ConnectionError::TimedOut;
         assert!(matches!(connection(lost.clone()), ConnectionErrorIncoming::Timeout));
-        for error in [read(ReadError::ConnectionLost(lost.clone())), write(WriteError::ConnectionLost(lost))] {
-            assert!(matches!(error, OnStream { connection_error: ConnectionErrorIncoming::Timeout }), "{error:?}");
+        for error in
+            [read(ReadError::ConnectionLost(lost.clone())), write(WriteError::ConnectionLost(lost))]
+        {
+            assert!(
+                matches!(error, OnStream { connection_error: ConnectionErrorIncoming::Timeout }),
+                "{error:?}"
+            );
         }
     }
 
@@ -98,7 +106,9 @@ mod tests {
     fn codes_of_streams_are_kept() {
         let largest = VarInt::from_u64((1 << 62) - 1).expect("62 bits");
         for error in [read(ReadError::Reset(largest)), write(WriteError::Stopped(largest))] {
-            let StreamErrorIncoming::StreamTerminated { error_code } = error else { panic!("{error:?}") };
+            let StreamErrorIncoming::StreamTerminated { error_code } = error else {
+                panic!("{error:?}")
+            };
             assert_eq!(error_code, 4_611_686_018_427_387_903);
         }
     }

@@ -60,7 +60,10 @@ impl RecvStream {
 impl quic::RecvStream for RecvStream {
     type Buf = Bytes;
 
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+    fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         let read = match self.state {
             State::Open => ready!(stack::poll_read(&mut self.stream, cx)),
             State::Finished => Ok(None),

@@ -59,7 +59,11 @@ impl std::error::Error for NotReady {}
 
 impl Wire {
     /// Writes some of `data`, and advances it by as much. Only empty data write nothing.
-    fn poll_write(&mut self, cx: &mut Context<'_>, data: &mut impl Buf) -> Poll<Result<usize, StreamErrorIncoming>> {
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &mut impl Buf,
+    ) -> Poll<Result<usize, StreamErrorIncoming>> {
         if !data.has_remaining() {
             return Poll::Ready(Ok(0));
         }
@@ -144,14 +148,18 @@ impl<B: Buf> SendStream<B> {
     /// Ends well when the peer has acknowledged all data of the stream and its end; with an error as soon as the peer has stopped the stream
     /// or the connection is over. It may be requested at any time, and outlives the stream. A stream that is reset from here is acknowledged
     /// when its reset is.
-    pub fn acknowledged(&self) -> impl Future<Output = Result<(), StreamErrorIncoming>> + Send + Sync + use<B> {
+    pub fn acknowledged(
+        &self,
+    ) -> impl Future<Output = Result<(), StreamErrorIncoming>> + Send + Sync + use<B> {
         let stopped = self.wire.stream.stopped();
         async move {
             match stopped.await {
                 Ok(None) => Ok(()),
                 Ok(Some(code)) => Err(error::write(WriteError::Stopped(code))),
-                Err(why) => Err(stack::lost(why)
-                    .map_or_else(|| error::write(WriteError::ZeroRttRejected), error::connection_on_stream)),
+                Err(why) => Err(stack::lost(why).map_or_else(
+                    || error::write(WriteError::ZeroRttRejected),
+                    error::connection_on_stream,
+                )),
             }
         }
     }
@@ -199,7 +207,11 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
 }
 
 impl<B: Buf> quic::SendStreamUnframed<B> for SendStream<B> {
-    fn poll_send<D: Buf>(&mut self, cx: &mut Context<'_>, buf: &mut D) -> Poll<Result<usize, StreamErrorIncoming>> {
+    fn poll_send<D: Buf>(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut D,
+    ) -> Poll<Result<usize, StreamErrorIncoming>> {
         ready!(self.poll_flush(cx))?;
         self.wire.poll_write(cx, buf)
     }

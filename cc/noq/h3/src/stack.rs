@@ -5,12 +5,17 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use noq::StoppedError;
-pub(crate) use noq::{Connection, ConnectionError, ReadError, RecvStream, SendStream, StreamId, VarInt, WriteError};
+pub(crate) use noq::{
+    Connection, ConnectionError, ReadError, RecvStream, SendStream, StreamId, VarInt, WriteError,
+};
 
 /// Reads what is there, or leaves the task's waker with noq.
 ///
 /// noq keeps the state of a read in the stream, not in the future, so a future per poll loses nothing and needs no box.
-pub(crate) fn poll_read(stream: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ReadError>> {
+pub(crate) fn poll_read(
+    stream: &mut RecvStream,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Option<Bytes>, ReadError>> {
     pin!(stream.read_chunk(usize::MAX)).poll(cx)
 }
 

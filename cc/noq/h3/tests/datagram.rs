@@ -10,7 +10,9 @@ use common::{body, get, pair, pair_with, within};
 use h3::quic::ConnectionErrorIncoming;
 use h3_datagram::datagram::Datagram;
 use h3_datagram::datagram_handler::HandleDatagramsExt;
-use h3_datagram::quic_traits::{DatagramConnectionExt, RecvDatagram, SendDatagram, SendDatagramErrorIncoming};
+use h3_datagram::quic_traits::{
+    DatagramConnectionExt, RecvDatagram, SendDatagram, SendDatagramErrorIncoming,
+};
 use h3_noq::Connection;
 use h3_noq::datagram::{DatagramReceiver, DatagramSender};
 
@@ -44,12 +46,18 @@ async fn datagrams_of_a_request_go_both_ways() {
         let (_, _there) = resolver.resolve_request().await.expect("a head");
 
         let mut reader = server.get_datagram_reader();
-        client.get_datagram_sender(stream.id()).send_datagram(Bytes::from_static(b"up")).expect("sent");
+        client
+            .get_datagram_sender(stream.id())
+            .send_datagram(Bytes::from_static(b"up"))
+            .expect("sent");
         let got = reader.read_datagram().await.expect("a datagram");
         assert_eq!((got.stream_id(), &got.payload()[..]), (stream.id(), &b"up"[..]));
 
         let mut reader = client.get_datagram_reader();
-        server.get_datagram_sender(stream.id()).send_datagram(Bytes::from_static(b"down")).expect("sent");
+        server
+            .get_datagram_sender(stream.id())
+            .send_datagram(Bytes::from_static(b"down"))
+            .expect("sent");
         let got = reader.read_datagram().await.expect("a datagram");
         assert_eq!((got.stream_id(), &got.payload()[..]), (stream.id(), &b"down"[..]));
     })
@@ -72,14 +80,23 @@ async fn what_cannot_be_sent_says_why() {
 
         // A receiver that waits hears of the end, and so does the next sender.
         let (mut back, mut recv) = ends(&pair.server);
-        let waiting = tokio::spawn(async move { poll_fn(|cx| recv.poll_incoming_datagram(cx)).await });
+        let waiting =
+            tokio::spawn(async move { poll_fn(|cx| recv.poll_incoming_datagram(cx)).await });
         tokio::task::yield_now().await;
         pair.client.close(0x33_u32.into(), b"");
         let end = waiting.await.expect("no panic").expect_err("closed");
-        assert!(matches!(end, ConnectionErrorIncoming::ApplicationClose { error_code: 0x33 }), "{end:?}");
+        assert!(
+            matches!(end, ConnectionErrorIncoming::ApplicationClose { error_code: 0x33 }),
+            "{end:?}"
+        );
         let refused = back.send_datagram(datagram(body(1)));
-        let Err(SendDatagramErrorIncoming::ConnectionError(end)) = refused else { panic!("{refused:?}") };
-        assert!(matches!(end, ConnectionErrorIncoming::ApplicationClose { error_code: 0x33 }), "{end:?}");
+        let Err(SendDatagramErrorIncoming::ConnectionError(end)) = refused else {
+            panic!("{refused:?}")
+        };
+        assert!(
+            matches!(end, ConnectionErrorIncoming::ApplicationClose { error_code: 0x33 }),
+            "{end:?}"
+        );
     })
     .await;
 }

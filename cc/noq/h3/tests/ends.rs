@@ -1,5 +1,8 @@
 //! How requests and connections end when they do not end well: codes, shutdowns, timeouts, cancelled sends.
-#![allow(clippy::unneeded_struct_pattern, reason = "needed unless h3's features for back ends are on")]
+#![allow(
+    clippy::unneeded_struct_pattern,
+    reason = "needed unless h3's features for back ends are on"
+)]
 
 use crate::common;
 
@@ -8,7 +11,10 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use common::clock::ManualClock;
-use common::{body, fetch, get, loopback, noq_client_on, noq_server_on, open, pair, pair_on, pair_with, request};
+use common::{
+    body, fetch, get, loopback, noq_client_on, noq_server_on, open, pair, pair_on, pair_with,
+    request,
+};
 use common::{serve, tls, within};
 use h3::error::{Code, ConnectionError, StreamError};
 use h3::quic::{ConnectionErrorIncoming, StreamId};
@@ -40,7 +46,10 @@ fn terminated(error: StreamError, expected: Code) {
 
 #[track_caller]
 fn closed(error: &ConnectionError, expected: u64) {
-    let ConnectionError::Remote { 0: ConnectionErrorIncoming::ApplicationClose { error_code }, .. } = error else {
+    let ConnectionError::Remote {
+        0: ConnectionErrorIncoming::ApplicationClose { error_code }, ..
+    } = error
+    else {
         panic!("{error:?}")
     };
     assert_eq!(*error_code, expected);
@@ -130,13 +139,19 @@ async fn streams_dropped_unread_say_why() {
         };
         let (sent, ()) = tokio::join!(upload.send_data(body(100_000)), respond);
         terminated(sent.expect_err("stopped"), Code::H3_NO_ERROR);
-        assert_eq!(upload.recv_response().await.expect("a response in spite of it").status(), StatusCode::OK);
+        assert_eq!(
+            upload.recv_response().await.expect("a response in spite of it").status(),
+            StatusCode::OK
+        );
 
         let download = requests.send_request(get("/")).await.expect("a stream");
         let (_, mut stream) = accept(&mut server).await;
         stream.send_response(ok()).await.expect("sent");
         drop(download);
-        terminated(stream.send_data(body(100_000)).await.expect_err("stopped"), Code::H3_REQUEST_CANCELLED);
+        terminated(
+            stream.send_data(body(100_000)).await.expect_err("stopped"),
+            Code::H3_REQUEST_CANCELLED,
+        );
     })
     .await;
 }
@@ -177,7 +192,9 @@ async fn a_response_dropped_in_the_middle_of_a_frame_is_reset() {
         let mut download = requests.send_request(get("/")).await.expect("a stream");
         let (_, mut stream) = accept(&mut server).await;
         stream.send_response(ok()).await.expect("sent");
-        tokio::time::timeout(Duration::from_millis(20), stream.send_data(body(100_000))).await.expect_err("no room");
+        tokio::time::timeout(Duration::from_millis(20), stream.send_data(body(100_000)))
+            .await
+            .expect_err("no room");
         download.recv_response().await.expect("a head");
         drop(stream);
         let error = loop {
@@ -209,9 +226,13 @@ async fn a_cancelled_send_loses_nothing_and_hurts_its_own_stream_only() {
             .expect("HTTP");
         let driver = tokio::spawn(async move { driver.wait_idle().await });
         let mut upload = requests.send_request(request(Method::POST, "/")).await.expect("a stream");
-        tokio::time::timeout(Duration::from_millis(20), upload.send_data(body(50_000))).await.expect_err("no room");
+        tokio::time::timeout(Duration::from_millis(20), upload.send_data(body(50_000)))
+            .await
+            .expect_err("no room");
         match upload.send_data(body(1)).await {
-            Err(StreamError::Undefined { 0: error, .. }) => assert_eq!(error.downcast_ref(), Some(&NotReady)),
+            Err(StreamError::Undefined { 0: error, .. }) => {
+                assert_eq!(error.downcast_ref(), Some(&NotReady))
+            }
             other => panic!("{other:?}"),
         }
         let read = async {
@@ -244,7 +265,8 @@ async fn close_codes_reach_the_other_side() {
         closed(&server_end.accept().await.err().expect("closed"), 0x10f);
         // The side that closed knows it was itself.
         let own = driver.await.expect("no panic");
-        let ConnectionError::Remote { 0: ConnectionErrorIncoming::Undefined(inner), .. } = own else {
+        let ConnectionError::Remote { 0: ConnectionErrorIncoming::Undefined(inner), .. } = own
+        else {
             panic!("{own:?}")
         };
         assert_eq!(inner.downcast_ref(), Some(&noq::ConnectionError::LocallyClosed));
@@ -255,7 +277,10 @@ async fn close_codes_reach_the_other_side() {
         let (mut requests, driver) = open(Connection::new(pair.client.clone())).await;
         let mut download = requests.send_request(get("/")).await.expect("a stream");
         drop(server_end);
-        closed(&lost(download.recv_response().await.expect_err("closed")), Code::H3_NO_ERROR.value());
+        closed(
+            &lost(download.recv_response().await.expect_err("closed")),
+            Code::H3_NO_ERROR.value(),
+        );
         let error = driver.await.expect("no panic");
         closed(&error, Code::H3_NO_ERROR.value());
         assert!(error.is_h3_no_error());
@@ -280,7 +305,10 @@ async fn goaway_lets_the_running_request_end_and_refuses_the_next() {
         let mut running = requests.send_request(get("/")).await.expect("a stream");
         let (_, mut stream) = accept(&mut server).await;
         server.shutdown(0).await.expect("GOAWAY sent");
-        while !matches!(requests.send_request(get("/late")).await, Err(StreamError::RemoteClosing { .. })) {
+        while !matches!(
+            requests.send_request(get("/late")).await,
+            Err(StreamError::RemoteClosing { .. })
+        ) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         stream.send_response(ok()).await.expect("sent");
@@ -342,8 +370,12 @@ async fn a_client_whose_server_falls_silent_times_out() {
         let (_, _stream) = accept(&mut server).await;
         // The server is elsewhere from now on: nothing that it says is from where the client listens to. Until then no time has gone by, so
         // it has not given the connection up and reset it.
-        pair.server_endpoint.rebind(std::net::UdpSocket::bind(loopback()).expect("a socket")).expect("rebound");
-        timed_out(&lost(clock.go_until(unanswered.recv_response()).await.expect_err("nobody answers")));
+        pair.server_endpoint
+            .rebind(std::net::UdpSocket::bind(loopback()).expect("a socket"))
+            .expect("rebound");
+        timed_out(&lost(
+            clock.go_until(unanswered.recv_response()).await.expect_err("nobody answers"),
+        ));
         timed_out(&driver.await.expect("no panic"));
     })
     .await;
@@ -357,12 +389,17 @@ async fn a_server_whose_client_vanishes_times_out() {
         let to = endpoint.local_addr().expect("bound");
         let (vanish, reset) = tokio::sync::oneshot::channel();
         let client = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
             let left = runtime.block_on(async {
                 let endpoint = noq_client_on(&tls, idle(), Arc::new(ManualClock::new()));
-                let connection = endpoint.connect(to, "localhost").expect("begun").await.expect("a handshake");
+                let connection =
+                    endpoint.connect(to, "localhost").expect("begun").await.expect("a handshake");
                 let (mut requests, _driver) = open(Connection::new(connection)).await;
-                let stream = requests.send_request(request(Method::POST, "/")).await.expect("a stream");
+                let stream =
+                    requests.send_request(request(Method::POST, "/")).await.expect("a stream");
                 reset.await.expect("the request is there");
                 (requests, stream)
             });
@@ -390,14 +427,19 @@ async fn errors_of_http_close_the_connection_with_their_code() {
         // A control stream (type 0) whose first frame is GOAWAY (7), not SETTINGS: H3_MISSING_SETTINGS.
         let mut control = pair.client.open_uni().await.expect("a stream");
         control.write_all(&[0, 7, 1, 0]).await.expect("written");
-        let noq::ConnectionError::ApplicationClosed(close) = pair.client.closed().await else { panic!("not by h3") };
+        let noq::ConnectionError::ApplicationClosed(close) = pair.client.closed().await else {
+            panic!("not by h3")
+        };
         assert_eq!(close.error_code.into_inner(), Code::H3_MISSING_SETTINGS.value());
 
         // The same stack without the mistake works, so the close was for the mistake.
         let pair = common::pair().await;
         tokio::spawn(serve(Connection::new(pair.server.clone())));
         let (mut requests, _driver) = open(Connection::new(pair.client.clone())).await;
-        assert_eq!(fetch(&mut requests, get("/nowhere"), Bytes::new()).await.0, StatusCode::NOT_FOUND);
+        assert_eq!(
+            fetch(&mut requests, get("/nowhere"), Bytes::new()).await.0,
+            StatusCode::NOT_FOUND
+        );
     })
     .await;
 }

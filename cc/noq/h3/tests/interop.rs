@@ -5,7 +5,9 @@ use crate::common;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use common::{Tls, body, fetch, get, loopback, noq_client, noq_server, open, request, serve, tls, within};
+use common::{
+    Tls, body, fetch, get, loopback, noq_client, noq_server, open, request, serve, tls, within,
+};
 use h3::client::SendRequest;
 use h3::quic;
 use http::{Method, StatusCode};
@@ -13,7 +15,8 @@ use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 
 fn quinn_server(tls: &Tls) -> quinn::Endpoint {
     let crypto = QuicServerConfig::try_from(Arc::clone(&tls.server)).expect("TLS 1.3 suites");
-    quinn::Endpoint::server(quinn::ServerConfig::with_crypto(Arc::new(crypto)), loopback()).expect("a server")
+    quinn::Endpoint::server(quinn::ServerConfig::with_crypto(Arc::new(crypto)), loopback())
+        .expect("a server")
 }
 
 fn quinn_client(tls: &Tls) -> quinn::Endpoint {
@@ -25,7 +28,8 @@ fn quinn_client(tls: &Tls) -> quinn::Endpoint {
 
 async fn download_and_upload<O: quic::OpenStreams<Bytes>>(mut requests: SendRequest<O, Bytes>) {
     for length in [0, 1, 1_000_000] {
-        let (status, got) = fetch(&mut requests, get(&format!("/bytes/{length}")), Bytes::new()).await;
+        let (status, got) =
+            fetch(&mut requests, get(&format!("/bytes/{length}")), Bytes::new()).await;
         assert_eq!(status, StatusCode::OK);
         assert!(got == body(length), "{length} bytes came as {}", got.len());
     }
@@ -45,7 +49,8 @@ async fn a_quinn_client_talks_to_a_noq_server() {
             serve(h3_noq::Connection::new(connection)).await
         });
         let client = quinn_client(&tls);
-        let connection = client.connect(to, "localhost").expect("begun").await.expect("a handshake");
+        let connection =
+            client.connect(to, "localhost").expect("begun").await.expect("a handshake");
         let (requests, driver) = open(h3_quinn::Connection::new(connection)).await;
         download_and_upload(requests).await;
         assert!(driver.await.expect("no panic").is_h3_no_error());
@@ -66,7 +71,8 @@ async fn a_noq_client_talks_to_a_quinn_server() {
             serve(h3_quinn::Connection::new(connection)).await
         });
         let client = noq_client(&tls, noq::TransportConfig::default());
-        let connection = client.connect(to, "localhost").expect("begun").await.expect("a handshake");
+        let connection =
+            client.connect(to, "localhost").expect("begun").await.expect("a handshake");
         let (requests, driver) = open(h3_noq::Connection::new(connection)).await;
         download_and_upload(requests).await;
         assert!(driver.await.expect("no panic").is_h3_no_error());

@@ -14,7 +14,8 @@ async fn responses_of_any_length_arrive_whole() {
         tokio::spawn(serve(Connection::new(pair.server.clone())));
         let (mut requests, _driver) = open(Connection::new(pair.client.clone())).await;
         for length in [0, 1, 1_000_000] {
-            let (status, got) = fetch(&mut requests, get(&format!("/bytes/{length}")), Bytes::new()).await;
+            let (status, got) =
+                fetch(&mut requests, get(&format!("/bytes/{length}")), Bytes::new()).await;
             assert_eq!(status, StatusCode::OK);
             assert!(got == body(length), "{length} bytes came as {}", got.len());
         }
@@ -28,7 +29,8 @@ async fn a_request_body_arrives_whole() {
         let pair = pair().await;
         tokio::spawn(serve(Connection::new(pair.server.clone())));
         let (mut requests, _driver) = open(Connection::new(pair.client.clone())).await;
-        let (status, got) = fetch(&mut requests, request(Method::POST, "/echo"), body(700_000)).await;
+        let (status, got) =
+            fetch(&mut requests, request(Method::POST, "/echo"), body(700_000)).await;
         assert_eq!(status, StatusCode::CREATED);
         assert!(got == body(700_000));
     })
@@ -46,7 +48,8 @@ async fn fifty_requests_share_a_connection() {
                 let mut requests = requests.clone();
                 let length = 1 + 701 * i;
                 tokio::spawn(async move {
-                    let got = fetch(&mut requests, get(&format!("/bytes/{length}")), Bytes::new()).await;
+                    let got =
+                        fetch(&mut requests, get(&format!("/bytes/{length}")), Bytes::new()).await;
                     assert!(got == (StatusCode::OK, body(length).to_vec()), "{length} bytes");
                 })
             })
@@ -70,7 +73,9 @@ async fn requests_wait_for_the_peer_to_allow_a_stream() {
         let running: Vec<_> = (0..50)
             .map(|i| {
                 let mut requests = requests.clone();
-                tokio::spawn(async move { fetch(&mut requests, get(&format!("/bytes/{i}")), Bytes::new()).await })
+                tokio::spawn(async move {
+                    fetch(&mut requests, get(&format!("/bytes/{i}")), Bytes::new()).await
+                })
             })
             .collect();
         for (i, one) in running.into_iter().enumerate() {

@@ -8,7 +8,9 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use common::{body, pair, pair_with, within};
 use h3::quic::{BidiStream as _, ConnectionErrorIncoming, StreamErrorIncoming};
-use h3::quic::{Connection as _, OpenStreams as _, RecvStream as _, SendStream as _, SendStreamUnframed as _};
+use h3::quic::{
+    Connection as _, OpenStreams as _, RecvStream as _, SendStream as _, SendStreamUnframed as _,
+};
 use h3_noq::{BidiStream, Connection, RecvStream, SendStream};
 
 type Open = h3_noq::OpenStreams;
@@ -177,21 +179,29 @@ async fn streams_have_the_numbers_of_quic() {
         let mut client = opener(&pair.client);
         for expected in [0, 4, 8] {
             let bidi = open(&mut client).await;
-            assert_eq!((bidi.send_id().into_inner(), bidi.recv_id().into_inner()), (expected, expected));
+            assert_eq!(
+                (bidi.send_id().into_inner(), bidi.recv_id().into_inner()),
+                (expected, expected)
+            );
         }
         for expected in [2, 6] {
-            let mut uni: SendStream<Bytes> = poll_fn(|cx| client.poll_open_send(cx)).await.expect("a stream");
+            let mut uni: SendStream<Bytes> =
+                poll_fn(|cx| client.poll_open_send(cx)).await.expect("a stream");
             assert_eq!(uni.send_id().into_inner(), expected);
             write(&mut uni, b"!").await.expect("written");
         }
         let mut server = Connection::new(pair.server.clone());
         for expected in [2, 6] {
             let uni =
-                poll_fn(|cx| h3::quic::Connection::<Bytes>::poll_accept_recv(&mut server, cx)).await.expect("a stream");
+                poll_fn(|cx| h3::quic::Connection::<Bytes>::poll_accept_recv(&mut server, cx))
+                    .await
+                    .expect("a stream");
             assert_eq!(uni.recv_id().into_inner(), expected);
         }
-        let bidi: BidiStream<Bytes> = poll_fn(|cx| server.poll_open_bidi(cx)).await.expect("a stream");
-        let uni: SendStream<Bytes> = poll_fn(|cx| server.poll_open_send(cx)).await.expect("a stream");
+        let bidi: BidiStream<Bytes> =
+            poll_fn(|cx| server.poll_open_bidi(cx)).await.expect("a stream");
+        let uni: SendStream<Bytes> =
+            poll_fn(|cx| server.poll_open_send(cx)).await.expect("a stream");
         assert_eq!((bidi.send_id().into_inner(), uni.send_id().into_inner()), (1, 3));
     })
     .await;
@@ -238,13 +248,20 @@ async fn what_waits_is_woken_when_the_connection_ends() {
         let accepting = tokio::spawn(async move { accept_fails(&mut server).await });
         let reading = tokio::spawn(async move { read(&mut recv).await.expect_err("closed") });
         let opening = tokio::spawn(async move {
-            let opened: Result<SendStream<Bytes>, _> = poll_fn(|cx| client.poll_open_send(cx)).await;
+            let opened: Result<SendStream<Bytes>, _> =
+                poll_fn(|cx| client.poll_open_send(cx)).await;
             opened.expect_err("closed")
         });
         tokio::task::yield_now().await;
-        h3::quic::OpenStreams::<Bytes>::close(&mut opener(&pair.client), h3::error::Code::H3_CONNECT_ERROR, b"over");
+        h3::quic::OpenStreams::<Bytes>::close(
+            &mut opener(&pair.client),
+            h3::error::Code::H3_CONNECT_ERROR,
+            b"over",
+        );
         // H3_CONNECT_ERROR (RFC 9114 §8.1).
-        let ConnectionErrorIncoming::ApplicationClose { error_code: 0x10f } = accepting.await.expect("no panic") else {
+        let ConnectionErrorIncoming::ApplicationClose { error_code: 0x10f } =
+            accepting.await.expect("no panic")
+        else {
             panic!("another end")
         };
         let StreamErrorIncoming::ConnectionErrorIncoming {
@@ -253,8 +270,9 @@ async fn what_waits_is_woken_when_the_connection_ends() {
         else {
             panic!("another end")
         };
-        let StreamErrorIncoming::ConnectionErrorIncoming { connection_error: ConnectionErrorIncoming::Undefined(own) } =
-            opening.await.expect("no panic")
+        let StreamErrorIncoming::ConnectionErrorIncoming {
+            connection_error: ConnectionErrorIncoming::Undefined(own),
+        } = opening.await.expect("no panic")
         else {
             panic!("another end")
         };

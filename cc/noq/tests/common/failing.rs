@@ -16,11 +16,18 @@ struct Failing {
 }
 
 impl Algorithm for Failing {
-    fn packet_key(&self, key: rustls::crypto::cipher::AeadKey, iv: rustls::crypto::cipher::Iv) -> Box<dyn PacketKey> {
+    fn packet_key(
+        &self,
+        key: rustls::crypto::cipher::AeadKey,
+        iv: rustls::crypto::cipher::Iv,
+    ) -> Box<dyn PacketKey> {
         Box::new(Key { switch: Arc::clone(&self.switch), inner: self.inner.packet_key(key, iv) })
     }
 
-    fn header_protection_key(&self, key: rustls::crypto::cipher::AeadKey) -> Box<dyn HeaderProtectionKey> {
+    fn header_protection_key(
+        &self,
+        key: rustls::crypto::cipher::AeadKey,
+    ) -> Box<dyn HeaderProtectionKey> {
         self.inner.header_protection_key(key)
     }
 
@@ -35,14 +42,24 @@ struct Key {
 }
 
 impl PacketKey for Key {
-    fn encrypt_in_place(&self, number: u64, header: &[u8], payload: &mut [u8]) -> Result<Tag, Error> {
+    fn encrypt_in_place(
+        &self,
+        number: u64,
+        header: &[u8],
+        payload: &mut [u8],
+    ) -> Result<Tag, Error> {
         if self.switch.load(Ordering::Relaxed) {
             return Err(Error::EncryptError);
         }
         self.inner.encrypt_in_place(number, header, payload)
     }
 
-    fn decrypt_in_place<'a>(&self, number: u64, header: &[u8], payload: &'a mut [u8]) -> Result<&'a [u8], Error> {
+    fn decrypt_in_place<'a>(
+        &self,
+        number: u64,
+        header: &[u8],
+        payload: &'a mut [u8],
+    ) -> Result<&'a [u8], Error> {
         self.inner.decrypt_in_place(number, header, payload)
     }
 
@@ -97,6 +114,7 @@ pub(crate) fn without_quic() -> Arc<CryptoProvider> {
 /// ring's suite for Initial packets.
 pub(crate) fn initial() -> rustls::quic::Suite {
     let provider = rustls::crypto::ring::default_provider();
-    let found = provider.cipher_suites.iter().find(|s| s.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let found =
+        provider.cipher_suites.iter().find(|s| s.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);
     found.and_then(|s| s.tls13()?.quic_suite()).expect("ring has it")
 }

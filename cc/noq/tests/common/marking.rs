@@ -38,7 +38,9 @@ macro_rules! mark {
         let read = $read;
         if let (Some(marks), Poll::Ready(Ok(count))) = (&$self.marks, &read) {
             for (buf, meta) in $bufs.iter().zip($meta.iter_mut()).take(*count) {
-                if marks.next(buf[0], meta.len, meta.stride) && meta.ecn == Some(udp::EcnCodepoint::Ect0) {
+                if marks.next(buf[0], meta.len, meta.stride)
+                    && meta.ecn == Some(udp::EcnCodepoint::Ect0)
+                {
                     meta.ecn = Some(udp::EcnCodepoint::Ce);
                 }
             }
@@ -48,20 +50,40 @@ macro_rules! mark {
 }
 pub(crate) use mark;
 
-pub(crate) fn on_quinn(config: quinn::ServerConfig, to: SocketAddr, marks: Marks) -> quinn::Endpoint {
+pub(crate) fn on_quinn(
+    config: quinn::ServerConfig,
+    to: SocketAddr,
+    marks: Marks,
+) -> quinn::Endpoint {
     use quinn::Runtime as _;
     let runtime = Arc::new(quinn::TokioRuntime);
-    let socket =
-        RecordingSocket::new(runtime.wrap_udp_socket(bound(to)).expect("wrapped"), Sizes::default(), Some(marks));
-    quinn::Endpoint::new_with_abstract_socket(quinn::EndpointConfig::default(), Some(config), Arc::new(socket), runtime)
-        .expect("an endpoint")
+    let socket = RecordingSocket::new(
+        runtime.wrap_udp_socket(bound(to)).expect("wrapped"),
+        Sizes::default(),
+        Some(marks),
+    );
+    quinn::Endpoint::new_with_abstract_socket(
+        quinn::EndpointConfig::default(),
+        Some(config),
+        Arc::new(socket),
+        runtime,
+    )
+    .expect("an endpoint")
 }
 
 pub(crate) fn on_noq(config: noq::ServerConfig, to: SocketAddr, marks: Marks) -> noq::Endpoint {
     use noq::Runtime as _;
     let runtime = Arc::new(noq::TokioRuntime);
-    let socket =
-        RecordingSocket::new(runtime.wrap_udp_socket(bound(to)).expect("wrapped"), Sizes::default(), Some(marks));
-    noq::Endpoint::new_with_abstract_socket(noq::EndpointConfig::default(), Some(config), Box::new(socket), runtime)
-        .expect("an endpoint")
+    let socket = RecordingSocket::new(
+        runtime.wrap_udp_socket(bound(to)).expect("wrapped"),
+        Sizes::default(),
+        Some(marks),
+    );
+    noq::Endpoint::new_with_abstract_socket(
+        noq::EndpointConfig::default(),
+        Some(config),
+        Box::new(socket),
+        runtime,
+    )
+    .expect("an endpoint")
 }

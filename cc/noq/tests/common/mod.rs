@@ -34,7 +34,8 @@ pub(crate) fn identity() -> Identity {
 
 /// With a crypto provider for each side.
 pub(crate) fn identity_with(server: Arc<CryptoProvider>, client: Arc<CryptoProvider>) -> Identity {
-    let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let signed =
+        rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
     let certificate: CertificateDer<'static> = signed.cert.der().clone();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
     let mut server = rustls::ServerConfig::builder_with_provider(server)
@@ -188,13 +189,18 @@ pub(crate) enum On {
 }
 
 /// Every pair of stacks with noq on one side at least: client, server.
-pub(crate) const WITH_NOQ: [(On, On); 3] = [(On::Noq, On::Noq), (On::Quinn, On::Noq), (On::Noq, On::Quinn)];
+pub(crate) const WITH_NOQ: [(On, On); 3] =
+    [(On::Noq, On::Noq), (On::Quinn, On::Noq), (On::Noq, On::Quinn)];
 /// Every pair of stacks.
 pub(crate) const EVERY: [(On, On); 4] =
     [(On::Noq, On::Noq), (On::Quinn, On::Noq), (On::Noq, On::Quinn), (On::Quinn, On::Quinn)];
 
 /// One connection: what client and server saw.
-pub(crate) async fn run(on: (On, On), client: SideConfig, server: SideConfig) -> (Outcome, Outcome) {
+pub(crate) async fn run(
+    on: (On, On),
+    client: SideConfig,
+    server: SideConfig,
+) -> (Outcome, Outcome) {
     let identity = identity();
     let (to, serving) = match on.1 {
         On::Quinn => on_quinn::serve(server, &identity),
@@ -211,7 +217,11 @@ pub(crate) async fn run(on: (On, On), client: SideConfig, server: SideConfig) ->
 }
 
 /// One connection that ends before its time: the transport error code that the server saw, and whether it raised it.
-pub(crate) async fn ended(on: (On, On), client: SideConfig, server: SideConfig) -> Option<(u64, bool)> {
+pub(crate) async fn ended(
+    on: (On, On),
+    client: SideConfig,
+    server: SideConfig,
+) -> Option<(u64, bool)> {
     let identity = identity();
     let (to, serving) = match on.1 {
         On::Quinn => on_quinn::serve_to_the_end(&server, &identity),

@@ -131,7 +131,8 @@ impl noq::UdpSender for RecordingSocket<Pin<Box<dyn noq::UdpSender>>> {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         let vanish = self.sizes.vanish();
-        let sent = if vanish { Poll::Ready(Ok(())) } else { self.inner.as_mut().poll_send(transmit, cx) };
+        let sent =
+            if vanish { Poll::Ready(Ok(())) } else { self.inner.as_mut().poll_send(transmit, cx) };
         if let Poll::Ready(Ok(())) = sent {
             self.sizes.record(transmit.contents, transmit.segment_size);
         }

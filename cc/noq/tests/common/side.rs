@@ -11,8 +11,8 @@ use super::super::recording_socket::{RecordingSocket, Sizes};
 use super::super::{ALPN, Identity, Outcome, PATIENCE, SideConfig, body};
 use super::names::plugin::{Plugin, ShapingSocket, TrailerRegistry};
 use super::names::stack::{
-    self, AsyncUdpSocket, Connection, ConnectionError, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime,
-    TransportConfig,
+    self, AsyncUdpSocket, Connection, ConnectionError, Endpoint, EndpointConfig, Runtime,
+    ServerConfig, TokioRuntime, TransportConfig,
 };
 use super::names::{Pointer, marked_endpoint, set_paths};
 
@@ -33,23 +33,36 @@ pub(crate) fn bind(to: SocketAddr, sizes: &Sizes) -> ShapingSocket {
 }
 
 /// Another socket for the same registry.
-pub(crate) fn with_registry(registry: &Arc<TrailerRegistry>, to: SocketAddr, sizes: &Sizes) -> ShapingSocket {
+pub(crate) fn with_registry(
+    registry: &Arc<TrailerRegistry>,
+    to: SocketAddr,
+    sizes: &Sizes,
+) -> ShapingSocket {
     ShapingSocket::with_registry(registry, socket(to, sizes), &runtime())
 }
 
-pub(crate) fn shaping_endpoint(config: Option<ServerConfig>, socket: Pointer<dyn AsyncUdpSocket>) -> Endpoint {
-    Endpoint::new_with_abstract_socket(EndpointConfig::default(), config, socket, runtime()).expect("an endpoint")
+pub(crate) fn shaping_endpoint(
+    config: Option<ServerConfig>,
+    socket: Pointer<dyn AsyncUdpSocket>,
+) -> Endpoint {
+    Endpoint::new_with_abstract_socket(EndpointConfig::default(), config, socket, runtime())
+        .expect("an endpoint")
 }
 
 /// A plug-in with the extension, through the shaping socket of a registry.
-pub(crate) fn shaping_plugin(registry: &Arc<TrailerRegistry>, controller_config: Arc<dyn ControllerConfig>) -> Plugin {
+pub(crate) fn shaping_plugin(
+    registry: &Arc<TrailerRegistry>,
+    controller_config: Arc<dyn ControllerConfig>,
+) -> Plugin {
     Plugin::new_with_shaping(registry, controller_config).expect("a plug-in")
 }
 
 fn plugin(side: &SideConfig, shaping_socket: Option<&ShapingSocket>) -> Option<Plugin> {
     let controller_config = Arc::clone(side.controller_config.as_ref()?);
     let plugin = match shaping_socket {
-        Some(shaping_socket) => Plugin::new_with_shaping(shaping_socket.registry(), controller_config),
+        Some(shaping_socket) => {
+            Plugin::new_with_shaping(shaping_socket.registry(), controller_config)
+        }
         None => Plugin::new(controller_config),
     };
     let plugin = plugin.expect("a plug-in");
@@ -102,7 +115,10 @@ async fn exchange(side: &SideConfig, connection: &Connection) -> usize {
     };
     let receive = async {
         let mut got = 0;
-        while got <= side.datagrams * 2 / 3 && side.datagrams > 0 && connection.read_datagram().await.is_ok() {
+        while got <= side.datagrams * 2 / 3
+            && side.datagrams > 0
+            && connection.read_datagram().await.is_ok()
+        {
             got += 1;
         }
         got
@@ -111,12 +127,15 @@ async fn exchange(side: &SideConfig, connection: &Connection) -> usize {
 }
 
 /// Binds, accepts one connection and echoes its streams.
-pub(crate) fn serve(side: SideConfig, identity: &Identity) -> (SocketAddr, tokio::task::JoinHandle<Outcome>) {
+pub(crate) fn serve(
+    side: SideConfig,
+    identity: &Identity,
+) -> (SocketAddr, tokio::task::JoinHandle<Outcome>) {
     let tls = Arc::clone(&identity.server);
     let any = "0.0.0.0:0".parse().expect("an address");
     let shaping_socket = side.shaping_socket.as_ref().map(|sizes| bind(any, sizes));
-    let server =
-        plugin(&side, shaping_socket.as_ref()).map(|plugin| plugin.server(Arc::clone(&tls)).expect("a server"));
+    let server = plugin(&side, shaping_socket.as_ref())
+        .map(|plugin| plugin.server(Arc::clone(&tls)).expect("a server"));
     let config = match &server {
         Some(server) => server.config(),
         None => {
@@ -135,11 +154,13 @@ pub(crate) fn serve(side: SideConfig, identity: &Identity) -> (SocketAddr, tokio
     let task = tokio::spawn(async move {
         let incoming = endpoint.accept().await.expect("a client");
         let (connecting, monitor): (_, Option<ConnectionMonitor>) = match &server {
-            Some(server) => match server.accept_observed(incoming, transport(&side), side.observer.clone()) {
-                Ok((connecting, monitor)) => (connecting, Some(monitor)),
-                // The first packet already held the client's transport parameters.
-                Err(e) => return failed(&endpoint, &e).await,
-            },
+            Some(server) => {
+                match server.accept_observed(incoming, transport(&side), side.observer.clone()) {
+                    Ok((connecting, monitor)) => (connecting, Some(monitor)),
+                    // The first packet already held the client's transport parameters.
+                    Err(e) => return failed(&endpoint, &e).await,
+                }
+            }
             None => (incoming.accept().expect("accepted"), None),
         };
         let connection = match connecting.await {
@@ -161,7 +182,13 @@ pub(crate) fn serve(side: SideConfig, identity: &Identity) -> (SocketAddr, tokio
             let got = exchange(&side, &connection).await;
             if side.datagrams > 0 {
                 // The client does not end before.
-                connection.open_uni().await.expect("a stream").write_all(b"!").await.expect("written");
+                connection
+                    .open_uni()
+                    .await
+                    .expect("a stream")
+                    .write_all(b"!")
+                    .await
+                    .expect("written");
             }
             got
         };
@@ -178,7 +205,10 @@ pub(crate) fn serve_to_the_end(
     side: &SideConfig,
     identity: &Identity,
 ) -> (SocketAddr, tokio::task::JoinHandle<Option<(u64, bool)>>) {
-    let server = plugin(side, None).expect("a plug-in").server(Arc::clone(&identity.server)).expect("a server");
+    let server = plugin(side, None)
+        .expect("a plug-in")
+        .server(Arc::clone(&identity.server))
+        .expect("a server");
     let any = "127.0.0.1:0".parse().expect("an address");
     let endpoint = Endpoint::server(server.config(), any).expect("an endpoint");
     let (to, transport) = (endpoint.local_addr().expect("bound"), transport(side));
@@ -230,7 +260,9 @@ pub(crate) async fn connect(
         Some(shaping_socket) if !side.unwired => shaping_endpoint(None, shaping_socket.socket()),
         _ => Endpoint::client(any).expect("a client"),
     };
-    let (config, monitor) = match plugin.map(|plugin| plugin.client(Arc::clone(&tls)).expect("a client")) {
+    let (config, monitor) = match plugin
+        .map(|plugin| plugin.client(Arc::clone(&tls)).expect("a client"))
+    {
         Some(client) => {
             let (config, monitor) = client.config(transport(side), side.observer.clone());
             (config, Some(monitor))
@@ -260,7 +292,8 @@ pub(crate) async fn fetch(side: SideConfig, identity: Identity, to: SocketAddr) 
         Err(error) => return Outcome { error: Some(error), ..outcome },
     };
     let data = connection.handshake_data().expect("a handshake");
-    let data = data.downcast::<stack::crypto::rustls::HandshakeData>().expect("the stack's own type");
+    let data =
+        data.downcast::<stack::crypto::rustls::HandshakeData>().expect("the stack's own type");
     assert_eq!(data.protocol.as_deref(), Some(ALPN));
     if let Some(enough) = &side.enough {
         enough.by(monitor.as_ref());

@@ -22,7 +22,10 @@ fn report(connection: &Connection) -> Report {
     let acks = connection.stats().frame_rx.acks;
     // Without a session nothing is read.
     if report.acks > 0 {
-        assert!(report.acks <= acks && acks <= report.acks + HANDSHAKE_ACKS, "{acks} ACK frames: {report:?}");
+        assert!(
+            report.acks <= acks && acks <= report.acks + HANDSHAKE_ACKS,
+            "{acks} ACK frames: {report:?}"
+        );
     }
     report
 }
@@ -59,16 +62,26 @@ async fn echo(connection: &Connection, bytes: usize) {
 }
 
 /// So many connections at once; each echoes, moves to another address if it is to, and echoes again.
-async fn exchange(server: ServerConfig, client: ClientConfig, moves: bool) -> (Vec<Report>, Vec<Report>) {
-    let endpoint = Endpoint::server(server, "127.0.0.1:0".parse().expect("an address")).expect("an endpoint");
+async fn exchange(
+    server: ServerConfig,
+    client: ClientConfig,
+    moves: bool,
+) -> (Vec<Report>, Vec<Report>) {
+    let endpoint =
+        Endpoint::server(server, "127.0.0.1:0".parse().expect("an address")).expect("an endpoint");
     let to: SocketAddr = endpoint.local_addr().expect("bound");
     let serving = tokio::spawn(serve(endpoint));
     let mut clients = tokio::task::JoinSet::new();
     for i in 1..=CONNECTIONS {
         let client = client.clone();
         clients.spawn(async move {
-            let endpoint = Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("a client");
-            let connection = endpoint.connect_with(client, to, "localhost").expect("begun").await.expect("a handshake");
+            let endpoint =
+                Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("a client");
+            let connection = endpoint
+                .connect_with(client, to, "localhost")
+                .expect("begun")
+                .await
+                .expect("a handshake");
             echo(&connection, i * BYTES).await;
             if moves {
                 endpoint.rebind(UdpSocket::bind("127.0.0.2:0").expect("a socket")).expect("moved");
@@ -125,7 +138,9 @@ async fn own_transport_settings_take_the_servers_factory() {
     let client = plugin.client(client).expect("a client").shared_config(TransportConfig::default());
     let server = plugin.server(server).expect("a server");
     let mut transport = TransportConfig::default();
-    transport.max_concurrent_uni_streams(0u32.into()).congestion_controller_factory(server.controller_factory());
+    transport
+        .max_concurrent_uni_streams(0u32.into())
+        .congestion_controller_factory(server.controller_factory());
     let mut config = server.config();
     config.transport_config(Arc::new(transport));
     let (clients, servers) = exchange(config, client, false).await;
@@ -140,12 +155,16 @@ async fn controllers_without_sessions_run_on_round_trips() {
     let transport = || {
         let mut transport = TransportConfig::default();
         let vegas = Plugin::named("vegas").expect("a plug-in");
-        transport.congestion_controller_factory(vegas.controller_factory().expect("round trips suffice"));
+        transport.congestion_controller_factory(
+            vegas.controller_factory().expect("round trips suffice"),
+        );
         Arc::new(transport)
     };
-    let mut server = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server).expect("a server")));
+    let mut server =
+        ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server).expect("a server")));
     server.transport_config(transport());
-    let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(client).expect("a client")));
+    let mut client =
+        ClientConfig::new(Arc::new(QuicClientConfig::try_from(client).expect("a client")));
     client.transport_config(transport());
     let (clients, servers) = exchange(server, client, true).await;
     for report in clients.into_iter().chain(servers) {
@@ -160,7 +179,10 @@ fn controller_that_needs_one_way_delay_needs_a_session() {
     let error = sync.controller_factory().map(drop).expect_err("no one-way delay");
     assert!(matches!(error, PluginError::NeedsSession("sync")), "{error}");
     assert!(error.to_string().contains("Plugin::server"), "{error}");
-    Plugin::named("sync:signal=either").expect("a plug-in").controller_factory().expect("round trips will do");
+    Plugin::named("sync:signal=either")
+        .expect("a plug-in")
+        .controller_factory()
+        .expect("round trips will do");
 }
 
 /// A shaping socket reads what keys of ours write.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use fathom_cc::Capabilities;
 use fathom_frames::SyncTimestamp;
 use fathom_plugin::{
-    AckBatch, ClientCryptoConfig, Clock, ConnectionState, ControllerDriver, ControllerSource, Extension, Offer, Plugin,
-    ServerCryptoConfig, Stack, SystemClock, TrailerRegistry,
+    AckBatch, ClientCryptoConfig, Clock, ConnectionState, ControllerDriver, ControllerSource,
+    Extension, Offer, Plugin, ServerCryptoConfig, Stack, SystemClock, TrailerRegistry,
 };
 
 const DATAGRAM: u64 = 1_200;
@@ -37,7 +37,8 @@ impl Clock for Manual {
 struct NoStack;
 
 impl Stack for NoStack {
-    const PROVIDED: Capabilities = Capabilities { one_way: true, ecn: true, pacing: false, datagram: false };
+    const PROVIDED: Capabilities =
+        Capabilities { one_way: true, ecn: true, pacing: false, datagram: false };
     type Transport = ();
     type ControllerFactory = ControllerSource;
     type ClientConfig = ClientCryptoConfig;
@@ -88,18 +89,21 @@ impl Connection {
             .and_then(|p| p.with_extension(Extension { offer, ..Extension::OFF }))
             .expect("a plug-in")
             .with_clock(Arc::clone(&clock) as Arc<dyn Clock>);
-        let tls = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .expect("TLS 1.3")
-            .with_root_certificates(rustls::RootCertStore::empty())
-            .with_no_client_auth();
+        let tls = rustls::ClientConfig::builder_with_provider(Arc::new(
+            rustls::crypto::ring::default_provider(),
+        ))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
         let (config, _) = plugin.client(Arc::new(tls)).expect("a client").config((), None);
         let state = config.source().connection();
         // The peer offers the same.
         let mut parameters = Vec::new();
         state.append_parameters(&mut parameters);
         state.negotiate(&parameters).expect("negotiated");
-        let driver = ControllerDriver::start(Arc::clone(&state), Some(0), clock.now(), DATAGRAM as u16);
+        let driver =
+            ControllerDriver::start(Arc::clone(&state), Some(0), clock.now(), DATAGRAM as u16);
         Self { clock, state, driver, stamped: offer.is_some(), sent: 0 }
     }
 
@@ -129,18 +133,25 @@ impl Connection {
         // SYNC_TIMESTAMP; ACK: largest in four bytes, no delay, one range of two packets.
         let mut payload = [0; 16];
         let [stamp, frame] = &mut payload.as_chunks_mut::<8>().0[..] else { unreachable!() };
-        SyncTimestamp { sent: (now - self.clock.start).as_micros() as u32, echo: None }.encode(stamp);
+        SyncTimestamp { sent: (now - self.clock.start).as_micros() as u32, echo: None }
+            .encode(stamp);
         frame[0] = 0x02;
         frame[1..5].copy_from_slice(&(largest as u32 | 0x8000_0000).to_be_bytes());
         frame[7] = 0x01;
         let payload = if self.stamped { &mut payload[..] } else { &mut payload[8..] };
-        let lead = self.state.on_packet_received(number, black_box(payload)).expect("as negotiated");
+        let lead =
+            self.state.on_packet_received(number, black_box(payload)).expect("as negotiated");
         black_box(lead);
         let sent = now - GAP * ROUND_TRIP as u32;
         for _ in 0..2 {
             self.driver.on_ack(sent, DATAGRAM, GAP * ROUND_TRIP as u32);
         }
         let in_flight = 2 * ROUND_TRIP * DATAGRAM;
-        self.driver.on_end_acks(AckBatch { now, in_flight, app_limited: false, largest: Some(largest) });
+        self.driver.on_end_acks(AckBatch {
+            now,
+            in_flight,
+            app_limited: false,
+            largest: Some(largest),
+        });
     }
 }

@@ -21,9 +21,11 @@ fn ack(c: &mut Criterion) {
     let mut group = c.benchmark_group("one ACK frame");
     group.throughput(Throughput::Elements(FRAMES)).warm_up_time(Duration::from_millis(500));
     group.measurement_time(Duration::from_secs(2));
-    for (name, offer, shaping_socket) in
-        [("plain", None, false), ("lean", Some(Offer::Lean), false), ("lean, shaping socket", Some(Offer::Lean), true)]
-    {
+    for (name, offer, shaping_socket) in [
+        ("plain", None, false),
+        ("lean", Some(Offer::Lean), false),
+        ("lean, shaping socket", Some(Offer::Lean), true),
+    ] {
         group.bench_function(name, |b| {
             b.iter_batched(
                 || Connection::new(offer, shaping_socket),

@@ -57,12 +57,20 @@ impl LockedState<'_> {
     /// How long the shaping socket kept back the first ack-eliciting packet of `path` sealed at `sent` or later; what was
     /// sealed before is forgotten.
     pub(crate) fn send_delay_of(&mut self, path: u32, sent: Time) -> Duration {
-        self.parts.shaping.as_mut().map_or(Duration::ZERO, |shaping| shaping.send_delay_of(path, sent))
+        self.parts
+            .shaping
+            .as_mut()
+            .map_or(Duration::ZERO, |shaping| shaping.send_delay_of(path, sent))
     }
 
     /// What the ACK frame said that the stack is processing for controller `controller_id` of `path`, once; `largest` is the largest packet
     /// acknowledged so far on that path.
-    pub(crate) fn take_signals(&mut self, path: u32, controller_id: u64, largest: Option<u64>) -> AckSignals {
+    pub(crate) fn take_signals(
+        &mut self,
+        path: u32,
+        controller_id: u64,
+        largest: Option<u64>,
+    ) -> AckSignals {
         let parts = &mut *self.parts;
         parts.signals.take(&parts.negotiation, path, controller_id, largest)
     }

@@ -7,7 +7,8 @@ use fathom_cc::Time;
 
 use super::{ConnectionState, Parts};
 use crate::payload::{
-    IncomingFrames, NotNegotiated, OutgoingFrames, check_none, is_ack_eliciting, is_one_stream_frame,
+    IncomingFrames, NotNegotiated, OutgoingFrames, check_none, is_ack_eliciting,
+    is_one_stream_frame,
 };
 use crate::shaping::{Departure, Packet};
 use crate::stamp_writer::Free;
@@ -20,7 +21,13 @@ impl ConnectionState {
 
     /// Writes the frame into a payload that has [`ConnectionState::reserved`] free bytes at its end, and says how the packet leaves; `datagram` is
     /// the size it would have untrimmed.
-    pub(crate) fn seal(&self, path: u32, packet: u64, payload: &mut [u8], datagram: usize) -> Departure {
+    pub(crate) fn seal(
+        &self,
+        path: u32,
+        packet: u64,
+        payload: &mut [u8],
+        datagram: usize,
+    ) -> Departure {
         let now = self.clock.now();
         let parts = &mut *self.parts.lock();
         let (room, tail) = (parts.stamps.room(), parts.tail());
@@ -95,11 +102,20 @@ impl ConnectionState {
     // ---- packets in ----
 
     /// Takes our frames out of an opened payload and records what they and its ACK frames say. Returns what the stack is to see of it.
-    pub(crate) fn open(&self, path: u32, packet: u64, payload: &mut [u8]) -> Result<Range<usize>, NotNegotiated> {
+    pub(crate) fn open(
+        &self,
+        path: u32,
+        packet: u64,
+        payload: &mut [u8],
+    ) -> Result<Range<usize>, NotNegotiated> {
         let parts = &mut *self.parts.lock();
         if !parts.reads {
             // Where both extensions are off their frames are unknown ones, on which the stack closes the connection.
-            return if parts.negotiation.is_off() { Ok(0..payload.len()) } else { check_none(payload) };
+            return if parts.negotiation.is_off() {
+                Ok(0..payload.len())
+            } else {
+                check_none(payload)
+            };
         }
         let (acknowledges, visible) = self.read(parts, path, packet, payload)?;
         if let Some(shaping) = &mut parts.shaping {
@@ -128,10 +144,21 @@ impl ConnectionState {
         }
         let mut found = IncomingFrames::default();
         if let Err(not_negotiated) = found.read(payload, parts.negotiation.negotiated()) {
-            return if parts.negotiation.is_off() { Ok((false, 0..bytes)) } else { Err(not_negotiated) };
+            return if parts.negotiation.is_off() {
+                Ok((false, 0..bytes))
+            } else {
+                Err(not_negotiated)
+            };
         }
         let now = wire_now();
-        let is_new = parts.signals.on_packet_received(&parts.negotiation, path, packet, now, &found, payload);
+        let is_new = parts.signals.on_packet_received(
+            &parts.negotiation,
+            path,
+            packet,
+            now,
+            &found,
+            payload,
+        );
         parts.stamps.on_packet_received(packet, || now);
         if is_new && found.ack_eliciting {
             parts.stamps.on_ack_eliciting(&parts.negotiation, bytes, Some(now), wire_now);
@@ -144,7 +171,11 @@ impl ConnectionState {
     ///
     /// # Errors
     /// [`NotNegotiated`]: the caller closes the connection with PROTOCOL_VIOLATION.
-    pub fn on_packet_received(&self, packet: u64, payload: &mut [u8]) -> Result<usize, NotNegotiated> {
+    pub fn on_packet_received(
+        &self,
+        packet: u64,
+        payload: &mut [u8],
+    ) -> Result<usize, NotNegotiated> {
         self.open(0, packet, payload).map(|visible| visible.start)
     }
 

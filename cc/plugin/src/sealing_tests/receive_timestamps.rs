@@ -4,8 +4,10 @@ use fathom_frames::ReceiveTimestamps;
 
 use super::*;
 
-const RECEIVE: Extension =
-    Extension { receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }), ..Extension::OFF };
+const RECEIVE: Extension = Extension {
+    receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }),
+    ..Extension::OFF
+};
 
 fn ints(values: &[u64]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -44,7 +46,10 @@ fn an_ack_says_when_packets_arrived() {
     assert_eq!(pair.seal.tag_len(), TAG + 10);
     // Packets 1 and 0 came 12 and 2 ms less after the epoch.
     let tail = ints(&[1, 0, 2, 12_000, 2_000]);
-    assert_eq!(opened(&mut pair, &ack(1)), [&[0x83, 0x17, 0x83, 0x07, 1, 0, 0, 1], &tail[..]].concat());
+    assert_eq!(
+        opened(&mut pair, &ack(1)),
+        [&[0x83, 0x17, 0x83, 0x07, 1, 0, 0, 1], &tail[..]].concat()
+    );
     assert_eq!(pair.seal.tag_len(), TAG, "each packet once");
     let ecn = ints(&[0x03, 2, 0, 0, 2, 3, 0, 1]);
     pair.receive(PING);
@@ -88,10 +93,20 @@ fn a_packet_full_to_the_last_byte_keeps_its_frames() {
         let (number, packet) = pair.build(&frames, 0);
         assert_eq!(packet.len(), 1_200);
         let before = pair.peer.monitor().report();
-        assert_eq!(pair.read(number, &packet), frames, "what the peer's stack reads is what ours wrote");
+        assert_eq!(
+            pair.read(number, &packet),
+            frames,
+            "what the peer's stack reads is what ours wrote"
+        );
         let after = pair.peer.monitor().report();
-        assert_eq!((after.stamps_received - before.stamps_received, after.acks - before.acks), (1, 1));
-        assert_eq!(after.ecn.map(|ecn| (ecn.ect0, ecn.ect1, ecn.ce)), (ty == 0x03).then_some((7, 0, 3)));
+        assert_eq!(
+            (after.stamps_received - before.stamps_received, after.acks - before.acks),
+            (1, 1)
+        );
+        assert_eq!(
+            after.ecn.map(|ecn| (ecn.ect0, ecn.ect1, ecn.ce)),
+            (ty == 0x03).then_some((7, 0, 3))
+        );
     }
 }
 
@@ -144,7 +159,11 @@ fn delays(held: u64, grown: u64) -> Vec<i64> {
         assert_eq!(payload[..], ints(&[0x02, step, 125 * held, 0, step]));
         pair.peer_next += 1;
         let report = pair.state.monitor().report();
-        assert_eq!((report.samples.samples, report.stamps_received), (step + 1, step + 1), "{report:?}");
+        assert_eq!(
+            (report.samples.samples, report.stamps_received),
+            (step + 1, step + 1),
+            "{report:?}"
+        );
         delays.push(report.one_way.expect("a delay").as_nanos());
     }
     delays
@@ -155,7 +174,10 @@ fn they_tell_the_delay_of_what_was_acknowledged() {
     for held in [0, 5, 40] {
         for (step, delay) in delays(held, 7).into_iter().enumerate() {
             let queued = if step < 4 { 0 } else { 7_000_000 };
-            assert!((delay - queued).abs() < 500_000, "{delay} ns in step {step}, held for {held} ms");
+            assert!(
+                (delay - queued).abs() < 500_000,
+                "{delay} ns in step {step}, held for {held} ms"
+            );
         }
     }
 }
@@ -177,7 +199,10 @@ fn what_was_not_asked_for_empties_the_payload() {
     pair.send(ACK, 0);
     assert_eq!(pair.receive(&frame), ints(&[0x02, 0, 0, 0, 0]));
     let report = pair.state.monitor().report();
-    assert_eq!((report.in_use, report.stamps_received, report.samples.samples), (InUse::Sync, 0, 0));
+    assert_eq!(
+        (report.in_use, report.stamps_received, report.samples.samples),
+        (InUse::Sync, 0, 0)
+    );
     pair.receive(PING);
     assert_eq!(pair.seal.tag_len(), TAG + FRAME);
 }
@@ -186,11 +211,18 @@ fn what_was_not_asked_for_empties_the_payload() {
 fn a_peer_that_wants_none_may_send_them() {
     let mut pair = Pair::offering([RECEIVE, Extension::OFF]);
     let report = pair.state.monitor().report();
-    assert_eq!((report.in_use, report.negotiated), (InUse::None, false), "nobody says that they will come");
+    assert_eq!(
+        (report.in_use, report.negotiated),
+        (InUse::None, false),
+        "nobody says that they will come"
+    );
     pair.send(PING, 0);
     pair.receive(PING);
     assert_eq!(pair.seal.tag_len(), TAG, "and it is sent none");
-    assert_eq!(pair.receive(&ints(&[0x317_8307, 0, 0, 0, 0, 1, 0, 1, 9])), ints(&[0x02, 0, 0, 0, 0]));
+    assert_eq!(
+        pair.receive(&ints(&[0x317_8307, 0, 0, 0, 0, 1, 0, 1, 9])),
+        ints(&[0x02, 0, 0, 0, 0])
+    );
     assert_eq!(pair.state.monitor().report().samples.samples, 1);
 }
 
@@ -199,7 +231,10 @@ fn malformed_frames_reach_the_stack_as_they_are() {
     let frame = ints(&[0x317_8307, 9, 0, 0, 9, 1, 0, 2, 900, 7]);
     let mut pair = Pair::offering([RECEIVE; 2]);
     for cut in 1..frame.len() {
-        assert!(pair.receive(&[PING, &frame[..cut]].concat()).ends_with(&frame[..cut]), "cut to {cut}");
+        assert!(
+            pair.receive(&[PING, &frame[..cut]].concat()).ends_with(&frame[..cut]),
+            "cut to {cut}"
+        );
     }
     // A packet below packet 0; counts beyond the payload; a type in eight bytes.
     for frame in [

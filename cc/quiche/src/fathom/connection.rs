@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fathom_plugin::{
-    Clock, ConnectionConfig, ConnectionMonitor, ConnectionState, ControllerDriver, ErrorCode, Extension, NotNegotiated,
+    Clock, ConnectionConfig, ConnectionMonitor, ConnectionState, ControllerDriver, ErrorCode,
+    Extension, NotNegotiated,
 };
 
 use super::ecn::Marking;
@@ -85,8 +86,11 @@ impl<F: crate::BufFactory> Connection<F> {
 
     /// The ECN field for the datagram that [`Connection::send`] returned last: 2, ECT(0), or 0.
     pub fn ecn_to_send(&self) -> u8 {
-        let drops_marked =
-            || self.paths.get_active().is_ok_and(|p| p.recovery.fathom().is_some_and(PathController::drops_marked));
+        let drops_marked = || {
+            self.paths
+                .get_active()
+                .is_ok_and(|p| p.recovery.fathom().is_some_and(PathController::drops_marked))
+        };
         if self.fathom.has_controller() && !drops_marked() {
             self.fathom.marking.codepoint()
         } else {
@@ -158,7 +162,10 @@ impl ConnectionPlugin {
     pub(crate) fn start_controller(&self, path: &mut Path, now: Instant) {
         let Some(state) = self.state.as_ref().filter(|_| self.has_controller()) else { return };
         // Under discovery the size in recovery is one still to be tried.
-        let datagram = path.pmtud.as_ref().map_or(path.recovery.max_datagram_size(), |pmtud| pmtud.get_current_mtu());
+        let datagram = path
+            .pmtud
+            .as_ref()
+            .map_or(path.recovery.max_datagram_size(), |pmtud| pmtud.get_current_mtu());
         let datagram = u16::try_from(datagram).unwrap_or(u16::MAX);
         path.recovery.set_fathom(Box::new(PathController::new(ControllerDriver::start(
             Arc::clone(state),
@@ -209,14 +216,25 @@ impl ConnectionPlugin {
     }
 
     /// The 1-RTT packet is complete but for our frame, which goes to the last `room` bytes of `payload`, or to its ACK frame.
-    pub(crate) fn finish_packet(&self, packet: u64, ack_eliciting: bool, payload: &mut [u8], room: usize) {
+    pub(crate) fn finish_packet(
+        &self,
+        packet: u64,
+        ack_eliciting: bool,
+        payload: &mut [u8],
+        room: usize,
+    ) {
         if let Some(state) = &self.state {
             state.finish_packet(packet, ack_eliciting, payload, room);
         }
     }
 
     /// Takes our frames out of an opened payload, of 1-RTT (`short`) or before; how many leading bytes to drop.
-    pub(crate) fn on_packet_received(&self, packet: u64, short: bool, payload: &mut [u8]) -> Result<usize> {
+    pub(crate) fn on_packet_received(
+        &self,
+        packet: u64,
+        short: bool,
+        payload: &mut [u8],
+    ) -> Result<usize> {
         let Some(state) = &self.state else { return Ok(0) };
         let lead = if short {
             state.on_packet_received(packet, payload)

@@ -55,7 +55,12 @@ impl Marking {
     ///
     /// RFC 9000 §13.4.2.1: counts must be there, and must have grown by at least the packets newly acknowledged; none of ours is
     /// ECT(1). Frames that came out of order are not looked at.
-    pub(crate) fn acknowledged(&mut self, packets: u64, largest: u64, counts: Option<&EcnCounts>) -> bool {
+    pub(crate) fn acknowledged(
+        &mut self,
+        packets: u64,
+        largest: u64,
+        counts: Option<&EcnCounts>,
+    ) -> bool {
         if self.failed || packets == 0 || self.largest.is_some_and(|last| largest <= last) {
             return false;
         }
@@ -79,7 +84,12 @@ impl Marking {
 mod tests {
     use super::*;
 
-    fn on_counts(marking: &mut Marking, packets: u64, largest: u64, counts: (u64, u64, u64)) -> bool {
+    fn on_counts(
+        marking: &mut Marking,
+        packets: u64,
+        largest: u64,
+        counts: (u64, u64, u64),
+    ) -> bool {
         marking.acknowledged(packets, largest, Some(&EcnCounts::of(counts.0, counts.1, counts.2)))
     }
 

@@ -57,8 +57,8 @@ pub mod simulation;
 mod wire_tests;
 
 pub use fathom_plugin::{
-    Clock, ConnectionConfig, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError,
-    ReceiveTimestamps, Report,
+    Clock, ConnectionConfig, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer,
+    PluginError, ReceiveTimestamps, Report,
 };
 
 pub(crate) use connection::ConnectionPlugin;

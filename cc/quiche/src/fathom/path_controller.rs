@@ -34,7 +34,9 @@ pub(crate) static OPS: CongestionControlOps = CongestionControlOps {
     checkpoint: |_| {},
     rollback,
     #[cfg(feature = "qlog")]
-    state_str: |congestion, _| congestion.fathom.as_ref().map_or("", |s| s.driver.metrics().phase.name()),
+    state_str: |congestion, _| {
+        congestion.fathom.as_ref().map_or("", |s| s.driver.metrics().phase.name())
+    },
     debug_fmt: |congestion, f| match &congestion.fathom {
         Some(path_controller) => write!(f, "{:?} ", path_controller.driver.metrics()),
         None => Ok(()),
@@ -170,7 +172,8 @@ impl PathController {
             self.congestion_event = Some(now);
         }
         self.lost += count;
-        let period = (rtt.rtt() + (rtt.rttvar() * 4).max(Duration::from_millis(1)) + max_ack_delay) * PERSISTENT;
+        let period = (rtt.rtt() + (rtt.rttvar() * 4).max(Duration::from_millis(1)) + max_ack_delay)
+            * PERSISTENT;
         self.persistent = self.sampled.is_some_and(|since| is_persistent(sent, since, now, period));
     }
 
@@ -193,7 +196,9 @@ fn is_persistent(sent: &VecDeque<Sent>, since: Instant, now: Instant, period: Du
             && packet.time_sent >= since
         {
             let start = *first.get_or_insert(packet.time_sent);
-            if packet.time_lost == Some(now) && packet.time_sent.saturating_duration_since(start) > period {
+            if packet.time_lost == Some(now)
+                && packet.time_sent.saturating_duration_since(start) > period
+            {
                 return true;
             }
         }
@@ -223,7 +228,10 @@ fn on_packet_sent(congestion: &mut Congestion, bytes: usize, _in_flight: usize, 
         let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);
         let latest = now + LONGEST_WAIT;
         // What did not wait its turn (a probe, the handshake) is made up for by what follows.
-        (path_controller.due.map_or(now, |last| after(last, rate).clamp(earliest, latest)), bytes as u64)
+        (
+            path_controller.due.map_or(now, |last| after(last, rate).clamp(earliest, latest)),
+            bytes as u64,
+        )
     });
     apply_send_params(congestion);
 }
@@ -252,11 +260,22 @@ fn on_packets_acked(
     }
     // quiche subtracts what was acknowledged only afterwards.
     let in_flight = in_flight.saturating_sub(bytes) as u64;
-    path_controller.driver.on_end_acks(AckBatch { now, in_flight, app_limited, largest: path_controller.largest });
+    path_controller.driver.on_end_acks(AckBatch {
+        now,
+        in_flight,
+        app_limited,
+        largest: path_controller.largest,
+    });
     apply_send_params(congestion);
 }
 
-fn congestion_event(congestion: &mut Congestion, _in_flight: usize, bytes: usize, largest_lost: &Sent, now: Instant) {
+fn congestion_event(
+    congestion: &mut Congestion,
+    _in_flight: usize,
+    bytes: usize,
+    largest_lost: &Sent,
+    now: Instant,
+) {
     let Some(path_controller) = &mut congestion.fathom else { return };
     let persistent = std::mem::take(&mut path_controller.persistent);
     let cause = Cause::Loss { bytes: bytes as u64, persistent };
@@ -287,14 +306,19 @@ mod tests {
     }
 
     /// Packets sent at these milliseconds, all lost at 10 s but those acknowledged; persistent over a period of 300 ms?
-    fn spans_period(sent: &[(u32, bool)], change_algorithm: impl Fn(&mut VecDeque<Sent>), since: u32) -> bool {
+    fn spans_period(
+        sent: &[(u32, bool)],
+        change_algorithm: impl Fn(&mut VecDeque<Sent>),
+        since: u32,
+    ) -> bool {
         let start = crate::fathom::simulation::now();
         let now = start + 10_000 * MS;
         let mut packets: VecDeque<_> = sent
             .iter()
             .zip(0..)
             .map(|(&(at, acked), number)| {
-                let (time_acked, time_lost) = if acked { (Some(now), None) } else { (None, Some(now)) };
+                let (time_acked, time_lost) =
+                    if acked { (Some(now), None) } else { (None, Some(now)) };
                 Sent { time_acked, time_lost, ..packet(number, start + at * MS) }
             })
             .collect();
@@ -306,12 +330,27 @@ mod tests {
     fn persistent_congestion_needs_two_losses_far_apart() {
         let plain = |_: &mut VecDeque<Sent>| {};
         assert!(spans_period(&[(10, false), (100, false), (311, false)], plain, 0));
-        assert!(!spans_period(&[(10, false), (310, false)], plain, 0), "RFC 9002 §7.6.2: it must exceed the period");
-        assert!(!spans_period(&[(10, false), (100, true), (311, false)], plain, 0), "one between was acknowledged");
-        assert!(!spans_period(&[(10, false), (311, false)], plain, 11), "sent before the first RTT sample");
+        assert!(
+            !spans_period(&[(10, false), (310, false)], plain, 0),
+            "RFC 9002 §7.6.2: it must exceed the period"
+        );
+        assert!(
+            !spans_period(&[(10, false), (100, true), (311, false)], plain, 0),
+            "one between was acknowledged"
+        );
+        assert!(
+            !spans_period(&[(10, false), (311, false)], plain, 11),
+            "sent before the first RTT sample"
+        );
         assert!(!spans_period(&[(10, false), (311, false)], |p| p[1].ack_eliciting = false, 0));
-        assert!(!spans_period(&[(10, false), (311, false)], |p| p[1].is_pmtud_probe = true, 0), "too large a probe");
-        assert!(!spans_period(&[(10, false), (311, false)], |p| p[1].time_lost = None, 0), "still in flight");
+        assert!(
+            !spans_period(&[(10, false), (311, false)], |p| p[1].is_pmtud_probe = true, 0),
+            "too large a probe"
+        );
+        assert!(
+            !spans_period(&[(10, false), (311, false)], |p| p[1].time_lost = None, 0),
+            "still in flight"
+        );
     }
 
     #[test]

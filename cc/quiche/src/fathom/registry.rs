@@ -17,7 +17,8 @@ struct Registry {
     named: Vec<(String, u32)>,
 }
 
-static REGISTRY: RwLock<Registry> = RwLock::new(Registry { configs: Vec::new(), named: Vec::new() });
+static REGISTRY: RwLock<Registry> =
+    RwLock::new(Registry { configs: Vec::new(), named: Vec::new() });
 
 impl Registry {
     fn add(&mut self, config: Arc<dyn ControllerConfig>) -> u32 {
@@ -63,17 +64,25 @@ pub fn algorithm(spec: &str) -> Result<CongestionControlAlgorithm, PluginError> 
 ///
 /// # Errors
 /// quiche lacks what the controller needs.
-pub fn algorithm_of(config: Arc<dyn ControllerConfig>) -> Result<CongestionControlAlgorithm, PluginError> {
+pub fn algorithm_of(
+    config: Arc<dyn ControllerConfig>,
+) -> Result<CongestionControlAlgorithm, PluginError> {
     check(&*config)?;
-    Ok(CongestionControlAlgorithm::Fathom(REGISTRY.write().unwrap_or_else(PoisonError::into_inner).add(config)))
+    Ok(CongestionControlAlgorithm::Fathom(
+        REGISTRY.write().unwrap_or_else(PoisonError::into_inner).add(config),
+    ))
 }
 
 fn check(config: &dyn ControllerConfig) -> Result<(), PluginError> {
-    config.check(super::PROVIDED).map_err(|missing| PluginError::Missing { missing, shaping_socket_suffices: false })
+    config
+        .check(super::PROVIDED)
+        .map_err(|missing| PluginError::Missing { missing, shaping_socket_suffices: false })
 }
 
 /// What stands under a number.
-pub(crate) fn controller_config(algorithm: CongestionControlAlgorithm) -> Option<Arc<dyn ControllerConfig>> {
+pub(crate) fn controller_config(
+    algorithm: CongestionControlAlgorithm,
+) -> Option<Arc<dyn ControllerConfig>> {
     let CongestionControlAlgorithm::Fathom(number) = algorithm else { return None };
     REGISTRY.read().unwrap_or_else(PoisonError::into_inner).configs.get(number as usize).cloned()
 }

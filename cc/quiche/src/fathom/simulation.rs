@@ -84,7 +84,8 @@ mod tests {
     #[test]
     fn same_seed_same_bytes_and_each_endpoint_its_own() {
         let start = now();
-        let (mut a, mut b, mut c) = (ConnectionRng::new(1), ConnectionRng::new(1), ConnectionRng::new(2));
+        let (mut a, mut b, mut c) =
+            (ConnectionRng::new(1), ConnectionRng::new(1), ConnectionRng::new(2));
         let first = run_at(start, &mut a, bytes);
         assert_eq!(run_at(start, &mut b, bytes), first);
         assert_ne!(run_at(start, &mut c, bytes), first);
@@ -98,7 +99,9 @@ mod tests {
         let mut rng = ConnectionRng::new(0);
         assert_eq!(run_at(later, &mut rng, now), later);
         assert!(now() < later);
-        let panicked = std::panic::catch_unwind(|| run_at(later, &mut ConnectionRng::new(0), || panic!("in there")));
+        let panicked = std::panic::catch_unwind(|| {
+            run_at(later, &mut ConnectionRng::new(0), || panic!("in there"))
+        });
         assert!(panicked.is_err() && now() < later, "set back");
     }
 }

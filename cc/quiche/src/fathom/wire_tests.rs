@@ -17,8 +17,10 @@ const LATER: [u8; 6] = [0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24];
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
 
 /// Receive timestamps in ACK frames.
-const RECEIVE: Extension =
-    Extension { receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }), ..Extension::OFF };
+const RECEIVE: Extension = Extension {
+    receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }),
+    ..Extension::OFF
+};
 /// ACK_RECEIVE_TIMESTAMPS of packet 0, which came 9 us after the epoch; an ACK of it with ECN counts.
 const RECEIVED: [u8; 12] = [0x83, 0x17, 0x83, 0x07, 0, 0, 0, 0, 1, 0, 1, 9];
 const RECEIVED_ECN: [u8; 15] = [0x83, 0x17, 0x83, 0x08, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 9];
@@ -76,8 +78,13 @@ fn stamps(pipe: &Pipe) -> u64 {
 
 #[test]
 fn stamps_are_taken_out_wherever_they_lie() {
-    let payloads: [&[&[u8]]; 5] =
-        [&[&LEAN], &[&LEAN, &[PING]], &[&[PING], &LEAN], &[&[PING], &LEAN, &[0, 0]], &[&LEAN, &LEAN, &[PING]]];
+    let payloads: [&[&[u8]]; 5] = [
+        &[&LEAN],
+        &[&LEAN, &[PING]],
+        &[&[PING], &LEAN],
+        &[&[PING], &LEAN, &[0, 0]],
+        &[&LEAN, &LEAN, &[PING]],
+    ];
     for payload in payloads {
         let mut pipe = pipe(Some(Offer::Lean));
         let before = stamps(&pipe);
@@ -89,7 +96,8 @@ fn stamps_are_taken_out_wherever_they_lie() {
 
 #[test]
 fn a_frame_that_was_not_negotiated_closes() {
-    const SENDS: Extension = Extension { timestamp: Some(EnableTimestamp::Sends), ..Extension::OFF };
+    const SENDS: Extension =
+        Extension { timestamp: Some(EnableTimestamp::Sends), ..Extension::OFF };
     let sync = |offer| Extension { offer: Some(offer), ..Extension::OFF };
     let (frame_encoding, violation) = ((Error::InvalidFrame, 0x7), (Error::InvalidPacket, 0xa));
     let cases: [(Extension, &[u8], _); 14] = [
@@ -113,7 +121,10 @@ fn a_frame_that_was_not_negotiated_closes() {
     for (extension, payload, (error, code)) in cases {
         let mut pipe = extended(extension);
         assert_eq!(hear(&mut pipe, payload), Err(error), "{extension:?} {payload:x?}");
-        assert_eq!(pipe.server.local_error().map(|e| (e.is_app, e.error_code)), Some((false, code)));
+        assert_eq!(
+            pipe.server.local_error().map(|e| (e.is_app, e.error_code)),
+            Some((false, code))
+        );
     }
 }
 
@@ -158,7 +169,8 @@ fn an_ack_that_we_write_says_when_packets_arrived() {
     let exchange = |pipe: &mut Pipe| {
         pipe.client.stream_send(0, b"hello", false).expect("room");
         pipe.advance().expect("no reason to fail");
-        let [client, server] = [&pipe.client, &pipe.server].map(|side| side.fathom().expect("ours").report());
+        let [client, server] =
+            [&pipe.client, &pipe.server].map(|side| side.fathom().expect("ours").report());
         assert_eq!(client.stamps_received, server.stamps_sent);
         (server.stamps_sent, client.samples.samples)
     };
@@ -169,7 +181,8 @@ fn an_ack_that_we_write_says_when_packets_arrived() {
 #[test]
 fn a_malformed_timestamp_is_a_frame_encoding_error() {
     // Cut, or with its type in four bytes.
-    let malformed: [&[u8]; 4] = [&LATER[..2], &LATER[..5], &SHORT[..3], &[0x80, 0x00, 0x02, 0xf5, 0x05]];
+    let malformed: [&[u8]; 4] =
+        [&LATER[..2], &LATER[..5], &SHORT[..3], &[0x80, 0x00, 0x02, 0xf5, 0x05]];
     for frame in malformed {
         let mut pipe = extended(TIMESTAMP);
         let error = hear(&mut pipe, &[&[PING, PING][..], frame].concat());
@@ -209,10 +222,12 @@ fn our_frame_is_the_end_of_the_payload_and_its_room_is_clean() {
     let (len, _) = pipe.client.send(&mut out).expect("data waits");
     let mut b = octets::OctetsMut::with_slice(&mut out[..len]);
     let mut header = Header::from_bytes(&mut b, pipe.server.source_id().len()).expect("ours");
-    let open = pipe.server.crypto_ctx[packet::Epoch::Application].crypto_open.as_ref().expect("keys");
+    let open =
+        pipe.server.crypto_ctx[packet::Epoch::Application].crypto_open.as_ref().expect("keys");
     let sealed = b.cap();
     packet::decrypt_hdr(&mut b, &mut header, open).expect("ours");
-    let payload = packet::decrypt_pkt(&mut b, header.pkt_num, header.pkt_num_len, sealed, open).expect("ours");
+    let payload = packet::decrypt_pkt(&mut b, header.pkt_num, header.pkt_num_len, sealed, open)
+        .expect("ours");
     let payload = payload.buf().to_vec();
     let at = payload.len() - ECHO.len();
     // STREAM with offset bit clear or set, length and fin; then our frame, nothing behind it.
@@ -234,8 +249,10 @@ fn a_server_may_update_keys_with_handshake_done() {
     }
     assert!(pipe.client.is_established() && !pipe.client.handshake_confirmed);
     let keys = &mut pipe.server.crypto_ctx[packet::Epoch::Application];
-    keys.crypto_seal = keys.crypto_seal.as_ref().map(|seal| seal.derive_next_packet_key().expect("keys"));
-    keys.crypto_open = keys.crypto_open.as_ref().map(|open| open.derive_next_packet_key().expect("keys"));
+    keys.crypto_seal =
+        keys.crypto_seal.as_ref().map(|seal| seal.derive_next_packet_key().expect("keys"));
+    keys.crypto_open =
+        keys.crypto_open.as_ref().map(|open| open.derive_next_packet_key().expect("keys"));
     pipe.server.key_phase = !pipe.server.key_phase;
     pipe.advance().expect("no reason to fail");
     assert!(pipe.client.handshake_confirmed && pipe.client.key_phase);

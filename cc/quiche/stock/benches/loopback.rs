@@ -30,7 +30,8 @@ macro_rules! transfer_over {
             use super::{IDLE, Took, cpu_of_this_thread};
 
             fn config(identity: &Path, algorithm: &str) -> quiche::Config {
-                let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).expect("a configuration");
+                let mut config =
+                    quiche::Config::new(quiche::PROTOCOL_VERSION).expect("a configuration");
                 let file = |name: &str| identity.join(name).to_str().expect("a path").to_owned();
                 config.load_cert_chain_from_pem_file(&file("cert.pem")).expect("a certificate");
                 config.load_priv_key_from_pem_file(&file("key.pem")).expect("a key");
@@ -65,15 +66,21 @@ macro_rules! transfer_over {
 
                 /// Waits for a datagram or the timer, then takes what has come.
                 fn receive(&mut self) {
-                    let wait = self.connection.timeout().unwrap_or(IDLE).clamp(Duration::from_micros(100), IDLE);
+                    let wait = self
+                        .connection
+                        .timeout()
+                        .unwrap_or(IDLE)
+                        .clamp(Duration::from_micros(100), IDLE);
                     self.socket.set_read_timeout(Some(wait)).expect("a timeout");
                     let local = self.socket.local_addr().expect("an address");
                     let mut first = true;
                     for _ in 0..64 {
                         match self.socket.recv_from(&mut self.buffer) {
                             Ok((len, from)) => {
-                                let _ =
-                                    self.connection.recv(&mut self.buffer[..len], quiche::RecvInfo { from, to: local });
+                                let _ = self.connection.recv(
+                                    &mut self.buffer[..len],
+                                    quiche::RecvInfo { from, to: local },
+                                );
                             }
                             Err(_) if first => self.connection.on_timeout(),
                             Err(_) => break,
@@ -90,14 +97,15 @@ macro_rules! transfer_over {
             pub(super) fn run(identity: &Path, algorithm: &str, bytes: usize) -> Took {
                 let socket = || UdpSocket::bind("127.0.0.1:0").expect("a socket");
                 let (near, far) = (socket(), socket());
-                let (here, there) = (near.local_addr().expect("an address"), far.local_addr().expect("an address"));
+                let (here, there) =
+                    (near.local_addr().expect("an address"), far.local_addr().expect("an address"));
                 let begin = (Instant::now(), cpu_of_this_thread());
                 let (folder, name) = (identity.to_owned(), algorithm.to_owned());
                 let server = std::thread::spawn(move || serve(far, &folder, &name, bytes));
                 let mut config = config(identity, algorithm);
                 let id = quiche::ConnectionId::from_ref(&[7; 16]);
-                let connection =
-                    quiche::connect(Some("localhost"), &id, here, there, &mut config).expect("a connection");
+                let connection = quiche::connect(Some("localhost"), &id, here, there, &mut config)
+                    .expect("a connection");
                 let mut end = End { socket: near, connection, buffer: vec![0; 65_535] };
                 let (mut requested, mut got) = (false, 0);
                 let mut sink = vec![0; 1 << 16];
@@ -121,15 +129,23 @@ macro_rules! transfer_over {
                 Took { wall, cpu }
             }
 
-            fn serve(socket: UdpSocket, identity: &Path, algorithm: &str, bytes: usize) -> Duration {
+            fn serve(
+                socket: UdpSocket,
+                identity: &Path,
+                algorithm: &str,
+                bytes: usize,
+            ) -> Duration {
                 let begin = cpu_of_this_thread();
                 let mut config = config(identity, algorithm);
                 let mut buffer = vec![0; 65_535];
                 let (len, from) = socket.recv_from(&mut buffer).expect("a first datagram");
                 let to = socket.local_addr().expect("an address");
                 let id = quiche::ConnectionId::from_ref(&[9; 16]);
-                let mut connection = quiche::accept(&id, None, to, from, &mut config).expect("a connection");
-                connection.recv(&mut buffer[..len], quiche::RecvInfo { from, to }).expect("an Initial packet");
+                let mut connection =
+                    quiche::accept(&id, None, to, from, &mut config).expect("a connection");
+                connection
+                    .recv(&mut buffer[..len], quiche::RecvInfo { from, to })
+                    .expect("an Initial packet");
                 let mut end = End { socket, connection, buffer };
                 let body = vec![42; 1 << 16];
                 let mut left = bytes;
@@ -137,7 +153,11 @@ macro_rules! transfer_over {
                     end.send();
                     end.receive();
                     while left > 0 && end.connection.is_established() {
-                        match end.connection.stream_send(0, &body[..left.min(body.len())], left <= body.len()) {
+                        match end.connection.stream_send(
+                            0,
+                            &body[..left.min(body.len())],
+                            left <= body.len(),
+                        ) {
                             Ok(len) => left -= len,
                             Err(_) => break,
                         }
@@ -161,7 +181,8 @@ fn cpu_of_this_thread() -> Duration {
 
 /// A key and its certificate as files.
 fn identity(folder: &Path) {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+    let made =
+        rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
     std::fs::write(folder.join("cert.pem"), made.cert.pem()).expect("a file");
     std::fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).expect("a file");
 }
@@ -189,13 +210,21 @@ fn main() {
         ("our cubic, frames on, against stock's", stock, "cubic", derived, "fathom:cubic"),
         ("our reno, frames on, against stock's", stock, "reno", derived, "fathom:reno"),
     ];
-    println!("{pairs} pairs of {} MB over loopback; ratios: lower quartile, median, upper quartile", bytes / 1_000_000);
+    println!(
+        "{pairs} pairs of {} MB over loopback; ratios: lower quartile, median, upper quartile",
+        bytes / 1_000_000
+    );
     for (name, a, with_a, b, with_b) in cases {
         let (mut wall, mut cpu) = (Vec::new(), Vec::new());
         let mut rate = Vec::new();
         for pair in 0..pairs {
-            let first =
-                |second: bool| if second { b(folder.path(), with_b, bytes) } else { a(folder.path(), with_a, bytes) };
+            let first = |second: bool| {
+                if second {
+                    b(folder.path(), with_b, bytes)
+                } else {
+                    a(folder.path(), with_a, bytes)
+                }
+            };
             let (one, other) = if pair % 2 == 0 {
                 let one = first(false);
                 (one, first(true))
@@ -209,6 +238,10 @@ fn main() {
         }
         let text = |v: [f64; 3]| v.map(|x| format!("{x:.4}")).join(" ");
         let [_, rate, _] = quartiles(rate);
-        println!("{name}: time {}, CPU {}; median {rate:.0} Mbit/s", text(quartiles(wall)), text(quartiles(cpu)));
+        println!(
+            "{name}: time {}, CPU {}; median {rate:.0} Mbit/s",
+            text(quartiles(wall)),
+            text(quartiles(cpu))
+        );
     }
 }

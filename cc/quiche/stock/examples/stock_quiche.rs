@@ -60,16 +60,21 @@ fn serve(socket: &UdpSocket, state: &UdpSocketState) -> Outcome<()> {
     loop {
         let due = clients.iter().flatten().filter_map(|client| client.quic.timeout()).min();
         let due = due.unwrap_or(Duration::from_secs(1));
-        let timeout = Timespec { tv_sec: due.as_secs().try_into()?, tv_nsec: due.subsec_nanos().into() };
+        let timeout =
+            Timespec { tv_sec: due.as_secs().try_into()?, tv_nsec: due.subsec_nanos().into() };
         poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout))?;
         loop {
             let mut rest = buffers.iter_mut();
-            let mut slices: [IoSliceMut<'_>; 8] =
-                std::array::from_fn(|_| IoSliceMut::new(rest.next().map_or(&mut [], |b| &mut b[..])));
+            let mut slices: [IoSliceMut<'_>; 8] = std::array::from_fn(|_| {
+                IoSliceMut::new(rest.next().map_or(&mut [], |b| &mut b[..]))
+            });
             let Ok(count) = state.recv(socket.into(), &mut slices, &mut metas) else { break };
             for (buffer, meta) in buffers.iter_mut().zip(&metas).take(count) {
                 for packet in buffer[..meta.len].chunks_mut(meta.stride.max(1)) {
-                    let Ok(header) = quiche::Header::from_slice(packet, quiche::MAX_CONN_ID_LEN) else { continue };
+                    let Ok(header) = quiche::Header::from_slice(packet, quiche::MAX_CONN_ID_LEN)
+                    else {
+                        continue;
+                    };
                     let known = by_id.get(&header.dcid[..]).copied();
                     let index = match known {
                         Some(index) => index,
@@ -114,12 +119,17 @@ impl Client {
         while let Ok((stream, event)) = http.poll(&mut self.quic) {
             let h3::Event::Headers { list, .. } = event else { continue };
             let path = list.iter().find(|field| field.name() == b":path");
-            let size = path.and_then(|p| std::str::from_utf8(p.value()).ok()?.strip_prefix("/bytes/")?.parse().ok());
+            let size = path.and_then(|p| {
+                std::str::from_utf8(p.value()).ok()?.strip_prefix("/bytes/")?.parse().ok()
+            });
             let (status, length) = size.map_or(("404", 0), |length: usize| ("200", length));
             let length_told = length.to_string();
-            let head =
-                [Header::new(b":status", status.as_bytes()), Header::new(b"content-length", length_told.as_bytes())];
-            if http.send_response(&mut self.quic, stream, &head, length == 0).is_ok() && length > 0 {
+            let head = [
+                Header::new(b":status", status.as_bytes()),
+                Header::new(b"content-length", length_told.as_bytes()),
+            ];
+            if http.send_response(&mut self.quic, stream, &head, length == 0).is_ok() && length > 0
+            {
                 self.left.insert(stream, length);
             }
         }
@@ -143,7 +153,9 @@ impl Client {
         loop {
             let (mut filled, mut count, mut segment, mut to) = (0, 0, 0, None);
             while count < most {
-                let Ok((len, info)) = self.quic.send(&mut out[filled..filled + PACKET]) else { break };
+                let Ok((len, info)) = self.quic.send(&mut out[filled..filled + PACKET]) else {
+                    break;
+                };
                 if count == 0 {
                     (segment, to) = (len, Some(info.to));
                 }
@@ -168,11 +180,20 @@ impl Client {
     }
 }
 
-fn transmit(socket: &UdpSocket, state: &UdpSocketState, to: Option<SocketAddr>, segment: usize, contents: &[u8]) {
+fn transmit(
+    socket: &UdpSocket,
+    state: &UdpSocketState,
+    to: Option<SocketAddr>,
+    segment: usize,
+    contents: &[u8],
+) {
     let (Some(destination), false) = (to, contents.is_empty()) else { return };
     let segment_size = (contents.len() > segment).then_some(segment);
     // What the kernel does not take is lost, as it could be further on.
-    let _ = state.send(socket.into(), &Transmit { destination, ecn: None, contents, segment_size, src_ip: None });
+    let _ = state.send(
+        socket.into(),
+        &Transmit { destination, ecn: None, contents, segment_size, src_ip: None },
+    );
 }
 
 /// quiche's own choices but for what `fathom serve` grants, too, and CUBIC.
@@ -182,8 +203,9 @@ fn config() -> Outcome<quiche::Config> {
     let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     std::fs::write(&cert, signed.cert.pem())?;
     std::fs::write(&key, signed.signing_key.serialize_pem())?;
-    let text =
-        |path: &std::path::Path| path.to_str().map(str::to_owned).ok_or("the temporary folder's name is not UTF-8");
+    let text = |path: &std::path::Path| {
+        path.to_str().map(str::to_owned).ok_or("the temporary folder's name is not UTF-8")
+    };
     let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
     config.load_cert_chain_from_pem_file(&text(&cert)?)?;
     config.load_priv_key_from_pem_file(&text(&key)?)?;

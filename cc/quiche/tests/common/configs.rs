@@ -3,14 +3,17 @@
 use std::sync::{Arc, OnceLock};
 
 use fathom_cc::testing::{Event, Log, RecordingConfig};
-use fathom_cc::{Capabilities, Controller, ControllerConfig, ControllerMetrics, Missing, SendParams, Start, Time};
+use fathom_cc::{
+    Capabilities, Controller, ControllerConfig, ControllerMetrics, Missing, SendParams, Start, Time,
+};
 use quiche::{Config, CongestionControlAlgorithm};
 
 fn certificate() -> &'static (tempfile::TempDir, String, String) {
     static MADE: OnceLock<(tempfile::TempDir, String, String)> = OnceLock::new();
     MADE.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a folder");
-        let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+        let signed =
+            rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
         let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
         let (cert, key) = (path("cert.pem"), path("key.pem"));
         std::fs::write(&cert, signed.cert.pem()).expect("written");
@@ -49,7 +52,8 @@ pub fn recorded(name: &str) -> (CongestionControlAlgorithm, Log) {
 
 pub fn record(config: Arc<dyn ControllerConfig>) -> (CongestionControlAlgorithm, Log) {
     let log = Log::new(1 << 20);
-    let algorithm = quiche::fathom::algorithm_of(Arc::new(RecordingConfig::new(config, log.clone())));
+    let algorithm =
+        quiche::fathom::algorithm_of(Arc::new(RecordingConfig::new(config, log.clone())));
     (algorithm.expect("quiche offers everything"), log)
 }
 

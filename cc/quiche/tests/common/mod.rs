@@ -109,7 +109,8 @@ impl Pair {
     /// A connection with these delays, shaken hands and idle.
     pub fn connected(client: &mut Config, server: &mut Config, delays: [Duration; 2]) -> Self {
         let mut pair = Self::new(client, server, delays);
-        assert!(pair.run(5_000, |pair| pair.client.conn.is_established() && pair.server.conn.is_established()));
+        assert!(pair.run(5_000, |pair| pair.client.conn.is_established()
+            && pair.server.conn.is_established()));
         let until = pair.now + 200 * MS;
         pair.run(1_000, |pair| pair.now >= until);
         pair
@@ -118,7 +119,8 @@ impl Pair {
     pub fn new(client: &mut Config, server: &mut Config, delays: [Duration; 2]) -> Self {
         // quiche subtracts from its first instants.
         let start = simulation::now() + Duration::from_secs(86_400);
-        let (here, there): (SocketAddr, SocketAddr) = (CLIENT.parse().unwrap(), SERVER.parse().unwrap());
+        let (here, there): (SocketAddr, SocketAddr) =
+            (CLIENT.parse().unwrap(), SERVER.parse().unwrap());
         let mut rng = [ConnectionRng::new(1), ConnectionRng::new(2)];
         let cids = [ConnectionId::from_vec(vec![0xc1; 16]), ConnectionId::from_vec(vec![0x5e; 16])];
         let client = simulation::run_at(start, &mut rng[0], || {
@@ -169,7 +171,9 @@ impl Pair {
             }
             let timers = [&self.client, &self.server].map(|side| self.timer(side));
             let arrival = self.coming.keys().next().map(|(at, _)| *at);
-            let Some(next) = timers.into_iter().chain([arrival]).flatten().min().filter(|at| *at <= end) else {
+            let Some(next) =
+                timers.into_iter().chain([arrival]).flatten().min().filter(|at| *at <= end)
+            else {
                 self.now = end;
                 return done(self);
             };
@@ -197,7 +201,9 @@ impl Pair {
 
     /// When the side's timer runs out, on a host whose timers are as coarse as `grain`.
     fn timer(&self, side: &Side) -> Option<Instant> {
-        let at = simulation::run_at(self.now, &mut ConnectionRng::new(0), || side.conn.timeout_instant())?;
+        let at = simulation::run_at(self.now, &mut ConnectionRng::new(0), || {
+            side.conn.timeout_instant()
+        })?;
         let since = at.saturating_duration_since(self.start).as_nanos() as u64;
         let grain = self.grain.as_nanos().max(1) as u64;
         Some(self.start + Duration::from_nanos(since.div_ceil(grain) * grain))
@@ -241,7 +247,15 @@ impl Pair {
                 let number = self.counts[usize::from(!from_client)];
                 self.counts[usize::from(!from_client)] += 1;
                 let at = self.elapsed();
-                let datagram = Datagram { at, from_client, number, bytes: out, ecn, from: info.from, to: info.to };
+                let datagram = Datagram {
+                    at,
+                    from_client,
+                    number,
+                    bytes: out,
+                    ecn,
+                    from: info.from,
+                    to: info.to,
+                };
                 self.carry(&datagram);
                 self.wire.push(datagram);
             }
@@ -267,7 +281,8 @@ impl Pair {
     /// Loses what is on the way to this address, and what will be.
     pub fn lose_on_the_way_to(&mut self, address: SocketAddr) {
         self.coming.retain(|_, datagram| datagram.to != address);
-        self.filter = Box::new(move |d| if d.to == address { Action::Drop } else { Action::Pass(d.ecn) });
+        self.filter =
+            Box::new(move |d| if d.to == address { Action::Drop } else { Action::Pass(d.ecn) });
     }
 
     /// What the client sent from `from` on in 1-RTT packets.
@@ -324,8 +339,10 @@ pub fn spare_ids(pair: &mut Pair) {
     for (side, first) in [(&mut pair.client, 0x10), (&mut pair.server, 0x20)] {
         for n in 0..2 {
             let id = ConnectionId::from_vec(vec![first + n; 16]);
-            simulation::run_at(now, &mut side.rng, || side.conn.new_scid(&id, u128::from(first + n), false))
-                .expect("room for it");
+            simulation::run_at(now, &mut side.rng, || {
+                side.conn.new_scid(&id, u128::from(first + n), false)
+            })
+            .expect("room for it");
         }
     }
     pair.run(200, |_| false);

@@ -35,7 +35,8 @@ pub(crate) fn main() -> Outcome<()> {
     config.load_verify_locations_from_file(&identity.path().join("cert.pem").to_string_lossy())?;
     config.verify_peer(true);
     let id = ConnectionId::from_ref(&[1; 16]);
-    let connection = quiche::connect(Some("localhost"), &id, socket.local_addr()?, to, &mut config)?;
+    let connection =
+        quiche::connect(Some("localhost"), &id, socket.local_addr()?, to, &mut config)?;
     let body = vec![7; BODY];
     let (mut sent, mut got) = (0, Vec::new());
     run(connection, &socket, |connection| {
@@ -103,7 +104,10 @@ fn serve(socket: &UdpSocket, identity: &Path) -> Outcome<()> {
     })?;
     let report = monitor.report();
     let controller = report.controller.ok_or("the controller never acted")?;
-    println!("server: one-way delays negotiated: {}, {} samples", report.negotiated, report.samples.samples);
+    println!(
+        "server: one-way delays negotiated: {}, {} samples",
+        report.negotiated, report.samples.samples
+    );
     println!("  window {} bytes, {} reductions", controller.window, controller.reductions);
     Ok(())
 }
@@ -143,14 +147,19 @@ fn run(
             }
         }
         // A paced packet's time is a timeout like any other.
-        let wait = connection.timeout().unwrap_or(Duration::from_secs(1)).max(Duration::from_millis(1));
+        let wait =
+            connection.timeout().unwrap_or(Duration::from_secs(1)).max(Duration::from_millis(1));
         socket.set_read_timeout(Some(wait))?;
         match socket.recv_from(&mut buf) {
-            Ok((bytes, from)) => match connection.recv(&mut buf[..bytes], RecvInfo { from, to: local }) {
-                Ok(_) | Err(quiche::Error::Done) => {}
-                Err(e) => return Err(e.into()),
-            },
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => connection.on_timeout(),
+            Ok((bytes, from)) => {
+                match connection.recv(&mut buf[..bytes], RecvInfo { from, to: local }) {
+                    Ok(_) | Err(quiche::Error::Done) => {}
+                    Err(e) => return Err(e.into()),
+                }
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                connection.on_timeout()
+            }
             Err(e) => return Err(e.into()),
         }
     }

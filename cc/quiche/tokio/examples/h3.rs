@@ -30,7 +30,8 @@ const GONE: &str = "the connection is closed";
 const CHUNK: usize = 50_000;
 
 pub(crate) fn main() -> Outcome<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(run())
 }
 
@@ -55,7 +56,9 @@ async fn run() -> Outcome<()> {
 }
 
 // >>> Fathom: the connection lives in a task of tokio-quiche; a command for its driver gets there.
-async fn monitor<C: From<QuicCommand>>(commands: RequestSender<C, QuicCommand>) -> Option<ConnectionMonitor> {
+async fn monitor<C: From<QuicCommand>>(
+    commands: RequestSender<C, QuicCommand>,
+) -> Option<ConnectionMonitor> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let report = move |connection: &mut QuicheConnection| drop(sender.send(connection.fathom()));
     commands.send(QuicCommand::Custom(Box::new(report))).ok()?;
@@ -72,7 +75,8 @@ pub(crate) async fn serve<P: AsRef<Path>>(
 ) -> Outcome<Option<Report>> {
     let path = |name: &str| identity.as_ref().join(name).to_string_lossy().into_owned();
     let (cert, private_key) = (path("cert.pem"), path("key.pem"));
-    let tls = TlsCertificatePaths { cert: &cert, private_key: &private_key, kind: CertificateKind::X509 };
+    let tls =
+        TlsCertificatePaths { cert: &cert, private_key: &private_key, kind: CertificateKind::X509 };
     let params = ConnectionParams::new_server(settings, tls, Hooks::default());
     let mut listeners = listen([socket], params, DefaultMetrics)?;
     let connection = listeners[0].next().await.ok_or("the listener is closed")??;
@@ -87,7 +91,9 @@ pub(crate) async fn serve<P: AsRef<Path>>(
                 // A monitor stays good after the connection: it is requested once.
                 seen = seen.or(monitor(controller.cmd_sender()).await);
             }
-            ServerH3Event::Core(H3Event::ConnectionShutdown(_) | H3Event::ConnectionError(_)) => break,
+            ServerH3Event::Core(H3Event::ConnectionShutdown(_) | H3Event::ConnectionError(_)) => {
+                break;
+            }
             ServerH3Event::Core(_) => {}
         }
     }
@@ -106,15 +112,21 @@ async fn respond(request: IncomingH3Headers, bytes: usize) -> Outcome<()> {
 }
 
 /// Sends one request; the body of its response, and what the monitor showed then.
-pub(crate) async fn get(to: SocketAddr, settings: QuicSettings) -> Outcome<(Vec<u8>, Option<Report>)> {
+pub(crate) async fn get(
+    to: SocketAddr,
+    settings: QuicSettings,
+) -> Outcome<(Vec<u8>, Option<Report>)> {
     let socket = UdpSocket::bind("127.0.0.1:0").await?;
     socket.connect(to).await?;
     // The certificate is not verified: tokio-quiche takes a trust store of one's own only through a hook.
     let params = ConnectionParams::new_client(settings, None, Hooks::default());
     let (driver, mut controller) = ClientH3Driver::new(Http3Settings::default());
-    let _connection = connect_with_config(socket.try_into()?, Some("localhost"), &params, driver).await?;
-    let fields = [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
-    let headers = fields.iter().map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes())).collect();
+    let _connection =
+        connect_with_config(socket.try_into()?, Some("localhost"), &params, driver).await?;
+    let fields =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
+    let headers =
+        fields.iter().map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes())).collect();
     controller
         .request_sender()
         .send(NewClientRequest { request_id: 0, headers, body_writer: None })
@@ -150,13 +162,18 @@ pub(crate) fn contents(bytes: usize) -> Vec<u8> {
 }
 
 fn print(who: &str, report: Option<Report>) {
-    let Some(report) = report else { return println!("{who}: no controller of ours, no extension") };
+    let Some(report) = report else {
+        return println!("{who}: no controller of ours, no extension");
+    };
     println!("{who}: one-way delays negotiated: {}", report.negotiated);
     println!("  stamps: {} sent, {} received", report.stamps_sent, report.stamps_received);
     println!("  delay samples: {}", report.samples.samples);
     if let Some(controller) = report.controller {
         let queueing = controller.queueing.unwrap_or(Duration::ZERO);
-        println!("  window {} bytes, queueing delay {queueing:?}, {:?}", controller.window, controller.phase);
+        println!(
+            "  window {} bytes, queueing delay {queueing:?}, {:?}",
+            controller.window, controller.phase
+        );
     }
 }
 

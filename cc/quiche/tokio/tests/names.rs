@@ -49,7 +49,8 @@ async fn wrong_names_give_an_error_and_a_line_in_the_log() {
     log::set_max_level(log::LevelFilter::Error);
 
     let folder = tempfile::tempdir().expect("a folder");
-    let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let signed =
+        rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let (cert, private_key) = (path("cert.pem"), path("key.pem"));
     std::fs::write(&cert, signed.cert.pem()).expect("written");
@@ -61,19 +62,28 @@ async fn wrong_names_give_an_error_and_a_line_in_the_log() {
         ("sync:signal=ether", ["ether", "either"]),
         ("packet-size/snyc", ["snyc", "sync"]),
     ] {
-        let tls = TlsCertificatePaths { cert: &cert, private_key: &private_key, kind: CertificateKind::X509 };
+        let tls = TlsCertificatePaths {
+            cert: &cert,
+            private_key: &private_key,
+            kind: CertificateKind::X509,
+        };
         let params = ConnectionParams::new_server(settings(name), tls, Hooks::default());
-        let error = listen([socket().await], params, DefaultMetrics).err().expect("no such controller");
+        let error =
+            listen([socket().await], params, DefaultMetrics).err().expect("no such controller");
         assert!(error.to_string().contains("CongestionControl"), "{name}: {error}");
         let lines = logged();
         let [line] = &lines[..] else { panic!("{name}: {lines:?}") };
-        assert!(line.starts_with("congestion control: ") && hints.iter().all(|m| line.contains(m)), "{name}: {line}");
+        assert!(
+            line.starts_with("congestion control: ") && hints.iter().all(|m| line.contains(m)),
+            "{name}: {line}"
+        );
 
         let socket = socket().await;
         socket.connect("127.0.0.1:9").await.expect("connected");
         let params = ConnectionParams::new_client(settings(name), None, Hooks::default());
         let (driver, _controller) = ClientH3Driver::new(Http3Settings::default());
-        let connection = connect_with_config(socket.try_into().expect("a socket"), None, &params, driver).await;
+        let connection =
+            connect_with_config(socket.try_into().expect("a socket"), None, &params, driver).await;
         let error = connection.err().expect("no such controller").to_string();
         assert!(error.contains("CongestionControl"), "{name}: {error}");
         assert_eq!(logged(), std::slice::from_ref(line), "{name}");
@@ -84,7 +94,8 @@ async fn wrong_names_give_an_error_and_a_line_in_the_log() {
         assert!(logged().is_empty());
     }
 
-    let tls = TlsCertificatePaths { cert: &cert, private_key: &private_key, kind: CertificateKind::X509 };
+    let tls =
+        TlsCertificatePaths { cert: &cert, private_key: &private_key, kind: CertificateKind::X509 };
     let params = ConnectionParams::new_server(settings("sync"), tls, Hooks::default());
     assert!(listen([socket().await], params, DefaultMetrics).is_ok());
     assert!(logged().is_empty());

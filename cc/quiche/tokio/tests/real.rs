@@ -8,11 +8,14 @@ mod h3_both;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{On, PATIENCE, Relay, SideConfig, bounded, certified, extension, on_stock, run, run_server, until};
+use common::{
+    On, PATIENCE, Relay, SideConfig, bounded, certified, extension, on_stock, run, run_server,
+    until,
+};
 use fathom_cc::testing::Null;
 use fathom_cc::{
-    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, Pacing,
-    PathChange, Rate, SendParams, Sent,
+    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics,
+    Missing, Pacing, PathChange, Rate, SendParams, Sent,
 };
 use fathom_cc::{Start, Time};
 use fathom_plugin::{EnableTimestamp, Extension, InUse, Offer, ReceiveTimestamps, Report};
@@ -73,9 +76,18 @@ async fn tokio_quiche_takes_sync_by_its_name() {
         let (client, server, _) = tokio_quiche(name, name, 3_000_000, None).await;
         let lasted = now().duration_since(began);
         // The client sends a request and little else, so little of that is acknowledged.
-        assert!(server.negotiated && server.stamps_sent > 0 && server.stamps_received > 5, "{name}: {server:?}");
-        assert!(client.negotiated && client.stamps_sent > 5 && client.stamps_received > 0, "{name}: {client:?}");
-        assert!(server.samples.samples > 5 && client.samples.samples > 0, "{name}: {server:?} {client:?}");
+        assert!(
+            server.negotiated && server.stamps_sent > 0 && server.stamps_received > 5,
+            "{name}: {server:?}"
+        );
+        assert!(
+            client.negotiated && client.stamps_sent > 5 && client.stamps_received > 0,
+            "{name}: {client:?}"
+        );
+        assert!(
+            server.samples.samples > 5 && client.samples.samples > 0,
+            "{name}: {server:?} {client:?}"
+        );
         // Each clock begins with its connection, so the two delays are off by the same amount in opposite directions: their sum is
         // what a packet there and one back took.
         let nanos = [client, server].map(|r| r.one_way.map_or(0, |d| d.as_nanos()));
@@ -93,23 +105,32 @@ async fn a_stock_client_gets_its_response_and_never_a_frame() {
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
     let to = socket.local_addr().expect("bound");
     let folder = identity.folder.path().to_owned();
-    let serving = tokio::spawn(h3_both::serve(socket, named("sync:signal=either"), folder, 2_000_000));
+    let serving =
+        tokio::spawn(h3_both::serve(socket, named("sync:signal=either"), folder, 2_000_000));
     let (body, client) = bounded(on_stock::get(SideConfig::stock(), &identity, to)).await;
     assert!(body == contents(2_000_000));
     assert_eq!(client.error, None);
     let report = bounded(serving).await.expect("no panic").expect("served").expect("a probe");
-    assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{report:?}");
+    assert!(
+        !report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0,
+        "{report:?}"
+    );
     assert!(report.controller.is_some_and(|c| c.window > 0), "on the RTT: {report:?}");
 }
 
 #[tokio::test]
 async fn a_stock_server_serves_a_client_with_a_controller_of_ours() {
     let identity = certified();
-    let (to, serving) = on_stock::serve_http(SideConfig::stock(), &identity, contents(2_000_000)).await;
-    let (body, report) = bounded(h3_both::get(to, named("sync:signal=either"))).await.expect("a response");
+    let (to, serving) =
+        on_stock::serve_http(SideConfig::stock(), &identity, contents(2_000_000)).await;
+    let (body, report) =
+        bounded(h3_both::get(to, named("sync:signal=either"))).await.expect("a response");
     assert!(body == contents(2_000_000));
     let report = report.expect("a probe");
-    assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{report:?}");
+    assert!(
+        !report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0,
+        "{report:?}"
+    );
     assert_eq!(bounded(serving).await.expect("no panic").error, None);
 }
 
@@ -123,7 +144,10 @@ async fn sync_serves_a_stock_client_as_reno() {
     assert_eq!((other.error, stock.error), (None, None));
     for report in [server.report(), other.report()] {
         assert!(!report.negotiated && report.one_way.is_none(), "{report:?}");
-        assert!(report.controller.is_some_and(|c| c.window > 0 && c.early_reductions == 0), "{report:?}");
+        assert!(
+            report.controller.is_some_and(|c| c.window > 0 && c.early_reductions == 0),
+            "{report:?}"
+        );
     }
 }
 
@@ -132,12 +156,20 @@ async fn nine_pairs_of_stacks_exchange_one_way_delays() {
     let stacks = [On::Quinn, On::Noq, On::Quiche];
     for client in stacks {
         for server in stacks {
-            for (up, down) in [(Offer::Lean, Offer::Lean), (Offer::Paper, Offer::Paper), (Offer::Lean, Offer::Paper)] {
-                let ask = |offer| SideConfig::with_plugin("sync:signal=either", extension(Some(offer)));
+            for (up, down) in [
+                (Offer::Lean, Offer::Lean),
+                (Offer::Paper, Offer::Paper),
+                (Offer::Lean, Offer::Paper),
+            ] {
+                let ask =
+                    |offer| SideConfig::with_plugin("sync:signal=either", extension(Some(offer)));
                 let (asks, answers) = until(ask(up), ask(down), [gets_delays; 2]);
                 let (one, other) = run((client, server), asks, answers).await;
                 for outcome in [one, other] {
-                    assert!(gets_delays(&outcome.report()), "{client:?} {server:?} {up:?} {down:?}: {outcome:?}");
+                    assert!(
+                        gets_delays(&outcome.report()),
+                        "{client:?} {server:?} {up:?} {down:?}: {outcome:?}"
+                    );
                     assert_eq!(outcome.error, None);
                 }
             }
@@ -164,7 +196,8 @@ async fn peers_without_a_plugin_get_no_frame_from_quiche() {
 /// Sizes that full packets had, in order: those seen at least four times in a row.
 fn steps(relay: &Relay) -> Vec<usize> {
     let sizes: Vec<usize> = relay.one_rtt().iter().map(|d| d.bytes).collect();
-    let mut steps: Vec<usize> = sizes.chunk_by(|a, b| a == b).filter(|run| run.len() >= 4).map(|run| run[0]).collect();
+    let mut steps: Vec<usize> =
+        sizes.chunk_by(|a, b| a == b).filter(|run| run.len() >= 4).map(|run| run[0]).collect();
     steps.dedup();
     steps.retain(|size| *size >= 200);
     steps
@@ -175,7 +208,8 @@ fn steps(relay: &Relay) -> Vec<usize> {
 async fn datagrams_have_the_size_the_controller_asks_for() {
     let spec = "packet-size:packets=64,patience=1";
     let (_, server, relay) =
-        tokio_quiche(spec, "fathom:reno", 2_000_000, Some((Duration::from_millis(2), |_| true))).await;
+        tokio_quiche(spec, "fathom:reno", 2_000_000, Some((Duration::from_millis(2), |_| true)))
+            .await;
     let steps = steps(&relay.expect("a relay"));
     let sizes = [250, 500, 750, 1_000];
     assert_eq!(steps.first(), Some(&250), "{steps:?}");
@@ -196,7 +230,8 @@ async fn usual_gap(spec: &str) -> (Duration, u64) {
     let path: Path = (Duration::from_millis(20), |n| n > 150 || n % 14 != 0);
     let (_, server, relay) = tokio_quiche(spec, "fathom:reno", 1_000_000, Some(path)).await;
     let seen = relay.expect("a relay").one_rtt();
-    let mut gaps: Vec<Duration> = seen[70..150].windows(2).map(|pair| pair[1].at - pair[0].at).collect();
+    let mut gaps: Vec<Duration> =
+        seen[70..150].windows(2).map(|pair| pair[1].at - pair[0].at).collect();
     gaps.sort();
     (gaps[gaps.len() / 2], server.controller.map_or(0, |c| c.reductions))
 }
@@ -212,7 +247,10 @@ async fn sdc_sends_at_its_pace() {
         if apart && sdc.1 > 3 && reno.1 > 3 {
             return;
         }
-        assert!(now().duration_since(began) < PATIENCE, "gap and losses: {sdc:?} for SDC, {reno:?} for Reno");
+        assert!(
+            now().duration_since(began) < PATIENCE,
+            "gap and losses: {sdc:?} for SDC, {reno:?} for Reno"
+        );
     }
 }
 
@@ -285,13 +323,23 @@ async fn quiche_honours_a_rate_and_a_send_delay() {
 #[tokio::test]
 async fn timestamps_between_stacks() {
     let timestamp = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
-    for on in [(On::Quiche, On::Quiche), (On::Quinn, On::Quiche), (On::Quiche, On::Quinn), (On::Noq, On::Quiche)] {
-        for (client, server) in [(timestamp, Extension::default()), (Extension::default(), timestamp)] {
+    for on in [
+        (On::Quiche, On::Quiche),
+        (On::Quinn, On::Quiche),
+        (On::Quiche, On::Quinn),
+        (On::Noq, On::Quiche),
+    ] {
+        for (client, server) in
+            [(timestamp, Extension::default()), (Extension::default(), timestamp)]
+        {
             let ask = |extension| SideConfig::with_plugin("sync", extension);
             let (client, server) = until(ask(client), ask(server), [gets_delays; 2]);
             let (client, server) = run(on, client, server).await;
             for report in [client.report(), server.report()] {
-                assert!(gets_delays(&report) && report.in_use == InUse::Timestamp, "{on:?} {report:?}");
+                assert!(
+                    gets_delays(&report) && report.in_use == InUse::Timestamp,
+                    "{on:?} {report:?}"
+                );
             }
         }
     }
@@ -315,7 +363,10 @@ async fn receive_timestamps_between_stacks() {
             let (client, server) = until(ask(client), ask(server), [gets_delays; 2]);
             let (client, server) = run(on, client, server).await;
             for report in [client.report(), server.report()] {
-                assert!(gets_delays(&report) && report.in_use == InUse::Receive, "{on:?} {report:?}");
+                assert!(
+                    gets_delays(&report) && report.in_use == InUse::Receive,
+                    "{on:?} {report:?}"
+                );
             }
         }
     }
@@ -334,13 +385,25 @@ async fn a_malformed_parameter_closes_with_transport_parameter_error() {
         let liar = || SideConfig { parameter: Some(bytes), ..honest() };
         for other in [On::Quinn, On::Noq, On::Quiche] {
             let (client, server) = run((On::Quiche, other), honest(), liar()).await;
-            assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{other:?} {bytes:x?}");
-            assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{other:?} {bytes:x?}");
+            assert_eq!(
+                client.error,
+                Some((TRANSPORT_PARAMETER_ERROR, true)),
+                "{other:?} {bytes:x?}"
+            );
+            assert_eq!(
+                server.error,
+                Some((TRANSPORT_PARAMETER_ERROR, false)),
+                "{other:?} {bytes:x?}"
+            );
         }
         // A quiche server ends the connection, but its client does not hear of it: stock has no packet for this close so early.
         for other in [On::Quinn, On::Noq, On::Quiche] {
             let server = run_server(other, liar(), honest()).await;
-            assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{other:?} {bytes:x?}");
+            assert_eq!(
+                server.error,
+                Some((TRANSPORT_PARAMETER_ERROR, true)),
+                "{other:?} {bytes:x?}"
+            );
         }
     }
 }
@@ -350,7 +413,8 @@ async fn a_frame_that_was_not_negotiated_closes_with_a_frame_error() {
     // One side says on the wire that it reads stamps, and does not know of them.
     const LEAN: &[u8] = &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03];
     let sends = || SideConfig::with_plugin("reno", extension(Some(Offer::Paper)));
-    let deaf = || SideConfig { parameter: Some(LEAN), ..SideConfig::with_plugin("reno", extension(None)) };
+    let deaf =
+        || SideConfig { parameter: Some(LEAN), ..SideConfig::with_plugin("reno", extension(None)) };
     let (client, server) = run((On::Quiche, On::Quiche), sends(), deaf()).await;
     assert_eq!(server.error, Some((FRAME_ENCODING_ERROR, true)));
     assert_eq!(client.error, Some((FRAME_ENCODING_ERROR, false)));

@@ -5,12 +5,17 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use quinn::StoppedError;
-pub(crate) use quinn::{Connection, ConnectionError, ReadError, RecvStream, SendStream, StreamId, VarInt, WriteError};
+pub(crate) use quinn::{
+    Connection, ConnectionError, ReadError, RecvStream, SendStream, StreamId, VarInt, WriteError,
+};
 
 /// Reads what is there, or leaves the task's waker with quinn.
 ///
 /// quinn keeps the state of a read in the stream, not in the future, so a future per poll loses nothing and needs no box.
-pub(crate) fn poll_read(stream: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ReadError>> {
+pub(crate) fn poll_read(
+    stream: &mut RecvStream,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Option<Bytes>, ReadError>> {
     let chunk = ready!(pin!(stream.read_chunk(usize::MAX, true)).poll(cx));
     Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| chunk.bytes)))
 }

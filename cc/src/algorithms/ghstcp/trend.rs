@@ -100,7 +100,8 @@ impl Sums {
         if self.n < i128::from(MIN_T_SAMPLES) || covariance <= 0 {
             return false;
         }
-        let variances = (self.n * self.xx - self.x * self.x) as f64 * (self.n * self.yy - self.y * self.y) as f64;
+        let variances = (self.n * self.xx - self.x * self.x) as f64
+            * (self.n * self.yy - self.y * self.y) as f64;
         let square = covariance as f64 * covariance as f64;
         let freedom = (self.n - 2) as f64;
         let t = student_t(freedom);
@@ -148,7 +149,9 @@ impl Kept {
         let list = self.samples();
         list.iter()
             .enumerate()
-            .flat_map(|(at, (_, first))| list[at + 1..].iter().map(move |(_, later)| later.cmp(first) as i64))
+            .flat_map(|(at, (_, first))| {
+                list[at + 1..].iter().map(move |(_, later)| later.cmp(first) as i64)
+            })
             .sum()
     }
 
@@ -177,7 +180,8 @@ impl TrendDetector {
     pub fn on_sample(&mut self, departure: Time, rtt: Duration) {
         let rtt = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
         let (departure0, rtt0) = *self.first.get_or_insert((departure, rtt));
-        let sample = (difference(departure.as_nanos(), departure0.as_nanos()), difference(rtt, rtt0));
+        let sample =
+            (difference(departure.as_nanos(), departure0.as_nanos()), difference(rtt, rtt0));
         match (self.test, self.samples) {
             (Test::MannKendall, _) | (_, Samples::Spread) => self.kept.add(sample),
             (_, Samples::All) => self.sums.add(sample),
@@ -223,7 +227,11 @@ mod tests {
         spread_or_all(test, Samples::All, rtts)
     }
 
-    fn spread_or_all(test: Test, samples: Samples, rtts: impl IntoIterator<Item = u64>) -> TrendDetector {
+    fn spread_or_all(
+        test: Test,
+        samples: Samples,
+        rtts: impl IntoIterator<Item = u64>,
+    ) -> TrendDetector {
         let mut detector = TrendDetector::new(test, samples);
         for (n, rtt) in rtts.into_iter().enumerate() {
             detector.on_sample(Time::from_millis(7_000 + n as u64), Duration::from_micros(rtt));
@@ -256,10 +264,22 @@ mod tests {
     #[test]
     fn points_of_students_t() {
         // The usual table, one-sided 5 %.
-        let table =
-            [(3, 2.353), (4, 2.132), (5, 2.015), (8, 1.860), (10, 1.812), (18, 1.734), (28, 1.701), (120, 1.658)];
+        let table = [
+            (3, 2.353),
+            (4, 2.132),
+            (5, 2.015),
+            (8, 1.860),
+            (10, 1.812),
+            (18, 1.734),
+            (28, 1.701),
+            (120, 1.658),
+        ];
         for (freedom, t) in table {
-            assert!((student_t(f64::from(freedom)) - t).abs() < 0.002, "{freedom}: {}", student_t(f64::from(freedom)));
+            assert!(
+                (student_t(f64::from(freedom)) - t).abs() < 0.002,
+                "{freedom}: {}",
+                student_t(f64::from(freedom))
+            );
         }
     }
 
@@ -289,7 +309,11 @@ mod tests {
         for slope in 0..8 {
             let mut rtts = noisy(24, slope, 997);
             for _ in 0..2 {
-                assert_eq!(detector(Test::Correlation, rtts.clone()).rising(), pearson(&rtts) > 0.0, "{rtts:?}");
+                assert_eq!(
+                    detector(Test::Correlation, rtts.clone()).rising(),
+                    pearson(&rtts) > 0.0,
+                    "{rtts:?}"
+                );
                 rtts.reverse();
             }
         }
@@ -300,7 +324,9 @@ mod tests {
         // n = 10: Var S = 10 * 9 * 25 / 18 = 125, so S - 1 > 18.39. n = 4: Var S = 8.667, S = 6 gives 1.698; n = 3 can give 1.04 only.
         assert!(mann_kendall_rises(20, 10) && !mann_kendall_rises(19, 10));
         assert!(mann_kendall_rises(6, 4) && !mann_kendall_rises(3, 3));
-        assert!(!mann_kendall_rises(-40, 10) && !mann_kendall_rises(0, 0) && !mann_kendall_rises(1, 2));
+        assert!(
+            !mann_kendall_rises(-40, 10) && !mann_kendall_rises(0, 0) && !mann_kendall_rises(1, 2)
+        );
         // Ten in order with three neighbours swapped: S = 45 - 6.
         let swapped = [1, 0, 3, 2, 5, 4, 6, 7, 8, 9];
         assert_eq!(detector(Test::MannKendall, swapped).kept.score(), 39);
@@ -311,9 +337,15 @@ mod tests {
         for &test in Test::ALL {
             for n in [0, 1, 2, 10, 63, 64, 65, 1_000] {
                 assert!(!detector(test, vec![40_000; n]).rising(), "{test:?} {n} level");
-                assert!(!detector(test, (0..n as u64).map(|i| 90_000 - i)).rising(), "{test:?} {n} falling");
+                assert!(
+                    !detector(test, (0..n as u64).map(|i| 90_000 - i)).rising(),
+                    "{test:?} {n} falling"
+                );
                 if n >= 10 {
-                    assert!(detector(test, (0..n as u64).map(|i| 40_000 + i)).rising(), "{test:?} {n} rising");
+                    assert!(
+                        detector(test, (0..n as u64).map(|i| 40_000 + i)).rising(),
+                        "{test:?} {n} rising"
+                    );
                 }
             }
         }
@@ -327,7 +359,8 @@ mod tests {
         let s: i64 = pairs.map(|(i, j)| (rtts[j] as i64 - rtts[i] as i64).signum()).sum();
         let r = pearson(&rtts);
         assert!((0.05..0.25).contains(&r) && s < 80, "r {r}, S {s}");
-        let rising: Vec<bool> = Test::ALL.iter().map(|test| detector(*test, rtts.clone()).rising()).collect();
+        let rising: Vec<bool> =
+            Test::ALL.iter().map(|test| detector(*test, rtts.clone()).rising()).collect();
         assert_eq!(rising, [true, false, false]);
     }
 
@@ -352,7 +385,8 @@ mod tests {
         // Up to as many as are kept both are one.
         for slope in (0..300).step_by(7) {
             let rtts = noisy(64, slope, 6_007);
-            let rises = |samples| spread_or_all(Test::TTest, samples, rtts.iter().copied()).rising();
+            let rises =
+                |samples| spread_or_all(Test::TTest, samples, rtts.iter().copied()).rising();
             let [all, few] = [Samples::All, Samples::Spread].map(rises);
             assert_eq!(all, few, "slope {slope}");
         }

@@ -66,8 +66,9 @@ pub fn trend(samples: &[u64; SAMPLES]) -> Trend {
 
 /// Region of `max` that `average` lies in; a delay on the border counts to the region above. Negligible while `max` is zero.
 pub fn region(average: u64, max: u64) -> Region {
-    let reached =
-        |border: &Ratio| u128::from(average) * u128::from(border.den()) >= u128::from(max) * u128::from(border.num());
+    let reached = |border: &Ratio| {
+        u128::from(average) * u128::from(border.den()) >= u128::from(max) * u128::from(border.num())
+    };
     match REGIONS.iter().filter(|border| max > 0 && reached(border)).count() {
         0 => Region::Negligible,
         1 => Region::Low,

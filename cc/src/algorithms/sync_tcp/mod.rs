@@ -100,7 +100,9 @@ impl SyncTcp {
     /// The delay this ACK frame brings, by the chosen signal.
     fn sample(&mut self, acks: &AckEvent<'_>) -> Option<OneWayDelay> {
         // Only differences of delays count, so an RTT serves in the place of a one-way delay.
-        let rtt = || OneWayDelay::from_nanos(i64::try_from(acks.rtt.latest.as_nanos()).unwrap_or(i64::MAX));
+        let rtt = || {
+            OneWayDelay::from_nanos(i64::try_from(acks.rtt.latest.as_nanos()).unwrap_or(i64::MAX))
+        };
         match self.config.signal {
             Signal::OneWay => acks.one_way,
             Signal::Rtt => Some(rtt()),
@@ -130,14 +132,17 @@ impl SyncTcp {
 
     /// With `trust=limited`: a verdict whose delays are long past leaves the window to Reno.
     fn lapse(&mut self, now: Time) {
-        if self.config.trust == Trust::Limited && now.since(self.last_sample) > idle_time(self.smoothed) {
+        if self.config.trust == Trust::Limited
+            && now.since(self.last_sample) > idle_time(self.smoothed)
+        {
             self.action = Action::AsReno;
         }
     }
 
     /// With `cut=round`: nothing sent after the last cut is acknowledged yet.
     fn cut_this_round(&self, acks: &AckEvent<'_>) -> bool {
-        self.config.cut == Cut::Round && self.last_cut.is_some_and(|cut| acks.newest_sent() <= Some(cut))
+        self.config.cut == Cut::Round
+            && self.last_cut.is_some_and(|cut| acks.newest_sent() <= Some(cut))
     }
 
     /// Grows the window by the action in force, `acked` being the bytes that may count, and not beyond the limit.
@@ -174,7 +179,8 @@ pub fn idle_time(smoothed: Duration) -> Duration {
 
 impl WindowRule for SyncTcp {
     fn on_sent(&mut self, sent: &Sent) {
-        if self.config.reset.on_idle() && sent.now.since(self.last_event) > idle_time(self.smoothed) {
+        if self.config.reset.on_idle() && sent.now.since(self.last_event) > idle_time(self.smoothed)
+        {
             self.forget_delays();
         }
         self.last_event = sent.now;
@@ -219,7 +225,11 @@ impl WindowRule for SyncTcp {
 
     fn metrics(&self, window: ControllerMetrics) -> ControllerMetrics {
         let steered = self.action != Action::AsReno && self.config.slow_start == SlowStart::Steer;
-        let phase = if window.phase == Phase::SlowStart && steered { Phase::Avoidance } else { window.phase };
+        let phase = if window.phase == Phase::SlowStart && steered {
+            Phase::Avoidance
+        } else {
+            window.phase
+        };
         ControllerMetrics { phase, queueing: self.detector.average(), ..window }
     }
 }

@@ -23,7 +23,12 @@ impl RenoBound {
 
     /// After a reaction (`reacted`) it goes on from what Sync-TCP is left with, not from what Reno would be: the peer's word decided how
     /// far apart they were.
-    pub(super) fn on_congestion_event(&mut self, aimd: &Aimd, congestion_event: &CongestionEvent, reacted: bool) {
+    pub(super) fn on_congestion_event(
+        &mut self,
+        aimd: &Aimd,
+        congestion_event: &CongestionEvent,
+        reacted: bool,
+    ) {
         self.0.on_congestion_event(congestion_event, LOSS_REDUCTION);
         if reacted {
             let threshold = self.0.threshold();

@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use etherparse::{IpHeaders, Ipv4Extensions, Ipv4Header, Ipv6Extensions, Ipv6Header, PacketBuilder};
+use etherparse::{
+    IpHeaders, Ipv4Extensions, Ipv4Header, Ipv6Extensions, Ipv6Header, PacketBuilder,
+};
 use fathom_netsim::relay::Passing;
 use pcap_file::DataLink;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
@@ -96,7 +98,8 @@ impl Capture {
 fn ip_header(from: IpAddr, to: IpAddr, ecn: u8) -> IpHeaders {
     const HOPS: u8 = 64;
     if let (IpAddr::V4(from), IpAddr::V4(to)) = (from, to) {
-        let mut header = Ipv4Header { time_to_live: HOPS, source: from.octets(), ..Ipv4Header::default() };
+        let mut header =
+            Ipv4Header { time_to_live: HOPS, source: from.octets(), ..Ipv4Header::default() };
         header.destination = to.octets();
         header.ecn = ecn.try_into().unwrap_or_default();
         return IpHeaders::Ipv4(header, Ipv4Extensions::default());
@@ -106,7 +109,13 @@ fn ip_header(from: IpAddr, to: IpAddr, ecn: u8) -> IpHeaders {
         IpAddr::V6(ip) => ip.octets(),
     };
     let (source, destination) = (octets(from), octets(to));
-    let header = Ipv6Header { traffic_class: ecn, hop_limit: HOPS, source, destination, ..Ipv6Header::default() };
+    let header = Ipv6Header {
+        traffic_class: ecn,
+        hop_limit: HOPS,
+        source,
+        destination,
+        ..Ipv6Header::default()
+    };
     IpHeaders::Ipv6(header, Ipv6Extensions::default())
 }
 
@@ -121,9 +130,19 @@ mod tests {
     fn pcap_has_ip_and_udp_headers() {
         let mut capture = Capture::default();
         let at = Duration::from_millis(1_500);
-        for (client, server) in [("127.0.0.1:5000", "127.0.0.1:4433"), ("[::1]:5000", "127.0.0.1:4433")] {
+        for (client, server) in
+            [("127.0.0.1:5000", "127.0.0.1:4433"), ("[::1]:5000", "127.0.0.1:4433")]
+        {
             let [client, server] = [client, server].map(|text| text.parse().unwrap());
-            capture.record(&Passing { at, to_server: true, client, server, ecn: 2, contents: b"hi", leaves: Some(at) });
+            capture.record(&Passing {
+                at,
+                to_server: true,
+                client,
+                server,
+                ecn: 2,
+                contents: b"hi",
+                leaves: Some(at),
+            });
         }
         let file = tempfile::NamedTempFile::new().unwrap();
         capture.write_pcap(file.path()).unwrap();
@@ -140,7 +159,10 @@ mod tests {
                 NetSlice::Arp(_) => panic!("not IP"),
             });
             let Some(TransportSlice::Udp(udp)) = parsed.transport else { panic!("not UDP") };
-            assert_eq!((udp.source_port(), udp.destination_port(), udp.payload()), (5000, 4433, &b"hi"[..]));
+            assert_eq!(
+                (udp.source_port(), udp.destination_port(), udp.payload()),
+                (5000, 4433, &b"hi"[..])
+            );
         }
         assert_eq!(ecn, [(4, 2), (6, 2)]);
     }

@@ -211,8 +211,14 @@ impl ConnectionTrace {
     }
 
     /// Processes a packet and returns a short description.
-    pub(super) fn on_packet(&mut self, packet: &Packet<'_>, datagram: &CapturedDatagram, secrets: &Secrets) -> String {
-        let (sender, receiver) = if datagram.to_server { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
+    pub(super) fn on_packet(
+        &mut self,
+        packet: &Packet<'_>,
+        datagram: &CapturedDatagram,
+        secrets: &Secrets,
+    ) -> String {
+        let (sender, receiver) =
+            if datagram.to_server { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
         if packet.kind == PacketType::Retry {
             if sender == SERVER {
                 self.retries += 1;
@@ -229,16 +235,22 @@ impl ConnectionTrace {
         }
         let decrypted = match packet.kind {
             PacketType::Initial => {
-                self.token_after_retry |= sender == CLIENT && self.retries > 0 && !packet.token.is_empty();
-                self.initial.as_mut().and_then(|keys| keys[sender].decrypt(packet, packet.packet_number_offset))
+                self.token_after_retry |=
+                    sender == CLIENT && self.retries > 0 && !packet.token.is_empty();
+                self.initial
+                    .as_mut()
+                    .and_then(|keys| keys[sender].decrypt(packet, packet.packet_number_offset))
             }
             PacketType::ZeroRtt => self.decrypt_early(packet, secrets),
             PacketType::Handshake => {
-                let label = ["CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET"][sender];
+                let label =
+                    ["CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET"][sender];
                 if self.handshake[sender].is_none() {
                     self.handshake[sender] = self.packet_keys(label, secrets);
                 }
-                self.handshake[sender].as_mut().and_then(|keys| keys.decrypt(packet, packet.packet_number_offset))
+                self.handshake[sender]
+                    .as_mut()
+                    .and_then(|keys| keys.decrypt(packet, packet.packet_number_offset))
             }
             PacketType::OneRtt => {
                 let label = ["CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0"][sender];
@@ -262,8 +274,14 @@ impl ConnectionTrace {
             Some(decrypted) => {
                 let ack_eliciting = self.on_payload(sender, packet.kind, &decrypted);
                 if packet.kind == PacketType::OneRtt {
-                    let (number, arrived, departed) = (decrypted.number, datagram.at, datagram.leaves);
-                    self.side(sender).relayed.push(RelayedPacket { number, arrived, departed, ack_eliciting });
+                    let (number, arrived, departed) =
+                        (decrypted.number, datagram.at, datagram.leaves);
+                    self.side(sender).relayed.push(RelayedPacket {
+                        number,
+                        arrived,
+                        departed,
+                        ack_eliciting,
+                    });
                 }
                 format!("{name} {}:{}", decrypted.number, describe_frames(&decrypted.payload))
             }
@@ -288,7 +306,8 @@ impl ConnectionTrace {
         if let Some(keys) = &mut self.early {
             return keys.decrypt(packet, packet.packet_number_offset);
         }
-        let secret = secrets.find(&self.client_hello.as_ref()?.random, "CLIENT_EARLY_TRAFFIC_SECRET")?;
+        let secret =
+            secrets.find(&self.client_hello.as_ref()?.random, "CLIENT_EARLY_TRAFFIC_SECRET")?;
         for suite in [Suite::Aes128, Suite::Aes256, Suite::ChaCha20] {
             let mut keys = PacketKeys::new(suite, secret)?;
             if let Some(decrypted) = keys.decrypt(packet, packet.packet_number_offset) {
@@ -315,7 +334,8 @@ impl ConnectionTrace {
             self.on_frame(sender, kind, &frame, body);
             ack_eliciting |= frame.is_ack_eliciting();
             match frame.content {
-                Content::Ack(found) | Content::AckReceiveTimestamps(AckReceiveTimestamps { ack: found, .. }) => {
+                Content::Ack(found)
+                | Content::AckReceiveTimestamps(AckReceiveTimestamps { ack: found, .. }) => {
                     ack = Some(found);
                 }
                 Content::SyncTimestamp(found) => timestamp = Some(SendTimestamp::Sync(found.sent)),
@@ -353,7 +373,10 @@ impl ConnectionTrace {
     fn on_frame(&mut self, sender: usize, kind: PacketType, frame: &Frame<'_>, body: &[u8]) {
         let side = self.side(sender);
         match (frame.content, frame.ty) {
-            (Content::Ack(ack) | Content::AckReceiveTimestamps(AckReceiveTimestamps { ack, .. }), _) => {
+            (
+                Content::Ack(ack) | Content::AckReceiveTimestamps(AckReceiveTimestamps { ack, .. }),
+                _,
+            ) => {
                 side.acks += 1;
                 if let Some(EcnCounts { ect0, ect1, ce }) = ack.ecn {
                     side.acks_with_ecn += 1;
@@ -396,7 +419,9 @@ impl ConnectionTrace {
         let data = &body[body.len().checked_sub(usize::try_from(length).ok()?)?..];
         match kind {
             PacketType::Initial => self.hellos[sender].add(offset, data),
-            PacketType::Handshake if sender == SERVER => self.encrypted_extensions.add(offset, data),
+            PacketType::Handshake if sender == SERVER => {
+                self.encrypted_extensions.add(offset, data)
+            }
             _ => {}
         }
         Some(())
@@ -453,12 +478,15 @@ fn describe_frames(payload: &[u8]) -> String {
             (Content::SyncTimestamp(_), _) => text.push_str(" SYNC_TIMESTAMP"),
             (Content::Timestamp(_), _) => text.push_str(" TIMESTAMP"),
             (Content::AckReceiveTimestamps(frame), _) => {
-                let _ = write!(text, " ACK_RECEIVE_TIMESTAMPS[{}: {}]", frame.ack.largest, frame.count);
+                let _ =
+                    write!(text, " ACK_RECEIVE_TIMESTAMPS[{}: {}]", frame.ack.largest, frame.count);
             }
             (_, Some(name)) => {
                 let body = &payload[frame.range.clone()];
                 let _ = match (frame.ty, varints(body)) {
-                    (0x18, Some([_, sequence, retired])) => write!(text, " {name}({sequence}, before {retired})"),
+                    (0x18, Some([_, sequence, retired])) => {
+                        write!(text, " {name}({sequence}, before {retired})")
+                    }
                     (0x19, _) => match varints(body) {
                         Some([_, sequence]) => write!(text, " {name}({sequence})"),
                         None => Ok(()),
@@ -491,7 +519,11 @@ fn stream_bytes(ty: u64, mut body: &[u8]) -> Option<u64> {
         let (_, length) = varint::decode(body)?;
         body = &body[length..];
     }
-    if ty & 2 != 0 { varint::decode(body).map(|(length, _)| length) } else { Some(body.len() as u64) }
+    if ty & 2 != 0 {
+        varint::decode(body).map(|(length, _)| length)
+    } else {
+        Some(body.len() as u64)
+    }
 }
 
 /// The connection ID of a NEW_CONNECTION_ID frame (RFC 9000 §19.15).

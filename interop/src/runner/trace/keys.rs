@@ -9,8 +9,8 @@ use super::packet::Packet;
 
 /// RFC 9001 §5.2: the salt of Initial secrets, QUIC version 1.
 const SALT: [u8; 20] = [
-    0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc, 0xbb, 0x7f,
-    0x0a,
+    0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad,
+    0xcc, 0xbb, 0x7f, 0x0a,
 ];
 
 /// TLS secrets by client random and label, from key logs (SSLKEYLOGFILE).
@@ -22,7 +22,9 @@ impl Secrets {
     pub fn add(&mut self, log: &str) {
         for line in log.lines() {
             let mut words = line.split_ascii_whitespace();
-            let (Some(label), Some(random), Some(secret)) = (words.next(), words.next(), words.next()) else {
+            let (Some(label), Some(random), Some(secret)) =
+                (words.next(), words.next(), words.next())
+            else {
                 continue;
             };
             if let (Some(random), Some(secret)) = (parse_hex(random), parse_hex(secret)) {
@@ -91,7 +93,8 @@ impl hkdf::KeyType for Length {
 
 /// HKDF-Expand-Label (RFC 8446 §7.1) without context.
 fn expand(prk: &hkdf::Prk, label: &str, length: usize) -> Option<Vec<u8>> {
-    let sizes = [(length as u16).to_be_bytes()[0], (length as u16).to_be_bytes()[1], 6 + label.len() as u8];
+    let sizes =
+        [(length as u16).to_be_bytes()[0], (length as u16).to_be_bytes()[1], 6 + label.len() as u8];
     let info = [&sizes[..], b"tls13 ", label.as_bytes(), &[0]];
     let mut out = vec![0; length];
     prk.expand(&info, Length(length)).ok()?.fill(&mut out).ok()?;
@@ -112,7 +115,10 @@ pub(super) struct PacketKeys {
 
 impl std::fmt::Debug for PacketKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Level").field("suite", &self.suite).field("updates", &self.updates).finish_non_exhaustive()
+        f.debug_struct("Level")
+            .field("suite", &self.suite)
+            .field("updates", &self.updates)
+            .finish_non_exhaustive()
     }
 }
 
@@ -144,10 +150,16 @@ impl PacketKeys {
     }
 
     /// Decrypts a packet whose packet number begins at `offset`; `None` if these keys do not fit.
-    pub(super) fn decrypt(&mut self, packet: &Packet<'_>, offset: usize) -> Option<DecryptedPacket> {
+    pub(super) fn decrypt(
+        &mut self,
+        packet: &Packet<'_>,
+        offset: usize,
+    ) -> Option<DecryptedPacket> {
         let mut bytes = packet.bytes.to_vec();
-        let mask =
-            self.header.new_mask(bytes.get(offset + 4..offset + 4 + self.header.algorithm().sample_len())?).ok()?;
+        let mask = self
+            .header
+            .new_mask(bytes.get(offset + 4..offset + 4 + self.header.algorithm().sample_len())?)
+            .ok()?;
         let short = bytes[0] & 0x80 == 0;
         bytes[0] ^= mask[0] & if short { 0x1f } else { 0x0f };
         let length = usize::from(bytes[0] & 3) + 1;
@@ -231,7 +243,10 @@ mod tests {
     #[test]
     fn initial_keys_match_rfc_9001_a_1() {
         let [client, server] = PacketKeys::initial(&bytes("8394c8f03e515708")).unwrap();
-        assert_eq!(client.secret, bytes("c00cf151ca5be075ed0ebfb5c80323c42d6b7db67881289af4008f1f6c357aea"));
+        assert_eq!(
+            client.secret,
+            bytes("c00cf151ca5be075ed0ebfb5c80323c42d6b7db67881289af4008f1f6c357aea")
+        );
         assert_eq!(client.iv.to_vec(), bytes("fa044b2f42a3fd3b46fb255c"));
         assert_eq!(server.iv.to_vec(), bytes("0ac1493ca1905853b0bba03e"));
     }
@@ -252,8 +267,9 @@ mod tests {
             corrupted[bit / 8] ^= 1 << (bit % 8);
             let mut level = PacketKeys::new(Suite::ChaCha20, &secret).unwrap();
             level.largest = Some(654_360_563);
-            let read =
-                super::super::packet::split_datagram(&corrupted).first().and_then(|packet| level.decrypt(packet, 1));
+            let read = super::super::packet::split_datagram(&corrupted)
+                .first()
+                .and_then(|packet| level.decrypt(packet, 1));
             assert!(read.is_none(), "bit {bit}");
         }
     }

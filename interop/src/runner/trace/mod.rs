@@ -20,7 +20,9 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 pub use capture::{Capture, CapturedDatagram};
-pub use connection::{ConnectionClose, ConnectionTrace, EndpointTrace, RelayedPacket, SendTimestamp, TimestampedAck};
+pub use connection::{
+    ConnectionClose, ConnectionTrace, EndpointTrace, RelayedPacket, SendTimestamp, TimestampedAck,
+};
 pub use keys::Secrets;
 pub use tls::TransportParameters;
 
@@ -67,8 +69,9 @@ impl Trace {
         numbers: &mut Vec<usize>,
         secrets: &Secrets,
     ) {
-        let belongs =
-            |connections: &[ConnectionTrace], number: &usize| connections[*number].matches(packet, datagram.to_server);
+        let belongs = |connections: &[ConnectionTrace], number: &usize| {
+            connections[*number].matches(packet, datagram.to_server)
+        };
         let known = numbers.iter().rev().copied().find(|number| belongs(&self.connections, number));
         let starts = datagram.to_server && packet.kind == PacketType::Initial;
         let number = match known {
@@ -83,9 +86,15 @@ impl Trace {
         let what = self.connections[number].on_packet(packet, datagram, secrets);
         if self.log.len() < MAX_LOG {
             let at = datagram.at.as_secs_f64();
-            let (way, lost) =
-                (if datagram.to_server { '>' } else { '<' }, if datagram.leaves.is_some() { "" } else { " LOST" });
-            let _ = writeln!(self.log, "{at:10.6} {number} {way} {:4} {what}{lost}", packet.bytes.len());
+            let (way, lost) = (
+                if datagram.to_server { '>' } else { '<' },
+                if datagram.leaves.is_some() { "" } else { " LOST" },
+            );
+            let _ = writeln!(
+                self.log,
+                "{at:10.6} {number} {way} {:4} {what}{lost}",
+                packet.bytes.len()
+            );
         }
     }
 
@@ -94,7 +103,10 @@ impl Trace {
         let of = |c: &ConnectionTrace| {
             let sides = [("client", &c.client), ("server", &c.server)];
             sides.map(|(name, side)| {
-                side.close.clone().filter(ConnectionClose::is_protocol_error).map(|close| (name, close))
+                side.close
+                    .clone()
+                    .filter(ConnectionClose::is_protocol_error)
+                    .map(|close| (name, close))
             })
         };
         self.connections.iter().flat_map(of).flatten().collect()

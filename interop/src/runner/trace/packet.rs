@@ -66,7 +66,8 @@ fn parse(bytes: &[u8]) -> Option<Packet<'_>> {
         Some(id)
     };
     let (dcid, scid) = (id()?, id()?);
-    let whole = |kind| Packet { kind, dcid, scid, token: &[], bytes, packet_number_offset: bytes.len() };
+    let whole =
+        |kind| Packet { kind, dcid, scid, token: &[], bytes, packet_number_offset: bytes.len() };
     if version != VERSION_1 {
         return Some(whole(PacketType::Other));
     }
@@ -106,7 +107,10 @@ mod tests {
         let packets = split_datagram(&all);
         let kinds: Vec<PacketType> = packets.iter().map(|p| p.kind).collect();
         assert_eq!(kinds, [PacketType::Initial, PacketType::Handshake, PacketType::OneRtt]);
-        assert_eq!((packets[0].dcid, packets[0].scid, packets[0].token), (&[7, 8][..], &[9][..], &[1, 2, 3][..]));
+        assert_eq!(
+            (packets[0].dcid, packets[0].scid, packets[0].token),
+            (&[7, 8][..], &[9][..], &[1, 2, 3][..])
+        );
         assert_eq!(
             (packets[0].packet_number_offset, packets[1].bytes.len(), packets[2].bytes),
             (15, 16, &[0x41, 7, 8, 1][..])

@@ -29,7 +29,9 @@ impl CryptoStream {
             return;
         }
         self.out_of_order.push((offset, data.to_vec()));
-        while let Some(at) = self.out_of_order.iter().position(|(offset, _)| *offset <= self.bytes.len()) {
+        while let Some(at) =
+            self.out_of_order.iter().position(|(offset, _)| *offset <= self.bytes.len())
+        {
             let (offset, data) = self.out_of_order.swap_remove(at);
             if let Some(new) = data.get(self.bytes.len() - offset..) {
                 self.bytes.extend_from_slice(new);
@@ -62,7 +64,8 @@ impl CryptoStream {
     }
 
     pub(super) fn encrypted_extensions(&self) -> Option<EncryptedExtensions> {
-        let (_, body) = self.messages().find(|(kind, _)| *kind == TlsHandshakeType::EncryptedExtensions)?;
+        let (_, body) =
+            self.messages().find(|(kind, _)| *kind == TlsHandshakeType::EncryptedExtensions)?;
         let (length, extensions) = body.split_first_chunk()?;
         let Extensions { protocols, early_data, parameters, .. } =
             Extensions::read(extensions.get(..u16::from_be_bytes(*length).into())?);
@@ -83,11 +86,15 @@ impl Extensions {
     /// Those before the first that is malformed.
     fn read(bytes: &[u8]) -> Self {
         let mut extensions = Self::default();
-        for extension in tls_parser::parse_tls_extensions(bytes).map_or_else(|_| Vec::new(), |(_, all)| all) {
+        for extension in
+            tls_parser::parse_tls_extensions(bytes).map_or_else(|_| Vec::new(), |(_, all)| all)
+        {
             match extension {
                 TlsExtension::ALPN(names) => {
-                    extensions.protocols =
-                        names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+                    extensions.protocols = names
+                        .iter()
+                        .map(|name| String::from_utf8_lossy(name).into_owned())
+                        .collect();
                 }
                 TlsExtension::EarlyData(_) => extensions.early_data = true,
                 TlsExtension::PreSharedKey(_) => extensions.pre_shared_key = true,
@@ -132,7 +139,8 @@ pub struct TransportParameters {
 impl TransportParameters {
     fn read(mut bytes: &[u8]) -> Self {
         let found = Offer::find(bytes).ok().flatten();
-        let sync_timestamp = found.map(|offer| if offer == Offer::Paper { "paper" } else { "lean" }.to_owned());
+        let sync_timestamp =
+            found.map(|offer| if offer == Offer::Paper { "paper" } else { "lean" }.to_owned());
         let ack_delay_exponent = ack_delay_exponent(bytes).ok();
         let mut parameters = Self { sync_timestamp, enable_timestamp: None, ack_delay_exponent };
         while let Some((id, value, rest)) = split_parameter(bytes) {
@@ -155,9 +163,22 @@ fn split_parameter(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
 impl ClientHello {
     fn read(body: &[u8]) -> Option<Self> {
         let (_, hello) = tls_parser::parse_tls_handshake_client_hello(body).ok()?;
-        let Extensions { protocols, early_data, pre_shared_key, parameters } = Extensions::read(hello.ext?);
-        let suites = hello.ciphers.iter().map(|suite| suite.0).filter(|suite| suite & 0x0f0f != 0x0a0a).collect();
-        Some(Self { random: hello.random.to_vec(), suites, protocols, early_data, resumes: pre_shared_key, parameters })
+        let Extensions { protocols, early_data, pre_shared_key, parameters } =
+            Extensions::read(hello.ext?);
+        let suites = hello
+            .ciphers
+            .iter()
+            .map(|suite| suite.0)
+            .filter(|suite| suite & 0x0f0f != 0x0a0a)
+            .collect();
+        Some(Self {
+            random: hello.random.to_vec(),
+            suites,
+            protocols,
+            early_data,
+            resumes: pre_shared_key,
+            parameters,
+        })
     }
 }
 
@@ -174,7 +195,8 @@ impl ServerHello {
     fn read(body: &[u8]) -> Option<Self> {
         let (_, hello) = tls_parser::parse_tls_handshake_server_hello(body).ok()?;
         let resumed = Extensions::read(hello.ext?).pre_shared_key;
-        (!hello.random.starts_with(&HELLO_RETRY_REQUEST)).then_some(Self { suite: hello.cipher.0, resumed })
+        (!hello.random.starts_with(&HELLO_RETRY_REQUEST))
+            .then_some(Self { suite: hello.cipher.0, resumed })
     }
 }
 
@@ -232,7 +254,10 @@ mod tests {
         stream.add(0, first);
         stream.add(10, &bytes[10..50]);
         let hello = stream.client_hello().unwrap();
-        assert_eq!((hello.random, hello.suites, hello.protocols), (vec![7; 32], vec![0x1303], vec!["h3".to_owned()]));
+        assert_eq!(
+            (hello.random, hello.suites, hello.protocols),
+            (vec![7; 32], vec![0x1303], vec!["h3".to_owned()])
+        );
         assert!(hello.early_data && hello.resumes);
         assert_eq!(hello.parameters.sync_timestamp.as_deref(), Some("lean"));
         assert_eq!(hello.parameters.enable_timestamp, Some(3));
@@ -252,7 +277,10 @@ mod tests {
         let mut stream = CryptoStream::default();
         stream.add(0, &[again, real].concat());
         assert_eq!(stream.server_hello(), Some(ServerHello { suite: 0x1301, resumed: true }));
-        let answer = extension(TlsExtensionType::ApplicationLayerProtocolNegotiation, b"\0\x0b\x0ahq-interop");
+        let answer = extension(
+            TlsExtensionType::ApplicationLayerProtocolNegotiation,
+            b"\0\x0b\x0ahq-interop",
+        );
         let answer = message(
             TlsHandshakeType::EncryptedExtensions,
             &[&(answer.len() as u16).to_be_bytes()[..], &answer].concat(),

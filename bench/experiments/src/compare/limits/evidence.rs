@@ -81,7 +81,8 @@ impl Evidence {
         let links = || runs.iter().map(|run| run.link);
         let did = || links().filter_map(|link| link.impairments);
         let declared = |group: &GroupOutcome| {
-            let by_stack = group.limits.and_then(|limits| limits.packets).map(|packets| packets.declared_lost);
+            let by_stack =
+                group.limits.and_then(|limits| limits.packets).map(|packets| packets.declared_lost);
             group.tcp.map(|tcp| tcp.retransmitted).or(by_stack)
         };
         let arrived = links().map(|link| link.arrived).sum::<u64>();
@@ -96,14 +97,19 @@ impl Evidence {
             early: groups().map(|group| group.early_reductions).sum(),
             lost: groups().map(|group| group.lost).sum(),
             declared: groups().map(declared).sum(),
-            spurious: limits().map(|of| of.spurious_losses).sum::<Option<u64>>().filter(|_| limits().count() > 0),
+            spurious: limits()
+                .map(|of| of.spurious_losses)
+                .sum::<Option<u64>>()
+                .filter(|_| limits().count() > 0),
             arrived: did().map(|did| did.arrived).sum::<u64>().max(arrived),
             path_lost: did().map(|did| did.lost).sum(),
             policed: did().map(|did| did.policed).sum(),
             cut_off: did().map(|did| did.cut_off).sum(),
             dropped: links().map(|link| link.dropped).sum(),
-            marked: links().map(|link| link.marked).sum::<u64>() + did().map(|did| did.ce_set).sum::<u64>(),
-            used_percent: mean(links().map(|link| Some(link.utilisation_percent))).unwrap_or_default(),
+            marked: links().map(|link| link.marked).sum::<u64>()
+                + did().map(|did| did.ce_set).sum::<u64>(),
+            used_percent: mean(links().map(|link| Some(link.utilisation_percent)))
+                .unwrap_or_default(),
             packet_bytes: mean(limits().map(|of| of.packets.map(|packets| packets.mean_bytes))),
             rtt_ms: mean(limits().map(|of| of.rtt_mean_ms.or(of.rtt_smoothed_ms))),
             pace_bps: mean(limits().map(|of| of.pacing_mean_bps)),
@@ -111,7 +117,8 @@ impl Evidence {
             lost_early: limits().map(|of| of.lost_early_bytes).sum(),
             delivered: limits().map(|of| of.delivered_bytes).sum(),
             body: groups().map(|group| group.body_bytes).sum(),
-            mean_size: mean(groups().map(|group| (group.responses > 0).then_some(group.mean_size))).unwrap_or_default(),
+            mean_size: mean(groups().map(|group| (group.responses > 0).then_some(group.mean_size)))
+                .unwrap_or_default(),
             late_ms: runs.iter().filter_map(|run| run.late_ms).reduce(f64::max),
         }
     }
@@ -153,7 +160,9 @@ impl Evidence {
 
     /// Most of its losses were none.
     pub(super) fn is_mostly_spurious(&self) -> bool {
-        let (Some(spurious), Some(declared)) = (self.spurious(), self.declared) else { return false };
+        let (Some(spurious), Some(declared)) = (self.spurious(), self.declared) else {
+            return false;
+        };
         declared >= FEW && spurious as f64 >= MOSTLY * declared as f64
     }
 

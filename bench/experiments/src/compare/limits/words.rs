@@ -15,7 +15,11 @@ const FULL_PERCENT: f64 = 90.0;
 
 fn percent(part: u64, whole: u64) -> String {
     let value = if whole > 0 { 100.0 * part as f64 / whole as f64 } else { 0.0 };
-    if part == 0 { "none".to_owned() } else { format!("{} %", fathom_metrics::significant_text(value, 2)) }
+    if part == 0 {
+        "none".to_owned()
+    } else {
+        format!("{} %", fathom_metrics::significant_text(value, 2))
+    }
 }
 
 fn mbps(bps: f64) -> String {
@@ -44,10 +48,13 @@ impl Evidence {
                 add(window, cause);
                 add(slow_start, "the window in slow start".to_owned());
             }
-            None if window >= slow_start => add(window + slow_start, "the congestion window".to_owned()),
+            None if window >= slow_start => {
+                add(window + slow_start, "the congestion window".to_owned())
+            }
             None => add(window + slow_start, "the window in slow start".to_owned()),
         }
-        let pace = self.pace_bps.map_or_else(String::new, |bps| format!(" ({} on average)", mbps(bps)));
+        let pace =
+            self.pace_bps.map_or_else(String::new, |bps| format!(" ({} on average)", mbps(bps)));
         add(self.share("pacing"), format!("pacing{pace}"));
         add(self.share("flow_control"), "flow control".to_owned());
         add(self.share("application"), "the application: nothing left to send".to_owned());
@@ -68,8 +75,9 @@ impl Evidence {
         let of = |n| percent(n, self.arrived);
         let (cuts, early) = (self.cuts, self.early);
         if most > 0 && self.path_lost == most {
-            let allowed =
-                self.mathis_bps(all).map_or_else(String::new, |bps| format!("; Mathis allows about {}", mbps(bps)));
+            let allowed = self
+                .mathis_bps(all)
+                .map_or_else(String::new, |bps| format!("; Mathis allows about {}", mbps(bps)));
             return Some(format!(
                 "random loss ({} of packets lost on the path, {} by the queue{allowed})",
                 of(self.path_lost),
@@ -86,7 +94,11 @@ impl Evidence {
             return Some(format!("queueing delay ({early} early reductions, {cuts} after loss)"));
         }
         if most > 0 {
-            let used = if self.used_percent >= FULL_PERCENT { "the link, which is full" } else { "the queue" };
+            let used = if self.used_percent >= FULL_PERCENT {
+                "the link, which is full"
+            } else {
+                "the queue"
+            };
             return Some(format!(
                 "{used} ({} of packets dropped, {:.0} % of the link used)",
                 of(most),
@@ -97,7 +109,10 @@ impl Evidence {
             return Some(format!("ECN marks ({} of packets)", of(self.marked)));
         }
         if self.used_percent >= FULL_PERCENT {
-            return Some(format!("the link, which is full ({:.0} % used, nothing dropped)", self.used_percent));
+            return Some(format!(
+                "the link, which is full ({:.0} % used, nothing dropped)",
+                self.used_percent
+            ));
         }
         (early > 0).then(|| format!("queueing delay ({early} early reductions)"))
     }
@@ -133,20 +148,31 @@ impl Evidence {
         if let Some(first) = self.first_window {
             let least = all.iter().filter_map(|of| of.first_window).fold(f64::INFINITY, f64::min);
             if first >= LARGER * least {
-                more.push(format!("initial window {} (the smallest: {})", kilobytes(first), kilobytes(least)));
+                more.push(format!(
+                    "initial window {} (the smallest: {})",
+                    kilobytes(first),
+                    kilobytes(least)
+                ));
             }
         }
         if let Some(bytes) = self.packet_bytes {
             let largest = all.iter().filter_map(|of| of.packet_bytes).fold(0.0, f64::max);
             if bytes < SMALL_PACKET * largest {
-                more.push(format!("packets of {bytes:.0} B on average (the largest: {largest:.0} B)"));
+                more.push(format!(
+                    "packets of {bytes:.0} B on average (the largest: {largest:.0} B)"
+                ));
             }
         }
         if let Some(of_use) = self.of_use_percent().filter(|of_use| *of_use < 90.0) {
-            more.push(format!("{of_use:.0} % of what arrived was of use, the rest came twice or too late"));
+            more.push(format!(
+                "{of_use:.0} % of what arrived was of use, the rest came twice or too late"
+            ));
         }
         if self.lost_early > 0 {
-            more.push(format!("{} declared lost in the first ten round trips", kilobytes(self.lost_early as f64)));
+            more.push(format!(
+                "{} declared lost in the first ten round trips",
+                kilobytes(self.lost_early as f64)
+            ));
         }
         if let Some(rtt) = self.rtt_ms {
             more.push(format!("RTT {} ms on average", fathom_metrics::significant_text(rtt, 3)));
@@ -167,13 +193,15 @@ fn names(of: &[&Evidence], all: &[Evidence]) -> String {
 
 /// `43 %`, or `12 to 43 %`.
 fn range(shares: &[f64]) -> String {
-    let (low, high) = shares.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), s| (l.min(*s), h.max(*s)));
+    let (low, high) =
+        shares.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), s| (l.min(*s), h.max(*s)));
     let (low, high) = (format!("{:.0}", 100.0 * low), format!("{:.0}", 100.0 * high));
     if low == high { format!("{high} %") } else { format!("{low} to {high} %") }
 }
 
 pub(super) fn flow_control(all: &[Evidence]) -> Option<String> {
-    let limited: Vec<&Evidence> = all.iter().filter(|of| of.share("flow_control") > WORTH_SAYING).collect();
+    let limited: Vec<&Evidence> =
+        all.iter().filter(|of| of.share("flow_control") > WORTH_SAYING).collect();
     let shares: Vec<f64> = limited.iter().map(|of| of.share("flow_control")).collect();
     (!limited.is_empty()).then(|| {
         format!(
@@ -188,8 +216,9 @@ pub(super) fn flow_control(all: &[Evidence]) -> Option<String> {
 /// Losses that were none: what ranks is how a stack detects losses.
 pub(super) fn spurious(all: &[Evidence]) -> Option<String> {
     let limited: Vec<&Evidence> = all.iter().filter(|of| of.is_mostly_spurious()).collect();
-    let parts: Vec<f64> =
-        (limited.iter()).filter_map(|of| Some(of.spurious()? as f64 / of.declared?.max(1) as f64)).collect();
+    let parts: Vec<f64> = (limited.iter())
+        .filter_map(|of| Some(of.spurious()? as f64 / of.declared?.max(1) as f64))
+        .collect();
     let why = if limited.iter().any(|of| of.overtakes) { ", since the path reorders" } else { "" };
     (!limited.is_empty()).then(|| {
         format!(
@@ -203,8 +232,10 @@ pub(super) fn spurious(all: &[Evidence]) -> Option<String> {
 
 /// Reductions that were taken back although packets were lost.
 pub(super) fn undone(all: &[Evidence]) -> Option<String> {
-    let forgives: Vec<&Evidence> = all.iter().filter(|of| of.is_mostly_undone() && !of.is_mostly_spurious()).collect();
-    let (undone, cuts) = forgives.iter().fold((0, 0), |(undone, cuts), of| (undone + of.undone, cuts + of.cuts));
+    let forgives: Vec<&Evidence> =
+        all.iter().filter(|of| of.is_mostly_undone() && !of.is_mostly_spurious()).collect();
+    let (undone, cuts) =
+        forgives.iter().fold((0, 0), |(undone, cuts), of| (undone + of.undone, cuts + of.cuts));
     (!forgives.is_empty()).then(|| {
         format!(
             "{} took {undone} of {cuts} window reductions back though their packets were lost: it sends as if there had been \
@@ -217,8 +248,11 @@ pub(super) fn undone(all: &[Evidence]) -> Option<String> {
 /// Responses that fit in the first window of some.
 pub(super) fn first_windows(all: &[Evidence]) -> Option<String> {
     let least = all.iter().filter_map(|of| of.first_window).fold(f64::INFINITY, f64::min);
-    let large = |of: &&Evidence| of.first_window.is_some_and(|first| first >= LARGER * least && of.mean_size <= first);
-    let large: Vec<&Evidence> = all.iter().filter(large).filter(|of| of.mean_size > least).collect();
+    let large = |of: &&Evidence| {
+        of.first_window.is_some_and(|first| first >= LARGER * least && of.mean_size <= first)
+    };
+    let large: Vec<&Evidence> =
+        all.iter().filter(large).filter(|of| of.mean_size > least).collect();
     let first = large.iter().filter_map(|of| of.first_window).fold(0.0, f64::max);
     let size = large.first()?.mean_size;
     Some(format!(
@@ -233,7 +267,9 @@ pub(super) fn first_windows(all: &[Evidence]) -> Option<String> {
 
 /// In real time, that the machine was late.
 pub(super) fn machine(all: &[Evidence]) -> Option<String> {
-    let late = |of: &&Evidence| of.late_ms.zip(of.rtt_ms).is_some_and(|(late, rtt)| late > WORTH_SAYING * rtt);
+    let late = |of: &&Evidence| {
+        of.late_ms.zip(of.rtt_ms).is_some_and(|(late, rtt)| late > WORTH_SAYING * rtt)
+    };
     let late: Vec<&Evidence> = all.iter().filter(late).collect();
     let worst = late.iter().filter_map(|of| of.late_ms).fold(0.0, f64::max);
     (!late.is_empty()).then(|| {
@@ -256,8 +292,10 @@ pub(super) fn nothing_to_send(all: &[Evidence]) -> Option<String> {
         let some = shares.iter().any(|share| *share >= IN_LINE);
         some.then(|| format!("{words} {}", range(shares)))
     };
-    let parts: Vec<String> =
-        part(&idle, "nothing was left to send for").into_iter().chain(part(&handshake, "handshakes took")).collect();
+    let parts: Vec<String> = part(&idle, "nothing was left to send for")
+        .into_iter()
+        .chain(part(&handshake, "handshakes took"))
+        .collect();
     (!limited.is_empty()).then(|| {
         format!(
             "the congestion controller was not the limit for most of the time under {}: {} of it",

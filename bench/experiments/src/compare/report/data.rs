@@ -22,8 +22,9 @@ fn parameters(plan: &Plan) -> Record {
         checked.as_ref().map_or(Value::Missing, |checked| Value::from(rate(checked).bits_per_sec()))
     };
     let text = |text: &dyn ToString| Value::Text(text.to_string());
-    let load =
-        (named_options(&plan.workload).0 == "packmime").then(|| crate::scenario::parse_load(&plan.load).ok()).flatten();
+    let load = (named_options(&plan.workload).0 == "packmime")
+        .then(|| crate::scenario::parse_load(&plan.load).ok())
+        .flatten();
     let window = checked.as_ref().and_then(|checked| checked.max_window.packets());
     let fields = [
         ("link_bps", bps(|checked| checked.link)),
@@ -35,10 +36,14 @@ fn parameters(plan: &Plan) -> Record {
         ("timestamps", named(&plan.timestamps)),
         ("shaping", named(&plan.shaping)),
         ("reference_bps", bps(|checked| checked.reference)),
-        ("max_window_packets", window.map_or(Value::Missing, |packets| Value::from(u64::from(packets)))),
+        (
+            "max_window_packets",
+            window.map_or(Value::Missing, |packets| Value::from(u64::from(packets))),
+        ),
         ("server_delay", Value::Whole(i64::from(plan.server_delay))),
     ];
-    let mut all: Record = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let mut all: Record =
+        fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     all.extend(others(plan));
     all
 }
@@ -50,20 +55,34 @@ fn named(setting: &impl Serialize) -> Value {
 }
 
 /// Fields of a plan's scenario that [`parameters`] has under their own names with their units.
-const KNOWN: [&str; 9] =
-    ["stop", "timestamps", "shaping", "link", "queue", "workload", "connections", "max-window", "server-delay"];
+const KNOWN: [&str; 9] = [
+    "stop",
+    "timestamps",
+    "shaping",
+    "link",
+    "queue",
+    "workload",
+    "connections",
+    "max-window",
+    "server-delay",
+];
 
 /// Every other field of a plan's scenario, as it is written: what a plan learns to say later is in the files without a line here.
 fn others(plan: &Plan) -> Record {
     let mut found = Record::new();
-    let scenario = serde_json::to_value(plan).ok().and_then(|mut plan| plan.get_mut("scenario").map(std::mem::take));
-    let mut left: Vec<(String, serde_json::Value)> = scenario.map(|value| (String::new(), value)).into_iter().collect();
+    let scenario = serde_json::to_value(plan)
+        .ok()
+        .and_then(|mut plan| plan.get_mut("scenario").map(std::mem::take));
+    let mut left: Vec<(String, serde_json::Value)> =
+        scenario.map(|value| (String::new(), value)).into_iter().collect();
     while let Some((name, value)) = left.pop() {
         match value {
             serde_json::Value::Object(fields) => left.extend(fields),
             _ if KNOWN.contains(&&*name) => {}
             serde_json::Value::Null => {}
-            serde_json::Value::String(text) => found.push((name.replace('-', "_"), Value::typed(&text))),
+            serde_json::Value::String(text) => {
+                found.push((name.replace('-', "_"), Value::typed(&text)))
+            }
             other => found.push((name.replace('-', "_"), Value::typed(&other.to_string()))),
         }
     }
@@ -88,7 +107,10 @@ pub fn runs(c: &Comparison) -> Dataset {
     let common = parameters(&c.plan);
     let row = |run: &ComparedRun| {
         let measures = MEASURES.iter().map(|measure| {
-            (measure.key.to_owned(), Value::measured(measure.of(&run.outcome, FORWARD.0, &run.bottleneck)))
+            (
+                measure.key.to_owned(),
+                Value::measured(measure.of(&run.outcome, FORWARD.0, &run.bottleneck)),
+            )
         });
         let more = [
             ("duration_seconds".to_owned(), Value::Number(run.outcome.seconds)),
@@ -104,19 +126,21 @@ pub fn runs(c: &Comparison) -> Dataset {
 /// A row per point of each run's distributions of response times: the fraction of responses that took no longer. Up to 400 points
 /// of each are kept.
 pub fn distributions(c: &Comparison) -> Dataset {
-    let points = |run: &ComparedRun, of: &str, distribution: Option<&Distribution>| -> Vec<Record> {
-        let row = |(ms, fraction): &(f64, f64)| {
-            let point = [
-                ("responses".to_owned(), Value::from(of)),
-                ("response_time_ms".to_owned(), Value::Number(*ms)),
-                ("fraction_no_slower".to_owned(), Value::Number(*fraction)),
-            ];
-            identity(run).into_iter().chain(point).collect()
+    let points =
+        |run: &ComparedRun, of: &str, distribution: Option<&Distribution>| -> Vec<Record> {
+            let row = |(ms, fraction): &(f64, f64)| {
+                let point = [
+                    ("responses".to_owned(), Value::from(of)),
+                    ("response_time_ms".to_owned(), Value::Number(*ms)),
+                    ("fraction_no_slower".to_owned(), Value::Number(*fraction)),
+                ];
+                identity(run).into_iter().chain(point).collect()
+            };
+            distribution.iter().flat_map(|distribution| distribution.cdf.iter().map(row)).collect()
         };
-        distribution.iter().flat_map(|distribution| distribution.cdf.iter().map(row)).collect()
+    let of_run = |run: &ComparedRun| {
+        [points(run, "all", run.times()), points(run, "above 25 kB", run.times_large())].concat()
     };
-    let of_run =
-        |run: &ComparedRun| [points(run, "all", run.times()), points(run, "above 25 kB", run.times_large())].concat();
     Dataset::new(c.runs.iter().flat_map(of_run).collect())
 }
 
@@ -154,7 +178,9 @@ pub fn write_responses<'a>(
         let identity: Vec<Value> = identity(run).into_iter().map(|(_, value)| value).collect();
         log.of_run(run, |group, row| {
             let ms = |time: fn(&Completed) -> Duration| {
-                Value::measured(row.completed.as_ref().map(|completed| time(completed).as_secs_f64() * 1e3))
+                Value::measured(
+                    row.completed.as_ref().map(|completed| time(completed).as_secs_f64() * 1e3),
+                )
             };
             let of_row = [
                 Value::from(group),
@@ -192,7 +218,10 @@ pub struct Document<'a> {
 impl<'a> Document<'a> {
     /// Of a comparison.
     pub fn new(comparison: &'a Comparison) -> Self {
-        let typed = parameters(&comparison.plan).into_iter().map(|(name, value)| (name, as_json(value))).collect();
+        let typed = parameters(&comparison.plan)
+            .into_iter()
+            .map(|(name, value)| (name, as_json(value)))
+            .collect();
         Self {
             schema: SCHEMA,
             fathom: VERSION,
@@ -219,11 +248,13 @@ fn summary(c: &Comparison) -> serde_json::Value {
     let candidates = c.candidates();
     let limits: BTreeMap<String, serde_json::Value> = (c.limits().into_iter())
         .map(|of| {
-            let shares: BTreeMap<&str, f64> = of.shares.iter().map(|(name, share)| (*name, round(*share, 4))).collect();
+            let shares: BTreeMap<&str, f64> =
+                of.shares.iter().map(|(name, share)| (*name, round(*share, 4))).collect();
             (of.label, json!({ "line": of.line, "shares": shares }))
         })
         .collect();
-    let of_estimate = |e: &Estimate| json!({ "mean": e.mean, "half_width_95": e.half_width, "seeds": e.n });
+    let of_estimate =
+        |e: &Estimate| json!({ "mean": e.mean, "half_width_95": e.half_width, "seeds": e.n });
     let of_change = |change: &Change| {
         let (low, high) = change.interval_percent.unzip();
         json!({ "percent": change.percent, "low_percent": low, "high_percent": high, "seeds": change.seeds })
@@ -232,7 +263,8 @@ fn summary(c: &Comparison) -> serde_json::Value {
         .map(|entry| {
             let of = &entry.candidate;
             let base = c.baseline_of(of, &candidates).filter(|base| base.label != of.label);
-            let estimates = MEASURES.iter().filter_map(|m| Some((m.key, of_estimate(&of.estimate(m)?))));
+            let estimates =
+                MEASURES.iter().filter_map(|m| Some((m.key, of_estimate(&of.estimate(m)?))));
             let differences = MEASURES.iter().filter_map(|m| {
                 let difference = of.estimate(m).and(of.difference_from(base?, m))?;
                 Some((m.key, of_estimate(&difference)))

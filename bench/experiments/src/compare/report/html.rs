@@ -3,7 +3,9 @@
 
 use fathom_metrics::Distribution;
 use fathom_netsim::backend::Backend;
-use fathom_report::{Axis, Figure, Pen, Series, Unit, Whisker, Whiskers, estimate_within, figure_with, shown};
+use fathom_report::{
+    Axis, Figure, Pen, Series, Unit, Whisker, Whiskers, estimate_within, figure_with, shown,
+};
 use maud::{Markup, html};
 
 use super::table::{cautions, full, limits, limits_head, more, ranking, settings};
@@ -90,11 +92,15 @@ fn answer(c: &Comparison) -> Markup {
     let of = |entry: &Ranked<'_>| {
         let is_base = entry.candidate.label == order.baseline;
         let scaled = entry.value.map(|value| unit.of_estimate(&value));
-        let value = scaled.as_ref().map(|value| format!("{} {}", estimate_within(value, &measure.bounds()), unit.name));
+        let value = scaled
+            .as_ref()
+            .map(|value| format!("{} {}", estimate_within(value, &measure.bounds()), unit.name));
         let (dot, interval) = match (changes, entry.change) {
             (true, Some(change)) => (Some(change.percent), change.interval_percent),
             (true, None) => (is_base.then_some(0.0), None),
-            (false, _) => (scaled.map(|value| value.mean), scaled.and_then(|value| value.interval())),
+            (false, _) => {
+                (scaled.map(|value| value.mean), scaled.and_then(|value| value.interval()))
+            }
         };
         let samples = if changes { seeds_of(c, &entry.candidate) } else { Vec::new() };
         Whisker {
@@ -109,13 +115,20 @@ fn answer(c: &Comparison) -> Markup {
     let base = if c.plan.backends.len() > 1 { "the first backend" } else { &*order.baseline };
     let axis = match changes {
         true => {
-            let unit = order.entries.iter().find_map(|entry| entry.change).map_or("%", |change| change.unit());
+            let unit = order
+                .entries
+                .iter()
+                .find_map(|entry| entry.change)
+                .map_or("%", |change| change.unit());
             Axis::linear(format!("{} against {base} ({unit})", measure.name))
         }
         false => Axis::linear(format!("{} ({})", measure.name, unit.name)).within(measure.bounds()),
     };
-    let plot =
-        Whiskers { axis, mark: changes.then(|| (0.0, base.to_owned())), rows: order.entries.iter().map(of).collect() };
+    let plot = Whiskers {
+        axis,
+        mark: changes.then(|| (0.0, base.to_owned())),
+        rows: order.entries.iter().map(of).collect(),
+    };
     html! {
         @if let Some(drawing) = plot.svg() {
             (shown(&format!("Ranking by {}", measure.name), &drawing, &plot.csv()))
@@ -132,7 +145,9 @@ fn answer(c: &Comparison) -> Markup {
 /// The change of each seed by itself, in percent.
 fn seeds_of(c: &Comparison, of: &Candidate<'_>) -> Vec<f64> {
     let candidates = c.candidates();
-    let Some(base) = c.baseline_of(of, &candidates).filter(|base| base.label != of.label) else { return Vec::new() };
+    let Some(base) = c.baseline_of(of, &candidates).filter(|base| base.label != of.label) else {
+        return Vec::new();
+    };
     let measure = c.primary();
     let of_base = base.values(measure);
     let change = |(seed, value): (u64, f64)| {
@@ -146,13 +161,23 @@ fn seeds_of(c: &Comparison, of: &Candidate<'_>) -> Vec<f64> {
 }
 
 /// A distribution with a linear and a logarithmic time axis; a switch without scripts shows one of them.
-fn distribution(c: &Comparison, title: &str, id: &str, of: fn(&ComparedRun) -> Option<&Distribution>) -> Markup {
+fn distribution(
+    c: &Comparison,
+    title: &str,
+    id: &str,
+    of: fn(&ComparedRun) -> Option<&Distribution>,
+) -> Markup {
     let candidates = c.candidates();
-    let mut series: Vec<Series> =
-        candidates.iter().map(|candidate| Series::line(candidate.label, pooled(&candidate.runs, of))).collect();
+    let mut series: Vec<Series> = candidates
+        .iter()
+        .map(|candidate| Series::line(candidate.label, pooled(&candidate.runs, of)))
+        .collect();
     let mut pens: Vec<Pen> = (0..series.len()).map(Pen::Of).collect();
     if let Some(reference) = &c.reference {
-        series.push(Series::line(format!("uncongested, {}", reference.run.link), pooled(&[&reference.run], of)));
+        series.push(Series::line(
+            format!("uncongested, {}", reference.run.link),
+            pooled(&[&reference.run], of),
+        ));
         pens.push(Pen::Dotted);
     }
     let all = || c.runs.iter().filter_map(of);
@@ -165,7 +190,10 @@ fn distribution(c: &Comparison, title: &str, id: &str, of: fn(&ComparedRun) -> O
     // 300,000 ms are 300 s, in both plots.
     let unit = Unit::suiting("ms", high);
     let series: Vec<Series> = (series.into_iter())
-        .map(|line| Series { points: line.points.iter().map(|(ms, part)| (unit.of(*ms), *part)).collect(), ..line })
+        .map(|line| Series {
+            points: line.points.iter().map(|(ms, part)| (unit.of(*ms), *part)).collect(),
+            ..line
+        })
         .collect();
     let draw = |(from, to): (f64, f64), log, name: &str| {
         let range = Some((unit.of(from), unit.of(to)));
@@ -207,7 +235,9 @@ fn notes(c: &Comparison) -> Markup {
     let stacks: Vec<&str> = c.plan.stacks.iter().map(|s| s.name()).collect();
     let time = match c.plan.backends[..] {
         [Backend::Virtual] => "in virtual time: no second of it passed.",
-        _ => "in virtual time, over loopback in real time, or over the kernel's own links (netem), as named.",
+        _ => {
+            "in virtual time, over loopback in real time, or over the kernel's own links (netem), as named."
+        }
     };
     html! {
         h2 { "How this was measured" }

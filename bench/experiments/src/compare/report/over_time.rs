@@ -29,8 +29,10 @@ fn section(c: &Comparison, title: &str, note: &str, y: &str, lines: Vec<Series>)
     if lines.iter().all(|line| line.points.is_empty()) {
         return html! {};
     }
-    let pens: Vec<Pen> =
-        lines.iter().map(|line| if line.name == LIMIT { Pen::Dotted } else { pen(c, &line.name) }).collect();
+    let pens: Vec<Pen> = lines
+        .iter()
+        .map(|line| if line.name == LIMIT { Pen::Dotted } else { pen(c, &line.name) })
+        .collect();
     let figure = Figure { x: Axis::linear("time (s)"), y: Axis::linear(y), series: lines };
     let seed = c.plan.seed;
     html! {
@@ -51,7 +53,10 @@ const LIMIT: &str = "limit";
 fn queue(c: &Comparison) -> Markup {
     let curve = |r: &&ComparedRun| {
         let bins = r.forward().queue_mean.iter().enumerate();
-        Series::line(&r.label, smoothed(&bins.map(|(i, v)| at(i, r.forward().bin_seconds, *v)).collect::<Vec<_>>()))
+        Series::line(
+            &r.label,
+            smoothed(&bins.map(|(i, v)| at(i, r.forward().bin_seconds, *v)).collect::<Vec<_>>()),
+        )
     };
     let runs = first_runs(c);
     let mut lines: Vec<Series> = runs.iter().map(curve).collect();
@@ -67,8 +72,9 @@ fn queue(c: &Comparison) -> Markup {
 
 /// At most [`BINS`] points, each the mean of its neighbours.
 fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let mean =
-        |chunk: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| chunk.iter().map(of).sum::<f64>() / chunk.len() as f64;
+    let mean = |chunk: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| {
+        chunk.iter().map(of).sum::<f64>() / chunk.len() as f64
+    };
     let chunks = points.chunks(points.len().div_ceil(BINS).max(1));
     chunks.map(|chunk| (mean(chunk, |p| p.0), mean(chunk, |p| p.1))).collect()
 }
@@ -104,7 +110,10 @@ const PARTS: [(&str, &str, &str, Part); 4] = [
 
 fn windows(c: &Comparison) -> Markup {
     let curve = |r: &ComparedRun, of: Part| {
-        Series::line(&r.label, r.group().window.iter().filter_map(|p| Some((p.at, of(p)?))).collect())
+        Series::line(
+            &r.label,
+            r.group().window.iter().filter_map(|p| Some((p.at, of(p)?))).collect(),
+        )
     };
     let lines = |of: Part| first_runs(c).into_iter().map(|r| curve(r, of)).collect();
     html! { @for (title, note, y, of) in PARTS { (section(c, title, note, y, lines(of))) } }
@@ -121,9 +130,12 @@ const SHARES: [(&str, &str, &str, Quantity); 3] = [
         "Jain's index",
         |s| s.jain.clone(),
     ),
-    ("Flows that starve", "Flows with less than 5 % of the fair rate in a second.", "starving flows (%)", |s| {
-        s.starved_percent.clone()
-    }),
+    (
+        "Flows that starve",
+        "Flows with less than 5 % of the fair rate in a second.",
+        "starving flows (%)",
+        |s| s.starved_percent.clone(),
+    ),
     (
         "Packet sizes at the bottleneck",
         "Half of each second's bytes travelled in packets no larger than this.",
@@ -135,7 +147,10 @@ const SHARES: [(&str, &str, &str, Quantity); 3] = [
 fn shares(c: &Comparison) -> Markup {
     let curve = |r: &ComparedRun, of: Quantity| {
         let bins = r.forward().shares.iter().flat_map(|s| {
-            of(s).into_iter().enumerate().filter_map(|(bin, value)| Some(at(bin, s.bin_seconds, value?)))
+            of(s)
+                .into_iter()
+                .enumerate()
+                .filter_map(|(bin, value)| Some(at(bin, s.bin_seconds, value?)))
         });
         Series::line(&r.label, bins.collect())
     };

@@ -15,7 +15,8 @@ const WIDTH: usize = 100;
 const DECIMALS: usize = 1;
 
 /// Measures beside the primary one in the ranking.
-const BESIDE: [&str; 4] = ["response_time_p50_ms", "response_time_p95_ms", "response_time_p99_ms", "drops_percent"];
+const BESIDE: [&str; 4] =
+    ["response_time_p50_ms", "response_time_p95_ms", "response_time_p99_ms", "drops_percent"];
 /// Measures of the second table.
 const MORE: [&str; 16] = [
     "requests_failed",
@@ -36,7 +37,8 @@ const MORE: [&str; 16] = [
     "window_cuts_after_loss",
 ];
 /// Measures that say nothing where all of them are zero.
-const OFTEN_NONE: [&str; 4] = ["requests_failed", "marks_percent", "path_losses_percent", "freezes"];
+const OFTEN_NONE: [&str; 4] =
+    ["requests_failed", "marks_percent", "path_losses_percent", "freezes"];
 
 /// A mean without its interval.
 fn mean(value: Option<Estimate>, digits: usize) -> String {
@@ -58,7 +60,11 @@ fn reference(c: &Comparison) -> Option<(String, Candidate<'_>)> {
 
 /// The rows of all tables: names and runs, best first.
 fn rows(c: &Comparison) -> Vec<(String, Candidate<'_>)> {
-    let ranked = c.ranking().entries.into_iter().map(|entry| (entry.candidate.label.to_owned(), entry.candidate));
+    let ranked = c
+        .ranking()
+        .entries
+        .into_iter()
+        .map(|entry| (entry.candidate.label.to_owned(), entry.candidate));
     ranked.chain(reference(c)).collect()
 }
 
@@ -68,14 +74,17 @@ pub(super) fn ranking(c: &Comparison) -> Grid {
     let rows = rows(c);
     let n = ranking.entries.len();
     let places = (0..rows.len()).map(|i| match ranking.entries.get(i) {
-        Some(Ranked { place: Some(place), tied, .. }) => format!("{place}{}", if *tied { " ~" } else { "  " }),
+        Some(Ranked { place: Some(place), tied, .. }) => {
+            format!("{place}{}", if *tied { " ~" } else { "  " })
+        }
         _ => String::new(),
     });
     let measure = ranking.measure;
     let unpaired = c.unpaired_labels();
     let (head, unit) = head(measure, &rows);
     let cell = |e: Estimate| estimate_within(&unit.of_estimate(&e), &measure.bounds());
-    let primary = rows.iter().map(|(_, of)| of.estimate(measure).map_or_else(|| NOTHING.to_owned(), cell));
+    let primary =
+        rows.iter().map(|(_, of)| of.estimate(measure).map_or_else(|| NOTHING.to_owned(), cell));
     let change = (0..rows.len()).map(|i| match ranking.entries.get(i) {
         Some(entry) if entry.candidate.label == ranking.baseline => "baseline".to_owned(),
         Some(entry) => {
@@ -97,7 +106,11 @@ pub(super) fn ranking(c: &Comparison) -> Grid {
     });
     columns.push(column("", "Mbps", throughput.collect()));
     columns.retain(|column| n > 0 || !column.cells.is_empty());
-    Grid { corner: String::new(), labels: rows.into_iter().map(|(name, _)| name).collect(), columns }
+    Grid {
+        corner: String::new(),
+        labels: rows.into_iter().map(|(name, _)| name).collect(),
+        columns,
+    }
 }
 
 /// What the change is against, as a column's head.
@@ -115,12 +128,15 @@ fn beside(rows: &[(String, Candidate<'_>)], keys: &[&str]) -> Vec<Column> {
     let measures = keys.iter().filter_map(|key| Measure::named(key));
     let of = |measure: &Measure| {
         let (head, unit) = head(measure, rows);
-        let values: Vec<Option<Estimate>> = rows.iter().map(|(_, of)| of.estimate(measure)).collect();
+        let values: Vec<Option<Estimate>> =
+            rows.iter().map(|(_, of)| of.estimate(measure)).collect();
         let digits = match unit.name == measure.unit {
             true => measure.decimals(values.iter().flatten().map(|value| value.mean)),
             false => DECIMALS,
         };
-        let cells = values.into_iter().map(|value| mean(value.map(|value| unit.of_estimate(&value)), digits));
+        let cells = values
+            .into_iter()
+            .map(|value| mean(value.map(|value| unit.of_estimate(&value)), digits));
         column("", &head, cells.collect())
     };
     measures.map(of).collect()
@@ -128,7 +144,8 @@ fn beside(rows: &[(String, Candidate<'_>)], keys: &[&str]) -> Vec<Column> {
 
 /// The head of a measure's column, and the unit that suits its largest value: a column of 247,000 ms is one of 247 s.
 fn head(measure: &Measure, rows: &[(String, Candidate<'_>)]) -> (String, Unit) {
-    let largest = rows.iter().filter_map(|(_, of)| of.estimate(measure)).map(|e| e.mean).fold(0.0, f64::max);
+    let largest =
+        rows.iter().filter_map(|(_, of)| of.estimate(measure)).map(|e| e.mean).fold(0.0, f64::max);
     match measure.head.strip_suffix("ms") {
         Some(name) if measure.unit == "ms" => {
             let unit = Unit::suiting("ms", largest);
@@ -144,7 +161,9 @@ pub(super) fn more(c: &Comparison) -> Grid {
     let rows = rows(c);
     let some = |key: &&str| {
         let measure = Measure::named(key);
-        let value = |(_, of): &(String, Candidate<'_>)| measure.and_then(|m| of.estimate(m)).map_or(0.0, |e| e.mean);
+        let value = |(_, of): &(String, Candidate<'_>)| {
+            measure.and_then(|m| of.estimate(m)).map_or(0.0, |e| e.mean)
+        };
         !OFTEN_NONE.contains(key) || rows.iter().any(|row| value(row) > 0.0)
     };
     let keys: Vec<&str> = MORE.iter().filter(|key| some(key)).copied().collect();
@@ -153,19 +172,29 @@ pub(super) fn more(c: &Comparison) -> Grid {
         columns.extend(punctuality(&rows));
     }
     columns.retain(|column| column.cells.iter().any(|cell| cell != NOTHING));
-    Grid { corner: String::new(), labels: rows.into_iter().map(|(name, _)| name).collect(), columns }
+    Grid {
+        corner: String::new(),
+        labels: rows.into_iter().map(|(name, _)| name).collect(),
+        columns,
+    }
 }
 
 /// How late the machine was, where runs are in real time: of all seeds the worst.
 fn punctuality(rows: &[(String, Candidate<'_>)]) -> [Column; 2] {
     let worst = |of: &dyn Fn(&fathom_netsim::backend::Punctuality) -> f64, digits: usize| {
         let cell = |candidate: &Candidate<'_>| {
-            let values = candidate.runs.iter().filter_map(|run| run.outcome.punctuality.as_ref()).map(of);
-            values.reduce(f64::max).map_or_else(|| NOTHING.to_owned(), |value| format!("{value:.digits$}"))
+            let values =
+                candidate.runs.iter().filter_map(|run| run.outcome.punctuality.as_ref()).map(of);
+            values
+                .reduce(f64::max)
+                .map_or_else(|| NOTHING.to_owned(), |value| format!("{value:.digits$}"))
         };
         rows.iter().map(|(_, candidate)| cell(candidate)).collect::<Vec<_>>()
     };
-    [column("", "late p99 ms", worst(&|p| p.p99_ms, 1)), column("", "lost by loopback", worst(&|p| p.lost as f64, 0))]
+    [
+        column("", "late p99 ms", worst(&|p| p.p99_ms, 1)),
+        column("", "lost by loopback", worst(&|p| p.lost as f64, 0)),
+    ]
 }
 
 /// Every measure with its interval, and how much it differs from the baseline's: what pages have below.
@@ -177,7 +206,8 @@ pub(super) fn full(c: &Comparison) -> Grid {
     for measure in MEASURES {
         let cells: Vec<String> = ranked()
             .map(|of| {
-                of.estimate(measure).map_or_else(|| NOTHING.to_owned(), |e| estimate_within(&e, &measure.bounds()))
+                of.estimate(measure)
+                    .map_or_else(|| NOTHING.to_owned(), |e| estimate_within(&e, &measure.bounds()))
             })
             .collect();
         if cells.iter().all(|cell| cell == NOTHING) {
@@ -192,7 +222,8 @@ pub(super) fn full(c: &Comparison) -> Grid {
         let against = ranked().map(|of| {
             let base = c.baseline_of(of, &candidates).filter(|base| base.label != of.label);
             let enough = of.estimate(measure).is_some();
-            let difference = base.filter(|_| enough).and_then(|base| of.difference_from(base, measure));
+            let difference =
+                base.filter(|_| enough).and_then(|base| of.difference_from(base, measure));
             difference.map_or_else(
                 || NOTHING.to_owned(),
                 |e| if e.mean > 0.0 { format!("+{}", estimate(&e)) } else { estimate(&e) },
@@ -200,14 +231,20 @@ pub(super) fn full(c: &Comparison) -> Grid {
         });
         columns.push(column(&over, "difference", against.collect()));
     }
-    Grid { corner: String::new(), labels: ranked().map(|of| of.label.to_owned()).collect(), columns }
+    Grid {
+        corner: String::new(),
+        labels: ranked().map(|of| of.label.to_owned()).collect(),
+        columns,
+    }
 }
 
 /// What a reader must know of the numbers.
 pub(super) fn cautions(c: &Comparison) -> Vec<String> {
     let rows = c.candidates();
     let few = MEASURES.iter().any(|measure| {
-        let samples = |of: &Candidate<'_>| of.runs.iter().map(|run| measure.samples(run.group())).sum::<u64>();
+        let samples = |of: &Candidate<'_>| {
+            of.runs.iter().map(|run| measure.samples(run.group())).sum::<u64>()
+        };
         rows.iter().any(|of| (1..measure.samples_needed()).contains(&samples(of)))
     });
     let several = c.ranking().entries.iter().any(|entry| entry.tied);
@@ -216,9 +253,11 @@ pub(super) fn cautions(c: &Comparison) -> Vec<String> {
         format!("Means over the seeds; +- and the range in brackets are 95 % intervals, changes paired by seed.{tied}")
             .replace("+-", "±")
     });
-    let few = few.then(|| "-: too few samples (p99 needs 1000 in all, p95 200, p90 100).".to_owned());
-    let unequal = (!c.unpaired_labels().is_empty())
-        .then(|| "*: a change over the seeds that both have, which are not those of the means.".to_owned());
+    let few =
+        few.then(|| "-: too few samples (p99 needs 1000 in all, p95 200, p90 100).".to_owned());
+    let unequal = (!c.unpaired_labels().is_empty()).then(|| {
+        "*: a change over the seeds that both have, which are not those of the means.".to_owned()
+    });
     let outlying = c.outlying_seeds().into_iter().map(|line| sentence(&line));
     intervals.into_iter().chain(few).chain(unequal).chain(outlying).collect()
 }
@@ -239,23 +278,37 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
         Some(path) => format!("{path} ({}, {})", p.link, p.queue),
         None => format!("{} bottleneck, {}", p.link, p.queue),
     };
-    let beside = if p.beside.is_empty() { String::new() } else { format!(" beside {}", p.beside.join(" and ")) };
+    let beside = if p.beside.is_empty() {
+        String::new()
+    } else {
+        format!(" beside {}", p.beside.join(" and "))
+    };
     lines.push(format!(
         "{place}{beside}, {}, {} connections, {}, window limit {}",
         p.workload,
         if p.connections == Connections::Fresh { "fresh" } else { "persistent" },
-        if p.seeds > 1 { format!("seeds {} to {last}", p.seed) } else { format!("seed {}", p.seed) },
+        if p.seeds > 1 {
+            format!("seeds {} to {last}", p.seed)
+        } else {
+            format!("seed {}", p.seed)
+        },
         p.max_window,
     ));
     if c.reference.is_none() && p.has_load() {
-        lines.push(format!("offered load {} of the link, computed; {} responses a run", p.load, p.responses));
+        lines.push(format!(
+            "offered load {} of the link, computed; {} responses a run",
+            p.load, p.responses
+        ));
     }
     if let Some(r) = &c.reference {
         lines.push(format!(
             "offered load {} wanted, {:.1}% forward and {:.1}% reverse reached on the uncongested network",
             p.load, r.offered_percent[0], r.offered_percent[1],
         ));
-        lines.push(format!("({:.1} and {:.1} connections/s, {} responses a run)", r.rates[0], r.rates[1], p.responses));
+        lines.push(format!(
+            "({:.1} and {:.1} connections/s, {} responses a run)",
+            r.rates[0], r.rates[1], p.responses
+        ));
     }
     lines
 }
@@ -286,7 +339,9 @@ pub(super) fn limits(c: &Comparison) -> Vec<String> {
 /// The head of the lines of [`limits`].
 pub(super) fn limits_head(c: &Comparison) -> String {
     match c.candidates().iter().map(|of| of.runs.len()).max() {
-        Some(seeds) if seeds > 1 => format!("What limited each controller (counts are over all {seeds} seeds)"),
+        Some(seeds) if seeds > 1 => {
+            format!("What limited each controller (counts are over all {seeds} seeds)")
+        }
         _ => "What limited each controller".to_owned(),
     }
 }
@@ -299,7 +354,11 @@ fn limits_with_head(c: &Comparison) -> Vec<String> {
 /// What may be concluded, the ranking, and the other measures.
 pub fn table(c: &Comparison) -> String {
     let said = |lines: Vec<String>| {
-        lines.iter().flat_map(|line| wrapped(line, WIDTH)).map(|line| line + "\n").collect::<String>()
+        lines
+            .iter()
+            .flat_map(|line| wrapped(line, WIDTH))
+            .map(|line| line + "\n")
+            .collect::<String>()
     };
     let (warnings, conclusion) = answer(c);
     let parts = [

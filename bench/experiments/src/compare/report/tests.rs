@@ -19,7 +19,12 @@ fn distribution(scale: f64) -> Distribution {
         p95_ms: 80.0 * scale,
         p99_ms: 200.0 * scale,
         max_ms: 500.0 * scale,
-        cdf: vec![(5.0 * scale, 0.0), (20.0 * scale, 0.5), (80.0 * scale, 0.95), (500.0 * scale, 1.0)],
+        cdf: vec![
+            (5.0 * scale, 0.0),
+            (20.0 * scale, 0.5),
+            (80.0 * scale, 0.95),
+            (500.0 * scale, 1.0),
+        ],
     }
 }
 
@@ -96,7 +101,8 @@ fn group(run: &mut ComparedRun) -> &mut GroupOutcome {
 }
 
 fn comparison() -> Comparison {
-    let plan = Plan { controllers: vec!["reno".into(), "sync".into()], seeds: 3, ..Plan::default() };
+    let plan =
+        Plan { controllers: vec!["reno".into(), "sync".into()], seeds: 3, ..Plan::default() };
     let reference = Reference {
         rates: [87.1, 84.1],
         offered_percent: [90.2, 89.7],
@@ -124,7 +130,9 @@ fn the_table_ranks_and_says_what_may_be_concluded() {
     let text = table(&comparison());
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.iter().all(|l| l.chars().count() <= 100), "{text}");
-    let row = |name: &str| lines.iter().position(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{name}:\n{text}"));
+    let row = |name: &str| {
+        lines.iter().position(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{name}:\n{text}"))
+    };
     // Best first, the uncongested network below.
     assert!(row("sync ") < row("reno ") && row("reno ") < row("uncongested, 100Mbps"), "{text}");
     let head = lines[row("sync ") - 1];
@@ -133,7 +141,10 @@ fn the_table_ranks_and_says_what_may_be_concluded() {
     }
     // Seed by seed 0.8 of reno, give or take a twentieth.
     assert!(lines[row("sync ")].contains("-20 % (-22 to -17)"), "{text}");
-    assert!(text.contains("Against reno, on mean response time over 3 seeds: sync 17 to 22 % faster."), "{text}");
+    assert!(
+        text.contains("Against reno, on mean response time over 3 seeds: sync 17 to 22 % faster."),
+        "{text}"
+    );
     assert!(text.contains("another path or load may rank them otherwise"), "{text}");
     assert!(!text.contains("failed"), "nothing failed:\n{text}");
 }
@@ -162,7 +173,8 @@ fn marks_and_words_agree_on_who_may_be_the_best() {
         c.runs.push(of_seed("dual", dual, seed));
     }
     let order = c.ranking();
-    let marks: Vec<(&str, bool)> = order.entries.iter().map(|e| (e.candidate.label, e.tied)).collect();
+    let marks: Vec<(&str, bool)> =
+        order.entries.iter().map(|e| (e.candidate.label, e.tied)).collect();
     assert_eq!(marks, [("vegas", false), ("reno", true), ("dual", false)]);
     let text = table(&c).replace('\n', " ");
     assert!(text.contains("Which of vegas and reno is the best cannot be told."), "{text}");
@@ -192,8 +204,14 @@ fn events_after_the_end_of_runs_are_said_first() {
     let mut c = comparison();
     c.plan.path.events = vec!["blackout:1s@3s".into(), "blackout:2s@10s".into()];
     let late = c.late_events();
-    assert!(late.len() == 1 && late[0].0 && late[0].1.contains("'blackout:2s@10s' came after the end of every run"));
-    assert!(table(&c).starts_with("NOTE: event 'blackout:2s@10s'") && html(&c).contains("NOTE: event"));
+    assert!(
+        late.len() == 1
+            && late[0].0
+            && late[0].1.contains("'blackout:2s@10s' came after the end of every run")
+    );
+    assert!(
+        table(&c).starts_with("NOTE: event 'blackout:2s@10s'") && html(&c).contains("NOTE: event")
+    );
     c.runs[0].outcome.seconds = 11.0;
     let late = c.late_events();
     assert!(!late[0].0 && late[0].1.contains("5 of 6 runs"), "{late:?}");
@@ -205,8 +223,12 @@ fn a_full_other_direction_is_said_first() {
     c.plan.path.up_rate = Some("2Mbps".into());
     assert_eq!(c.full_other_direction(), None);
     for run in &mut c.runs {
-        let full =
-            LinkOutcome { arrived: 1000, drops_percent: 28.4, utilisation_percent: 98.2, ..LinkOutcome::default() };
+        let full = LinkOutcome {
+            arrived: 1000,
+            drops_percent: 28.4,
+            utilisation_percent: 98.2,
+            ..LinkOutcome::default()
+        };
         run.outcome.links.insert("right-left".into(), full);
     }
     assert!(
@@ -214,7 +236,9 @@ fn a_full_other_direction_is_said_first() {
             .starts_with("NOTE: the direction of requests and acknowledgements was full: 98 % of it used, 28 % of its")
     );
     // A queue may drop though the link has room: it is not called full then. Neither alone is no matter.
-    for (used, dropped, says) in [(30.0, 4.0, Some("dropped 4 % of its packets at 30 % use")), (30.0, 0.4, None)] {
+    for (used, dropped, says) in
+        [(30.0, 4.0, Some("dropped 4 % of its packets at 30 % use")), (30.0, 0.4, None)]
+    {
         for run in &mut c.runs {
             let link = run.outcome.links.get_mut("right-left").unwrap();
             (link.utilisation_percent, link.drops_percent) = (used, dropped);
@@ -235,7 +259,10 @@ fn one_seed_has_no_interval_and_is_no_result() {
     c.runs.retain(|r| r.seed == 1);
     let text = table(&c);
     let said = text.replace('\n', " ");
-    assert!(said.contains("One seed is no result") && !said.contains("95 %") && !said.contains('±'), "{text}");
+    assert!(
+        said.contains("One seed is no result") && !said.contains("95 %") && !said.contains('±'),
+        "{text}"
+    );
     assert!(text.contains("sync has the lowest mean response time in this seed, 26 ms."), "{text}");
 }
 
@@ -245,7 +272,11 @@ fn twelve_controllers_fit_a_terminal() {
     c.runs.clear();
     for i in 0..12 {
         for seed in 1..=3 {
-            c.runs.push(of_seed(&format!("sync:floor={i}ms,cut=round"), 1.0 + f64::from(i) / 50.0, seed));
+            c.runs.push(of_seed(
+                &format!("sync:floor={i}ms,cut=round"),
+                1.0 + f64::from(i) / 50.0,
+                seed,
+            ));
         }
     }
     let text = table(&c);
@@ -269,16 +300,23 @@ fn a_mean_of_the_requests_that_did_not_fail_ranks_nobody_first() {
     assert_eq!(best, "sync");
     // A hundred responses in each of three seeds.
     let failed = |c: &mut Comparison, count| {
-        c.runs.iter_mut().filter(|run| run.controller == "sync").for_each(|run| group(run).failed = count);
+        c.runs
+            .iter_mut()
+            .filter(|run| run.controller == "sync")
+            .for_each(|run| group(run).failed = count);
     };
     failed(&mut c, 1);
     assert_eq!(c.ranking().entries[0].candidate.label, "sync", "one in a hundred may fail");
     failed(&mut c, 2);
     let (text, ranking) = (table(&c), c.ranking());
     let said = text.replace('\n', " ");
-    assert!(said.contains("sync is not ranked: more than 1 % of the requests failed there"), "{text}");
+    assert!(
+        said.contains("sync is not ranked: more than 1 % of the requests failed there"),
+        "{text}"
+    );
     assert!(!said.contains("faster") && !said.contains("is the best"), "{text}");
-    let places: Vec<_> = ranking.entries.iter().map(|e| (e.candidate.label, e.place, e.change.is_some())).collect();
+    let places: Vec<_> =
+        ranking.entries.iter().map(|e| (e.candidate.label, e.place, e.change.is_some())).collect();
     assert_eq!(places, [("reno", Some(1), false), ("sync", None, false)]);
     // Under the baseline: nothing is set against it.
     failed(&mut c, 0);
@@ -296,7 +334,11 @@ fn a_controller_without_a_response_is_said_first_and_fails() {
     assert!(text.starts_with("FAILED: all 6 requests failed under sync"), "{text}");
     assert!(c.without_result().is_some_and(|line| line.contains("sync") && !line.contains("reno")));
     let json = serde_json::to_value(super::Document::new(&c)).unwrap();
-    assert!(json["summary"]["failed"][0].as_str().is_some_and(|line| line.starts_with("all 6 requests")));
+    assert!(
+        json["summary"]["failed"][0]
+            .as_str()
+            .is_some_and(|line| line.starts_with("all 6 requests"))
+    );
 }
 
 #[test]
@@ -308,10 +350,19 @@ fn a_change_over_other_seeds_than_the_means_is_marked_and_said_first() {
     *group(failed) = GroupOutcome { failed: 1, ..GroupOutcome::default() };
     let text = table(&c);
     let said = text.replace('\n', " ");
-    assert!(said.contains("NOTE: sync has 2 and reno has 3 of 3 seeds with a mean response time"), "{text}");
-    assert!(said.contains("over seeds 1 and 2, which both have (means there: 27.6 ms and 34.5 ms)"), "{text}");
+    assert!(
+        said.contains("NOTE: sync has 2 and reno has 3 of 3 seeds with a mean response time"),
+        "{text}"
+    );
+    assert!(
+        said.contains("over seeds 1 and 2, which both have (means there: 27.6 ms and 34.5 ms)"),
+        "{text}"
+    );
     let row = text.lines().find(|line| line.starts_with("sync ")).unwrap();
-    assert!(row.contains(") *") && said.contains("*: a change over the seeds that both have"), "{text}");
+    assert!(
+        row.contains(") *") && said.contains("*: a change over the seeds that both have"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -329,8 +380,14 @@ fn seeds_that_change_nothing_are_one_run_without_an_interval() {
     assert!(c.seeds_are_one_run());
     let (text, page) = (table(&c), html(&c));
     let said = text.replace('\n', " ");
-    assert!(said.starts_with("sync has the lowest mean response time, 18 ms. The 3 seeds are one run"), "{text}");
-    assert!(!said.contains('±') && said.contains("-40.0 % ") && !said.contains("-40.0 % ("), "{text}");
+    assert!(
+        said.starts_with("sync has the lowest mean response time, 18 ms. The 3 seeds are one run"),
+        "{text}"
+    );
+    assert!(
+        !said.contains('±') && said.contains("-40.0 % ") && !said.contains("-40.0 % ("),
+        "{text}"
+    );
     assert!(page.contains("The 3 seeds are one run") && !page.contains("thin strokes"), "{page}");
     // Other requests, or other times under one of them: seeds are seeds.
     let mut other = c.clone();
@@ -344,7 +401,8 @@ fn seeds_that_change_nothing_are_one_run_without_an_interval() {
 fn seeds_far_from_the_others_are_named() {
     let mut c = comparison();
     c.plan.seeds = 12;
-    c.runs = (1..=12).map(|seed| ComparedRun { seed, ..run("reno", 600.0 + seed as f64) }).collect();
+    c.runs =
+        (1..=12).map(|seed| ComparedRun { seed, ..run("reno", 600.0 + seed as f64) }).collect();
     c.runs.extend((1..=12).map(|seed| ComparedRun { seed, ..run("sync", 500.0 + seed as f64) }));
     assert!(c.outlying_seeds().is_empty());
     for (seed, scale) in [(6, 1_000.0), (11, 900.0)] {
@@ -352,22 +410,37 @@ fn seeds_far_from_the_others_are_named() {
     }
     let text = table(&c).replace('\n', " ");
     assert!(
-        text.contains("Seeds 6 and 11 took 27.0 to 30.0 s under sync, where the median of 12 seeds is 15.2 s."),
+        text.contains(
+            "Seeds 6 and 11 took 27.0 to 30.0 s under sync, where the median of 12 seeds is 15.2 s."
+        ),
         "{text}"
     );
     let json = serde_json::to_value(super::Document::new(&c)).unwrap();
-    let of_sync = json["summary"]["ranking"].as_array().unwrap().iter().find(|entry| entry["label"] == "sync").unwrap();
+    let of_sync = json["summary"]["ranking"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|entry| entry["label"] == "sync")
+        .unwrap();
     assert_eq!(of_sync["outlying_seeds"], serde_json::json!([6, 11]));
 }
 
 #[test]
 fn tcp_without_rack_is_said_first_where_packets_overtake() {
     let mut c = comparison();
-    c.plan.path = PathSpec { rtt: Some("30ms".into()), jitter: Some("5ms,reorder".into()), ..PathSpec::default() };
+    c.plan.path = PathSpec {
+        rtt: Some("30ms".into()),
+        jitter: Some("5ms,reorder".into()),
+        ..PathSpec::default()
+    };
     let said = |c: &Comparison| c.notes().iter().any(|line| line.contains("RACK"));
     assert!(!said(&c));
     c.plan.stacks = vec![Stack::Quinn, Stack::Tcp];
-    assert!(said(&c) && table(&c).starts_with("NOTE: the path reorders packets, and TCP here"), "{}", table(&c));
+    assert!(
+        said(&c) && table(&c).starts_with("NOTE: the path reorders packets, and TCP here"),
+        "{}",
+        table(&c)
+    );
     // In order, or on the way of acknowledgements alone.
     c.plan.path.jitter = Some("5ms".into());
     assert!(!said(&c));
@@ -380,7 +453,12 @@ fn tcp_without_rack_is_said_first_where_packets_overtake() {
 #[test]
 fn a_missing_run_is_said_in_table_page_and_json() {
     let mut c = comparison();
-    let missing = |seed| Missing { label: "dca".into(), controller: "dca".into(), seed, why: "interrupted".into() };
+    let missing = |seed| Missing {
+        label: "dca".into(),
+        controller: "dca".into(),
+        seed,
+        why: "interrupted".into(),
+    };
     assert!(!serde_json::to_string(&c).unwrap().contains("incomplete"));
     c.incomplete.extend([1, 2, 3].map(missing));
     for text in [table(&c), html(&c)] {

@@ -39,7 +39,11 @@ struct Shared {
 
 impl ActiveKeyExchange for Shared {
     fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, rustls::Error> {
-        if peer == self.public { Ok(self.secret.into()) } else { Err(PeerMisbehaved::InvalidKeyShare.into()) }
+        if peer == self.public {
+            Ok(self.secret.into())
+        } else {
+            Err(PeerMisbehaved::InvalidKeyShare.into())
+        }
     }
 
     fn pub_key(&self) -> &[u8] {

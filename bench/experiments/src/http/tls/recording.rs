@@ -12,7 +12,8 @@ use fathom_metrics::{Sealed, pieces};
 
 /// The suite with keys that record what they seal. rustls keeps suites for ever, so each is a few bytes that are never given back.
 pub(super) fn recording_suite(sealed: &Arc<Mutex<Sealed>>) -> Option<SupportedCipherSuite> {
-    let Tls13CipherSuite { common, hkdf_provider, aead_alg, quic, .. } = TLS13_AES_128_GCM_SHA256.tls13()?;
+    let Tls13CipherSuite { common, hkdf_provider, aead_alg, quic, .. } =
+        TLS13_AES_128_GCM_SHA256.tls13()?;
     let algorithm = Box::leak(Box::new(Recording { inner: (*quic)?, sealed: Arc::clone(sealed) }));
     let common = CipherSuiteCommon {
         suite: common.suite,
@@ -32,7 +33,10 @@ struct Recording<T> {
 
 impl Algorithm for Recording<&'static dyn Algorithm> {
     fn packet_key(&self, key: AeadKey, iv: Iv) -> Box<dyn PacketKey> {
-        Box::new(Recording { inner: self.inner.packet_key(key, iv), sealed: Arc::clone(&self.sealed) })
+        Box::new(Recording {
+            inner: self.inner.packet_key(key, iv),
+            sealed: Arc::clone(&self.sealed),
+        })
     }
 
     fn header_protection_key(&self, key: AeadKey) -> Box<dyn HeaderProtectionKey> {
@@ -45,7 +49,12 @@ impl Algorithm for Recording<&'static dyn Algorithm> {
 }
 
 impl PacketKey for Recording<Box<dyn PacketKey>> {
-    fn encrypt_in_place(&self, number: u64, header: &[u8], payload: &mut [u8]) -> Result<Tag, rustls::Error> {
+    fn encrypt_in_place(
+        &self,
+        number: u64,
+        header: &[u8],
+        payload: &mut [u8],
+    ) -> Result<Tag, rustls::Error> {
         let pieces = pieces(payload);
         let tag = self.inner.encrypt_in_place(number, header, payload)?;
         self.sealed.lock().note(tag.as_ref(), pieces);

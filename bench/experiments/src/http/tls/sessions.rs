@@ -122,8 +122,11 @@ mod tests {
     fn handshake(identity: &Identity, ticket: bool) -> ([usize; 2], bool) {
         identity.sessions.as_ref().unwrap().offer(ticket);
         let name = "lab.test".try_into().unwrap();
-        let client = ClientConnection::new(Arc::clone(&identity.client), Version::V1, name, Vec::new()).unwrap();
-        let server = ServerConnection::new(Arc::clone(&identity.server), Version::V1, Vec::new()).unwrap();
+        let client =
+            ClientConnection::new(Arc::clone(&identity.client), Version::V1, name, Vec::new())
+                .unwrap();
+        let server =
+            ServerConnection::new(Arc::clone(&identity.server), Version::V1, Vec::new()).unwrap();
         let (mut client, mut server) = (Connection::from(client), Connection::from(server));
         let mut bytes = [0; 2];
         let mut quiet = false;
@@ -133,13 +136,18 @@ mod tests {
                 // What is written before the keys change is read before what is written behind.
                 loop {
                     let mut flight = Vec::new();
-                    let (from, to) = if side == 0 { (&mut client, &mut server) } else { (&mut server, &mut client) };
+                    let (from, to) = if side == 0 {
+                        (&mut client, &mut server)
+                    } else {
+                        (&mut server, &mut client)
+                    };
                     let keys = from.write_hs(&mut flight);
                     if flight.is_empty() && keys.is_none() {
                         break;
                     }
                     // Tickets come behind the handshake.
-                    bytes[side] += if from.is_handshaking() || keys.is_some() { flight.len() } else { 0 };
+                    bytes[side] +=
+                        if from.is_handshaking() || keys.is_some() { flight.len() } else { 0 };
                     to.read_hs(&flight).unwrap();
                     quiet = false;
                 }
@@ -160,7 +168,11 @@ mod tests {
         // The client's hello names the ticket.
         assert!(short[0] > full[0], "{full:?} {short:?}");
         assert!(!handshake(&identity, false).1, "the client holds none");
-        assert_eq!(handshake(&identity, true), (short, true), "tickets and what they cost have one length");
+        assert_eq!(
+            handshake(&identity, true),
+            (short, true),
+            "tickets and what they cost have one length"
+        );
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use fathom_cc::Time;
 use fathom_metrics::{
-    Fairness, GroupBytes, LiveStream, MediaOutcome, PageStats, Responses, WINDOWS, fair_by_packets, round,
+    Fairness, GroupBytes, LiveStream, MediaOutcome, PageStats, Responses, WINDOWS, fair_by_packets,
+    round,
 };
 use fathom_netsim::link::{CountedBytes, Drops, LinkStats};
 use fathom_netsim::sim::{FlowSpans, SimHandle, WIRE_OVERHEAD};
@@ -13,8 +14,8 @@ use fathom_netsim::sim::{FlowSpans, SimHandle, WIRE_OVERHEAD};
 use super::super::counters::Counters;
 use super::super::limit_outcome::LimitOutcome;
 use super::super::outcome::{
-    DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome,
-    SharesOverTime,
+    DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome, Outcome, PacketDelay,
+    RttOutcome, SharesOverTime,
 };
 use super::super::sender_watch::SenderTimes;
 use super::super::state::{ControllerGroup, FailureReasons, RunStats};
@@ -32,8 +33,9 @@ impl Run<'_> {
             let stats = sim.link_stats(*link);
             let mut outcome = link_outcome(&stats, warm_up.links.get(link), seconds, counted);
             let before = warm_up.impairments.get(link).copied().unwrap_or_default();
-            outcome.impairments =
-                sim.impairment_counts(*link).map(|counts| ImpairmentOutcome::of(&counts.since(&before)));
+            outcome.impairments = sim
+                .impairment_counts(*link)
+                .map(|counts| ImpairmentOutcome::of(&counts.since(&before)));
             if self.scenario.keep.delays.contains(name) {
                 let delay = |(at, delay): (Time, Duration)| PacketDelay {
                     at_nanos: at.as_nanos(),
@@ -46,9 +48,14 @@ impl Run<'_> {
         let times = (self.scenario.warm_up, counted);
         let mut groups = std::collections::BTreeMap::new();
         for (traffic, built) in self.scenario.traffic.iter().zip(&self.groups) {
-            let of = |parts: &[&Arc<ControllerGroup>]| group_outcome(&sim, traffic, parts, times, built.traced);
+            let of = |parts: &[&Arc<ControllerGroup>]| {
+                group_outcome(&sim, traffic, parts, times, built.traced)
+            };
             let mut whole = of(&built.parts.iter().collect::<Vec<_>>());
-            whole.latency = built.delivery.as_deref().map(|delivery| delivery.lock().latencies().distribution());
+            whole.latency = built
+                .delivery
+                .as_deref()
+                .map(|delivery| delivery.lock().latencies().distribution());
             whole.load = built.load;
             if self.state.wanted.is_some() {
                 let requests = built.requests.lock();
@@ -57,7 +64,11 @@ impl Run<'_> {
             groups.insert(traffic.name.clone(), whole);
             if built.parts.len() > 1 {
                 let parts = traffic.mix.iter().zip(&built.parts);
-                groups.extend(parts.map(|((_, c), part)| (format!("{}/{}", traffic.name, c.spec()), of(&[part]))));
+                groups.extend(
+                    parts.map(|((_, c), part)| {
+                        (format!("{}/{}", traffic.name, c.spec()), of(&[part]))
+                    }),
+                );
             }
         }
         Outcome {
@@ -82,13 +93,16 @@ impl Run<'_> {
         let groups: Vec<Sharing> = (self.scenario.traffic.iter().zip(&self.groups))
             .filter_map(|(traffic, built)| sharing(traffic, built))
             .collect();
-        let counts: Vec<(usize, u32)> = groups.iter().map(|(_, size, flows)| (flows.len(), *size)).collect();
-        let fair = fair_by_packets(chain.links[from.min(to)].rate.bits_per_sec() as f64 / 8.0, &counts);
+        let counts: Vec<(usize, u32)> =
+            groups.iter().map(|(_, size, flows)| (flows.len(), *size)).collect();
+        let fair =
+            fair_by_packets(chain.links[from.min(to)].rate.bits_per_sec() as f64 / 8.0, &counts);
         let tenth = |d: Duration| d.as_millis() as usize / 100;
         let tenths = tenth(self.scenario.warm_up)..tenth(self.sim().time().since(Time::ZERO));
         let counted = CountedBytes::Wire { overhead: WIRE_OVERHEAD };
         let groups = groups.into_iter().zip(fair).map(|((name, _, flows), fair)| {
-            let flows = flows.into_iter().map(|flow| shares.tenths(flow as usize, tenths.clone(), counted));
+            let flows =
+                flows.into_iter().map(|flow| shares.tenths(flow as usize, tenths.clone(), counted));
             Some(GroupBytes { name, fair, flows: flows.collect::<Option<_>>()? })
         });
         Fairness::of(&groups.collect::<Option<Vec<_>>>()?, &WINDOWS)
@@ -104,12 +118,19 @@ fn sharing(traffic: &Traffic, built: &BuiltGroup) -> Option<Sharing> {
     matches!(traffic.workload, Workload::Bulk { .. }).then(|| (traffic.name.clone(), size, flows))
 }
 
-fn link_outcome(now: &LinkStats, before: Option<&LinkStats>, seconds: f64, counted: f64) -> LinkOutcome {
+fn link_outcome(
+    now: &LinkStats,
+    before: Option<&LinkStats>,
+    seconds: f64,
+    counted: f64,
+) -> LinkOutcome {
     let since = |of: fn(&LinkStats) -> u64| of(now) - before.map_or(0, of);
     let (arrived, dropped) = (since(|l| l.arrived), since(|l| l.dropped));
     // The mean is a mean over all time: what the time before contributed is taken off.
-    let queue = now.mean_queue * seconds - before.map_or(0.0, |l| l.mean_queue * (seconds - counted));
-    let percent = |part: f64, whole: f64| round(if whole > 0.0 { 100.0 * part / whole } else { 0.0 }, 4);
+    let queue =
+        now.mean_queue * seconds - before.map_or(0.0, |l| l.mean_queue * (seconds - counted));
+    let percent =
+        |part: f64, whole: f64| round(if whole > 0.0 { 100.0 * part / whole } else { 0.0 }, 4);
     let series = now.queue_series.as_ref();
     let width = series.map_or(0.0, fathom_netsim::link::Series::width);
     LinkOutcome {
@@ -122,7 +143,8 @@ fn link_outcome(now: &LinkStats, before: Option<&LinkStats>, seconds: f64, count
         utilisation_percent: percent(now.utilisation_since(before).unwrap_or(0.0), 1.0),
         throughput_bps: round(since(|l| l.bytes) as f64 * 8.0 / counted, 0),
         bin_seconds: width,
-        queue_mean: series.map_or_else(Vec::new, |s| s.bins().iter().map(|b| round(b.sum / width, 2)).collect()),
+        queue_mean: series
+            .map_or_else(Vec::new, |s| s.bins().iter().map(|b| round(b.sum / width, 2)).collect()),
         queue_max: series.map_or_else(Vec::new, |s| s.bins().iter().map(|b| b.max).collect()),
         shares: now.shares.as_ref().and_then(SharesOverTime::of),
         delays: Vec::new(),
@@ -208,7 +230,8 @@ fn group_outcome(
     outcome.failures = failures.into_counts();
     outcome.limits = LimitOutcome::of(traffic, &did, &limited, packets.counted.delivered);
     (outcome.sent, outcome.lost) = (packets.counted.sent, packets.counted.lost());
-    (outcome.start_up_sent, outcome.start_up_lost) = (packets.start_up.sent, packets.start_up.lost());
+    (outcome.start_up_sent, outcome.start_up_lost) =
+        (packets.start_up.sent, packets.start_up.lost());
     outcome.backoff_seconds = round(outcome.backoff_seconds, 6);
     outcome.responses = responses.count();
     outcome.body_bytes = responses.bytes();

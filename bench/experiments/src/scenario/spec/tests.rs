@@ -75,22 +75,33 @@ fn pages_uploads_and_media_are_read() {
     assert_eq!((part, of.bits_per_sec(), shape), (0.6, 10_000_000, PageShape::Archive));
     assert_eq!(period, Period { from: secs(20), until: Some(secs(80)) });
     let pages = read("pages:0.5/s with 20kB,4x50kB,20x30kB");
-    let Workload::Pages { load, shape, priorities, in_flight, .. } = pages else { panic!("{pages:?}") };
+    let Workload::Pages { load, shape, priorities, in_flight, .. } = pages else {
+        panic!("{pages:?}")
+    };
     assert_eq!((load, priorities, in_flight), (WebLoad::Connections(0.5), true, 100));
     assert_eq!(shape, PageShape::Waves([(1, 20_000), (4, 50_000), (20, 30_000), (0, 0)]));
     let pages = read("pages:20% of 8Mbps with 3.5x500B..2kB..10kB..40kB..200kB..3MB");
     let Workload::Pages { shape, .. } = pages else { panic!("{pages:?}") };
     let bytes = [500, 2_000, 10_000, 40_000, 200_000, 3_000_000];
     assert_eq!(shape, PageShape::Sizes { objects: 3_500, bytes });
-    for wrong in
-        ["3x1kB..2kB", "3x2kB..1kB..3kB..4kB..5kB..6kB", "0.5x1B..1B..1B..1B..1B..1B", "1B..1B..1B..1B..1B..1B"]
-    {
-        assert!(format!("pages:2/s with {wrong}").parse::<Workload>().unwrap_err().contains("99th"), "{wrong}");
+    for wrong in [
+        "3x1kB..2kB",
+        "3x2kB..1kB..3kB..4kB..5kB..6kB",
+        "0.5x1B..1B..1B..1B..1B..1B",
+        "1B..1B..1B..1B..1B..1B",
+    ] {
+        assert!(
+            format!("pages:2/s with {wrong}").parse::<Workload>().unwrap_err().contains("99th"),
+            "{wrong}"
+        );
     }
     let uploads = Workload::Uploads { count: 4, bytes: 10_000_000, spread: secs(3) };
     assert_eq!((read("uploads:4x10MB@1s"), uploads.requests()), (uploads, Some(4)));
     let media = read("media:3 at 2Mbps 30fps deadline 100ms for 60s");
-    assert_eq!((media.flows(), media.requests(), media.frames()), (Some(3), Some(5_400), Some(1_800)));
+    assert_eq!(
+        (media.flows(), media.requests(), media.frames()),
+        (Some(3), Some(5_400), Some(1_800))
+    );
     assert_eq!(read("media:3 at 2Mbps 30fps deadline 100ms").requests(), None);
 }
 
@@ -106,12 +117,28 @@ fn errors_name_the_field_and_a_fix() {
         (error(|s| s.traffic[0].from = "r9".into()), "traffic 'flows': from", "left, right"),
         (error(|s| s.traffic[0].to = "left".into()), "traffic 'flows': from", "cross"),
         (error(|s| s.traffic[0].packet = 100), "traffic 'flows': packet", "278"),
-        (error(|s| s.traffic[0].workload = "much".into()), "traffic 'flows': workload", "flows:100"),
+        (
+            error(|s| s.traffic[0].workload = "much".into()),
+            "traffic 'flows': workload",
+            "flows:100",
+        ),
         (error(|s| s.traffic[0].controller = "rneo".into()), "traffic 'flows': controller", "reno"),
-        (error(|s| s.traffic[0].controller = "20% reno".into()), "traffic 'flows': controller", "100%"),
-        (error(|s| s.background[0].workload = "much".into()), "background 'web': workload", "users:2200"),
+        (
+            error(|s| s.traffic[0].controller = "20% reno".into()),
+            "traffic 'flows': controller",
+            "100%",
+        ),
+        (
+            error(|s| s.background[0].workload = "much".into()),
+            "background 'web': workload",
+            "users:2200",
+        ),
         (error(|s| s.background[0].name = "flows".into()), "background: ", "own name"),
-        (error(|s| s.background[0].controller = "native:cubic".into()), "background 'web': controller", "packet-level"),
+        (
+            error(|s| s.background[0].controller = "native:cubic".into()),
+            "background 'web': controller",
+            "packet-level",
+        ),
         (error(|s| s.keep.queue = vec!["up".into()]), "keep.queue: ", "left-right"),
         (error(|s| s.keep.rtt = vec!["up".into()]), "keep.rtt: ", "flows"),
         (

@@ -9,7 +9,11 @@ use super::{ScenarioSpec, TrafficSpec, ends, field, is_idle, provided};
 use crate::stack::{Controller, Stack, misreport};
 
 impl TrafficSpec {
-    pub(super) fn check(&self, chain: &Chain, scenario: &ScenarioSpec) -> Result<Traffic, PlanError> {
+    pub(super) fn check(
+        &self,
+        chain: &Chain,
+        scenario: &ScenarioSpec,
+    ) -> Result<Traffic, PlanError> {
         let stack = self.stack.unwrap_or(scenario.stack);
         let at = |name: &str| format!("traffic '{}': {name}", self.name.escape_debug());
         if self.name.is_empty() || self.name.contains('/') {
@@ -18,7 +22,10 @@ impl TrafficSpec {
         let (from, to) = ends(chain, &self.from, &self.to).map_err(|e| PlanError(at(&e)))?;
         // The smallest that IP must carry for QUIC is 1228 bytes; smaller packets are cut by the sender's shaping socket down to 250 bytes.
         if !(278..=1_500).contains(&self.packet) {
-            return Err(PlanError(at(&format!("packet: {} is out of range; write 278 to 1500 bytes", self.packet))));
+            return Err(PlanError(at(&format!(
+                "packet: {} is out of range; write 278 to 1500 bytes",
+                self.packet
+            ))));
         }
         let mut workload: Workload = field(&at("workload"), self.workload.parse())?;
         match &mut workload {
@@ -26,7 +33,9 @@ impl TrafficSpec {
                 (*server_delay, *arrivals) = (self.server_delay, self.arrivals);
             }
             _ if self.server_delay => {
-                return Err(PlanError(at("server-delay: only servers of web traffic have one; leave it out")));
+                return Err(PlanError(at(
+                    "server-delay: only servers of web traffic have one; leave it out",
+                )));
             }
             _ if self.arrivals != Arrivals::default() => {
                 return Err(PlanError(at("arrivals: only web traffic has them; leave it out")));
@@ -44,7 +53,10 @@ impl TrafficSpec {
             if let Controller::Fathom(controller_config) = controller {
                 let mut provided = provided(stack, scenario.timestamps, scenario.shaping);
                 provided.ecn &= stack != Stack::Tcp || tcp.provided().ecn;
-                field(&at("controller"), controller_config.check(provided).map_err(|e| e.to_string()))?;
+                field(
+                    &at("controller"),
+                    controller_config.check(provided).map_err(|e| e.to_string()),
+                )?;
             } else if self.datagram() < SMALLEST_STOCK_DATAGRAM {
                 return Err(PlanError(at(&format!(
                     "packet: a stack's own controller cannot send packets of {} bytes; write 1228 or more, or use one of ours",
@@ -60,7 +72,9 @@ impl TrafficSpec {
             return Err(PlanError(at("drift: write 0 to 10000 microseconds per second")));
         }
         if self.misreport.is_some() && self.drift != 0 {
-            return Err(PlanError(at("misreport: what such a clock shows has no drift besides; leave out drift")));
+            return Err(PlanError(at(
+                "misreport: what such a clock shows has no drift besides; leave out drift",
+            )));
         }
         if stack == Stack::Tcp {
             let several = self.streams.is_some_and(|n| n > 1);
@@ -71,7 +85,9 @@ impl TrafficSpec {
                 ("misreport", self.misreport.is_some()),
             ];
             if let Some((name, _)) = only_quic.iter().find(|(_, set)| *set) {
-                return Err(PlanError(at(&format!("{name}: TCP has none here; leave it out, or use a stack of QUIC"))));
+                return Err(PlanError(at(&format!(
+                    "{name}: TCP has none here; leave it out, or use a stack of QUIC"
+                ))));
             }
         }
         Ok(Traffic {
@@ -80,7 +96,10 @@ impl TrafficSpec {
             tcp,
             from,
             to,
-            access: self.access.check(&chain.access, workload.flows()).map_err(|PlanError(e)| PlanError(at(&e)))?,
+            access: self
+                .access
+                .check(&chain.access, workload.flows())
+                .map_err(|PlanError(e)| PlanError(at(&e)))?,
             mix,
             acks_queue: self.acks_queue,
             workload,
@@ -88,7 +107,10 @@ impl TrafficSpec {
             datagram: self.datagram(),
             max_window: field(&at("max-window"), self.max_window.parse())?,
             drift: self.drift,
-            misreport: field(&at("misreport"), self.misreport.as_deref().map(misreport).transpose())?,
+            misreport: field(
+                &at("misreport"),
+                self.misreport.as_deref().map(misreport).transpose(),
+            )?,
             streams: self.streams.unwrap_or(1),
             patience: field(&at("patience"), parse_patience(&self.patience))?,
             idle: field(&at("idle-timeout"), parse_idle(&self.idle_timeout))?,
@@ -116,7 +138,10 @@ impl TrafficSpec {
             return Err("connections: only web traffic and flows choose; leave it out".into());
         }
         if self.streams.is_some_and(|n| n > 1) {
-            return Err("streams: only bodies of web traffic and flows travel over several; leave it out".into());
+            return Err(
+                "streams: only bodies of web traffic and flows travel over several; leave it out"
+                    .into(),
+            );
         }
         Ok(())
     }

@@ -17,7 +17,9 @@ pub(crate) fn parse_responses(s: &str) -> Result<u64, String> {
 }
 
 pub(super) fn parse_stop(s: &str) -> Result<Stop, String> {
-    let help = || format!("'{s}' does not say when to stop; write 250000 responses, or a time such as 100s");
+    let help = || {
+        format!("'{s}' does not say when to stop; write 250000 responses, or a time such as 100s")
+    };
     if s.ends_with(" responses") {
         return parse_responses(s).map(Stop::Responses);
     }
@@ -44,11 +46,16 @@ pub(super) fn parse_mix(s: &str, stack: Stack) -> Result<Vec<(f64, Controller)>,
         }
     }
     let sum: f64 = mix.iter().map(|(part, _)| part).sum();
-    if (sum - 1.0).abs() < 1e-6 { Ok(mix) } else { Err(format!("'{s}': the parts make {}%, not 100%", sum * 100.0)) }
+    if (sum - 1.0).abs() < 1e-6 {
+        Ok(mix)
+    } else {
+        Err(format!("'{s}': the parts make {}%, not 100%", sum * 100.0))
+    }
 }
 
 /// Fields of scenarios and studies that have a new name.
-pub(crate) const RENAMED: &[(&str, &str)] = &[("world", "backend"), ("worlds", "backends"), ("outlet", "shaping")];
+pub(crate) const RENAMED: &[(&str, &str)] =
+    &[("world", "backend"), ("worlds", "backends"), ("outlet", "shaping")];
 
 /// A message of the TOML reader in one line; for a field in `renamed` it names the new one.
 pub(crate) fn toml_message(message: &str, renamed: &[(&str, &str)]) -> String {
@@ -60,7 +67,10 @@ pub(crate) fn toml_message(message: &str, renamed: &[(&str, &str)]) -> String {
 }
 
 /// Reads TOML. An error is one line that names the line of the text.
-pub(crate) fn read_toml<T: DeserializeOwned>(text: &str, renamed: &[(&str, &str)]) -> Result<T, PlanError> {
+pub(crate) fn read_toml<T: DeserializeOwned>(
+    text: &str,
+    renamed: &[(&str, &str)],
+) -> Result<T, PlanError> {
     toml::from_str(text).map_err(|e| {
         let line = e.span().map_or(1, |s| 1 + text[..s.start].matches('\n').count());
         PlanError(format!("line {line}: {}", toml_message(e.message(), renamed)))
@@ -69,7 +79,9 @@ pub(crate) fn read_toml<T: DeserializeOwned>(text: &str, renamed: &[(&str, &str)
 
 /// Reads `90%` or, below one, `0.9`. Two links' worth can be offered, so a part above all is a load.
 pub(crate) fn parse_load(s: &str) -> Result<f64, String> {
-    let help = || format!("'{s}' is not a load; write a percentage of the link from 1% to 200%, such as 90%");
+    let help = || {
+        format!("'{s}' is not a load; write a percentage of the link from 1% to 200%, such as 90%")
+    };
     let number = |text: &str| text.trim().parse::<f64>().ok();
     let load = match s.strip_suffix('%') {
         Some(percent) => number(percent).map(|percent| percent / 100.0),
@@ -85,12 +97,20 @@ pub(super) fn parse_patience(s: &str) -> Result<Option<Duration>, String> {
         return Ok(None);
     }
     let patience = parse_duration(s)?;
-    if patience.is_zero() { Err("write a time such as 10s, or none".into()) } else { Ok(Some(patience)) }
+    if patience.is_zero() {
+        Err("write a time such as 10s, or none".into())
+    } else {
+        Ok(Some(patience))
+    }
 }
 
 /// Reads an idle timeout. A flow's number rests for 300 s after its end, so that no endpoint still knows it.
 pub(super) fn parse_idle(s: &str) -> Result<Duration, String> {
     let idle = parse_duration(s)?;
     let range = Duration::from_secs(1)..=Duration::from_secs(240);
-    if range.contains(&idle) { Ok(idle) } else { Err(format!("'{s}' is out of range; write 1s to 240s")) }
+    if range.contains(&idle) {
+        Ok(idle)
+    } else {
+        Err(format!("'{s}' is out of range; write 1s to 240s"))
+    }
 }

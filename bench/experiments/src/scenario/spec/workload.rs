@@ -17,7 +17,9 @@ impl Workload {
     pub const fn flows(&self) -> Option<u32> {
         match self {
             Self::Web { .. } | Self::Pages { .. } => None,
-            Self::Bulk { flows: n, .. } | Self::Uploads { count: n, .. } | Self::Media { streams: n, .. } => Some(*n),
+            Self::Bulk { flows: n, .. }
+            | Self::Uploads { count: n, .. }
+            | Self::Media { streams: n, .. } => Some(*n),
         }
     }
 
@@ -32,7 +34,9 @@ impl Workload {
     /// Frames of one live stream, where it ends.
     pub fn frames(&self) -> Option<u64> {
         match self {
-            Self::Media { fps, length, .. } => length.map(|length| (length.as_secs_f64() * f64::from(*fps)) as u64),
+            Self::Media { fps, length, .. } => {
+                length.map(|length| (length.as_secs_f64() * f64::from(*fps)) as u64)
+            }
             _ => None,
         }
     }
@@ -51,15 +55,23 @@ impl Workload {
     /// It does not: what to write instead.
     pub(crate) fn check_stack(&self, stack: Stack) -> Result<(), String> {
         if stack == Stack::Tcp && !matches!(self, Self::Web { .. } | Self::Bulk { .. }) {
-            return Err("TCP here has one request at a time and no uploads; use a stack of QUIC".into());
+            return Err(
+                "TCP here has one request at a time and no uploads; use a stack of QUIC".into()
+            );
         }
         let resume = self.resumption().resume;
         if resume != Resume::None && !stack.on_rustls() {
-            return Err(format!("resume={resume}: {stack} does not resume sessions here; use quinn or noq"));
+            return Err(format!(
+                "resume={resume}: {stack} does not resume sessions here; use quinn or noq"
+            ));
         }
-        if matches!(self, Self::Media { transport: MediaTransport::Datagram, .. }) && !stack.is_everywhere() {
+        if matches!(self, Self::Media { transport: MediaTransport::Datagram, .. })
+            && !stack.is_everywhere()
+        {
             let others = Stack::names(Stack::is_everywhere);
-            return Err(format!("transport=datagram: {stack} sends no datagrams here; use {others}"));
+            return Err(format!(
+                "transport=datagram: {stack} sends no datagrams here; use {others}"
+            ));
         }
         Ok(())
     }
@@ -83,10 +95,16 @@ impl Workload {
                 *transport = value.parse().map_err(|e| format!("transport: {e}"))?;
             }
             (_, Self::Media { .. }) => {
-                return Err(format!("{}: not an option here; write transport", name.escape_debug()));
+                return Err(format!(
+                    "{}: not an option here; write transport",
+                    name.escape_debug()
+                ));
             }
             (_, Self::Web { .. } | Self::Pages { .. }) => {
-                return Err(format!("{}: not an option here; write resume or tickets", name.escape_debug()));
+                return Err(format!(
+                    "{}: not an option here; write resume or tickets",
+                    name.escape_debug()
+                ));
             }
             _ => return Err(format!("{}: not an option here; leave it out", name.escape_debug())),
         }
@@ -110,10 +128,16 @@ impl FromStr for Workload {
     fn from_str(s: &str) -> Result<Self, String> {
         let (words, options) = split_options(s);
         let mut workload = Self::read(words)?;
-        options.into_iter().try_for_each(|option| workload.set(option).map_err(|e| format!("{s}: {e}")))?;
+        options
+            .into_iter()
+            .try_for_each(|option| workload.set(option).map_err(|e| format!("{s}: {e}")))?;
         match workload.resumption() {
-            Resumption { resume: Resume::None, tickets } if tickets != Resumption::default().tickets => {
-                Err(format!("{s}: tickets: nobody resumes with them; write resume=1rtt or resume=0rtt, too"))
+            Resumption { resume: Resume::None, tickets }
+                if tickets != Resumption::default().tickets =>
+            {
+                Err(format!(
+                    "{s}: tickets: nobody resumes with them; write resume=1rtt or resume=0rtt, too"
+                ))
             }
             _ => Ok(workload),
         }
@@ -123,7 +147,9 @@ impl FromStr for Workload {
 /// Takes ` resume=0rtt tickets=40%` off the end of a workload.
 pub(crate) fn split_options(s: &str) -> (&str, Vec<&str>) {
     let (mut words, mut options) = (s, Vec::new());
-    while let Some((rest, option)) = words.rsplit_once(' ').filter(|(_, option)| option.contains('=')) {
+    while let Some((rest, option)) =
+        words.rsplit_once(' ').filter(|(_, option)| option.contains('='))
+    {
         options.insert(0, option);
         words = rest.trim_end();
     }
@@ -141,7 +167,8 @@ impl Workload {
         if let Some(rest) = s.strip_prefix("web:") {
             let (rest, period) = parse_period(s, rest)?;
             let (load, of) = rest.split_once(" of ").ok_or_else(help)?;
-            let load = WebLoad::Computed { part: parse_load(load.trim())?, of: parse_rate(of.trim())? };
+            let load =
+                WebLoad::Computed { part: parse_load(load.trim())?, of: parse_rate(of.trim())? };
             return Ok(Self::Web {
                 load,
                 server_delay: false,
@@ -170,22 +197,31 @@ impl Workload {
         let rest = s.strip_prefix("flows:").ok_or_else(help)?;
         let (rest, after) = rest.split_once(" after ").unwrap_or((rest, "0s"));
         let (rest, spread) = rest.split_once('@').unwrap_or((rest, "0s"));
-        let (count, size) = rest.split_once('x').map_or((rest, None), |(count, size)| (count, Some(size)));
+        let (count, size) =
+            rest.split_once('x').map_or((rest, None), |(count, size)| (count, Some(size)));
         let flows = parse_whole(count, 1..=10_000).map_err(|e| format!("{s}: flows: {e}"))? as u32;
         let bytes = size.map(|size| parse_bytes(size).ok_or_else(help)).transpose()?;
-        Ok(Self::Bulk { flows, bytes, spread: parse_duration(spread)?, after: parse_duration(after)? })
+        Ok(Self::Bulk {
+            flows,
+            bytes,
+            spread: parse_duration(spread)?,
+            after: parse_duration(after)?,
+        })
     }
 }
 
 /// Takes ` from 200s to 400s` off the end of a workload, if it is there.
 fn parse_period<'a>(whole: &str, rest: &'a str) -> Result<(&'a str, Period), String> {
-    let (rest, until) = rest.split_once(" to ").map_or((rest, None), |(rest, until)| (rest, Some(until)));
+    let (rest, until) =
+        rest.split_once(" to ").map_or((rest, None), |(rest, until)| (rest, Some(until)));
     let (rest, from) = rest.split_once(" from ").unwrap_or((rest, "0s"));
     let until = until.map(parse_duration).transpose()?;
     let period = Period { from: parse_duration(from)?, until };
     if until.is_some_and(|until| until <= period.from) {
         let kind = whole.split(':').next().unwrap_or("web");
-        return Err(format!("'{whole}' ends before it begins; write {kind}:95% of 10Mbps from 200s to 400s"));
+        return Err(format!(
+            "'{whole}' ends before it begins; write {kind}:95% of 10Mbps from 200s to 400s"
+        ));
     }
     Ok((rest, period))
 }
@@ -204,10 +240,15 @@ fn parse_pages(whole: &str, rest: &str) -> Result<Workload, String> {
         Some((rest, waves)) => (rest, parse_waves(waves).ok_or_else(help)?),
     };
     let load = match rest.split_once(" of ") {
-        Some((load, of)) => WebLoad::Computed { part: parse_load(load.trim())?, of: parse_rate(of.trim())? },
+        Some((load, of)) => {
+            WebLoad::Computed { part: parse_load(load.trim())?, of: parse_rate(of.trim())? }
+        }
         None => {
-            let views = rest.trim().strip_suffix("/s").and_then(|views| views.trim().parse::<f64>().ok());
-            WebLoad::Connections(views.filter(|views| (0.001..=10_000.0).contains(views)).ok_or_else(help)?)
+            let views =
+                rest.trim().strip_suffix("/s").and_then(|views| views.trim().parse::<f64>().ok());
+            WebLoad::Connections(
+                views.filter(|views| (0.001..=10_000.0).contains(views)).ok_or_else(help)?,
+            )
         }
     };
     let resumption = Resumption::default();
@@ -220,7 +261,8 @@ fn parse_waves(text: &str) -> Option<PageShape> {
     for (number, wave) in text.split(',').enumerate() {
         let (count, size) = wave.trim().split_once('x').unwrap_or(("1", wave.trim()));
         let count = count.parse::<u32>().ok().filter(|count| (1..=1_000).contains(count))?;
-        *waves.get_mut(number)? = (count, parse_bytes(size).filter(|bytes| *bytes <= 1_000_000_000)?);
+        *waves.get_mut(number)? =
+            (count, parse_bytes(size).filter(|bytes| *bytes <= 1_000_000_000)?);
     }
     (waves[0].0 == 1).then_some(PageShape::Waves(waves))
 }
@@ -228,9 +270,16 @@ fn parse_waves(text: &str) -> Option<PageShape> {
 /// Reads `3.5x1kB..4kB..9kB..40kB..200kB..2MB`: the mean number of objects, and quantiles of their sizes, which do not fall.
 fn parse_sizes(text: &str) -> Option<PageShape> {
     let (mean, sizes) = text.trim().split_once('x')?;
-    let mean = mean.trim().parse::<f64>().ok().filter(|mean| (1.0..=f64::from(MOST_OBJECTS)).contains(mean))?;
-    let sizes = sizes.split("..").map(|size| parse_bytes(size.trim()).filter(|bytes| *bytes <= 1_000_000_000));
-    let bytes: [u64; SIZE_QUANTILES.len()] = sizes.collect::<Option<Vec<u64>>>()?.try_into().ok()?;
+    let mean = mean
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .filter(|mean| (1.0..=f64::from(MOST_OBJECTS)).contains(mean))?;
+    let sizes = sizes
+        .split("..")
+        .map(|size| parse_bytes(size.trim()).filter(|bytes| *bytes <= 1_000_000_000));
+    let bytes: [u64; SIZE_QUANTILES.len()] =
+        sizes.collect::<Option<Vec<u64>>>()?.try_into().ok()?;
     bytes.is_sorted().then_some(PageShape::Sizes { objects: (1e3 * mean).round() as u32, bytes })
 }
 
@@ -241,17 +290,21 @@ fn parse_media(whole: &str, rest: &str) -> Result<Workload, String> {
             "'{whole}' is not a workload; write media:4 at 2Mbps 30fps deadline 100ms (1 to 240 fps), with ' for 60s' behind it where streams end"
         )
     };
-    let (rest, length) = rest.split_once(" for ").map_or((rest, None), |(rest, length)| (rest, Some(length)));
+    let (rest, length) =
+        rest.split_once(" for ").map_or((rest, None), |(rest, length)| (rest, Some(length)));
     let (streams, rest) = rest.split_once(" at ").ok_or_else(help)?;
     let (rest, deadline) = rest.split_once(" deadline ").ok_or_else(help)?;
     let (rate, fps) = rest.trim().split_once(' ').ok_or_else(help)?;
-    let streams = parse_whole(streams.trim(), 1..=10_000).map_err(|e| format!("{whole}: streams: {e}"))? as u32;
+    let streams = parse_whole(streams.trim(), 1..=10_000)
+        .map_err(|e| format!("{whole}: streams: {e}"))? as u32;
     let fps = fps.trim().strip_suffix("fps").and_then(|fps| fps.trim().parse::<u32>().ok());
     let fps = fps.filter(|fps| (1..=240).contains(fps)).ok_or_else(help)?;
     let deadline = parse_duration(deadline.trim())?;
     let length = length.map(|length| parse_duration(length.trim())).transpose()?;
     let positive = |time: &Duration| !time.is_zero();
-    if !positive(&deadline) || length.is_some_and(|length| length.as_secs_f64() * f64::from(fps) < 1.0) {
+    if !positive(&deadline)
+        || length.is_some_and(|length| length.as_secs_f64() * f64::from(fps) < 1.0)
+    {
         return Err(help());
     }
     Ok(Workload::Media {
@@ -267,15 +320,23 @@ fn parse_media(whole: &str, rest: &str) -> Result<Workload, String> {
 /// Reads the `COUNTxSIZE@INTERVAL` of `bulk:COUNTxSIZE@INTERVAL` or `uploads:`: transfers one after the other.
 fn parse_bulk(whole: &str, rest: &str, kind: &str) -> Result<Workload, String> {
     let help = || {
-        format!("'{whole}' is not a workload; write {kind}:COUNTxSIZE@INTERVAL such as {kind}:4x10MB@100ms (kB, MB)")
+        format!(
+            "'{whole}' is not a workload; write {kind}:COUNTxSIZE@INTERVAL such as {kind}:4x10MB@100ms (kB, MB)"
+        )
     };
     let (rest, every) = rest.split_once('@').unwrap_or((rest, "0ms"));
     let (count, size) = rest.split_once('x').ok_or_else(help)?;
     let count = parse_whole(count, 1..=1_000_000);
-    let flows = count.map_err(|e| format!("{whole}: responses: {e}, such as {kind}:4x10MB"))? as u32;
+    let flows =
+        count.map_err(|e| format!("{whole}: responses: {e}, such as {kind}:4x10MB"))? as u32;
     let every = parse_duration(every).map_err(|_| help())?;
     let bytes = Some(parse_bytes(size).ok_or_else(help)?);
-    Ok(Workload::Bulk { flows, bytes, spread: every.saturating_mul(flows - 1), after: Duration::ZERO })
+    Ok(Workload::Bulk {
+        flows,
+        bytes,
+        spread: every.saturating_mul(flows - 1),
+        after: Duration::ZERO,
+    })
 }
 
 /// Reads `10MB`.

@@ -58,25 +58,34 @@ enum Event {
 
 impl Live<'_> {
     /// Asks for the frames that are left and takes their pieces, until there are no more, or the connection fails.
-    pub(super) async fn receive(&mut self, client: &mut (dyn Client + '_), flow: u32) -> Result<(), HttpError> {
+    pub(super) async fn receive(
+        &mut self,
+        client: &mut (dyn Client + '_),
+        flow: u32,
+    ) -> Result<(), HttpError> {
         let part = &self.endpoints.part;
         let sim = &part.state.sim;
         // What was due before there was a connection is not asked for.
         let (first_capture, now) = (self.stream.start + LEAD, sim.time());
-        while let Some((_, frame)) = self.frames.next_if(|(_, frame)| first_capture + frame.at + self.deadline < now) {
+        while let Some((_, frame)) =
+            self.frames.next_if(|(_, frame)| first_capture + frame.at + self.deadline < now)
+        {
             let captured = self.captured(&frame);
             part.stats().live[self.number].add(captured, frame.intra);
             part.begins(captured);
             part.record_outcome(captured, Err(HttpError::Abandoned));
         }
         let Some((first, _)) = self.frames.peek() else { return Ok(()) };
-        let mut request = Some(client.live(LiveRequest { stream: self.stream, first: *first as u64 }));
+        let mut request =
+            Some(client.live(LiveRequest { stream: self.stream, first: *first as u64 }));
         let mut datagram: BoxFuture<'static, Option<Bytes>> = client.read_datagram();
         let mut pending: VecDeque<Pending> = VecDeque::new();
         let mut timer: Option<(Time, Sleep)> = None;
         loop {
             let now = sim.time();
-            while let Some((number, frame)) = self.frames.next_if(|(_, frame)| self.stream.start + frame.at <= now) {
+            while let Some((number, frame)) =
+                self.frames.next_if(|(_, frame)| self.stream.start + frame.at <= now)
+            {
                 pending.push_back(self.expect(flow, number as u64, frame));
             }
             let until = |frame: &Pending| frame.captured + self.deadline + GIVEN_UP;
@@ -105,7 +114,10 @@ impl Live<'_> {
                         return Poll::Ready(Event::Lost);
                     }
                 }
-                datagram.as_mut().poll(cx).map(|datagram| datagram.map_or(Event::Lost, Event::Datagram))
+                datagram
+                    .as_mut()
+                    .poll(cx)
+                    .map(|datagram| datagram.map_or(Event::Lost, Event::Datagram))
             });
             match event.await {
                 Event::Due => timer = None,
@@ -118,7 +130,10 @@ impl Live<'_> {
                     // Frames on their way are lost with the connection.
                     let why = client.lost().unwrap_or_else(|| "connection lost".into());
                     for frame in &pending {
-                        part.record_outcome(frame.captured, Err(HttpError::Connection(why.clone())));
+                        part.record_outcome(
+                            frame.captured,
+                            Err(HttpError::Connection(why.clone())),
+                        );
                     }
                     return Err(HttpError::Connection(why));
                 }
@@ -134,7 +149,15 @@ impl Live<'_> {
         part.begins(captured);
         add_needs(part, flow, frame.bytes, 0);
         let (bytes, first_byte) = (frame.bytes, captured);
-        Pending { frame: frame_number, number, bytes, captured, there: Vec::new(), missing: 0, first_byte }
+        Pending {
+            frame: frame_number,
+            number,
+            bytes,
+            captured,
+            there: Vec::new(),
+            missing: 0,
+            first_byte,
+        }
     }
 
     fn on_datagram(&self, bytes: &[u8], pending: &mut VecDeque<Pending>) {
@@ -142,7 +165,10 @@ impl Live<'_> {
         let now = part.state.sim.time();
         let Some(piece) = Piece::read(bytes) else { return };
         // One of a frame that is complete or given up is of no use any more.
-        let Some(at) = pending.iter().position(|frame| frame.frame == u64::from(piece.frame)) else { return };
+        let Some(at) = pending.iter().position(|frame| frame.frame == u64::from(piece.frame))
+        else {
+            return;
+        };
         if !pending[at].take(piece, now) {
             return;
         }

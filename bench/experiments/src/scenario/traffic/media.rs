@@ -54,7 +54,13 @@ impl Future for OnItsWay {
 
 impl Clients {
     /// A live stream from its start to its end.
-    pub(super) async fn watch(&self, stream: MediaStream, index: usize, deadline: Duration, transport: MediaTransport) {
+    pub(super) async fn watch(
+        &self,
+        stream: MediaStream,
+        index: usize,
+        deadline: Duration,
+        transport: MediaTransport,
+    ) {
         let Some(endpoints) = self.endpoints(index) else { return };
         let number = {
             let mut stats = endpoints.part.stats();
@@ -104,7 +110,9 @@ impl Live<'_> {
         let mut requests: FuturesUnordered<OnItsWay> = FuturesUnordered::new();
         let mut timer: Option<Sleep> = None;
         loop {
-            while let Some((_, frame)) = self.frames.next_if(|(_, frame)| self.stream.start + frame.at <= sim.time()) {
+            while let Some((_, frame)) =
+                self.frames.next_if(|(_, frame)| self.stream.start + frame.at <= sim.time())
+            {
                 timer = None;
                 if let Some(request) = self.ask(client, flow, frame, requests.len()) {
                     requests.push(request);
@@ -122,7 +130,9 @@ impl Live<'_> {
                     return Poll::Ready(Event::Due);
                 }
                 match requests.poll_next_unpin(cx) {
-                    Poll::Ready(Some((frame, captured, result))) => Poll::Ready(Event::Came(frame, captured, result)),
+                    Poll::Ready(Some((frame, captured, result))) => {
+                        Poll::Ready(Event::Came(frame, captured, result))
+                    }
                     Poll::Ready(None) if timer.is_none() => Poll::Ready(Event::Done),
                     _ => Poll::Pending,
                 }
@@ -154,7 +164,13 @@ impl Live<'_> {
     }
 
     /// Asks for a frame, unless it is too late for it or too many are on their way: that one never comes.
-    fn ask(&self, client: &mut (dyn Client + '_), flow: u32, frame: Frame, open: usize) -> Option<OnItsWay> {
+    fn ask(
+        &self,
+        client: &mut (dyn Client + '_),
+        flow: u32,
+        frame: Frame,
+        open: usize,
+    ) -> Option<OnItsWay> {
         let part = &self.endpoints.part;
         let captured = self.captured(&frame);
         let number = part.stats().live[self.number].add(captured, frame.intra);
@@ -164,8 +180,12 @@ impl Live<'_> {
             return None;
         }
         add_needs(part, flow, frame.bytes, FRAME_REQUEST);
-        let ask =
-            Ask { bytes: frame.bytes, request_bytes: FRAME_REQUEST, not_before: Some(captured), ..Ask::default() };
+        let ask = Ask {
+            bytes: frame.bytes,
+            request_bytes: FRAME_REQUEST,
+            not_before: Some(captured),
+            ..Ask::default()
+        };
         Some(OnItsWay(number, captured, client.fetch(ask)))
     }
 }

@@ -123,8 +123,11 @@ impl Clients {
         let gives_up = self.patience.map(|patience| start + patience);
         let load = self.load(endpoints, &mut **client, *flow, page, browser);
         let Loaded { first_byte, critical, last_byte } = before(sim, gives_up, load).await?;
-        let completed =
-            Completed { bytes: page.bytes(), took: last_byte.since(start), first_byte: first_byte.since(start) };
+        let completed = Completed {
+            bytes: page.bytes(),
+            took: last_byte.since(start),
+            first_byte: first_byte.since(start),
+        };
         Ok((completed, critical.since(start)))
     }
 
@@ -188,7 +191,11 @@ impl Clients {
                 }
                 Event::Parsed => {}
                 Event::Done => {
-                    return Ok(Loaded { first_byte: first_byte.unwrap_or(last_byte), critical, last_byte });
+                    return Ok(Loaded {
+                        first_byte: first_byte.unwrap_or(last_byte),
+                        critical,
+                        last_byte,
+                    });
                 }
             }
         }
@@ -237,8 +244,15 @@ impl Future for Request {
 
 impl<'a> Loading<'a> {
     fn new(page: &'a PageView, sim: SimHandle) -> Self {
-        let mut loading =
-            Self { page, sim, requests: FuturesUnordered::new(), asked: 0, wave: 0, finders: 0, parsing: None };
+        let mut loading = Self {
+            page,
+            sim,
+            requests: FuturesUnordered::new(),
+            asked: 0,
+            wave: 0,
+            finders: 0,
+            parsing: None,
+        };
         loading.enter(0);
         loading
     }
@@ -246,7 +260,8 @@ impl<'a> Loading<'a> {
     /// A wave is known.
     fn enter(&mut self, wave: u8) {
         self.wave = wave;
-        self.finders = self.page.objects.iter().filter(|o| o.wave == wave && o.kind.finds_more()).count();
+        self.finders =
+            self.page.objects.iter().filter(|o| o.wave == wave && o.kind.finds_more()).count();
         self.parse_if_there();
     }
 
@@ -260,7 +275,8 @@ impl<'a> Loading<'a> {
 
     /// The next object to ask for, if it is known.
     fn next_object(&mut self) -> Option<usize> {
-        let known = self.page.objects.get(self.asked).is_some_and(|object| object.wave <= self.wave);
+        let known =
+            self.page.objects.get(self.asked).is_some_and(|object| object.wave <= self.wave);
         self.asked += usize::from(known);
         known.then(|| self.asked - 1)
     }
@@ -283,7 +299,9 @@ impl<'a> Loading<'a> {
                 return Poll::Ready(Event::Parsed);
             }
             match self.requests.poll_next_unpin(cx) {
-                Poll::Ready(Some((object, asked, result))) => Poll::Ready(Event::Fetched { object, asked, result }),
+                Poll::Ready(Some((object, asked, result))) => {
+                    Poll::Ready(Event::Fetched { object, asked, result })
+                }
                 Poll::Ready(None) if self.parsing.is_none() => Poll::Ready(Event::Done),
                 _ => Poll::Pending,
             }

@@ -29,19 +29,26 @@ fn web(stop: &str, workload: &str, fields: &str) -> Outcome {
 #[test]
 fn users_give_up_when_their_patience_ends() {
     let patient = web("300 responses", "web:110% of 1Mbps", "");
-    let (all, none) = (&patient.groups["web"], web("300 responses", "web:110% of 1Mbps", r#"patience = "900s""#));
+    let (all, none) =
+        (&patient.groups["web"], web("300 responses", "web:110% of 1Mbps", r#"patience = "900s""#));
     assert!(all.abandoned == 0 && all.times.as_ref().unwrap().max_ms > 4_000.0, "{:?}", all.times);
     assert_eq!(patient.trace_hash, none.trace_hash, "nobody waits that long");
     let outcome = web("300 responses", "web:110% of 1Mbps", r#"patience = "2s""#);
     let group = &outcome.groups["web"];
-    assert!(group.abandoned > 10 && group.failed >= group.abandoned, "{} of {}", group.abandoned, group.failed);
+    assert!(
+        group.abandoned > 10 && group.failed >= group.abandoned,
+        "{} of {}",
+        group.abandoned,
+        group.failed
+    );
     assert!(group.times.as_ref().unwrap().max_ms <= 2_000.0, "{:?}", group.times);
     assert_eq!(group.responses, 300);
 }
 
 #[test]
 fn a_short_idle_timeout_ends_slow_connections() {
-    let failed = |fields: &str| web("300 responses", "web:200% of 1Mbps", fields).groups["web"].failed;
+    let failed =
+        |fields: &str| web("300 responses", "web:200% of 1Mbps", fields).groups["web"].failed;
     let (long, short) = (failed(""), failed(r#"idle-timeout = "1s""#));
     assert!(short > long, "{short} failed, {long} with the default");
 }
@@ -59,7 +66,10 @@ fn poisson_arrivals_are_other_requests_at_the_same_rate() {
 fn requests_come_in_their_period() {
     let outcome = web("40s", "web:50% of 1Mbps from 10s to 20s", "");
     let arrived = &outcome.links["left-right"].drops.as_ref().unwrap().arrived;
-    assert!(arrived[0] == 0 && arrived[1] > 200 && arrived.iter().skip(3).sum::<u64>() * 5 < arrived[1], "{arrived:?}");
+    assert!(
+        arrived[0] == 0 && arrived[1] > 200 && arrived.iter().skip(3).sum::<u64>() * 5 < arrived[1],
+        "{arrived:?}"
+    );
     // The load is that of the period, not of the run.
     let load = outcome.groups["web"].load.unwrap();
     assert!((load.computed_percent - 50.0).abs() < 1.0, "{load:?}");
@@ -68,9 +78,19 @@ fn requests_come_in_their_period() {
 #[test]
 fn fields_are_read_and_errors_name_them() {
     let read: Workload = "web:95% of 10Mbps from 200s to 400s".parse().unwrap();
-    let Workload::Web { period: Period { from, until }, arrivals, .. } = read else { panic!("web traffic") };
-    assert_eq!((from.as_secs(), until.map(|u| u.as_secs()), arrivals), (200, Some(400), Arrivals::Packmime));
-    assert!("web:95% of 10Mbps from 400s to 200s".parse::<Workload>().unwrap_err().contains("from 200s to 400s"));
+    let Workload::Web { period: Period { from, until }, arrivals, .. } = read else {
+        panic!("web traffic")
+    };
+    assert_eq!(
+        (from.as_secs(), until.map(|u| u.as_secs()), arrivals),
+        (200, Some(400), Arrivals::Packmime)
+    );
+    assert!(
+        "web:95% of 10Mbps from 400s to 200s"
+            .parse::<Workload>()
+            .unwrap_err()
+            .contains("from 200s to 400s")
+    );
     let error = |stop: &str, workload: &str, fields: &str| {
         let text = format!(
             "stop = \"{stop}\"\n[network]\ntopology = \"dumbbell\"\n[[traffic]]\nname = \"web\"\nfrom = \"left\"\nto = \"right\"\n\
@@ -79,8 +99,16 @@ fn fields_are_read_and_errors_name_them() {
         ScenarioSpec::from_toml(&text).unwrap().check().unwrap_err().to_string()
     };
     assert!(error("100 responses", "web:50% of 1Mbps to 20s", "").starts_with("stop: 'web'"));
-    assert!(error("9s", "web:50% of 1Mbps", r#"patience = "0s""#).starts_with("traffic 'web': patience: "));
-    assert!(error("9s", "web:50% of 1Mbps", r#"idle-timeout = "1h""#).starts_with("traffic 'web': idle-timeout: "));
+    assert!(
+        error("9s", "web:50% of 1Mbps", r#"patience = "0s""#)
+            .starts_with("traffic 'web': patience: ")
+    );
+    assert!(
+        error("9s", "web:50% of 1Mbps", r#"idle-timeout = "1h""#)
+            .starts_with("traffic 'web': idle-timeout: ")
+    );
     assert!(error("9s", "web:50% of 1Mbps", r#"idle-timeout = "300s""#).contains("1s to 240s"));
-    assert!(error("9s", "flows:1", r#"arrivals = "poisson""#).starts_with("traffic 'web': arrivals: "));
+    assert!(
+        error("9s", "flows:1", r#"arrivals = "poisson""#).starts_with("traffic 'web': arrivals: ")
+    );
 }

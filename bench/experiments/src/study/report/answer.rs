@@ -65,7 +65,8 @@ impl PointRanking<'_> {
     /// The change from one system to another, over the seeds that both have.
     pub(super) fn change(&self, measure: &Measure, from: usize, to: usize) -> Option<Change> {
         let (from, to) = (&self.values[from], &self.values[to]);
-        let pairs: Vec<(f64, f64)> = from.iter().filter_map(|(seed, base)| Some((*base, *to.get(seed)?))).collect();
+        let pairs: Vec<(f64, f64)> =
+            from.iter().filter_map(|(seed, base)| Some((*base, *to.get(seed)?))).collect();
         if measure.unit == "%" { Change::in_points(&pairs) } else { Change::of(&pairs) }
     }
 
@@ -83,7 +84,8 @@ impl PointRanking<'_> {
 
     fn rank(&mut self, measure: &Measure) {
         let sign = if measure.better == Better::Higher { -1.0 } else { 1.0 };
-        let means: Vec<Option<f64>> = (0..self.values.len()).map(|i| Some(sign * self.estimate(i)?.mean)).collect();
+        let means: Vec<Option<f64>> =
+            (0..self.values.len()).map(|i| Some(sign * self.estimate(i)?.mean)).collect();
         self.order = (0..means.len()).filter(|i| means[*i].is_some()).collect();
         self.order.sort_by(|a, b| means[*a].unwrap_or(0.0).total_cmp(&means[*b].unwrap_or(0.0)));
         let Some(&best) = self.order.first() else { return };
@@ -108,18 +110,25 @@ pub(super) struct Crossing<'a> {
 }
 
 /// Everything that the study's results answer: a ranking for each group.
-pub(super) fn answer<'a>(study: &'a Study, results: &'a [StudyRunResult]) -> (Option<Swept<'a>>, Vec<Ranking<'a>>) {
+pub(super) fn answer<'a>(
+    study: &'a Study,
+    results: &'a [StudyRunResult],
+) -> (Option<Swept<'a>>, Vec<Ranking<'a>>) {
     let swept = Swept::choose(&study.axes, &study.report, results);
     let compared = compared(study, swept.as_ref());
     let asked = asked(study, results);
-    let rankings = asked.into_iter().map(|asked| ranking(study, results, swept.as_ref(), &compared, asked)).collect();
+    let rankings = asked
+        .into_iter()
+        .map(|asked| ranking(study, results, swept.as_ref(), &compared, asked))
+        .collect();
     (swept, rankings)
 }
 
 /// The axes whose values are compared: those that the plan names or, without any, those that change a controller, a stack or options of TCP;
 /// if there are none, all but the swept one, as far as it is drawn with a line for each.
 fn compared<'a>(study: &'a Study, swept: Option<&Swept<'_>>) -> Vec<&'a Axis> {
-    let others = || study.axes.iter().filter(|axis| swept.is_none_or(|swept| swept.name != axis.name));
+    let others =
+        || study.axes.iter().filter(|axis| swept.is_none_or(|swept| swept.name != axis.name));
     if let Some(named) = &study.report.compare {
         return study.axes.iter().filter(|axis| named.contains(&axis.name)).collect();
     }
@@ -135,7 +144,12 @@ fn changes_senders(study: &Study, axis: &Axis) -> bool {
         let others = others.map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let senders: Vec<String> = (point.spec.traffic.iter())
             .map(|t| {
-                format!("{:?} {} {:?}", t.stack.unwrap_or(point.spec.stack), t.controller, (&t.tcp, &point.spec.tcp))
+                format!(
+                    "{:?} {} {:?}",
+                    t.stack.unwrap_or(point.spec.stack),
+                    t.controller,
+                    (&t.tcp, &point.spec.tcp)
+                )
             })
             .collect();
         seen.entry(others).or_default().insert(senders.join("\n"));
@@ -153,7 +167,8 @@ fn ranking<'a>(
     let is_compared = |name: &str| compared.iter().any(|axis| axis.name == name);
     let is_swept = |name: &str| swept.is_some_and(|swept| swept.name == name);
     let system = |result: &StudyRunResult| {
-        let values = compared.iter().filter_map(|axis| result.key.get(&axis.name)).map(String::as_str);
+        let values =
+            compared.iter().filter_map(|axis| result.key.get(&axis.name)).map(String::as_str);
         values.collect::<Vec<_>>().join(", ")
     };
     let mut systems: Vec<String> = Vec::new();
@@ -164,18 +179,32 @@ fn ranking<'a>(
             systems.push(name);
             systems.len() - 1
         });
-        let of_axes =
-            study.axes.iter().filter_map(|axis| Some((axis.name.as_str(), result.key.get(&axis.name)?.as_str())));
-        let beside: Key<'a> = of_axes.filter(|(name, _)| !is_compared(name) && !is_swept(name)).collect();
+        let of_axes = study
+            .axes
+            .iter()
+            .filter_map(|axis| Some((axis.name.as_str(), result.key.get(&axis.name)?.as_str())));
+        let beside: Key<'a> =
+            of_axes.filter(|(name, _)| !is_compared(name) && !is_swept(name)).collect();
         let x = swept.and_then(|swept| {
             let text = result.key.get(swept.name)?.as_str();
             Some((text, swept.value(text)?))
         });
-        let place = points.iter().position(|point| point.beside == beside && point.x == x).unwrap_or_else(|| {
-            let (values, failed) = (Vec::new(), Vec::new());
-            points.push(PointRanking { beside, x, values, order: Vec::new(), first: Vec::new(), failed, seeds: 0 });
-            points.len() - 1
-        });
+        let place = points
+            .iter()
+            .position(|point| point.beside == beside && point.x == x)
+            .unwrap_or_else(|| {
+                let (values, failed) = (Vec::new(), Vec::new());
+                points.push(PointRanking {
+                    beside,
+                    x,
+                    values,
+                    order: Vec::new(),
+                    first: Vec::new(),
+                    failed,
+                    seeds: 0,
+                });
+                points.len() - 1
+            });
         let point = &mut points[place];
         if point.values.len() <= system {
             point.values.resize(system + 1, BTreeMap::new());
@@ -201,7 +230,8 @@ fn ranking<'a>(
         point.seeds = point.values.iter().map(BTreeMap::len).max().unwrap_or(0);
         point.rank(measure);
     }
-    let crossings = swept.map_or_else(Vec::new, |swept| crossings(&points, measure, systems.len(), swept));
+    let crossings =
+        swept.map_or_else(Vec::new, |swept| crossings(&points, measure, systems.len(), swept));
     Ranking { of, measure, systems, points, crossings }
 }
 
@@ -233,14 +263,22 @@ fn of_pair<'a>(
     // Points where both have a value: where they lie, how far apart they are, and which one is ahead for certain.
     let known: Vec<(&PointRanking<'a>, f64, Option<f64>)> = curve
         .iter()
-        .filter_map(|point| Some((point, point.distance(measure, a, b)?, point.sign(measure, a, b))))
+        .filter_map(|point| {
+            Some((point, point.distance(measure, a, b)?, point.sign(measure, a, b)))
+        })
         .collect();
     let mut found = Vec::new();
     let mut last_certain: Option<(usize, f64)> = None;
     for (i, (_, _, sign)) in known.iter().enumerate() {
         let Some(sign) = *sign else { continue };
         if let Some((from, before)) = last_certain.filter(|(_, before)| *before != sign) {
-            found.extend(crossing(&known, (from, i), if before > 0.0 { (a, b) } else { (b, a) }, true, swept));
+            found.extend(crossing(
+                &known,
+                (from, i),
+                if before > 0.0 { (a, b) } else { (b, a) },
+                true,
+                swept,
+            ));
         }
         last_certain = Some((i, sign));
     }
@@ -248,7 +286,13 @@ fn of_pair<'a>(
         let changes = known.windows(2).position(|pair| pair[0].1 * pair[1].1 < 0.0);
         if let Some(i) = changes {
             let a_first = (known[i].1 > 0.0) == (measure.better == Better::Higher);
-            found.extend(crossing(&known, (i, i + 1), if a_first { (a, b) } else { (b, a) }, false, swept));
+            found.extend(crossing(
+                &known,
+                (i, i + 1),
+                if a_first { (a, b) } else { (b, a) },
+                false,
+                swept,
+            ));
         }
     }
     found
@@ -317,11 +361,14 @@ struct CrossingRecord {
 
 impl RankingRecord {
     pub(super) fn new(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Self {
-        let parameters = |key: &Key<'_>| key.iter().map(|(a, v)| ((*a).to_owned(), (*v).to_owned())).collect();
+        let parameters =
+            |key: &Key<'_>| key.iter().map(|(a, v)| ((*a).to_owned(), (*v).to_owned())).collect();
         let name = |i: usize| ranking.systems[i].clone();
         let point = |point: &PointRanking<'_>| {
             let mut parameters: BTreeMap<String, String> = parameters(&point.beside);
-            parameters.extend(swept.zip(point.x).map(|(swept, x)| (swept.name.to_owned(), x.0.to_owned())));
+            parameters.extend(
+                swept.zip(point.x).map(|(swept, x)| (swept.name.to_owned(), x.0.to_owned())),
+            );
             let rank = |i: &usize| {
                 let value = point.estimate(*i)?;
                 let change = point.order.first().filter(|best| *best != i);

@@ -23,7 +23,8 @@ pub(super) fn asked(study: &Study, results: &[StudyRunResult]) -> Vec<Asked> {
     if let Some(measure) = named.filter(|measure| !measure.is_of_group()) {
         return vec![Asked { of: link.clone(), measure, link }];
     }
-    let groups: BTreeSet<&String> = results.iter().flat_map(|result| result.outcome.groups.keys()).collect();
+    let groups: BTreeSet<&String> =
+        results.iter().flat_map(|result| result.outcome.groups.keys()).collect();
     let of = |group: &&String| Asked {
         of: (*group).clone(),
         measure: named.unwrap_or_else(|| suiting(study, group, results)),
@@ -36,11 +37,17 @@ pub(super) fn asked(study: &Study, results: &[StudyRunResult]) -> Vec<Asked> {
 /// `fathom compare`.
 fn suiting(study: &Study, group: &str, results: &[StudyRunResult]) -> &'static Measure {
     let throughput = Measure::named("throughput_bps").unwrap_or(&crate::compare::MEASURES[0]);
-    let traffic = study.points.iter().flat_map(|point| &point.scenario.traffic).find(|traffic| traffic.name == group);
+    let traffic = study
+        .points
+        .iter()
+        .flat_map(|point| &point.scenario.traffic)
+        .find(|traffic| traffic.name == group);
     let measure = match traffic.map(|traffic| traffic.workload) {
         None | Some(Workload::Bulk { bytes: None, .. }) => throughput,
         Some(workload) => primary(workload),
     };
-    let has = |measure: &Measure| results.iter().any(|result| measure.of(&result.outcome, group, "").is_some());
+    let has = |measure: &Measure| {
+        results.iter().any(|result| measure.of(&result.outcome, group, "").is_some())
+    };
     if has(measure) { measure } else { throughput }
 }

@@ -37,17 +37,25 @@ pub use spec::{AxisScale, ReportSpec};
 /// A row per run: the values of the axes, and every measure of every group and link, as `group.measure`.
 pub fn dataset(axes: &[Axis], results: &[StudyRunResult]) -> Dataset {
     let row = |result: &StudyRunResult| {
-        let value = |axis: &Axis| result.key.get(&axis.name).map_or(Value::Missing, |text| Value::typed(text));
+        let value = |axis: &Axis| {
+            result.key.get(&axis.name).map_or(Value::Missing, |text| Value::typed(text))
+        };
         let mut row: Record = axes.iter().map(|axis| (axis.name.clone(), value(axis))).collect();
         row.push(("seed".into(), Value::from(result.seed)));
         let mut add = |of: &str, measure: &Measure, value: Option<f64>| {
             row.push((format!("{of}.{}", measure.key), Value::measured(value)));
         };
         for (name, group) in &result.outcome.groups {
-            MEASURES.iter().filter(|m| m.is_of_group()).for_each(|m| add(name, m, m.of_group(group)));
+            MEASURES
+                .iter()
+                .filter(|m| m.is_of_group())
+                .for_each(|m| add(name, m, m.of_group(group)));
         }
         for (name, link) in &result.outcome.links {
-            MEASURES.iter().filter(|m| !m.is_of_group()).for_each(|m| add(name, m, m.of_link(link)));
+            MEASURES
+                .iter()
+                .filter(|m| !m.is_of_group())
+                .for_each(|m| add(name, m, m.of_link(link)));
         }
         row.push(("duration_seconds".into(), Value::Number(result.outcome.seconds)));
         row.push(("fingerprint".into(), Value::from(&*result.fingerprint)));
@@ -89,10 +97,21 @@ struct TypedResult<'a> {
 
 impl<'a> Document<'a> {
     /// Of the results of `runs`; `toml` is the study as written.
-    pub fn new(study: &'a Study, toml: &str, scale: f64, runs: &[StudyRun], results: &'a [StudyRunResult]) -> Self {
-        let stacks: Vec<Stack> = runs.iter().flat_map(|run| run.scenario.traffic.iter().map(|t| t.stack)).collect();
+    pub fn new(
+        study: &'a Study,
+        toml: &str,
+        scale: f64,
+        runs: &[StudyRun],
+        results: &'a [StudyRunResult],
+    ) -> Self {
+        let stacks: Vec<Stack> =
+            runs.iter().flat_map(|run| run.scenario.traffic.iter().map(|t| t.stack)).collect();
         let typed = |result: &'a StudyRunResult| TypedResult {
-            parameters: result.key.iter().map(|(axis, text)| (&**axis, as_json(Value::typed(text)))).collect(),
+            parameters: result
+                .key
+                .iter()
+                .map(|(axis, text)| (&**axis, as_json(Value::typed(text))))
+                .collect(),
             result,
         };
         let (swept, rankings) = answer(study, results);
@@ -109,7 +128,10 @@ impl<'a> Document<'a> {
             failed: said.failed,
             notes: said.notes,
             headline: headline(study, results),
-            ranking: rankings.iter().map(|ranking| RankingRecord::new(ranking, swept.as_ref())).collect(),
+            ranking: rankings
+                .iter()
+                .map(|ranking| RankingRecord::new(ranking, swept.as_ref()))
+                .collect(),
             results: results.iter().map(typed).collect(),
         }
     }

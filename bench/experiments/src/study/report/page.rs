@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_metrics::Estimate;
-use fathom_report::{Axis as PlotAxis, Column, Figure, Grid, NOTHING, Series, Unit, estimate_within, figure};
+use fathom_report::{
+    Axis as PlotAxis, Column, Figure, Grid, NOTHING, Series, Unit, estimate_within, figure,
+};
 use maud::{Markup, html};
 
 use super::answer::{Ranking, answer};
@@ -63,7 +65,10 @@ pub fn html(study: &Study, scale: f64, runs: &[StudyRun], results: &[StudyRunRes
 /// What ranks first at each point, with every system's value.
 fn points(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Markup {
     let measure = ranking.measure;
-    let means = ranking.points.iter().flat_map(|point| point.order.iter().filter_map(|i| point.estimate(*i)));
+    let means = ranking
+        .points
+        .iter()
+        .flat_map(|point| point.order.iter().filter_map(|i| point.estimate(*i)));
     let unit = Unit::suiting(measure.unit, means.map(|e| e.mean).fold(0.0, f64::max));
     let labels = ranking.points.iter().map(|point| {
         let x = swept.zip(point.x).map(|(swept, x)| format!("{} {}", swept.name, x.0));
@@ -79,16 +84,23 @@ fn points(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Markup {
             _ => format!("undecided: {}", names.join(", ")),
         }
     });
-    let mut columns = vec![Column { name: "first".into(), cells: first.collect(), ..Column::default() }];
+    let mut columns =
+        vec![Column { name: "first".into(), cells: first.collect(), ..Column::default() }];
     if ranking.systems.len() <= MOST_COLUMNS {
         columns.extend(ranking.systems.iter().enumerate().map(|(i, name)| {
             let cell = |e: Estimate| estimate_within(&unit.of_estimate(&e), &measure.bounds());
-            let cells = ranking.points.iter().map(|point| point.estimate(i).map_or_else(|| NOTHING.to_owned(), cell));
+            let cells = ranking
+                .points
+                .iter()
+                .map(|point| point.estimate(i).map_or_else(|| NOTHING.to_owned(), cell));
             Column { name: name.clone(), cells: cells.collect(), ..Column::default() }
         }));
     }
-    let corner =
-        if unit.name.is_empty() { measure.name.to_owned() } else { format!("{} ({})", measure.name, unit.name) };
+    let corner = if unit.name.is_empty() {
+        measure.name.to_owned()
+    } else {
+        format!("{} ({})", measure.name, unit.name)
+    };
     html! {
         h2 { (ranking.of) ": first at each point" }
         (Grid { corner, labels: labels.collect(), columns }.html())
@@ -98,20 +110,28 @@ fn points(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Markup {
 /// The values of all axes, at the left of each row: there when the table is moved.
 fn combinations(axes: &[Axis], results: &[StudyRunResult]) -> Vec<String> {
     let of_key = |key: &BTreeMap<String, String>| {
-        let values: Vec<&str> = axes.iter().filter_map(|axis| key.get(&axis.name)).map(String::as_str).collect();
+        let values: Vec<&str> =
+            axes.iter().filter_map(|axis| key.get(&axis.name)).map(String::as_str).collect();
         values.join(", ")
     };
     by_key(results).iter().map(|(key, _)| of_key(key)).collect()
 }
 
 /// A measure over the swept axis, with a line per combination of the other axes.
-fn plot(results: &[StudyRunResult], swept: &Swept<'_>, (group, link): (&str, &str), measure: &Measure) -> Figure {
+fn plot(
+    results: &[StudyRunResult],
+    swept: &Swept<'_>,
+    (group, link): (&str, &str),
+    measure: &Measure,
+) -> Figure {
     let mut lines: Vec<(String, Vec<(f64, Estimate)>)> = Vec::new();
     for (key, of) in by_key(results) {
-        let values: Vec<f64> = of.iter().filter_map(|r| measure.of(&r.outcome, group, link)).collect();
+        let values: Vec<f64> =
+            of.iter().filter_map(|r| measure.of(&r.outcome, group, link)).collect();
         let at = key.get(swept.name).and_then(|text| swept.value(text));
         let (Some(at), Some(value)) = (at, Estimate::of(&values)) else { continue };
-        let others = key.iter().filter(|(axis, _)| **axis != swept.name).map(|(_, value)| value.as_str());
+        let others =
+            key.iter().filter(|(axis, _)| **axis != swept.name).map(|(_, value)| value.as_str());
         let name = others.collect::<Vec<_>>().join(", ");
         match lines.iter_mut().find(|line| line.0 == name) {
             Some(line) => line.1.push((at, value)),
@@ -119,8 +139,10 @@ fn plot(results: &[StudyRunResult], swept: &Swept<'_>, (group, link): (&str, &st
         }
     }
     let bounds = measure.bounds();
-    let ends =
-        lines.iter().flat_map(|line| &line.1).map(|(_, e)| e.interval_within(&bounds).map_or(e.mean, |ends| ends.1));
+    let ends = lines
+        .iter()
+        .flat_map(|line| &line.1)
+        .map(|(_, e)| e.interval_within(&bounds).map_or(e.mean, |ends| ends.1));
     let unit = Unit::suiting(measure.unit, ends.fold(0.0, f64::max));
     let series = lines.into_iter().map(|(name, mut points)| {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -131,25 +153,40 @@ fn plot(results: &[StudyRunResult], swept: &Swept<'_>, (group, link): (&str, &st
     Figure { x: swept.axis.clone(), y, series: series.collect() }
 }
 
-fn plots(axes: &[Axis], results: &[StudyRunResult], swept: &Swept<'_>, rankings: &[Ranking<'_>]) -> Markup {
-    let groups: BTreeSet<&String> = results.iter().flat_map(|result| result.outcome.groups.keys()).collect();
+fn plots(
+    axes: &[Axis],
+    results: &[StudyRunResult],
+    swept: &Swept<'_>,
+    rankings: &[Ranking<'_>],
+) -> Markup {
+    let groups: BTreeSet<&String> =
+        results.iter().flat_map(|result| result.outcome.groups.keys()).collect();
     let link = busiest(&results.iter().collect::<Vec<_>>()).unwrap_or_default();
     let measures = |of: &str, is_of_group: bool| {
-        let ranking = rankings.iter().filter(|ranking| ranking.of == *of).map(|ranking| ranking.measure);
+        let ranking =
+            rankings.iter().filter(|ranking| ranking.of == *of).map(|ranking| ranking.measure);
         let mut all: Vec<&'static Measure> = ranking.collect();
-        for drawn in DRAWN.iter().filter_map(|key| Measure::named(key)).filter(|m| m.is_of_group() == is_of_group) {
+        for drawn in DRAWN
+            .iter()
+            .filter_map(|key| Measure::named(key))
+            .filter(|m| m.is_of_group() == is_of_group)
+        {
             if all.iter().all(|known| known.key != drawn.key) {
                 all.push(drawn);
             }
         }
         all
     };
-    let of_groups = groups.iter().flat_map(|group| measures(group, true).into_iter().map(|m| (group.as_str(), m)));
+    let of_groups = groups
+        .iter()
+        .flat_map(|group| measures(group, true).into_iter().map(|m| (group.as_str(), m)));
     let of_link = measures(&link, false).into_iter().map(|m| (link.as_str(), m));
-    let all =
-        of_groups.chain(of_link).map(|(of, m)| (format!("{of}: {}", m.name), plot(results, swept, (of, &link), m)));
+    let all = of_groups
+        .chain(of_link)
+        .map(|(of, m)| (format!("{of}: {}", m.name), plot(results, swept, (of, &link), m)));
     let moves = |figure: &Figure| {
-        let values: Vec<f64> = figure.series.iter().flat_map(|s| s.points.iter().map(|p| p.1)).collect();
+        let values: Vec<f64> =
+            figure.series.iter().flat_map(|s| s.points.iter().map(|p| p.1)).collect();
         values.iter().any(|value| *value != values[0])
     };
     let others = axes.iter().filter(|axis| axis.name != swept.name).map(|axis| axis.name.as_str());

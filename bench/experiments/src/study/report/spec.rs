@@ -39,18 +39,35 @@ impl AxisScale {
 
 impl ReportSpec {
     /// Reads the table and checks it against the study's axes.
-    pub(in crate::study) fn read(value: &Spanned<DeValue<'_>>, axes: &[&str]) -> Result<Self, SpannedError> {
+    pub(in crate::study) fn read(
+        value: &Spanned<DeValue<'_>>,
+        axes: &[&str],
+    ) -> Result<Self, SpannedError> {
         let error = |message: String| SpannedError::new(value.span(), message);
         let table = value.get_ref().as_table().ok_or_else(|| {
-            error("report: write a [report] table, such as x = \"loss\" and x-scale = \"log\" in it".into())
+            error(
+                "report: write a [report] table, such as x = \"loss\" and x-scale = \"log\" in it"
+                    .into(),
+            )
         })?;
         let read = Self::deserialize(Deserializer::from(Spanned::new(value.span(), table.clone())))
-            .map_err(|e| SpannedError::new(e.span().unwrap_or(value.span()), format!("report: {}", e.message())))?;
+            .map_err(|e| {
+                SpannedError::new(
+                    e.span().unwrap_or(value.span()),
+                    format!("report: {}", e.message()),
+                )
+            })?;
         for name in read.x.iter().chain(read.compare.iter().flatten()) {
             if !axes.contains(&name.as_str()) {
-                let known =
-                    if axes.is_empty() { "leave it out".into() } else { format!("write one of {}", axes.join(", ")) };
-                return Err(error(format!("report: '{}' is no axis of [sweep]; {known}", name.escape_debug())));
+                let known = if axes.is_empty() {
+                    "leave it out".into()
+                } else {
+                    format!("write one of {}", axes.join(", "))
+                };
+                return Err(error(format!(
+                    "report: '{}' is no axis of [sweep]; {known}",
+                    name.escape_debug()
+                )));
             }
         }
         if let Some(key) = read.rank_by.as_ref().filter(|key| Measure::named(key).is_none()) {

@@ -22,33 +22,52 @@ pub(super) struct Swept<'a> {
 
 impl<'a> Swept<'a> {
     /// Chooses the axis that the plan names or, without one, the last whose values in the results are at least three numbers.
-    pub(super) fn choose(axes: &'a [Axis], spec: &ReportSpec, results: &[StudyRunResult]) -> Option<Self> {
+    pub(super) fn choose(
+        axes: &'a [Axis],
+        spec: &ReportSpec,
+        results: &[StudyRunResult],
+    ) -> Option<Self> {
         let of = |axis: &'a Axis| {
-            let texts: BTreeSet<&str> =
-                results.iter().filter_map(|result| result.key.get(&axis.name)).map(String::as_str).collect();
+            let texts: BTreeSet<&str> = results
+                .iter()
+                .filter_map(|result| result.key.get(&axis.name))
+                .map(String::as_str)
+                .collect();
             Self::of(&axis.name, &texts, spec.x_scale.map(|scale| scale.is_log()))
         };
         match &spec.x {
-            Some(name) => axes.iter().find(|axis| axis.name == *name).and_then(of).map(|(swept, _)| swept),
-            None => axes.iter().rev().filter_map(of).find(|(_, values)| *values >= FEWEST).map(|(swept, _)| swept),
+            Some(name) => {
+                axes.iter().find(|axis| axis.name == *name).and_then(of).map(|(swept, _)| swept)
+            }
+            None => axes
+                .iter()
+                .rev()
+                .filter_map(of)
+                .find(|(_, values)| *values >= FEWEST)
+                .map(|(swept, _)| swept),
         }
     }
 
     /// The axis and how many values it has; `None` if one of them is no number, or if their units are of different kinds.
     fn of(name: &'a str, texts: &BTreeSet<&str>, log: Option<bool>) -> Option<(Self, usize)> {
-        let read: Vec<(f64, &'static str)> = texts.iter().map(|text| quantity(text)).collect::<Option<_>>()?;
+        let read: Vec<(f64, &'static str)> =
+            texts.iter().map(|text| quantity(text)).collect::<Option<_>>()?;
         let (first, kind) = *read.first()?;
         if read.iter().any(|(_, other)| *other != kind) || !first.is_finite() {
             return None;
         }
         let largest = read.iter().map(|(value, _)| value.abs()).fold(0.0, f64::max);
         let unit = shown_unit(kind, largest);
-        let values: Vec<f64> = read.iter().map(|(value, _)| value / unit.map_or(1.0, |(_, size)| size)).collect();
+        let values: Vec<f64> =
+            read.iter().map(|(value, _)| value / unit.map_or(1.0, |(_, size)| size)).collect();
         let label = unit.map_or_else(|| name.to_owned(), |(unit, _)| format!("{name} ({unit})"));
         let suiting = PlotAxis::suiting(label, &values);
-        let positive = values.iter().any(|value| *value > 0.0) && values.iter().all(|value| *value >= 0.0);
+        let positive =
+            values.iter().any(|value| *value > 0.0) && values.iter().all(|value| *value >= 0.0);
         let axis = match log {
-            Some(true) => PlotAxis { log: positive, with_zero: positive && values.contains(&0.0), ..suiting },
+            Some(true) => {
+                PlotAxis { log: positive, with_zero: positive && values.contains(&0.0), ..suiting }
+            }
             Some(false) => PlotAxis { log: false, with_zero: false, ..suiting },
             None => suiting,
         };
@@ -58,8 +77,10 @@ impl<'a> Swept<'a> {
     /// A value of the axis as it is drawn.
     pub(super) fn value(&self, text: &str) -> Option<f64> {
         let (value, kind) = quantity(text)?;
-        let size =
-            self.unit.and_then(|unit| UNITS.iter().find(|of| of.0 == unit && of.2 == kind)).map_or(1.0, |of| of.1);
+        let size = self
+            .unit
+            .and_then(|unit| UNITS.iter().find(|of| of.0 == unit && of.2 == kind))
+            .map_or(1.0, |of| of.1);
         Some(value / size)
     }
 
@@ -105,8 +126,10 @@ const UNITS: [(&str, f64, &str); 23] = [
 
 /// The unit that an axis has if its largest value is so large.
 fn shown_unit(kind: &str, largest: f64) -> Option<(&'static str, f64)> {
-    const SHOWN: [&str; 13] = ["bps", "kbps", "Mbps", "Gbps", "us", "ms", "s", "B", "kB", "MB", "p", "%", "fps"];
-    let mut of_kind = UNITS.iter().filter(|(name, _, of)| *of == kind && SHOWN.contains(name)).rev();
+    const SHOWN: [&str; 13] =
+        ["bps", "kbps", "Mbps", "Gbps", "us", "ms", "s", "B", "kB", "MB", "p", "%", "fps"];
+    let mut of_kind =
+        UNITS.iter().filter(|(name, _, of)| *of == kind && SHOWN.contains(name)).rev();
     let smallest = of_kind.clone().next_back();
     of_kind.find(|(_, size, _)| *size <= largest).or(smallest).map(|(name, size, _)| (*name, *size))
 }
@@ -136,7 +159,10 @@ mod tests {
 
     #[test]
     fn a_decade_or_more_is_logarithmic() {
-        assert_eq!(of(&["0.00001", "0.0001", "0.01"]), Some(("x".into(), true, vec![1e-5, 1e-4, 1e-2])));
+        assert_eq!(
+            of(&["0.00001", "0.0001", "0.01"]),
+            Some(("x".into(), true, vec![1e-5, 1e-4, 1e-2]))
+        );
         assert_eq!(of(&["10", "50", "90"]), Some(("x".into(), false, vec![10.0, 50.0, 90.0])));
         assert!(!of(&["-1", "10", "1000"]).unwrap().1, "no logarithm of a negative number");
         let (with_zero, _) = Swept::of("x", &["0", "0.001", "0.1"].into(), None).unwrap();

@@ -43,7 +43,12 @@ fn results(study: &Study, mbps: &[[[f64; 2]; 2]]) -> Vec<StudyRunResult> {
         let throughput_bps = 1e6 * mbps[loss][of][seed];
         // A percentage whose interval over two seeds would leave 0 to 100, and a count of packets that would be negative.
         let part = [1.0, 60.0][seed];
-        let group = GroupOutcome { throughput_bps, sent: 100, lost: part as u64, ..GroupOutcome::default() };
+        let group = GroupOutcome {
+            throughput_bps,
+            sent: 100,
+            lost: part as u64,
+            ..GroupOutcome::default()
+        };
         let link = LinkOutcome {
             arrived: 1,
             utilisation_percent: 40.0 + part,
@@ -75,7 +80,8 @@ fn the_headline_says_who_is_first_and_where_they_cross() {
     let lines = headline(&study, &results(&study, &CROSSING));
     assert_eq!(lines.len(), 3, "{lines:#?}");
     assert!(
-        lines[0].contains("bulk at loss 0.00001: native:cubic has the highest throughput: 86.1 Mbps ("),
+        lines[0]
+            .contains("bulk at loss 0.00001: native:cubic has the highest throughput: 86.1 Mbps ("),
         "{}",
         lines[0]
     );
@@ -85,8 +91,10 @@ fn the_headline_says_who_is_first_and_where_they_cross() {
         "{}",
         lines[1]
     );
-    let [crossing, ahead] =
-        ["native:cubic and native:bbr cross near 2.", "native:cubic is ahead at loss 0.00001, native:bbr at 0.0001."];
+    let [crossing, ahead] = [
+        "native:cubic and native:bbr cross near 2.",
+        "native:cubic is ahead at loss 0.00001, native:bbr at 0.0001.",
+    ];
     assert!(lines[2].contains(crossing) && lines[2].ends_with(ahead), "{}", lines[2]);
 }
 
@@ -98,13 +106,21 @@ fn overlapping_intervals_are_undecided() {
     let mixed = wide.map(|[[a, b], [c, d]]| [[a, b], [d, c]]);
     let lines = headline(&study, &results(&study, &mixed));
     assert!(
-        lines[..4].iter().all(|line| line.contains(": undecided with 2 seeds which has the highest throughput")),
+        lines[..4]
+            .iter()
+            .all(|line| line.contains(": undecided with 2 seeds which has the highest throughput")),
         "{lines:#?}"
     );
-    assert!(!lines.iter().any(|line| line.contains(" cross near") && !line.contains("by their means")), "{lines:#?}");
+    assert!(
+        !lines.iter().any(|line| line.contains(" cross near") && !line.contains("by their means")),
+        "{lines:#?}"
+    );
     let one = study.with_seeds(1).unwrap();
     let lines = headline(&one, &results(&one, &CROSSING));
-    assert!(lines[0].starts_with("One seed is no result") && lines[1].contains("undecided"), "{lines:#?}");
+    assert!(
+        lines[0].starts_with("One seed is no result") && lines[1].contains("undecided"),
+        "{lines:#?}"
+    );
 }
 
 #[test]
@@ -117,7 +133,10 @@ fn equal_seeds_are_one_run() {
 
 /// The words of an attribute-free text element, with its place.
 fn texts(svg: &str) -> Vec<&str> {
-    svg.split("<text ").skip(1).filter_map(|rest| rest.split_once('>')?.1.split('<').next()).collect()
+    svg.split("<text ")
+        .skip(1)
+        .filter_map(|rest| rest.split_once('>')?.1.split('<').next())
+        .collect()
 }
 
 #[test]
@@ -128,13 +147,23 @@ fn a_swept_loss_is_drawn_in_logarithms() {
     };
     let log = page(LOSSES, "");
     let svg = log.split("<svg").nth(1).unwrap();
-    assert!(["1e-5", "0.0001", "0.001", "0.01"].iter().all(|tick| texts(svg).contains(tick)), "{:?}", texts(svg));
+    assert!(
+        ["1e-5", "0.0001", "0.001", "0.01"].iter().all(|tick| texts(svg).contains(tick)),
+        "{:?}",
+        texts(svg)
+    );
     assert!(log.contains("throughput (Mbps)") && !log.contains("(bps)"));
     let linear = page(LOSSES, "x-scale = \"linear\"");
-    assert!(!texts(linear.split("<svg").nth(1).unwrap()).contains(&"0.0001"), "every curve on the left edge");
+    assert!(
+        !texts(linear.split("<svg").nth(1).unwrap()).contains(&"0.0001"),
+        "every curve on the left edge"
+    );
     let with_zero = page("[0, 0.0001, 0.001, 0.01]", "");
     let svg = with_zero.split("<svg").nth(1).unwrap();
-    assert!(texts(svg).contains(&"0.0001") && svg.matches("<circle").count() >= 4, "no loss has a place, too");
+    assert!(
+        texts(svg).contains(&"0.0001") && svg.matches("<circle").count() >= 4,
+        "no loss has a place, too"
+    );
 }
 
 #[test]
@@ -142,7 +171,8 @@ fn no_interval_leaves_what_its_measure_can_be() {
     let study = study(LOSSES, "");
     let results = results(&study, &CROSSING.map(|[[a, _], [b, _]]| [[a, a / 3.0], [b, b / 4.0]]));
     let page = html(&study, 1.0, &[], &results);
-    let negative = |text: &str| text.starts_with('-') && text.contains(|c: char| c.is_ascii_digit());
+    let negative =
+        |text: &str| text.starts_with('-') && text.contains(|c: char| c.is_ascii_digit());
     let ticks: Vec<&str> = page.split("<svg").skip(1).flat_map(texts).collect();
     assert!(!ticks.iter().any(|tick| negative(tick)), "{ticks:?}");
     // Cells, and the text for a terminal: neither a negative end nor more than all of a link.
@@ -172,7 +202,9 @@ fn the_plan_says_what_is_compared_and_drawn() {
     let by_queue = study(LOSSES, "rank-by = \"queue_mean_packets\"");
     let lines = headline(&by_queue, &results(&by_queue, &CROSSING));
     assert!(
-        lines[0].starts_with("left-right at loss 0.00001: undecided with 2 seeds which has the lowest mean queue"),
+        lines[0].starts_with(
+            "left-right at loss 0.00001: undecided with 2 seeds which has the lowest mean queue"
+        ),
         "{}",
         lines[0]
     );

@@ -18,7 +18,8 @@ const NAMED: usize = 4;
 
 /// Says what ranks first at each point, and where systems cross.
 pub(super) fn sentences(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec<String> {
-    let with_value: Vec<&PointRanking<'_>> = ranking.points.iter().filter(|point| !point.order.is_empty()).collect();
+    let with_value: Vec<&PointRanking<'_>> =
+        ranking.points.iter().filter(|point| !point.order.is_empty()).collect();
     if with_value.is_empty() {
         return vec![format!("{}: no run has a {}.", ranking.of, ranking.measure.name)];
     }
@@ -62,8 +63,9 @@ fn segment(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, of: &[&PointRanking
     };
     if first.is_decided() {
         let next = first.order.get(1).filter(|_| of.len() == 1).map(|next| {
-            let change =
-                first.change(measure, best, *next).map_or_else(String::new, |change| format!(", {}", change.text()));
+            let change = first
+                .change(measure, best, *next)
+                .map_or_else(String::new, |change| format!(", {}", change.text()));
             format!("; next {}, {}{change}", name(*next), range(*next))
         });
         return format!(
@@ -75,8 +77,12 @@ fn segment(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, of: &[&PointRanking
             next.unwrap_or_default()
         );
     }
-    let tied: Vec<String> =
-        first.first.iter().take(NAMED).map(|system| format!("{} {}", name(*system), range(*system))).collect();
+    let tied: Vec<String> = first
+        .first
+        .iter()
+        .take(NAMED)
+        .map(|system| format!("{} {}", name(*system), range(*system)))
+        .collect();
     let more = first.first.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     match (first.seeds, first.first.len()) {
@@ -94,8 +100,14 @@ fn segment(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, of: &[&PointRanking
 }
 
 /// How a single system changes over the swept axis, or its value at each point.
-fn trend(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, points: &[&PointRanking<'_>]) -> Vec<String> {
-    let value_at = |point: &PointRanking<'_>| point.estimate(point.order[0]).map(|e| value(&e, ranking.measure));
+fn trend(
+    ranking: &Ranking<'_>,
+    swept: Option<&Swept<'_>>,
+    points: &[&PointRanking<'_>],
+) -> Vec<String> {
+    let value_at = |point: &PointRanking<'_>| {
+        point.estimate(point.order[0]).map(|e| value(&e, ranking.measure))
+    };
     let line = |of: &[&PointRanking<'_>]| {
         let (first, last) = (of[0], of[of.len() - 1]);
         let ends = [first, last].map(|point| value_at(point).unwrap_or_default());
@@ -132,7 +144,8 @@ pub(super) fn value(e: &Estimate, measure: &Measure) -> String {
     let unit = Unit::suiting(measure.unit, e.mean);
     let ends = e.interval_within(&measure.bounds()).filter(|(low, high)| low < high);
     let number = |value: f64| fathom_report::number(fathom_metrics::significant(unit.of(value), 3));
-    let interval = ends.map_or_else(String::new, |(low, high)| format!(" ({} to {})", number(low), number(high)));
+    let interval = ends
+        .map_or_else(String::new, |(low, high)| format!(" ({} to {})", number(low), number(high)));
     format!("{}{interval}", unit.text(e.mean))
 }
 
@@ -140,7 +153,11 @@ fn crossings(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec<String> {
     let Some(swept) = swept else { return Vec::new() };
     let line = |c: &Crossing<'_>| {
         let (before, after) = (&ranking.systems[c.systems.0], &ranking.systems[c.systems.1]);
-        let near = if c.near.is_finite() { format!(" near {}", swept.text_at(c.near)) } else { String::new() };
+        let near = if c.near.is_finite() {
+            format!(" near {}", swept.text_at(c.near))
+        } else {
+            String::new()
+        };
         let at = beside(&c.beside).map_or_else(String::new, |beside| format!(" at {beside}"));
         let (from, to) = (format!("{} {}", swept.name, c.between.0), c.between.1);
         if c.is_decided {
@@ -168,7 +185,8 @@ fn failures(ranking: &Ranking<'_>) -> Option<String> {
     if !ranking.measure.key.contains("time") {
         return None;
     }
-    let failed = |system: &usize| ranking.points.iter().map(|point| point.failed[*system]).sum::<u64>();
+    let failed =
+        |system: &usize| ranking.points.iter().map(|point| point.failed[*system]).sum::<u64>();
     let who: Vec<String> = (0..ranking.systems.len())
         .filter(|system| failed(system) > 0)
         .map(|system| match ranking.systems[system].as_str() {
@@ -177,7 +195,11 @@ fn failures(ranking: &Ranking<'_>) -> Option<String> {
         })
         .collect();
     (!who.is_empty()).then(|| {
-        format!("{}: requests failed ({}): times are of the responses that were completed.", ranking.of, who.join(", "))
+        format!(
+            "{}: requests failed ({}): times are of the responses that were completed.",
+            ranking.of,
+            who.join(", ")
+        )
     })
 }
 
@@ -186,10 +208,13 @@ pub(super) fn of_seeds(results: &[StudyRunResult]) -> Option<String> {
     let keys = by_key(results);
     let most = keys.iter().map(|(_, of)| of.len()).max().unwrap_or(0);
     if most < 2 {
-        return Some("One seed is no result: nothing says how far another would differ (--seeds 5).".into());
+        return Some(
+            "One seed is no result: nothing says how far another would differ (--seeds 5).".into(),
+        );
     }
     let equal = |of: &Vec<&StudyRunResult>| {
-        of.len() > 1 && of.iter().all(|result| result.outcome.trace_hash == of[0].outcome.trace_hash)
+        of.len() > 1
+            && of.iter().all(|result| result.outcome.trace_hash == of[0].outcome.trace_hash)
     };
     let same = keys.iter().filter(|(_, of)| equal(of)).count();
     match (same, keys.len()) {

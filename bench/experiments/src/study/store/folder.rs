@@ -27,7 +27,8 @@ impl Folder {
             None => name.trim_start_matches('.').split(['.', '-']).next().unwrap_or(name),
         };
         let temporary = self.0.join(temporary(what));
-        let written = fs::write(&temporary, bytes).and_then(|()| name_it(&temporary, &self.0.join(name)));
+        let written =
+            fs::write(&temporary, bytes).and_then(|()| name_it(&temporary, &self.0.join(name)));
         // It has its name, or another file has it. Another process may take it for left behind, where clocks were set.
         match fs::remove_file(&temporary) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => written.and(Err(e)),
@@ -41,7 +42,11 @@ impl Files for Folder {
         fs::create_dir_all(&self.0)
     }
 
-    fn each(&self, names: &[String], take: &mut dyn FnMut(usize, io::Result<Option<Vec<u8>>>)) -> io::Result<()> {
+    fn each(
+        &self,
+        names: &[String],
+        take: &mut dyn FnMut(usize, io::Result<Option<Vec<u8>>>),
+    ) -> io::Result<()> {
         for (i, name) in names.iter().enumerate() {
             let read = match fs::read(self.0.join(name)) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -63,7 +68,8 @@ impl Files for Folder {
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.write(name, bytes, |temporary, file| fs::rename(temporary, file).map(|()| true)).map(drop)
+        self.write(name, bytes, |temporary, file| fs::rename(temporary, file).map(|()| true))
+            .map(drop)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

@@ -38,7 +38,11 @@ trait Files: Send + Sync + std::fmt::Debug {
     /// Makes the place where it is not there.
     fn prepare(&self) -> io::Result<()>;
     /// Reads files and hands them over in order; `None` is not there.
-    fn each(&self, names: &[String], take: &mut dyn FnMut(usize, io::Result<Option<Vec<u8>>>)) -> io::Result<()>;
+    fn each(
+        &self,
+        names: &[String],
+        take: &mut dyn FnMut(usize, io::Result<Option<Vec<u8>>>),
+    ) -> io::Result<()>;
     /// Writes a file that is not there yet; `false`: it is there, and stays as it is.
     fn create(&self, name: &str, bytes: &[u8]) -> io::Result<bool>;
     /// Writes a file, whatever there was.
@@ -131,15 +135,20 @@ impl Store {
         let files = &store.files;
         files.prepare()?;
         let probe = temporary(PROBE);
-        let stays = files.create(&probe, b"first").and_then(|_| Ok(!files.create(&probe, b"second")?));
+        let stays =
+            files.create(&probe, b"first").and_then(|_| Ok(!files.create(&probe, b"second")?));
         let entries = files.list();
         files.remove(&probe)?;
         if !stays? {
-            return Err(io::Error::other("it writes over what is there although asked not to (If-None-Match)"));
+            return Err(io::Error::other(
+                "it writes over what is there although asked not to (If-None-Match)",
+            ));
         }
         let entries = entries?;
         // The same clock stamps the files of all machines that share the place.
-        if let Some(now) = entries.iter().find(|entry| entry.name == probe).map(|probe| probe.modified) {
+        if let Some(now) =
+            entries.iter().find(|entry| entry.name == probe).map(|probe| probe.modified)
+        {
             store.sweep(&entries, now, runs);
         }
         Ok(store)
@@ -151,7 +160,11 @@ impl Store {
     }
 
     /// What is stored of runs, in their order. The key of what is handed over is the run's: an axis may have been renamed since.
-    pub(super) fn load(&self, runs: &[&StudyRun], take: &mut dyn FnMut(&StudyRun, Stored)) -> io::Result<()> {
+    pub(super) fn load(
+        &self,
+        runs: &[&StudyRun],
+        take: &mut dyn FnMut(&StudyRun, Stored),
+    ) -> io::Result<()> {
         let names: Vec<String> = runs.iter().map(|run| name(&run.fingerprint)).collect();
         self.files.each(&names, &mut |i, read| {
             let stored = match read {
@@ -179,13 +192,19 @@ impl Store {
         match there? {
             Stored::Result(first) if first.outcome == result.outcome => Ok(Saved::Kept),
             Stored::Result(first) => Ok(Saved::Other(first)),
-            Stored::Nothing | Stored::Broken(_) => self.files.replace(&file, text.as_bytes()).map(|()| Saved::Kept),
+            Stored::Nothing | Stored::Broken(_) => {
+                self.files.replace(&file, text.as_bytes()).map(|()| Saved::Kept)
+            }
         }
     }
 
     /// Says that a run failed, for whoever asks how a study stands. That this cannot be said changes nothing.
     pub(super) fn record_failure(&self, run: &StudyRun, error: &dyn std::fmt::Display) {
-        let failure = Failure { process: process_name().to_owned(), run: run.label(), error: error.to_string() };
+        let failure = Failure {
+            process: process_name().to_owned(),
+            run: run.label(),
+            error: error.to_string(),
+        };
         if let Ok(text) = serde_json::to_string(&failure) {
             let _ = self.files.replace(&format!("{}{FAILED}", run.fingerprint), text.as_bytes());
         }
@@ -197,7 +216,8 @@ impl Store {
             let _ = self.files.remove(beat);
             return;
         }
-        let running = Running { process: process_name().to_owned(), fingerprints: fingerprints.clone() };
+        let running =
+            Running { process: process_name().to_owned(), fingerprints: fingerprints.clone() };
         if let Ok(text) = serde_json::to_string(&running) {
             let _ = self.files.replace(beat, text.as_bytes());
         }
@@ -216,7 +236,8 @@ impl Store {
             Some(of) => mine.contains(of),
             None => entry.name.ends_with(RUNNING) && !is_older(entry, now, SILENT),
         };
-        let names: Vec<String> = self.files.list()?.into_iter().filter(said).map(|entry| entry.name).collect();
+        let names: Vec<String> =
+            self.files.list()?.into_iter().filter(said).map(|entry| entry.name).collect();
         let mut reports = Reports::default();
         self.files.each(&names, &mut |i, read| {
             // What is gone by now, or was never whole, says nothing.
@@ -226,7 +247,8 @@ impl Store {
                     reports.failed.insert(of.to_owned(), failure.error);
                 }
             } else if let Ok(running) = serde_json::from_slice::<Running>(&bytes) {
-                let of_mine = running.fingerprints.into_iter().filter(|of| mine.contains(of.as_str()));
+                let of_mine =
+                    running.fingerprints.into_iter().filter(|of| mine.contains(of.as_str()));
                 reports.running.extend(of_mine.map(|of| (of, running.process.clone())));
             }
         })?;
@@ -235,7 +257,8 @@ impl Store {
 
     /// What is younger may be another process's, here or on another machine, that is at work.
     fn sweep(&self, entries: &[Entry], now: SystemTime, runs: &[StudyRun]) {
-        let mine: BTreeSet<&str> = runs.iter().map(|c| c.fingerprint.as_str()).chain([PROBE, &RUNNING[1..]]).collect();
+        let mine: BTreeSet<&str> =
+            runs.iter().map(|c| c.fingerprint.as_str()).chain([PROBE, &RUNNING[1..]]).collect();
         for Entry { name, .. } in entries.iter().filter(|entry| is_older(entry, now, LEFT_BEHIND)) {
             let left = written_for(name).is_some_and(|what| mine.contains(what));
             if left || name.strip_suffix(RUNNING).is_some_and(is_process) {
@@ -284,7 +307,9 @@ fn written_for(name: &str) -> Option<&str> {
 /// `HOST-PID-NONCE`; a host's name may have dashes.
 fn is_process(name: &str) -> bool {
     let mut parts = name.rsplitn(3, '-');
-    let (Some(nonce), Some(pid), Some(host)) = (parts.next(), parts.next(), parts.next()) else { return false };
+    let (Some(nonce), Some(pid), Some(host)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
     nonce.len() == 16
         && nonce.bytes().all(|b| b.is_ascii_hexdigit())
         && !pid.is_empty()
@@ -312,7 +337,10 @@ fn process_name() -> &'static str {
 /// The machine's name, as far as it is fit for a file's.
 fn host() -> String {
     let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
-    let name = files.iter().find_map(|file| fs::read_to_string(file).ok()).or_else(|| std::env::var("HOSTNAME").ok());
+    let name = files
+        .iter()
+        .find_map(|file| fs::read_to_string(file).ok())
+        .or_else(|| std::env::var("HOSTNAME").ok());
     let name: String = name
         .unwrap_or_default()
         .trim()

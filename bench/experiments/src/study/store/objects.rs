@@ -10,7 +10,9 @@ use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
-use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig};
+use object_store::{
+    Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig,
+};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{Entry, Files};
@@ -44,15 +46,22 @@ impl Objects {
         Self::with(url, |retry| open(url, retry))
     }
 
-    fn with(url: &str, open: impl Fn(&Retries) -> Result<Arc<dyn ObjectStore>, Error>) -> io::Result<Self> {
-        let path = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
+    fn with(
+        url: &str,
+        open: impl Fn(&Retries) -> Result<Arc<dyn ObjectStore>, Error>,
+    ) -> io::Result<Self> {
+        let path = url
+            .split_once("://")
+            .and_then(|(_, rest)| rest.split_once('/'))
+            .map_or("", |(_, path)| path);
         // One thread that waits: runs have the cores.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let (reads, writes) = {
             let _inside = runtime.enter();
             (open(&SOON).map_err(plain)?, open(&PATIENT).map_err(plain)?)
         };
-        let prefix = Path::parse(path).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
+        let prefix =
+            Path::parse(path).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         Ok(Self { runtime, reads, writes, url: url.to_owned(), prefix })
     }
 
@@ -60,7 +69,13 @@ impl Objects {
         self.prefix.clone().join(name)
     }
 
-    fn put(&self, store: &dyn ObjectStore, name: &str, bytes: &[u8], mode: PutMode) -> Result<(), Error> {
+    fn put(
+        &self,
+        store: &dyn ObjectStore,
+        name: &str,
+        bytes: &[u8],
+        mode: PutMode,
+    ) -> Result<(), Error> {
         let path = self.path(name);
         let put = store.put_opts(&path, PutPayload::from(bytes.to_vec()), PutOptions::from(mode));
         self.runtime.block_on(put).map(drop)
@@ -74,13 +89,20 @@ fn open(url: &str, retry: &Retries) -> Result<Arc<dyn ObjectStore>, Error> {
         ..RetryConfig::default()
     };
     Ok(match url.split_once("://").map_or("", |(scheme, _)| scheme) {
-        "gs" => Arc::new(GoogleCloudStorageBuilder::from_env().with_url(url).with_retry(retry).build()?),
-        "az" => Arc::new(MicrosoftAzureBuilder::from_env().with_url(url).with_retry(retry).build()?),
+        "gs" => {
+            Arc::new(GoogleCloudStorageBuilder::from_env().with_url(url).with_retry(retry).build()?)
+        }
+        "az" => {
+            Arc::new(MicrosoftAzureBuilder::from_env().with_url(url).with_retry(retry).build()?)
+        }
         _ => {
             let mut builder = AmazonS3Builder::from_env().with_url(url).with_retry(retry);
             // Who writes http:// in the address of a server means it.
             let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
-            if endpoint.iter().any(|name| std::env::var(name).is_ok_and(|url| url.starts_with("http://"))) {
+            if endpoint
+                .iter()
+                .any(|name| std::env::var(name).is_ok_and(|url| url.starts_with("http://")))
+            {
                 builder = builder.with_allow_http(true);
             }
             Arc::new(builder.build()?)
@@ -92,7 +114,9 @@ fn open(url: &str, retry: &Retries) -> Result<Arc<dyn ObjectStore>, Error> {
 fn plain(error: Error) -> io::Error {
     let kind = match &error {
         Error::NotFound { .. } => io::ErrorKind::NotFound,
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => io::ErrorKind::PermissionDenied,
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
+            io::ErrorKind::PermissionDenied
+        }
         _ => io::ErrorKind::Other,
     };
     io::Error::new(kind, brief(&error.to_string()))
@@ -117,7 +141,11 @@ impl Files for Objects {
         self.runtime.block_on(first).map(drop).map_err(plain)
     }
 
-    fn each(&self, names: &[String], take: &mut dyn FnMut(usize, io::Result<Option<Vec<u8>>>)) -> io::Result<()> {
+    fn each(
+        &self,
+        names: &[String],
+        take: &mut dyn FnMut(usize, io::Result<Option<Vec<u8>>>),
+    ) -> io::Result<()> {
         // Asking for what is not there costs as much as fetching; a listing has a thousand names in one answer.
         let few = names.len() <= AT_ONCE;
         let there: BTreeSet<String> = if few {
@@ -138,7 +166,8 @@ impl Files for Objects {
             }
         };
         self.runtime.block_on(async {
-            let mut reads = futures_util::stream::iter((0..names.len()).map(fetch)).buffered(AT_ONCE);
+            let mut reads =
+                futures_util::stream::iter((0..names.len()).map(fetch)).buffered(AT_ONCE);
             while let Some((i, read)) = reads.next().await {
                 // A server that is away is not a broken result.
                 take(i, Ok(read?));

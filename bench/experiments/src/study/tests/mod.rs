@@ -13,8 +13,13 @@ use parking_lot::Mutex;
 use super::executor::{Event, RunOptions, StudyError, run_study_with};
 use super::study_run::StudyRunResult;
 use super::table::by_key;
-use super::{Location, Part, RunFilter, RunState, Study, StudyRun, explain, is_study, only, part, status, table};
-use crate::scenario::{Cost, GroupOutcome, LinkOutcome, Outcome, PlanError, Progress, ScenarioError, Stop};
+use super::{
+    Location, Part, RunFilter, RunState, Study, StudyRun, explain, is_study, only, part, status,
+    table,
+};
+use crate::scenario::{
+    Cost, GroupOutcome, LinkOutcome, Outcome, PlanError, Progress, ScenarioError, Stop,
+};
 use crate::stack::Stack;
 
 const STUDY: &str = r#"question = "Does it?"
@@ -79,11 +84,15 @@ fn a_study_expands_into_its_runs() {
 
 #[test]
 fn parameters_are_substituted_in_every_string() {
-    let text =
-        STUDY.replace("name = \"flows\"", "name = \"$$$flows\"").replace("flows:$flows@2s", "flows:${flows}@${size}ms");
+    let text = STUDY
+        .replace("name = \"flows\"", "name = \"$$$flows\"")
+        .replace("flows:$flows@2s", "flows:${flows}@${size}ms");
     let runs = Study::from_toml("test", &text).unwrap().runs(1.0).unwrap();
     assert_eq!(runs[0].scenario.traffic[0].name, "$10");
-    let crate::scenario::Workload::Bulk { spread, .. } = runs[0].scenario.traffic[0].workload else { panic!("bulk") };
+    let crate::scenario::Workload::Bulk { spread, .. } = runs[0].scenario.traffic[0].workload
+    else {
+        panic!("bulk")
+    };
     assert_eq!(spread, Duration::from_secs(1));
 }
 
@@ -111,22 +120,46 @@ fn errors_name_the_line_and_a_fix() {
         ("[10, 20]", "[10, 10]".into(), &["line 5", "twice", "once"]),
         ("[10, 20]", "10".into(), &["line 5", "list"]),
         ("[10, 20]", "[[10], [20]]".into(), &["line 5", "numbers or text", "variant"]),
-        ("[10, 20]", format!("[{}]\nsecond = [{}]", long.join(","), long.join(",")), &["100000", "fewer"]),
+        (
+            "[10, 20]",
+            format!("[{}]\nsecond = [{}]", long.join(","), long.join(",")),
+            &["100000", "fewer"],
+        ),
         ("name = \"plain\"", String::new(), &["line 7", "name = \"...\""]),
         ("kept = []", String::new(), &["'plain' has no 'kept'", "add it"]),
-        ("size = [1000, 500]", "size = [1000, 500]\nother = [1]".into(), &["line 7", "'other'", "$other", "leave"]),
-        ("kept = []", "kept = []\nmore = 1".into(), &["line 11", "$system.more", "nowhere", "leave it out"]),
+        (
+            "size = [1000, 500]",
+            "size = [1000, 500]\nother = [1]".into(),
+            &["line 7", "'other'", "$other", "leave"],
+        ),
+        (
+            "kept = []",
+            "kept = []\nmore = 1".into(),
+            &["line 11", "$system.more", "nowhere", "leave it out"],
+        ),
         ("flows:$flows@2s", "flows:$flow@2s".into(), &["line 29", "$flow", "$flows", "$$"]),
         ("flows:$flows@2s", "flows:$flows@$".into(), &["line 29", "$$ for a dollar"]),
         ("flows:$flows@2s", "flows:$flows.number@2s".into(), &["line 29", "no fields", "$flows"]),
         ("flows:$flows@2s", "flows:$flows@2s$system.kept".into(), &["line 29", "whole value"]),
         ("$system.controller", "$system".into(), &["line 30", "$system.controller"]),
         ("$system.controller", "$system.contoller".into(), &["line 30", "contoller", "add it"]),
-        ("packet = \"$size\"", "packet = \"$size\"\npaket = 1".into(), &["line 32", "paket", "packet"]),
-        ("packet = \"$size\"", "packet = \"$system.controller\"\nname = \"$size\"".into(), &["line 32"]),
+        (
+            "packet = \"$size\"",
+            "packet = \"$size\"\npaket = 1".into(),
+            &["line 32", "paket", "packet"],
+        ),
+        (
+            "packet = \"$size\"",
+            "packet = \"$system.controller\"\nname = \"$size\"".into(),
+            &["line 32"],
+        ),
         ("size = [1000, 500]", "size = [1000, \"big\"]".into(), &["line 31", "u16"]),
         ("size = [1000, 500]", "size = [1000, 10]".into(), &["size=10", "packet", "278"]),
-        ("controller = \"sdc\"", "controller = \"scd\"".into(), &["system=SDC", "controller", "sdc"]),
+        (
+            "controller = \"sdc\"",
+            "controller = \"scd\"".into(),
+            &["system=SDC", "controller", "sdc"],
+        ),
         ("flows = 20\n", "flows = 30\n".into(), &["line 16", "never '30'", "10, 20"]),
         ("flows = 20\n", "flow = 20\n".into(), &["line 16", "'flow'", "flows, size, system"]),
         ("[scenario]\n", "[[skip]]\n[scenario]\n".into(), &["line 18", "skip", "flows = 100"]),
@@ -163,14 +196,17 @@ fn the_stack_can_be_set_where_the_study_does_not_compare_stacks() {
     let text = STUDY
         .replace("[10, 20]", "[10, 20]\nstack = [\"quinn\", \"noq\"]")
         .replace("stop = ", "stack = \"$stack\"\nstop = ");
-    let error = Study::from_toml("test", &text).unwrap().with_stack(Stack::Noq).unwrap_err().to_string();
+    let error =
+        Study::from_toml("test", &text).unwrap().with_stack(Stack::Noq).unwrap_err().to_string();
     assert!(error.contains("leave --stack out"), "{error}");
 }
 
 #[test]
 fn a_study_may_name_its_stack() {
     let of = |stack: &str| Study::from_toml("test", &format!("stack = \"{stack}\"\n{STUDY}"));
-    assert!(of("noq").unwrap().runs(1.0).unwrap().iter().all(|c| c.scenario.stacks() == [Stack::Noq]));
+    assert!(
+        of("noq").unwrap().runs(1.0).unwrap().iter().all(|c| c.scenario.stacks() == [Stack::Noq])
+    );
     assert!(of("nginx").unwrap_err().to_string().starts_with("stack: 'nginx'"));
     // In a build without it the study is checked, its runs say what is missing, and another stack can be set.
     let quiche = of("quiche").unwrap();
@@ -192,7 +228,10 @@ fn combinations_of_a_stack_that_is_not_built_in_are_left_out() {
     let (mine, absent) = if cfg!(feature = "quiche") { (2, 0) } else { (1, one.points.len()) };
     assert_eq!((two.points.len(), two.absent), (mine * one.points.len(), absent));
     if let Err(e) = of("[\"quiche\"]") {
-        assert!(!cfg!(feature = "quiche") && e.to_string().contains("this build has no quiche"), "{e}");
+        assert!(
+            !cfg!(feature = "quiche") && e.to_string().contains("this build has no quiche"),
+            "{e}"
+        );
     }
     assert!(of("[\"quinn\", \"nginx\"]").unwrap_err().to_string().contains("nginx"));
 }
@@ -213,7 +252,9 @@ fn a_scale_shortens_runs_within_bounds() {
     assert_eq!(stop(&STUDY.replace("20s", "0s"), 0.0005).0, Stop::At(s(1.001)));
     // Never longer than unscaled.
     assert_eq!(stop(&STUDY.replace("100s", "1.5s").replace("20s", "0s"), 0.5).0, Stop::At(s(1.5)));
-    let web = STUDY.replace("\"100s\"", "\"1234 responses\"").replace("flows:$flows@2s", "flows:${flows}x1MB");
+    let web = STUDY
+        .replace("\"100s\"", "\"1234 responses\"")
+        .replace("flows:$flows@2s", "flows:${flows}x1MB");
     assert_eq!(stop(&web, 0.5).0, Stop::Responses(617));
     assert_eq!(stop(&web, 0.001).0, Stop::Responses(50));
     assert_eq!(stop(&web.replace("1234", "20"), 0.5).0, Stop::Responses(20));
@@ -222,17 +263,33 @@ fn a_scale_shortens_runs_within_bounds() {
 #[test]
 fn fingerprints_differ_exactly_when_runs_differ() {
     let prints = |text: &str, scale: f64| -> Vec<String> {
-        Study::from_toml("test", text).unwrap().runs(scale).unwrap().into_iter().map(|c| c.fingerprint).collect()
+        Study::from_toml("test", text)
+            .unwrap()
+            .runs(scale)
+            .unwrap()
+            .into_iter()
+            .map(|c| c.fingerprint)
+            .collect()
     };
     let base = prints(STUDY, 1.0);
-    assert_eq!(base.iter().collect::<BTreeSet<_>>().len(), base.len(), "two runs have one fingerprint");
+    assert_eq!(
+        base.iter().collect::<BTreeSet<_>>().len(),
+        base.len(),
+        "two runs have one fingerprint"
+    );
     assert!(base.iter().all(|f| f.len() == 16 && f.chars().all(|c| c.is_ascii_hexdigit())));
     // What does not matter: comments, order, how a value came in, names of axes, defaults written out.
     let same = [
         STUDY.replace("[sweep]", "# why\n[sweep]  # not"),
-        STUDY.replace("stop = \"100s\"\nwarm-up = \"20s\"", "warm-up = \"20s\"\nstop = \"100s\"\nstack = \"quinn\""),
+        STUDY.replace(
+            "stop = \"100s\"\nwarm-up = \"20s\"",
+            "warm-up = \"20s\"\nstop = \"100s\"\nstack = \"quinn\"",
+        ),
         STUDY.replace("flows = ", "n = ").replace("$flows", "$n"),
-        STUDY.replace("\"100s\"", "\"${size}s\"").replace("[1000, 500]", "[100]").replace("\"$size\"", "1000"),
+        STUDY
+            .replace("\"100s\"", "\"${size}s\"")
+            .replace("[1000, 500]", "[100]")
+            .replace("\"$size\"", "1000"),
     ];
     for text in &same[..3] {
         assert_eq!(prints(text, 1.0), base, "{text}");
@@ -272,19 +329,29 @@ fn parts_are_a_partition() {
 
 #[test]
 fn a_longer_axis_moves_no_run_to_another_part() {
-    let longer = STUDY.replace("flows = [10, 20]", "flows = [5, 10, 15, 20]").replace("seeds = 2", "seeds = 40");
+    let longer = STUDY
+        .replace("flows = [10, 20]", "flows = [5, 10, 15, 20]")
+        .replace("seeds = 2", "seeds = 40");
     let longer = Study::from_toml("test", &longer).unwrap().runs(1.0).unwrap();
     let before = study().runs(1.0).unwrap();
     for n in [2, 3, 8] {
         let prints = |runs: &[StudyRun], i: usize| -> BTreeSet<String> {
-            part(runs.to_vec(), Part::new(i, n).unwrap()).into_iter().map(|run| run.fingerprint).collect()
+            part(runs.to_vec(), Part::new(i, n).unwrap())
+                .into_iter()
+                .map(|run| run.fingerprint)
+                .collect()
         };
         for i in 1..=n {
             let (was, is) = (prints(&before, i), prints(&longer, i));
             assert!(was.is_subset(&is), "{i}/{n}");
             // Seeds count up, and the low bits of fingerprints with them: parts are about equal all the same.
             let mean = longer.len() as f64 / n as f64;
-            assert!((is.len() as f64 - mean).abs() < 4.0 * mean.sqrt(), "{i}/{n} has {} of {}", is.len(), longer.len());
+            assert!(
+                (is.len() as f64 - mean).abs() < 4.0 * mean.sqrt(),
+                "{i}/{n} has {} of {}",
+                is.len(),
+                longer.len()
+            );
         }
     }
 }
@@ -294,7 +361,8 @@ fn runs_are_chosen_by_fingerprint() {
     let all = study().runs(1.0).unwrap();
     let chosen = |wanted: &[&str]| {
         let wanted: Vec<RunFilter> = wanted.iter().map(|w| w.parse().unwrap()).collect();
-        only(all.clone(), &wanted).map(|runs| runs.into_iter().map(|run| run.fingerprint).collect::<Vec<_>>())
+        only(all.clone(), &wanted)
+            .map(|runs| runs.into_iter().map(|run| run.fingerprint).collect::<Vec<_>>())
     };
     let (first, last) = (&*all[0].fingerprint, &*all[11].fingerprint);
     // Any of them, in the order of the runs.
@@ -321,13 +389,19 @@ fn runs_are_chosen_by_values_of_axes() {
     assert!(chosen(&[&one]).unwrap().iter().all(|run| run.key[axis] == *value));
     // Several values of one axis are any of them, several axes all of them; nothing wanted is everything.
     let every: Vec<String> = all.iter().map(|run| format!("{axis}={}", run.key[axis])).collect();
-    assert_eq!(chosen(&every.iter().map(String::as_str).collect::<Vec<_>>()).unwrap().len(), all.len());
+    assert_eq!(
+        chosen(&every.iter().map(String::as_str).collect::<Vec<_>>()).unwrap().len(),
+        all.len()
+    );
     assert_eq!(chosen(&[]).unwrap().len(), all.len());
     let last = all.last().unwrap();
-    let exactly: Vec<String> = last.key.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+    let exactly: Vec<String> =
+        last.key.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
     let exact = chosen(&exactly.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
     assert!(!exact.is_empty() && exact.iter().all(|run| run.key == last.key));
-    for (text, names) in [("nothing=1", axis.as_str()), (&format!("{axis}=nothing"), value.as_str())] {
+    for (text, names) in
+        [("nothing=1", axis.as_str()), (&format!("{axis}=nothing"), value.as_str())]
+    {
         let PlanError(error) = chosen(&[text]).unwrap_err();
         assert!(error.contains("nothing") && error.contains(names), "{error}");
     }
@@ -339,7 +413,12 @@ fn runs_are_chosen_by_values_of_axes() {
 /// An outcome that only this run has, with numbers that decimal digits write badly.
 fn fake(run: &StudyRun) -> Outcome {
     let number = u64::from_str_radix(&run.fingerprint[..12], 16).unwrap() as f64 / 3.0;
-    let link = LinkOutcome { arrived: 100, utilisation_percent: 90.0, drops_percent: number, ..LinkOutcome::default() };
+    let link = LinkOutcome {
+        arrived: 100,
+        utilisation_percent: 90.0,
+        drops_percent: number,
+        ..LinkOutcome::default()
+    };
     let group = GroupOutcome { throughput_bps: run.seed as f64 * 1e6, ..GroupOutcome::default() };
     Outcome {
         punctuality: None,
@@ -354,7 +433,11 @@ fn fake(run: &StudyRun) -> Outcome {
 }
 
 /// Runs with [`fake`]; the results, how many runs ran, and what was reported broken.
-fn run_fake(runs: &[StudyRun], folder: Option<&Path>, jobs: usize) -> (Vec<StudyRunResult>, usize, Vec<String>) {
+fn run_fake(
+    runs: &[StudyRun],
+    folder: Option<&Path>,
+    jobs: usize,
+) -> (Vec<StudyRunResult>, usize, Vec<String>) {
     let ran = AtomicUsize::new(0);
     let broken = Mutex::new(Vec::new());
     let options = RunOptions { jobs: NonZero::new(jobs), results: folder.map(Location::from) };
@@ -377,7 +460,8 @@ fn results_keep_the_order_of_the_runs() {
         let (results, ran, _) = run_fake(&runs, None, jobs);
         assert_eq!(ran, runs.len());
         let order = |r: &StudyRunResult| (r.key.clone(), r.seed, r.outcome.trace_hash.clone());
-        let expected: Vec<_> = runs.iter().map(|c| (c.key.clone(), c.seed, c.fingerprint.clone())).collect();
+        let expected: Vec<_> =
+            runs.iter().map(|c| (c.key.clone(), c.seed, c.fingerprint.clone())).collect();
         assert_eq!(results.iter().map(order).collect::<Vec<_>>(), expected);
     }
 }
@@ -394,7 +478,10 @@ fn the_longest_runs_start_first() {
     run.unwrap();
     // Half the size: twice the packets.
     let order = order.into_inner();
-    assert!(order[..6].iter().all(|size| size == "500") && order[6..].iter().all(|size| size == "1000"), "{order:?}");
+    assert!(
+        order[..6].iter().all(|size| size == "500") && order[6..].iter().all(|size| size == "1000"),
+        "{order:?}"
+    );
 }
 
 #[test]
@@ -423,7 +510,9 @@ fn runs_that_count_responses_have_new_fingerprints() {
 #[test]
 fn identical_runs_are_made_once() {
     // Named apart, both are Reno.
-    let text = STUDY.replace("controller = \"sdc\"", "controller = \"reno\"").replace("[\"left-right\"]", "[]");
+    let text = STUDY
+        .replace("controller = \"sdc\"", "controller = \"reno\"")
+        .replace("[\"left-right\"]", "[]");
     let study = Study::from_toml("test", &text).unwrap();
     let (results, ran, _) = run_fake(&study.runs(1.0).unwrap(), None, 2);
     // Of twelve runs the four of SDC are those of plain with ten flows.
@@ -437,19 +526,31 @@ fn the_table_has_a_row_per_key_and_the_means_over_its_seeds() {
     let (mut results, _, _) = run_fake(&study.runs(1.0).unwrap(), None, 2);
     let keyed = by_key(&results);
     assert_eq!(keyed.len(), 6);
-    assert!(keyed.iter().all(|(key, of)| of.iter().map(|r| r.seed).eq([1, 2]) && of.iter().all(|r| r.key == **key)));
+    assert!(
+        keyed
+            .iter()
+            .all(|(key, of)| of.iter().map(|r| r.seed).eq([1, 2])
+                && of.iter().all(|r| r.key == **key))
+    );
     let text = table(&study.axes, &results);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2 + 6, "{text}");
     assert!(lines[0].contains("flows") && lines[0].contains("bottleneck"), "{text}");
-    for heading in ["flows", "size", "system", "seeds", "Mbps", "link", "drops %", "queue p", "busy %"] {
+    for heading in
+        ["flows", "size", "system", "seeds", "Mbps", "link", "drops %", "queue p", "busy %"]
+    {
         assert!(lines[1].contains(heading), "{text}");
     }
     // No response was timed: no column of them.
     assert!(!text.contains("median"), "{text}");
     for line in &lines[2..] {
         // Seeds 1 and 2 bring 1 and 2 Mbps: a mean of 1.5, 12.706 x 0.7071 / 1.4142 about it, and no rate below zero.
-        assert!(line.contains("1.5 (0.0 to 7.9)") && line.contains("left-right") && line.contains("90.0"), "{line}");
+        assert!(
+            line.contains("1.5 (0.0 to 7.9)")
+                && line.contains("left-right")
+                && line.contains("90.0"),
+            "{line}"
+        );
     }
     assert!(!text.contains("failed"), "{text}");
     results[0].outcome.groups.values_mut().for_each(|group| group.failed = 5);
@@ -464,11 +565,15 @@ fn fields_of_the_scenario_are_sent_there() {
         assert!(super::read::OF_SCENARIO.contains(&field.as_str()), "{field}");
     }
     for (beside, mend) in [
-        ("[keep]\nwindow = [\"all\"]", "line 1: 'keep' is a field of the scenario; write [scenario.keep]"),
+        (
+            "[keep]\nwindow = [\"all\"]",
+            "line 1: 'keep' is a field of the scenario; write [scenario.keep]",
+        ),
         ("[[traffic]]\nname = \"a\"", "write [[scenario.traffic]]"),
         ("stop = \"30s\"", "write it below [scenario]"),
     ] {
-        let e = Study::from_toml("test", &format!("{beside}\n{}", "question = \"Does it?\"")).unwrap_err();
+        let e = Study::from_toml("test", &format!("{beside}\n{}", "question = \"Does it?\""))
+            .unwrap_err();
         assert!(e.to_string().contains(mend), "{e}");
     }
 }

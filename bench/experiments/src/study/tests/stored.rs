@@ -59,7 +59,8 @@ fn corrupt_results_are_reported_and_run_again() {
     std::fs::copy(file(2), file(1)).unwrap();
     std::fs::write(file(3), "{}").unwrap();
     let (results, ran, mut broken) = run_fake(&runs, Some(&folder.0), 2);
-    let mut expected: Vec<String> = [0, 1, 3].map(|i| file(i).file_name().unwrap().to_str().unwrap().to_owned()).into();
+    let mut expected: Vec<String> =
+        [0, 1, 3].map(|i| file(i).file_name().unwrap().to_str().unwrap().to_owned()).into();
     expected.sort();
     broken.sort();
     assert_eq!((results, ran, broken), (fresh, 3, expected));
@@ -102,7 +103,8 @@ fn only_old_temporary_files_of_the_store_are_swept() {
 fn a_failed_run_does_not_stop_the_others() {
     let folder = Folder::new("failed");
     let runs = study().runs(1.0).unwrap();
-    let options = RunOptions { jobs: NonZero::new(2), results: Some(Location::Folder(folder.0.clone())) };
+    let options =
+        RunOptions { jobs: NonZero::new(2), results: Some(Location::Folder(folder.0.clone())) };
     let error = run_study_with(&runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
         if run.key["flows"] == "20" {
             return Err(ScenarioError::Plan(PlanError("no".into())));
@@ -113,11 +115,14 @@ fn a_failed_run_does_not_stop_the_others() {
     assert!(matches!(&error, StudyError::Runs { failed, of: 12 } if failed.len() == 4));
     let text = error.to_string();
     assert!(
-        text.contains("4 of 12") && text.contains("flows=20, size=1000, system=plain, seed 1") && !text.contains('\n'),
+        text.contains("4 of 12")
+            && text.contains("flows=20, size=1000, system=plain, seed 1")
+            && !text.contains('\n'),
         "{text}"
     );
     let states = status(&runs, &Location::Folder(folder.0.clone())).unwrap();
-    let (done, failed): (Vec<_>, Vec<_>) = runs.iter().zip(&states).partition(|(run, _)| run.key["flows"] == "10");
+    let (done, failed): (Vec<_>, Vec<_>) =
+        runs.iter().zip(&states).partition(|(run, _)| run.key["flows"] == "10");
     assert!(done.iter().all(|(_, state)| **state == RunState::Done));
     assert!(failed.iter().all(|(_, state)| **state == RunState::Failed("no".into())), "{failed:?}");
     // Eight results, four failures; what failed is made again, and a result counts.
@@ -130,7 +135,8 @@ fn a_failed_run_does_not_stop_the_others() {
 fn the_first_result_of_a_run_stays() {
     let folder = Folder::new("first");
     let runs = &study().runs(1.0).unwrap()[..1];
-    let options = RunOptions { jobs: NonZero::new(1), results: Some(Location::Folder(folder.0.clone())) };
+    let options =
+        RunOptions { jobs: NonZero::new(1), results: Some(Location::Folder(folder.0.clone())) };
     // While a run is made, another process stores its result.
     let beside = |other: Outcome, own: Outcome| {
         let _ = std::fs::remove_dir_all(&folder.0);
@@ -150,7 +156,9 @@ fn the_first_result_of_a_run_stays() {
     assert_eq!(beside(same.clone(), same.clone()).unwrap()[0].outcome, same);
     let error = beside(Outcome { seconds: 1.0, ..same.clone() }, same).unwrap_err().to_string();
     assert!(
-        !error.contains('\n') && error.contains(&runs[0].label()) && error.contains(&runs[0].fingerprint),
+        !error.contains('\n')
+            && error.contains(&runs[0].label())
+            && error.contains(&runs[0].fingerprint),
         "{error}"
     );
 }
@@ -161,12 +169,17 @@ fn status_knows_what_runs_and_what_is_broken() {
     let runs = study().runs(1.0).unwrap();
     let at = Location::Folder(folder.0.clone());
     let words = || status(&runs, &at).unwrap().iter().map(RunState::word).collect::<Vec<_>>();
-    assert!(words().iter().all(|word| *word == "missing") && !folder.0.exists(), "asking writes nothing");
+    assert!(
+        words().iter().all(|word| *word == "missing") && !folder.0.exists(),
+        "asking writes nothing"
+    );
     let options = RunOptions { jobs: NonZero::new(1), results: Some(at.clone()) };
     run_study_with(&runs[..2], &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
         // The second waits until others can see that it runs.
         let mut tries = 0;
-        while run.fingerprint == runs[1].fingerprint && status(&runs, &at).unwrap()[1].word() != "running" {
+        while run.fingerprint == runs[1].fingerprint
+            && status(&runs, &at).unwrap()[1].word() != "running"
+        {
             tries += 1;
             assert!(tries < 1200, "nobody says that it runs: {:?}", folder.files());
             std::thread::sleep(Duration::from_millis(100));
@@ -178,7 +191,11 @@ fn status_knows_what_runs_and_what_is_broken() {
     assert_eq!(words()[..4], ["done", "done", "broken", "missing"]);
     // A process that died an hour ago runs nothing.
     let said = folder.0.join("host-17-0123456789abcdef.running");
-    std::fs::write(&said, format!(r#"{{"process":"host-17","fingerprints":["{}"]}}"#, runs[3].fingerprint)).unwrap();
+    std::fs::write(
+        &said,
+        format!(r#"{{"process":"host-17","fingerprints":["{}"]}}"#, runs[3].fingerprint),
+    )
+    .unwrap();
     assert_eq!(words()[3], "running");
     let file = std::fs::File::options().write(true).open(&said).unwrap();
     let now = file.metadata().unwrap().modified().unwrap();
@@ -211,7 +228,8 @@ fn results_that_cannot_be_stored_stop_the_study() {
     let runs = study().runs(1.0).unwrap();
     // A file where the folder should be.
     std::fs::write(&folder.0, "").unwrap();
-    let options = RunOptions { jobs: NonZero::new(1), results: Some(Location::Folder(folder.0.clone())) };
+    let options =
+        RunOptions { jobs: NonZero::new(1), results: Some(Location::Folder(folder.0.clone())) };
     let runner = |run: &StudyRun, _: &Progress| Ok((fake(run), Cost::default()));
     let error = run_study_with(&runs, &options, &|_| {}, &runner).unwrap_err();
     assert!(error.to_string().contains("name a folder you can write to"), "{error}");

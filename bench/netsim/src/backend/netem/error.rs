@@ -6,7 +6,9 @@ use super::qdisc::NoQdisc;
 #[derive(Debug, thiserror::Error)]
 pub enum NetemError {
     /// Namespaces need privileges.
-    #[error("cannot make a network namespace: {0}; run as root, or with --kernel uml, which needs no privileges")]
+    #[error(
+        "cannot make a network namespace: {0}; run as root, or with --kernel uml, which needs no privileges"
+    )]
     Namespace(std::io::Error),
     /// A tool that is not there or refuses.
     #[error("'{tool} {what}' failed: {why}; {hint}")]
@@ -27,6 +29,8 @@ pub enum NetemError {
     #[error("a socket in a namespace: {0}; see whether another program limits this one's sockets")]
     Socket(#[from] std::io::Error),
     /// What was built does not carry a datagram.
-    #[error("the link that was built carries nothing: see whether a firewall filters in new namespaces")]
+    #[error(
+        "the link that was built carries nothing: see whether a firewall filters in new namespaces"
+    )]
     Silent,
 }

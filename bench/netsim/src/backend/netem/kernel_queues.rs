@@ -68,11 +68,15 @@ fn schedule(scenario: usize) -> Vec<(u64, u32)> {
     };
     match scenario {
         0 => steady(0, 550),
-        1 => [250, 150, 100, 80].into_iter().enumerate().for_each(|(flow, rate)| steady(flow as u32, rate)),
+        1 => [250, 150, 100, 80]
+            .into_iter()
+            .enumerate()
+            .for_each(|(flow, rate)| steady(flow as u32, rate)),
         _ => {
             // On and off for exponential times of 150 and 203 ms in the mean, at most three times as long.
             let mut rng = Pcg64Mcg::seed_from_u64(1);
-            let mut spell = |mean: f64| (mean * (-rng.random::<f64>().max(1e-9).ln()).min(3.0)) as u64;
+            let mut spell =
+                |mean: f64| (mean * (-rng.random::<f64>().max(1e-9).ln()).min(3.0)) as u64;
             let mut at = 0;
             while at < LENGTH {
                 let end = at + spell(150e6);
@@ -104,13 +108,15 @@ fn send_all(wires: &[Wire], datagrams: &[(u64, usize, u32)]) -> (Vec<Passage>, u
     let to: Vec<_> = wires.iter().map(|wire| wire.to.io().local_addr().unwrap()).collect();
     let start = Instant::now();
     let now = || start.elapsed().as_nanos() as u64;
-    let (mut passages, mut looked, mut late) = (Vec::<Passage>::with_capacity(datagrams.len()), 0, (0, 0));
+    let (mut passages, mut looked, mut late) =
+        (Vec::<Passage>::with_capacity(datagrams.len()), 0, (0, 0));
     let (mut contents, mut buffers) = ([0; (BYTES - WIRE_OVERHEAD) as usize], [vec![0; 1 << 16]]);
     while looked < LENGTH + 3 * SECOND {
         let next = datagrams.get(passages.len()).map_or(looked + SECOND / 10, |next| next.0);
         let timeout = next.saturating_sub(now()).min(SECOND / 10);
         let timespec = Timespec { tv_sec: 0, tv_nsec: timeout as i64 };
-        let mut polled: Vec<_> = wires.iter().map(|wire| PollFd::new(wire.to.io(), PollFlags::IN)).collect();
+        let mut polled: Vec<_> =
+            wires.iter().map(|wire| PollFd::new(wire.to.io(), PollFlags::IN)).collect();
         let before = now();
         let ready = poll(&mut polled, Some(&timespec));
         looked = now();
@@ -127,10 +133,15 @@ fn send_all(wires: &[Wire], datagrams: &[(u64, usize, u32)]) -> (Vec<Passage>, u
                 }
             }
         }
-        while let Some((_, run, flow)) = datagrams.get(passages.len()).filter(|next| next.0 <= now()) {
+        while let Some((_, run, flow)) =
+            datagrams.get(passages.len()).filter(|next| next.0 <= now())
+        {
             contents[..4].copy_from_slice(&(passages.len() as u32).to_le_bytes());
             let wire = &wires[*run];
-            let from = (*flow as usize).checked_sub(1).and_then(|n| wire.others.get(n)).unwrap_or(&wire.from);
+            let from = (*flow as usize)
+                .checked_sub(1)
+                .and_then(|n| wire.others.get(n))
+                .unwrap_or(&wire.from);
             passages.push(Passage { run: *run, flow: *flow, sent: now(), came: None });
             from.send(to[*run], None, &contents).unwrap();
         }
@@ -140,7 +151,10 @@ fn send_all(wires: &[Wire], datagrams: &[(u64, usize, u32)]) -> (Vec<Passage>, u
 
 /// Runs, by queues and scenario.
 fn runs() -> Vec<([&'static str; 2], usize)> {
-    QUEUES.iter().flat_map(|queues| (0..SCENARIOS.len()).map(|scenario| (*queues, scenario))).collect()
+    QUEUES
+        .iter()
+        .flat_map(|queues| (0..SCENARIOS.len()).map(|scenario| (*queues, scenario)))
+        .collect()
 }
 
 /// The part that runs in a guest; elsewhere there is nothing to do.
@@ -150,7 +164,9 @@ fn kernel_side() {
     let (mut wires, mut datagrams) = (Vec::new(), Vec::new());
     for (number, ([queue, _], scenario)) in runs().into_iter().enumerate() {
         wires.push(Wire::new(RATE, &queue.parse().unwrap(), Duration::ZERO).unwrap());
-        datagrams.extend(schedule(scenario).into_iter().map(|(at, flow)| (at + SECOND / 2, number, flow)));
+        datagrams.extend(
+            schedule(scenario).into_iter().map(|(at, flow)| (at + SECOND / 2, number, flow)),
+        );
     }
     datagrams.sort_unstable();
     let (passages, late) = send_all(&wires, &datagrams);
@@ -221,7 +237,10 @@ fn ours(queue: &str, passages: &[Passage], seed: u64, bucket: u64) -> Figures {
         AnyQueue::Scheduler(mut queue) => {
             let (mut free, mut dropped) = (0, Vec::new());
             let mut taken: Option<Queued> = None;
-            let mut until = |queue: &mut Box<dyn Scheduler>, taken: &mut Option<Queued>, now: u64, free: &mut u64| {
+            let mut until = |queue: &mut Box<dyn Scheduler>,
+                             taken: &mut Option<Queued>,
+                             now: u64,
+                             free: &mut u64| {
                 while taken.is_some() && *free <= now {
                     let at = *free;
                     *taken = queue.dequeue(at, &mut Vec::new()).map(|(packet, _)| packet);
@@ -234,7 +253,8 @@ fn ours(queue: &str, passages: &[Passage], seed: u64, bucket: u64) -> Figures {
             for (number, passage) in passages.iter().enumerate() {
                 let (now, flow) = (passage.sent, u64::from(passage.flow));
                 until(&mut queue, &mut taken, now, &mut free);
-                let packet = Queued { packet: number as u32, bytes: BYTES, flow, ecn: None, arrived: now };
+                let packet =
+                    Queued { packet: number as u32, bytes: BYTES, flow, ecn: None, arrived: now };
                 queue.enqueue(packet, usize::from(taken.is_some()), &mut dropped);
                 if taken.is_none() {
                     (taken, free) = (Some(packet), now);
@@ -305,27 +325,41 @@ fn the_kernels_queues_agree_with_ours() {
         let mut said = Vec::new();
         match run_in_guest(&command, &AtomicBool::new(false), &mut said) {
             Ok(0) => {}
-            Err(why @ (GuestError::Missing(_) | GuestError::Shim(_))) => return println!("skipped: {why}"),
+            Err(why @ (GuestError::Missing(_) | GuestError::Shim(_))) => {
+                return println!("skipped: {why}");
+            }
             other => panic!("{other:?}: {}", String::from_utf8_lossy(&said)),
         }
         let (passages, late) = read(&file);
         let mut by_run = BTreeMap::<usize, Vec<Passage>>::new();
-        passages.into_iter().for_each(|passage| by_run.entry(passage.run).or_default().push(passage));
-        let overloaded = runs().into_iter().zip(by_run.values()).filter(|((_, scenario), _)| *scenario == 0);
-        let came = overloaded.map(|(_, passages)| passages.iter().filter(|passage| passage.came.is_some()).count());
+        passages
+            .into_iter()
+            .for_each(|passage| by_run.entry(passage.run).or_default().push(passage));
+        let overloaded =
+            runs().into_iter().zip(by_run.values()).filter(|((_, scenario), _)| *scenario == 0);
+        let came = overloaded
+            .map(|(_, passages)| passages.iter().filter(|passage| passage.came.is_some()).count());
         let carried = came.min().unwrap_or(0) as f64 * TRANSMISSION as f64 / LENGTH as f64;
-        println!("links carried {:.1} %; timers were {:.2} ms late in the mean", carried * 100.0, late as f64 / 1e6);
+        println!(
+            "links carried {:.1} %; timers were {:.2} ms late in the mean",
+            carried * 100.0,
+            late as f64 / 1e6
+        );
         if carried < CARRIED || late > LATE {
             continue;
         }
         good += 1;
         misses.clear();
-        for ((([queue, ours], scenario), passages), sums) in runs().into_iter().zip(by_run.values()).zip(&mut sums) {
-            let waits: Vec<u64> = passages.iter().filter_map(|p| p.came.map(|came| came - p.sent)).collect();
+        for ((([queue, ours], scenario), passages), sums) in
+            runs().into_iter().zip(by_run.values()).zip(&mut sums)
+        {
+            let waits: Vec<u64> =
+                passages.iter().filter_map(|p| p.came.map(|came| came - p.sent)).collect();
             sums[0].add(Figures::of(&waits, passages.len()));
             sums[1].add(ours_in_the_mean(ours, passages, u64::from(BUCKET)));
             sums[2].add(ours_in_the_mean(ours, passages, 0));
-            let mean = |of: fn(&Figures) -> f64| sums.each_ref().map(|sum| of(sum) / f64::from(good));
+            let mean =
+                |of: fn(&Figures) -> f64| sums.each_ref().map(|sum| of(sum) / f64::from(good));
             let (waits, drops) = (mean(|sum| sum.wait), mean(|sum| sum.drops));
             let ratios = [waits[1] / waits[0], drops[1] / drops[0]];
             println!(

@@ -42,7 +42,14 @@ pub fn has(queue: &QueueSpec) -> Result<(), NoQdisc> {
 /// Builds a link.
 pub(crate) fn build(router: &RouterLink) -> Result<KernelLink, NetemError> {
     let Wire { from, others, to, keep } = Wire::new(router.rate, &router.queue, router.delay)?;
-    Ok(KernelLink { link: router.link, delay: router.delay, from, others, to, keep: Box::new(keep) })
+    Ok(KernelLink {
+        link: router.link,
+        delay: router.delay,
+        from,
+        others,
+        to,
+        keep: Box::new(keep),
+    })
 }
 
 /// Whether this kernel has netem, and this process may use it: tried once, for real.
@@ -50,6 +57,10 @@ pub(crate) fn build(router: &RouterLink) -> Result<KernelLink, NetemError> {
 /// # Errors
 /// What was refused.
 pub fn available() -> Result<(), NetemError> {
-    Wire::new(Rate::from_bits_per_sec(100_000_000), &QueueSpec::droptail_packets(10), Duration::from_millis(1))
-        .map(drop)
+    Wire::new(
+        Rate::from_bits_per_sec(100_000_000),
+        &QueueSpec::droptail_packets(10),
+        Duration::from_millis(1),
+    )
+    .map(drop)
 }

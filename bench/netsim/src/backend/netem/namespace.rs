@@ -37,6 +37,9 @@ impl Namespace {
 /// A thread has a namespace of its own, and takes it with it when it ends.
 fn in_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
-        scope.spawn(work).join().unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
+        scope
+            .spawn(work)
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
     })
 }

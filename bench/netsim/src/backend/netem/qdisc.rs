@@ -35,11 +35,19 @@ pub struct NoQdisc(String);
 
 /// The MTU of the interface that a queue stands on. CoDel, FQ-CoDel and PIE spare queues of one or two packets of that size.
 pub(super) const fn mtu(queue: &QueueSpec) -> u32 {
-    if matches!(queue, QueueSpec::Codel(_) | QueueSpec::FqCodel(_) | QueueSpec::Pie(_)) { ETHERNET_MTU } else { MTU }
+    if matches!(queue, QueueSpec::Codel(_) | QueueSpec::FqCodel(_) | QueueSpec::Pie(_)) {
+        ETHERNET_MTU
+    } else {
+        MTU
+    }
 }
 
 /// The arguments of one `tc qdisc add dev DEV ...` each, outermost first.
-pub(super) fn qdiscs(rate: Rate, queue: &QueueSpec, delay: Duration) -> Result<Vec<String>, NoQdisc> {
+pub(super) fn qdiscs(
+    rate: Rate,
+    queue: &QueueSpec,
+    delay: Duration,
+) -> Result<Vec<String>, NoQdisc> {
     let mut list = Vec::new();
     // The outermost queue decides how long a packet is for all within.
     let mut at = format!("root handle 10: stab overhead -{ETHERNET}");
@@ -53,7 +61,9 @@ pub(super) fn qdiscs(rate: Rate, queue: &QueueSpec, delay: Duration) -> Result<V
     match queue.qdisc(rate).ok_or_else(|| NoQdisc(queue.to_string()))? {
         Qdisc::Netem { limit } => list.push(format!("{at} netem rate {bps}bit limit {limit}")),
         Qdisc::Bucket { limit } => list.push(bucket(limit)),
-        Qdisc::Within(words) => list.extend([bucket(u64::from(BUCKET)), format!("parent 10:1 handle 20: {words}")]),
+        Qdisc::Within(words) => {
+            list.extend([bucket(u64::from(BUCKET)), format!("parent 10:1 handle 20: {words}")])
+        }
     }
     Ok(list)
 }
@@ -70,7 +80,10 @@ mod tests {
 
     #[test]
     fn queues_are_said_in_words_of_tc() {
-        assert_eq!(of("droptail:136p", 0), ["root handle 10: stab overhead -14 netem rate 10000000bit limit 136"]);
+        assert_eq!(
+            of("droptail:136p", 0),
+            ["root handle 10: stab overhead -14 netem rate 10000000bit limit 136"]
+        );
         assert_eq!(
             of("droptail:136p", 7),
             [
@@ -84,24 +97,37 @@ mod tests {
         );
         let red = of("adaptive-red", 0);
         assert!(
-            red[1].starts_with("parent 10:1 handle 20: red limit 626220 min 7100 max 21300 avpkt 1420 burst "),
+            red[1].starts_with(
+                "parent 10:1 handle 20: red limit 626220 min 7100 max 21300 avpkt 1420 burst "
+            ),
             "{red:?}"
         );
         assert!(red[1].ends_with("probability 0.1 bandwidth 10000000bit adaptive ecn"), "{red:?}");
-        assert!(of("codel", 0)[1].ends_with("codel limit 1000 target 5000us interval 100000us ecn"));
-        let fair = of("fq-codel", 0);
-        assert_eq!(fair[0], "root handle 10: stab overhead -14 tbf rate 10000000bit burst 10000 limit 10000");
         assert!(
-            fair[1].ends_with(": fq_codel limit 10240 flows 1024 target 5000us interval 100000us quantum 1514 ecn"),
+            of("codel", 0)[1].ends_with("codel limit 1000 target 5000us interval 100000us ecn")
+        );
+        let fair = of("fq-codel", 0);
+        assert_eq!(
+            fair[0],
+            "root handle 10: stab overhead -14 tbf rate 10000000bit burst 10000 limit 10000"
+        );
+        assert!(
+            fair[1].ends_with(
+                ": fq_codel limit 10240 flows 1024 target 5000us interval 100000us quantum 1514 ecn"
+            ),
             "{fair:?}"
         );
-        assert!(of("pie", 0)[1].ends_with(": pie limit 1000 target 15000us tupdate 15000us alpha 2 beta 20 ecn"));
+        assert!(
+            of("pie", 0)[1]
+                .ends_with(": pie limit 1000 target 15000us tupdate 15000us alpha 2 beta 20 ecn")
+        );
     }
 
     #[test]
     fn queues_the_kernel_lacks_are_named() {
         for queue in ["avq", "gared", "dualpi2", "cobalt"] {
-            let error = qdiscs(RATE, &queue.parse().unwrap(), Duration::ZERO).unwrap_err().to_string();
+            let error =
+                qdiscs(RATE, &queue.parse().unwrap(), Duration::ZERO).unwrap_err().to_string();
             assert!(error.contains("--backend loopback"), "{error}");
         }
     }

@@ -45,7 +45,9 @@ pub enum GuestError {
     #[error("User-Mode Linux: {0}; see whether /tmp and /dev/shm have room")]
     Io(#[from] io::Error),
     /// It ended without having run the command.
-    #[error("User-Mode Linux ended before it had run the command: {0}; use --backend loopback instead")]
+    #[error(
+        "User-Mode Linux ended before it had run the command: {0}; use --backend loopback instead"
+    )]
     Died(String),
     /// A signal.
     #[error("interrupted")]
@@ -57,7 +59,11 @@ pub enum GuestError {
 ///
 /// # Errors
 /// See [`GuestError`].
-pub fn run_in_guest(command: &[&OsStr], stop: &AtomicBool, stderr: &mut dyn Write) -> Result<u8, GuestError> {
+pub fn run_in_guest(
+    command: &[&OsStr],
+    stop: &AtomicBool,
+    stderr: &mut dyn Write,
+) -> Result<u8, GuestError> {
     let folder = tempfile::Builder::new().prefix("fathom-uml-").tempdir()?;
     let script = folder.path().join("init");
     fs::write(&script, init(folder.path(), &std::env::current_dir()?, &modules()?, command))?;
@@ -73,7 +79,9 @@ pub fn run_in_guest(command: &[&OsStr], stop: &AtomicBool, stderr: &mut dyn Writ
         std::thread::sleep(LOOK);
     }
     pass_on(&log, read, stderr)?;
-    let code = fs::read_to_string(folder.path().join("code")).ok().and_then(|text| text.trim().parse().ok());
+    let code = fs::read_to_string(folder.path().join("code"))
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
     code.ok_or_else(|| GuestError::Died(last_words(&folder.path().join("console"))))
 }
 
@@ -116,7 +124,10 @@ fn boot(script: &Path, folder: &Path) -> Result<Running, GuestError> {
 /// A guest is one processor, and several processes that wait for each other: on one of the host's they run 2.4 times as fast as on two,
 /// which wake each other all the time.
 fn keep_on_one_processor(guest: &Child) {
-    let (Ok(allowed), Some(pid)) = (sched_getaffinity(None), Pid::from_raw(guest.id() as i32)) else { return };
+    let (Ok(allowed), Some(pid)) = (sched_getaffinity(None), Pid::from_raw(guest.id() as i32))
+    else {
+        return;
+    };
     if let Some(last) = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu)) {
         let mut one = CpuSet::new();
         one.set(last);
@@ -135,7 +146,11 @@ fn wide_registers() -> io::Result<bool> {
 fn shim(folder: &Path) -> Result<PathBuf, GuestError> {
     let (source, library) = (folder.join("wide_registers.c"), folder.join("wide_registers.so"));
     fs::write(&source, WIDE_REGISTERS)?;
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-O2", "-o"]).arg(&library).arg(&source).output();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O2", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .output();
     match built {
         Ok(done) if done.status.success() => Ok(library),
         Ok(done) => Err(GuestError::Shim(first_line(&String::from_utf8_lossy(&done.stderr)))),
@@ -146,21 +161,30 @@ fn shim(folder: &Path) -> Result<PathBuf, GuestError> {
 /// Paths of the modules, in the order in which they are loaded.
 fn modules() -> Result<Vec<PathBuf>, GuestError> {
     let missing = |what: &str| GuestError::Missing(format!("{what} is not in {MODULES}"));
-    let version = fs::read_dir(MODULES).ok().and_then(|mut found| found.next()).ok_or_else(|| missing("no version"))?;
+    let version = fs::read_dir(MODULES)
+        .ok()
+        .and_then(|mut found| found.next())
+        .ok_or_else(|| missing("no version"))?;
     let kernel = version?.path().join("kernel");
     let places = [kernel.join("drivers/net"), kernel.join("net/sched")];
     let find = |name: &str| {
-        let found = places.iter().map(|place| place.join(format!("{name}.ko"))).find(|path| path.exists());
+        let found =
+            places.iter().map(|place| place.join(format!("{name}.ko"))).find(|path| path.exists());
         found.ok_or_else(|| missing(&format!("{name}.ko")))
     };
     let of_queues: BTreeSet<&str> = queue::KINDS.iter().filter_map(|kind| kind.module).collect();
-    NEEDED.into_iter().chain(of_queues.into_iter().filter(|name| !NEEDED.contains(name))).map(find).collect()
+    NEEDED
+        .into_iter()
+        .chain(of_queues.into_iter().filter(|name| !NEEDED.contains(name)))
+        .map(find)
+        .collect()
 }
 
 /// The script that is process 1.
 fn init(folder: &Path, cwd: &Path, modules: &[PathBuf], command: &[&OsStr]) -> String {
     let quote = |text: &OsStr| format!("'{}'", text.to_string_lossy().replace('\'', r"'\''"));
-    let load: Vec<String> = modules.iter().map(|path| format!("insmod {}", quote(path.as_os_str()))).collect();
+    let load: Vec<String> =
+        modules.iter().map(|path| format!("insmod {}", quote(path.as_os_str()))).collect();
     let command: Vec<String> = command.iter().map(|word| quote(word)).collect();
     let folder = quote(folder.as_os_str());
     format!(
@@ -215,8 +239,12 @@ mod tests {
     #[test]
     fn the_script_quotes_what_it_is_given() {
         let words: Vec<&OsStr> = ["fathom", "compare", "it's $HOME"].map(OsStr::new).to_vec();
-        let text = init(Path::new("/tmp/a b"), Path::new("/work"), &[PathBuf::from("/m/veth.ko")], &words);
-        assert!(text.contains("'fathom' 'compare' 'it'\\''s $HOME' >/dev/null 2>'/tmp/a b'/stderr"), "{text}");
+        let text =
+            init(Path::new("/tmp/a b"), Path::new("/work"), &[PathBuf::from("/m/veth.ko")], &words);
+        assert!(
+            text.contains("'fathom' 'compare' 'it'\\''s $HOME' >/dev/null 2>'/tmp/a b'/stderr"),
+            "{text}"
+        );
         assert!(text.contains("insmod '/m/veth.ko'") && text.contains("cd '/work'"), "{text}");
     }
 }

@@ -50,7 +50,10 @@ impl Wire {
         let (sender, router, receiver) = (new()?, new()?, new()?);
         inside(&router, || {
             forward()?;
-            ip(&[&format!("link add in0 mtu {MTU} type veth peer name eth0 mtu {MTU} netns {}", sender.path())])?;
+            ip(&[&format!(
+                "link add in0 mtu {MTU} type veth peer name eth0 mtu {MTU} netns {}",
+                sender.path()
+            )])?;
             ip(&[&format!(
                 "link add out0 mtu {out_mtu} type veth peer name eth0 mtu {MTU} netns {}",
                 receiver.path()
@@ -71,17 +74,25 @@ impl Wire {
         };
         inside(&sender, || end(SENDER, "10.0.0.2"))?;
         inside(&receiver, || end(RECEIVER, "10.0.1.1"))?;
-        inside(&router, || qdiscs.iter().try_for_each(|words| tc(&format!("qdisc add dev out0 {words}"))))?;
+        inside(&router, || {
+            qdiscs.iter().try_for_each(|words| tc(&format!("qdisc add dev out0 {words}")))
+        })?;
         let from = sender.enter(|| UdpSocket::bind((SENDER, 0)))??;
         let to = receiver.enter(|| UdpSocket::bind((RECEIVER, 0)))??;
         from.connect(to.local_addr()?)?;
-        let others = (1..ports).map(|_| sender.enter(|| UdpSocket::bind((SENDER, 0)))?.and_then(Udp::new));
+        let others =
+            (1..ports).map(|_| sender.enter(|| UdpSocket::bind((SENDER, 0)))?.and_then(Udp::new));
         let others = others.collect::<std::io::Result<Vec<Udp>>>()?;
         carries(&from, &to)?;
         if others.is_empty() {
             to.connect(from.local_addr()?)?;
         }
-        Ok(Self { from: Udp::new(from)?, others, to: Udp::new(to)?, keep: [sender, router, receiver] })
+        Ok(Self {
+            from: Udp::new(from)?,
+            others,
+            to: Udp::new(to)?,
+            keep: [sender, router, receiver],
+        })
     }
 }
 
@@ -100,7 +111,10 @@ fn carries(from: &UdpSocket, to: &UdpSocket) -> Result<(), NetemError> {
     Err(NetemError::Silent)
 }
 
-fn inside(namespace: &Namespace, work: impl FnOnce() -> Result<(), NetemError> + Send) -> Result<(), NetemError> {
+fn inside(
+    namespace: &Namespace,
+    work: impl FnOnce() -> Result<(), NetemError> + Send,
+) -> Result<(), NetemError> {
     namespace.enter(work).map_err(NetemError::Namespace)?
 }
 
@@ -115,7 +129,9 @@ fn forward() -> Result<(), NetemError> {
 }
 
 fn ip(commands: &[&str]) -> Result<(), NetemError> {
-    commands.iter().try_for_each(|words| tool("ip", words, "see whether the kernel has veth interfaces"))
+    commands
+        .iter()
+        .try_for_each(|words| tool("ip", words, "see whether the kernel has veth interfaces"))
 }
 
 fn tc(words: &str) -> Result<(), NetemError> {

@@ -44,18 +44,36 @@ fn commands_change_what_comes_after_them() {
     let mut relay = relay(&[("rate", "8Mbps"), ("rtt", "20ms")]);
     assert_eq!(arrives(&mut relay.down, 0), Some(11));
     done(&mut relay, "rate 4Mbps", 100);
-    assert_eq!((arrives(&mut relay.down, 100), arrives(&mut relay.up, 100)), (Some(112), Some(112)));
+    assert_eq!(
+        (arrives(&mut relay.down, 100), arrives(&mut relay.up, 100)),
+        (Some(112), Some(112))
+    );
     done(&mut relay, "  up-rate   1Mbps ", 200);
-    assert_eq!((arrives(&mut relay.down, 200), arrives(&mut relay.up, 200)), (Some(212), Some(218)));
+    assert_eq!(
+        (arrives(&mut relay.down, 200), arrives(&mut relay.up, 200)),
+        (Some(212), Some(218))
+    );
     // The way to the server has its own rate now.
     done(&mut relay, "rate 8Mbps", 300);
-    assert_eq!((arrives(&mut relay.down, 300), arrives(&mut relay.up, 300)), (Some(311), Some(318)));
+    assert_eq!(
+        (arrives(&mut relay.down, 300), arrives(&mut relay.up, 300)),
+        (Some(311), Some(318))
+    );
     done(&mut relay, "rtt 80ms", 400);
-    assert_eq!((arrives(&mut relay.down, 400), arrives(&mut relay.up, 400)), (Some(441), Some(448)));
+    assert_eq!(
+        (arrives(&mut relay.down, 400), arrives(&mut relay.up, 400)),
+        (Some(441), Some(448))
+    );
     done(&mut relay, "blackout 1s", 500);
-    assert_eq!([600, 1_499, 1_500].map(|ms| arrives(&mut relay.down, ms)), [None, None, Some(1_541)]);
+    assert_eq!(
+        [600, 1_499, 1_500].map(|ms| arrives(&mut relay.down, ms)),
+        [None, None, Some(1_541)]
+    );
     done(&mut relay, "hold 200ms", 1_600);
-    assert_eq!([1_600, 1_759, 1_800].map(|ms| arrives(&mut relay.up, ms)), [Some(1_800), Some(1_807), Some(1_848)]);
+    assert_eq!(
+        [1_600, 1_759, 1_800].map(|ms| arrives(&mut relay.up, ms)),
+        [Some(1_800), Some(1_807), Some(1_848)]
+    );
     done(&mut relay, "mtu 900", 2_000);
     assert_eq!(arrives(&mut relay.down, 2_000), None);
     done(&mut relay, "mtu 9000", 2_100);
@@ -80,7 +98,10 @@ fn commands_change_what_comes_after_them() {
     let Impairments { jitter, reorder, duplicate, corrupt, policer, ecn, .. } = spec;
     let said = (jitter.to_string(), reorder.part, duplicate, corrupt, policer.is_some(), ecn);
     assert_eq!(said, ("5ms,reorder".into(), 0.05, 0.01, 0.01, true, crate::path::EcnField::Ce));
-    relay.up.impairer.change(|now, _| assert!(Impairments { events: Vec::new(), ..now.clone() }.is_none()));
+    relay
+        .up
+        .impairer
+        .change(|now, _| assert!(Impairments { events: Vec::new(), ..now.clone() }.is_none()));
 }
 
 #[test]
@@ -88,7 +109,8 @@ fn a_new_rate_moves_datagrams_that_are_on_their_way() {
     let mut relay = relay(&[("rate", "8Mbps"), ("rtt", "20ms")]);
     let client = (0, "127.0.0.1:9".parse().unwrap());
     for number in 0..3 {
-        let passage = super::super::held::Passage { towards: Towards::Client, client, ecn: None, at: at(0) };
+        let passage =
+            super::super::held::Passage { towards: Towards::Client, client, ecn: None, at: at(0) };
         let incoming = Incoming { number, payload: 972, flow: 0, ecn: None };
         let copies = relay.down.arrive(0, incoming).unwrap();
         relay.go_on(passage, copies, &[0; 972]);
@@ -136,7 +158,10 @@ fn what_is_no_command_is_refused_in_a_line_that_names_the_mend() {
         (&"x".repeat(4_000), "is no command"),
     ] {
         let error = relay.command(command, at(5)).unwrap_err().to_string();
-        assert!(error.contains(says) && !error.contains(['\n', '\u{1b}']) && error.len() < 800, "{command}: {error}");
+        assert!(
+            error.contains(says) && !error.contains(['\n', '\u{1b}']) && error.len() < 800,
+            "{command}: {error}"
+        );
     }
     assert!(matches!(relay.command("status", at(5)), Ok(Reply::Status(_))));
     assert!(matches!(relay.command("help", at(5)), Ok(Reply::Help)));
@@ -154,7 +179,9 @@ fn a_link_without_a_rate_has_none_to_change() {
             .contains("started without a rate")
     );
     let mut traced = relay(&[("trace", "model:lte"), ("up-rate", "8Mbps")]);
-    assert!(traced.command("rate 5Mbps", at(0)).unwrap_err().to_string().contains("follows a trace"));
+    assert!(
+        traced.command("rate 5Mbps", at(0)).unwrap_err().to_string().contains("follows a trace")
+    );
     done(&mut traced, "up-rate 4Mbps", 0);
 }
 

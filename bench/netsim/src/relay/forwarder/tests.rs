@@ -20,9 +20,10 @@ impl Running {
     fn new(to: SocketAddr, spec: RelaySpec) -> Self {
         let (millis, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicUsize::new(0)));
         let count = Arc::clone(&seen);
-        let mut relay = Relay::bind("127.0.0.1:0".parse().unwrap(), to, spec).unwrap().tapped(move |_| {
-            count.fetch_add(1, Ordering::Relaxed);
-        });
+        let mut relay =
+            Relay::bind("127.0.0.1:0".parse().unwrap(), to, spec).unwrap().tapped(move |_| {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
         relay.clock = Clock::Hand(Arc::clone(&millis));
         let (address, stop) = (relay.address().unwrap(), Arc::new(AtomicBool::new(false)));
         let stops = Arc::clone(&stop);
@@ -94,7 +95,10 @@ fn datagrams_go_there_and_back_after_the_delays_of_their_directions() {
     let n = client.recv(&mut buffer).unwrap();
     assert_eq!(&buffer[..n], b"pong");
     let stats = relay.end();
-    assert_eq!((stats.up.forwarded, stats.down.forwarded, stats.clients, stats.overrun), (1, 1, 1, 0));
+    assert_eq!(
+        (stats.up.forwarded, stats.down.forwarded, stats.clients, stats.overrun),
+        (1, 1, 1, 0)
+    );
 }
 
 #[test]
@@ -129,7 +133,9 @@ fn clients_of_two_servers_share_the_links_and_are_seen_with_their_ecn() {
         .unwrap()
         .also(local, second)
         .unwrap()
-        .tapped(move |passing| notes.lock().push((passing.server, passing.ecn, passing.contents.to_vec())));
+        .tapped(move |passing| {
+            notes.lock().push((passing.server, passing.ecn, passing.contents.to_vec()))
+        });
     let at = [0, 1].map(|number| relay.address_of(number).unwrap());
     assert!(relay.address_of(2).is_err());
     let stop = Arc::new(AtomicBool::new(false));
@@ -162,7 +168,8 @@ fn corruption_flips_one_bit_and_duplicates_arrive_twice() {
         impairments: Impairments { corrupt: 1.0, duplicate: 1.0, ..Impairments::default() },
         ..DirectedPath::default()
     };
-    let relay = Running::new(server.local_addr().unwrap(), RelaySpec { up, ..RelaySpec::default() });
+    let relay =
+        Running::new(server.local_addr().unwrap(), RelaySpec { up, ..RelaySpec::default() });
     client.send_to(&[0; 1_200], relay.address).unwrap();
     for _ in 0..2 {
         let mut buffer = [0; 2_000];
@@ -170,14 +177,18 @@ fn corruption_flips_one_bit_and_duplicates_arrive_twice() {
         assert_eq!(buffer.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
     }
     let stats = relay.end();
-    assert_eq!((stats.up.impairments.corrupted, stats.up.impairments.duplicated, stats.up.forwarded), (1, 1, 2));
+    assert_eq!(
+        (stats.up.impairments.corrupted, stats.up.impairments.duplicated, stats.up.forwarded),
+        (1, 1, 2)
+    );
 }
 
 #[test]
 fn nothing_passes_in_a_blackout_nor_above_an_mtu() {
     let (server, client) = (socket(), socket());
     let events = vec!["mtu:1000@0s".parse().unwrap(), "blackout:400ms@0s".parse().unwrap()];
-    let relay = Running::new(server.local_addr().unwrap(), RelaySpec { events, ..RelaySpec::default() });
+    let relay =
+        Running::new(server.local_addr().unwrap(), RelaySpec { events, ..RelaySpec::default() });
     client.send_to(&[1; 10], relay.address).unwrap();
     relay.go_to(400, 1);
     client.send_to(&[2; 1_001], relay.address).unwrap();
@@ -193,7 +204,9 @@ fn nothing_passes_in_a_blackout_nor_above_an_mtu() {
 fn an_address_that_is_taken_is_said_so() {
     let taken = socket();
     let at = taken.local_addr().unwrap();
-    let error = Relay::bind(at, "127.0.0.1:9".parse().unwrap(), RelaySpec::default()).unwrap_err().to_string();
+    let error = Relay::bind(at, "127.0.0.1:9".parse().unwrap(), RelaySpec::default())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains(&at.to_string()) && error.contains("free port"), "{error}");
 }
 
@@ -212,12 +225,18 @@ fn a_relay_to_itself_is_refused() {
         let error = Relay::bind(listen, to, RelaySpec::default()).unwrap_err();
         assert!(matches!(error, RelayError::Itself(_)), "{listen} to {to}: {error}");
         // Another port, another host: no loop.
-        let other = |ip: &str, port| Relay::bind(listen, format!("{ip}:{port}").parse().unwrap(), RelaySpec::default());
+        let other = |ip: &str, port| {
+            Relay::bind(listen, format!("{ip}:{port}").parse().unwrap(), RelaySpec::default())
+        };
         drop(other("127.0.0.1", free ^ 1).unwrap());
         drop(other("192.0.2.1", free).unwrap());
     }
     // Each server is checked against every entrance.
-    let first = Relay::bind("127.0.0.1:0".parse().unwrap(), "127.0.0.1:9".parse().unwrap(), RelaySpec::default());
+    let first = Relay::bind(
+        "127.0.0.1:0".parse().unwrap(),
+        "127.0.0.1:9".parse().unwrap(),
+        RelaySpec::default(),
+    );
     let first = first.unwrap();
     let at = first.address().unwrap();
     assert!(matches!(first.also("127.0.0.1:0".parse().unwrap(), at), Err(RelayError::Itself(_))));
@@ -225,7 +244,8 @@ fn a_relay_to_itself_is_refused() {
 
 /// A relay that is driven by hand, and what its clients are.
 fn by_hand(server: &UdpSocket) -> Relay {
-    Relay::bind("127.0.0.1:0".parse().unwrap(), server.local_addr().unwrap(), RelaySpec::default()).unwrap()
+    Relay::bind("127.0.0.1:0".parse().unwrap(), server.local_addr().unwrap(), RelaySpec::default())
+        .unwrap()
 }
 
 fn turn(relay: &mut Relay) {
@@ -250,15 +270,22 @@ fn a_reply_to_an_evicted_client_is_dropped() {
     relay.most = 1;
     relay.entrances[0].to = "255.255.255.255:9".parse().unwrap();
     relay.take_in(&[true; 2], &mut [vec![0; LARGEST]]);
-    assert_eq!((relay.clients.len(), relay.stats.overrun, relay.down.stats().impairments.arrived), (0, 1, 1));
+    assert_eq!(
+        (relay.clients.len(), relay.stats.overrun, relay.down.stats().impairments.arrived),
+        (0, 1, 1)
+    );
 }
 
 #[test]
 fn a_queue_that_schedules_serves_clients_in_turn() {
     let (server, busy, sparse) = (socket(), socket(), socket());
     // 972 bytes and 28 of headers take 100 ms.
-    let link = Some((fathom_units::Rate::from_bits_per_sec(80_000).into(), "fq-codel:quantum=1000B".parse().unwrap()));
-    let spec = RelaySpec { up: DirectedPath { link, ..DirectedPath::default() }, ..RelaySpec::default() };
+    let link = Some((
+        fathom_units::Rate::from_bits_per_sec(80_000).into(),
+        "fq-codel:quantum=1000B".parse().unwrap(),
+    ));
+    let spec =
+        RelaySpec { up: DirectedPath { link, ..DirectedPath::default() }, ..RelaySpec::default() };
     let to = server.local_addr().unwrap();
     let mut relay = Relay::bind("127.0.0.1:0".parse().unwrap(), to, spec).unwrap();
     let millis = Arc::new(AtomicU64::new(0));
@@ -289,9 +316,14 @@ fn a_rebinding_loses_what_waits_in_any_queue() {
     for queue in ["droptail:10p", "fq-codel:target=1s,interval=10s"] {
         let (server, client) = (socket(), socket());
         // 972 bytes and 28 of headers take 100 ms.
-        let link = Some((fathom_units::Rate::from_bits_per_sec(80_000).into(), queue.parse().unwrap()));
+        let link =
+            Some((fathom_units::Rate::from_bits_per_sec(80_000).into(), queue.parse().unwrap()));
         let down = DirectedPath { link, ..DirectedPath::default() };
-        let spec = RelaySpec { down, events: vec!["rebind@handshake".parse().unwrap()], ..RelaySpec::default() };
+        let spec = RelaySpec {
+            down,
+            events: vec!["rebind@handshake".parse().unwrap()],
+            ..RelaySpec::default()
+        };
         let to = server.local_addr().unwrap();
         let mut relay = Relay::bind("127.0.0.1:0".parse().unwrap(), to, spec).unwrap();
         let millis = Arc::new(AtomicU64::new(0));
@@ -306,7 +338,8 @@ fn a_rebinding_loses_what_waits_in_any_queue() {
                 turn(relay);
             }
             turn(relay);
-            let before = (0..times).map(|_| server.recv_from(&mut [0; 100]).unwrap().1).collect::<Vec<_>>();
+            let before =
+                (0..times).map(|_| server.recv_from(&mut [0; 100]).unwrap().1).collect::<Vec<_>>();
             before[0]
         };
         let before = says(&mut relay, u64::from(REBOUND) - 1);

@@ -19,7 +19,11 @@ impl TcpSender {
     }
 
     pub(super) fn on_loss(&mut self, now: Time, bytes: u64, sent: Time, persistent: bool) {
-        self.controller.on_congestion_event(&CongestionEvent { now, sent, cause: Cause::Loss { bytes, persistent } });
+        self.controller.on_congestion_event(&CongestionEvent {
+            now,
+            sent,
+            cause: Cause::Loss { bytes, persistent },
+        });
     }
 
     /// Duplicate ACKs, recovery, marks.
@@ -29,8 +33,12 @@ impl TcpSender {
         let kind = self.options.recovery;
         let was_fast = matches!(self.recovery, Recovery::Fast(_));
         match self.recovery {
-            Recovery::Fast(_) if advanced && (repaired || kind == LossRecovery::Reno) => self.end_fast_recovery(),
-            Recovery::Fast(_) if kind == LossRecovery::Sack => drop(self.board.detect_losses(self.options.smss())),
+            Recovery::Fast(_) if advanced && (repaired || kind == LossRecovery::Reno) => {
+                self.end_fast_recovery()
+            }
+            Recovery::Fast(_) if kind == LossRecovery::Sack => {
+                drop(self.board.detect_losses(self.options.smss()))
+            }
             Recovery::Fast(_) if advanced => self.on_partial_ack(),
             Recovery::Fast(_) if !ack.with_data => self.inflation += i64::from(self.options.smss()),
             Recovery::Fast(_) => {}

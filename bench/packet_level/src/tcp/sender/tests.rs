@@ -34,13 +34,22 @@ fn ms(ms: u64) -> Duration {
 /// Segments of 1000 bytes, ten in the first window as Reno has it, a timeout of at least 200 ms.
 fn options(recovery: LossRecovery) -> TcpOptions {
     let rto = RtoOptions { floor: ms(200), ..RtoOptions::default() };
-    TcpOptions { mss: MSS, initial_window: InitialWindow::Segments(10), recovery, rto, ..TcpOptions::default() }
+    TcpOptions {
+        mss: MSS,
+        initial_window: InitialWindow::Segments(10),
+        recovery,
+        rto,
+        ..TcpOptions::default()
+    }
 }
 
 /// Reno on segments of 1000 bytes: ten in its first window.
 fn reno() -> Box<dyn Controller> {
     let provided = Capabilities::NONE;
-    catalogue::parse("reno").unwrap().start(&Start { now: Time::ZERO, datagram: MSS, provided }).unwrap()
+    catalogue::parse("reno")
+        .unwrap()
+        .start(&Start { now: Time::ZERO, datagram: MSS, provided })
+        .unwrap()
 }
 
 /// A fixed window in segments.
@@ -51,7 +60,16 @@ fn fixed(segments: u64) -> Box<dyn Controller> {
 /// An ACK of all before this byte, with these SACK blocks.
 fn ack_of(ack: u64, blocks: &[(u64, u64)]) -> TcpAck {
     let sack = SackBlocks::from_slice(blocks);
-    TcpAck { ack, syn: false, ece: false, sack, echo: None, one_way: None, with_data: false, marks: None }
+    TcpAck {
+        ack,
+        syn: false,
+        ece: false,
+        sack,
+        echo: None,
+        one_way: None,
+        with_data: false,
+        marks: None,
+    }
 }
 
 /// Both ends, and a path that keeps to a script.
@@ -75,7 +93,12 @@ struct Path {
 }
 
 impl Path {
-    fn new(controller: Box<dyn Controller>, options: TcpOptions, every: u32, drops: &[(i64, u32)]) -> Self {
+    fn new(
+        controller: Box<dyn Controller>,
+        options: TcpOptions,
+        every: u32,
+        drops: &[(i64, u32)],
+    ) -> Self {
         let log = Log::new(100_000);
         let r = TcpReceiver::new(TcpReceiverOptions {
             every,
@@ -109,7 +132,11 @@ impl Path {
 
     fn send(&mut self) {
         while let Some(segment) = self.s.poll_send(at(self.now)) {
-            let number = if segment.syn { -1 } else { (segment.seq / u64::from(self.s.options.smss())) as i64 };
+            let number = if segment.syn {
+                -1
+            } else {
+                (segment.seq / u64::from(self.s.options.smss())) as i64
+            };
             self.segments.push(segment);
             if segment.len == 0 && !segment.syn {
                 self.data.push_back((self.now + ONE_WAY, segment, false));
@@ -175,8 +202,12 @@ impl Path {
     /// What the controller heard of congestion: milliseconds and cause.
     fn events(&self) -> Vec<(u64, &'static str)> {
         let event = |event| match event {
-            Event::CongestionEvent(e) if e.is_persistent() => Some((e.now.as_nanos() / 1_000_000, "persistent")),
-            Event::CongestionEvent(e) if e.is_loss() => Some((e.now.as_nanos() / 1_000_000, "loss")),
+            Event::CongestionEvent(e) if e.is_persistent() => {
+                Some((e.now.as_nanos() / 1_000_000, "persistent"))
+            }
+            Event::CongestionEvent(e) if e.is_loss() => {
+                Some((e.now.as_nanos() / 1_000_000, "loss"))
+            }
             Event::CongestionEvent(e) => Some((e.now.as_nanos() / 1_000_000, "mark")),
             _ => None,
         };
@@ -190,20 +221,34 @@ fn initial_window_is_an_option() {
     for (mss, expected) in [(500, 2_000), (1_460, 4_380), (4_000, 8_000)] {
         assert_eq!(InitialWindow::Rfc5681.bytes(mss), expected);
     }
-    for (first, flights) in [(1, [1, 2, 4, 8, 16]), (2, [2, 4, 8, 16, 32]), (10, [10, 20, 40, 80, 160])] {
+    for (first, flights) in
+        [(1, [1, 2, 4, 8, 16]), (2, [2, 4, 8, 16, 32]), (10, [10, 20, 40, 80, 160])]
+    {
         let initial_window = InitialWindow::Segments(first);
-        let mut p = Path::new(reno(), TcpOptions { initial_window, ..options(LossRecovery::NewReno) }, 1, &[]);
+        let mut p = Path::new(
+            reno(),
+            TcpOptions { initial_window, ..options(LossRecovery::NewReno) },
+            1,
+            &[],
+        );
         p.s.offer(1_000_000);
         p.run(560);
-        assert_eq!([100, 200, 300, 400, 500].map(|t| p.at(t).len()), flights, "every ACK counts for a segment");
+        assert_eq!(
+            [100, 200, 300, 400, 500].map(|t| p.at(t).len()),
+            flights,
+            "every ACK counts for a segment"
+        );
     }
 }
 
 /// RFC 5681 §3.1, equations 2 and 3: one segment per ACK in slow start, whatever it covers; RFC 9002 §7.3 counts bytes.
 #[test]
 fn delayed_acks_slow_the_growth_that_counts_acks() {
-    for (counting, flights) in [(GrowthCounting::Acks, [10, 15, 21]), (GrowthCounting::Bytes, [10, 20, 40])] {
-        let mut p = Path::new(reno(), TcpOptions { counting, ..options(LossRecovery::NewReno) }, 2, &[]);
+    for (counting, flights) in
+        [(GrowthCounting::Acks, [10, 15, 21]), (GrowthCounting::Bytes, [10, 20, 40])]
+    {
+        let mut p =
+            Path::new(reno(), TcpOptions { counting, ..options(LossRecovery::NewReno) }, 2, &[]);
         p.s.offer(1_000_000);
         p.run(360);
         assert_eq!([100, 200, 300].map(|t| p.at(t).len()), flights);
@@ -268,7 +313,9 @@ fn timestamps_bring_one_way_delays() {
 /// Whatever is lost in either direction, every byte arrives once, and the sender waits for something until then.
 #[test]
 fn every_byte_arrives_whatever_is_lost() {
-    for (seed, recovery) in (0..20).flat_map(|seed| [(seed, LossRecovery::NewReno), (seed, LossRecovery::Sack)]) {
+    for (seed, recovery) in
+        (0..20).flat_map(|seed| [(seed, LossRecovery::NewReno), (seed, LossRecovery::Sack)])
+    {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let loss = f64::from(seed as u32 % 5) * 0.1;
         let timestamps = seed % 2 == 0;
@@ -286,8 +333,17 @@ fn every_byte_arrives_whatever_is_lost() {
             p.now = next;
             assert!(p.now < 7_200_000, "seed {seed}, {recovery:?}: {:?}", p.s);
         }
-        assert_eq!((p.r.received(), p.s.counts().delivered), (offered, offered), "seed {seed}, {recovery:?}");
-        assert_eq!(p.s.counts().retransmitted > 0, loss > 0.0, "seed {seed}, {recovery:?}: {:?}", p.s.counts());
+        assert_eq!(
+            (p.r.received(), p.s.counts().delivered),
+            (offered, offered),
+            "seed {seed}, {recovery:?}"
+        );
+        assert_eq!(
+            p.s.counts().retransmitted > 0,
+            loss > 0.0,
+            "seed {seed}, {recovery:?}: {:?}",
+            p.s.counts()
+        );
         assert_eq!(p.s.in_flight(), 0);
     }
 }

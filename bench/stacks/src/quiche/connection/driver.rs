@@ -51,8 +51,11 @@ impl State {
         self.watching(|quic| {
             set_received_ecn(quic, path.ecn);
             // A server's quiche forgets the handshake's keys when it is over.
-            let packets =
-                if server && quic.is_established() { packets_after_handshake(&mut bytes) } else { &mut bytes[..] };
+            let packets = if server && quic.is_established() {
+                packets_after_handshake(&mut bytes)
+            } else {
+                &mut bytes[..]
+            };
             if !packets.is_empty() {
                 // What cannot be read is dropped; a violation closes the connection, which sending tells the peer.
                 let _ = quic.recv(packets, stack::RecvInfo { from: path.from, to: path.to });
@@ -66,7 +69,8 @@ impl State {
         }
         self.watching(Quic::on_timeout);
         // What was not acknowledged for so long may have been too large: a path's MTU may fall, and quiche does not look by itself.
-        let timeouts = self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.total_pto_count);
+        let timeouts =
+            self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.total_pto_count);
         if std::mem::replace(&mut self.timeouts, timeouts) != timeouts {
             self.quic.revalidate_pmtu();
         }
@@ -117,8 +121,10 @@ impl State {
                 None => drop(quic.stream_capacity(stream)),
             }
         }
-        for (wanted, left) in
-            streams.credit_wanted.iter_mut().zip([quic.peer_streams_left_bidi(), quic.peer_streams_left_uni()])
+        for (wanted, left) in streams
+            .credit_wanted
+            .iter_mut()
+            .zip([quic.peer_streams_left_bidi(), quic.peer_streams_left_uni()])
         {
             if *wanted && left > 0 {
                 *wanted = false;
@@ -151,7 +157,8 @@ impl State {
     /// Everything that is due: packets, timers, events, sending.
     fn drive(&mut self, cx: &mut Context<'_>, shared: &Shared, route: &Route) -> Next {
         let now = shared.router.clock.runtime.now();
-        if let (Some(watch), Some((in_flight, waits))) = (&self.send_watch, send_state(&self.quic)) {
+        if let (Some(watch), Some((in_flight, waits))) = (&self.send_watch, send_state(&self.quic))
+        {
             watch.send_state(in_flight, waits || self.send_batch.is_held());
         }
         let (packets, more, close) = route.inbox.take(cx);
@@ -188,7 +195,9 @@ impl State {
             _ if more => Next::Turn,
             Poll::Pending => Next::Wait(self.quic.timeout_instant()),
             Poll::Ready(Some(at)) if at <= now => Next::Turn,
-            Poll::Ready(held) => Next::Wait(self.quic.timeout_instant().into_iter().chain(held).min()),
+            Poll::Ready(held) => {
+                Next::Wait(self.quic.timeout_instant().into_iter().chain(held).min())
+            }
         }
     }
 }

@@ -35,7 +35,8 @@ pub(crate) struct Tls {
 }
 
 pub(crate) fn tls() -> Tls {
-    let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let signed =
+        rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
     let certificate: CertificateDer<'static> = signed.cert.der().clone();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -61,8 +62,13 @@ pub(crate) fn noq_server(tls: &Tls, transport: noq::TransportConfig) -> noq::End
     noq_server_on(tls, transport, Arc::new(TokioRuntime))
 }
 
-pub(crate) fn noq_server_on(tls: &Tls, transport: noq::TransportConfig, runtime: Arc<dyn Runtime>) -> noq::Endpoint {
-    let crypto = noq::crypto::rustls::QuicServerConfig::try_from(Arc::clone(&tls.server)).expect("TLS 1.3 suites");
+pub(crate) fn noq_server_on(
+    tls: &Tls,
+    transport: noq::TransportConfig,
+    runtime: Arc<dyn Runtime>,
+) -> noq::Endpoint {
+    let crypto = noq::crypto::rustls::QuicServerConfig::try_from(Arc::clone(&tls.server))
+        .expect("TLS 1.3 suites");
     let mut config = noq::ServerConfig::with_crypto(Arc::new(crypto));
     config.transport_config(Arc::new(transport));
     endpoint(Some(config), runtime)
@@ -70,15 +76,21 @@ pub(crate) fn noq_server_on(tls: &Tls, transport: noq::TransportConfig, runtime:
 
 fn endpoint(server: Option<noq::ServerConfig>, runtime: Arc<dyn Runtime>) -> noq::Endpoint {
     let socket = std::net::UdpSocket::bind(loopback()).expect("a socket");
-    noq::Endpoint::new(noq::EndpointConfig::default(), server, socket, runtime).expect("an endpoint")
+    noq::Endpoint::new(noq::EndpointConfig::default(), server, socket, runtime)
+        .expect("an endpoint")
 }
 
 pub(crate) fn noq_client(tls: &Tls, transport: noq::TransportConfig) -> noq::Endpoint {
     noq_client_on(tls, transport, Arc::new(TokioRuntime))
 }
 
-pub(crate) fn noq_client_on(tls: &Tls, transport: noq::TransportConfig, runtime: Arc<dyn Runtime>) -> noq::Endpoint {
-    let crypto = noq::crypto::rustls::QuicClientConfig::try_from(Arc::clone(&tls.client)).expect("TLS 1.3 suites");
+pub(crate) fn noq_client_on(
+    tls: &Tls,
+    transport: noq::TransportConfig,
+    runtime: Arc<dyn Runtime>,
+) -> noq::Endpoint {
+    let crypto = noq::crypto::rustls::QuicClientConfig::try_from(Arc::clone(&tls.client))
+        .expect("TLS 1.3 suites");
     let mut config = noq::ClientConfig::new(Arc::new(crypto));
     config.transport_config(Arc::new(transport));
     let endpoint = endpoint(None, runtime);
@@ -106,12 +118,19 @@ pub(crate) async fn pair_on(
     runtime: Arc<dyn Runtime>,
 ) -> Pair {
     let tls = tls();
-    let (server, client) = (noq_server_on(&tls, server, Arc::clone(&runtime)), noq_client_on(&tls, client, runtime));
+    let (server, client) =
+        (noq_server_on(&tls, server, Arc::clone(&runtime)), noq_client_on(&tls, client, runtime));
     let to = server.local_addr().expect("bound");
     let accept = async { server.accept().await.expect("a client").await.expect("a handshake") };
-    let connect = async { client.connect(to, "localhost").expect("begun").await.expect("a handshake") };
+    let connect =
+        async { client.connect(to, "localhost").expect("begun").await.expect("a handshake") };
     let (server_end, client_end) = tokio::join!(accept, connect);
-    Pair { server: server_end, client: client_end, server_endpoint: server, client_endpoint: client }
+    Pair {
+        server: server_end,
+        client: client_end,
+        server_endpoint: server,
+        client_endpoint: client,
+    }
 }
 
 pub(crate) async fn pair() -> Pair {
@@ -158,7 +177,10 @@ where
         None if request.uri().path() == "/echo" => (StatusCode::CREATED, got.into()),
         None => (StatusCode::NOT_FOUND, Bytes::new()),
     };
-    stream.send_response(Response::builder().status(status).body(()).expect("a response")).await.expect("the head");
+    stream
+        .send_response(Response::builder().status(status).body(()).expect("a response"))
+        .await
+        .expect("the head");
     if !body.is_empty() {
         stream.send_data(body).await.expect("the body");
     }
@@ -185,7 +207,11 @@ pub(crate) fn get(path: &str) -> Request<()> {
 }
 
 pub(crate) fn request(method: Method, path: &str) -> Request<()> {
-    Request::builder().method(method).uri(format!("https://localhost{path}")).body(()).expect("a request")
+    Request::builder()
+        .method(method)
+        .uri(format!("https://localhost{path}"))
+        .body(())
+        .expect("a request")
 }
 
 /// One request with its whole response.

@@ -46,7 +46,9 @@ pub(crate) fn tls(server: bool) -> SslContextBuilder {
     let mut tls = SslContextBuilder::new(SslMethod::tls()).expect("memory");
     if server {
         let (certificate, key) = IDENTITY.get_or_init(identity);
-        tls.set_certificate(certificate).and_then(|()| tls.set_private_key(key)).expect("they belong together");
+        tls.set_certificate(certificate)
+            .and_then(|()| tls.set_private_key(key))
+            .expect("they belong together");
     }
     tls
 }
@@ -109,7 +111,8 @@ macro_rules! ends {
             /// To be called at time 0.
             pub(crate) fn make(setup: &Setup, server: bool) -> Box<dyn End> {
                 let mut config =
-                    Config::with_boring_ssl_ctx_builder($quiche::PROTOCOL_VERSION, tls(server)).expect("1");
+                    Config::with_boring_ssl_ctx_builder($quiche::PROTOCOL_VERSION, tls(server))
+                        .expect("1");
                 let protocols: &[&[u8]] = match setup.application {
                     Application::Raw => &[b"raw"],
                     Application::H3 => h3::APPLICATION_PROTOCOL,
@@ -194,7 +197,9 @@ macro_rules! ends {
                         while !job.sent_all {
                             let part = job.to_send.min(PAYLOAD.len());
                             let fin = part == job.to_send;
-                            let Ok(n) = self.conn.stream_send(id, &PAYLOAD[..part], fin) else { break };
+                            let Ok(n) = self.conn.stream_send(id, &PAYLOAD[..part], fin) else {
+                                break;
+                            };
                             job.to_send -= n;
                             job.sent_all = fin && n == part;
                             if n < part {
@@ -210,15 +215,19 @@ macro_rules! ends {
                     loop {
                         match h3.poll(&mut self.conn) {
                             Ok((_, h3::Event::Headers { list, .. })) => {
-                                self.read +=
-                                    list.iter().map(|h| (h.name().len() + h.value().len()) as u64).sum::<u64>();
+                                self.read += list
+                                    .iter()
+                                    .map(|h| (h.name().len() + h.value().len()) as u64)
+                                    .sum::<u64>();
                             }
                             Ok((id, h3::Event::Data)) => {
                                 while let Ok(n) = h3.recv_body(&mut self.conn, id, &mut buf) {
                                     self.read += n as u64;
                                 }
                             }
-                            Ok((id, h3::Event::Finished)) => self.jobs[(id / 4) as usize].received_all = true,
+                            Ok((id, h3::Event::Finished)) => {
+                                self.jobs[(id / 4) as usize].received_all = true
+                            }
                             Ok(other) => panic!("nobody sends that: {other:?}"),
                             Err(h3::Error::Done) => return,
                             Err(e) => panic!("{e}"),
@@ -234,10 +243,14 @@ macro_rules! ends {
                         }
                         let fin = job.to_send == 0;
                         if !job.opened {
-                            let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
+                            let header = |name: &str, value: &str| {
+                                h3::Header::new(name.as_bytes(), value.as_bytes())
+                            };
                             job.opened = if self.server {
-                                let headers =
-                                    [header(":status", "200"), header("content-length", &job.to_send.to_string())];
+                                let headers = [
+                                    header(":status", "200"),
+                                    header("content-length", &job.to_send.to_string()),
+                                ];
                                 h3.send_response(&mut self.conn, id, &headers, fin).is_ok()
                             } else {
                                 let headers = [
@@ -246,7 +259,8 @@ macro_rules! ends {
                                     header(":authority", "quic.test"),
                                     header(":path", &format!("/{id}")),
                                 ];
-                                h3.send_request(&mut self.conn, &headers, fin).is_ok_and(|stream| stream == id)
+                                h3.send_request(&mut self.conn, &headers, fin)
+                                    .is_ok_and(|stream| stream == id)
                             };
                             // Streams open in order.
                             if !job.opened {
@@ -257,7 +271,10 @@ macro_rules! ends {
                         while !job.sent_all {
                             let part = job.to_send.min(PAYLOAD.len());
                             let fin = part == job.to_send;
-                            let Ok(n) = h3.send_body(&mut self.conn, id, &PAYLOAD[..part], fin) else { break };
+                            let Ok(n) = h3.send_body(&mut self.conn, id, &PAYLOAD[..part], fin)
+                            else {
+                                break;
+                            };
                             job.to_send -= n;
                             job.sent_all = fin && n == part;
                             if n < part {
@@ -275,12 +292,18 @@ macro_rules! ends {
 
             impl End for Endpoint {
                 fn work(&mut self, now: Duration) {
-                    if !self.conn.is_established() || self.conn.is_closed() || self.conn.is_draining() {
+                    if !self.conn.is_established()
+                        || self.conn.is_closed()
+                        || self.conn.is_draining()
+                    {
                         return;
                     }
                     if self.application == Application::H3 && self.h3.is_none() {
                         let config = h3::Config::new().expect("memory");
-                        self.h3 = Some(h3::Connection::with_transport(&mut self.conn, &config).expect("established"));
+                        self.h3 = Some(
+                            h3::Connection::with_transport(&mut self.conn, &config)
+                                .expect("established"),
+                        );
                     }
                     match self.application {
                         Application::Raw => {
@@ -294,7 +317,8 @@ macro_rules! ends {
                     }
                     let starts = self.jobs.iter().map(|job| job.exchange.start);
                     self.wake = starts.filter(|start| !self.server && *start > now).min();
-                    if !self.server && self.jobs.iter().all(|job| job.sent_all && job.received_all) {
+                    if !self.server && self.jobs.iter().all(|job| job.sent_all && job.received_all)
+                    {
                         // Done, when it is closed already.
                         let _ = self.conn.close(true, 0, b"done");
                     }
@@ -302,7 +326,9 @@ macro_rules! ends {
 
                 fn send(&mut self, to: &mut [u8]) -> Option<(usize, Duration)> {
                     match self.conn.send(to) {
-                        Ok((size, info)) => Some((size, info.at.saturating_duration_since(self.start))),
+                        Ok((size, info)) => {
+                            Some((size, info.at.saturating_duration_since(self.start)))
+                        }
                         Err($quiche::Error::Done) => None,
                         Err(e) => panic!("{e}"),
                     }

@@ -69,7 +69,9 @@ extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
     };
     let now = BOOTED + now;
     // SAFETY: the caller of clock_gettime gives a place to write one timespec to.
-    unsafe { time.write(timespec { tv_sec: now.as_secs() as _, tv_nsec: now.subsec_nanos() as _ }) };
+    unsafe {
+        time.write(timespec { tv_sec: now.as_secs() as _, tv_nsec: now.subsec_nanos() as _ })
+    };
     0
 }
 

@@ -28,10 +28,24 @@ const fn ms(ms: u64) -> Duration {
 
 /// Long transfers both ways beside short ones.
 fn setup(application: Application, controller: &'static str) -> Setup {
-    let mut exchanges =
-        vec![Exchange { start: ms(0), up: 300, down: 900_000 }, Exchange { start: ms(100), up: 400_000, down: 1_000 }];
-    exchanges.extend((0..20).map(|i| Exchange { start: ms(200 + 90 * i), up: 0, down: 500 << (i % 8) }));
-    Setup { application, exchanges, controller, hystart: true, pacing: true, pmtud: false, mtu: 1350 }
+    let mut exchanges = vec![
+        Exchange { start: ms(0), up: 300, down: 900_000 },
+        Exchange { start: ms(100), up: 400_000, down: 1_000 },
+    ];
+    exchanges.extend((0..20).map(|i| Exchange {
+        start: ms(200 + 90 * i),
+        up: 0,
+        down: 500 << (i % 8),
+    }));
+    Setup {
+        application,
+        exchanges,
+        controller,
+        hystart: true,
+        pacing: true,
+        pmtud: false,
+        mtu: 1350,
+    }
 }
 
 /// 10 Mbit/s, 40 ms and a queue of 20 ms, which slow start overflows.
@@ -60,7 +74,10 @@ fn stock(setup: &Setup, link: &Link) -> Outcome {
 fn compare(what: &str, setup: &Setup, link: &Link) -> Outcome {
     let stock = stock(setup, link);
     let whole = |n: fn(&Exchange) -> usize| setup.exchanges.iter().map(n).sum::<usize>() as u64;
-    assert!(stock.client.read > whole(|x| x.down) && stock.server.read > whole(|x| x.up), "{what}: not all arrived");
+    assert!(
+        stock.client.read > whole(|x| x.down) && stock.server.read > whole(|x| x.up),
+        "{what}: not all arrived"
+    );
     let pairs: [(&str, Make, Make); 3] = [
         ("derived, derived", on_derived::make, on_derived::make),
         ("derived, stock", on_derived::make, on_stock::make),
@@ -77,7 +94,11 @@ fn compare(what: &str, setup: &Setup, link: &Link) -> Outcome {
             other.trace.len(),
             stock.trace[same.saturating_sub(3)..same].iter().collect::<Vec<_>>()
         );
-        assert_eq!((stock.client, stock.server), (other.client, other.server), "{what}, {pair}: the books");
+        assert_eq!(
+            (stock.client, stock.server),
+            (other.client, other.server),
+            "{what}, {pair}: the books"
+        );
     }
     stock
 }
@@ -86,18 +107,21 @@ fn every_network(controller: &'static str) {
     for application in [Application::Raw, Application::H3] {
         let setup = setup(application, controller);
         let name = |network: &str| format!("{controller}, {application:?}, {network}");
-        let ends = |o: &Outcome, check: fn(&ConnectionStats) -> bool| check(&o.client) && check(&o.server);
+        let ends =
+            |o: &Outcome, check: fn(&ConnectionStats) -> bool| check(&o.client) && check(&o.server);
 
         let queue = compare(&name("full queue"), &setup, &link());
         assert!(ends(&queue, |b| b.lost > 10 && b.retransmitted > 10_000), "{queue:?}");
 
-        let outage = Link { one_lost_in: 40, outage: [ms(900), ms(2500)], queue_bytes: 60_000, ..link() };
+        let outage =
+            Link { one_lost_in: 40, outage: [ms(900), ms(2500)], queue_bytes: 60_000, ..link() };
         let plain = Setup { hystart: false, pacing: false, ..setup.clone() };
         let outage = compare(&name("random loss and outage"), &plain, &outage);
         assert!(ends(&outage, |b| b.lost > 10 && b.ptos > 2), "{outage:?}");
 
         let narrow = Link { longest: 1400, ..link() };
-        let narrow = compare(&name("MTU of 1400"), &Setup { pmtud: true, mtu: 1500, ..setup }, &narrow);
+        let narrow =
+            compare(&name("MTU of 1400"), &Setup { pmtud: true, mtu: 1500, ..setup }, &narrow);
         assert!(ends(&narrow, |b| (1300..=1400).contains(&b.mtu)), "{narrow:?}");
         assert!(narrow.trace.iter().any(|d| d.size == 1500), "the MTU is looked for");
     }
@@ -215,7 +239,9 @@ fn a_simulation_never_reads_the_host_clock() {
         let clock_reads = Rc::new(Cell::new(0));
         let inside = || {
             run(
-                [&|| Inside::make(&setup, false, &clock_reads), &|| Inside::make(&setup, true, &clock_reads)],
+                [&|| Inside::make(&setup, false, &clock_reads), &|| {
+                    Inside::make(&setup, true, &clock_reads)
+                }],
                 &outage,
                 SEED,
             )

@@ -81,7 +81,8 @@ impl Pipe {
         let (seed, luck) = host::split_mix(self.seed);
         self.seed = seed;
         let unlucky = self.link.one_lost_in > 0 && luck.is_multiple_of(self.link.one_lost_in);
-        let takes = |bytes: u64| Duration::from_nanos(bytes * 1_000_000_000 / self.link.bytes_per_second);
+        let takes =
+            |bytes: u64| Duration::from_nanos(bytes * 1_000_000_000 / self.link.bytes_per_second);
         let start = self.free_at.max(now);
         let full = start - now > takes(self.link.queue_bytes);
         let [from, to] = self.link.outage;
@@ -104,7 +105,11 @@ struct Datagram {
 /// Runs until both have closed. The seed is for the link's losses and the ends' randomness.
 pub(crate) fn run(make: [&dyn Fn() -> Box<dyn End>; 2], link: &Link, seed: u64) -> Outcome {
     let mut rng = [ConnectionRng(seed), ConnectionRng(!seed)];
-    let mut pipes = [1, 2].map(|n| Pipe { link: link.clone(), seed: seed.rotate_left(n), free_at: Duration::ZERO });
+    let mut pipes = [1, 2].map(|n| Pipe {
+        link: link.clone(),
+        seed: seed.rotate_left(n),
+        free_at: Duration::ZERO,
+    });
     let mut now = Duration::ZERO;
     let mut ends = [0, 1].map(|i| host::within(now, &mut rng[i], make[i]));
     // By time, then by order of scheduling.
@@ -120,14 +125,18 @@ pub(crate) fn run(make: [&dyn Fn() -> Box<dyn End>; 2], link: &Link, seed: u64) 
                     let leaves = leaves.max(now);
                     trace.push(Departure { handed_over: now, leaves, by_server: i == 1, size });
                     order += 1;
-                    under_way.insert((leaves, order), Datagram { by: i, passed: false, bytes: out[..size].to_vec() });
+                    under_way.insert(
+                        (leaves, order),
+                        Datagram { by: i, passed: false, bytes: out[..size].to_vec() },
+                    );
                 }
             });
         }
         if ends.iter().all(|end| end.closed()) {
             return Outcome { trace, client: ends[0].stats(), server: ends[1].stats() };
         }
-        let due = [0, 1].map(|i| host::within(now, &mut rng[i], || ends[i].timeout()).map(|left| now + left));
+        let due = [0, 1]
+            .map(|i| host::within(now, &mut rng[i], || ends[i].timeout()).map(|left| now + left));
         let times = due.into_iter().chain([0, 1].map(|i| ends[i].wake())).flatten();
         let next = under_way.keys().map(|(at, _)| *at).next().into_iter().chain(times).min();
         now = next.expect("an open connection has something to wait for");

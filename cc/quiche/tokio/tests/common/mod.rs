@@ -30,10 +30,12 @@ pub(crate) struct Certified {
 }
 
 pub(crate) fn certified() -> Certified {
-    let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let signed =
+        rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("cert.pem"), signed.cert.pem()).expect("written");
-    std::fs::write(folder.path().join("key.pem"), signed.signing_key.serialize_pem()).expect("written");
+    std::fs::write(folder.path().join("key.pem"), signed.signing_key.serialize_pem())
+        .expect("written");
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut server = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -51,13 +53,18 @@ pub(crate) fn certified() -> Certified {
         .with_root_certificates(roots)
         .with_no_client_auth();
     client.alpn_protocols = vec![ALPN.to_vec()];
-    Certified { tls: Identity { server: Arc::new(server), client: Arc::new(client) }, folder: Arc::new(folder) }
+    Certified {
+        tls: Identity { server: Arc::new(server), client: Arc::new(client) },
+        folder: Arc::new(folder),
+    }
 }
 
 /// Gives a connection of the derived quiche its controller and extension.
 fn configure(config: &mut derived::Config, side: &SideConfig) {
     let Some(controller_config) = &side.controller_config else { return };
-    config.set_cc_algorithm(derived::fathom::algorithm_of(Arc::clone(controller_config)).expect("an algorithm"));
+    config.set_cc_algorithm(
+        derived::fathom::algorithm_of(Arc::clone(controller_config)).expect("an algorithm"),
+    );
     let SideConfig { extension, observer, .. } = side.clone();
     config.set_fathom(ConnectionConfig {
         extension,
@@ -121,26 +128,43 @@ macro_rules! ends {
                 $quiche::accept(&id, None, local, from, config).expect("accepted")
             }
 
-            async fn connect(to: SocketAddr, config: &mut Config, identity: &Path) -> (Connection, UdpSocket) {
-                config.load_verify_locations_from_file(&identity.join("cert.pem").to_string_lossy()).expect("a root");
+            async fn connect(
+                to: SocketAddr,
+                config: &mut Config,
+                identity: &Path,
+            ) -> (Connection, UdpSocket) {
+                config
+                    .load_verify_locations_from_file(&identity.join("cert.pem").to_string_lossy())
+                    .expect("a root");
                 config.verify_peer(true);
                 let (socket, local) = bind().await;
                 let id = ConnectionId::from_ref(&[1; 16]);
-                ($quiche::connect(Some("localhost"), &id, local, to, config).expect("a connection begun"), socket)
+                (
+                    $quiche::connect(Some("localhost"), &id, local, to, config)
+                        .expect("a connection begun"),
+                    socket,
+                )
             }
 
             /// Drives the connection to its end; `work` is what the application does.
-            async fn drive(connection: &mut Connection, socket: &UdpSocket, mut work: impl FnMut(&mut Connection)) {
+            async fn drive(
+                connection: &mut Connection,
+                socket: &UdpSocket,
+                mut work: impl FnMut(&mut Connection),
+            ) {
                 let local = socket.local_addr().expect("bound");
                 let mut buf = vec![0; 65_535];
                 while !connection.is_closed() {
-                    let closing = connection.local_error().is_some() || connection.peer_error().is_some();
+                    let closing =
+                        connection.local_error().is_some() || connection.peer_error().is_some();
                     if connection.is_established() && !closing {
                         work(connection);
                     }
                     loop {
                         match connection.send(&mut buf) {
-                            Ok((bytes, info)) => drop(socket.send_to(&buf[..bytes], info.to).await.expect("sent")),
+                            Ok((bytes, info)) => {
+                                drop(socket.send_to(&buf[..bytes], info.to).await.expect("sent"))
+                            }
                             Err($quiche::Error::Done) => break,
                             // A close that cannot be sent: the application gives up.
                             Err(_) if connection.local_error().is_some() => return,
@@ -151,9 +175,11 @@ macro_rules! ends {
                     match tokio::time::timeout(patience, socket.recv_from(&mut buf)).await {
                         Ok(Ok((bytes, from))) => {
                             // An error closes the connection, which then says so.
-                            let _ = connection.recv(&mut buf[..bytes], RecvInfo { from, to: local });
+                            let _ =
+                                connection.recv(&mut buf[..bytes], RecvInfo { from, to: local });
                             while let Ok((bytes, from)) = socket.try_recv_from(&mut buf) {
-                                let _ = connection.recv(&mut buf[..bytes], RecvInfo { from, to: local });
+                                let _ = connection
+                                    .recv(&mut buf[..bytes], RecvInfo { from, to: local });
                             }
                         }
                         Ok(Err(e)) => panic!("{e}"),
@@ -163,10 +189,16 @@ macro_rules! ends {
             }
 
             fn outcome(connection: &Connection, probe: Option<ConnectionMonitor>) -> Outcome {
-                let code = |e: &$quiche::ConnectionError, local: bool| (!e.is_app).then_some((e.error_code, local));
+                let code = |e: &$quiche::ConnectionError, local: bool| {
+                    (!e.is_app).then_some((e.error_code, local))
+                };
                 let error = connection.local_error().and_then(|e| code(e, true));
                 let error = error.or(connection.peer_error().and_then(|e| code(e, false)));
-                Outcome { reports: probe.map(|p| p.report()).into_iter().collect(), error, datagrams: 0 }
+                Outcome {
+                    reports: probe.map(|p| p.report()).into_iter().collect(),
+                    error,
+                    datagrams: 0,
+                }
             }
 
             /// Sends what is left of `body` on the stream, with its end.
@@ -193,7 +225,10 @@ macro_rules! ends {
             }
 
             /// Accepts one connection and echoes its streams, one after the other.
-            pub(crate) async fn serve(side: SideConfig, identity: &Certified) -> (SocketAddr, JoinHandle<Outcome>) {
+            pub(crate) async fn serve(
+                side: SideConfig,
+                identity: &Certified,
+            ) -> (SocketAddr, JoinHandle<Outcome>) {
                 let (socket, address) = bind().await;
                 let mut config = serving(&side, ALPN, identity.folder.path());
                 let task = tokio::spawn(async move {
@@ -220,9 +255,14 @@ macro_rules! ends {
             }
 
             /// Connects, sends a body and compares what comes back.
-            pub(crate) async fn fetch(side: SideConfig, identity: &Certified, to: SocketAddr) -> Outcome {
+            pub(crate) async fn fetch(
+                side: SideConfig,
+                identity: &Certified,
+                to: SocketAddr,
+            ) -> Outcome {
                 let mut config = config(&side, ALPN);
-                let (mut connection, socket) = connect(to, &mut config, identity.folder.path()).await;
+                let (mut connection, socket) =
+                    connect(to, &mut config, identity.folder.path()).await;
                 let probe = $probe(&connection);
                 if let Some(enough) = &side.enough {
                     enough.by(probe.as_ref());
@@ -247,7 +287,10 @@ macro_rules! ends {
                 .await;
                 let outcome = outcome(&connection, probe);
                 let (timed_out, stats) = (connection.is_timed_out(), connection.stats());
-                assert!(same || outcome.error.is_some(), "no body, no error; timed out: {timed_out}; {stats:?}");
+                assert!(
+                    same || outcome.error.is_some(),
+                    "no body, no error; timed out: {timed_out}; {stats:?}"
+                );
                 outcome
             }
 
@@ -271,7 +314,8 @@ macro_rules! ends {
                         while let Ok((id, event)) = http.poll(connection) {
                             if let h3::Event::Headers { .. } = event {
                                 let headers = [Header::new(b":status", b"200")];
-                                http.send_response(connection, id, &headers, false).expect("a response");
+                                http.send_response(connection, id, &headers, false)
+                                    .expect("a response");
                                 stream = Some(id);
                             }
                         }
@@ -290,33 +334,52 @@ macro_rules! ends {
             }
 
             /// One HTTP/3 request: the body of its response, if one came.
-            pub(crate) async fn get(side: SideConfig, identity: &Certified, to: SocketAddr) -> (Vec<u8>, Outcome) {
+            pub(crate) async fn get(
+                side: SideConfig,
+                identity: &Certified,
+                to: SocketAddr,
+            ) -> (Vec<u8>, Outcome) {
                 let mut config = config(&side, b"h3");
-                let (mut connection, socket) = connect(to, &mut config, identity.folder.path()).await;
+                let (mut connection, socket) =
+                    connect(to, &mut config, identity.folder.path()).await;
                 let probe = $probe(&connection);
                 let settings = h3::Config::new().expect("settings");
-                let (mut http, mut body, mut buf) = (None::<h3::Connection>, Vec::new(), vec![0; 65_535]);
+                let (mut http, mut body, mut buf) =
+                    (None::<h3::Connection>, Vec::new(), vec![0; 65_535]);
                 drive(&mut connection, &socket, |connection| {
                     let http = http.get_or_insert_with(|| {
-                        let mut http = h3::Connection::with_transport(connection, &settings).expect("HTTP/3");
-                        let fields =
-                            [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
-                        let headers: Vec<_> =
-                            fields.iter().map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes())).collect();
+                        let mut http =
+                            h3::Connection::with_transport(connection, &settings).expect("HTTP/3");
+                        let fields = [
+                            (":method", "GET"),
+                            (":scheme", "https"),
+                            (":authority", "localhost"),
+                            (":path", "/"),
+                        ];
+                        let headers: Vec<_> = fields
+                            .iter()
+                            .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
+                            .collect();
                         http.send_request(connection, &headers, true).expect("a request");
                         http
                     });
                     loop {
                         match http.poll(connection) {
                             Ok((_, h3::Event::Headers { list, .. })) => {
-                                assert!(list.iter().any(|h| h.name() == b":status" && h.value() == b"200"), "{list:?}");
+                                assert!(
+                                    list.iter()
+                                        .any(|h| h.name() == b":status" && h.value() == b"200"),
+                                    "{list:?}"
+                                );
                             }
                             Ok((id, h3::Event::Data)) => {
                                 while let Ok(bytes) = http.recv_body(connection, id, &mut buf) {
                                     body.extend_from_slice(&buf[..bytes]);
                                 }
                             }
-                            Ok((_, h3::Event::Finished)) => connection.close(true, 0x100, b"").expect("open"),
+                            Ok((_, h3::Event::Finished)) => {
+                                connection.close(true, 0x100, b"").expect("open")
+                            }
                             Ok(_) => {}
                             Err(_) => break,
                         }
@@ -342,7 +405,11 @@ pub(crate) enum On {
 }
 
 /// One connection, client and server: what each saw.
-pub(crate) async fn run(on: (On, On), client: SideConfig, server: SideConfig) -> (Outcome, Outcome) {
+pub(crate) async fn run(
+    on: (On, On),
+    client: SideConfig,
+    server: SideConfig,
+) -> (Outcome, Outcome) {
     let identity = certified();
     let (to, serving) = match on.1 {
         On::Quinn => plugged::on_quinn::serve(server, &identity.tls),

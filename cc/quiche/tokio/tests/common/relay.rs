@@ -31,14 +31,18 @@ impl Relay {
     /// Each datagram to the client takes `delay` longer; the `n`th with a 1-RTT packet passes if `passes(n)`.
     pub(crate) async fn to(server: SocketAddr, delay: Duration, passes: fn(usize) -> bool) -> Self {
         let any = "127.0.0.1:0";
-        let (front, back) =
-            (UdpSocket::bind(any).await.expect("a socket"), UdpSocket::bind(any).await.expect("a socket"));
+        let (front, back) = (
+            UdpSocket::bind(any).await.expect("a socket"),
+            UdpSocket::bind(any).await.expect("a socket"),
+        );
         back.connect(server).await.expect("connected");
-        let (address, seen) = (front.local_addr().expect("bound"), Arc::new(Mutex::new(Vec::new())));
+        let (address, seen) =
+            (front.local_addr().expect("bound"), Arc::new(Mutex::new(Vec::new())));
         let log = Arc::clone(&seen);
         let task = tokio::spawn(async move {
             let front = Arc::new(front);
-            let (late, mut queue) = tokio::sync::mpsc::unbounded_channel::<(Instant, Vec<u8>, SocketAddr)>();
+            let (late, mut queue) =
+                tokio::sync::mpsc::unbounded_channel::<(Instant, Vec<u8>, SocketAddr)>();
             let to_client = Arc::clone(&front);
             tokio::spawn(async move {
                 while let Some((due, datagram, client)) = queue.recv().await {

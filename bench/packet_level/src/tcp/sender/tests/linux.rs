@@ -20,7 +20,8 @@ impl Script {
 
     fn with(options: TcpOptions, round_trip: u64) -> Self {
         let start = Start { now: Time::ZERO, datagram: MSS, provided: Capabilities::NONE };
-        let mut s = TcpSender::new(catalogue::parse("cubic").unwrap().start(&start).unwrap(), options);
+        let mut s =
+            TcpSender::new(catalogue::parse("cubic").unwrap().start(&start).unwrap(), options);
         s.listen();
         s.accept(Some(ms(round_trip)));
         Self { s, now: 0 }
@@ -33,7 +34,9 @@ impl Script {
 
     /// What leaves now.
     fn leaves(&mut self) -> Vec<u64> {
-        std::iter::from_fn(|| self.s.poll_send(at(self.now))).map(|s| s.seq / u64::from(MSS)).collect()
+        std::iter::from_fn(|| self.s.poll_send(at(self.now)))
+            .map(|s| s.seq / u64::from(MSS))
+            .collect()
     }
 
     fn write(&mut self, segments: u64) -> Vec<u64> {
@@ -81,11 +84,17 @@ fn numbers(range: std::ops::Range<u64>) -> Vec<u64> {
 #[test]
 fn slow_start_by_acks_of_one_two_and_four_segments() {
     for (every, by_bytes, by_acks) in [(1, 2, 2), (2, 4, 3), (4, 8, 5)] {
-        for (counting, released) in [(GrowthCounting::Bytes, by_bytes), (GrowthCounting::Acks, by_acks)] {
+        for (counting, released) in
+            [(GrowthCounting::Bytes, by_bytes), (GrowthCounting::Acks, by_acks)]
+        {
             let mut s = Script::with(TcpOptions { counting, ..options(LossRecovery::Sack) }, 100);
             assert_eq!(s.write(30), numbers(0..10));
             s.after(105);
-            assert_eq!(s.ack(every, &[]), numbers(10..10 + released), "{counting:?}, one ACK per {every}");
+            assert_eq!(
+                s.ack(every, &[]),
+                numbers(10..10 + released),
+                "{counting:?}, one ACK per {every}"
+            );
             assert_eq!(s.ack(2 * every, &[]).len() as u64, released);
             (3..=10 / every).for_each(|n| drop(s.ack(n * every, &[])));
             s.ack(10, &[]);
@@ -153,7 +162,8 @@ fn first_two_duplicates_release_new_segments() {
     ] {
         let mut s = Script::with(TcpOptions { counting, ..options(recovery) }, 100);
         assert_eq!(s.write(15), numbers(0..10));
-        let sack: &[(u64, u64)] = if recovery == LossRecovery::Sack { &[(1, 2), (1, 3)] } else { &[] };
+        let sack: &[(u64, u64)] =
+            if recovery == LossRecovery::Sack { &[(1, 2), (1, 3)] } else { &[] };
         assert_eq!(s.after(110).ack(0, &sack[..sack.len().min(1)]), [10], "{recovery:?}");
         assert_eq!(s.after(10).ack(0, &sack[sack.len().min(1)..]), [11], "{recovery:?}");
         assert_eq!(s.after(10).ack(3, &[]), numbers(then.clone()), "{recovery:?}, {counting:?}");
@@ -231,7 +241,11 @@ fn lost_retransmission_is_not_noticed_in_recovery() {
     assert_eq!(s.after(2).ack(1, &[(2, 12)]), [16, 17]);
     assert_eq!([13, 14].map(|end| s.after(2).ack(1, &[(2, end)])), [[18], [19]]);
     let again = s.silence(1_000);
-    assert_eq!((again.first().map(|a| a.1), s.s.counts().timeouts > 0), (Some(1), true), "{again:?}");
+    assert_eq!(
+        (again.first().map(|a| a.1), s.s.counts().timeouts > 0),
+        (Some(1), true),
+        "{again:?}"
+    );
 }
 
 /// tcp/sack/sack-shift-sacked-2-6-8-3-9-nofack: blocks of 2, 6, 8 are three duplicates. Linux takes all holes below 8 for lost, sends 0, with
@@ -332,8 +346,9 @@ fn slow_start_after_a_timeout_ends_at_seven_tenths() {
     assert_eq!(s.silence(300), [(250, 1)]);
     assert_eq!((s.after(50).ack(2, &[]), s.window()), (vec![], 2));
     assert_eq!(s.write(200), [2, 3]);
-    let left: Vec<usize> =
-        (3..15).map(|next| s.after(if next % 2 == 1 { 98 } else { 2 }).ack(next, &[]).len()).collect();
+    let left: Vec<usize> = (3..15)
+        .map(|next| s.after(if next % 2 == 1 { 98 } else { 2 }).ack(next, &[]).len())
+        .collect();
     assert_eq!(left, [2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1]);
     assert_eq!(s.window(), 7);
 }
@@ -354,7 +369,10 @@ fn mark_takes_the_window_to_seven_tenths() {
 fn lost_syn_is_sent_again_after_a_second() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[(-1, 1)]);
     p.run(1_100);
-    assert_eq!((p.times_of(-1), p.at(1_100), p.s.timeout()), (vec![0, 1_000], vec![0], Some(at(4_100))));
+    assert_eq!(
+        (p.times_of(-1), p.at(1_100), p.s.timeout()),
+        (vec![0, 1_000], vec![0], Some(at(4_100)))
+    );
 }
 
 /// A receiver, and a path of 10 ms.
@@ -372,7 +390,12 @@ impl Listener {
     fn segment(&mut self, first: u64, behind: u64) -> Option<(u64, Vec<(u64, u64)>)> {
         let mss = u64::from(MSS);
         let len = ((behind - first) * mss) as u16;
-        let segment = TcpSegment { seq: first * mss, len, size: len + 40, ..TcpSegment::bare(at(self.now - 10)) };
+        let segment = TcpSegment {
+            seq: first * mss,
+            len,
+            size: len + 40,
+            ..TcpSegment::bare(at(self.now - 10))
+        };
         self.r.on_segment(at(self.now), &segment, false).then(|| {
             let ack = self.r.ack(at(self.now));
             (ack.ack / mss, ack.sack.as_slice().iter().map(|(a, b)| (a / mss, b / mss)).collect())
@@ -385,7 +408,10 @@ impl Listener {
 #[test]
 fn lone_segments_wait_for_the_delayed_ack() {
     for delay in [100, 40] {
-        let mut l = Listener::new(TcpReceiverOptions { max_delay: ms(delay), ..TcpReceiverOptions::default() });
+        let mut l = Listener::new(TcpReceiverOptions {
+            max_delay: ms(delay),
+            ..TcpReceiverOptions::default()
+        });
         for n in 0..2 {
             assert_eq!((l.segment(n, n + 1), l.r.timeout()), (None, Some(at(l.now + delay))));
             l.now += delay;
@@ -417,7 +443,8 @@ fn block_stays_until_the_gap_is_filled() {
 #[test]
 fn newest_block_is_first_and_duplicates_have_none() {
     let mut l = Listener::new(TcpReceiverOptions { sack: true, ..TcpReceiverOptions::default() });
-    let acks = [(1, 2), (2, 3), (4, 5), (7, 8), (0, 6), (6, 8), (0, 1)].map(|(first, behind)| l.segment(first, behind));
+    let acks = [(1, 2), (2, 3), (4, 5), (7, 8), (0, 6), (6, 8), (0, 1)]
+        .map(|(first, behind)| l.segment(first, behind));
     let expected = [
         (0, vec![(1, 2)]),
         (0, vec![(1, 3)]),

@@ -1,7 +1,8 @@
 use super::*;
 
 fn path(segments: u64, marks: &[i64], drops: &[(i64, u32)]) -> Path {
-    let mut p = Path::new(reno(), TcpOptions { ecn: true, ..options(LossRecovery::NewReno) }, 1, drops);
+    let mut p =
+        Path::new(reno(), TcpOptions { ecn: true, ..options(LossRecovery::NewReno) }, 1, drops);
     p.s.offer(segments * u64::from(MSS));
     p.marks = marks.to_vec();
     p.run(3_000);

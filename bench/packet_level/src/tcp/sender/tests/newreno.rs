@@ -29,13 +29,17 @@ fn two_duplicate_acks_retransmit_nothing() {
 /// RFC 3042 §2: two losses leave two duplicates of four segments. The two segments that these release bring the third.
 #[test]
 fn limited_transmit_is_an_option() {
-    for (limited_transmit, expected) in [(true, vec![(200, 4), (200, 5), (300, 0)]), (false, vec![(1_100, 0)])] {
+    for (limited_transmit, expected) in
+        [(true, vec![(200, 4), (200, 5), (300, 0)]), (false, vec![(1_100, 0)])]
+    {
         let (initial_window, rto) = (InitialWindow::Segments(4), RtoOptions::default());
-        let o = TcpOptions { limited_transmit, initial_window, rto, ..options(LossRecovery::NewReno) };
+        let o =
+            TcpOptions { limited_transmit, initial_window, rto, ..options(LossRecovery::NewReno) };
         let mut p = Path::new(reno(), o, 1, &[(0, 1), (1, 1)]);
         p.s.offer(100_000);
         p.run(1_150);
-        let after: Vec<_> = p.sent.iter().copied().filter(|(t, _)| *t > 100).take(expected.len()).collect();
+        let after: Vec<_> =
+            p.sent.iter().copied().filter(|(t, _)| *t > 100).take(expected.len()).collect();
         assert_eq!(after, expected);
         assert_eq!(p.s.counts().timeouts, u64::from(!limited_transmit));
     }
@@ -50,7 +54,10 @@ fn several_losses_take_a_round_trip_each() {
     p.run(700);
     assert_eq!([1, 3, 5].map(|n| p.times_of(n)), [[100, 200], [100, 300], [100, 400]]);
     assert_eq!(p.events(), [(200, "loss")]);
-    assert_eq!((p.s.counts().fast_recoveries, p.s.counts().timeouts, p.s.counts().retransmitted), (1, 0, 3));
+    assert_eq!(
+        (p.s.counts().fast_recoveries, p.s.counts().timeouts, p.s.counts().retransmitted),
+        (1, 0, 3)
+    );
 }
 
 /// RFC 6582 §3.2, step 3: the window deflates by what a partial ACK acknowledges, less one segment.
@@ -136,5 +143,8 @@ fn reno_repairs_one_loss_per_window_and_times_out_on_the_second() {
     // One loss alone is repaired as NewReno repairs it.
     let mut p = Path::reno(LossRecovery::Reno, 100, &[(0, 1)]);
     p.run(2_000);
-    assert_eq!((p.s.counts().fast_recoveries, p.s.counts().timeouts, p.s.counts().retransmitted), (1, 0, 1));
+    assert_eq!(
+        (p.s.counts().fast_recoveries, p.s.counts().timeouts, p.s.counts().retransmitted),
+        (1, 0, 1)
+    );
 }

@@ -10,7 +10,10 @@ fn one_loss_is_repaired_in_a_round_trip() {
     assert_eq!(p.at(200), [10, 11, 0, 12, 13]);
     assert_eq!(p.events(), [(200, "loss")]);
     p.run(350);
-    assert_eq!((p.s.recovery, p.s.window(), p.s.counts().retransmitted), (Recovery::Open, 5_000, 1));
+    assert_eq!(
+        (p.s.recovery, p.s.window(), p.s.counts().retransmitted),
+        (Recovery::Open, 5_000, 1)
+    );
 }
 
 /// RFC 6675 §5: all holes of a window in one round trip, one reduction for all of them, where half the window holds more than them.
@@ -20,7 +23,10 @@ fn several_losses_are_repaired_in_a_round_trip() {
     p.run(700);
     assert_eq!([11, 13, 15].map(|n| p.times_of(n)), [[200, 300], [200, 300], [200, 300]]);
     assert_eq!(p.events(), [(300, "loss")]);
-    assert_eq!((p.s.counts().fast_recoveries, p.s.counts().timeouts, p.s.counts().retransmitted), (1, 0, 3));
+    assert_eq!(
+        (p.s.counts().fast_recoveries, p.s.counts().timeouts, p.s.counts().retransmitted),
+        (1, 0, 3)
+    );
 }
 
 /// RFC 6675 §5, step 1: one ACK whose block shows the loss begins recovery.
@@ -41,7 +47,10 @@ fn lost_tail_is_rescued() {
     // Nothing above 9 is SACKed.
     let mut p = Path::reno(LossRecovery::Sack, 10, &[(3, 1), (9, 1)]);
     assert!(p.run(2_000));
-    assert_eq!((p.times_of(3), p.times_of(9), p.s.counts().timeouts), (vec![100, 200], vec![100, 300], 0));
+    assert_eq!(
+        (p.times_of(3), p.times_of(9), p.s.counts().timeouts),
+        (vec![100, 200], vec![100, 300], 0)
+    );
 }
 
 /// RFC 6675 §5.1 and RFC 6582 §3.2: a retransmission that is lost waits for the timeout.

@@ -4,7 +4,8 @@ use crate::Probes;
 /// RFC 6298 §5, rules 5.4 to 5.6, and RFC 6298 §2, rule 2.5: 1, 2, 4 s to 64 s. The controller hears of the first one only (RFC 5681 §3.1).
 #[test]
 fn lost_window_backs_off_to_64_seconds() {
-    let drops: Vec<(i64, u32)> = (0..10).map(|n| (n, 1)).chain((2..10).map(|copy| (0, copy))).collect();
+    let drops: Vec<(i64, u32)> =
+        (0..10).map(|n| (n, 1)).chain((2..10).map(|copy| (0, copy))).collect();
     let o = TcpOptions { rto: RtoOptions::default(), ..options(LossRecovery::NewReno) };
     let mut p = Path::new(reno(), o, 1, &drops);
     p.s.offer(10_000);
@@ -12,7 +13,10 @@ fn lost_window_backs_off_to_64_seconds() {
     let times = p.times_of(0);
     let gaps: Vec<u64> = times.windows(2).map(|t| t[1] - t[0]).collect();
     assert_eq!(gaps, [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 64_000, 64_000]);
-    assert!((1..10).all(|n| p.times_of(n).iter().all(|t| *t == 100 || *t > times[9])), "one segment at a time");
+    assert!(
+        (1..10).all(|n| p.times_of(n).iter().all(|t| *t == 100 || *t > times[9])),
+        "one segment at a time"
+    );
     assert_eq!(p.events(), [(1_100, "persistent")]);
     assert!(p.s.is_done());
 }
@@ -39,7 +43,8 @@ fn timeout_leaves_one_segment() {
 fn floor_is_an_option() {
     for floor in [1_000, 200, 0] {
         let rto = RtoOptions { floor: ms(floor), ..RtoOptions::default() };
-        let mut p = Path::new(fixed(4), TcpOptions { rto, ..options(LossRecovery::NewReno) }, 1, &[(4, 1)]);
+        let mut p =
+            Path::new(fixed(4), TcpOptions { rto, ..options(LossRecovery::NewReno) }, 1, &[(4, 1)]);
         p.s.offer(5_000);
         p.run(2_000);
         // Five samples of 100 ms: the variation is 50 * .75^4 = 15.8 ms, the timeout 163.3 ms.
