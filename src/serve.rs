@@ -252,13 +252,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             tokio::spawn(scrape.serve());
         }
         service_manager::ready();
-        let mut stopping = stop.clone();
-        tokio::spawn(async move {
-            if stopping.wait_for(|stop| *stop).await.is_ok() {
+        let (mut stopping, stopped) = (stop.clone(), stop.clone());
+        let serving = server.serve(stop, args.grace);
+        tokio::pin!(serving);
+        tokio::select! {
+            biased;
+            // In this task: the server may end before another task runs.
+            Ok(_) = stopping.wait_for(|stop| *stop) => {
                 service_manager::stopping();
+                serving.await;
             }
-        });
-        server.serve(stop, args.grace).await;
+            () = &mut serving => {
+                if *stopped.borrow() {
+                    service_manager::stopping();
+                }
+            }
+        }
         if let Some(log) = &access_log {
             log.finish();
         }

@@ -22,6 +22,7 @@ mod new_controller;
 #[path = "packages/main.rs"]
 mod packages;
 mod probe;
+mod public_cases;
 mod response_times;
 mod results;
 mod serve;

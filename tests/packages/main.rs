@@ -29,7 +29,6 @@ fn crates_are_adopted_from_their_packages() {
     for provider in ["ring", "aws-lc-rs"] {
         workspace.cargo(&[
             "build",
-            "--release",
             "--workspace",
             "--no-default-features",
             "--features",
@@ -41,7 +40,6 @@ fn crates_are_adopted_from_their_packages() {
         // Its own example: a simulated network. Packages bring their examples with them.
         workspace.cargo(&[
             "run",
-            "--release",
             "--bin",
             "simulate",
             "--no-default-features",

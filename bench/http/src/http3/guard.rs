@@ -1,7 +1,7 @@
 //! Connections and streams whose incoming bytes are checked before `h3` gets them.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -17,20 +17,32 @@ use super::unidirectional::{ControlStream, UnidirectionalStreams};
 
 /// Closes a connection with a code of HTTP/3.
 #[derive(Clone)]
-pub(crate) struct Closer(Arc<dyn Fn(Code) + Send + Sync>);
+pub(crate) struct Closer {
+    close: Arc<dyn Fn(Code) + Send + Sync>,
+    /// The first error that it closed the connection for.
+    why: Arc<OnceLock<PeerError>>,
+}
 
 impl Closer {
     /// Of this connection.
     pub(crate) fn new<C: fathom_stacks::Connection>(connection: &C) -> Self {
         let connection = connection.clone();
         // Codes of HTTP/3 and QPACK have ten bits (RFC 9114 §8.1, RFC 9204 §6).
-        Self(Arc::new(move |code| {
-            connection.close(u32::try_from(code.value()).unwrap_or_default())
-        }))
+        let close = move |code: Code| {
+            connection.close(u32::try_from(code.value()).unwrap_or_default());
+        };
+        Self { close: Arc::new(close), why: Arc::default() }
     }
 
-    pub(super) fn close(&self, code: Code) {
-        (self.0)(code);
+    /// Closes the connection for an error of the peer's.
+    pub(super) fn close(&self, error: &PeerError) {
+        let _ = self.why.set(error.clone());
+        (self.close)(error.code());
+    }
+
+    /// Returns the error that it closed the connection for.
+    pub(crate) fn why(&self) -> Option<&PeerError> {
+        self.why.get()
     }
 }
 
@@ -129,7 +141,7 @@ impl<C: Connection<Bytes>> Connection<Bytes> for GuardedConnection<C> {
             self.unidirectional.push(stream?);
         }
         Poll::Ready(ready!(self.unidirectional.poll(cx)).map_err(|error| {
-            self.rules.closer.close(error.code());
+            self.rules.closer.close(&error);
             error.into()
         }))
     }
@@ -177,7 +189,7 @@ impl<S: RecvStream> GuardedStream<S> {
     fn fail(&mut self, error: PeerError) -> StreamErrorIncoming {
         self.rest.clear();
         if error.ends_connection() {
-            self.closer.close(error.code());
+            self.closer.close(&error);
         } else {
             self.inner.stop_sending(error.code().value());
         }

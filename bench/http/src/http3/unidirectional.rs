@@ -287,7 +287,7 @@ impl<S: RecvStream> ControlStream<S> {
     }
 
     fn fail(&mut self, error: PeerError) -> StreamErrorIncoming {
-        self.closer.close(error.code());
+        self.closer.close(&error);
         self.failed = Some(error.clone());
         error.into()
     }

@@ -15,7 +15,7 @@ use super::clock::now;
 use super::load_stats::LoadStats;
 use super::request::{Failure, FailureKind, ResponseProgress};
 use crate::digest::{self, Digest};
-use crate::http3::{self, PeerError};
+use crate::http3::{self, Closer, PeerError};
 use crate::server::NO_ERROR;
 
 /// Sends requests.
@@ -31,6 +31,8 @@ pub(super) struct Session<E: Endpoint> {
     pub(super) id: u64,
     /// `None` once it is given back.
     connection: Option<Connection<E>>,
+    /// Knows why it closed the connection.
+    closer: Closer,
     sender: RequestSender<E>,
     driver: Option<AbortHandle>,
     /// The server has sent GOAWAY.
@@ -76,13 +78,15 @@ impl<E: Endpoint> Session<E> {
         stats: Arc<LoadStats>,
         fields: Arc<RequestFields>,
     ) -> Result<(Self, Http3Driver<E>), Failure> {
-        match http3::client(connection.h3(), connection.closer()).await {
+        let closer = connection.closer();
+        match http3::client(connection.h3(), closer.clone()).await {
             Ok((http3, sender)) => {
                 let spent = AtomicBool::new(false);
                 Ok((
                     Self {
                         id,
                         connection: Some(connection),
+                        closer,
                         sender,
                         driver: None,
                         spent,
@@ -136,7 +140,13 @@ impl<E: Endpoint> Session<E> {
         url: &Uri,
         progress: &mut ResponseProgress,
     ) -> Result<(), Failure> {
-        let answered = send_request::<E>(sender, url, &self.fields, progress).await;
+        let mut answered = send_request::<E>(sender, url, &self.fields, progress).await;
+        // h3 may see that the connection is closed before it sees why.
+        if let (Err(Failure { kind: FailureKind::Reset, .. }), Some(error)) =
+            (&answered, self.closer.why())
+        {
+            answered = Err(of_peer(error.clone()));
+        }
         if matches!(&answered, Err(failure) if failure.why == GOAWAY_RECEIVED) {
             self.spent.store(true, Ordering::Relaxed);
         }
@@ -161,6 +171,13 @@ impl<E: Endpoint> Drop for Session<E> {
     }
 }
 
+/// Returns the failure that an error of the server's is.
+fn of_peer(error: PeerError) -> Failure {
+    // A response that is larger than what is taken breaks no rule.
+    let excessive = error.code() == Code::H3_EXCESSIVE_LOAD;
+    Failure::new(if excessive { FailureKind::Reset } else { FailureKind::Protocol }, error)
+}
+
 async fn send_request<E: Endpoint>(
     sender: &mut RequestSender<E>,
     url: &Uri,
@@ -174,11 +191,7 @@ async fn send_request<E: Endpoint>(
             Failure::new(FailureKind::Reset, GOAWAY_RECEIVED)
         }
         e => match PeerError::of(&e) {
-            // A response that is larger than what is taken breaks no rule.
-            Some(error) if error.code() != Code::H3_EXCESSIVE_LOAD => {
-                Failure::new(FailureKind::Protocol, error)
-            }
-            Some(error) => Failure::new(FailureKind::Reset, error),
+            Some(error) => of_peer(error.clone()),
             None => Failure::new(FailureKind::Reset, e),
         },
     };

@@ -37,7 +37,7 @@ impl TcpSender {
                 self.end_fast_recovery()
             }
             Recovery::Fast(_) if kind == LossRecovery::Sack => {
-                drop(self.board.detect_losses(self.options.smss()))
+                let _ = self.board.detect_losses(self.options.smss());
             }
             Recovery::Fast(_) if advanced => self.on_partial_ack(),
             Recovery::Fast(_) if !ack.with_data => self.inflation += i64::from(self.options.smss()),

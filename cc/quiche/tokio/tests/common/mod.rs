@@ -163,7 +163,7 @@ macro_rules! ends {
                     loop {
                         match connection.send(&mut buf) {
                             Ok((bytes, info)) => {
-                                drop(socket.send_to(&buf[..bytes], info.to).await.expect("sent"))
+                                socket.send_to(&buf[..bytes], info.to).await.expect("sent");
                             }
                             Err($quiche::Error::Done) => break,
                             // A close that cannot be sent: the application gives up.
