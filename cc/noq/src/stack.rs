@@ -123,7 +123,7 @@ impl AsyncUdpSocket for Wrapped {
     }
 }
 
-/// Sender of one connection. It sends one datagram per call, because datagrams may be trimmed by
+/// Sender of one connection. Sends one datagram per call, because datagrams may be trimmed by
 /// different lengths and leave at different times.
 struct Sender {
     inner: Pin<Box<dyn noq::UdpSender>>,

@@ -131,7 +131,7 @@ impl SendMeta {
     }
 }
 
-/// Task that sends the delayed datagrams. It ends when none is left and the shaping socket is gone.
+/// Task that sends the delayed datagrams. Ends when none is left and the shaping socket is gone.
 struct ReleaseTask {
     sender: ReleaseSender,
     timer: Pin<Box<dyn AsyncTimer>>,

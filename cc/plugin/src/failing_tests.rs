@@ -19,7 +19,7 @@ const HEADER: usize = 11;
 const TAG: usize = 16;
 const SECRET: &[u8] = b"the payload of a packet, in the clear";
 
-/// Key that fails once switched. It leaves the plaintext as it is, or partly overwritten.
+/// Key that fails once switched, and then leaves the plaintext as it is or partly overwritten.
 struct Failing<K: ?Sized> {
     fails: Arc<AtomicBool>,
     key: Box<K>,

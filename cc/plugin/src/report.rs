@@ -7,9 +7,11 @@ use fathom_frames::{Counters, EcnCounts, EnableTimestamp, Offer, ReceiveTimestam
 
 use crate::extension::InUse;
 
-/// Observer of a connection's controller. It is called after each of the controller's events, while
-/// the stack holds the connection, so it must be quick. The plug-in's own lock is free then: an
-/// observer may read a [`ConnectionMonitor`](crate::ConnectionMonitor).
+/// Observer of a connection's controller.
+///
+/// Called after each of the controller's events, while the stack holds the connection, so an
+/// observer must be quick. The plug-in's own lock is free then, so an observer may read a
+/// [`ConnectionMonitor`](crate::ConnectionMonitor).
 pub trait Observer: Send + Sync {
     /// Called after each batch of acknowledgements and each congestion event.
     fn on_metrics(&self, now: Time, metrics: &ControllerMetrics, one_way: Option<OneWayDelay>);

@@ -29,7 +29,7 @@
 //!
 //! # ECN in quinn
 //!
-//! quinn marks every packet ECT(0). It stops marking permanently (on that path) if an ACK frame has
+//! quinn marks every packet ECT(0). On a path, quinn stops marking permanently if an ACK frame has
 //! no ECN counts or if validation (RFC 9000 §13.4.2.1) fails: fewer counts than packets newly
 //! acknowledged, ECT(1) counted, or a count that fell. quinn uses only the counts of ACK frames
 //! that raise the largest acknowledged number. If the CE count grew, quinn calls

@@ -47,7 +47,7 @@ enum State {
 
 /// Error for a frame passed to a stream that still holds the previous frame.
 ///
-/// This happens after a send was cancelled. It arrives as [`StreamErrorIncoming::Unknown`] and
+/// Occurs after a send was cancelled. The error arrives as [`StreamErrorIncoming::Unknown`] and
 /// affects only this stream, which still holds the rest of its frame. `finish` sends the rest,
 /// unless h3 has a grease frame to put before the end. Usually, reset the stream instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

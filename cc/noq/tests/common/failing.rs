@@ -1,4 +1,4 @@
-//! Crypto provider that seals like ring until it is switched to fail. It never seals packets of
+//! Crypto provider that seals like ring until it is switched to fail, but never seals packets of
 //! other paths.
 
 use std::sync::Arc;
