@@ -185,7 +185,7 @@ impl ControllerDriver {
         self.state().clock().time(at)
     }
 
-    /// Reports `bytes` handed to the network: one datagram per call if there is a shaping socket.
+    /// Handles `bytes` handed to the network: one datagram per call if there is a shaping socket.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         let now = self.time(now);
         let sent = Sent { now, bytes: self.shaped.trim.sent(bytes) };
@@ -201,15 +201,15 @@ impl ControllerDriver {
         self.shaped.request_shaping(self.registration.id, &mut self.registration.state.lock());
     }
 
-    /// Reports that `packet`, sealed just before, belongs to this path. A controller that does not
-    /// know its path takes the path of `packet`.
+    /// Handles a packet of this path that was sealed just before. A controller that does not know
+    /// its path takes the path of `packet`.
     pub fn on_packet_sent(&mut self, packet: u64) {
         if self.shaped.path.is_none() {
             self.shaped.path = self.state().path_of(packet);
         }
     }
 
-    /// Reports an acknowledged packet; `smoothed` is the stack's RTT estimate.
+    /// Adds an acknowledged packet to the batch; `smoothed` is the stack's RTT estimate.
     pub fn on_ack(&mut self, sent: Instant, bytes: u64, smoothed: Duration) {
         let sent = self.time(sent);
         let bytes = self.shaped.trim.acked(sent, bytes);
@@ -217,7 +217,7 @@ impl ControllerDriver {
         self.smoothed = Some(smoothed);
     }
 
-    /// Reports the end of an ACK frame and gives the batch to the controller.
+    /// Ends the batch of an ACK frame and gives it to the controller.
     pub fn on_end_acks(&mut self, end: AckBatch) {
         let now = self.time(end.now);
         let newest = self.batch.iter().map(|p| p.sent).max();
@@ -267,7 +267,7 @@ impl ControllerDriver {
         }
     }
 
-    /// Reports lost or marked packets, of which the newest was sent at `sent`.
+    /// Handles lost or marked packets, of which the newest was sent at `sent`.
     ///
     /// A mark on packets that are not congestion controlled (such as bare ACKs) comes with an ACK
     /// frame without a batch. Such a mark waits for the next batch, which carries its ECN counts.
@@ -296,8 +296,8 @@ impl ControllerDriver {
         );
     }
 
-    /// Reports that packets declared lost were acknowledged after all. This says nothing about
-    /// marks: if a mark came since the loss, nothing is undone.
+    /// Handles packets that were declared lost but were acknowledged after all. Marks are not
+    /// affected: if a mark came since the loss, nothing is undone.
     pub fn on_spurious_loss(&mut self) {
         if std::mem::take(&mut self.lost) {
             let now = self.state().clock().now();
@@ -305,7 +305,7 @@ impl ControllerDriver {
         }
     }
 
-    /// Reports the `count`th consecutive probe timeout.
+    /// Handles the `count`th consecutive probe timeout.
     pub fn on_probe_timeout(&mut self, now: Instant, count: u32) {
         let now = self.time(now);
         self.event(now, |controller| controller.on_probe_timeout(now, count), |_| {});

@@ -197,7 +197,7 @@ impl AckSeen {
 /// Time information that a packet carries for its ACK frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerTimestamp {
-    /// None.
+    /// No time information.
     Nothing,
     /// Echo of one of our stamps.
     Echo(Echo),

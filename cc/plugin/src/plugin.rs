@@ -48,8 +48,9 @@ pub trait Stack: Clone + Send + Sync + 'static {
     /// Reason why a connection ended.
     type ConnectionError;
 
-    /// Turns multipath off, on a stack that supports it. Called if the crypto provider cannot seal
-    /// packets of a second path, which would leave as junk.
+    /// Turns multipath off, on a stack that supports it. Called for configurations that several
+    /// connections share, and if the crypto provider cannot seal packets of a second path, which
+    /// would leave as junk.
     fn disable_multipath(_: &mut Self::Transport) {}
     /// Returns a factory that makes the controllers of `source`.
     fn controller_factory(source: ControllerSource) -> Arc<Self::ControllerFactory>;
@@ -238,8 +239,8 @@ impl<S: Stack> Plugin<S> {
     }
 
     /// Adds a TLS configuration as [`Plugin::client`] does, but takes the suite that protects
-    /// Initial packets from `initial`, for a configuration that does not offer this suite. It is
-    /// always TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
+    /// Initial packets from `initial`, for a configuration that does not offer this suite. The
+    /// suite is always TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
     ///
     /// # Errors
     /// Returns an error if `initial` is another suite, or if the configuration cannot carry QUIC.
@@ -268,8 +269,8 @@ impl<S: Stack> Plugin<S> {
     }
 
     /// Adds a TLS configuration as [`Plugin::server`] does, but takes the suite that protects
-    /// Initial packets from `initial`, for a configuration that does not offer this suite. It is
-    /// always TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
+    /// Initial packets from `initial`, for a configuration that does not offer this suite. The
+    /// suite is always TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
     ///
     /// # Errors
     /// Returns an error if `initial` is another suite, or if the configuration cannot carry QUIC.
@@ -406,10 +407,10 @@ pub struct ServerPlugin<S: Stack> {
 }
 
 impl<S: Stack> ServerPlugin<S> {
-    /// Returns the endpoint's configuration. Code that accepts connections with it, such as a
-    /// framework or `incoming.await`, gets a controller and a frame layer for each connection. The
-    /// `monitor` function of the plug-in's crate shows them. The transport settings are the stack's
-    /// defaults, without multipath. To replace them, use [`ServerPlugin::controller_factory`].
+    /// Returns the endpoint's configuration. Each connection accepted with it, by a framework or
+    /// `incoming.await`, has its own controller and frame layer, shown by the `monitor` function of
+    /// the plug-in's crate. The transport settings are the stack's defaults, without multipath. To
+    /// replace them, use [`ServerPlugin::controller_factory`].
     ///
     /// [`ServerPlugin::accept`] gives a connection its own transport settings, and
     /// [`ServerPlugin::accept_observed`] also an observer.

@@ -147,12 +147,12 @@ impl PathController {
         (self.acked, self.newest)
     }
 
-    /// Reports marks that came with the ACK frame.
+    /// Handles marks that came with the ACK frame.
     pub(crate) fn on_mark(&mut self, now: Instant, sent: Instant) {
         self.driver.on_congestion_event(now, sent, Cause::Mark);
     }
 
-    /// Reports the `count`th consecutive probe timeout.
+    /// Handles the `count`th consecutive probe timeout.
     pub(crate) fn on_probe_timeout(&mut self, now: Instant, count: u32) {
         self.drops_marked |= count >= DROPS_MARKED && self.sampled.is_none();
         self.driver.on_probe_timeout(now, count);
