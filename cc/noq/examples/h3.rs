@@ -1,5 +1,6 @@
-//! An HTTP/3 server that adopts a delay-based controller, and a client without one. What Fathom adds to an h3 program stands between the
-//! marks; the comments say what stood there before.
+//! An HTTP/3 server that adopts a delay-based controller, and a client without one. The code
+//! between the marks is what Fathom adds to an h3 program. The comments show the code that it
+//! replaces.
 //!
 //! `cargo run -p fathom-noq --example h3-on-noq`
 
@@ -17,7 +18,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Bytes of the response.
+/// Number of bytes in the response.
 const BODY: usize = 50_000;
 
 pub(crate) fn main() -> Outcome<()> {
@@ -58,7 +59,7 @@ async fn run() -> Outcome<()> {
     Ok(())
 }
 
-/// A client as it comes: bytes of the response to one request.
+/// Sends one request with an unmodified client. Returns the number of bytes in the response.
 async fn fetch(tls: Arc<ClientConfig>, to: SocketAddr) -> Outcome<usize> {
     let config = noq::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
@@ -72,7 +73,7 @@ async fn fetch(tls: Arc<ClientConfig>, to: SocketAddr) -> Outcome<usize> {
         while let Some(data) = stream.recv_data().await? {
             bytes += data.remaining();
         }
-        // The last sender gone closes the connection.
+        // Dropping the last sender closes the connection.
         drop(sender);
         Outcome::Ok(bytes)
     };
@@ -82,7 +83,8 @@ async fn fetch(tls: Arc<ClientConfig>, to: SocketAddr) -> Outcome<usize> {
     bytes
 }
 
-/// A certificate for localhost, and a client that trusts it.
+/// Returns the TLS configurations of a server with a certificate for localhost and of a client that
+/// trusts it.
 fn tls() -> Outcome<(Arc<ServerConfig>, Arc<ClientConfig>)> {
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     let certificate = signed.cert.der().clone();

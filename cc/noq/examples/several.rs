@@ -1,5 +1,6 @@
-//! A server that divides its connections between two controllers, from certificates on, and watches the queue in front of each client.
-//! What Fathom adds to a noq program stands between the marks; the comments say what stood there before.
+//! A server that divides its connections between two controllers, starting from certificates, and
+//! watches the queue in front of each client. The code between the marks is what Fathom adds to a
+//! noq program. The comments show the code that it replaces.
 //!
 //! `cargo run -p fathom-noq --example several-noq`
 
@@ -13,11 +14,11 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Bytes on a stream.
+/// Number of bytes on a stream.
 const PIECE: usize = 20_000;
-/// Streams to each client, one after the other.
+/// Number of streams to each client, one after the other.
 const PIECES: usize = 20;
-/// Clients, one after the other.
+/// Number of clients, one after the other.
 const CLIENTS: u64 = 4;
 
 pub(crate) fn main() -> Outcome<()> {
@@ -28,7 +29,7 @@ pub(crate) fn main() -> Outcome<()> {
     runtime.block_on(run())
 }
 
-/// A certificate for localhost, and its key.
+/// Returns a certificate for localhost, and its key.
 fn certificate() -> Outcome<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
@@ -85,7 +86,7 @@ async fn run() -> Outcome<()> {
     Ok(())
 }
 
-/// Sends the pieces, and looks at the queue when the client has acknowledged one.
+/// Sends the pieces, and reads the queueing delay each time the client has acknowledged one.
 async fn serve(connection: Connection, monitor: fathom_noq::ConnectionMonitor) -> Outcome<()> {
     let mut least = None;
     for _ in 0..PIECES {
@@ -105,7 +106,7 @@ async fn serve(connection: Connection, monitor: fathom_noq::ConnectionMonitor) -
     Ok(())
 }
 
-/// Clients that tell one-way delays.
+/// Runs the clients, which report one-way delays.
 async fn fetch_all(tls: Arc<ClientConfig>, to: SocketAddr) -> Outcome<()> {
     let client = fathom_noq::Plugin::named("cubic")?.client(tls)?;
     let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;

@@ -1,5 +1,6 @@
-//! An echo server whose packets shrink when its window is small: a controller that steers the datagram size, on noq, which has no such
-//! setting. What the shaping socket adds to `adopt.rs` stands between the marks.
+//! An echo server whose packets shrink when its window is small. Its controller sets the datagram
+//! size, which noq itself does not support. The code between the marks is what the shaping socket
+//! adds to `adopt.rs`.
 //!
 //! `cargo run -p fathom-noq --example shaping-socket-noq`
 
@@ -12,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Bytes sent and echoed.
+/// Number of bytes sent and echoed.
 const BODY: usize = 50_000;
 
 pub(crate) fn main() -> Outcome<()> {
@@ -80,7 +81,8 @@ async fn run() -> Outcome<()> {
     Ok(())
 }
 
-/// A certificate for localhost, and a client that trusts it.
+/// Returns the TLS configurations of a server with a certificate for localhost and of a client that
+/// trusts it.
 fn tls() -> Outcome<(Arc<ServerConfig>, Arc<ClientConfig>)> {
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     let certificate = signed.cert.der().clone();

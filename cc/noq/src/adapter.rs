@@ -1,4 +1,4 @@
-//! One of our controllers behind noq's trait.
+//! Adapter from noq's controller trait to one of our controllers.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,17 +9,19 @@ use fathom_plugin::{AckBatch, ConnectionMonitor, ControllerDriver, ControllerSou
 use noq::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use noq_proto::RttEstimator;
 
-/// Builds the controller of each path of one connection, again after a migration.
+/// Factory that builds the controller of each path of one connection, and another one after a
+/// migration.
 pub(crate) struct Factory(pub(crate) ControllerSource);
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        // noq does not name the path; the first packet sent shows it.
+        // noq does not tell the path; the first packet sent determines it.
         Box::new(Adapter(ControllerDriver::start(self.0.connection(), None, now, current_mtu)))
     }
 }
 
-/// A view of the connection that this controller belongs to; `None`: it is not one of ours.
+/// Returns a view of the connection that this controller belongs to; `None` if the controller is
+/// not ours.
 pub(crate) fn monitor(controller: Box<dyn Controller>) -> Option<ConnectionMonitor> {
     Some(controller.into_any().downcast::<Adapter>().ok()?.0.monitor())
 }
@@ -84,7 +86,7 @@ impl Controller for Adapter {
         self.0.send_params().window
     }
 
-    /// noq steers by this: window and rate feed its pacer.
+    /// Returns the metrics, of which noq's pacer uses window and rate.
     fn metrics(&self) -> ControllerMetrics {
         let params = self.0.send_params();
         let mut metrics = ControllerMetrics::default();

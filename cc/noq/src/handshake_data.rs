@@ -1,8 +1,10 @@
-//! noq's own `HandshakeData`, filled with ours.
+//! noq's own `HandshakeData`, filled with our values.
 //!
-//! Applications ask `Connection::handshake_data` for the protocol and downcast to noq's type. That type is `#[non_exhaustive]`: it
-//! cannot be built outside noq, but it can be changed. So a session of noq's own, which reads one ClientHello and then stands
-//! still, gives an instance on demand. It is made on first use, once per process, and costs one half of a handshake.
+//! Applications call `Connection::handshake_data` to learn the protocol, and downcast the result to
+//! noq's type. The type is `#[non_exhaustive]`: code outside noq cannot create it, but can change
+//! it. One of noq's own sessions therefore provides an instance on demand. It reads one ClientHello
+//! and does not continue the handshake. The session is created on first use, once per process, and
+//! costs half a handshake.
 
 use std::any::Any;
 use std::sync::{Arc, LazyLock};
@@ -23,7 +25,8 @@ use rustls::crypto::ring as provider;
 
 static SESSION: LazyLock<Option<Box<dyn Session>>> = LazyLock::new(session_after_client_hello);
 
-/// Ours as noq's. As ours only if noq's session did not read its own ClientHello, which a test rules out.
+/// Converts our handshake data to noq's type. Returns ours only if noq's session failed to read its
+/// own ClientHello, which a test rules out.
 pub(crate) fn to_noq(ours: fathom_plugin::HandshakeData) -> Box<dyn Any> {
     let empty = SESSION
         .as_ref()
@@ -35,7 +38,7 @@ pub(crate) fn to_noq(ours: fathom_plugin::HandshakeData) -> Box<dyn Any> {
     data
 }
 
-/// A server's session that has read the ClientHello of a client that exists only here.
+/// Returns a server's session that has read the ClientHello of a client that exists only here.
 fn session_after_client_hello() -> Option<Box<dyn Session>> {
     let provider = Arc::new(provider::default_provider());
     let tls13 = &[&rustls::version::TLS13];
@@ -62,7 +65,7 @@ fn session_after_client_hello() -> Option<Box<dyn Session>> {
     server.read_handshake(&hello).ok()?.then_some(server)
 }
 
-/// An identity without a certificate or a key: what it signs is never sent.
+/// Identity without a certificate or a key; its signatures are never sent.
 #[derive(Debug)]
 struct NoIdentity;
 

@@ -1,10 +1,11 @@
-//! Fathom's controllers and the one-way-delay frame for unmodified noq.
+//! Fathom's controllers and timestamp frames for unmodified noq.
 //!
-//! A [`Plugin`] is a controller chosen by name. [`Plugin::server`](fathom_plugin::Plugin::server) and
-//! [`Plugin::client`](fathom_plugin::Plugin::client) put it under a rustls configuration;
-//! [`ServerPlugin::config`](fathom_plugin::ServerPlugin::config) and [`ClientPlugin::shared_config`](fathom_plugin::ClientPlugin::shared_config)
-//! take the place of noq's own configurations: each connection then has its controller and its frame layer, and [`monitor`] shows both. Everything
-//! else of noq stays as it is.
+//! A [`Plugin`] is a controller chosen by name. [`Plugin::server`](fathom_plugin::Plugin::server)
+//! and [`Plugin::client`](fathom_plugin::Plugin::client) combine it with a rustls configuration.
+//! [`ServerPlugin::config`](fathom_plugin::ServerPlugin::config) and
+//! [`ClientPlugin::shared_config`](fathom_plugin::ClientPlugin::shared_config) replace noq's own
+//! configurations. Each connection then has its own controller and frame layer, and [`monitor`]
+//! shows both. Everything else in noq stays as it is.
 //!
 //! ```no_run
 //! # async fn serve(tls: std::sync::Arc<rustls::ServerConfig>) -> Result<(), Box<dyn std::error::Error>> {
@@ -21,54 +22,73 @@
 //! # }
 //! ```
 //!
-//! [`ServerPlugin::accept`](fathom_plugin::ServerPlugin::accept) and [`ClientPlugin::connect`](fathom_plugin::ClientPlugin::connect) give one connection
-//! transport settings of its own, [`Plugin::controller_factory`](fathom_plugin::Plugin::controller_factory) makes controllers where TLS is not ours to replace.
+//! [`ServerPlugin::accept`](fathom_plugin::ServerPlugin::accept) and
+//! [`ClientPlugin::connect`](fathom_plugin::ClientPlugin::connect) give one connection its own
+//! transport settings. [`Plugin::controller_factory`](fathom_plugin::Plugin::controller_factory)
+//! makes controllers for programs whose TLS cannot be replaced.
 //!
 //! # Pacing
 //!
-//! noq lets packets out of a token bucket. Without a rate from the controller ([`fathom_cc::Pacing::Window`]) it refills at 1.25 windows
-//! per smoothed RTT. With one ([`fathom_cc::Pacing::Rate`]) it refills at exactly that rate; the window still bounds the bytes in
-//! flight. The bucket holds 2 ms at the rate, but at least 10 and at most 256 datagrams, and never more than 10 ms or one datagram,
-//! whichever is more: so packets leave in bursts of that size, and only their average follows the rate. Credit beyond the bucket is
-//! lost, so a sender that was idle starts with one burst. `TransportConfig::max_outgoing_bytes_per_second` bounds the rate from above.
-//! [`fathom_cc::SendParams::burst`] goes to noq as `send_quantum`: the most that leaves in one call to the socket, rounded down to
-//! datagrams, at least one. It bounds a batch, not the bucket.
+//! noq paces with a token bucket. Without a rate from the controller
+//! ([`fathom_cc::Pacing::Window`]), the bucket refills at 1.25 windows per smoothed RTT. With a
+//! rate ([`fathom_cc::Pacing::Rate`]), it refills at exactly that rate. In both cases the window
+//! bounds the bytes in flight.
 //!
-//! noq cannot keep a packet back for a given time, so [`fathom_cc::Pacing::Delay`] of `D` becomes the rate of a sender that does:
-//! `window / (RTT + D)`, see [`fathom_plugin::ControllerDriver::pacing_rate`]. noq stamps a packet when it leaves the bucket, so its RTT does not
-//! hold `D`. At this rate `window * RTT / (RTT + D)` bytes are in flight: the rate binds and the window does not.
-//! noq reads the rate before every send, so a new one acts at once; the bucket shrinks with it.
+//! The bucket holds 2 ms at the rate, but at least 10 and at most 256 datagrams, and never more
+//! than the larger of 10 ms and one datagram. Packets therefore leave in bursts of that size, and
+//! only their average follows the rate. Credit beyond the bucket is lost, so a sender that was idle
+//! starts with one burst. `TransportConfig::max_outgoing_bytes_per_second` is an upper bound of the
+//! rate. [`fathom_cc::SendParams::burst`] becomes noq's `send_quantum`: the most that leaves in one
+//! call to the socket, rounded down to whole datagrams, but at least one. It bounds a batch, not
+//! the bucket.
 //!
-//! # What noq does with ECN
+//! noq cannot delay a packet for a given time. A [`fathom_cc::Pacing::Delay`] of `D` therefore
+//! becomes the rate of a sender that can: `window / (RTT + D)`, see
+//! [`fathom_plugin::ControllerDriver::pacing_rate`]. noq takes a packet's send time when the packet
+//! leaves the bucket, so noq's RTT does not include `D`. At this rate, `window * RTT / (RTT + D)`
+//! bytes are in flight, so the rate limits sending and the window does not. noq reads the rate
+//! before every send, so a new rate takes effect at once. The bucket shrinks with the rate.
 //!
-//! As quinn: every packet is ECT(0); on each path marking stops for good when an ACK frame has no counts or validation (RFC 9000
-//! §13.4.2.1) fails; counts are looked at when the largest acknowledged number rises; a grown CE count becomes one
-//! `on_congestion_event` per ACK frame, after its acknowledgements and losses, with `is_ecn` set and zero bytes lost: here
-//! [`fathom_cc::Cause::Mark`]. One difference: noq compares the counts with the number of newly acknowledged *ranges*, not packets,
-//! so it tolerates marks that are wiped from some packets of a range. The controller gets the counts themselves from the ACK or
-//! PATH_ACK frame, per path, with the batch and before the mark. Without the extension they are read when the controller needs or
-//! wants ECN.
+//! # ECN in noq
 //!
-//! # What else noq reports to a controller
+//! As in quinn, every packet is ECT(0). On each path, marking stops permanently if an ACK frame has
+//! no ECN counts or if validation (RFC 9000 §13.4.2.1) fails. noq uses the counts only if the
+//! largest acknowledged number rises. If the CE count grew, noq calls `on_congestion_event` with
+//! `is_ecn` set and zero lost bytes, once per ACK frame, after the frame's acknowledgements and
+//! losses. This plug-in turns the call into [`fathom_cc::Cause::Mark`].
 //!
-//! - `on_spurious_congestion_event`: everything noq took for lost was acknowledged. It becomes [`fathom_cc::Controller::on_spurious_congestion_event`],
-//!   unless a mark came after the loss: that one was not spurious.
-//! - `on_packet_lost` reports the same bytes as `on_congestion_event` again, a packet at a time; it is not used. Nor are
-//!   `on_cwnd_limited` (the acknowledgements say `app_limited`) and `on_ack_frequency_update`: controllers have no event for them.
+//! Unlike quinn, noq compares the counts with the number of newly acknowledged *ranges*, not
+//! packets. It thus tolerates a path that clears the marks of some packets of a range. The
+//! controller receives the counts of each path from the ACK or PATH_ACK frame, with the batch and
+//! before the mark, with or without the extension.
+//!
+//! # Other calls from noq to a controller
+//!
+//! - `on_spurious_congestion_event`: all packets that noq declared lost were acknowledged. The call
+//!   becomes [`fathom_cc::Controller::on_spurious_congestion_event`], unless a mark came after the
+//!   loss, because the mark was not spurious.
+//! - `on_packet_lost` is not used: it reports the bytes of `on_congestion_event` again, one packet
+//!   at a time. `on_cwnd_limited` (the acknowledgements contain `app_limited`) and
+//!   `on_ack_frequency_update` are not used either: controllers have no event for them.
 //!
 //! # Multipath
 //!
-//! Each path has its own controller; noq does not name the path it builds one for; the first packet sent shows it. PATH_ACK frames
-//! are read as ACK frames are. In `paper` mode delays need the peer to acknowledge packets on the path they came on; in `lean` mode
+//! Each path has its own controller. noq does not tell the factory the path; the first packet sent
+//! determines it. PATH_ACK frames are read like ACK frames. In `paper` mode, the peer must
+//! acknowledge packets on the path on which they arrived, or there are no delays. In `lean` mode,
 //! any path will do.
 //!
-//! Packets of a second path need a crypto provider that seals them, which rustls leaves to the provider (`ring` and `aws-lc-rs` do). Under
-//! one that does not, multipath and n0's NAT traversal, which needs it, are off whatever the transport settings say, and a warning is logged.
+//! Packets of a second path need a crypto provider that can seal them. rustls leaves this to the
+//! provider (`ring` and `aws-lc-rs` can). With a provider that cannot, multipath is off whatever
+//! the transport settings say, and so is n0's NAT traversal, which needs multipath. A warning is
+//! logged.
 //!
 //! # Handshake data
 //!
-//! `Connection::handshake_data` is noq's own [`HandshakeData`](noq::crypto::rustls::HandshakeData), as without a plug-in. Its type cannot
-//! be built outside noq, so an empty one is taken from a session of noq's own and filled in.
+//! `Connection::handshake_data` returns noq's own
+//! [`HandshakeData`](noq::crypto::rustls::HandshakeData), as it does without a plug-in. Code
+//! outside noq cannot create this type, so the plug-in takes an empty value from one of noq's own
+//! sessions and fills it in.
 
 mod adapter;
 mod crypto;
@@ -85,28 +105,29 @@ pub use fathom_plugin::{
 
 pub use shaping_socket::ShapingSocket;
 
-/// A view of a live connection, wherever its configuration came from; `None`: its controller is not one of ours, or its first path is gone.
+/// Returns a view of a live connection, wherever its configuration came from; `None` if its
+/// controller is not one of ours, or if its first path is gone.
 pub fn monitor(connection: &noq::Connection) -> Option<ConnectionMonitor> {
     adapter::monitor(connection.congestion_state(noq::PathId::ZERO)?)
 }
 
-/// What noq delivers and honours: forward one-way delay through our frame, ECN counts, and a pacing rate. It has no datagram size of
-/// the controller's choice.
+/// Capabilities of noq: forward one-way delay through the timestamp frames, ECN counts, and a
+/// pacing rate. Controllers cannot set noq's datagram size.
 pub const PROVIDED: Capabilities =
     Capabilities { one_way: true, ecn: true, pacing: true, datagram: false };
 
-/// A controller and the way its connections exchange one-way delays. Cheap to clone.
+/// A controller, and how its connections exchange one-way delays. Cheap to clone.
 pub type Plugin = fathom_plugin::Plugin<Noq>;
 /// A [`Plugin`] for outgoing connections.
 pub type ClientPlugin = fathom_plugin::ClientPlugin<Noq>;
 /// A [`Plugin`] for incoming connections.
 pub type ServerPlugin = fathom_plugin::ServerPlugin<Noq>;
 
-/// noq, as a stack that takes plug-ins.
+/// noq as a stack that takes plug-ins.
 #[derive(Clone, Copy, Debug)]
 pub struct Noq;
 
-/// The code of the README is a test.
+/// Tests the code in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,5 @@
-//! noq under the names that the shared sources (`cc/plugin/per_stack`) use, and what only noq has or lacks.
+//! noq under the names that the shared sources (`cc/plugin/per_stack`) use, and code that only noq
+//! needs.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -28,12 +29,12 @@ use crate::shaping_socket::{Shaper, Wrapped};
 
 // ---- crypto ----
 
-/// How a connection id is handed over.
+/// Type in which the stack passes a connection ID.
 pub(crate) type Cid<'a> = noq_proto::ConnectionId;
-/// How a crypto configuration is called.
+/// Receiver type of a crypto configuration's methods.
 pub(crate) type Receiver<'a, T> = &'a T;
 
-/// A path's number: noq gives it only in its wire form.
+/// Returns a path's number, which noq exposes only in its wire form.
 fn number(path: PathId) -> u32 {
     if path == PathId::ZERO {
         return 0;
@@ -73,7 +74,7 @@ impl crypto::PacketKey for Packet {
     }
 }
 
-/// noq's error, with TLS's own inside.
+/// Creates noq's error, which contains the TLS error.
 pub(crate) fn transport_error(code: TransportErrorCode, error: CloseError) -> TransportError {
     let mut transport_error = TransportError::new(code, error.reason);
     transport_error.crypto = error.tls.map(|e| Arc::new(e) as _);
@@ -85,14 +86,14 @@ pub(crate) fn transport_error(code: TransportErrorCode, error: CloseError) -> Tr
 /// noq sends on several paths at once.
 pub(crate) const MULTIPATH: bool = true;
 
-/// No second path, and no NAT traversal, which needs one.
+/// Turns off multipath, and NAT traversal, which needs it.
 pub(crate) fn disable_multipath(transport: &mut TransportConfig) {
     transport.max_remote_nat_traversal_addresses(0).max_concurrent_multipath_paths(0);
 }
 
 // ---- socket ----
 
-/// What sockets are kept in.
+/// Pointer type for sockets.
 pub(crate) type Pointer<T> = Box<T>;
 
 impl AsyncUdpSocket for Wrapped {
@@ -122,7 +123,8 @@ impl AsyncUdpSocket for Wrapped {
     }
 }
 
-/// A connection's way to the socket. It sends one datagram per call: each may be trimmed by another length and leave at another time.
+/// Sender of one connection. Sends one datagram per call, because datagrams may be trimmed by
+/// different lengths and leave at different times.
 struct Sender {
     inner: Pin<Box<dyn noq::UdpSender>>,
     shaper: Shaper,
@@ -147,7 +149,7 @@ impl noq::UdpSender for Sender {
     }
 }
 
-/// Sends datagrams that were kept back.
+/// Sends delayed datagrams.
 pub(crate) struct ReleaseSender(Pin<Box<dyn noq::UdpSender>>);
 
 impl ReleaseSender {
@@ -155,7 +157,7 @@ impl ReleaseSender {
         Self(socket.create_sender())
     }
 
-    /// Pending while the socket does not take it.
+    /// Sends a datagram; pending until the socket accepts it.
     pub(crate) fn poll_send(
         &mut self,
         transmit: &Transmit<'_>,

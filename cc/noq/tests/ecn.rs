@@ -1,4 +1,5 @@
-//! Marks on the way reach the controller: the counts with the acknowledgements, then the congestion event, on every pair of stacks.
+//! Marks on the path reach the controller on every pair of stacks: first the counts with the
+//! acknowledgements, then the congestion event.
 
 use crate::common;
 
@@ -11,7 +12,7 @@ use fathom_cc::testing::{Event, Log, RecordingConfig};
 use fathom_cc::{Capabilities, Cause, Controller, ControllerConfig, Missing, Start};
 use fathom_plugin::{Extension, Offer};
 
-/// A recorded controller that needs ECN counts.
+/// Recorded controller that requires ECN counts.
 #[derive(Debug)]
 struct NeedsCounts(RecordingConfig);
 
@@ -30,7 +31,8 @@ impl ControllerConfig for NeedsCounts {
     }
 }
 
-/// What the controller received, without what it sent: CE counts of a batch, `None` for a batch without counts; and congestion events.
+/// Event at the controller, without sent packets: a batch with its CE count (`None` without
+/// counts), or a congestion event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Received {
     Batch(fathom_cc::Time, Option<u64>),

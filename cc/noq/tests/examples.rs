@@ -1,4 +1,4 @@
-//! The examples of both plug-ins run to their ends.
+//! The examples of both plug-ins run to completion.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 fn ends(example: fn() -> Outcome) {
     let (done, wait) = mpsc::channel();
     std::thread::spawn(move || done.send(example().map_err(|e| e.to_string())));
-    // Only what hangs takes so long.
+    // Only a hanging example takes so long.
     assert_eq!(wait.recv_timeout(Duration::from_secs(120)), Ok(Ok(())));
 }
 

@@ -1,33 +1,34 @@
-//! `docs/quinn.md`, `docs/noq.md` and `docs/quiche.md` quote the marked lines of the examples, all of them and in order. The examples of
-//! noq are those of quinn with noq's name.
+//! `docs/quinn.md`, `docs/noq.md` and `docs/quiche.md` quote all marked lines of the examples, in
+//! order. noq's examples are quinn's with noq's name.
 //!
-//! `FATHOM_WRITE=1 cargo test -p fathom-noq --test noq-tests pages::` writes noq's examples anew; without it the test compares.
+//! `FATHOM_WRITE=1 cargo test -p fathom-noq --test noq-tests pages::` rewrites noq's examples.
+//! Without the variable, the test compares them.
 
 use std::path::{Path, PathBuf};
 
 const MARK: &str = "// >>>";
 
-/// The examples of the plug-ins.
+/// Examples of the plug-ins.
 const EXAMPLES: [&str; 4] = ["adopt.rs", "h3.rs", "several.rs", "shaping_socket.rs"];
 
-/// Where a file of this repository is.
+/// Returns the location of a file of this repository.
 fn place(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// A file of this repository.
+/// Reads a file of this repository.
 fn file(path: &str) -> String {
     std::fs::read_to_string(place(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// Without the indentation that all lines share.
+/// Removes the indentation that all lines share.
 fn dedent(lines: &[&str]) -> String {
     let indent = |line: &&str| line.len() - line.trim_start().len();
     let least = lines.iter().filter(|line| !line.is_empty()).map(indent).min().unwrap_or(0);
     lines.iter().map(|line| line.get(least..).unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-/// What stands between the marks, the first mark included.
+/// Returns the text between the marks, including the first mark.
 fn marked(example: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut open: Option<Vec<&str>> = None;
@@ -42,7 +43,7 @@ fn marked(example: &str) -> Vec<String> {
     found
 }
 
-/// Code blocks of a page under `<!-- name -->`.
+/// Returns the code blocks of a page under `<!-- name -->`.
 fn quoted(page: &str, name: &str) -> Vec<String> {
     let head = format!("<!-- {name} -->\n```rust\n");
     page.split(&head)
@@ -75,7 +76,8 @@ fn pages_quote_the_examples() {
     }
 }
 
-/// An example is a program as a user of one stack would write it, so each stack has its own file; quinn's is the template.
+/// Each stack has its own example files, because an example shows a program for one stack. quinn's
+/// are the template.
 #[test]
 fn examples_of_noq_are_those_of_quinn() {
     for name in EXAMPLES {

@@ -1,4 +1,5 @@
-//! The plug-ins over real sockets on loopback, between all stacks, with a plug-in and stock.
+//! Tests of the plug-ins over real sockets on loopback, between all stacks, with a plug-in and
+//! stock.
 
 use crate::common;
 
@@ -17,17 +18,17 @@ use fathom_plugin::{EnableTimestamp, Extension, InUse, Offer, ReceiveTimestamps,
 const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
 const PAPER: Extension = Extension { offer: Some(Offer::Paper), ..Extension::OFF };
 const OFF: Extension = Extension::OFF;
-/// What a peer of another project has.
+/// Extension of a peer from another project.
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
 /// SYNC_TIMESTAMP and TIMESTAMP.
 const ANY: Extension = Extension { offer: Some(Offer::Lean), ..TIMESTAMP };
-/// Receive timestamps in ACK frames, alone and beside the other two.
+/// Receive timestamps in ACK frames: alone, and with the other two frames.
 const RECEIVE: Extension = Extension {
     receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 3 }),
     ..Extension::OFF
 };
 const EVERYTHING: Extension = Extension { receive_timestamps: RECEIVE.receive_timestamps, ..ANY };
-/// RFC 9000 §20.1.
+/// Transport error codes (RFC 9000 §20.1).
 const FRAME_ENCODING_ERROR: u64 = 0x07;
 const TRANSPORT_PARAMETER_ERROR: u64 = 0x08;
 const PROTOCOL_VIOLATION: u64 = 0x0a;
@@ -102,7 +103,7 @@ async fn an_extension_that_is_off_stays_off() {
 
 #[tokio::test]
 async fn a_malformed_parameter_closes_with_transport_parameter_error() {
-    // Value 4 (echoes without stamps), a second byte behind the value, the parameter twice.
+    // Value 4 (echoes without stamps); a second byte after the value; the parameter twice.
     const BAD: [&[u8]; 3] = [
         &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x04],
         &[0xbd, 0xcf, 0x82, 0xec, 0x02, 0x03, 0x00],
@@ -158,7 +159,7 @@ async fn receive_timestamps_are_used_where_one_side_has_nothing_else() {
 
 #[tokio::test]
 async fn absurd_receive_timestamps_are_dropped_and_nothing_else_changes() {
-    // One time again and again; the largest; many of packets before, at times before the epoch.
+    // The same time repeatedly; the largest time; a time close to the epoch.
     const ABSURD: [&[u8]; 3] = [
         &[1, 0, 1, 0x80, 0x00, 0xf4, 0x24],
         &[1, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
@@ -189,7 +190,7 @@ async fn receive_timestamps_that_cannot_be_read_close_the_connection() {
             closes(on, liar, SideConfig::with_plugin("reno", RECEIVE), FRAME_ENCODING_ERROR).await;
         }
     }
-    // What the server's parameters ask for it does not want, or does not know.
+    // The server's parameters ask for frames that the server does not want or does not know.
     const WANTED: &[u8] = &[0x80, 0x04, 0xac, 0x07, 1, 9];
     for on in EVERY {
         for (server, code) in [(LEAN, PROTOCOL_VIOLATION), (OFF, FRAME_ENCODING_ERROR)] {
@@ -210,7 +211,7 @@ async fn a_receive_timestamps_exponent_above_20_closes() {
             run(on, SideConfig { parameter: Some(BAD), ..honest() }, honest()).await;
         assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{on:?}");
         assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{on:?}");
-        // What a peer that greases may send.
+        // Noise that a peer may send to grease.
         let greases = SideConfig { parameter: Some(NOISE), ..SideConfig::with_plugin("reno", OFF) };
         let (client, server) = run(on, greases, honest()).await;
         assert_eq!(
@@ -240,7 +241,7 @@ async fn of_two_frames_ours_is_used() {
 
 #[tokio::test]
 async fn a_peer_that_only_sends_is_heard_and_not_sent_to() {
-    // As lsquic. As picoquic answers a client that only reads.
+    // `sends` is what lsquic offers, and picoquic's answer to a peer that only reads.
     let sends = Extension { timestamp: Some(EnableTimestamp::Sends), ..OFF };
     let reads = Extension { timestamp: Some(EnableTimestamp::Reads), ..OFF };
     for on in EVERY {
@@ -285,7 +286,7 @@ async fn a_malformed_enable_timestamp_closes_with_transport_parameter_error() {
             assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{on:?} {bytes:x?}");
         }
     }
-    // Who does not speak it does not read it.
+    // An endpoint that does not support the parameter does not read it.
     let liar = SideConfig { parameter: Some(BAD[0]), ..SideConfig::with_plugin("reno", TIMESTAMP) };
     let (_, server) = run((On::Quinn, On::Noq), liar, SideConfig::with_plugin("reno", LEAN)).await;
     assert_eq!(server.error, None);
@@ -298,7 +299,8 @@ async fn frames_that_nobody_may_send_close_the_connection() {
     const STAMP: &[u8] = &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24];
     let sends = Extension { timestamp: Some(EnableTimestamp::Sends), ..OFF };
     for on in EVERY {
-        // The parameter that the client receives says that the server reads TIMESTAMP frames, which it does not want, or does not know.
+        // The parameter that the client receives says that the server reads TIMESTAMP frames, but
+        // the server does not want or does not know them.
         for (server, code) in
             [(sends, PROTOCOL_VIOLATION), (LEAN, PROTOCOL_VIOLATION), (OFF, FRAME_ENCODING_ERROR)]
         {
@@ -308,7 +310,7 @@ async fn frames_that_nobody_may_send_close_the_connection() {
             };
             closes(on, SideConfig::with_plugin("reno", ANY), server, code).await;
         }
-        // Another frame than the one negotiated, or none that can be read.
+        // A frame other than the negotiated one, or an unreadable frame.
         let stamps = |stamp, extension| SideConfig {
             stamp: Some(stamp),
             ..SideConfig::with_plugin("reno", extension)
@@ -325,14 +327,14 @@ async fn frames_that_nobody_may_send_close_the_connection() {
     }
 }
 
-/// The server ends the connection with this code.
+/// Checks that the server ends the connection with this code.
 async fn closes(on: (On, On), client: SideConfig, server: SideConfig, code: u64) {
     assert_eq!(common::ended(on, client, server).await, Some((code, true)), "{on:?}");
 }
 
 #[tokio::test]
 async fn absurd_timestamps_are_dropped_and_nothing_else_changes() {
-    // The largest value that its room takes; the smallest; one value again and again.
+    // The largest value that fits into the room; the smallest; the same value repeatedly.
     const ABSURD: [&[u8]; 3] = [
         &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff],
         &[0x42, 0xf5, 0x00],
@@ -347,7 +349,8 @@ async fn absurd_timestamps_are_dropped_and_nothing_else_changes() {
             let report = server.report();
             assert_eq!((server.error, report.in_use), (None, InUse::Timestamp), "{on:?}");
             assert_eq!(report.stamps_received > 5, stamp.len() > 3, "{on:?} {report:?}");
-            // No packet was longer on its way than the connection was there: nothing longer is believed.
+            // No packet travelled longer than the connection existed, so no longer delay may be
+            // accepted.
             let lasted = i64::try_from(now().duration_since(began).as_nanos()).expect("seconds");
             let worst = report.one_way.map_or(0, |delay| delay.as_nanos());
             assert!(worst <= lasted, "{on:?} {report:?}, in {lasted} ns");
@@ -371,7 +374,7 @@ async fn frames_go_on_after_key_updates() {
                 assert!(pair[1].stamps_sent > pair[0].stamps_sent, "{on:?} {pair:?}");
                 assert!(pair[1].stamps_received > pair[0].stamps_received, "{on:?} {pair:?}");
             }
-            // In paper mode only an echo of the very packet that is acknowledged counts.
+            // In `paper` mode, an echo counts only if it belongs to the acknowledged packet.
             let samples = |i: usize| client.reports[i].samples.samples;
             assert!(samples(3) > samples(0), "{on:?} {} then {}", samples(0), samples(3));
         }
@@ -387,7 +390,7 @@ async fn full_size_datagrams_do_not_stall() {
                 || SideConfig { datagrams: 300, ..SideConfig::with_plugin("reno", extension) };
             let (client, server) = run(on, side(), side()).await;
             for outcome in [client, server] {
-                // A socket buffer may overflow; a stall would leave next to none.
+                // A socket buffer may overflow. After a stall, almost no datagram would arrive.
                 assert!(outcome.datagrams > 200, "{on:?} {} arrived", outcome.datagrams);
                 assert!(
                     outcome.report().stamps_sent > 200,
@@ -455,7 +458,7 @@ async fn a_second_path_has_a_controller_of_its_own() {
             assert!(receives_delays(&before), "round {round}: {before:?}");
             if round == 0 {
                 on_first = delays();
-                // The same host under another address.
+                // The same host at another address.
                 let other = std::net::SocketAddr::from(([127, 0, 0, 2], to.port()));
                 let second = connection
                     .open_path(other, noq::PathStatus::Available)
@@ -487,7 +490,7 @@ async fn a_second_path_has_a_controller_of_its_own() {
     assert!(receives_delays(&server.expect("the server ended well").report()));
 }
 
-/// A fixed window and a pace.
+/// Controller with a fixed window and pacing.
 #[derive(Clone, Copy, Debug)]
 struct Paced(Null, Pacing);
 
@@ -523,7 +526,7 @@ impl ControllerConfig for Paced {
     }
 }
 
-/// How long noq takes to echo 300 kB when the client is paced like this.
+/// Returns the time that noq takes to echo 300 kB when the client is paced like this.
 async fn paced(window: u64, pace: Pacing) -> Duration {
     let controller_config: Arc<dyn ControllerConfig> = Arc::new(Paced(Null { window }, pace));
     let side = SideConfig { bytes: 300_000, ..SideConfig::stock() };
@@ -540,13 +543,14 @@ fn now() -> Instant {
 
 #[tokio::test]
 async fn noq_honours_a_rate_and_a_send_delay() {
-    // 300 kB at 600 kB/s take half a second, less a burst of 10 ms.
+    // 300 kB at 600 kB/s take 0.5 s, less a burst of 10 ms.
     let rate = paced(1_000_000, Pacing::Rate(Rate::from_bytes_per_sec(600_000))).await;
     assert!(rate >= Duration::from_millis(450), "{rate:?}");
-    // 60 kB every 100 ms and a round trip that loopback makes short: as much again.
+    // 60 kB every 100 ms, plus a round trip that is short on loopback: as long again.
     let hold = paced(60_000, Pacing::Delay(Duration::from_millis(100))).await;
     assert!(hold >= Duration::from_millis(350), "{hold:?}");
-    // It is the pace that takes so long: without one it can be done in less, if the machine is not busy all the time.
+    // Pacing is the reason for the duration: without pacing, the transfer is faster unless the
+    // machine is always busy.
     let began = now();
     while paced(1_000_000, Pacing::Delay(Duration::ZERO)).await >= Duration::from_millis(300) {
         assert!(now().duration_since(began) < common::PATIENCE, "as slow without a pace");

@@ -1,4 +1,5 @@
-//! Crypto providers that fail, and TLS configurations that cannot carry QUIC, on quinn and noq over loopback.
+//! Failing crypto providers, and TLS configurations that cannot carry QUIC, on quinn and noq over
+//! loopback.
 
 use crate::common;
 
@@ -14,15 +15,15 @@ use tokio::net::UdpSocket;
 
 const SUITES: [CipherSuite; 2] =
     [CipherSuite::TLS13_AES_128_GCM_SHA256, CipherSuite::TLS13_CHACHA20_POLY1305_SHA256];
-/// What the application sends: recognised wherever it appears.
+/// Data that the application sends, recognised wherever it appears.
 const SECRET: &[u8; 16] = b"nobody reads me!";
-/// The end of a test that hangs.
+/// Time after which a test counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Datagrams that passed.
+/// Datagrams that passed the tap.
 type Seen = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// Passes datagrams on between one client and `to`, and keeps what the client sent.
+/// Forwards datagrams between one client and `to`, and records those of the client.
 async fn tap(to: SocketAddr) -> (SocketAddr, Seen, tokio::task::JoinHandle<()>) {
     let [front, back] = ["127.0.0.1:0"; 2].map(UdpSocket::bind);
     let (front, back) = (front.await.expect("bound"), back.await.expect("bound"));
@@ -56,7 +57,8 @@ macro_rules! fails_closed {
             use $plugin::Plugin;
             use $stack::{ConnectionError, Endpoint, TransportConfig};
 
-            /// Connects through a tap; the client's provider fails once the handshake is over. How the client's connection ended.
+            /// Connects through a tap. The client's provider fails after the handshake. Returns how
+            /// the client's connection ended.
             async fn run(suite: CipherSuite) -> (ConnectionError, u64, Seen) {
                 let (provider, switch) = failing::provider(suite);
                 let ring = Arc::new(rustls::crypto::ring::default_provider());
@@ -77,7 +79,7 @@ macro_rules! fails_closed {
                     let (connecting, _) =
                         server.accept(incoming, TransportConfig::default()).expect("accepted");
                     let connection = connecting.await.expect("a handshake");
-                    // Something for the client to open, again and again.
+                    // The client needs packets to open again and again.
                     let mut stream = connection.open_uni().await.expect("a stream");
                     while stream.write_all(&[7; 100]).await.is_ok() {
                         tokio::task::yield_now().await;
@@ -112,7 +114,7 @@ macro_rules! fails_closed {
                     );
                     assert!(unsealed > 0, "{suite:?}");
                     let seen = seen.lock();
-                    // Half of it would do to be recognised.
+                    // Half of the secret is enough to recognise it.
                     let reads =
                         |datagram: &Vec<u8>| datagram.windows(8).any(|part| part == &SECRET[..8]);
                     assert!(!seen.iter().any(reads), "{suite:?}");

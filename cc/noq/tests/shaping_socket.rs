@@ -1,4 +1,5 @@
-//! Packets of the controller's size over real sockets, between all stacks, with a plug-in and stock.
+//! Packets of the controller's size over real sockets, between all stacks, with a plug-in and
+//! stock.
 
 use crate::common;
 
@@ -18,7 +19,7 @@ use fathom_plugin::{Extension, Offer};
 const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
 const SHRINKING: &str = "packet-size:packets=64,patience=1";
 
-/// A window of 60 kB, a datagram size and a send delay.
+/// Controller with a window of 60 kB, a datagram size and a send delay.
 #[derive(Clone, Copy, Debug)]
 struct Fixed(Option<u16>, Duration);
 
@@ -79,7 +80,7 @@ fn fixed(size: u16) -> (SideConfig, Sizes) {
     through(Arc::new(Fixed(Some(size), Duration::ZERO)))
 }
 
-/// Sizes that full packets had, in order, each once in a row: those seen at least four times in a row.
+/// Returns the successive sizes of full packets: each size seen at least four times in a row.
 fn steps(sizes: &[usize]) -> Vec<usize> {
     let mut steps: Vec<usize> =
         sizes.chunk_by(|a, b| a == b).filter(|run| run.len() >= 4).map(|run| run[0]).collect();
@@ -88,10 +89,12 @@ fn steps(sizes: &[usize]) -> Vec<usize> {
     steps
 }
 
-/// Packets shrink below 1200 bytes and grow again, through sizes that the controller set.
+/// Checks that packets shrink below 1200 bytes and grow again, through sizes that the controller
+/// set.
 fn shrank_and_grew(sizes: &Sizes) {
     let steps = steps(&sizes.one_rtt());
-    // Receive buffers overflow now and then; an ACK frame with many gaps takes room that the smallest packets do not have.
+    // Receive buffers sometimes overflow. An ACK frame with many gaps then takes room that the
+    // smallest packets do not have.
     let requested =
         |size: &usize| [250, 500, 750, 1_000, 1_200].contains(size) || (250..400).contains(size);
     assert!(steps.iter().all(requested), "{steps:?}");
@@ -134,7 +137,7 @@ async fn key_updates_go_on_while_packets_are_trimmed() {
             |side: SideConfig| SideConfig { rounds: 4, key_updates: true, bytes: 60_000, ..side };
         run(on, side(client), side(server)).await;
         let sizes = up.one_rtt();
-        // Before the first acknowledgement at most a window leaves untrimmed.
+        // Before the first acknowledgement, at most a window leaves untrimmed.
         assert!(sizes.iter().filter(|size| **size > 400).count() <= 60, "{on:?} {sizes:?}");
         assert!(sizes.iter().filter(|size| **size == 400).count() > 400, "{on:?} {sizes:?}");
     }
@@ -156,7 +159,8 @@ async fn mtu_discovery_is_not_in_the_way() {
     }
 }
 
-/// Loss probes are built in datagrams of 1200 bytes, whatever the path carries and the controller sets.
+/// Loss probes are built in datagrams of 1200 bytes, whatever the path's MTU and the controller's
+/// size.
 #[tokio::test]
 async fn an_outage_while_packets_are_small_is_survived() {
     for on in EVERY {
@@ -174,7 +178,7 @@ async fn an_outage_while_packets_are_small_is_survived() {
         };
         tokio::join!(run(on, side(client), side(server)), outage);
         let least = *steps(&up.one_rtt()).iter().min().expect("packets");
-        // 1452 less 1200, and 41 + 8 + 64 bytes of room, and an ACK frame of 56 and more.
+        // 1452 less 1200, plus 41 + 8 + 64 bytes of room, plus an ACK frame of at least 56 bytes.
         assert!((421..440).contains(&least), "{on:?} {least}");
     }
 }
@@ -235,7 +239,7 @@ async fn two_paths_are_trimmed_alike() {
         }
         let second = up.one_rtt().split_off(before);
         assert!(second.iter().filter(|size| **size == 500).count() > 400, "{second:?}");
-        // Challenges and their answers keep their size.
+        // Path challenges and their responses keep their size.
         assert!(
             (1..100).contains(&second.iter().filter(|size| **size > 500).count()),
             "{second:?}"
@@ -247,9 +251,10 @@ async fn two_paths_are_trimmed_alike() {
     tokio::time::timeout(common::PATIENCE, both).await.expect("done in time").1.expect("served");
 }
 
-/// A client that moves while packets are trimmed: to a socket of the same registry, then to one without a shaping socket. On a busy machine a quinn client
-/// that moves away from a noq server loses it now and then: the server's path challenges come, and nothing else, until the client gives
-/// up. That is tried again, and nothing else is.
+/// A client that moves while packets are trimmed: first to a socket of the same registry, then to a
+/// socket without shaping. On a busy machine, a quinn client that moves away from a noq server
+/// sometimes loses the server: only the server's path challenges arrive until the client gives up.
+/// A timeout with a noq server is therefore retried; any other error fails the test.
 macro_rules! moving {
     ($test:ident, $module:ident, $stack:ident) => {
         #[tokio::test]
@@ -297,7 +302,7 @@ macro_rules! moving {
                         let before = down.one_rtt().len();
                         let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
                         let write = async {
-                            // What cannot be written is not read back either.
+                            // Data that cannot be written is not echoed either.
                             let _ = send.write_all(&sent).await;
                             let _ = send.finish();
                         };

@@ -1,4 +1,5 @@
-//! fathom-plugin's session and keys behind the stack's crypto traits: types and errors are translated, nothing else.
+//! fathom-plugin's session and keys behind the stack's crypto traits. Only translates types and
+//! errors.
 
 use std::any::Any;
 
@@ -37,7 +38,8 @@ impl HeaderKey for Header {
     }
 }
 
-/// A packet key. Its [`PacketKey`] is in `stack`: stacks with several paths say which one a packet is of.
+/// A packet key. Its [`PacketKey`] implementation is in `stack`, because stacks with several paths
+/// also pass a packet's path.
 pub(crate) struct Packet(pub(crate) PacketProtection);
 
 impl From<PacketProtection> for Packet {
@@ -155,7 +157,7 @@ fn encoded(parameters: &TransportParameters) -> Vec<u8> {
     bytes
 }
 
-/// The stack's crypto configuration of one outgoing connection.
+/// Crypto configuration of one outgoing connection, for the stack.
 pub(crate) struct ClientCrypto(pub(crate) ClientCryptoConfig);
 
 impl crypto::ClientConfig for ClientCrypto {
@@ -172,7 +174,7 @@ impl crypto::ClientConfig for ClientCrypto {
     }
 }
 
-/// The stack's crypto configuration of an endpoint or of one accepted connection.
+/// Crypto configuration of an endpoint or of one accepted connection, for the stack.
 pub(crate) struct ServerCrypto(pub(crate) ServerCryptoConfig);
 
 impl crypto::ServerConfig for ServerCrypto {

@@ -1,4 +1,4 @@
-//! A socket through which datagrams of the controller's size and send delay leave.
+//! Socket that sends datagrams with the controller's size and send delay.
 
 use std::fmt;
 use std::future::Future;
@@ -14,12 +14,14 @@ use crate::stack::{
     AsyncTimer, AsyncUdpSocket, EcnCodepoint, Pointer, ReleaseSender, Runtime, Transmit,
 };
 
-/// Wraps an endpoint's socket, so that controllers may set the datagram size ([`fathom_cc::SendParams::datagram`]) and keep packets back
-/// ([`fathom_cc::Pacing::Delay`]), which the stack by itself does not. How it works, and its limits:
-/// [`fathom_plugin::TrailerRegistry`]'s module.
+/// Wraps an endpoint's socket so that controllers may set the datagram size
+/// ([`fathom_cc::SendParams::datagram`]) and delay packets ([`fathom_cc::Pacing::Delay`]), which
+/// the stack alone does not support. The module of [`fathom_plugin::TrailerRegistry`] describes how
+/// this works, and its limits.
 ///
-/// Make plug-ins with [`fathom_plugin::Plugin::named_with_shaping`] and [`ShapingSocket::registry`], and the endpoint with
-/// [`ShapingSocket::socket`]. Several datagrams per system call (GSO) are given up on such an endpoint.
+/// Create plug-ins with [`fathom_plugin::Plugin::named_with_shaping`] and
+/// [`ShapingSocket::registry`], and the endpoint with [`ShapingSocket::socket`]. Such an endpoint
+/// cannot send several datagrams per system call (GSO).
 pub struct ShapingSocket(Wrapped);
 
 impl ShapingSocket {
@@ -28,9 +30,10 @@ impl ShapingSocket {
         Self::with_registry(&Arc::new(TrailerRegistry::new(runtime.now())), socket, runtime)
     }
 
-    /// Wraps another socket for the plug-ins of the same registry: that of a second endpoint, or the one to which an endpoint's
-    /// `rebind_abstract` moves. An endpoint that moves to a socket without a shaping socket loses a few packets of each connection and
-    /// runs on without.
+    /// Wraps another socket for the plug-ins of the same registry: the socket of a second endpoint,
+    /// or the socket to which an endpoint's `rebind_abstract` moves. An endpoint that moves to a
+    /// socket without a shaping socket loses a few packets of each connection and then continues
+    /// without shaping.
     pub fn with_registry(
         registry: &Arc<TrailerRegistry>,
         socket: Pointer<dyn AsyncUdpSocket>,
@@ -49,18 +52,18 @@ impl ShapingSocket {
     /// Binds a UDP socket and wraps it.
     ///
     /// # Errors
-    /// The address cannot be bound, or the runtime refuses the socket.
+    /// Returns an error if the address cannot be bound or the runtime refuses the socket.
     pub fn bind(address: SocketAddr, runtime: &Arc<dyn Runtime>) -> io::Result<Self> {
         let socket = runtime.wrap_udp_socket(std::net::UdpSocket::bind(address)?)?;
         Ok(Self::new(socket, runtime))
     }
 
-    /// For [`fathom_plugin::Plugin::named_with_shaping`].
+    /// Returns the registry, for [`fathom_plugin::Plugin::named_with_shaping`].
     pub fn registry(&self) -> &Arc<TrailerRegistry> {
         &self.0.shaper.registry
     }
 
-    /// For the `new_with_abstract_socket` of the stack's endpoint.
+    /// Returns the socket, for `new_with_abstract_socket` of the stack's endpoint.
     pub fn socket(self) -> Pointer<dyn AsyncUdpSocket> {
         Pointer::new(self.0)
     }
@@ -72,7 +75,8 @@ impl fmt::Debug for ShapingSocket {
     }
 }
 
-/// The wrapped socket. Its [`AsyncUdpSocket`] is in `stack`: stacks send in different ways.
+/// The wrapped socket. Its [`AsyncUdpSocket`] implementation is in `stack`, because stacks send in
+/// different ways.
 pub(crate) struct Wrapped {
     pub(crate) inner: Pointer<dyn AsyncUdpSocket>,
     pub(crate) shaper: Shaper,
@@ -84,7 +88,7 @@ impl fmt::Debug for Wrapped {
     }
 }
 
-/// Trims datagrams and keeps them back.
+/// Trims and delays datagrams.
 #[derive(Clone)]
 pub(crate) struct Shaper {
     registry: Arc<TrailerRegistry>,
@@ -92,7 +96,7 @@ pub(crate) struct Shaper {
 }
 
 impl Shaper {
-    /// What to send now of one datagram: all of it, or less; `None`: it was kept back.
+    /// Returns the part of a datagram to send now, which may be all of it; `None` if it is delayed.
     pub(crate) fn shape<'a>(&self, transmit: &Transmit<'a>) -> Option<Transmit<'a>> {
         let Some(Trimmed { datagram, release }) = self.registry.read(transmit.contents) else {
             return Some(transmit.clone());
@@ -107,7 +111,7 @@ impl Shaper {
     }
 }
 
-/// How to send a datagram that was kept back.
+/// Information on how to send a delayed datagram.
 #[derive(Clone, Copy, Debug)]
 struct SendMeta {
     destination: SocketAddr,
@@ -127,7 +131,7 @@ impl SendMeta {
     }
 }
 
-/// The task that sends what was kept back; it ends when that is done and the shaping socket is gone.
+/// Task that sends the delayed datagrams. Ends when none is left and the shaping socket is gone.
 struct ReleaseTask {
     sender: ReleaseSender,
     timer: Pin<Box<dyn AsyncTimer>>,
@@ -148,7 +152,8 @@ impl Future for ReleaseTask {
     }
 }
 
-/// Pending until the socket takes it; an error loses the datagram, as the network might.
+/// Sends a delayed datagram; pending until the socket accepts it. An error loses the datagram, as
+/// the network might.
 fn send(
     sender: &mut ReleaseSender,
     delayed: &DelayedDatagram<SendMeta>,

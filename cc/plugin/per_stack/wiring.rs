@@ -1,4 +1,4 @@
-//! How one connection gets its controller and its crypto.
+//! Wiring of one connection: how it gets its controller and its crypto.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! One value for each network path of a connection.
 
-/// Most paths remembered at a time. Path numbers only grow, so the smallest is the first to be given up.
+/// Maximum number of paths remembered. Path numbers only grow, so the smallest is evicted first.
 pub(crate) const MAX_PATHS: usize = 8;
 
 /// Values by path number, at most [`MAX_PATHS`].
@@ -8,10 +8,10 @@ pub(crate) const MAX_PATHS: usize = 8;
 pub(crate) struct ByPath<T>(Vec<(u32, T)>);
 
 impl<T: Default> ByPath<T> {
-    /// The value of this path, made on first use.
+    /// Returns the value of `path`, creating it on first use.
     #[inline(always)]
     pub(crate) fn at(&mut self, path: u32) -> &mut T {
-        // Nearly always there is one path.
+        // Nearly always, there is only one path.
         let index = if self.0.first().is_some_and(|(id, _)| *id == path) {
             0
         } else {
@@ -36,17 +36,17 @@ impl<T: Default> ByPath<T> {
         oldest
     }
 
-    /// The value of this path, if it was used.
+    /// Returns the value of `path`, if it was used before.
     pub(crate) fn known(&mut self, path: u32) -> Option<&mut T> {
         self.0.iter_mut().find(|(id, _)| *id == path).map(|(_, value)| value)
     }
 
-    /// Every value.
+    /// Returns all values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|(_, value)| value)
     }
 
-    /// Every value.
+    /// Returns all values.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.iter_mut().map(|(_, value)| value)
     }

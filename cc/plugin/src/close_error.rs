@@ -1,18 +1,18 @@
 //! The error with which a connection must close.
 
-/// Why a connection must close, which a plug-in turns into its stack's error.
+/// Reason why a connection must close; a plug-in converts it to its stack's error.
 #[derive(Clone, Debug)]
 pub struct CloseError {
-    /// The transport error code.
+    /// Transport error code.
     pub code: ErrorCode,
-    /// What happened, in one line.
+    /// Description of the error, in one line.
     pub reason: String,
-    /// TLS's own error, if it was TLS.
+    /// TLS error, if TLS failed.
     #[cfg(feature = "rustls")]
     pub tls: Option<rustls::Error>,
 }
 
-/// Transport error codes in use here (RFC 9000 §20.1).
+/// Transport error codes that this crate uses (RFC 9000 §20.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
     /// CRYPTO_ERROR with this TLS alert.

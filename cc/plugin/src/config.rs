@@ -1,4 +1,4 @@
-//! How a plug-in or one connection is set up, and why it cannot be.
+//! Configuration of a plug-in or of one connection, and the errors in it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,33 +10,36 @@ use crate::clock::{Clock, SystemClock};
 use crate::extension::Extension;
 use crate::report::Observer;
 
-/// Why a plug-in cannot be made.
+/// Reason why a plug-in cannot be built.
 #[derive(Debug)]
 pub enum PluginError {
-    /// The controller's name or options.
+    /// The controller's name or options are invalid.
     Spec(SpecError),
     /// The controller needs capabilities that the stack does not provide.
     Missing {
-        /// What is missing.
+        /// The missing capabilities.
         missing: Missing,
-        /// A shaping socket would offer it.
+        /// Whether a shaping socket would provide them.
         shaping_socket_suffices: bool,
     },
-    /// The controller changes the packet size, and the application's DATAGRAM frames need one that stays.
+    /// The controller changes the packet size, but the application's DATAGRAM frames need a fixed
+    /// size.
     DatagramsInUse(&'static str),
-    /// The controller needs one-way delays and the extension is off.
+    /// The controller needs one-way delays, but the extension is off.
     ExtensionOff(&'static str),
-    /// The controller needs one-way delays, and there is no TLS session of ours to bring them.
+    /// The controller needs one-way delays, but there is no TLS session of ours to negotiate them.
     NeedsSession(&'static str),
     /// The TLS configuration has no TLS 1.3 suite that protects Initial packets.
     NoInitialSuite,
     /// The suite given for Initial packets is not TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
     #[cfg(feature = "rustls")]
     InitialSuite(rustls::CipherSuite),
-    /// The TLS configuration cannot carry QUIC: rustls's own words, such as that it lacks TLS 1.3 or a suite for QUIC.
+    /// The TLS configuration cannot carry QUIC. Contains rustls's error, for example a missing TLS
+    /// 1.3 or a missing suite for QUIC.
     #[cfg(feature = "rustls")]
     Tls(rustls::Error),
-    /// QUIC allows only 0 or `u32::MAX` here (RFC 9001 §4.6.1).
+    /// The server's `max_early_data_size` is neither 0 nor `u32::MAX`, the only values that QUIC
+    /// allows (RFC 9001 §4.6.1).
     EarlyDataSize(u32),
 }
 
@@ -96,21 +99,23 @@ impl From<SpecError> for PluginError {
     }
 }
 
-/// How one connection is set up, on a stack that carries the plug-in in its own code ([`crate::ConnectionState::for_stack`]).
+/// Configuration of one connection on a stack that calls the plug-in from its own code
+/// ([`crate::ConnectionState::for_stack`]).
 #[derive(Clone)]
 pub struct ConnectionConfig {
-    /// Where its controllers come from; `None`: the stack's own controllers.
+    /// Source of the connection's controllers; `None`: the stack's own controllers.
     pub controller_config: Option<Arc<dyn ControllerConfig>>,
-    /// The clock behind the frames.
+    /// Clock for the timestamp frames.
     pub clock: Arc<dyn Clock>,
-    /// How it exchanges one-way delays.
+    /// How the connection exchanges one-way delays.
     pub extension: Extension,
-    /// Called after every acknowledgement and congestion event.
+    /// Observer called after every acknowledgement and congestion event.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Bytes sent in place of our transport parameters (id, length, value): tests send what no honest endpoint does.
+    /// Bytes sent instead of the extension's transport parameters (id, length, value). Tests use
+    /// this to send bytes that no honest endpoint sends.
     #[doc(hidden)]
     pub parameter: Option<Arc<[u8]>>,
-    /// Bytes sent in place of our frame, for the same purpose.
+    /// Bytes sent instead of the timestamp frame, for the same purpose.
     #[doc(hidden)]
     pub stamp: Option<Arc<[u8]>>,
 }

@@ -1,14 +1,16 @@
-//! What the packet keys, the session and the controllers of one connection share: the parts of its state behind one lock, and no more
-//! logic than their order.
+//! State that the packet keys, the session and the controllers of one connection share. The parts
+//! are behind one lock. This module only calls them in the right order:
 //!
-//! - [`Negotiation`]: which frames are written and read.
-//! - [`StampWriter`]: which of our packets carry a frame.
-//! - [`PathSignals`]: what the peer's ACK frames say of each path.
-//! - [`Shaping`]: how a shaping socket trims packets and keeps them back, if there is one.
+//! - [`Negotiation`]: which timestamp frames are written and read.
+//! - [`StampWriter`]: which of our packets carry a timestamp frame.
+//! - [`PathSignals`]: delays and ECN counts of each path, read from the peer's ACK frames.
+//! - [`Shaping`]: how a shaping socket trims and delays packets, if there is one.
 //!
-//! A stack calls keys and controllers under the connection's own lock, one after the other: a packet is opened, then its ACK frames are
-//! processed. So a packet's signals are here when a controller takes them, and the next packet replaces them. An ACK takes the lock
-//! twice: in [`ConnectionState::open`], and in [`ConnectionState::lock`] while its batch goes to the controller.
+//! A stack calls keys and controllers one after the other, under the connection's own lock: it
+//! opens a packet and then processes the packet's ACK frames. A packet's signals are therefore
+//! available when a controller takes them, and the next packet replaces them. An ACK frame takes
+//! the lock twice: in [`ConnectionState::open`], and in [`ConnectionState::lock`] while the
+//! controller processes its batch.
 
 mod controllers;
 mod packets;
@@ -34,47 +36,49 @@ use crate::stamp_writer::StampWriter;
 
 pub(crate) use controllers::LockedState;
 
-/// Shared state of one connection. Plug-ins for stacks with sessions only hand it on.
+/// Shared state of one connection. Plug-ins for stacks with sessions only pass it on.
 pub struct ConnectionState {
     clock: ConnectionClock,
     provided: Capabilities,
     controller_config: Option<Arc<dyn ControllerConfig>>,
-    /// The endpoint whose configuration it shares with others, if it does.
+    /// The endpoint, if the connection shares a configuration with others.
     endpoint: Option<Arc<SharedEndpoint>>,
     observer: Option<Arc<dyn Observer>>,
-    /// ACK frames are read for the report's sake.
+    /// Whether ACK frames are read for the report.
     monitors_acks: bool,
     room: PacketRoom,
-    /// The endpoint sends through a shaping socket: [`Parts::shaping`] is there.
+    /// Writer of trailers if the endpoint sends through a shaping socket; [`Parts::shaping`] is
+    /// then set.
     trailer: Option<Arc<TrailerWriter>>,
-    /// Controllers started so far.
+    /// Number of controllers started so far.
     controllers: AtomicU64,
     key_counts: KeyCounts,
     parts: Mutex<Parts>,
 }
 
-/// Bytes that the next 1-RTT packet holds free, for stacks to read without the lock. They change between packets only: when one was
-/// sealed or opened, and when a controller has processed an event.
+/// Bytes reserved in the next 1-RTT packet, which stacks read without the lock. The values change
+/// only between packets: after a packet was sealed or opened, and after a controller processed an
+/// event.
 #[derive(Default)]
 struct PacketRoom {
-    /// For our frame.
+    /// For the timestamp frame.
     frame: AtomicUsize,
     /// For the shaping socket to trim.
     tail: AtomicUsize,
-    /// Every packet carries our frame, not only those with an ACK frame.
+    /// Whether every packet carries a timestamp frame, not only packets with an ACK frame.
     stamps_every_packet: AtomicBool,
 }
 
-/// What the lock protects.
+/// State that the lock protects.
 struct Parts {
     negotiation: Negotiation,
     stamps: StampWriter,
     signals: PathSignals,
     shaping: Option<Shaping>,
-    /// Payloads are read: for stamps, or for what their ACK frames say of delays and ECN.
+    /// Whether payloads are read: for stamps, or for delays and ECN counts in ACK frames.
     reads: bool,
     handshake: Option<Handshake>,
-    /// State of the controller that acted last.
+    /// State of the controller that processed the last event.
     controller: Option<ControllerMetrics>,
 }
 
@@ -119,7 +123,7 @@ impl ConnectionState {
         }
     }
 
-    /// As one that shares the configuration of `endpoint`.
+    /// Marks this connection as one that shares the configuration of `endpoint`.
     pub(crate) fn of_endpoint(mut self, endpoint: &Arc<SharedEndpoint>) -> Self {
         self.endpoint = Some(Arc::clone(endpoint));
         self
@@ -129,15 +133,23 @@ impl ConnectionState {
         self.endpoint.as_ref()
     }
 
-    /// A connection of a stack that carries the plug-in in its own code, and so needs no keys or sessions of ours. Such a stack calls
-    /// [`ConnectionState::set_ack_delay_exponent`], [`ConnectionState::append_parameters`] and [`ConnectionState::negotiate`] during the
-    /// handshake, [`ConnectionState::frame_room`] and [`ConnectionState::finish_packet`] for each 1-RTT packet it builds,
-    /// [`ConnectionState::on_packet_received`] for each it has opened ([`ConnectionState::on_early_packet_received`] for those before
-    /// 1-RTT), and starts a [`ControllerDriver`](crate::ControllerDriver) per network path. All its 1-RTT packets share one packet number
-    /// space, which is path 0.
+    /// Creates the state of a connection on a stack that calls the plug-in from its own code and
+    /// thus needs no keys or sessions of ours.
+    ///
+    /// Such a stack calls:
+    /// - during the handshake: [`ConnectionState::set_ack_delay_exponent`],
+    ///   [`ConnectionState::append_parameters`] and [`ConnectionState::negotiate`];
+    /// - for each 1-RTT packet that it builds: [`ConnectionState::frame_room`] and
+    ///   [`ConnectionState::finish_packet`];
+    /// - for each packet that it has opened: [`ConnectionState::on_packet_received`], or before
+    ///   1-RTT [`ConnectionState::on_early_packet_received`].
+    ///
+    /// The stack starts one [`ControllerDriver`](crate::ControllerDriver) per network path. All its
+    /// 1-RTT packets share one packet number space, which is path 0.
     ///
     /// # Errors
-    /// The stack lacks what the configuration's controllers need, or the extension is off and they need one-way delay.
+    /// Returns an error if the stack lacks capabilities that the configuration's controllers
+    /// require, or if the controllers require one-way delay and the extension is off.
     pub fn for_stack(
         setup: ConnectionConfig,
         provided: Capabilities,
@@ -162,7 +174,7 @@ impl ConnectionState {
         self.provided
     }
 
-    /// What the packet keys count.
+    /// Returns the counters of the packet keys.
     pub(crate) const fn key_counts(&self) -> &KeyCounts {
         &self.key_counts
     }
@@ -171,12 +183,12 @@ impl ConnectionState {
         &self.clock
     }
 
-    /// Who is called after every event, if anyone is.
+    /// Returns the observer called after every event, if there is one.
     pub(crate) fn observer(&self) -> Option<&dyn Observer> {
         self.observer.as_deref()
     }
 
-    /// How the connection stands now.
+    /// Returns a report of the connection's current state.
     pub(crate) fn report(&self) -> Report {
         let parts = self.parts.lock();
         let (peers, peer_enable_timestamp, peer_receive_timestamps) =
@@ -203,33 +215,36 @@ impl ConnectionState {
 
     // ---- negotiation ----
 
-    /// Adds our transport parameters to the stack's encoded ones.
+    /// Appends the extension's transport parameters to the stack's encoded ones.
     pub(crate) fn complete_parameters(&self, parameters: &mut Vec<u8>) {
         let negotiation = &mut self.parts.lock().negotiation;
         negotiation.read_own_parameters(parameters);
         negotiation.append_parameters(parameters);
     }
 
-    /// The ack_delay_exponent that this endpoint sends its peer: 3 where it sends none. TIMESTAMP frames are scaled by it.
+    /// Sets the ack_delay_exponent that this endpoint sends to its peer, or 3 if it sends none.
+    /// TIMESTAMP frames are scaled by it.
     pub fn set_ack_delay_exponent(&self, exponent: u8) {
         self.parts.lock().negotiation.set_own_exponent(exponent);
     }
 
-    /// Appends our transport parameters.
+    /// Appends the extension's transport parameters.
     pub fn append_parameters(&self, parameters: &mut Vec<u8>) {
         self.parts.lock().negotiation.append_parameters(parameters);
     }
 
-    /// Reads the peer's raw transport parameters. A stack may do so more than once, with the same result.
+    /// Reads the peer's raw transport parameters. A repeated call gives the same result.
     ///
     /// # Errors
-    /// Our parameter is malformed, or missing where the controller needs it. In the latter case the negotiation is complete all the same,
-    /// and a stack may choose to go on.
+    /// Returns an error if a parameter read here is malformed, or if the controller needs one-way
+    /// delay and the peer offers no frame for it. In the latter case the negotiation is complete
+    /// and a stack may continue.
     pub fn negotiate(&self, peers: &[u8]) -> Result<(), CloseError> {
         let now = self.clock.wire_now();
         let parts = &mut *self.parts.lock();
         parts.negotiation.on_peer_parameters(peers)?;
-        // Every controller is given round-trip times, and ACK frames say how much of them the peer waited.
+        // Every controller receives round-trip times, and ACK frames say how long the peer delayed
+        // them.
         parts.reads = self.controller_config.is_some()
             || self.monitors_acks
             || parts.negotiation.is_used()
@@ -242,7 +257,8 @@ impl ConnectionState {
         self.controller_config.as_deref().map_or(Ok(()), |config| parts.negotiation.check(config))
     }
 
-    /// Bytes by which 0-RTT packets are padded, so that the room in a packet does not shrink when 1-RTT begins.
+    /// Returns the number of bytes by which 0-RTT packets are padded, so that the room in a packet
+    /// does not shrink when 1-RTT begins.
     pub(crate) fn zero_rtt_padding(&self) -> usize {
         let parts = self.parts.lock();
         if !parts.negotiation.keeps_room() {
@@ -251,7 +267,7 @@ impl ConnectionState {
         parts.negotiation.longest_frame() + parts.tail()
     }
 
-    /// TLS is over.
+    /// Records that the TLS handshake is complete.
     pub(crate) fn on_handshake_complete(&self, suite: u16, resumed: bool) {
         self.parts.lock().handshake =
             Some(Handshake { suite, resumed, updates_sent: 0, updates_received: 0 });
@@ -259,7 +275,7 @@ impl ConnectionState {
 }
 
 impl PacketRoom {
-    /// Shows what the parts reserve in the packets to come.
+    /// Publishes the bytes that the parts reserve in the next packets.
     fn publish(&self, parts: &Parts) {
         self.frame.store(parts.stamps.room(), Ordering::Relaxed);
         self.tail.store(parts.tail(), Ordering::Relaxed);
@@ -267,7 +283,7 @@ impl PacketRoom {
 }
 
 impl Parts {
-    /// Bytes of the next packet for the shaping socket to trim.
+    /// Returns the number of bytes in the next packet that the shaping socket trims.
     fn tail(&self) -> usize {
         self.shaping.as_ref().map_or(0, Shaping::tail)
     }
@@ -276,7 +292,7 @@ impl Parts {
         self.shaping.as_ref().map_or((Time::ZERO, 0), Shaping::trim)
     }
 
-    /// Sets the tail of the packets to come.
+    /// Sets the tail of the next packets.
     fn update_tail(&mut self, now: Time) {
         if let Some(shaping) = &mut self.shaping {
             shaping.update_tail(now, self.stamps.frame_len(&self.negotiation));

@@ -1,4 +1,4 @@
-//! What every connection of a plug-in starts from, on any stack.
+//! Settings that a plug-in shares with all its connections, on any stack.
 
 use std::sync::Arc;
 
@@ -12,35 +12,37 @@ use crate::report::Observer;
 use crate::shaping::Shaping;
 use crate::shaping_socket::TrailerRegistry;
 
-/// What every connection of a plug-in starts from.
+/// Settings that a plug-in shares with all its connections.
 #[derive(Clone)]
 pub(crate) struct Core {
     pub(crate) controller_config: Arc<dyn ControllerConfig>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) extension: Extension,
-    /// Bytes sent in place of our transport parameters.
+    /// Bytes sent instead of the extension's transport parameters.
     pub(crate) parameter: Option<Arc<[u8]>>,
-    /// Bytes sent in place of our frame.
+    /// Bytes sent instead of the timestamp frame.
     pub(crate) stamp: Option<Arc<[u8]>>,
-    /// Where the endpoint's datagrams are trimmed and held.
+    /// Registry of the shaping socket that trims and delays the endpoint's datagrams, if there is
+    /// one.
     pub(crate) registry: Option<Arc<TrailerRegistry>>,
-    /// ACK frames are read, even where no controller needs them.
+    /// Whether ACK frames are read even if no controller needs them.
     pub(crate) monitors_acks: bool,
 }
 
 impl Core {
-    /// What `bare` becomes with a shaping socket, if there is one.
+    /// Returns `bare`, extended by the capabilities of a shaping socket if there is one.
     pub(crate) fn provided(&self, bare: Capabilities) -> Capabilities {
         if self.registry.is_some() { with_shaping_socket(bare) } else { bare }
     }
 
-    /// What is left of `bare`, which a stack provides by itself, where packets are not sealed and opened by keys of ours: a shaping socket needs them, too.
+    /// Returns the part of `bare`, the stack's own capabilities, that remains if our keys do not
+    /// seal and open its packets. A shaping socket needs these keys, too.
     pub(crate) const fn without_session(bare: Capabilities) -> Capabilities {
         Capabilities { one_way: false, ecn: false, ..bare }
     }
 
-    /// The state of a connection without a session of ours. Where the controller cannot do without, Reno takes its place: a connection is
-    /// not the place to fail.
+    /// Creates the state of a connection without a session of ours. If the controller requires a
+    /// session, Reno replaces it, because the stack could not handle an error here.
     pub(crate) fn connection_without_session(&self, bare: Capabilities) -> ConnectionState {
         let provided = Self::without_session(bare);
         let controller_config = if self.controller_config.check(provided).is_ok() {
@@ -59,7 +61,7 @@ impl Core {
         ConnectionState::new(setup, provided, false, None)
     }
 
-    /// The state of a new connection, on a stack that provides `bare` by itself.
+    /// Creates the state of a new connection on a stack with the capabilities `bare`.
     pub(crate) fn connection(
         &self,
         bare: Capabilities,
@@ -79,7 +81,8 @@ impl Core {
     }
 }
 
-/// What a stack offers that sends through a shaping socket; `bare` is what it offers by itself.
+/// Returns the capabilities of a stack that sends through a shaping socket; `bare` is the stack's
+/// own.
 pub const fn with_shaping_socket(bare: Capabilities) -> Capabilities {
     Capabilities { pacing: true, datagram: true, ..bare }
 }

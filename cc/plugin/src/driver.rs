@@ -1,10 +1,12 @@
-//! One path's controller: a stack's calls in, batches out.
+//! Driver of one path's controller: turns a stack's calls into batches.
 //!
-//! Stacks report a packet at a time and then the end of the batch; our controllers are given one batch per ACK frame.
+//! Stacks report one packet at a time and then the end of the batch. Our controllers receive one
+//! batch per ACK frame.
 //!
-//! An event of the controller is one visit to the locked [`ConnectionState`]: the driver takes what the ACK frame said, the controller
-//! processes the event, what it asks of the shaping socket is handed on, and its state is recorded for the report. The observer is called
-//! after that, without the lock.
+//! For each event of the controller, the driver locks the [`ConnectionState`] once. Under the lock,
+//! the driver takes the signals of the ACK frame, the controller processes the event, and the
+//! driver passes on the controller's shaping request and records the controller's state for the
+//! report. The observer is called afterwards, without the lock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,25 +23,27 @@ use crate::report::Observer;
 use crate::shaping::ShapingRequest;
 use crate::trim::TrimAccounting;
 
-/// A controller and what it takes to feed it.
+/// A controller and the state needed to feed it.
 #[derive(Debug)]
 pub struct ControllerDriver {
     registration: Arc<FlowRegistration>,
     shaped: ShapedController,
     initial_window: u64,
-    /// Packets acknowledged by the ACK frame that the stack is working on.
+    /// Packets acknowledged by the ACK frame that the stack is processing.
     batch: Vec<Acked>,
     smoothed: Option<Duration>,
-    /// What part of the stack's smoothed RTT is the shaping socket's send delay: averaged as the RTT is (RFC 9002 §5.3).
+    /// Part of the stack's smoothed RTT that is the shaping socket's send delay; averaged like the
+    /// RTT (RFC 9002 §5.3).
     smoothed_send_delay: Duration,
     min_rtt: Option<Duration>,
-    /// Smoothed RTT, or the first sample while there is nothing to smooth.
+    /// Smoothed RTT; after the first batch, that batch's RTT sample.
     round_trip: Option<Duration>,
-    /// The last congestion event was a loss.
+    /// Whether the last congestion event was a loss.
     lost: bool,
-    /// The ACK frame that the stack is working on gave a batch.
+    /// Whether the ACK frame that the stack is processing produced a batch.
     batch_reported: bool,
-    /// A mark came with an ACK frame that gave no batch: when the newest packet it concerns left.
+    /// Send time of the newest packet that a mark concerns, if the mark came with an ACK frame
+    /// without a batch.
     early_mark: Option<Time>,
 }
 
@@ -50,7 +54,7 @@ struct ShapedController {
     path: Option<u32>,
     /// Largest datagram of the path, in bytes.
     mtu: u16,
-    /// By how many bytes packets are trimmed now, and were before.
+    /// Bytes by which current and earlier packets are trimmed.
     trim: TrimAccounting,
 }
 
@@ -61,7 +65,8 @@ impl Clone for ShapedController {
 }
 
 impl ShapedController {
-    /// Hands on what the controller asks of the shaping socket, if there is one, and counts packets as they are trimmed from here on.
+    /// Passes the controller's request to the shaping socket, if there is one, and updates the trim
+    /// accounting.
     fn request_shaping(&mut self, id: u64, state: &mut LockedState<'_>) {
         if state.has_shaping_socket() {
             let params = self.controller.send_params();
@@ -79,12 +84,13 @@ impl ShapedController {
         self.update_trim(state.trim());
     }
 
-    /// Counts packets as they are trimmed now: by so many bytes, since then.
+    /// Updates the accounting: packets are trimmed by `trim` bytes since `since`.
     fn update_trim(&mut self, (since, trim): (Time, usize)) {
         self.trim.change(since, self.mtu, trim);
     }
 
-    /// The controller has processed an event; its state, and the newest one-way delay.
+    /// Ends an event that the controller has processed. Returns the controller's state and the
+    /// newest one-way delay.
     fn end_event(
         &mut self,
         id: u64,
@@ -96,11 +102,11 @@ impl ShapedController {
     }
 }
 
-/// A controller's place in its connection; clones share it.
+/// Registration of a controller with its connection, shared by clones of the driver.
 #[derive(Debug)]
 struct FlowRegistration {
     state: Arc<ConnectionState>,
-    /// Which of the connection's controllers this is.
+    /// Number of this controller within its connection.
     id: u64,
 }
 
@@ -110,25 +116,27 @@ impl Drop for FlowRegistration {
     }
 }
 
-/// How an ACK frame ended, as a stack reports it.
+/// End of an ACK frame, as reported by a stack.
 #[derive(Clone, Copy, Debug)]
 pub struct AckBatch {
-    /// When the frame arrived.
+    /// Arrival time of the frame.
     pub now: Instant,
     /// Bytes still in flight.
     pub in_flight: u64,
-    /// The application, not the window, was the limit.
+    /// Whether the application limited sending, not the window.
     pub app_limited: bool,
-    /// The largest packet acknowledged so far in the packet number space.
+    /// Largest packet number acknowledged so far in the packet number space.
     pub largest: Option<u64>,
 }
 
 impl ControllerDriver {
-    /// The controller of a new path; `datagram` is the largest UDP payload known to pass, in bytes. Stacks that know only one path
-    /// give its number, 0. `None`: the first packet sent shows it ([`ControllerDriver::on_packet_sent`]).
+    /// Starts the controller of a new path. `datagram` is the largest UDP payload known to fit the
+    /// path, in bytes. Stacks without multipath pass path number 0. If `path` is `None`, the first
+    /// packet sent determines the path ([`ControllerDriver::on_packet_sent`]).
     ///
     /// # Panics
-    /// If the connection has no controllers of ours ([`ConnectionConfig::controller_config`](crate::ConnectionConfig)).
+    /// Panics if the connection has no controllers of ours
+    /// ([`ConnectionConfig::controller_config`](crate::ConnectionConfig)).
     pub fn start(
         state: Arc<ConnectionState>,
         path: Option<u32>,
@@ -140,7 +148,7 @@ impl ControllerDriver {
             .controller_config()
             .expect("only wired connections have a factory")
             .start(&start)
-            // `Plugin::new` has checked the configuration's needs against the same offer.
+            // The requirements were checked against these capabilities before the connection began.
             .expect("needs checked when the plug-in was made");
         let mut driver = Self {
             initial_window: controller.send_params().window,
@@ -168,7 +176,7 @@ impl ControllerDriver {
         &self.registration.state
     }
 
-    /// A view of the connection, for the application.
+    /// Returns a view of the connection, for the application.
     pub fn monitor(&self) -> ConnectionMonitor {
         self.registration.state.monitor()
     }
@@ -177,7 +185,7 @@ impl ControllerDriver {
         self.state().clock().time(at)
     }
 
-    /// Bytes were handed to the network: one datagram where there is a shaping socket.
+    /// Handles `bytes` handed to the network: one datagram per call if there is a shaping socket.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         let now = self.time(now);
         let sent = Sent { now, bytes: self.shaped.trim.sent(bytes) };
@@ -185,7 +193,7 @@ impl ControllerDriver {
         if let Some(observer) = self.state().observer() {
             observer.on_sent(&sent);
         }
-        // Another path's controller may have changed the trim, or the packet itself.
+        // Another path's controller, or the packet itself, may have changed the trim.
         self.shaped.update_trim(self.registration.state.trim());
     }
 
@@ -193,14 +201,15 @@ impl ControllerDriver {
         self.shaped.request_shaping(self.registration.id, &mut self.registration.state.lock());
     }
 
-    /// `packet` was sealed just before and is this path's: a controller that does not know its path learns it.
+    /// Handles a packet of this path that was sealed just before. A controller that does not know
+    /// its path takes the path of `packet`.
     pub fn on_packet_sent(&mut self, packet: u64) {
         if self.shaped.path.is_none() {
             self.shaped.path = self.state().path_of(packet);
         }
     }
 
-    /// A packet was acknowledged; `smoothed` is the stack's RTT estimate.
+    /// Adds an acknowledged packet to the batch; `smoothed` is the stack's RTT estimate.
     pub fn on_ack(&mut self, sent: Instant, bytes: u64, smoothed: Duration) {
         let sent = self.time(sent);
         let bytes = self.shaped.trim.acked(sent, bytes);
@@ -208,7 +217,7 @@ impl ControllerDriver {
         self.smoothed = Some(smoothed);
     }
 
-    /// The ACK frame is complete.
+    /// Ends the batch of an ACK frame and gives it to the controller.
     pub fn on_end_acks(&mut self, end: AckBatch) {
         let now = self.time(end.now);
         let newest = self.batch.iter().map(|p| p.sent).max();
@@ -216,7 +225,7 @@ impl ControllerDriver {
         let Some(newest) = newest else { return };
         let id = self.registration.id;
         let mut state = self.registration.state.lock();
-        // A packet that the shaping socket kept back counts as sent before it left.
+        // For the stack, a packet that the shaping socket delayed was sent when it was sealed.
         let (send_delay, signals) = match self.shaped.path {
             Some(path) => {
                 (state.send_delay_of(path, newest), state.take_signals(path, id, end.largest))
@@ -227,7 +236,8 @@ impl ControllerDriver {
         let known = Rtt { min: self.min_rtt.unwrap_or(sample), ..Rtt::first(sample) };
         let rtt = known.with_sample(sample, signals.ack_delay, Duration::MAX);
         let latest = rtt.latest;
-        // The stack's estimate does not hold this sample yet; before the first one it is a guess.
+        // The stack's estimate does not include this sample yet. Before the first sample, the
+        // estimate is only a guess.
         let smoothed =
             self.smoothed.map_or(latest, |stack| stack.saturating_sub(self.smoothed_send_delay));
         self.smoothed_send_delay = match self.min_rtt {
@@ -257,10 +267,10 @@ impl ControllerDriver {
         }
     }
 
-    /// Packets were lost or marked; the newest of them left at `sent`.
+    /// Handles lost or marked packets, of which the newest was sent at `sent`.
     ///
-    /// A mark on packets that are not congestion controlled (such as bare ACKs) comes with an ACK frame that gives no batch. It
-    /// waits for the next batch, which brings its counts.
+    /// A mark on packets that are not congestion controlled (such as bare ACKs) comes with an ACK
+    /// frame without a batch. Such a mark waits for the next batch, which carries its ECN counts.
     pub fn on_congestion_event(&mut self, now: Instant, sent: Instant, cause: Cause) {
         let (now, sent) = (self.time(now), self.time(sent));
         if cause == Cause::Mark && !self.batch_reported {
@@ -286,7 +296,8 @@ impl ControllerDriver {
         );
     }
 
-    /// What the stack took for lost was acknowledged after all. It says nothing of marks: when one came since, nothing is undone.
+    /// Handles packets that were declared lost but were acknowledged after all. Marks are not
+    /// affected: if a mark came since the loss, nothing is undone.
     pub fn on_spurious_loss(&mut self) {
         if std::mem::take(&mut self.lost) {
             let now = self.state().clock().now();
@@ -294,13 +305,14 @@ impl ControllerDriver {
         }
     }
 
-    /// The `count`th probe timeout in a row ran out.
+    /// Handles the `count`th consecutive probe timeout.
     pub fn on_probe_timeout(&mut self, now: Instant, count: u32) {
         let now = self.time(now);
         self.event(now, |controller| controller.on_probe_timeout(now, count), |_| {});
     }
 
-    /// Gives the controller an event and hands on what follows from it; `observe` is for the observer, if there is one.
+    /// Gives the controller an event and handles the consequences; `observe` notifies the observer,
+    /// if there is one.
     fn event(
         &mut self,
         now: Time,
@@ -316,7 +328,7 @@ impl ControllerDriver {
         }
     }
 
-    /// Another largest datagram, in bytes.
+    /// Sets the path's largest datagram, in bytes.
     pub fn on_datagram_size(&mut self, datagram: u16) {
         if datagram == self.shaped.mtu {
             return;
@@ -326,7 +338,7 @@ impl ControllerDriver {
         self.request_shaping();
     }
 
-    /// What the sender may do now; the window as the stack counts bytes.
+    /// Returns the current send parameters, with the window in bytes as the stack counts them.
     pub fn send_params(&self) -> SendParams {
         let params = self.shaped.controller.send_params();
         if self.state().sizes_packets() {
@@ -335,21 +347,24 @@ impl ControllerDriver {
         SendParams { window: self.shaped.trim.window(params.window), ..params }
     }
 
-    /// What the controller thinks: telemetry.
+    /// Returns the controller's internal state, for telemetry.
     pub fn metrics(&self) -> ControllerMetrics {
         self.shaped.controller.metrics()
     }
 
-    /// The window at the start, in bytes.
+    /// Returns the initial window, in bytes.
     pub const fn initial_window(&self) -> u64 {
         self.initial_window
     }
 
-    /// The rate at which packets should leave, for stacks that pace; `None`: as the stack paces a window.
+    /// Returns the pacing rate, for stacks that pace; `None` leaves pacing of the window to the
+    /// stack.
     ///
-    /// [`Pacing::Delay`] becomes `window / (RTT + send_delay)`: the throughput of a sender that keeps each packet back for so long. The RTT is
-    /// this path's smoothed one. Stacks count a packet as sent when it leaves, so the send delay is not part of it. A send delay of zero, or one
-    /// before the first RTT sample, is no send delay. Behind a shaping socket, which really keeps packets back, it sets no rate.
+    /// [`Pacing::Delay`] becomes `window / (RTT + send_delay)`: the throughput of a sender that
+    /// delays each packet by `send_delay`. The RTT is this path's smoothed RTT. It does not contain
+    /// the send delay, because stacks count a packet as sent when it leaves. The result is `None`
+    /// if the send delay is zero, before the first RTT sample, and behind a shaping socket, which
+    /// really delays packets.
     pub fn pacing_rate(&self) -> Option<Rate> {
         let params = self.shaped.controller.send_params();
         match params.pacing {
@@ -385,7 +400,7 @@ impl Clone for ControllerDriver {
     }
 }
 
-/// `window` bytes every `every`, which is not zero.
+/// Returns the rate of `window` bytes per `every`, which must not be zero.
 fn held(window: u64, every: Duration) -> Rate {
     let bytes = u128::from(window) * 1_000_000_000 / every.as_nanos().max(1);
     Rate::from_bytes_per_sec(u64::try_from(bytes).unwrap_or(u64::MAX))
@@ -400,7 +415,7 @@ mod tests {
     use crate::core::Core;
     use crate::{Clock, Extension};
 
-    /// A window of 100 kB and a pace.
+    /// Controller with a window of 100 kB and fixed pacing.
     #[derive(Clone, Copy, Debug)]
     struct Fixed(Pacing);
 
@@ -439,7 +454,7 @@ mod tests {
         }
     }
 
-    /// Stands still.
+    /// Clock that stands still.
     struct Still(Instant);
 
     impl Clock for Still {
@@ -475,7 +490,8 @@ mod tests {
             self.start + Duration::from_millis(millis)
         }
 
-        /// Packets sent at these milliseconds are acknowledged at `now`, while the stack's RTT estimate is `smoothed`.
+        /// Acknowledges packets sent at these milliseconds at `now`, while the stack's RTT estimate
+        /// is `smoothed`.
         fn acks(&mut self, now: u64, sent: &[u64], smoothed: u64) {
             for sent in sent {
                 self.driver.on_ack(self.at(*sent), 1_200, Duration::from_millis(smoothed));
@@ -521,7 +537,7 @@ mod tests {
     fn send_delay_is_a_rate_of_one_window_per_rtt_plus_delay() {
         let mut fixture = Fixture::new(Pacing::Delay(Duration::from_millis(60)));
         assert_eq!(fixture.driver.pacing_rate(), None, "no round trip is known");
-        // The stack's first estimate is a guess: the sample counts. 100 kB in 20 + 60 ms.
+        // The stack's first estimate is a guess, so the sample is used: 100 kB in 20 + 60 ms.
         fixture.acks(20, &[0], 333);
         assert_eq!(fixture.driver.pacing_rate(), Some(Rate::from_bytes_per_sec(1_250_000)));
         // 100 kB in 40 + 60 ms.

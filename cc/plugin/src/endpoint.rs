@@ -1,11 +1,17 @@
-//! Which connection a stack is at, where all connections of an endpoint share one configuration.
+//! Finds the connection that a stack is processing when all connections of an endpoint share one
+//! configuration.
 //!
-//! Frameworks that own the accept loop take one configuration for all connections. A stack then starts a TLS session and builds a
-//! controller for each connection, and says of neither whose it is. But one thread does both without another connection in between: it starts
-//! the session, then builds the first controller; and it builds a later one, after a migration or for a path that the peer opened,
-//! while it processes a packet that a key of ours has just opened. So each thread remembers the connection whose session it started, or whose packet it
-//! opened, last. What a client opens by itself, a second path, is built at any time: [`Stack::disable_multipath`](crate::Stack::disable_multipath)
-//! for shared configurations.
+//! Frameworks that own the accept loop take one configuration for all connections. For each
+//! connection, the stack then starts a TLS session and builds a controller, without saying which
+//! connection they belong to. However, one thread does both without another connection in between:
+//! it starts the session and then builds the first controller. The stack builds later controllers,
+//! after a migration or for a path that the peer opened, while it processes a packet that one of
+//! our keys has just opened. Each thread therefore remembers the connection whose session it
+//! started, or whose packet it opened, last.
+//!
+//! A client may open a second path by itself at any time, and the path's controller is then built
+//! outside of this order. Shared configurations therefore call
+//! [`Stack::disable_multipath`](crate::Stack::disable_multipath).
 
 use std::cell::RefCell;
 use std::fmt;
@@ -21,10 +27,10 @@ thread_local! {
     static CURRENT: RefCell<Weak<ConnectionState>> = const { RefCell::new(Weak::new()) };
 }
 
-/// What the connections of an endpoint share that were not wired one by one.
+/// Settings shared by those connections of an endpoint that were not wired one by one.
 pub struct SharedEndpoint {
     core: Core,
-    /// What the stack provides by itself.
+    /// Capabilities that the stack itself provides.
     bare: Capabilities,
 }
 
@@ -39,39 +45,42 @@ impl SharedEndpoint {
         Self { core, bare }
     }
 
-    /// The state of a connection whose session starts on this thread now.
+    /// Creates the state of a connection whose session starts on this thread now.
     pub(crate) fn start_connection(self: &Arc<Self>) -> Arc<ConnectionState> {
         let state = Arc::new(self.core.connection(self.bare, None).of_endpoint(self));
         state.enter();
         state
     }
 
-    /// The state of a connection without a session of ours: no extension, and nothing that is read from packets.
+    /// Creates the state of a connection without a session of ours: it has no extension, and no
+    /// packets are read.
     fn without_session(&self) -> Arc<ConnectionState> {
         Arc::new(self.core.connection_without_session(self.bare))
     }
 
-    /// The state of the connection that this thread is at; of a new one without a session, where that is none of this endpoint's.
+    /// Returns the state of the connection that this thread is processing. If it belongs to another
+    /// endpoint, returns the state of a new connection without a session.
     fn current(self: &Arc<Self>) -> Arc<ConnectionState> {
         let current = CURRENT.with_borrow(Weak::upgrade);
         current.filter(|state| state.is_of(self)).unwrap_or_else(|| self.without_session())
     }
 }
 
-/// Where a stack's controllers get their connection from.
+/// Source of the connection for a stack's controllers.
 #[derive(Clone, Debug)]
 pub enum ControllerSource {
-    /// It is this one.
+    /// This connection.
     Connection(Arc<ConnectionState>),
-    /// It is whichever connection of the endpoint the calling thread is at.
+    /// The connection of the endpoint that the calling thread is processing.
     Endpoint(Arc<SharedEndpoint>),
 }
 
 impl ControllerSource {
-    /// That of controllers under no session of ours.
+    /// Returns the source for controllers without a session of ours.
     ///
     /// # Errors
-    /// The controller needs what only a session brings: one-way delays.
+    /// Returns an error if the controller requires one-way delays, ECN counts or a shaping socket,
+    /// which all need a session.
     pub(crate) fn without_sessions(core: &Core, bare: Capabilities) -> Result<Self, PluginError> {
         let provided = Core::without_session(bare);
         core.controller_config.check(provided).map_err(|missing| match missing {
@@ -83,7 +92,7 @@ impl ControllerSource {
         Ok(Self::Endpoint(Arc::new(SharedEndpoint::new(core.clone(), bare))))
     }
 
-    /// The connection whose session starts now, on this thread.
+    /// Returns the connection whose session starts on this thread now.
     pub(crate) fn start_connection(&self) -> Arc<ConnectionState> {
         match self {
             Self::Connection(state) => Arc::clone(state),
@@ -91,7 +100,7 @@ impl ControllerSource {
         }
     }
 
-    /// The connection that a controller is built for now, on this thread.
+    /// Returns the connection for which a controller is built on this thread now.
     pub fn connection(&self) -> Arc<ConnectionState> {
         match self {
             Self::Connection(state) => Arc::clone(state),
@@ -101,7 +110,7 @@ impl ControllerSource {
 }
 
 impl ConnectionState {
-    /// This thread is at this connection, if it is one of a shared endpoint.
+    /// Makes this the connection that the thread is processing, if it belongs to a shared endpoint.
     pub(crate) fn enter(self: &Arc<Self>) {
         if self.endpoint().is_some() {
             CURRENT.with_borrow_mut(|current| {

@@ -1,4 +1,5 @@
-//! The extension for one-way delays: what an endpoint offers, what two endpoints negotiated, which frame is in use.
+//! Extension for one-way delays: what an endpoint offers, the result of the negotiation, and the
+//! frame in use.
 
 use std::fmt;
 
@@ -7,18 +8,23 @@ use fathom_frames::{
     EnableTimestamp, NegotiatedReceiveTimestamps, Offer, ReceiveTimestamps, Timestamps,
 };
 
-/// How connections exchange one-way delays. Where a peer offers several frames, SYNC_TIMESTAMP is used, then TIMESTAMP.
+/// Settings for the exchange of one-way delays. If both endpoints offer several frames,
+/// SYNC_TIMESTAMP is used first, then TIMESTAMP, then ACK_RECEIVE_TIMESTAMPS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension {
-    /// What the transport parameter of SYNC_TIMESTAMP says; `None`: it is not offered at all.
+    /// Value of the transport parameter of SYNC_TIMESTAMP; `None`: not offered.
     pub offer: Option<Offer>,
-    /// What that of TIMESTAMP (draft-huitema-quic-ts) says, which other stacks have; `None`: it is not offered at all.
+    /// Value of the transport parameter of TIMESTAMP (draft-huitema-quic-ts), which other stacks
+    /// support; `None`: not offered.
     pub timestamp: Option<EnableTimestamp>,
-    /// What those of ACK_RECEIVE_TIMESTAMPS (draft-ietf-quic-receive-ts) say that we want to read, and that such frames are written for a peer that
-    /// wants them; `None`: neither. More than [`ReceiveTimestamps::MOST`] are not asked for. With multipath QUIC it is as `None`.
+    /// Values of the transport parameters of ACK_RECEIVE_TIMESTAMPS (draft-ietf-quic-receive-ts):
+    /// the frames that we want to read. `Some` also enables writing such frames for a peer that
+    /// wants them; `None` disables both. At most [`ReceiveTimestamps::MOST`] timestamps are
+    /// requested. Multipath QUIC disables this setting.
     pub receive_timestamps: Option<ReceiveTimestamps>,
-    /// The application sends DATAGRAM frames (RFC 9221): the room for the frame is then reserved in every packet, so that the largest
-    /// datagram that fits does not change from packet to packet.
+    /// Whether the application sends DATAGRAM frames (RFC 9221). The room for the timestamp frame
+    /// is then reserved in every packet, so that the largest datagram that fits does not change
+    /// between packets.
     pub datagrams: bool,
 }
 
@@ -29,33 +35,33 @@ impl Default for Extension {
 }
 
 impl Extension {
-    /// Nothing is offered and nothing is read.
+    /// Offers no frame and reads none.
     pub const OFF: Self =
         Self { offer: None, timestamp: None, receive_timestamps: None, datagrams: false };
 
-    /// No frame is offered.
+    /// Returns whether no frame is offered.
     pub const fn is_off(&self) -> bool {
         self.offer.is_none() && self.timestamp.is_none() && self.receive_timestamps.is_none()
     }
 }
 
-/// Which frame carries one-way delays on a connection, in one direction at least.
+/// Frame that carries one-way delays on a connection, in at least one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum InUse {
-    /// None.
+    /// No frame.
     #[default]
     None,
-    /// SYNC_TIMESTAMP, our own.
+    /// SYNC_TIMESTAMP, Fathom's own frame.
     Sync,
-    /// TIMESTAMP, of draft-huitema-quic-ts.
+    /// TIMESTAMP (draft-huitema-quic-ts).
     Timestamp,
-    /// ACK_RECEIVE_TIMESTAMPS, of draft-ietf-quic-receive-ts.
+    /// ACK_RECEIVE_TIMESTAMPS (draft-ietf-quic-receive-ts).
     Receive,
 }
 
 impl InUse {
-    /// As metrics and logs have it: `none`, `sync`, `timestamp` or `receive`.
+    /// Returns the name in metrics and logs: `none`, `sync`, `timestamp` or `receive`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -72,7 +78,7 @@ impl fmt::Display for InUse {
     }
 }
 
-/// What the two sides negotiated.
+/// Result of the negotiation between the two sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NegotiatedExtensions {
     /// SYNC_TIMESTAMP.
@@ -84,7 +90,7 @@ pub(crate) struct NegotiatedExtensions {
 }
 
 impl NegotiatedExtensions {
-    /// The peer's packets carry the delay of ours.
+    /// Returns whether the peer's packets carry the delay of our packets.
     pub(crate) const fn receives_delays(&self) -> bool {
         self.sync.reads
             || self.sync.reads_echoes
@@ -92,7 +98,7 @@ impl NegotiatedExtensions {
             || self.receive_timestamps.expects
     }
 
-    /// Which frame carries delays, in one direction at least.
+    /// Returns the frame that carries delays, in at least one direction.
     pub(crate) fn in_use(&self) -> InUse {
         let receive = &self.receive_timestamps;
         if self.sync != Negotiated::default() {

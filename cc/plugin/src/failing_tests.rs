@@ -1,4 +1,4 @@
-//! Packets that a crypto provider cannot seal: what of them leaves.
+//! Tests of packets that a crypto provider cannot seal: their content must not leave in the clear.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ const HEADER: usize = 11;
 const TAG: usize = 16;
 const SECRET: &[u8] = b"the payload of a packet, in the clear";
 
-/// Fails once it is switched. What it was to seal it leaves as it is, or half done.
+/// Key that fails once switched, and then leaves the plaintext as it is or partly overwritten.
 struct Failing<K: ?Sized> {
     fails: Arc<AtomicBool>,
     key: Box<K>,
@@ -44,7 +44,7 @@ impl rustls::quic::PacketKey for Failing<dyn rustls::quic::PacketKey> {
         self.check().and_then(|()| self.key.encrypt_in_place(number, header, payload))
     }
 
-    // Packets of other paths: rustls's provided method, which always fails.
+    // Packets of other paths use rustls's provided method, which always fails.
 
     fn decrypt_in_place<'a>(
         &self,
@@ -92,16 +92,16 @@ impl rustls::quic::HeaderProtectionKey for Failing<dyn rustls::quic::HeaderProte
     }
 }
 
-/// A sender whose keys fail once they are switched.
+/// Sender whose keys fail once switched.
 struct Fixture {
     state: Arc<ConnectionState>,
     packets: Arc<AtomicBool>,
     headers: Arc<AtomicBool>,
     seal: PacketProtection,
-    /// As of an Initial packet.
+    /// Key of an Initial packet.
     early: PacketProtection,
     protect: HeaderProtection,
-    /// Seals packets for the sender, as its peer.
+    /// Key with which the peer seals packets for the sender.
     peer: Box<dyn rustls::quic::PacketKey>,
     open: PacketProtection,
     registry: Arc<crate::TrailerRegistry>,
@@ -149,7 +149,7 @@ impl Fixture {
         }
     }
 
-    /// A packet as it leaves: sealed, header protected; `first` is its first byte.
+    /// Returns a packet as it leaves: sealed and with protected header; `first` is its first byte.
     fn send(&self, path: u32, first: u8) -> Vec<u8> {
         let mut packet = vec![0x42; HEADER];
         packet[0] = first;
@@ -161,7 +161,7 @@ impl Fixture {
         packet
     }
 
-    /// The peer's packet, as the sender's stack reads it.
+    /// Returns the peer's packet as the sender's stack reads it.
     fn receive(&self, number: u64, frames: &[u8]) -> Vec<u8> {
         let mut payload = frames.to_vec();
         let tag = self.peer.encrypt_in_place(number, b"header", &mut payload).expect("sealed");
@@ -179,7 +179,7 @@ const SUITES: [CipherSuite; 2] =
     [CipherSuite::TLS13_AES_128_GCM_SHA256, CipherSuite::TLS13_CHACHA20_POLY1305_SHA256];
 const PING: &[u8] = &[0x01, 0, 0, 0];
 
-/// No four bytes on end of the secret lie in what left.
+/// Returns whether `packet` contains no four consecutive bytes of the secret.
 fn says_nothing(packet: &[u8]) -> bool {
     !SECRET.windows(4).any(|part| packet.windows(4).any(|seen| seen == part))
 }
@@ -199,7 +199,7 @@ fn a_packet_that_cannot_be_sealed_leaves_as_zeros() {
             "{suite:?}: its number is protected all the same"
         );
         assert_eq!(fixture.unsealed(), 1);
-        // One is enough to end the connection, whatever comes after it.
+        // One such packet is enough to end the connection, even if later packets can be sealed.
         fixture.packets.store(false, Ordering::Relaxed);
         assert_eq!(fixture.receive(1, PING), [], "stacks close on a packet without frames");
     }
@@ -209,7 +209,7 @@ fn a_packet_that_cannot_be_sealed_leaves_as_zeros() {
 fn a_packet_of_a_second_path_needs_a_key_that_seals_it() {
     for suite in SUITES {
         let fixture = Fixture::new(suite, false);
-        // The key was not switched: rustls's provided method fails.
+        // The key was not switched to fail: rustls's provided method fails.
         let packet = fixture.send(1, 0x41);
         assert!(
             says_nothing(&packet) && packet[HEADER..].iter().all(|byte| *byte == 0),
@@ -221,7 +221,7 @@ fn a_packet_of_a_second_path_needs_a_key_that_seals_it() {
 
 #[test]
 fn a_packet_whose_header_cannot_be_protected_leaves_as_zeros() {
-    // Of a short header the form and the fixed bit stay; of a long one the type too.
+    // A short header keeps its form and fixed bit; a long header also keeps its type.
     for (suite, (first, left)) in
         SUITES.into_iter().flat_map(|s| [(0x5d, 0x40), (0xed, 0xe0)].map(|f| (s, f)))
     {
@@ -246,7 +246,7 @@ fn a_packet_whose_header_cannot_be_protected_leaves_as_zeros() {
 fn trimmed_bytes_of_a_failed_packet_are_zeros() {
     for suite in SUITES {
         let fixture = Fixture::new(suite, true);
-        // An acknowledgement: packets may be trimmed from here on.
+        // After an acknowledgement, packets may be trimmed.
         fixture.receive(0, &[0x02, 0x00, 0x00, 0x00, 0x00]);
         fixture.state.lock().request_shaping(
             0,

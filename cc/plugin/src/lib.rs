@@ -1,27 +1,39 @@
-//! What the plug-ins into quinn and noq share. No stack is known here: a plug-in's own crate translates calls and errors, no more.
+//! Code shared by the plug-ins for quinn and noq. Nothing here depends on a QUIC stack: each
+//! plug-in's own crate only translates calls and errors.
 //!
-//! The parts, in the order in which a connection meets them:
-//! - [`Plugin`]: a controller chosen by name; [`ClientPlugin`] and [`ServerPlugin`] wire connections. [`Stack`] says how on one stack.
-//! - [`Tls`]: rustls's QUIC session, plus our transport parameters.
-//! - [`PacketProtection`]: packet keys that write the frame while a packet is sealed and take it out while it is opened.
-//! - [`ConnectionState`]: what session, keys and controllers of one connection share; [`ConnectionMonitor`] shows it.
-//! - [`ControllerDriver`]: one path's controller, which is given one batch of acknowledgements per ACK frame.
-//! - [`TrailerRegistry`] and [`DelayQueue`]: what keys and socket share where datagrams are trimmed or held back.
+//! The parts, in the order in which a connection uses them:
+//! - [`Plugin`]: a controller chosen by name; [`ClientPlugin`] and [`ServerPlugin`] wire
+//!   connections. [`Stack`] describes how to do this on one stack.
+//! - [`Tls`]: rustls's QUIC session, plus the extension's transport parameters.
+//! - [`PacketProtection`]: packet keys that write the timestamp frame while sealing a packet and
+//!   remove the peer's frame while opening one.
+//! - [`ConnectionState`]: state shared by the session, keys and controllers of one connection;
+//!   [`ConnectionMonitor`] shows it.
+//! - [`ControllerDriver`]: drives one path's controller, with one batch of acknowledgements per ACK
+//!   frame.
+//! - [`TrailerRegistry`] and [`DelayQueue`]: shared by keys and socket if datagrams are trimmed or
+//!   delayed.
 //!
-//! # Order at the controller
+//! # Order of events at the controller
 //!
-//! Both stacks process an ACK frame in this order, and [`ControllerDriver`] keeps it: the acknowledged packets, as one batch with the frame's
-//! ECN counts and one-way delay; losses that the frame shows; then a mark, if its counts of congestion experienced grew and the
-//! stack's own validation (RFC 9000 §13.4.2) believes them. So a [`fathom_cc::CongestionEvent`] for a mark always follows the
-//! [`fathom_cc::EcnDelta`] that counts it. An ACK frame may acknowledge only bare ACKs, which no controller learns of: its counts
-//! are added to the next batch, and its mark waits for that one.
+//! Both stacks process an ACK frame in this order, and [`ControllerDriver`] keeps it:
+//! 1. The acknowledged packets, as one batch with the frame's ECN counts and one-way delay.
+//! 2. Losses that the frame reveals.
+//! 3. A mark, if the frame's ECN-CE count grew and the stack's own validation (RFC 9000 §13.4.2)
+//!    accepts the counts.
+//!
+//! A [`fathom_cc::CongestionEvent`] for a mark therefore always follows the [`fathom_cc::EcnDelta`]
+//! that counts the mark. An ACK frame may acknowledge only bare ACKs, which are not reported to
+//! controllers. The counts of such a frame are added to the next batch, and its mark waits for that
+//! batch.
 //!
 //! # Several paths
 //!
-//! On a stack with multipath every path has its own packet numbers, log of send times, delay estimator, ECN counts and controller.
-//! Stacks without it call everything path 0. An acknowledgement may travel on another path than its packets: in `lean` mode it gives
-//! their forward delay all the same, since a stamp is the peer's clock wherever it travels (a TIMESTAMP too); an echo (`paper` mode) counts only on
-//! its own path.
+//! On a stack with multipath, every path has its own packet numbers, log of send times, delay
+//! estimator, ECN counts and controller. Stacks without multipath number their only path 0. An
+//! acknowledgement may arrive on another path than the one its packets used. In `lean` mode and
+//! with TIMESTAMP frames, such an acknowledgement still gives the packets' forward delay, because a
+//! stamp is the peer's clock on any path. An echo (`paper` mode) counts only on its own path.
 
 #![cfg_attr(
     not(feature = "rustls"),

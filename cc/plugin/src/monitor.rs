@@ -1,11 +1,11 @@
-//! A view into a live connection.
+//! A view of a live connection for the application.
 
 use std::sync::Arc;
 
 use crate::connection_state::ConnectionState;
 use crate::report::Report;
 
-/// A view into a live connection.
+/// A view of a live connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionMonitor(Arc<ConnectionState>);
 
@@ -14,15 +14,17 @@ impl ConnectionMonitor {
         Self(state)
     }
 
-    /// How the connection stands now. Not to be called from within a [`Controller`](fathom_cc::Controller) of the same connection, which
-    /// runs under the lock that this takes.
+    /// Returns a report of the connection's current state.
+    ///
+    /// Do not call this from a [`Controller`](fathom_cc::Controller) of the same connection: the
+    /// controller runs under the lock that this method takes.
     pub fn report(&self) -> Report {
         self.0.report()
     }
 }
 
 impl ConnectionState {
-    /// A view for the application.
+    /// Returns a view for the application.
     pub fn monitor(self: &Arc<Self>) -> ConnectionMonitor {
         ConnectionMonitor::new(Arc::clone(self))
     }

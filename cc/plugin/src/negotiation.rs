@@ -1,7 +1,8 @@
-//! Negotiation of the frames: what this endpoint offers, what the peer's transport parameters say, and what follows from both.
+//! Negotiation of the timestamp frames: what this endpoint offers, what the peer's transport
+//! parameters contain, and the result.
 //!
-//! It changes during the handshake only. Afterwards the other parts of a connection's state read from it how to write and to read
-//! frames.
+//! The negotiation changes only during the handshake. Afterwards, the other parts of a connection's
+//! state read from it how to write and read frames.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,29 +21,30 @@ use crate::extension::{Extension, NegotiatedExtensions};
 use crate::payload::{AckSeen, IncomingFrames, PeerTimestamp};
 use crate::receipt_log::KEPT_GROWTH;
 
-/// ack_delay_exponent of an endpoint that sends none (RFC 9000 §18.2).
+/// ack_delay_exponent of an endpoint that does not send one (RFC 9000 §18.2).
 const DEFAULT_EXPONENT: u8 = 3;
-/// initial_max_path_id (draft-ietf-quic-multipath-21 §2.1): who sends it may come to use several paths, and PATH_ACK frames.
+/// initial_max_path_id (draft-ietf-quic-multipath-21 §2.1). An endpoint that sends it may later use
+/// several paths and PATH_ACK frames.
 const INITIAL_MAX_PATH_ID: u64 = 0x3e;
 
-/// What the peer's transport parameters say that matters here.
+/// The relevant parts of the peer's transport parameters.
 #[derive(Clone, Copy)]
 struct PeerParameters {
-    /// Of SYNC_TIMESTAMP; `None` too where this endpoint does not offer it.
+    /// Parameter of SYNC_TIMESTAMP; also `None` if this endpoint does not offer the frame.
     offer: Option<Offer>,
-    /// Of TIMESTAMP, likewise.
+    /// Parameter of TIMESTAMP; also `None` if this endpoint does not offer the frame.
     enable_timestamp: Option<EnableTimestamp>,
-    /// Of ACK_RECEIVE_TIMESTAMPS, likewise.
+    /// Parameters of ACK_RECEIVE_TIMESTAMPS; also `None` if this endpoint does not offer the frame.
     receive_timestamps: Option<ReceiveTimestamps>,
     exponent: u8,
-    /// The longest that the peer holds an acknowledgement back.
+    /// Maximum time for which the peer delays an acknowledgement.
     max_ack_delay: Duration,
 }
 
 /// The negotiation of one connection.
 pub(crate) struct Negotiation {
     extension: Extension,
-    /// Sent in place of our transport parameters.
+    /// Bytes sent instead of the extension's transport parameters.
     raw_parameter: Option<Arc<[u8]>>,
     own_exponent: u8,
     peer: PeerParameters,
@@ -50,7 +52,7 @@ pub(crate) struct Negotiation {
 }
 
 impl Negotiation {
-    /// Nothing is known of the peer yet.
+    /// Creates a negotiation before the peer's parameters are known.
     pub(crate) fn new(extension: Extension, raw_parameter: Option<Arc<[u8]>>) -> Self {
         let receive_timestamps = extension.receive_timestamps.and_then(ReceiveTimestamps::bounded);
         let extension = Extension { receive_timestamps, ..extension };
@@ -71,22 +73,23 @@ impl Negotiation {
 
     // ---- during the handshake ----
 
-    /// The ack_delay_exponent among our stack's encoded parameters, which are well-formed.
+    /// Reads the ack_delay_exponent from our stack's encoded parameters, which are well-formed.
     pub(crate) fn read_own_parameters(&mut self, parameters: &[u8]) {
         self.own_exponent = ack_delay_exponent(parameters).unwrap_or(DEFAULT_EXPONENT);
         if self.extension.receive_timestamps.is_some() && has(parameters, INITIAL_MAX_PATH_ID) {
-            // Their frames for several paths are others, which are not written or read here.
+            // The draft has different frames for several paths, which are neither written nor read
+            // here.
             tracing::info!("receive timestamps are not offered beside multipath");
             self.extension.receive_timestamps = None;
         }
     }
 
-    /// The ack_delay_exponent that this endpoint sends.
+    /// Sets the ack_delay_exponent that this endpoint sends.
     pub(crate) const fn set_own_exponent(&mut self, exponent: u8) {
         self.own_exponent = exponent;
     }
 
-    /// Appends our transport parameters.
+    /// Appends the extension's transport parameters.
     pub(crate) fn append_parameters(&self, parameters: &mut Vec<u8>) {
         if let Some(raw) = &self.raw_parameter {
             parameters.extend_from_slice(raw);
@@ -106,7 +109,7 @@ impl Negotiation {
     /// Reads the peer's raw transport parameters.
     ///
     /// # Errors
-    /// One of those read here is malformed; then nothing has changed.
+    /// Returns an error, and changes nothing, if a parameter read here is malformed.
     pub(crate) fn on_peer_parameters(&mut self, raw: &[u8]) -> Result<(), CloseError> {
         let peer = self
             .peer_parameters(raw)
@@ -125,7 +128,8 @@ impl Negotiation {
         Ok(())
     }
 
-    /// A parameter of an extension that is off here is an unknown one, and ignored.
+    /// Reads the peer's parameters. The parameters of an extension that is off are unknown, thus
+    /// ignored.
     fn peer_parameters(&self, raw: &[u8]) -> Result<PeerParameters, ParameterError> {
         Ok(PeerParameters {
             offer: if self.extension.offer.is_some() { Offer::find(raw)? } else { None },
@@ -143,10 +147,10 @@ impl Negotiation {
         })
     }
 
-    /// Whether a controller of this configuration can run on what was negotiated.
+    /// Checks that a controller of this configuration can run with the negotiated frames.
     ///
     /// # Errors
-    /// It needs one-way delay, and the peer sends none.
+    /// Returns an error if the controller requires one-way delay and the peer sends none.
     pub(crate) fn check(&self, controller_config: &dyn ControllerConfig) -> Result<(), CloseError> {
         if self.negotiated.receives_delays() {
             return Ok(());
@@ -167,7 +171,7 @@ impl Negotiation {
         Ok(())
     }
 
-    /// What a peer would have to offer.
+    /// Returns the names of the frames that the peer would have to offer.
     fn wanted_frames(&self) -> String {
         let offered = [
             (self.extension.offer.is_some(), "SYNC_TIMESTAMP"),
@@ -179,34 +183,36 @@ impl Negotiation {
         if names.is_empty() { "SYNC_TIMESTAMP".into() } else { names.join(" or ") }
     }
 
-    // ---- what follows for packets ----
+    // ---- consequences for packets ----
 
-    /// What the two sides negotiated.
+    /// Returns the result of the negotiation.
     pub(crate) const fn negotiated(&self) -> &NegotiatedExtensions {
         &self.negotiated
     }
 
-    /// This endpoint offers nothing.
+    /// Returns whether this endpoint offers nothing.
     pub(crate) const fn is_off(&self) -> bool {
         self.extension.is_off()
     }
 
-    /// A frame is written or read in one direction at least.
+    /// Returns whether a frame is written or read in at least one direction.
     pub(crate) fn is_used(&self) -> bool {
         self.negotiated != NegotiatedExtensions::default()
     }
 
-    /// The application sends DATAGRAM frames: the room for our frame stays the same from packet to packet.
+    /// Returns whether the application sends DATAGRAM frames, which keeps the room for the
+    /// timestamp frame constant.
     pub(crate) const fn keeps_room(&self) -> bool {
         self.extension.datagrams
     }
 
-    /// Every packet carries our frame, not only those with an ACK frame.
+    /// Returns whether every packet carries a timestamp frame, not only packets with an ACK frame.
     pub(crate) fn stamps_every_packet(&self) -> bool {
         self.negotiated.sync.place == Placement::EveryPacket
     }
 
-    /// Bytes of the longest frame that may be negotiated, before the peer's parameters are known.
+    /// Returns the length in bytes of the longest frame that may be negotiated. Used before the
+    /// peer's parameters are known.
     pub(crate) fn longest_frame(&self) -> usize {
         let sync = self
             .extension
@@ -217,25 +223,27 @@ impl Negotiation {
         sync.max(timestamp).max(receive_timestamps).unwrap_or(0)
     }
 
-    /// Our ack_delay_exponent, by which our TIMESTAMP frames are scaled.
+    /// Returns our ack_delay_exponent, by which our TIMESTAMP frames are scaled.
     pub(crate) const fn own_exponent(&self) -> u8 {
         self.own_exponent
     }
 
-    /// The peer's ack_delay_exponent.
+    /// Returns the peer's ack_delay_exponent.
     pub(crate) const fn peer_exponent(&self) -> u8 {
         self.peer.exponent
     }
 
-    /// The longest that the peer says it holds an acknowledgement back.
+    /// Returns the maximum time for which the peer says that it delays an acknowledgement.
     pub(crate) const fn max_ack_delay(&self) -> Duration {
         self.peer.max_ack_delay
     }
 
-    /// Whether the delay of our packets is known when they are acknowledged, so that their send times matter; `ack_eliciting` is called
-    /// only where the answer depends on it. `Some(false)`: they matter as the send times of packets that ask for no acknowledgement.
+    /// Returns how to record the send time of a packet, from which its delay is computed when it is
+    /// acknowledged. `None`: not at all. `Some(false)`: as that of a packet that is not
+    /// ack-eliciting. `ack_eliciting` is called only if the answer depends on it.
     pub(crate) fn records_send_time(&self, ack_eliciting: impl FnOnce() -> bool) -> Option<bool> {
-        // A stamp beside an ACK frame is of its largest packet; receive timestamps are of any.
+        // A stamp beside an ACK frame concerns the frame's largest packet. Receive timestamps may
+        // concern any packet.
         let any = self.negotiated.sync.reads || self.negotiated.receive_timestamps.reads.is_some();
         match (any, self.negotiated.timestamps.reads) {
             (true, _) => Some(true),
@@ -244,8 +252,9 @@ impl Negotiation {
         }
     }
 
-    /// What a packet says for an ACK frame in it: a stamp is the peer's clock, whatever path it came on; an echo is of a packet of that
-    /// path.
+    /// Returns the time information that a packet carries for one of its ACK frames. A stamp is the
+    /// peer's clock, whatever path the packet came on. An echo concerns a packet of the path it
+    /// came on.
     pub(crate) fn peer_timestamp(
         &self,
         found: &IncomingFrames,
@@ -266,12 +275,12 @@ impl Negotiation {
         }
     }
 
-    /// The unit of the peer's receive timestamps, where they tell us our delay.
+    /// Returns the unit of the peer's receive timestamps, if our delay is read from them.
     pub(crate) const fn receipts_unit(&self) -> Option<u8> {
         self.negotiated.receive_timestamps.reads
     }
 
-    /// The peer's parameters, for the report.
+    /// Returns the peer's parameters, for the report.
     pub(crate) const fn peer_offers(
         &self,
     ) -> (Option<Offer>, Option<EnableTimestamp>, Option<ReceiveTimestamps>) {
@@ -315,7 +324,8 @@ mod tests {
         ] {
             let negotiation = peer_of(ours, peers);
             assert_eq!(negotiation.negotiated().in_use(), in_use, "{ours:?} {peers:?}");
-            // Who asks for receive timestamps may be sent them by a peer that asks for none.
+            // An endpoint that asks for receive timestamps may receive some from a peer that asks
+            // for none.
             let may_come = ours.receive_timestamps.is_some();
             assert_eq!(
                 negotiation.is_used(),
@@ -324,11 +334,11 @@ mod tests {
             );
             assert_eq!(negotiation.negotiated().receives_delays(), in_use != InUse::None);
         }
-        // What is off here is not read.
+        // Parameters of an extension that is off here are not read.
         assert_eq!(peer_of(Extension::OFF, every).peer_offers(), (None, None, None));
     }
 
-    /// A negotiation that asks for `max_per_ack` timestamps.
+    /// Returns a negotiation that asks for `max_per_ack` timestamps.
     fn asking(max_per_ack: u64, exponent: u8) -> Negotiation {
         let receive_timestamps = Some(ReceiveTimestamps { max_per_ack, exponent });
         Negotiation::new(Extension { receive_timestamps, ..Extension::OFF }, None)
@@ -347,11 +357,11 @@ mod tests {
         };
         assert_eq!(of(&here), (Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }), Some(7)));
         assert_eq!(of(&there), (Some(ReceiveTimestamps { max_per_ack: 5, exponent: 7 }), Some(0)));
-        // A peer may ask for any number; more than there is room for it does not get.
+        // A peer may ask for any number, but it gets no more timestamps than there is room for.
         let greedy = [0x80, 0x04, 0xac, 0x07, 8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
         here.on_peer_parameters(&greedy).expect("well-formed");
         assert_eq!(of(&here).0, Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }));
-        // What cannot be asked for is not.
+        // Values that cannot be requested are not sent.
         for negotiation in [asking(0, 0), asking(9, 21)] {
             let mut parameters = Vec::new();
             negotiation.append_parameters(&mut parameters);
@@ -371,7 +381,8 @@ mod tests {
                 assert_eq!(negotiation.negotiated().in_use(), InUse::None, "{noise:?}");
             }
         }
-        // Noise beside a maximum is the default exponent; without a maximum any exponent is noise.
+        // Noise instead of an exponent, beside a maximum, means the default exponent. Without a
+        // maximum, any exponent is noise.
         negotiation
             .on_peer_parameters(&[&MAX[..], &[1, 9], &EXPONENT, &[2, 1, 2]].concat())
             .expect("noise");
@@ -381,7 +392,7 @@ mod tests {
         let error =
             negotiation.on_peer_parameters(&[&MAX[..], &[1, 9], &EXPONENT, &[1, 21]].concat());
         assert_eq!(error.expect_err("too large").code, ErrorCode::TransportParameter);
-        // Where it is off nothing of it is read.
+        // If the extension is off, none of its parameters is read.
         let mut off = Negotiation::new(Extension::default(), None);
         off.on_peer_parameters(&[&MAX[..], &[1, 9], &EXPONENT, &[1, 21]].concat())
             .expect("unknown");

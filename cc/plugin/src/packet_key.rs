@@ -1,20 +1,25 @@
-//! Packet keys that write the frame while a packet is sealed and take it out while it is opened.
+//! Packet keys that add our timestamp frame while sealing and remove the peer's while opening.
 //!
-//! A stack leaves `tag_len` bytes at the end of every packet for the authentication tag. A 1-RTT key that is about to carry a frame
-//! reports `N` bytes more; when the packet is sealed the payload moves back by `N` and the frame goes first, because the last STREAM
-//! frame of a packet may have no length. The stack never learns that a frame was there.
+//! A stack reserves `tag_len` bytes at the end of every packet for the authentication tag. A 1-RTT
+//! key that is about to write a frame reports `N` more bytes. When the packet is sealed, the
+//! payload moves `N` bytes towards the end and the frame goes in front of it, because the last
+//! STREAM frame of a packet may have no length. The stack never sees the frame.
 //!
 //! # A packet that cannot be sealed
 //!
-//! A crypto provider may refuse to seal a packet or to protect its header: rustls's provided method for a packet of a second path always
-//! does. quinn's and noq's own keys panic then, in the task that drives the connection, and so does whoever uses the connection next.
-//! These keys cannot return an error either (`encrypt` returns nothing), so they fail closed without a panic:
-//! - The payload is overwritten with zeros, with the tag, and with the packet number where the header could not be protected. The
-//!   packet leaves as junk, which any peer drops.
-//! - The next packet that is opened reads as one without frames, on which stacks close with PROTOCOL_VIOLATION. When none comes, the idle
-//!   timeout ends the connection. A confidentiality limit of 0 would be quicker and is no way: in 1-RTT stacks answer it with a key update
-//!   for every packet, and noq 1.4.0 panics when a key reaches it while the connection is closing.
-//! - An error is logged, and [`Report::unsealed`](crate::Report::unsealed) counts.
+//! A crypto provider may fail to seal a packet or to protect its header. For example, rustls's
+//! provided method for packets of a second path always fails. In that case, quinn's and noq's own
+//! keys panic in the task that drives the connection, and then every later user of the connection
+//! panics. The keys here cannot return an error either (`encrypt` returns nothing), so they fail
+//! closed without a panic:
+//! - The payload and the tag are overwritten with zeros, and so is the packet number if the header
+//!   could not be protected. The packet leaves as junk, which any peer drops.
+//! - The next packet that is opened appears to have no frames, so the stack closes the connection
+//!   with PROTOCOL_VIOLATION. If no packet arrives, the idle timeout ends the connection. A
+//!   confidentiality limit of 0 would be quicker but does not work: in 1-RTT, stacks react to it
+//!   with a key update for every packet, and noq 1.4.0 panics if a key reaches the limit while the
+//!   connection is closing.
+//! - An error is logged, and [`Report::unsealed`](crate::Report::unsealed) increases.
 
 use std::sync::Arc;
 
@@ -24,14 +29,14 @@ use crate::connection_state::ConnectionState;
 use crate::payload::{NotNegotiated, check_none};
 use crate::shaping::Departure;
 
-/// Longest packet number (RFC 9000 §17.1).
+/// Maximum length of a packet number (RFC 9000 §17.1).
 const MAX_NUMBER_LEN: usize = 4;
-/// Header form, and the bits of the first byte that are protected (RFC 9001 §5.4.1).
+/// Header form, and the protected bits of the first byte (RFC 9001 §5.4.1).
 const LONG_HEADER: u8 = 0x80;
 const LONG_PROTECTED: u8 = 0x0f;
 const SHORT_PROTECTED: u8 = 0x1f;
 
-/// A packet became junk.
+/// Records that a packet became junk.
 fn on_seal_failure(state: Option<&ConnectionState>, what: &str) {
     match state {
         Some(state) => state.key_counts().on_seal_failure(what),
@@ -41,14 +46,15 @@ fn on_seal_failure(state: Option<&ConnectionState>, what: &str) {
     }
 }
 
-/// rustls's header protection.
+/// rustls's header protection, made to fail closed.
 pub struct HeaderProtection {
     key: Box<dyn rustls::quic::HeaderProtectionKey>,
     state: Option<Arc<ConnectionState>>,
 }
 
 impl HeaderProtection {
-    /// That of a connection's packets; `None` before there is a connection.
+    /// Creates the header protection of a connection's packets; `state` is `None` before there is a
+    /// connection.
     pub(crate) const fn new(
         key: Box<dyn rustls::quic::HeaderProtectionKey>,
         state: Option<Arc<ConnectionState>>,
@@ -56,26 +62,28 @@ impl HeaderProtection {
         Self { key, state }
     }
 
-    /// Unprotects the first byte and the packet number of `packet`, which starts at `pn_offset`.
+    /// Unprotects the first byte and the packet number of `packet`. The packet number starts at
+    /// `pn_offset`.
     pub fn decrypt(&self, pn_offset: usize, packet: &mut [u8]) {
         let (first, number, sample) = self.split(pn_offset, packet);
-        // Where it fails the header is not what the peer sealed, and the packet does not open.
+        // If this fails, the header differs from the one that the peer sealed, and opening the
+        // packet fails.
         let _ = self.key.decrypt_in_place(sample, first, number);
     }
 
-    /// Protects the first byte and the packet number of `packet`, which starts at `pn_offset`. Where the key cannot, the packet becomes
-    /// junk: see the module.
+    /// Protects the first byte and the packet number of `packet`. The packet number starts at
+    /// `pn_offset`. If the key fails, the packet becomes junk (see the module documentation).
     pub fn encrypt(&self, pn_offset: usize, packet: &mut [u8]) {
         let (first, number, sample) = self.split(pn_offset, packet);
         if self.key.encrypt_in_place(sample, first, number).is_err() {
-            // The form and the type of a packet are never protected; the rest of its first byte is.
+            // The form and the type of a packet are never protected. The rest of its first byte is.
             *first &= if *first & LONG_HEADER == 0 { !SHORT_PROTECTED } else { !LONG_PROTECTED };
             packet[pn_offset..].fill(0);
             on_seal_failure(self.state.as_deref(), "protecting a packet's header");
         }
     }
 
-    /// Bytes of ciphertext the protection looks at.
+    /// Returns the number of ciphertext bytes that header protection samples.
     pub fn sample_size(&self) -> usize {
         self.key.sample_len()
     }
@@ -91,19 +99,20 @@ impl HeaderProtection {
     }
 }
 
-/// What a key does besides sealing and opening.
+/// Additional task of a key besides sealing and opening.
 enum Extra {
-    /// Writes this many bytes of PADDING (0: nothing), for the connection of this state if there is one yet.
+    /// Writes this many bytes of PADDING (0: none); the state is set once there is a connection.
     Padding(usize, Option<Arc<ConnectionState>>),
-    /// Carries frames for the connection of this state, after so many key updates.
+    /// Carries frames for the connection of this state; the number counts the key updates before
+    /// this key.
     Frames(Arc<ConnectionState>, u64),
 }
 
-/// A packet whose tag does not match.
+/// Error for a packet whose authentication tag does not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAuthentic;
 
-/// rustls's packet protection, plus our frame.
+/// rustls's packet protection, plus the timestamp frame.
 pub struct PacketProtection {
     key: Box<dyn rustls::quic::PacketKey>,
     tag_len: usize,
@@ -111,7 +120,8 @@ pub struct PacketProtection {
 }
 
 impl PacketProtection {
-    /// A key that only appends `padding` zero bytes: Initial, Handshake and 0-RTT. `state` is the connection's, if there is one yet.
+    /// Creates a key for Initial, Handshake or 0-RTT packets, which only appends `padding` zero
+    /// bytes. `state` is the connection's state, if there is a connection yet.
     pub(crate) fn padded(
         key: Box<dyn rustls::quic::PacketKey>,
         padding: usize,
@@ -121,7 +131,7 @@ impl PacketProtection {
         Self { key, tag_len, extra: Extra::Padding(padding, state) }
     }
 
-    /// A 1-RTT key of the connection of `state`, after so many key updates.
+    /// Creates a 1-RTT key for the connection of `state`; `updates` key updates came before it.
     pub(crate) fn one_rtt(
         key: Box<dyn rustls::quic::PacketKey>,
         state: Arc<ConnectionState>,
@@ -131,8 +141,8 @@ impl PacketProtection {
         Self { key, tag_len, extra: Extra::Frames(state, updates) }
     }
 
-    /// Seals packet number `packet` of `path` (0 without multipath): `buf` is header, payload and room for the tag. Where the key cannot,
-    /// the packet becomes junk: see the module.
+    /// Seals packet `packet` of `path` (0 without multipath). `buf` contains header, payload and
+    /// room for the tag. If the key fails, the packet becomes junk (see the module documentation).
     pub fn encrypt(&self, path: u32, packet: u64, buf: &mut [u8], header_len: usize) {
         let (header, rest) = buf.split_at_mut(header_len);
         let room = rest.len() - self.tag_len;
@@ -147,10 +157,12 @@ impl PacketProtection {
         };
         let (payload, rest) = rest.split_at_mut(room - departure.trim);
         let (tag, tail) = rest.split_at_mut(self.tag_len);
-        // PADDING needs no writing: stacks hand the reserved bytes over as zeros, and zero is the PADDING frame.
+        // PADDING need not be written: stacks pass the reserved bytes as zeros, and zero is the
+        // PADDING frame.
         let sealed = match path {
             0 => self.key.encrypt_in_place(packet, header, payload),
-            // The nonce holds the path number too (draft-ietf-quic-multipath-21 §2.4); for path 0 it is the usual one.
+            // The nonce also contains the path number (draft-ietf-quic-multipath-21 §2.4). For path
+            // 0 it is the usual nonce.
             _ => self.key.encrypt_in_place_for_path(path, packet, header, payload),
         };
         match sealed.as_ref().map(AsRef::as_ref) {
@@ -161,17 +173,18 @@ impl PacketProtection {
                 on_seal_failure(self.state(), "sealing a packet");
             }
         }
-        // What is trimmed off is overwritten even where sealing failed: some of the payload lay there.
+        // The trimmed bytes contained payload, so overwrite them even if sealing failed.
         if let (Extra::Frames(state, _), true) = (&self.extra, departure.trim > 0) {
             state.write_trailer(tail, departure.release);
         }
     }
 
-    /// Opens packet number `packet` of `path` in place and takes our frames out, and once there is a connection PADDING at the end.
-    /// Where there may be none of ours the payload becomes empty, on which stacks close the connection.
+    /// Opens packet `packet` of `path` in place and removes the timestamp frames. If there is a
+    /// connection, also removes PADDING at the end. If a timestamp frame is not allowed in the
+    /// packet, the payload becomes empty, on which stacks close the connection.
     ///
     /// # Errors
-    /// [`NotAuthentic`] when the tag does not match.
+    /// Returns [`NotAuthentic`] if the authentication tag does not match.
     pub fn decrypt(
         &self,
         path: u32,
@@ -193,12 +206,13 @@ impl PacketProtection {
                 state.enter();
                 state.open(path, packet, payload)
             }
-            // Of a server's first packet stacks count what is left of it against amplification (RFC 9000 §8.1): PADDING stays.
+            // Stacks count the size of a server's first packet against amplification
+            // (RFC 9000 §8.1), so PADDING stays.
             Extra::Padding(_, None) => check_none(payload).map(|_| 0..len),
             Extra::Padding(_, Some(_)) => check_none(payload),
         };
         match visible {
-            // The stack closes on a packet without frames.
+            // The stack closes the connection on a packet without frames.
             Ok(_) if self.state().is_some_and(|state| state.key_counts().unsealed() > 0) => {
                 payload.clear()
             }
@@ -208,14 +222,15 @@ impl PacketProtection {
             }
             Err(NotNegotiated) => {
                 tracing::warn!("a packet holds a timestamp where none was negotiated");
-                // Stacks close on a packet without frames with PROTOCOL_VIOLATION (RFC 9000 §12.4), the code that this takes.
+                // On a packet without frames, stacks close with PROTOCOL_VIOLATION
+                // (RFC 9000 §12.4), which is also the error for a frame that was not negotiated.
                 payload.clear();
             }
         }
         Ok(())
     }
 
-    /// Bytes to leave at the end of the next packet.
+    /// Returns the number of bytes to reserve at the end of the next packet.
     pub fn tag_len(&self) -> usize {
         self.tag_len
             + match &self.extra {
@@ -224,7 +239,7 @@ impl PacketProtection {
             }
     }
 
-    /// Packets that may be sealed with this key.
+    /// Returns the number of packets that may be sealed with this key.
     pub fn confidentiality_limit(&self) -> u64 {
         self.key.confidentiality_limit()
     }
@@ -236,7 +251,7 @@ impl PacketProtection {
         }
     }
 
-    /// Packets that may fail to open before the connection must end.
+    /// Returns the number of packets that may fail to open before the connection must end.
     pub fn integrity_limit(&self) -> u64 {
         self.key.integrity_limit()
     }

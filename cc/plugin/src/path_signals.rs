@@ -1,7 +1,9 @@
-//! What ACK frames say of each network path: its one-way delays, its ECN counts, how long the peer held acknowledgements back.
+//! Signals that ACK frames carry for each network path: one-way delays, ECN counts, and how long
+//! the peer delayed acknowledgements.
 //!
-//! A stack processes a packet's ACK frames right after the packet was opened. So what they say waits here until the path's controller
-//! takes it, and the next packet replaces it: the delay is history then, while ECN counts are kept for the next batch.
+//! A stack processes a packet's ACK frames right after opening the packet. The signals of these
+//! frames wait here until the path's controller takes them. The next packet replaces them: their
+//! delay is then outdated, but their ECN counts are kept for the next batch.
 
 use std::time::Duration;
 
@@ -16,18 +18,18 @@ use crate::by_path::ByPath;
 use crate::negotiation::Negotiation;
 use crate::payload::{AckSeen, IncomingFrames, PeerTimestamp};
 
-/// What ACK frames have said so far, for the report.
+/// Data from all ACK frames so far, for the report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AckSummary {
-    /// Packets with a frame of ours, each read once.
+    /// Number of packets with a timestamp frame; a duplicate is not counted.
     pub(crate) stamps_received: u64,
-    /// ACK frames read.
+    /// Number of ACK frames read.
     pub(crate) acks: u64,
-    /// The longest time for which one of them says that it was held back.
+    /// Longest ACK delay that one of them reports.
     pub(crate) longest_ack_delay: Duration,
-    /// ECN counts of the newest one with any.
+    /// ECN counts of the newest ACK frame that has any.
     pub(crate) ecn: Option<EcnCounts>,
-    /// The newest forward one-way delay.
+    /// Newest forward one-way delay.
     pub(crate) one_way: Option<OneWayDelay>,
 }
 
@@ -35,13 +37,14 @@ pub(crate) struct AckSummary {
 #[derive(Default)]
 pub(crate) struct PathSignals {
     paths: ByPath<Path>,
-    /// The 1-RTT packet sealed last: path and number.
+    /// Path and number of the 1-RTT packet sealed last.
     sealed: Option<(u32, u64)>,
     summary: AckSummary,
 }
 
 impl PathSignals {
-    /// A 1-RTT packet of this path leaves at `departs`, as time on the wire; `ack_eliciting`: it asks for an acknowledgement.
+    /// Records that a 1-RTT packet of this path leaves at `departs`, as time on the wire.
+    /// `ack_eliciting` returns whether the packet is ack-eliciting.
     pub(crate) fn on_packet_sent(
         &mut self,
         negotiation: &Negotiation,
@@ -58,18 +61,18 @@ impl PathSignals {
         }
     }
 
-    /// The path of `packet`, if it was the last to be sealed.
+    /// Returns the path of `packet` if it was the packet sealed last.
     pub(crate) fn path_of(&self, packet: u64) -> Option<u32> {
         self.sealed.filter(|(_, sealed)| *sealed == packet).map(|(path, _)| path)
     }
 
-    /// The newest stamp received on this path, to be echoed.
+    /// Returns the newest stamp received on this path, for an echo.
     pub(crate) fn echo(&mut self, path: u32) -> Option<Echo> {
         self.paths.at(path).echo
     }
 
-    /// A packet with these frames, found in `payload`, arrived on `path` at `now`, as time on the wire; false where it came before, and says
-    /// nothing new.
+    /// Records a packet with the frames `found` in `payload`, which arrived on `path` at `now`, as
+    /// time on the wire. Returns false if the packet came before and thus has no new information.
     pub(crate) fn on_packet_received(
         &mut self,
         negotiation: &Negotiation,
@@ -81,7 +84,8 @@ impl PathSignals {
     ) -> bool {
         self.paths.iter_mut().for_each(Path::carry_over_ecn);
         let known = self.paths.at(path);
-        // Without a stamp a duplicate says nothing new: send times are taken once, counts only grow.
+        // A duplicate without a stamp has no effect: send times are taken only once, and counts
+        // only grow.
         if found.is_stamped() && !known.on_stamped_packet(packet, found.stamp, now) {
             return false;
         }
@@ -106,8 +110,9 @@ impl PathSignals {
         true
     }
 
-    /// What the ACK frame says that the stack is processing for controller `controller_id` of `path`, once; `largest` is the largest packet
-    /// acknowledged so far on that path. The delay it reports is at most the one that the peer announced.
+    /// Returns, once, the signals of the ACK frame that the stack is processing for controller
+    /// `controller_id` of `path`. `largest` is the largest packet number acknowledged so far on
+    /// that path. The ACK delay is at most the max_ack_delay that the peer announced.
     pub(crate) fn take(
         &mut self,
         negotiation: &Negotiation,
@@ -123,12 +128,12 @@ impl PathSignals {
         AckSignals { ack_delay: signals.ack_delay.min(negotiation.max_ack_delay()), ..signals }
     }
 
-    /// What ACK frames have said so far.
+    /// Returns the data from all ACK frames so far.
     pub(crate) const fn summary(&self) -> &AckSummary {
         &self.summary
     }
 
-    /// What became of the samples of all paths; the skew is that of the path used last.
+    /// Returns the sample counters, summed over all paths. The skew is that of the path used last.
     pub(crate) fn counters(&self) -> Counters {
         self.paths.iter().map(|p| p.estimator.counters()).fold(Counters::default(), |sum, c| {
             Counters {
@@ -148,16 +153,16 @@ struct Path {
     sent: SendTimes,
     dedup: Dedup,
     estimator: Estimator,
-    /// The peer's stamped packet with the largest number, for echoes.
+    /// Stamp of the peer's stamped packet with the largest number, for echoes.
     echo: Option<Echo>,
     ecn: EcnCounts,
-    /// Largest packet acknowledged so far.
+    /// Largest packet number acknowledged so far.
     largest: Option<u64>,
-    /// What the last ACK frame for this path said.
+    /// Signals of the last ACK frame for this path.
     pending: Option<Pending>,
-    /// ECN counts of ACK frames that newly acknowledged nothing: the next batch takes them along.
+    /// ECN counts of ACK frames that acknowledged nothing new; added to the next batch.
     owed: Option<EcnDelta>,
-    /// Which controller took the last signals.
+    /// Controller that took the last signals.
     controller_id: Option<u64>,
 }
 
@@ -167,20 +172,22 @@ struct Pending {
     signals: AckSignals,
 }
 
-/// What an ACK frame says besides the packets it acknowledges.
+/// Signals of an ACK frame, besides the packets it acknowledges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AckSignals {
-    /// Forward one-way delay of the newest packet, where it became known.
+    /// Forward one-way delay of the newest packet, if it became known.
     pub(crate) one_way: Option<OneWayDelay>,
     /// New ECN counts.
     pub(crate) ecn: Option<EcnDelta>,
-    /// How long the peer says that it held the frame back since the largest packet arrived; zero when that packet was acknowledged
-    /// before: then it says nothing of a round trip (RFC 9002 §5.1).
+    /// Time between the arrival of the largest packet and the sending of the frame, as the peer
+    /// reports it. Zero if that packet was acknowledged before, because the frame then gives no RTT
+    /// sample (RFC 9002 §5.1).
     pub(crate) ack_delay: Duration,
 }
 
 impl Path {
-    /// A packet of the peer with a frame of ours; whether it is to be read.
+    /// Records a packet of the peer with a timestamp frame. Returns whether the frame is to be
+    /// read.
     fn on_stamped_packet(&mut self, packet: u64, stamp: Option<SyncTimestamp>, now: Time) -> bool {
         let arrival = self.dedup.insert(packet);
         if let (Arrival::Newest, Some(stamp)) = (arrival, stamp) {
@@ -189,7 +196,8 @@ impl Path {
         !matches!(arrival, Arrival::Duplicate | Arrival::TooOld)
     }
 
-    /// Reads an ACK frame for this path, and what its packet says of the peer's clock; the one-way delay, if both give one.
+    /// Reads an ACK frame for this path, and the peer's clock from the same packet. Returns the
+    /// one-way delay, if both together give one.
     fn on_ack(
         &mut self,
         now: Time,
@@ -198,9 +206,11 @@ impl Path {
         peer_timestamp: PeerTimestamp,
     ) -> Option<OneWayDelay> {
         let delay = ack.delay(exponent);
-        // Every ACK frame goes through the log, stamped or not: a packet acknowledged without a stamp must not count later.
+        // Every ACK frame goes through the log, stamped or not, because a packet acknowledged
+        // without a stamp must not give a sample later.
         let acked_packet = self.sent.take_range(ack.newest());
-        // What orders the samples: the log gives each number once and in order, whatever path the ACK frames come on.
+        // This number orders the samples. The log returns each number once and in order, on
+        // whatever path the ACK frames arrive.
         let packet = ack.largest;
         let sample = acked_packet.and_then(|acked_packet| match peer_timestamp {
             PeerTimestamp::Nothing => None,
@@ -210,7 +220,9 @@ impl Path {
             PeerTimestamp::Stamp(stamp) => {
                 Some(Sample::lean(now, packet, stamp, delay, acked_packet.sent, Duration::MAX))
             }
-            // Without the cap a peer's acknowledgement of an acknowledgement, which it may hold for ever, would count.
+            // Only acknowledgements of ack-eliciting packets count, with the delay capped at the
+            // peer's maximum. A peer may hold back the acknowledgement of an acknowledgement
+            // indefinitely.
             PeerTimestamp::Timestamp(stamp, longest) if acked_packet.ack_eliciting => {
                 Some(Sample::lean(
                     now,
@@ -228,11 +240,13 @@ impl Path {
         one_way
     }
 
-    /// Reads an ACK_RECEIVE_TIMESTAMPS frame for this path; the one-way delay of the newest packet that it newly acknowledges and says the
-    /// arrival of.
+    /// Reads an ACK_RECEIVE_TIMESTAMPS frame for this path. Returns the one-way delay of the newest
+    /// packet that the frame newly acknowledges with an arrival time.
     ///
-    /// One sample for each frame, as from a stamp: the others of a frame came within the same round trip and are known at the same instant. The
-    /// estimator follows a queue worse with them than without (95th percentile of its error 1.3 ms against 0.7, `the_estimate_tracks_the_queue`).
+    /// Each frame gives one sample, as a stamp does. The frame's other packets belong to the same
+    /// round trip, and their delays become known at the same instant. With them, the estimator
+    /// follows a queue worse: the 95th percentile of its error is 1.3 ms instead of 0.7 ms
+    /// (`the_estimate_tracks_the_queue`).
     fn on_receipts(
         &mut self,
         now: Time,
@@ -248,7 +262,8 @@ impl Path {
             count += 1;
         }
         let told = &mut told[..count];
-        // The newest came last; packets that were overtaken are in between. A hostile peer's stand in any order, and more than once.
+        // The newest packet came last; packets that were overtaken are in between. A hostile peer
+        // may report packets in any order and more than once.
         let newest = told.first().map_or(0, |receipt| receipt.micros);
         told.sort_unstable_by_key(|receipt| receipt.packet);
         let mut told = told.iter().peekable();
@@ -256,7 +271,7 @@ impl Path {
         self.sent.take_each(ack.largest, |packet, sent| {
             while told.next_if(|receipt| receipt.packet < packet).is_some() {}
             let Some(receipt) = told.next_if(|receipt| receipt.packet == packet) else { return };
-            // The frame's delay is that of the largest packet, nearly always the newest.
+            // The frame's delay is that of the largest packet, which is nearly always the newest.
             let held =
                 delay.saturating_add(Duration::from_micros(newest.saturating_sub(receipt.micros)));
             sample = Some(Sample::received(now, packet, receipt.micros, held, sent, Duration::MAX));
@@ -266,7 +281,7 @@ impl Path {
         one_way
     }
 
-    /// What an ACK frame says waits here for the controller.
+    /// Stores the signals of an ACK frame until the controller takes them.
     fn record_ack(&mut self, ack: &AckSeen, delay: Duration, one_way: Option<OneWayDelay>) {
         self.carry_over_ecn();
         let ecn = sum(self.owed.take(), ack.ecn.map(|counts| self.ecn_since(counts)));
@@ -277,7 +292,8 @@ impl Path {
             Some(Pending { largest: ack.largest, signals: AckSignals { one_way, ecn, ack_delay } });
     }
 
-    /// The next packet is here: the last one's delay is history, its ECN counts are not.
+    /// Discards the delay of the last packet, because a new packet is here, but keeps its ECN
+    /// counts.
     fn carry_over_ecn(&mut self) {
         if let Some(pending) = self.pending.take() {
             self.owed = sum(self.owed, pending.signals.ecn);
@@ -289,7 +305,8 @@ impl Path {
         let same = self.controller_id.is_none_or(|last| last == controller_id);
         self.controller_id = Some(controller_id);
         if !same {
-            // Another controller means another network path: what was measured on the old one means nothing here.
+            // Another controller means another network path, so measurements of the old path are
+            // discarded.
             self.estimator = Estimator::default();
             (self.pending, self.owed) = (None, None);
         }
@@ -303,7 +320,8 @@ impl Path {
         }
     }
 
-    /// What an ACK frame's ECN counts add to the last ones; counts never shrink (RFC 9000 §13.4.2.1).
+    /// Returns how much an ACK frame's ECN counts grew since the last ones. Counts never decrease
+    /// (RFC 9000 §13.4.2.1).
     fn ecn_since(&mut self, counts: EcnCounts) -> EcnDelta {
         let grown = |new: u64, old: u64| new.saturating_sub(old);
         let delta = EcnDelta {
@@ -354,7 +372,8 @@ mod tests {
         receive(&mut path, 0, &ack(4, (3, 1)));
         assert_eq!(path.take_signals(1, Some(4)).ecn, Some(EcnDelta { ect0: 3, ect1: 0, ce: 1 }));
         assert_eq!(path.take_signals(1, Some(4)).ecn, None, "the same frame twice");
-        // Two frames that acknowledge nothing new, one that arrives late with old counts, then one that does acknowledge.
+        // Two frames that acknowledge nothing new, a late one with old counts, and one that does
+        // acknowledge.
         receive(&mut path, 1, &ack(4, (3, 2)));
         receive(&mut path, 2, &ack(4, (4, 3)));
         receive(&mut path, 3, &ack(3, (2, 0)));
@@ -366,7 +385,7 @@ mod tests {
     fn signals_go_to_the_frame_they_came_with() {
         let mut path = Path::default();
         receive(&mut path, 0, &ack(4, (5, 0)));
-        // The stack's largest is another one: the frame came late.
+        // The frame came late: the stack's largest packet is another one.
         assert_eq!(path.take_signals(1, Some(9)), AckSignals::default());
         receive(&mut path, 1, &ack(10, (6, 0)));
         assert_eq!(path.take_signals(1, Some(10)).ecn, Some(EcnDelta { ect0: 6, ect1: 0, ce: 0 }));
@@ -407,7 +426,7 @@ mod tests {
         }
         let mut receive = |at, largest| {
             let frame = AckSeen { path: 0, largest, ..AckSeen::default() };
-            // Each took 20 ms there and was acknowledged at once.
+            // Each packet took 20 ms to arrive and was acknowledged at once.
             let peer_timestamp = PeerTimestamp::Stamp(20_000 + 1_000 * largest as u32);
             path.on_ack(Time::from_millis(at), &frame, 3, peer_timestamp).is_some()
         };
@@ -417,7 +436,9 @@ mod tests {
         assert!(receive(33, 3));
     }
 
-    /// Packets 0 to 9, one a millisecond, each 20 ms there and acknowledged `held` later; what the samples say of the last.
+    /// Sends packets 0 to 9, one every 100 ms. Each takes 20 ms to arrive and is acknowledged
+    /// `held` ms later, with a reported ACK delay of `said` ms. Returns the counters and the last
+    /// delay.
     fn held_back(
         held: u64,
         said: u64,
@@ -444,7 +465,7 @@ mod tests {
     fn ack_delay_beside_a_timestamp_is_capped() {
         const LONGEST: Duration = Duration::from_millis(25);
         let timestamp = |stamp| PeerTimestamp::Timestamp(stamp, LONGEST);
-        // The peer may say what it likes beyond its own limit: what it says is its limit.
+        // Reports beyond the peer's own limit count as its limit.
         let (honest, limit) = (held_back(25, 25, timestamp), held_back(25, 9_000, timestamp));
         assert_eq!(honest, limit);
         assert_eq!((honest.0.samples, honest.0.dropped_bound), (10, 0));
@@ -477,7 +498,8 @@ mod tests {
         assert!(!receive(47, 7, 7), "acknowledged before");
     }
 
-    /// What ACK_RECEIVE_TIMESTAMPS of packets 0 to `largest` says, in microseconds, to a path that sent packets 0 to 9, one a millisecond.
+    /// Reads the ACK_RECEIVE_TIMESTAMPS of packets 0 to `largest`, in microseconds, on a path that
+    /// sent packets 0 to 9, one every millisecond.
     fn told(
         path: &mut Path,
         at: u64,
@@ -500,14 +522,15 @@ mod tests {
     #[test]
     fn the_newest_packet_newly_acknowledged_and_told_of_is_a_sample() {
         let mut path = sending();
-        // Packets 3 to 1 came 23, 22 and 21 ms after the epoch; the frame left 1 ms later and took 20 ms.
+        // Packets 3 to 1 arrived 23, 22 and 21 ms after the epoch. The frame left 1 ms later and
+        // took 20 ms.
         let first =
             told(&mut path, 44, 3, 125, &[1, 0, 3, 0x80, 0, 0x59, 0xd8, 0x43, 0xe8, 0x43, 0xe8]);
         assert_eq!(
             (path.estimator.counters().samples, first.map(|d| d.as_nanos().abs() < 10_000)),
             (1, Some(true))
         );
-        // Again, and packet 0: acknowledged before.
+        // The same packets again, and packet 0: acknowledged before.
         assert_eq!(
             told(
                 &mut path,
@@ -519,7 +542,8 @@ mod tests {
             None
         );
         assert_eq!(path.estimator.counters().samples, 1);
-        // Packets 5 and 4, 5 overtaken by 6; of 7 nothing is said. 6 came at 26, 5 at 27 ms: 2 ms of queue.
+        // Packets 5 and 4; packet 6 overtook packet 5, and packet 7 has no arrival time. Packet 6
+        // arrived at 26 ms, packet 5 at 27 ms: 2 ms of queue.
         let last = told(&mut path, 48, 7, 0, &[2, 2, 1, 0x80, 0, 0x69, 0x78, 1, 1, 0x43, 0xe8]);
         assert_eq!(path.estimator.counters().samples, 2);
         assert!(last.is_some_and(|d| d.as_nanos().abs() < 500_000), "{last:?}");
@@ -529,7 +553,7 @@ mod tests {
     #[test]
     fn what_a_peer_says_of_packets_not_sent_or_of_no_time_is_ignored() {
         let mut path = sending();
-        // Packet 99; the same packet twice, times that grow by wrapping, packets in any order.
+        // Packet 99; the same packet twice; times that grow by wrapping; packets in any order.
         for (largest, ranges) in [
             (63, &[1, 0, 1, 9][..]),
             (9, &[3, 0, 1, 9, 0, 1, 0, 0, 1, 0]),
@@ -541,7 +565,7 @@ mod tests {
             told(&mut path, 30, largest, 0, ranges);
             assert!(path.estimator.counters().samples <= 2, "{ranges:?}");
         }
-        // A clock that is anything: within what the round trip allows, or dropped.
+        // Arbitrary clock values give samples within what the round trip allows, or are dropped.
         for (packet, micros) in [(0, 0), (1, 63), (2, 1), (3, 60), (4, 2)] {
             told(&mut path, 30 + packet, packet, 9_000, &[1, 0, 1, micros]);
         }

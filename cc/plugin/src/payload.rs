@@ -1,4 +1,4 @@
-//! The frames of an opened payload that matter here.
+//! The relevant frames of a payload that was opened or will be sealed.
 
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
@@ -11,10 +11,12 @@ use fathom_frames::{
 
 use crate::extension::NegotiatedExtensions;
 
-/// SYNC_TIMESTAMP frames taken out of one packet; more close the connection. TIMESTAMP frames have no such limit (their draft has the
-/// largest count), but more than so many are no longer kept in place.
+/// Maximum number of SYNC_TIMESTAMP frames removed from one packet; more close the connection. The
+/// number of TIMESTAMP frames is not limited (their draft uses the largest of them), but only the
+/// positions of the first frames up to this number are stored without allocation.
 const MAX_FRAMES: usize = 4;
-/// ACK frames read in one packet, one for each path at most; more are the stack's alone.
+/// Maximum number of ACK frames read in one packet, one for each path; only the stack reads further
+/// ones.
 const MAX_ACKS: usize = 4;
 /// ACK, without and with ECN counts (RFC 9000 §19.3).
 const ACK: u64 = 0x02;
@@ -30,24 +32,25 @@ const PATH_FRAMES: [u64; 2] = [0x1a, 0x1b];
 const PADDING: u64 = 0x00;
 const CLOSES: [u64; 2] = [0x1c, 0x1d];
 
-/// What matters of a payload that is about to be sealed.
+/// Relevant properties of a payload that will be sealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutgoingFrames {
-    /// It asks for an acknowledgement.
+    /// Whether the payload is ack-eliciting.
     pub(crate) ack_eliciting: bool,
-    /// It validates the path (RFC 9000 §8.2), and its datagram's size is part of that; or it has a frame of an unknown extension, and may.
+    /// Whether the payload validates the path (RFC 9000 §8.2), for which the size of its datagram
+    /// matters. Also true for a frame of an unknown extension, which may do the same.
     pub(crate) probes_path: bool,
-    /// It closes the connection.
+    /// Whether the payload closes the connection.
     pub(crate) closes: bool,
-    /// It has no frame but PADDING.
+    /// Whether the payload has no frame except PADDING.
     pub(crate) empty: bool,
-    /// Paths of its ACK frames, and their lengths: the first `ack_count` entries.
+    /// Path and length of each ACK frame, in the first `ack_count` entries.
     acks: [(u32, usize); MAX_ACKS],
     ack_count: usize,
 }
 
 impl OutgoingFrames {
-    /// Reads our own stack's payload.
+    /// Reads a payload of our own stack.
     pub(crate) fn read(payload: &[u8]) -> Self {
         let mut outgoing = Self { empty: true, ..Self::default() };
         let mut start = 0;
@@ -67,12 +70,12 @@ impl OutgoingFrames {
         outgoing
     }
 
-    /// Paths of its ACK frames, and their lengths.
+    /// Returns the path and length of each ACK frame.
     pub(crate) fn acks(&self) -> &[(u32, usize)] {
         &self.acks[..self.ack_count]
     }
 
-    /// Reads one other frame; where the next begins.
+    /// Reads one frame other than ACK. Returns the position of the next frame.
     fn frame(&mut self, payload: &[u8], start: usize) -> Option<usize> {
         let frame = Frames::new(&payload[start..]).next()?.ok()?;
         self.ack_eliciting |= frame.is_ack_eliciting();
@@ -82,7 +85,7 @@ impl OutgoingFrames {
         Some(start + frame.range.end)
     }
 
-    /// A frame of an extension this crate does not know: the packet passes as it is.
+    /// Handles a frame of an extension unknown to this crate: the packet must stay as it is.
     fn unknown(self) -> Self {
         Self { ack_eliciting: true, probes_path: true, empty: false, ..self }
     }
@@ -96,8 +99,9 @@ impl OutgoingFrames {
     }
 }
 
-/// The payload is one STREAM frame (RFC 9000 §19.8) and nothing else: what a bulk transfer is made of. Without a length it reaches to
-/// the end; with one (quiche always writes it), if the length says so.
+/// Returns whether the payload is a single STREAM frame (RFC 9000 §19.8), as in a bulk transfer. A
+/// frame without a length extends to the end of the payload. A frame with a length, which quiche
+/// always writes, must end there.
 pub(crate) fn is_one_stream_frame(payload: &[u8]) -> bool {
     const STREAM: u8 = 0x08;
     const TYPE_BITS: u8 = 0xf8;
@@ -121,21 +125,21 @@ pub(crate) fn is_one_stream_frame(payload: &[u8]) -> bool {
     length == Some(rest.len() as u64)
 }
 
-/// What an ACK or PATH_ACK frame says.
+/// Content of an ACK or PATH_ACK frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AckSeen {
     pub(crate) path: u32,
     pub(crate) largest: u64,
-    /// The newest range begins so much below the largest.
+    /// Distance from the largest packet down to the first packet of the newest range.
     pub(crate) first_range: u64,
     pub(crate) raw_delay: u64,
     pub(crate) ecn: Option<EcnCounts>,
-    /// It is an ACK_RECEIVE_TIMESTAMPS frame that lies here.
+    /// Position of the frame if it is an ACK_RECEIVE_TIMESTAMPS frame.
     pub(crate) receive_timestamps: Option<(u16, u16)>,
 }
 
 impl AckSeen {
-    /// Of an ACK_RECEIVE_TIMESTAMPS frame.
+    /// Reads the fields of an ACK_RECEIVE_TIMESTAMPS frame.
     fn of_receive_timestamps(frame: &AckReceiveTimestamps<'_>, at: (u16, u16)) -> Self {
         let Ack { largest, raw_delay, ecn, .. } = frame.ack;
         let first_range =
@@ -143,26 +147,28 @@ impl AckSeen {
         Self { path: 0, largest, first_range, raw_delay, ecn, receive_timestamps: Some(at) }
     }
 
-    /// When packets arrived, in units of 2^`exponent` microseconds: what the frame in `payload` says that this was read from. Nothing for
-    /// an ACK frame.
+    /// Returns the arrival times of packets, in units of 2^`exponent` microseconds, from the frame
+    /// of `payload` that these fields were read from. `None` for an ACK frame.
     pub(crate) fn receipts<'a>(&self, payload: &'a [u8], exponent: u8) -> Option<Receipts<'a>> {
         let (start, end) = self.receive_timestamps?;
         let frame = payload.get(usize::from(start)..usize::from(end))?;
         AckReceiveTimestamps::decode(frame).ok().map(|(frame, _)| frame.receipts(exponent))
     }
 
-    /// The newest range; one that would begin below 0 begins there.
+    /// Returns the newest range. A range that would begin below 0 begins at 0.
     pub(crate) fn newest(&self) -> RangeInclusive<u64> {
         self.largest.saturating_sub(self.first_range)..=self.largest
     }
 
-    /// How long the peer held the acknowledgement back; `exponent` is the peer's (RFC 9000 §18.2).
+    /// Returns how long the peer delayed the acknowledgement; `exponent` is the peer's
+    /// (RFC 9000 §18.2).
     pub(crate) fn delay(&self, exponent: u8) -> Duration {
         ack_delay(self.raw_delay, exponent)
     }
 
-    /// The ACK or PATH_ACK frame at the start of `bytes`, whose type is `ty`, and its length. A PATH_ACK is an ACK frame with a path
-    /// number behind its type. Ranges are stepped over and not checked: an ACK frame that is wrong ends the connection anyway.
+    /// Reads the ACK or PATH_ACK frame of type `ty` at the start of `bytes`. Returns its content
+    /// and its length. A PATH_ACK is an ACK frame with a path number behind its type. Ranges are
+    /// skipped unchecked, because a wrong ACK frame ends the connection anyway.
     #[inline]
     fn read(ty: u64, bytes: &[u8]) -> Option<(Self, usize)> {
         let mut rest = bytes;
@@ -188,24 +194,26 @@ impl AckSeen {
     }
 }
 
-/// What a packet says of when it left, for the ACK frames in it.
+/// Time information that a packet carries for its ACK frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerTimestamp {
-    /// Nothing.
+    /// No time information.
     Nothing,
-    /// An echo of one of our stamps.
+    /// Echo of one of our stamps.
     Echo(Echo),
-    /// The peer's clock, in microseconds modulo 2^32: SYNC_TIMESTAMP without an echo.
+    /// The peer's clock, in microseconds modulo 2^32, from a SYNC_TIMESTAMP frame without an echo.
     Stamp(u32),
-    /// The same from a TIMESTAMP frame, and the longest that the peer said it holds back an acknowledgement.
+    /// The peer's clock, in microseconds modulo 2^32, from a TIMESTAMP frame; and the max_ack_delay
+    /// that the peer announced.
     Timestamp(u32, Duration),
 }
 
-/// A frame of ours where none was negotiated, or one too many: a PROTOCOL_VIOLATION.
+/// A timestamp frame that was not negotiated, or one too many: a PROTOCOL_VIOLATION.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotNegotiated;
 
-/// What the stack is to see of a payload that may hold no frame of ours at all; an error when it holds one.
+/// Returns the range of a payload that the stack sees if no timestamp frame is allowed in the
+/// payload. Returns an error if the payload has one.
 pub(crate) fn check_none(payload: &[u8]) -> Result<Range<usize>, NotNegotiated> {
     let mut found = IncomingFrames::default();
     if !is_one_stream_frame(payload) {
@@ -214,38 +222,39 @@ pub(crate) fn check_none(payload: &[u8]) -> Result<Range<usize>, NotNegotiated> 
     Ok(found.visible(0, payload.len()))
 }
 
-/// Our own stack's payload asks for an acknowledgement.
+/// Returns whether a payload of our own stack is ack-eliciting.
 pub(crate) fn is_ack_eliciting(payload: &[u8]) -> bool {
     is_one_stream_frame(payload) || OutgoingFrames::read(payload).ack_eliciting
 }
 
-/// What a payload holds for us.
+/// Relevant frames of an opened payload.
 #[derive(Default)]
 pub(crate) struct IncomingFrames {
-    /// The first SYNC_TIMESTAMP frame.
+    /// First SYNC_TIMESTAMP frame.
     pub(crate) stamp: Option<SyncTimestamp>,
-    /// The largest TIMESTAMP frame that is read.
+    /// Largest of the TIMESTAMP frames to be read.
     pub(crate) timestamp: Option<Timestamp>,
-    /// There is an ACK_RECEIVE_TIMESTAMPS frame that is read.
+    /// Whether there is an ACK_RECEIVE_TIMESTAMPS frame to be read.
     receives: bool,
     pub(crate) ack_eliciting: bool,
-    /// Bytes of PADDING at its end.
+    /// Bytes of PADDING at the end.
     pub(crate) padding: usize,
     ack: Option<AckSeen>,
-    /// Of other paths; nearly always there are none.
+    /// ACK frames of other paths; nearly always there are none.
     more_acks: Vec<AckSeen>,
-    /// Where our frames lie: the first `count` entries.
+    /// Positions of the timestamp frames, in the first `count` entries.
     at: [(u16, u16); MAX_FRAMES],
     count: usize,
-    /// Frames for which there was no entry; nobody sends so many.
+    /// Positions of further frames; in practice there are none.
     more: Vec<(u16, u16)>,
 }
 
 impl IncomingFrames {
-    /// Fills an empty one. An error when the payload holds a frame of ours that it must not hold.
+    /// Reads a payload into this empty value. Returns an error if the payload has a timestamp frame
+    /// that it must not have.
     ///
-    /// Behind a frame that cannot be read nothing is looked for; our own goes first, so it is found before. The stack knows the
-    /// unreadable frame or closes the connection.
+    /// Nothing is read behind an unreadable frame. Our peers put their timestamp frame first, so it
+    /// is found before. The stack either knows the unreadable frame or closes the connection.
     pub(crate) fn read(
         &mut self,
         payload: &[u8],
@@ -255,12 +264,12 @@ impl IncomingFrames {
         while let Some(first) = payload.get(start) {
             let first = u64::from(*first);
             let next = match first {
-                // By far the most frequent frames here are read without a detour.
+                // Fast path for ACK frames, by far the most frequent frames here.
                 ACK | ACK_ECN | PATH_ACK | PATH_ACK_ECN => self.ack(first, payload, start),
                 _ => self.frame(payload, start, negotiated)?,
             };
             let Some(next) = next else {
-                // Unknown frames ask for an acknowledgement as a rule.
+                // Unknown frames are usually ack-eliciting.
                 self.ack_eliciting = true;
                 break;
             };
@@ -269,7 +278,7 @@ impl IncomingFrames {
         Ok(())
     }
 
-    /// Reads an acknowledgement; where the next frame begins.
+    /// Reads an acknowledgement. Returns the position of the next frame.
     #[inline]
     fn ack(&mut self, ty: u64, payload: &[u8], start: usize) -> Option<usize> {
         let (ack, len) = AckSeen::read(ty, &payload[start..])?;
@@ -277,7 +286,7 @@ impl IncomingFrames {
         Some(start + len)
     }
 
-    /// Reads one other frame; where the next begins.
+    /// Reads one frame other than ACK. Returns the position of the next frame.
     fn frame(
         &mut self,
         payload: &[u8],
@@ -304,7 +313,7 @@ impl IncomingFrames {
                     return Err(NotNegotiated);
                 }
                 self.record_range(range)?;
-                // 0 is no time: the draft's are positive.
+                // The value 0 is not a time: timestamps of the draft are positive.
                 let timestamp =
                     Some(stamp).filter(|stamp| negotiated.timestamps.reads && stamp.scaled > 0);
                 self.timestamp = self.timestamp.max(timestamp);
@@ -322,7 +331,7 @@ impl IncomingFrames {
         Ok(Some(to))
     }
 
-    /// One of our frames lies here.
+    /// Records the position of a timestamp frame.
     fn record_range(&mut self, range: Range<usize>) -> Result<(u16, u16), NotNegotiated> {
         // No datagram is that long.
         let at = |offset: usize| u16::try_from(offset).map_err(|_| NotNegotiated);
@@ -337,24 +346,25 @@ impl IncomingFrames {
         Ok(place)
     }
 
-    /// It says when this packet left, or when ours arrived.
+    /// Returns whether the packet carries its own send time, or arrival times of our packets.
     pub(crate) const fn is_stamped(&self) -> bool {
         self.stamp.is_some() || self.timestamp.is_some() || self.receives
     }
 
-    /// Where our frames lie, in order.
+    /// Returns the positions of the timestamp frames, in order.
     fn ranges(&self) -> impl DoubleEndedIterator<Item = Range<usize>> {
         let places = self.at[..self.count].iter().chain(&self.more);
         places.map(|(start, end)| usize::from(*start)..usize::from(*end))
     }
 
-    /// Takes our frames out of the payload in which they were found, and leaves an ACK frame where one said when packets arrived; what the
-    /// stack is to see of it.
+    /// Removes the timestamp frames from the payload in which they were found, and replaces each
+    /// ACK_RECEIVE_TIMESTAMPS frame by an ACK frame. Returns the range that the stack sees.
     pub(crate) fn remove_from(&self, payload: &mut [u8]) -> Range<usize> {
         if self.count == 0 {
             return self.visible(0, payload.len());
         }
-        // From the last frame to the first: at most the first one lies at the start.
+        // Go from the last frame to the first: only the first one may be at the start of the
+        // payload.
         let lead = self.ranges().rev().fold(0, |lead, range| {
             let frame = Frames::new(&payload[range.clone()]).next();
             let acknowledges =
@@ -364,13 +374,15 @@ impl IncomingFrames {
         self.visible(lead, payload.len())
     }
 
-    /// A payload of `len` bytes without the first `lead` and without the PADDING at its end, which quinn and noq read byte by byte: some 800
-    /// frames in each Initial packet. A payload without frames would be a PROTOCOL_VIOLATION (RFC 9000 §12.4), so one byte stays.
+    /// Returns the range of a payload of `len` bytes without the first `lead` bytes and without the
+    /// PADDING at its end. quinn and noq read PADDING byte by byte, as about 800 frames in each
+    /// Initial packet. At least one byte stays, because a payload without frames is a
+    /// PROTOCOL_VIOLATION (RFC 9000 §12.4).
     fn visible(&self, lead: usize, len: usize) -> Range<usize> {
         lead..(len - self.padding).max(lead + 1).min(len)
     }
 
-    /// The ACK frames, in order.
+    /// Returns the ACK frames, in order.
     pub(crate) fn acks(&self) -> impl Iterator<Item = &AckSeen> {
         self.ack.iter().chain(&self.more_acks)
     }
@@ -436,7 +448,8 @@ mod tests {
 
     #[test]
     fn path_acks_are_read_between_other_frames() {
-        // PATH_ACK of path 5, largest 100, delay 32, ranges 96..=100 and 87..=91; PATH_ACK_ECN of path 0, largest 7; a PING.
+        // PATH_ACK of path 5, largest 100, delay 32, ranges 96..=100 and 87..=91; PATH_ACK_ECN of
+        // path 0, largest 7; a PING.
         let payload = [
             &OURS[..],
             &[0x3e, 0x05, 0x40, 0x64, 0x20, 0x01, 0x04, 0x03, 0x04],
@@ -467,7 +480,7 @@ mod tests {
     #[test]
     fn one_stream_frame_to_the_end_needs_no_walk() {
         for ty in 0x00..=0xff_u8 {
-            // Stream 0, offset or data, then bytes that would be a PING or one of ours.
+            // Stream 0, offset or data, then bytes that would be a PING or a timestamp frame.
             let payload = [&[ty, 0, 1][..], &OURS].concat();
             let walked = found(&payload);
             if is_one_stream_frame(&payload) {
@@ -479,7 +492,8 @@ mod tests {
             }
         }
         assert!(is_one_stream_frame(&[0x08, 0]) && is_one_stream_frame(&[0x0d, 0, 0]));
-        // Stream 4, offset 1000 where there is one, then 3 bytes to the end, or one too many, or too few.
+        // Stream 4, offset 1000 if the frame has one, then 3 bytes to the end; or a length that is
+        // one byte too short or too long.
         for frame in [&[0x0a, 4][..], &[0x0e, 4, 0x43, 0xe8], &[0x0f, 4, 0x43, 0xe8]] {
             assert!(is_one_stream_frame(&[frame, &[3, 7, 7, 7]].concat()));
             assert!(!is_one_stream_frame(&[frame, &[2, 7, 7, 7]].concat()));
@@ -499,7 +513,7 @@ mod tests {
         for len in 1..whole.len() {
             assert!(found(&whole[..len]).acks().next().is_none(), "truncated to {len}");
         }
-        // A range count far beyond the payload.
+        // A range count far beyond the end of the payload.
         assert!(
             found(&[0x3e, 0, 7, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0])
                 .acks()
@@ -561,7 +575,8 @@ mod tests {
         assert!(!found.ack_eliciting);
     }
 
-    /// ACK_RECEIVE_TIMESTAMPS of packets 0 to 9 with ECN counts 1, 0 and 2: packets 9 and 8 came 100 and 90 us after the epoch.
+    /// ACK_RECEIVE_TIMESTAMPS of packets 0 to 9 with ECN counts 1, 0 and 2. Packets 9 and 8 arrived
+    /// 100 and 90 us after the epoch.
     const RECEIVED: &[u8] = &[0x83, 0x17, 0x83, 0x08, 9, 1, 0, 9, 1, 0, 2, 1, 0, 2, 0x40, 100, 10];
     const ITS_ACK: &[u8] = &[0x03, 9, 1, 0, 9, 1, 0, 2];
 
@@ -580,7 +595,7 @@ mod tests {
             seen(&[&[0x01], RECEIVED, &[0x1e]].concat()),
             [&[0x01], &padding[..], ITS_ACK, &[0x1e]].concat()
         );
-        // As many as a payload holds; no stack of ours reads that many ACK frames.
+        // The payload is full of frames: far more ACK frames than are read here.
         let many = seen(&RECEIVED.repeat(80));
         let acks = Frames::new(&many)
             .filter(|frame| matches!(frame, Ok(Frame { ty: ACK_ECN, .. })))
@@ -599,7 +614,8 @@ mod tests {
         let receipts: Vec<_> =
             ack.receipts(&payload, 0).expect("there").map(|r| (r.packet, r.micros)).collect();
         assert_eq!(receipts, [(9, 100), (8, 90)]);
-        // They rest where another frame was negotiated, and one without any says nothing.
+        // Receive timestamps are ignored if another frame was negotiated. A frame without any has
+        // no information.
         let resting = NegotiatedReceiveTimestamps { accepts: true, ..NO_RECEIPTS };
         let resting =
             try_found(&payload, &NegotiatedExtensions { receive_timestamps: resting, ..LEAN });
@@ -613,7 +629,7 @@ mod tests {
             assert!(try_found(&payload, &negotiated).is_none());
         }
         assert!(check_none(&payload).is_err());
-        // Cut, or a type that is too long: the stack finds a frame that it cannot read.
+        // Truncated, or with a type that is too long: the stack finds an unreadable frame.
         for cut in 1..RECEIVED.len() {
             let found = try_found(&RECEIVED[..cut], &RECEIPTS).expect("unreadable");
             assert_eq!(
@@ -627,7 +643,7 @@ mod tests {
     fn timestamps_of_zero_and_those_beside_ours_say_nothing() {
         let zero = try_found(&[0x42, 0xf5, 0x00, 0x01], &TIMESTAMPS).expect("negotiated");
         assert!(!zero.is_stamped() && zero.ranges().eq(std::iter::once(0..3)));
-        // The parameter offered them, and then our own frame was negotiated.
+        // The parameter offered TIMESTAMP frames, but then SYNC_TIMESTAMP was negotiated.
         let timestamps = Timestamps { sends: false, reads: false, accepts: true };
         let beside = try_found(
             &[&OURS[..], &[0x42, 0xf5, 0x07]].concat(),

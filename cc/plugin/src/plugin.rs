@@ -1,4 +1,4 @@
-//! A controller chosen by name, under a TLS configuration, on a stack.
+//! A plug-in: a controller chosen by name, with a TLS configuration, on a QUIC stack.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -21,40 +21,46 @@ use crate::report::Observer;
 use crate::session::{self, KeySet, Tls, UnknownVersion, initial_keys, initial_suite};
 use crate::shaping_socket::TrailerRegistry;
 
-/// A QUIC stack: its types, and how a connection is wired on it. Implemented by the plug-in's own crate.
+/// A QUIC stack: its types, and how to wire a connection on it. Implemented by the plug-in's own
+/// crate.
 pub trait Stack: Clone + Send + Sync + 'static {
-    /// What the stack delivers to controllers, and which of their parameters it honours.
+    /// Signals that the stack delivers to controllers, and send parameters that it honours.
     const PROVIDED: Capabilities;
-    /// It can send on several paths at once, whose packets the crypto provider must be able to seal.
+    /// Whether the stack can send on several paths at once. The crypto provider must then be able
+    /// to seal packets of all paths.
     const MULTIPATH: bool = false;
     /// Transport settings.
     type Transport;
-    /// What makes controllers for transport settings.
+    /// Type that makes the controllers for transport settings.
     type ControllerFactory: ?Sized;
     /// Configuration of an outgoing connection.
     type ClientConfig;
-    /// Configuration of an endpoint that accepts, or of one accepted connection.
+    /// Configuration of an accepting endpoint or of one accepted connection.
     type ServerConfig: Clone;
-    /// Socket and driver.
+    /// Socket and driver of connections.
     type Endpoint;
-    /// A connection attempt of a client.
+    /// Connection attempt of a client.
     type Incoming;
-    /// A connection in its handshake.
+    /// Connection during its handshake.
     type Connecting;
-    /// Why a connection cannot begin.
+    /// Reason why a connection cannot begin.
     type ConnectError;
-    /// Why a connection ended.
+    /// Reason why a connection ended.
     type ConnectionError;
 
-    /// Turns several paths off, for a stack that has them: the crypto provider cannot seal packets of a second one, and junk would leave.
+    /// Turns multipath off, on a stack that supports it. Called for configurations that several
+    /// connections share, and if the crypto provider cannot seal packets of a second path, which
+    /// would leave as junk.
     fn disable_multipath(_: &mut Self::Transport) {}
-    /// Makes the controllers of `source`.
+    /// Returns a factory that makes the controllers of `source`.
     fn controller_factory(source: ControllerSource) -> Arc<Self::ControllerFactory>;
-    /// The configuration of outgoing connections: `setup` is their crypto, their controllers come from [`ClientCryptoConfig::source`].
+    /// Returns the configuration of outgoing connections. `setup` is their crypto, and
+    /// [`ClientCryptoConfig::source`] gives their controllers.
     fn client_config(setup: ClientCryptoConfig, transport: Self::Transport) -> Self::ClientConfig;
-    /// An endpoint's configuration with this crypto and the controllers of [`ServerCryptoConfig::source`], and without multipath.
+    /// Returns an endpoint's configuration with this crypto, the controllers of
+    /// [`ServerCryptoConfig::source`] and multipath turned off.
     fn server_config(setup: ServerCryptoConfig) -> Self::ServerConfig;
-    /// Makes `config` that of one accepted connection.
+    /// Changes `config` to the configuration of one accepted connection.
     fn configure_accepted(
         config: &mut Self::ServerConfig,
         setup: ServerCryptoConfig,
@@ -63,7 +69,7 @@ pub trait Stack: Clone + Send + Sync + 'static {
     /// Opens a connection.
     ///
     /// # Errors
-    /// The stack's own.
+    /// Returns the stack's own error.
     fn connect(
         endpoint: &Self::Endpoint,
         config: Self::ClientConfig,
@@ -73,14 +79,14 @@ pub trait Stack: Clone + Send + Sync + 'static {
     /// Accepts a connection.
     ///
     /// # Errors
-    /// The stack's own.
+    /// Returns the stack's own error.
     fn accept(
         incoming: Self::Incoming,
         config: Arc<Self::ServerConfig>,
     ) -> Result<Self::Connecting, Self::ConnectionError>;
 }
 
-/// A controller and the way its connections exchange one-way delays, on the stack `S`. Cheap to clone.
+/// A controller, and how its connections exchange one-way delays, on the stack `S`. Cheap to clone.
 #[derive(Clone)]
 pub struct Plugin<S> {
     core: Core,
@@ -88,28 +94,32 @@ pub struct Plugin<S> {
 }
 
 impl<S: Stack> Plugin<S> {
-    /// The controller of this name and options, such as `sync:signal=either`.
+    /// Creates a plug-in with the controller of this name and options, such as
+    /// `sync:signal=either`.
     ///
     /// # Errors
-    /// The name or an option is wrong, or the stack lacks what the controller needs.
+    /// Returns an error if the name or an option is invalid, or if the stack lacks capabilities
+    /// that the controller requires.
     pub fn named(spec: &str) -> Result<Self, PluginError> {
         Self::new(fathom_cc::catalogue::parse(spec)?)
     }
 
-    /// The controller of this configuration.
+    /// Creates a plug-in with the controller of this configuration.
     ///
     /// # Errors
-    /// The stack lacks what the controller needs.
+    /// Returns an error if the stack lacks capabilities that the controller requires.
     pub fn new(config: Arc<dyn ControllerConfig>) -> Result<Self, PluginError> {
         Self::build(config, None)
     }
 
-    /// The controller of this configuration, on endpoints that send through the shaping socket of this registry: there every stack honours
-    /// [`fathom_cc::Pacing::Delay`] and [`fathom_cc::SendParams::datagram`]. Turn MTU discovery off in the transport settings: its probes pass
-    /// what is held.
+    /// Creates a plug-in with the controller of this configuration, for endpoints that send through
+    /// the shaping socket of this registry. Such endpoints honour [`fathom_cc::Pacing::Delay`] and
+    /// [`fathom_cc::SendParams::datagram`] on every stack. Turn MTU discovery off in the transport
+    /// settings, because its probes overtake delayed packets.
     ///
     /// # Errors
-    /// The stack lacks what the controller needs, even so.
+    /// Returns an error if the stack lacks capabilities that the controller requires, even with the
+    /// shaping socket.
     pub fn new_with_shaping(
         registry: &Arc<TrailerRegistry>,
         config: Arc<dyn ControllerConfig>,
@@ -117,10 +127,11 @@ impl<S: Stack> Plugin<S> {
         Self::build(config, Some(Arc::clone(registry)))
     }
 
-    /// As [`Plugin::new_with_shaping`], by name and options.
+    /// Creates a plug-in as [`Plugin::new_with_shaping`] does, from a name and options.
     ///
     /// # Errors
-    /// The name or an option is wrong, or the stack lacks what the controller needs.
+    /// Returns an error if the name or an option is invalid, or if the stack lacks capabilities
+    /// that the controller requires.
     pub fn named_with_shaping(
         registry: &Arc<TrailerRegistry>,
         spec: &str,
@@ -154,18 +165,18 @@ impl<S: Stack> Plugin<S> {
         Ok(Self { core, stack: PhantomData })
     }
 
-    /// With another clock.
+    /// Sets the clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.core.clock = clock;
         self
     }
 
-    /// With another way of exchanging one-way delays.
+    /// Sets how connections exchange one-way delays.
     ///
     /// # Errors
-    /// The extension is turned off under a controller that needs it, or the application sends DATAGRAM frames under one that steers
-    /// the packet size.
+    /// Returns an error if the extension is off and the controller requires one-way delays, or if
+    /// the application sends DATAGRAM frames and the controller sets the packet size.
     pub fn with_extension(mut self, extension: Extension) -> Result<Self, PluginError> {
         if extension.is_off() && self.core.controller_config.required().one_way {
             return Err(PluginError::ExtensionOff(self.core.controller_config.name()));
@@ -177,7 +188,8 @@ impl<S: Stack> Plugin<S> {
         Ok(self)
     }
 
-    /// Sends these bytes in place of our transport parameters (id, length, value): tests send what no honest endpoint does.
+    /// Sends these bytes instead of the extension's transport parameters (id, length, value). Tests
+    /// use this to send bytes that no honest endpoint sends.
     #[doc(hidden)]
     #[must_use]
     pub fn with_raw_parameter(mut self, bytes: &[u8]) -> Self {
@@ -185,7 +197,7 @@ impl<S: Stack> Plugin<S> {
         self
     }
 
-    /// Sends these bytes in place of our frame, for the same purpose.
+    /// Sends these bytes instead of the timestamp frame, for the same purpose.
     #[doc(hidden)]
     #[must_use]
     pub fn with_raw_stamp(mut self, bytes: &[u8]) -> Self {
@@ -193,50 +205,53 @@ impl<S: Stack> Plugin<S> {
         self
     }
 
-    /// The controller's configuration.
+    /// Returns the controller's configuration.
     pub fn controller_config(&self) -> &Arc<dyn ControllerConfig> {
         &self.core.controller_config
     }
 
-    /// Reads every ACK frame, so that [`Report`](crate::Report) has ECN counts and how the peer acknowledges, even where no controller needs
-    /// them.
+    /// Reads every ACK frame, even if no controller needs this, so that [`Report`](crate::Report)
+    /// contains ECN counts and ACK delays.
     #[must_use]
     pub fn with_ack_monitoring(mut self) -> Self {
         self.core.monitors_acks = true;
         self
     }
 
-    /// Makes controllers for transport settings where TLS is not ours to replace, as under frameworks that bring their own. Such
-    /// controllers know round-trip times, losses and marks as the stack reports them: without an extension there are no one-way delays, and ACK delays stay in
-    /// the round trip. A `TransportConfig` with it serves any number of connections, and any number of paths.
+    /// Returns a factory of controllers for transport settings, for frameworks that bring their own
+    /// TLS. Such controllers receive round-trip times, losses and marks as the stack reports them.
+    /// Without an extension there are no one-way delays, and the round-trip times include ACK
+    /// delays. A `TransportConfig` with this factory serves any number of connections and paths.
     ///
     /// # Errors
-    /// The controller needs one-way delays or ECN counts.
+    /// Returns an error if the controller requires one-way delays, ECN counts or a shaping socket.
     pub fn controller_factory(&self) -> Result<Arc<S::ControllerFactory>, PluginError> {
         Ok(S::controller_factory(ControllerSource::without_sessions(&self.core, S::PROVIDED)?))
     }
 
-    /// Under this TLS configuration, for outgoing connections.
+    /// Adds a TLS configuration, for outgoing connections.
     ///
     /// # Errors
-    /// The configuration cannot carry QUIC.
+    /// Returns an error if the configuration cannot carry QUIC.
     pub fn client(&self, tls: Arc<rustls::ClientConfig>) -> Result<ClientPlugin<S>, PluginError> {
         let initial = initial_suite(tls.crypto_provider()).ok_or(PluginError::NoInitialSuite)?;
         self.client_with_initial(tls, initial)
     }
 
-    /// As [`Plugin::client`], for a configuration that does not offer the suite that protects Initial packets, which is always
-    /// TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
+    /// Adds a TLS configuration as [`Plugin::client`] does, but takes the suite that protects
+    /// Initial packets from `initial`, for a configuration that does not offer this suite. The
+    /// suite is always TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
     ///
     /// # Errors
-    /// `initial` is another suite, or the configuration cannot carry QUIC.
+    /// Returns an error if `initial` is another suite, or if the configuration cannot carry QUIC.
     pub fn client_with_initial(
         &self,
         tls: Arc<rustls::ClientConfig>,
         initial: Suite,
     ) -> Result<ClientPlugin<S>, PluginError> {
         check_initial(initial)?;
-        // rustls checks a configuration with each connection; this one goes nowhere.
+        // rustls checks a configuration when a connection is created. This connection is never
+        // used.
         let nowhere = ServerName::from(Ipv4Addr::UNSPECIFIED);
         rustls::quic::ClientConnection::new(Arc::clone(&tls), Version::V1, nowhere, Vec::new())
             .map_err(PluginError::Tls)?;
@@ -244,20 +259,21 @@ impl<S: Stack> Plugin<S> {
         Ok(ClientPlugin { plugin: self.clone(), tls, initial, seals_paths })
     }
 
-    /// Under this TLS configuration, for incoming connections.
+    /// Adds a TLS configuration, for incoming connections.
     ///
     /// # Errors
-    /// The configuration cannot carry QUIC.
+    /// Returns an error if the configuration cannot carry QUIC.
     pub fn server(&self, tls: Arc<rustls::ServerConfig>) -> Result<ServerPlugin<S>, PluginError> {
         let initial = initial_suite(tls.crypto_provider()).ok_or(PluginError::NoInitialSuite)?;
         self.server_with_initial(tls, initial)
     }
 
-    /// As [`Plugin::server`], for a configuration that does not offer the suite that protects Initial packets, which is always
-    /// TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
+    /// Adds a TLS configuration as [`Plugin::server`] does, but takes the suite that protects
+    /// Initial packets from `initial`, for a configuration that does not offer this suite. The
+    /// suite is always TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
     ///
     /// # Errors
-    /// `initial` is another suite, or the configuration cannot carry QUIC.
+    /// Returns an error if `initial` is another suite, or if the configuration cannot carry QUIC.
     pub fn server_with_initial(
         &self,
         tls: Arc<rustls::ServerConfig>,
@@ -267,7 +283,8 @@ impl<S: Stack> Plugin<S> {
             return Err(PluginError::EarlyDataSize(tls.max_early_data_size));
         }
         check_initial(initial)?;
-        // Accepting a connection cannot fail for what the configuration lacks: rustls checks it now.
+        // rustls checks the configuration now, so that accepting a connection cannot fail because
+        // of it.
         rustls::quic::ServerConnection::new(Arc::clone(&tls), Version::V1, Vec::new())
             .map_err(PluginError::Tls)?;
         let seals_paths = seals_paths::<S>(tls.crypto_provider());
@@ -289,7 +306,7 @@ impl<S: Stack> Plugin<S> {
     }
 }
 
-/// Initial packets have one suite (RFC 9001 §5.2).
+/// Checks that `initial` is the only suite allowed for Initial packets (RFC 9001 §5.2).
 fn check_initial(initial: Suite) -> Result<(), PluginError> {
     match initial.suite.common.suite {
         rustls::CipherSuite::TLS13_AES_128_GCM_SHA256 => Ok(()),
@@ -297,7 +314,7 @@ fn check_initial(initial: Suite) -> Result<(), PluginError> {
     }
 }
 
-/// Whether packets of several paths can be sealed, on a stack that sends such; true on others.
+/// Returns whether packets of several paths can be sealed; true on stacks without multipath.
 fn seals_paths<S: Stack>(provider: &rustls::crypto::CryptoProvider) -> bool {
     if !S::MULTIPATH {
         return true;
@@ -330,7 +347,7 @@ impl<S: Stack> ClientPlugin<S> {
     /// Opens a connection with its own controller and frame layer.
     ///
     /// # Errors
-    /// As the stack's `Endpoint::connect_with`.
+    /// Returns the errors of the stack's `Endpoint::connect_with`.
     pub fn connect(
         &self,
         endpoint: &S::Endpoint,
@@ -342,8 +359,9 @@ impl<S: Stack> ClientPlugin<S> {
         Ok((S::connect(endpoint, config, to, server_name)?, monitor))
     }
 
-    /// The configuration of one connection, for the stack's `Endpoint::connect_with`; never use it for a second one. The observer,
-    /// if any, is called after every acknowledgement and congestion event.
+    /// Returns the configuration of one connection, for the stack's `Endpoint::connect_with`. Never
+    /// use it for a second connection. The observer, if any, is called after every acknowledgement
+    /// and congestion event.
     pub fn config(
         &self,
         mut transport: S::Transport,
@@ -362,8 +380,10 @@ impl<S: Stack> ClientPlugin<S> {
         )
     }
 
-    /// One configuration for any number of connections, for whoever opens them by itself: a framework, or `Endpoint::set_default_client_config`.
-    /// Each has its own controller and frame layer; the plug-in crate's `monitor` shows them. Multipath is off.
+    /// Returns a configuration for any number of connections, for code that opens connections
+    /// itself: a framework, or `Endpoint::set_default_client_config`. Each connection has its own
+    /// controller and frame layer, shown by the `monitor` function of the plug-in's crate.
+    /// Multipath is off.
     pub fn shared_config(&self, mut transport: S::Transport) -> S::ClientConfig {
         S::disable_multipath(&mut transport);
         S::client_config(self.crypto(self.plugin.shared_source()), transport)
@@ -381,28 +401,31 @@ pub struct ServerPlugin<S: Stack> {
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
     seals_paths: bool,
-    /// What `base` makes controllers of.
+    /// Source of the controllers in `base`.
     source: ControllerSource,
     base: S::ServerConfig,
 }
 
 impl<S: Stack> ServerPlugin<S> {
-    /// The endpoint's configuration: whoever accepts connections with it, a framework or `incoming.await`, has a controller and a frame layer for
-    /// each. The plug-in crate's `monitor` shows them. Its transport settings are the stack's defaults, without multipath; others take
-    /// [`ServerPlugin::controller_factory`].
+    /// Returns the endpoint's configuration. Each connection accepted with it, by a framework or
+    /// `incoming.await`, has its own controller and frame layer, shown by the `monitor` function of
+    /// the plug-in's crate. The transport settings are the stack's defaults, without multipath. To
+    /// replace them, use [`ServerPlugin::controller_factory`].
     ///
-    /// [`ServerPlugin::accept`] gives a connection transport settings, or an observer, of its own.
+    /// [`ServerPlugin::accept`] gives a connection its own transport settings, and
+    /// [`ServerPlugin::accept_observed`] also an observer.
     pub fn config(&self) -> S::ServerConfig {
         self.base.clone()
     }
 
-    /// Makes controllers for transport settings that take the place of those in [`ServerPlugin::config`].
+    /// Returns a factory of controllers for transport settings that replace those in
+    /// [`ServerPlugin::config`].
     pub fn controller_factory(&self) -> Arc<S::ControllerFactory> {
         S::controller_factory(self.source.clone())
     }
 
-    /// Changes the endpoint's configuration that accepted connections start from, for settings such as `max_incoming`.
-    /// [`ServerPlugin::accept`] does not use its `crypto` and `transport`.
+    /// Changes the endpoint's configuration from which accepted connections start, for settings
+    /// such as `max_incoming`. [`ServerPlugin::accept`] does not use its `crypto` and `transport`.
     #[must_use]
     pub fn with_config(mut self, change: impl FnOnce(&mut S::ServerConfig)) -> Self {
         change(&mut self.base);
@@ -412,7 +435,7 @@ impl<S: Stack> ServerPlugin<S> {
     /// Accepts a connection with its own controller and frame layer.
     ///
     /// # Errors
-    /// As the stack's `Incoming::accept_with`.
+    /// Returns the errors of the stack's `Incoming::accept_with`.
     pub fn accept(
         &self,
         incoming: S::Incoming,
@@ -421,10 +444,11 @@ impl<S: Stack> ServerPlugin<S> {
         self.accept_observed(incoming, transport, None)
     }
 
-    /// As [`ServerPlugin::accept`]; the observer, if any, is called after every acknowledgement and congestion event.
+    /// Accepts a connection as [`ServerPlugin::accept`] does. The observer, if any, is called after
+    /// every acknowledgement and congestion event.
     ///
     /// # Errors
-    /// As the stack's `Incoming::accept_with`.
+    /// Returns the errors of the stack's `Incoming::accept_with`.
     pub fn accept_observed(
         &self,
         incoming: S::Incoming,
@@ -444,7 +468,7 @@ impl<S: Stack> ServerPlugin<S> {
     }
 }
 
-/// What the crypto of outgoing connections starts from.
+/// Settings from which the crypto of outgoing connections starts.
 pub struct ClientCryptoConfig {
     tls: Arc<rustls::ClientConfig>,
     initial: Suite,
@@ -452,15 +476,16 @@ pub struct ClientCryptoConfig {
 }
 
 impl ClientCryptoConfig {
-    /// Where their controllers come from.
+    /// Returns the source of the connections' controllers.
     pub const fn source(&self) -> &ControllerSource {
         &self.source
     }
 
-    /// Starts TLS towards `server_name` with the encoded transport parameters `parameters`; `None` when that is not a name.
+    /// Starts TLS with the server `server_name` and the encoded transport parameters `parameters`.
+    /// Returns `None` if `server_name` is not a valid name.
     ///
     /// # Errors
-    /// [`UnknownVersion`] for a QUIC version other than 1.
+    /// Returns [`UnknownVersion`] for a QUIC version other than 1.
     pub fn start(
         &self,
         version: u32,
@@ -479,7 +504,7 @@ impl ClientCryptoConfig {
     }
 }
 
-/// What a server's crypto starts from: that of one connection, or of an endpoint.
+/// Settings from which a server's crypto starts, for one connection or for an endpoint.
 pub struct ServerCryptoConfig {
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
@@ -487,15 +512,15 @@ pub struct ServerCryptoConfig {
 }
 
 impl ServerCryptoConfig {
-    /// Where the connections' controllers come from.
+    /// Returns the source of the connections' controllers.
     pub const fn source(&self) -> &ControllerSource {
         &self.source
     }
 
-    /// The server's keys of Initial packets.
+    /// Returns the server's keys of Initial packets.
     ///
     /// # Errors
-    /// [`UnknownVersion`] for a QUIC version other than 1.
+    /// Returns [`UnknownVersion`] for a QUIC version other than 1.
     pub fn initial_keys<H: From<HeaderProtection>, P: From<PacketProtection>>(
         &self,
         version: u32,
@@ -508,13 +533,13 @@ impl ServerCryptoConfig {
     /// Starts TLS with the encoded transport parameters `parameters`.
     ///
     /// # Panics
-    /// Never: rustls has checked the configuration when the plug-in was made.
+    /// Never panics, because rustls checked the configuration when the plug-in was built.
     pub fn start(&self, mut parameters: Vec<u8>) -> Tls {
         let state = self.source.start_connection();
         state.complete_parameters(&mut parameters);
         let tls =
             rustls::quic::ServerConnection::new(Arc::clone(&self.tls), Version::V1, parameters)
-                // rustls looks at the configuration only, and has taken this one once.
+                // rustls only looks at the configuration, which it has accepted before.
                 .expect("TLS configuration checked when the plug-in was made");
         Tls::new(Connection::Server(tls), self.initial, state)
     }

@@ -1,6 +1,8 @@
-//! When packets of the peer's arrived that no ACK frame of ours has acknowledged yet: what ACK_RECEIVE_TIMESTAMPS frames say.
+//! Arrival times of the peer's packets that no ACK frame of ours has acknowledged yet: the content
+//! of ACK_RECEIVE_TIMESTAMPS frames.
 //!
-//! Each packet is told of once, in the first ACK frame behind it, if that has room; an ACK frame that is lost takes its times along.
+//! Each packet is reported once, in the first ACK frame after it, if that frame has room. If the
+//! ACK frame is lost, so are its arrival times.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,50 +16,54 @@ use fathom_frames::{
 
 use crate::payload::is_one_stream_frame;
 
-/// Most bytes by which an ACK frame grows: all that may be told of a bulk transfer, some of them where packets lie far apart or were overtaken.
+/// Maximum number of bytes by which an ACK frame grows. Enough for all times of a bulk transfer,
+/// but only for some of them if packets are far apart or were overtaken.
 pub(crate) const MAX_GROWTH: usize = 64;
-/// What is held free in every packet where the room may not change: three timestamps or so.
+/// Bytes reserved in every packet if the room must be constant; enough for about three timestamps.
 pub(crate) const KEPT_GROWTH: usize = 20;
-/// What a frame with one timestamp grows by: type, two counts, packet, and time in four bytes.
+/// Growth of a frame with one timestamp: type, two counts, packet, and a time in four bytes.
 pub(crate) const LEAST_GROWTH: usize = 10;
 
-/// The newest packets of one packet number space, at most [`ReceiveTimestamps::MOST`]; nothing is allocated after the start.
+/// The newest packets of one packet number space, at most [`ReceiveTimestamps::MOST`]. Allocates
+/// only when created.
 pub(crate) struct ReceiptLog {
     wanted: ReceiveTimestamps,
-    /// The basis of all times; the peer is not told which it is.
+    /// Origin of all times; the peer does not know it.
     epoch: Time,
-    /// Stacks drop a packet that comes twice after it was opened.
+    /// Filter for duplicates, which stacks drop only after opening them.
     dedup: Dedup,
-    /// Largest packet so far: that of the next ACK frame.
+    /// Largest packet number so far, which the next ACK frame will have.
     largest: u64,
-    /// Packets remembered: what a frame may tell.
+    /// Maximum number of packets remembered, and thus reported in a frame.
     most: usize,
-    /// Newest first, as frames have them.
+    /// Newest first, in the order of the frames.
     receipts: VecDeque<Receipt>,
 }
 
 impl ReceiptLog {
-    /// Nothing has arrived yet; times count from `epoch`, as time on the wire.
+    /// Creates an empty log whose times count from `epoch`, as time on the wire.
     pub(crate) fn new(wanted: ReceiveTimestamps, epoch: Time) -> Self {
         let most = wanted.max_per_ack.clamp(1, ReceiveTimestamps::MOST) as usize;
         let receipts = VecDeque::with_capacity(most);
         Self { wanted, epoch, dedup: Dedup::default(), largest: 0, most, receipts }
     }
 
-    /// A packet arrived at `now`, as time on the wire.
+    /// Records that a packet arrived at `now`, as time on the wire.
     pub(crate) fn record(&mut self, packet: u64, now: Time) {
         if matches!(self.dedup.insert(packet), Arrival::Duplicate | Arrival::TooOld) {
             return;
         }
         let micros = u64::try_from(now.since(self.epoch).as_micros()).unwrap_or(u64::MAX);
-        // A clock that steps back would end every frame before it.
+        // A time before the previous one would end every frame there, for example after the clock
+        // steps back.
         let micros = self.receipts.front().map_or(micros, |newest| micros.max(newest.micros));
         self.largest = self.largest.max(packet);
         self.receipts.truncate(self.most - 1);
         self.receipts.push_front(Receipt { packet, micros });
     }
 
-    /// Bytes by which the next ACK frame grows; 0 where there is nothing to tell. `raw`: as for [`ReceiptLog::write`].
+    /// Returns the number of bytes by which the next ACK frame grows; 0 if there is nothing to
+    /// report. `raw` is as in [`ReceiptLog::write`].
     pub(crate) fn growth(&mut self, raw: Option<&Arc<[u8]>>) -> usize {
         if let Some(raw) = raw {
             return if raw.is_empty() { 0 } else { growth(raw.len()) };
@@ -70,8 +76,10 @@ impl ReceiptLog {
         }
     }
 
-    /// Rewrites the ACK frame of `ack_len` bytes at the start of `bytes`, behind which the rest is free; `raw` stands in place of the timestamps
-    /// where tests have some. Its length if it was rewritten: without room it stays an ACK frame. What it acknowledges is not told again.
+    /// Rewrites the ACK frame of `ack_len` bytes at the start of `bytes`; the rest of `bytes` is
+    /// free. Tests may replace the timestamps by `raw`. Returns the new length, or `None` if the
+    /// frame stays an ACK frame for lack of room. The arrival times are not reported again in
+    /// either case.
     pub(crate) fn write(
         &mut self,
         bytes: &mut [u8],
@@ -87,7 +95,7 @@ impl ReceiptLog {
     }
 }
 
-/// Where the first ACK frame of our own stack's payload lies.
+/// Returns the position of the first ACK frame in a payload of our own stack.
 pub(crate) fn find_ack(payload: &[u8]) -> Option<Range<usize>> {
     if is_one_stream_frame(payload) {
         return None;
@@ -108,7 +116,7 @@ mod tests {
         ReceiptLog::new(ReceiveTimestamps { max_per_ack, exponent: 0 }, Time::from_millis(5))
     }
 
-    /// Writes into an ACK frame of packets 0 to `largest`, with `room` bytes more.
+    /// Writes into an ACK frame of packets 0 to `largest`, followed by `room` free bytes.
     fn written(log: &mut ReceiptLog, largest: u8, room: usize) -> Option<Vec<(u64, u64)>> {
         let ack = [0x02, largest, 0, 0, largest];
         let mut bytes = [&ack[..], &vec![0xee; room]].concat();
@@ -161,7 +169,7 @@ mod tests {
         );
         let mut log = self::log(64);
         for packet in 0..50 {
-            // Apart by more than two bytes hold.
+            // The times differ by more than fits in two bytes.
             log.record(packet, Time::from_millis(20 * packet));
         }
         assert!((50..=MAX_GROWTH).contains(&log.growth(None)));

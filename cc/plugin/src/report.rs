@@ -1,4 +1,4 @@
-//! What a connection shows of itself: a report, and calls to an observer.
+//! Data about a connection for the application: a report, and calls to an observer.
 
 use std::time::Duration;
 
@@ -7,68 +7,79 @@ use fathom_frames::{Counters, EcnCounts, EnableTimestamp, Offer, ReceiveTimestam
 
 use crate::extension::InUse;
 
-/// Called after what a connection's controller does, while the stack holds the connection: be quick. The plug-in's own lock is free then, and
-/// an observer may read a [`ConnectionMonitor`](crate::ConnectionMonitor).
+/// Observer of a connection's controller.
+///
+/// Called after each of the controller's events, while the stack holds the connection, so an
+/// observer must be quick. The plug-in's own lock is free then, so an observer may read a
+/// [`ConnectionMonitor`](crate::ConnectionMonitor).
 pub trait Observer: Send + Sync {
-    /// After each batch of acknowledgements and each congestion event.
+    /// Called after each batch of acknowledgements and each congestion event.
     fn on_metrics(&self, now: Time, metrics: &ControllerMetrics, one_way: Option<OneWayDelay>);
-    /// Bytes were handed to the network: a packet's, or those of several that left at once.
+    /// Called when bytes were handed to the network: one packet, or several packets that left
+    /// together.
     fn on_sent(&self, _sent: &Sent) {}
-    /// The batch that the controller has just processed, and the pacing rate it has set. [`Observer::on_metrics`] follows.
+    /// Called with the batch that the controller has just processed, and the pacing rate that it
+    /// has set. A call of [`Observer::on_metrics`] follows.
     fn on_ack(&self, _acks: &AckEvent<'_>, _pacing_rate: Option<Rate>) {}
-    /// The congestion event that the controller has just processed. [`Observer::on_metrics`] follows.
+    /// Called with the congestion event that the controller has just processed. A call of
+    /// [`Observer::on_metrics`] follows.
     fn on_congestion_event(&self, _event: &CongestionEvent) {}
-    /// Before packets or timers change it: how things have stood since the stack sent last. `in_flight` bytes are under way, and the stack has
-    /// `more` that it may send by flow control, which the window or the pace holds back. Only stacks call it that know (quiche).
+    /// Called before packets or timers change the state in which the stack has been since it last
+    /// sent. `in_flight`: bytes in flight. `more`: whether the stack has more data that flow
+    /// control permits, but that the window or pacing holds back. Only stacks that know this call
+    /// it (quiche).
     fn on_send_state(&self, _now: Time, _in_flight: u64, _more: bool) {}
 }
 
-/// What a [`ConnectionMonitor`](crate::ConnectionMonitor) shows.
+/// Report of a [`ConnectionMonitor`](crate::ConnectionMonitor).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// The peer's packets carry the one-way delay of ours.
+    /// Whether the peer's packets carry the one-way delay of our packets.
     pub negotiated: bool,
-    /// Which frame is in use.
+    /// Timestamp frame in use.
     pub in_use: InUse,
-    /// Stamps written, or ACK frames that say when packets arrived.
+    /// Number of stamps written, or of ACK frames written with arrival times.
     pub stamps_sent: u64,
-    /// Packets with stamps, or with such ACK frames, that were read.
+    /// Number of packets read with stamps, or with such ACK frames.
     pub stamps_received: u64,
-    /// What became of the delay samples.
+    /// Counters of the delay samples.
     pub samples: Counters,
-    /// The newest forward one-way delay: a difference of two clocks, which means nothing by itself. Queueing delay is its height above the
-    /// least of this connection ([`OneWayDelay::above`]); `None` until the peer's first stamp, and for peers without the extension.
+    /// Newest forward one-way delay. As a difference of two clocks, it means nothing by itself. The
+    /// queueing delay is its height above the least of this connection ([`OneWayDelay::above`]).
+    /// `None` until the peer's first stamp, and for peers without the extension.
     pub one_way: Option<OneWayDelay>,
-    /// The controller's state after its last event; with several paths, the one that acted last.
+    /// State of the controller after its last event; with several paths, of the controller that
+    /// acted last.
     pub controller: Option<ControllerMetrics>,
-    /// What the peer's transport parameter says; `None`: there is none, it has not come yet, or we offer none and so do not look.
+    /// Value of the peer's transport parameter for SYNC_TIMESTAMP. `None` if the peer sent none, if
+    /// it has not arrived yet, or if we do not offer the frame and thus do not read the parameter.
     pub peers: Option<Offer>,
-    /// The same of that of TIMESTAMP.
+    /// Value of the peer's transport parameter for TIMESTAMP; `None` as for `peers`.
     pub peer_enable_timestamp: Option<EnableTimestamp>,
-    /// The same of those of ACK_RECEIVE_TIMESTAMPS.
+    /// Values of the peer's transport parameters for ACK_RECEIVE_TIMESTAMPS; `None` as for `peers`.
     pub peer_receive_timestamps: Option<ReceiveTimestamps>,
-    /// ECN counts of the newest ACK frame with any; `None` also where ACK frames are not read.
+    /// ECN counts of the newest ACK frame that has any; also `None` if ACK frames are not read.
     pub ecn: Option<EcnCounts>,
-    /// ACK frames of 1-RTT packets that were read.
+    /// Number of ACK frames in 1-RTT packets that were read.
     pub acks: u64,
-    /// The longest time for which one of them says that it was held back.
+    /// Longest ACK delay that one of these frames reports.
     pub longest_ack_delay: Duration,
-    /// What the TLS handshake negotiated; `None` before, and on stacks that bring a TLS of their own.
+    /// Result of the TLS handshake; `None` before its end, and on stacks with their own TLS.
     pub handshake: Option<Handshake>,
-    /// Packets that the crypto provider could not seal: junk left in their place, and the connection is being closed. Always 0 on
-    /// stacks that seal packets themselves.
+    /// Number of packets that the crypto provider could not seal. Junk was sent instead, and the
+    /// connection is being closed. Always 0 on stacks that seal packets themselves.
     pub unsealed: u64,
 }
 
-/// What the TLS handshake of a connection negotiated.
+/// Result of a connection's TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshake {
     /// Number of the cipher suite (RFC 8446 §B.4).
     pub suite: u16,
-    /// It resumed an earlier session.
+    /// Whether the handshake resumed an earlier session.
     pub resumed: bool,
-    /// Key updates (RFC 9001 §6) that our packets show.
+    /// Key updates (RFC 9001 §6) visible in our packets.
     pub updates_sent: u64,
-    /// Key updates that the peer's packets show.
+    /// Key updates visible in the peer's packets.
     pub updates_received: u64,
 }

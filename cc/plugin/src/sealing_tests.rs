@@ -1,4 +1,5 @@
-//! Packets through keys and shaping socket, sealed and opened by rustls's QUIC keys: what a stack does, without a stack.
+//! Tests of packets that pass through keys and shaping socket. rustls's QUIC keys seal and open
+//! them, as in a stack, but without a stack.
 
 mod receive_timestamps;
 
@@ -20,7 +21,7 @@ use crate::shaping::ShapingRequest;
 use crate::shaping_socket::TrailerRegistry;
 use crate::{Clock, EnableTimestamp, Extension, InUse, Offer, SystemClock};
 
-/// Shows the time that it was set to.
+/// Clock that shows the time it was set to.
 struct ManualClock {
     start: Instant,
     elapsed: Mutex<Duration>,
@@ -56,7 +57,7 @@ impl ControllerConfig for Fixed {
     }
 }
 
-/// What connections with a fixed window start from.
+/// Returns the settings of connections with a fixed window.
 fn at(clock: Arc<dyn Clock>, registry: Option<Arc<TrailerRegistry>>, extension: Extension) -> Core {
     Core {
         controller_config: Arc::new(Fixed),
@@ -69,17 +70,18 @@ fn at(clock: Arc<dyn Clock>, registry: Option<Arc<TrailerRegistry>>, extension: 
     }
 }
 
-/// The same, with a registry that they send through or do not.
+/// Returns such settings and a registry, which the connections use if `shaping_socket` is true.
 pub(crate) fn core(extension: Extension, shaping_socket: bool) -> (Core, Arc<TrailerRegistry>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let registry = Arc::new(TrailerRegistry::new(clock.now()));
     (at(clock, shaping_socket.then(|| Arc::clone(&registry)), extension), registry)
 }
 
-/// Header of the pair's packets: flags, connection id, packet number.
+/// Length of the connection ID. The header of the pair's packets is flags, connection ID, packet
+/// number.
 const CID: usize = 8;
 const TAG: usize = 16;
-/// A SYNC_TIMESTAMP frame without echo.
+/// Length of a SYNC_TIMESTAMP frame without echo.
 const FRAME: usize = 8;
 const PING: &[u8] = &[0x01];
 /// ACK of packet 0.
@@ -95,7 +97,7 @@ struct Pair {
     open: PacketProtection,
     peer_seal: PacketProtection,
     peer_open: PacketProtection,
-    /// Header protection of what the sender sends.
+    /// Header protection of the packets that the sender sends.
     protect: HeaderProtection,
     unprotect: HeaderProtection,
     next: u64,
@@ -107,7 +109,7 @@ impl Pair {
         Self::offering([Extension { offer, datagrams, ..Extension::OFF }; 2])
     }
 
-    /// What the sender and its peer offer.
+    /// Creates a pair from the extensions that the sender and its peer offer.
     fn offering(extensions: [Extension; 2]) -> Self {
         let clock = Arc::new(ManualClock { start: SystemClock.now(), elapsed: Mutex::default() });
         let registry = Arc::new(TrailerRegistry::new(clock.now()));
@@ -141,7 +143,8 @@ impl Pair {
         }
     }
 
-    /// The peer has acknowledged a packet; from now on the sender's packets may be trimmed.
+    /// Creates a pair whose peer has acknowledged a packet, so that the sender's packets may be
+    /// trimmed.
     fn confirmed(offer: Option<Offer>) -> Self {
         let mut pair = Self::new(offer, false);
         pair.receive(ACK);
@@ -156,7 +159,7 @@ impl Pair {
         );
     }
 
-    /// The peer's next packet.
+    /// Receives the peer's next packet.
     fn receive(&mut self, frames: &[u8]) -> Vec<u8> {
         let read = self.receive_number(self.peer_next, frames);
         self.peer_next += 1;
@@ -176,12 +179,13 @@ impl Pair {
         1 + CID + 2
     }
 
-    /// Most bytes of frames in a datagram of `size` bytes.
+    /// Returns the maximum number of frame bytes in a datagram of `size` bytes.
     fn capacity(&self, size: usize) -> usize {
         size - self.header() - self.seal.tag_len()
     }
 
-    /// Builds a packet as stacks do: with PADDING up to a datagram of `pad` bytes, with room for the tag, sealed, header protected.
+    /// Builds a packet as stacks do: with PADDING up to a datagram of `pad` bytes, with room for
+    /// the tag, sealed, and with protected header.
     fn build(&mut self, frames: &[u8], pad: usize) -> (u64, Vec<u8>) {
         let number = self.next;
         self.next += 1;
@@ -189,7 +193,7 @@ impl Pair {
         packet.extend_from_slice(&(number as u16).to_be_bytes());
         packet.extend_from_slice(frames);
         let tag = self.seal.tag_len();
-        // Header protection needs number, payload and tag to be 20 bytes (RFC 9001 §5.4.2).
+        // Header protection needs 20 bytes of packet number, payload and tag (RFC 9001 §5.4.2).
         let least = (packet.len() - frames.len() + 18).saturating_sub(tag);
         packet.resize(packet.len().max(pad.saturating_sub(tag)).max(least), 0);
         packet.resize(packet.len() + tag, 0);
@@ -198,7 +202,7 @@ impl Pair {
         (number, packet)
     }
 
-    /// What the peer's stack reads in a datagram.
+    /// Returns the payload that the peer's stack reads in a datagram.
     fn read(&self, number: u64, datagram: &[u8]) -> Vec<u8> {
         let mut datagram = datagram.to_vec();
         self.unprotect.decrypt(1 + CID, &mut datagram);
@@ -209,7 +213,8 @@ impl Pair {
         payload.to_vec()
     }
 
-    /// Sends frames through the shaping socket: length on the wire, when it leaves, and what the peer reads.
+    /// Sends frames through the shaping socket. Returns the length on the wire, the release time in
+    /// ms, and the payload that the peer reads.
     fn send(&mut self, frames: &[u8], pad: usize) -> (usize, Option<u64>, Vec<u8>) {
         let (number, packet) = self.build(frames, pad);
         let (sent, release) = match self.registry.read(&packet) {
@@ -221,12 +226,13 @@ impl Pair {
     }
 }
 
-/// What was read, without the PADDING before it. Behind it none may be: the last frame may have no length.
+/// Returns a payload without the PADDING before it. PADDING must not follow it, because the last
+/// frame may have no length.
 fn unpadded(read: &[u8]) -> &[u8] {
     &read[read.iter().take_while(|byte| **byte == 0).count()..]
 }
 
-/// A STREAM frame to the end of its packet.
+/// Returns a STREAM frame that extends to the end of its packet.
 fn stream(len: usize) -> Vec<u8> {
     let mut frame = vec![0x08, 0x04];
     frame.resize(len, 0xa5);
@@ -242,7 +248,8 @@ fn full_packets_leave_at_the_size_asked_for() {
                 pair.request(mtu, size, 0);
                 let frames = stream(pair.capacity(mtu.into()));
                 let (len, release, read) = pair.send(&frames, 0);
-                // 1200 bytes less header and tag (41), our frame, 64, and an ACK frame of one range (56) may be trimmed.
+                // At most, 1200 bytes less header and tag (41), the timestamp frame, other frames
+                // (64) and an ACK frame of one range (56) may be trimmed.
                 let frame = match offer {
                     None => 0,
                     Some(Offer::Lean) => 8,
@@ -310,7 +317,7 @@ fn an_empty_trimmed_packet_suspends_trimming() {
     let mut pair = Pair::confirmed(None);
     pair.request(1_200, 250, 0);
     assert_eq!(pair.seal.tag_len(), TAG + 950);
-    // The stack meant to send, and nothing fitted.
+    // The stack wanted to send, but nothing fitted.
     pair.send(&[], 0);
     assert_eq!(pair.seal.tag_len(), TAG);
     pair.request(1_200, 250, 0);
@@ -333,7 +340,7 @@ fn packets_keep_their_order_and_a_close_does_not_wait() {
     assert_eq!(departs(&mut pair, PING), Some(130), "a shorter send delay overtakes nobody");
     pair.request(1_200, 1_200, 0);
     assert_eq!(departs(&mut pair, PING), Some(130), "nor does none");
-    // A timer may be late: what follows at once still goes through the line.
+    // A timer may be late, so a packet without delay still goes through the delay line.
     pair.clock.set(132);
     assert_eq!(departs(&mut pair, PING), Some(132));
     pair.clock.set(200);
@@ -381,7 +388,7 @@ fn trim_is_per_connection_and_send_delay_per_path() {
     assert_eq!(pair.state.trim().1, 600);
     let frames = stream(pair.capacity(1_200));
     assert_eq!(pair.send(&frames, 0), (600, None, frames.clone()), "path 0 holds nothing");
-    // A third begins: its packets are not held, and it asks for nothing.
+    // A third controller starts: its packets are not delayed, and it requests nothing.
     pair.state.lock().request_shaping(3, request(2, 1_200, 0));
     assert_eq!(pair.state.trim().1, 600);
     pair.state.remove_controller(2);
@@ -393,9 +400,9 @@ fn trim_is_per_connection_and_send_delay_per_path() {
 fn room_is_constant_for_applications_that_send_datagrams() {
     let mut pair = Pair::new(Some(Offer::Lean), true);
     let tag = pair.seal.tag_len();
-    // Trailer (26) and four bytes of payload, and our frame.
+    // The trailer (26), four bytes of payload, and the timestamp frame.
     assert_eq!(tag, TAG + FRAME + 30);
-    // 0-RTT packets leave the room that the longest frame may need.
+    // 0-RTT packets reserve the room that the longest frame may need.
     assert_eq!(pair.state.zero_rtt_padding(), 16 + 30);
     pair.receive(ACK);
     let frames = stream(pair.capacity(1_200));
@@ -405,7 +412,7 @@ fn room_is_constant_for_applications_that_send_datagrams() {
     assert_eq!(pair.send(&frames, 0), (1_170, Some(20), frames));
 }
 
-/// TIMESTAMP and no SYNC_TIMESTAMP.
+/// Returns an extension that offers TIMESTAMP but not SYNC_TIMESTAMP.
 const fn timestamp(says: EnableTimestamp) -> Extension {
     Extension { timestamp: Some(says), ..Extension::OFF }
 }
@@ -454,7 +461,8 @@ fn a_timestamp_tells_the_delay_of_what_was_acknowledged() {
     for step in 0..6u64 {
         pair.clock.set(1_000 + 100 * step);
         pair.send(PING, 0);
-        // It takes 20 ms there, and from the third on 27 ms; the way back takes 30 ms.
+        // The way there takes 20 ms for the first three packets, then 27 ms. The way back takes
+        // 30 ms.
         let there = if step < 3 { 20 } else { 27 };
         pair.clock.set(1_000 + 100 * step + there);
         let number = pair.peer_next;
@@ -494,7 +502,7 @@ fn sync_timestamp_is_preferred_to_timestamp() {
 
 #[test]
 fn who_only_sends_is_not_sent_to() {
-    // As lsquic: it sends, and reads nothing.
+    // Like lsquic, the peer sends timestamps but does not read them.
     let mut pair =
         Pair::offering([timestamp(EnableTimestamp::Both), timestamp(EnableTimestamp::Sends)]);
     pair.receive(PING);
@@ -510,7 +518,8 @@ fn who_only_sends_is_not_sent_to() {
 fn a_frame_that_was_not_negotiated_empties_the_payload() {
     const TS: &[u8] = &[0x42, 0xf5, 0x41, 0x56];
     let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
-    // Of the reader: SYNC_TIMESTAMP only, its own parameter not to read, nothing negotiated.
+    // The reader has only SYNC_TIMESTAMP, or a TIMESTAMP parameter that does not read, or nothing
+    // negotiated.
     let pairs = [
         [lean; 2],
         [timestamp(EnableTimestamp::Sends), timestamp(EnableTimestamp::Both)],
@@ -521,10 +530,10 @@ fn a_frame_that_was_not_negotiated_empties_the_payload() {
         assert_eq!(pair.receive(&[PING, TS].concat()), [], "{offers:?}");
         assert_eq!(pair.receive(&[TS, PING].concat()), [], "{offers:?}");
     }
-    // An endpoint that knows of no extension hands on what it does not know.
+    // An endpoint without any extension passes on frames that it does not know.
     let mut pair = Pair::offering([Extension::OFF; 2]);
     assert_eq!(pair.receive(&[TS, PING].concat()), [TS, PING].concat());
-    // Cut, or with a type that is too long.
+    // Truncated, or with a type that is too long.
     let mut pair = Pair::offering([timestamp(EnableTimestamp::Both); 2]);
     for malformed in [&[0x42, 0xf5][..], &[0x42, 0xf5, 0x80, 0, 0], &[0x80, 0x00, 0x02, 0xf5, 0x05]]
     {
@@ -590,7 +599,8 @@ fn an_endpoint_that_was_not_wired_loses_five_packets() {
     assert!(!pair.state.has_shaping_socket());
 }
 
-/// Bytes of the longest ACK frame for these packets: as many ranges as stacks remember, 8 bytes for what is not a range.
+/// Returns the length in bytes of the longest ACK frame for these packets: with as many ranges as
+/// stacks remember, and 8 bytes for each field that is not part of a range.
 fn ack_frame(packets: &std::collections::BTreeSet<u64>) -> usize {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for packet in packets.iter().rev() {
@@ -607,7 +617,8 @@ fn ack_frame(packets: &std::collections::BTreeSet<u64>) -> usize {
 }
 
 proptest! {
-    /// Whatever sizes and send delays are requested, the peer reads what was sent, and the wire carries what was meant.
+    /// Whatever sizes and send delays are requested, the peer reads the frames that were sent, and
+    /// datagrams leave with the intended size and release time.
     #[test]
     fn what_is_sealed_is_what_is_read(
         extension in prop_oneof![
@@ -658,7 +669,7 @@ proptest! {
         }
     }
 
-    /// An ACK frame of everything received fits a loss probe, whatever is trimmed.
+    /// An ACK frame of all received packets fits into a loss probe, whatever is trimmed.
     #[test]
     fn acknowledgements_fit(steps in prop::collection::vec((1u64..200, any::<bool>(), 0u8..20), 1..400)) {
         let mut pair = Pair::confirmed(None);
@@ -668,14 +679,14 @@ proptest! {
             let number = if late { largest.saturating_sub(gap) } else { largest + 1 + (gap / 50) * gap };
             largest = largest.max(number);
             pair.receive_number(number, PING);
-            // Stacks drop what comes later than this, for they could not tell it from a duplicate.
+            // Stacks drop packets later than this, because they could be duplicates.
             if largest - number < Dedup::WINDOW {
                 packets.insert(number);
             }
             let ack = ack_frame(&packets);
             prop_assert!(pair.seal.tag_len() + 25 + 64 + ack <= 1_200, "{} bytes beside {}", ack, pair.seal.tag_len());
             if acknowledge == 0 {
-                // What the stack then writes: here the longest it can be.
+                // The stack then writes an ACK frame, here the longest possible one.
                 let mut frame = vec![0x02];
                 let put = |frame: &mut Vec<u8>, n: u64| {
                     let mut bytes = [0; 8];

@@ -1,8 +1,10 @@
-//! rustls's QUIC session, plus our transport parameters.
+//! rustls's QUIC session, plus the extension's transport parameters.
 //!
-//! Stacks let a crypto session replace TLS. This one is `rustls::quic`, as their own, plus three things: it appends our transport
-//! parameters to the encoded ones, reads the peer's raw ones, and wraps the 1-RTT packet keys so that the frame is written while a
-//! packet is sealed and taken out while it is opened. The stack never sees the frame.
+//! Stacks allow a crypto session to replace TLS. This session is `rustls::quic`, like the stacks'
+//! own, with three additions. It appends the extension's transport parameters to the stack's
+//! encoded ones. It reads the peer's raw transport parameters. It wraps the 1-RTT packet keys,
+//! which add the timestamp frame while sealing a packet and remove it while opening one. The stack
+//! never sees the frame.
 
 use std::sync::Arc;
 
@@ -14,16 +16,16 @@ use crate::close_error::{CloseError, ErrorCode};
 use crate::connection_state::ConnectionState;
 use crate::packet_key::{HeaderProtection, PacketProtection};
 
-/// RFC 9001 §5.8: key and nonce of the Retry integrity tag, QUIC version 1.
+/// Key and nonce of the Retry integrity tag for QUIC version 1 (RFC 9001 §5.8).
 const RETRY_KEY: [u8; 16] = [
     0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e,
 ];
 const RETRY_NONCE: [u8; 12] =
     [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
-/// The QUIC version of these sessions.
+/// QUIC version of these sessions.
 const VERSION_1: u32 = 1;
 
-/// A QUIC version that these sessions do not support.
+/// Error for a QUIC version that these sessions do not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownVersion;
 
@@ -35,9 +37,9 @@ impl UnknownVersion {
 
 /// A key for each direction.
 pub struct KeyPair<T> {
-    /// For what we send.
+    /// Key for sent packets.
     pub local: T,
-    /// For what we receive.
+    /// Key for received packets.
     pub remote: T,
 }
 
@@ -50,7 +52,8 @@ pub struct KeySet<H, P> {
 }
 
 impl<H: From<HeaderProtection>, P: From<PacketProtection>> KeySet<H, P> {
-    /// `packet` wraps each packet key; `state` is the connection's, if there is one yet.
+    /// Creates a key set. `packet` wraps each packet key; `state` is the connection's state, if
+    /// there is a connection yet.
     fn new(
         local: DirectionalKeys,
         remote: DirectionalKeys,
@@ -76,14 +79,14 @@ impl<H: From<HeaderProtection>, P: From<PacketProtection>> KeySet<H, P> {
     }
 }
 
-/// What the handshake negotiated, for the application.
+/// Result of the handshake, for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandshakeData {
-    /// The application protocol.
+    /// Application protocol.
     pub protocol: Option<Vec<u8>>,
-    /// The server name that the client requested; `None` on clients.
+    /// Server name that the client requested; `None` on clients.
     pub server_name: Option<String>,
-    /// The key exchange group, once the handshake is complete.
+    /// Key exchange group, once the handshake is complete.
     pub group: Option<NamedGroup>,
 }
 
@@ -92,7 +95,7 @@ pub struct Tls {
     tls: Connection,
     initial: Suite,
     next_secrets: Option<Secrets>,
-    /// Key updates for which there are keys.
+    /// Number of key updates for which keys were made.
     updates: u64,
     handshake_data_ready: bool,
     state: Arc<ConnectionState>,
@@ -103,7 +106,7 @@ impl Tls {
         Self { tls, initial, next_secrets: None, updates: 0, handshake_data_ready: false, state }
     }
 
-    /// Which side this is.
+    /// Returns the side of this session.
     pub const fn side(&self) -> rustls::Side {
         match self.tls {
             Connection::Client(_) => rustls::Side::Client,
@@ -111,7 +114,8 @@ impl Tls {
         }
     }
 
-    /// The keys of Initial packets to or from the server that was first called `dst_cid`.
+    /// Returns the keys of Initial packets to or from the server whose first connection ID was
+    /// `dst_cid`.
     pub fn initial_keys<H: From<HeaderProtection>, P: From<PacketProtection>>(
         &self,
         dst_cid: &[u8],
@@ -120,7 +124,7 @@ impl Tls {
         KeySet::plain(self.initial.keys(dst_cid, side, Version::V1), Some(&self.state))
     }
 
-    /// What the handshake negotiated; `None` until [`Tls::read_handshake`] has returned true.
+    /// Returns the result of the handshake; `None` until [`Tls::read_handshake`] has returned true.
     pub fn handshake_data(&self) -> Option<HandshakeData> {
         self.handshake_data_ready.then(|| HandshakeData {
             protocol: self.tls.alpn_protocol().map(<[u8]>::to_vec),
@@ -132,12 +136,12 @@ impl Tls {
         })
     }
 
-    /// The peer's certificates.
+    /// Returns the peer's certificates.
     pub fn peer_identity(&self) -> Option<Vec<CertificateDer<'static>>> {
         Some(self.tls.peer_certificates()?.iter().map(|c| c.clone().into_owned()).collect())
     }
 
-    /// The 0-RTT keys, if a ticket gave any.
+    /// Returns the 0-RTT keys, if a session ticket allows 0-RTT.
     pub fn early_crypto<H: From<HeaderProtection>, P: From<PacketProtection>>(
         &self,
     ) -> Option<(H, P)> {
@@ -148,7 +152,7 @@ impl Tls {
         Some((HeaderProtection::new(keys.header, state).into(), packet.into()))
     }
 
-    /// Whether the server took the 0-RTT data; `None` on servers.
+    /// Returns whether the server accepted the 0-RTT data; `None` on servers.
     pub fn early_data_accepted(&self) -> Option<bool> {
         match &self.tls {
             Connection::Client(c) => Some(c.is_early_data_accepted()),
@@ -156,15 +160,16 @@ impl Tls {
         }
     }
 
-    /// The handshake goes on.
+    /// Returns whether the handshake is in progress.
     pub fn is_handshaking(&self) -> bool {
         self.tls.is_handshaking()
     }
 
-    /// Reads bytes of CRYPTO frames. True the first time that [`Tls::handshake_data`] is there.
+    /// Reads bytes of CRYPTO frames. Returns true the first time that [`Tls::handshake_data`] is
+    /// available.
     ///
     /// # Errors
-    /// TLS's own, with its alert.
+    /// Returns TLS's own error with its alert.
     pub fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, CloseError> {
         self.tls.read_hs(bytes).map_err(|e| {
             let (code, reason) = match self.tls.alert() {
@@ -188,10 +193,12 @@ impl Tls {
         Ok(self.handshake_data_ready)
     }
 
-    /// The peer's transport parameters as `read` takes them from the raw bytes, once they are here; ours is read beside them.
+    /// Returns the peer's transport parameters as `read` decodes them from the raw bytes, or `None`
+    /// before they arrive. Also reads the extension's parameters from the raw bytes.
     ///
     /// # Errors
-    /// That of `read`, or a parameter of ours that is malformed, or none where the controller needs one.
+    /// Returns the error of `read`, or an error if a parameter of the extension is malformed, or if
+    /// the controller needs a parameter that the peer did not send.
     pub fn transport_parameters<T, E: From<CloseError>>(
         &self,
         read: impl FnOnce(&[u8]) -> Result<T, E>,
@@ -202,7 +209,8 @@ impl Tls {
         Ok(Some(parameters))
     }
 
-    /// Appends handshake bytes to `out`; the keys of the next level when there are any.
+    /// Appends handshake bytes to `out`. Returns the keys of the next encryption level when they
+    /// become available.
     pub fn write_handshake<H: From<HeaderProtection>, P: From<PacketProtection>>(
         &mut self,
         out: &mut Vec<u8>,
@@ -219,7 +227,7 @@ impl Tls {
         })
     }
 
-    /// The packet keys of the next key update.
+    /// Returns the packet keys of the next key update.
     pub fn next_1rtt_keys<P: From<PacketProtection>>(&mut self) -> Option<KeyPair<P>> {
         let keys = self.next_secrets.as_mut()?.next_packet_keys();
         self.updates += 1;
@@ -228,7 +236,8 @@ impl Tls {
         Some(KeyPair { local: wrap(keys.local), remote: wrap(keys.remote) })
     }
 
-    /// Whether a Retry packet, split into header and payload, answers the connection attempt to `orig_dst_cid`.
+    /// Returns whether a Retry packet, split into header and payload, is valid for the connection
+    /// attempt to `orig_dst_cid`.
     pub fn is_valid_retry(&self, orig_dst_cid: &[u8], header: &[u8], payload: &[u8]) -> bool {
         let Some((body, tag)) = payload.split_last_chunk::<16>() else { return false };
         let mut packet = Vec::with_capacity(header.len() + body.len());
@@ -240,7 +249,7 @@ impl Tls {
     /// Fills `output` with keying material (RFC 5705).
     ///
     /// # Errors
-    /// `output` is too long.
+    /// Returns an error if `output` is too long.
     pub fn export_keying_material(
         &self,
         output: &mut [u8],
@@ -251,7 +260,7 @@ impl Tls {
     }
 }
 
-/// Integrity tag of a Retry packet (RFC 9001 §5.8).
+/// Returns the integrity tag of a Retry packet (RFC 9001 §5.8).
 pub fn retry_tag(orig_dst_cid: &[u8], packet: &[u8]) -> [u8; 16] {
     #[cfg(all(feature = "aws-lc-rs", not(feature = "ring")))]
     use aws_lc_rs::aead;
@@ -262,7 +271,8 @@ pub fn retry_tag(orig_dst_cid: &[u8], packet: &[u8]) -> [u8; 16] {
     pseudo.push(orig_dst_cid.len() as u8);
     pseudo.extend_from_slice(orig_dst_cid);
     pseudo.extend_from_slice(packet);
-    // A 16-byte AES key and an empty message cannot be refused; an all-zero tag would only make the Retry invalid.
+    // A 16-byte AES key and an empty message are never refused. An all-zero tag would only make the
+    // Retry invalid.
     let sealed = aead::UnboundKey::new(&aead::AES_128_GCM, &RETRY_KEY).and_then(|key| {
         let nonce = aead::Nonce::assume_unique_for_key(RETRY_NONCE);
         aead::LessSafeKey::new(key).seal_in_place_separate_tag(
@@ -278,7 +288,8 @@ pub fn retry_tag(orig_dst_cid: &[u8], packet: &[u8]) -> [u8; 16] {
     tag
 }
 
-/// The keys of Initial packets (RFC 9001 §5.2), under the suite `initial`, where there is no connection yet.
+/// Returns the keys of Initial packets (RFC 9001 §5.2) under the suite `initial`, before there is a
+/// connection.
 pub(crate) fn initial_keys<H: From<HeaderProtection>, P: From<PacketProtection>>(
     initial: &Suite,
     dst_cid: &[u8],
@@ -287,7 +298,7 @@ pub(crate) fn initial_keys<H: From<HeaderProtection>, P: From<PacketProtection>>
     KeySet::plain(initial.keys(dst_cid, side, Version::V1), None)
 }
 
-/// The suite that protects Initial packets (RFC 9001 §5: AES-128-GCM).
+/// Returns the suite that protects Initial packets (RFC 9001 §5: AES-128-GCM).
 pub(crate) fn initial_suite(provider: &rustls::crypto::CryptoProvider) -> Option<Suite> {
     provider.cipher_suites.iter().find_map(|s| match (s.suite(), s.tls13()) {
         (rustls::CipherSuite::TLS13_AES_128_GCM_SHA256, Some(suite)) => suite.quic_suite(),
@@ -295,8 +306,8 @@ pub(crate) fn initial_suite(provider: &rustls::crypto::CryptoProvider) -> Option
     })
 }
 
-/// Whether every QUIC suite of this provider seals and opens packets of a second path (draft-ietf-quic-multipath-21 §2.4), which
-/// rustls leaves to the provider.
+/// Returns whether every QUIC suite of this provider can seal and open packets of a second path
+/// (draft-ietf-quic-multipath-21 §2.4). In rustls, support for this is up to the provider.
 pub(crate) fn seals_paths(provider: &rustls::crypto::CryptoProvider) -> bool {
     provider.cipher_suites.iter().filter_map(|suite| suite.tls13()?.quic_suite()).all(|suite| {
         let keys = |side| suite.keys(b"", side, Version::V1);
@@ -323,7 +334,8 @@ mod tests {
 
     #[test]
     fn retry_tag_is_that_of_rfc_9001_a_4() {
-        // RFC 9001 §A.4: Retry for the connection of the other examples; the last 16 bytes are the tag.
+        // RFC 9001 §A.4: Retry for the connection of the RFC's other examples. The last 16 bytes
+        // are the tag.
         let dcid = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
         let packet = [
             0xff, 0x00, 0x00, 0x00, 0x01, 0x00, 0x08, 0xf0, 0x67, 0xa5, 0x50, 0x2a, 0x42, 0x62,

@@ -1,4 +1,5 @@
-//! What a shaping socket is to do with one connection's packets: by how much to trim them, when to let them go.
+//! Shaping of one connection's packets: how much the shaping socket trims them, and when they
+//! leave.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,79 +12,87 @@ use crate::by_path::ByPath;
 use crate::payload::OutgoingFrames;
 use crate::shaping_socket::{TRAILER, TrailerRegistry, TrailerWriter};
 
-/// Payload a trimmed packet keeps at least, so that header protection finds its sample (RFC 9001 §5.4.2).
+/// Minimum payload of a trimmed packet, so that header protection finds its sample
+/// (RFC 9001 §5.4.2).
 const MIN_PAYLOAD: usize = 4;
-/// Bytes reserved at least when datagrams go through the shaping socket.
+/// Minimum number of bytes reserved if datagrams go through the shaping socket.
 const MIN_TAIL: usize = TRAILER + MIN_PAYLOAD;
-/// Datagrams in which stacks build loss probes (RFC 9002 §6.2.4), whatever the path carries: a tail must leave room in these.
+/// Size of the datagrams in which stacks build loss probes (RFC 9002 §6.2.4), whatever the path's
+/// MTU. A tail must leave room in these datagrams.
 const LOSS_PROBE: usize = 1_200;
-/// Longest header of a 1-RTT packet (RFC 9000 §17.3.1) and the tag.
+/// Longest header of a 1-RTT packet (RFC 9000 §17.3.1), plus the tag.
 const AROUND: usize = 1 + 20 + 4 + 16;
-/// What stacks write beside ACK frames without looking whether it fits: PATH_CHALLENGE, PATH_RESPONSE, PING, HANDSHAKE_DONE,
-/// IMMEDIATE_ACK, ACK_FREQUENCY.
+/// Bytes of the frames that stacks write beside ACK frames without checking that they fit:
+/// PATH_CHALLENGE, PATH_RESPONSE, PING, HANDSHAKE_DONE, IMMEDIATE_ACK, ACK_FREQUENCY.
 const BESIDE_ACKS: usize = 64;
-/// An ACK frame of one range with ECN counts, every field in the 8 bytes it may grow to: type, path, largest, delay, count, range, counts.
+/// Longest ACK frame of one range with ECN counts: type, path, largest, delay, count, range, ECN
+/// counts.
 const SHORT_ACK: usize = 2 + 4 + 8 + 8 + 2 + 8 + 24;
-/// What an ACK frame takes at least beside its ranges but the first: type, largest, delay, count, range.
+/// Minimum length of an ACK frame except its further ranges: type, largest, delay, count, first
+/// range.
 const ACK_FIELDS: usize = 5;
-/// Held packets whose send delay is remembered until they are acknowledged.
+/// Maximum number of packets whose send delay is remembered until they are acknowledged.
 const MAX_SEND_DELAYS: usize = 4_096;
-/// Packets go through the delay line until it is empty for sure: how late a timer may let the last one go.
+/// Maximum lateness of the timer that releases a delayed packet. Packets go through the delay line
+/// until it is certain to be empty.
 const TIMER_LAG: Duration = Duration::from_millis(10);
 
-/// How a sealed packet leaves: what the shaping socket trims off its datagram, and when it lets it go (`None`: at once).
+/// How a sealed packet leaves: the bytes that the shaping socket trims off its datagram, and when
+/// the datagram is released (`None`: at once).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Departure {
     pub(crate) trim: usize,
     pub(crate) release: Option<Time>,
 }
 
-/// A packet about to be sealed.
+/// A packet that will be sealed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) path: u32,
     pub(crate) outgoing: OutgoingFrames,
-    /// Payload bytes, our frame included, the tail not.
+    /// Payload bytes, including the timestamp frame but not the tail.
     pub(crate) len: usize,
-    /// Bytes of its tail.
+    /// Bytes of the tail.
     pub(crate) tail: usize,
-    /// Bytes of its datagram if it is not trimmed.
+    /// Bytes of the datagram if it is not trimmed.
     pub(crate) datagram: usize,
 }
 
-/// What the controller of one path requests.
+/// Shaping that the controller of one path requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShapingRequest {
-    /// `None`: not known yet.
+    /// Path number; `None` if it is not known yet.
     pub(crate) path: Option<u32>,
     /// Largest datagram of the path, in bytes.
     pub(crate) mtu: u16,
     /// Bytes by which packets shrink.
     pub(crate) shrink: usize,
-    /// How long they are kept back.
+    /// Time by which packets are delayed.
     pub(crate) send_delay: Duration,
 }
 
-/// One path's packets.
+/// State of one path's packets.
 #[derive(Default)]
 struct Path {
-    /// When the last one kept back leaves: the next may not overtake it.
+    /// Release time of the last delayed packet, which the next one must not overtake.
     last_release: Time,
-    /// When ack-eliciting packets were sealed, and how long each was kept back.
+    /// When ack-eliciting packets were sealed, and the delay of each.
     send_delays: VecDeque<(Time, Duration)>,
     acks: AckRoom,
 }
 
-/// The largest ACK frame that the stack may write for a path. Each range is counted from the ACK frame sealed last on.
+/// Bound for the largest ACK frame that the stack may write for a path. Ranges are counted from the
+/// ACK frame sealed last.
 #[derive(Default)]
 struct AckRoom {
-    /// Stacks drop what comes twice or very late after it was opened: it is not acknowledged again.
+    /// Filter for duplicates and very late packets, which stacks drop after opening and do not
+    /// acknowledge again.
     dedup: Dedup,
-    /// Ranges but the first, in the ACK frame sealed last and since.
+    /// Bytes of all ranges except the first, in the ACK frame sealed last and since.
     bytes: usize,
     /// Largest packet number received.
     largest: Option<u64>,
-    /// Packets received in order up to that one.
+    /// Number of packets received in order up to the largest.
     run: u64,
 }
 
@@ -109,27 +118,29 @@ impl AckRoom {
                 }
                 self.largest = Some(packet);
             }
-            // At worst it splits a gap in two.
+            // At worst, the packet splits a gap in two.
             Some(largest) => self.bytes += int(largest - packet) + 1,
         }
     }
 }
 
-/// What the shaping socket is to do with a connection's packets.
+/// Shaping state of one connection.
 pub(crate) struct Shaping {
     trailer: Arc<TrailerWriter>,
-    /// The room for the trailer is reserved all the time, and packets do not shrink: the application sends DATAGRAM frames.
+    /// Whether the application sends DATAGRAM frames: the trailer's room is then always reserved,
+    /// and packets do not shrink.
     datagrams: bool,
-    /// The peer has acknowledged a 1-RTT packet: sizes may change from here on.
+    /// Whether the peer has acknowledged a 1-RTT packet. Packet sizes may change only after that.
     confirmed: bool,
-    /// A packet was too small for the frames that the stack had to write: none is trimmed until the next request.
+    /// Whether trimming is off until the next request, because a packet was too small for the
+    /// frames that the stack had to write.
     suspended: bool,
     requests: Vec<(u64, ShapingRequest)>,
-    /// Since when send delays are remembered; packets sealed before were not held.
+    /// Time since which send delays are remembered; packets sealed before were not delayed.
     delays_since: Option<Time>,
     paths: ByPath<Path>,
     tail: usize,
-    /// Since when packets are trimmed by so much.
+    /// Time since which packets are trimmed by the current number of bytes, and that number.
     trim: (Time, usize),
 }
 
@@ -148,27 +159,27 @@ impl Shaping {
         }
     }
 
-    /// Writes this connection's trailers.
+    /// Returns the writer of this connection's trailers.
     pub(crate) const fn trailer(&self) -> &Arc<TrailerWriter> {
         &self.trailer
     }
 
-    /// Bytes reserved in every packet, trimmed or not.
+    /// Returns the number of bytes reserved in every packet, trimmed or not.
     const fn reserved_always(datagrams: bool) -> usize {
         if datagrams { MIN_TAIL } else { 0 }
     }
 
-    /// Bytes reserved for the shaping socket at the end of the next packet.
+    /// Returns the number of bytes reserved for the shaping socket at the end of the next packet.
     pub(crate) const fn tail(&self) -> usize {
         self.tail
     }
 
-    /// By how many bytes packets are trimmed, and since when.
+    /// Returns since when packets are trimmed and by how many bytes.
     pub(crate) const fn trim(&self) -> (Time, usize) {
         self.trim
     }
 
-    /// A controller's request; the last one counts.
+    /// Sets a controller's request, which replaces its previous one.
     pub(crate) fn request(&mut self, controller_id: u64, request: ShapingRequest, now: Time) {
         let request =
             if self.datagrams { ShapingRequest { shrink: 0, ..request } } else { request };
@@ -182,23 +193,24 @@ impl Shaping {
         self.suspended = false;
     }
 
-    /// A controller is gone. Takes effect with the next [`Shaping::update_tail`].
+    /// Removes a controller. Takes effect with the next [`Shaping::update_tail`].
     pub(crate) fn remove_controller(&mut self, controller_id: u64) {
         self.requests.retain(|(id, _)| *id != controller_id);
     }
 
-    /// A 1-RTT packet of the peer arrived; `acknowledges`: with an ACK frame.
+    /// Records a 1-RTT packet of the peer; `acknowledges`: whether it has an ACK frame.
     pub(crate) fn on_packet_received(&mut self, path: u32, packet: u64, acknowledges: bool) {
         self.confirmed |= acknowledges;
         self.paths.at(path).acks.on_packet_received(packet);
     }
 
-    /// Sets the tail of the packets to come, whose own frame takes up to `frame` bytes. To be called between packets only.
+    /// Sets the tail of the next packets, whose timestamp frame takes up to `frame` bytes. Must be
+    /// called only between packets.
     pub(crate) fn update_tail(&mut self, now: Time, frame: usize) {
         let shrink = self.requests.iter().map(|(_, w)| w.shrink).max().unwrap_or(0);
         let active = self.active(now, shrink);
         let trim = if active { shrink.max(MIN_TAIL).min(self.room(frame)) } else { 0 };
-        // Too little room for a trailer: nothing is trimmed.
+        // If there is too little room for a trailer, nothing is trimmed.
         let trim = if trim < MIN_TAIL { 0 } else { trim };
         self.tail = trim.max(Self::reserved_always(self.datagrams));
         if trim != self.trim.1 {
@@ -218,22 +230,23 @@ impl Shaping {
             || self.paths.iter().any(|p| p.busy(now))
     }
 
-    /// Largest tail that leaves room for what the stack writes without a look at the room.
+    /// Returns the largest tail that leaves room for the frames that stacks write without checking
+    /// the room.
     fn room(&self, frame: usize) -> usize {
         let acks: usize = self.paths.iter().map(|p| p.acks.bound()).sum();
         LOSS_PROBE.saturating_sub(AROUND + frame + BESIDE_ACKS + acks)
     }
 
-    /// How this packet leaves.
+    /// Decides how this packet leaves.
     pub(crate) fn depart(&mut self, packet: &Packet, now: Time) -> Departure {
         let (id, outgoing) = (packet.path, &packet.outgoing);
-        // After a migration the newest controller is the path's.
+        // After a migration, the newest controller is the one that serves the path.
         let request = self.requests.iter().rev().map(|(_, w)| *w).find(|w| w.path == Some(id));
         let mtu = request
             .or_else(|| self.requests.iter().map(|(_, w)| *w).min_by_key(|w| w.mtu))
             .map_or(0, |w| w.mtu);
         let trim = self.trim.1 > 0 && packet.tail >= MIN_TAIL && self.trailer.is_wired();
-        // In a path probe the size is the message: the reserved bytes stay, as PADDING.
+        // The size of a path probe matters, so the reserved bytes stay, as PADDING.
         let trim = trim && !outgoing.probes_path && packet.datagram <= usize::from(mtu);
         self.suspended |= trim && outgoing.empty;
         let delays_since = self.delays_since.is_some();
@@ -244,7 +257,7 @@ impl Shaping {
         let send_delay = request.map_or(Duration::ZERO, |w| {
             if trim && outgoing.ack_eliciting { w.send_delay } else { Duration::ZERO }
         });
-        // CONNECTION_CLOSE goes at once; nobody waits for what is held then.
+        // CONNECTION_CLOSE leaves at once, because the delayed packets no longer matter.
         let waits = trim && !outgoing.closes && (!send_delay.is_zero() || path.busy(now));
         let release = waits.then(|| (now + send_delay).max(path.last_release));
         path.last_release = path.last_release.max(release.unwrap_or(Time::ZERO));
@@ -255,8 +268,8 @@ impl Shaping {
         Departure { trim, release }
     }
 
-    /// How long the shaping socket kept back the first ack-eliciting packet of a path sealed at `sent` or later; what
-    /// was sealed before is forgotten.
+    /// Returns how long the shaping socket delayed the first ack-eliciting packet of a path sealed
+    /// at `sent` or later. Forgets the packets sealed before.
     pub(crate) fn send_delay_of(&mut self, path: u32, sent: Time) -> Duration {
         if self.delays_since.is_none_or(|since| sent < since) {
             return Duration::ZERO;
@@ -270,7 +283,7 @@ impl Shaping {
 }
 
 impl Path {
-    /// The delay line may still hold something of it.
+    /// Returns whether the delay line may still hold packets of this path.
     fn busy(&self, now: Time) -> bool {
         self.last_release > Time::ZERO && self.last_release + TIMER_LAG > now
     }

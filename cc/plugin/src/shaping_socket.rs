@@ -1,33 +1,45 @@
-//! Shaping socket: what a stack without a datagram size or a send delay of the controller's choice is given instead.
+//! Shaping socket: applies the controller's datagram size and send delay on stacks that support
+//! neither.
 //!
-//! An endpoint's socket is wrapped (the plug-ins' `ShapingSocket`). A 1-RTT key claims more room than the tag needs, seals a shorter
-//! packet, and writes a trailer behind it, in the clear:
+//! A shaping socket wraps an endpoint's socket (`ShapingSocket` in the plug-ins). A 1-RTT key
+//! reserves more room than the authentication tag needs, seals a shorter packet, and writes a
+//! trailer behind it, in the clear:
 //!
 //! ```text
 //! | packet, sealed | junk | bytes to trim: 2 | release in ns: 8 | connection: 8 | token: 8 |
 //! ```
 //!
-//! The socket recognises the token, trims the datagram, keeps it back until its release (0: none), and sends it. So the trailer never
-//! leaves the host, packets on the wire are ordinary, and the peer knows nothing. The token is random per shaping socket, the connection number per
-//! connection: a packet that happens to end in both does not occur (2^-128).
+//! The socket recognises the token, trims the datagram, delays it until its release time (0: no
+//! delay), and sends it. The trailer thus never leaves the host, packets on the wire are ordinary,
+//! and the peer does not notice. The token is random per shaping socket, and the connection number
+//! is random per connection. The chance that another packet ends in both is negligible (2^-128).
 //!
 //! # Limits
-//! - Only 1-RTT packets are trimmed, and only after the peer has acknowledged one. Path challenges and responses, and MTU probes, keep
-//!   their size: they are filled with PADDING (RFC 9000 §8.2.1, RFC 9000 §14.4). They are not held back either.
-//! - Stacks build their loss probes in datagrams of 1200 bytes and write ACK frames whether or not they fit. So a packet is never trimmed
-//!   by more than 1200 bytes less the room that its headers and the largest ACK frame may take: from 1200 bytes down to 250 as a rule,
-//!   from 1452 down to about 420; less far while the peer's packets arrive with many gaps.
-//! - A packet keeps four bytes of payload, so that header protection finds its sample (RFC 9001 §5.4.2).
-//! - The stack counts a trimmed packet at the size it had before. [`crate::ControllerDriver`] turns windows, acknowledged bytes and bytes in flight
-//!   into real ones and back. The stack's own statistics stay too large.
-//! - All paths of a connection are trimmed alike, by the request of the path that wants the smallest packets.
-//! - Applications that send DATAGRAM frames (RFC 9221) would see their largest size change: such plug-ins refuse controllers that steer
-//!   the packet size, and keep the trailer's room free all the time.
-//! - Packets of a path keep their order: what asks for no acknowledgement waits for what is held before it. Only CONNECTION_CLOSE
-//!   goes at once.
-//! - The stack's RTT contains the send delay, so its probe timeout does. A send delay near the idle timeout ends the connection.
-//! - At most 64 MiB ([`DelayLine::LIMIT`]) are held in one shaping socket; beyond that datagrams leave at once.
-//! - An endpoint that does not send through its shaping socket loses a few packets; then its connections stop trimming, for good.
+//! - Only 1-RTT packets are trimmed, and only after the peer has acknowledged one. Path challenges,
+//!   path responses and MTU probes keep their size: they are filled with PADDING (RFC 9000 §8.2.1,
+//!   RFC 9000 §14.4). They are not delayed either.
+//! - Stacks build their loss probes in datagrams of 1200 bytes, and write ACK frames whether or not
+//!   they fit. A packet is therefore never trimmed by more than 1200 bytes less the room that its
+//!   headers and the largest ACK frame may take. Usually this allows trimming from 1200 bytes to
+//!   250, and from 1452 to about 420; less while the peer's packets arrive with many gaps.
+//! - A packet keeps four bytes of payload, so that header protection finds its sample
+//!   (RFC 9001 §5.4.2).
+//! - The stack counts a trimmed packet with its untrimmed size. [`crate::ControllerDriver`]
+//!   converts windows, acknowledged bytes and bytes in flight between the two sizes. The stack's
+//!   own statistics stay too large.
+//! - All paths of a connection are trimmed alike, by the request of the path that wants the
+//!   smallest packets.
+//! - The largest datagram would change for applications that send DATAGRAM frames (RFC 9221).
+//!   Plug-ins for such applications refuse controllers that set the packet size, and always reserve
+//!   the trailer's room.
+//! - Packets of a path keep their order: a packet that is not ack-eliciting waits for the packets
+//!   delayed before it. Only CONNECTION_CLOSE leaves at once.
+//! - The stack's RTT contains the send delay, and so does its probe timeout. A send delay near the
+//!   idle timeout ends the connection.
+//! - One shaping socket delays at most 64 MiB of datagrams ([`DelayLine::LIMIT`]). Further
+//!   datagrams leave at once.
+//! - If an endpoint does not send through its shaping socket, each connection loses a few packets
+//!   and then stops trimming permanently.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -40,13 +52,14 @@ use parking_lot::Mutex;
 
 const TOKEN: usize = 8;
 const WRITER_ID: usize = 8;
-/// Bytes of the trailer.
+/// Length of the trailer in bytes.
 pub(crate) const TRAILER: usize = 2 + 8 + WRITER_ID + TOKEN;
-/// Trailers of one connection written and not yet seen by the socket, before its endpoint counts as not wired. Stacks hand one packet
-/// to the socket before they build the next, and keep at most one that it did not take.
+/// Trailers of one connection that may be written but not yet seen by the socket. With more, the
+/// endpoint counts as not wired. Stacks pass each packet to the socket before they build the next
+/// one, and keep at most one packet that the socket did not accept.
 const UNSEEN: u64 = 4;
 
-/// What keys and socket of a shaping socket share. Endpoints may share one too.
+/// State shared by keys and socket of a shaping socket. Several endpoints may share one registry.
 #[derive(Debug)]
 pub struct TrailerRegistry {
     token: [u8; TOKEN],
@@ -54,7 +67,7 @@ pub struct TrailerRegistry {
     writers: Mutex<HashMap<u64, Arc<Counts>>>,
 }
 
-/// Trailers of one connection.
+/// Counts of one connection's trailers.
 #[derive(Debug, Default)]
 struct Counts {
     written: AtomicU64,
@@ -62,22 +75,22 @@ struct Counts {
     broken: AtomicBool,
 }
 
-/// What to send of a datagram, and when.
+/// The part of a datagram to send, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trimmed<'a> {
-    /// The bytes to send.
+    /// Bytes to send.
     pub datagram: &'a [u8],
     /// When to send them; `None`: at once.
     pub release: Option<Instant>,
 }
 
 impl TrailerRegistry {
-    /// A registry with a token of its own; `now` is the time of the endpoint's runtime.
+    /// Creates a registry with its own token; `now` is the time of the endpoint's runtime.
     pub fn new(now: Instant) -> Self {
         Self { token: random(), epoch: now, writers: Mutex::default() }
     }
 
-    /// What to send of `datagram`. `None`: all of it, at once.
+    /// Returns the part of `datagram` to send, and when. `None`: all of it, at once.
     pub fn read<'a>(&self, datagram: &'a [u8]) -> Option<Trimmed<'a>> {
         let (body, trailer) = datagram.split_last_chunk::<TRAILER>()?;
         let (&trim, rest) = trailer.split_first_chunk::<2>()?;
@@ -97,7 +110,8 @@ impl TrailerRegistry {
     }
 }
 
-/// Random bytes; connections with a token of zeros would still differ by their number.
+/// Returns random bytes. If the token were all zeros, connections would still differ by their
+/// number.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     if getrandom::fill(&mut bytes).is_err() {
@@ -106,7 +120,7 @@ fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// One connection's way through a registry.
+/// Writer of one connection's trailers.
 #[derive(Debug)]
 pub(crate) struct TrailerWriter {
     registry: Arc<TrailerRegistry>,
@@ -121,7 +135,8 @@ impl TrailerWriter {
         Self { registry: Arc::clone(registry), id, counts }
     }
 
-    /// Fills the last bytes of a datagram: `tail` is what the socket trims, at least [`TRAILER`] bytes.
+    /// Fills `tail`, the last bytes of a datagram, which the socket trims. Does nothing if `tail`
+    /// is shorter than [`TRAILER`].
     pub(crate) fn write(&self, tail: &mut [u8], release: Option<Instant>) {
         let trim = u16::try_from(tail.len()).unwrap_or(u16::MAX);
         let Some((junk, trailer)) = tail.split_last_chunk_mut::<TRAILER>() else { return };
@@ -137,8 +152,9 @@ impl TrailerWriter {
         self.counts.written.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Trailers are trimmed off as they should be. Where the endpoint does not send through the shaping socket this is false, for good: the peer
-    /// drops what was sent with a trailer, and the stack sends it again without.
+    /// Returns whether the socket trims the trailers off. If the endpoint does not send through the
+    /// shaping socket, the result becomes false permanently. The peer drops the packets that were
+    /// sent with a trailer, and the stack retransmits their content without one.
     pub(crate) fn is_wired(&self) -> bool {
         let counts = &self.counts;
         if counts.broken.load(Ordering::Relaxed) {
@@ -163,14 +179,14 @@ impl Drop for TrailerWriter {
     }
 }
 
-/// A datagram kept back.
+/// A delayed datagram.
 #[derive(Debug)]
 pub struct DelayedDatagram<T> {
     release: Instant,
     order: u64,
     /// The datagram.
     pub bytes: Vec<u8>,
-    /// How to send it.
+    /// Information on how to send the datagram.
     pub meta: T,
 }
 
@@ -194,13 +210,13 @@ impl<T> Ord for DelayedDatagram<T> {
     }
 }
 
-/// Datagrams kept back until their time, in order; `T` is how to send one.
+/// Datagrams delayed until their release time, in order; `T` contains how to send a datagram.
 #[derive(Debug)]
 struct DelayLine<T> {
     held: BinaryHeap<Reverse<DelayedDatagram<T>>>,
     bytes: usize,
     order: u64,
-    /// Buffers of datagrams that have left.
+    /// Reusable buffers of datagrams that have left.
     spare: Vec<Vec<u8>>,
 }
 
@@ -211,17 +227,17 @@ impl<T> Default for DelayLine<T> {
 }
 
 impl<T> DelayLine<T> {
-    /// Most bytes of memory held at a time.
+    /// Maximum number of bytes of memory held at a time.
     const LIMIT: usize = 64 << 20;
-    /// Most buffers kept for later.
+    /// Maximum number of buffers kept for reuse.
     const SPARE: usize = 1_024;
 
-    /// Memory of one datagram: a reused buffer may be larger than what it holds.
+    /// Returns the memory that one datagram takes: a reused buffer may be larger than its content.
     fn cost(buffer: &Vec<u8>) -> usize {
         buffer.capacity() + size_of::<DelayedDatagram<T>>()
     }
 
-    /// Keeps a datagram back until `release`; false when the line is full.
+    /// Delays a datagram until `release`. Returns false if the line is full.
     fn push(&mut self, release: Instant, datagram: &[u8], meta: T) -> bool {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
@@ -236,12 +252,12 @@ impl<T> DelayLine<T> {
         true
     }
 
-    /// When the next one may leave.
+    /// Returns the release time of the next datagram.
     fn next(&self) -> Option<Instant> {
         self.held.peek().map(|Reverse(held)| held.release)
     }
 
-    /// Takes the next one if its time has come.
+    /// Removes the next datagram if its time has come.
     fn pop_due(&mut self, now: Instant) -> Option<DelayedDatagram<T>> {
         if self.next()? > now {
             return None;
@@ -251,27 +267,28 @@ impl<T> DelayLine<T> {
         Some(held)
     }
 
-    /// Puts one back that could not be sent yet; it stays first.
+    /// Puts back a datagram that could not be sent yet; it stays first.
     fn put_back(&mut self, held: DelayedDatagram<T>) {
         self.bytes += Self::cost(&held.bytes);
         self.held.push(Reverse(held));
     }
 
-    /// Gives a buffer back for reuse.
+    /// Returns a buffer for reuse.
     fn recycle(&mut self, buffer: Vec<u8>) {
         if self.spare.len() < Self::SPARE {
             self.spare.push(buffer);
         }
     }
 
-    /// Nothing is held.
+    /// Returns whether no datagram is delayed.
     fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 }
 
-/// Datagrams kept back until their time, with the senders that add them and the task that sends them. Each clone is a sender; when the last is gone, what is
-/// still held leaves in its time, and then the task ends.
+/// Queue between the senders that delay datagrams and the task that sends them. Each clone is a
+/// sender. After the last sender is dropped, the remaining datagrams leave at their time, and then
+/// the task ends.
 #[derive(Debug)]
 pub struct DelayQueue<T>(Arc<Mutex<QueueState<T>>>);
 
@@ -283,7 +300,7 @@ struct QueueState<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// An empty one, and its [`DelayedSends`] end.
+    /// Creates an empty queue and its [`DelayedSends`] end.
     pub fn new() -> (Self, DelayedSends<T>) {
         let state = Arc::new(Mutex::new(QueueState {
             line: DelayLine::default(),
@@ -293,7 +310,7 @@ impl<T> DelayQueue<T> {
         (Self(Arc::clone(&state)), DelayedSends(state))
     }
 
-    /// Keeps a datagram back until `release`; false when there is no room.
+    /// Delays a datagram until `release`. Returns false if there is no room.
     pub fn push(&self, release: Instant, datagram: &[u8], meta: T) -> bool {
         let mut state = self.0.lock();
         let first = state.line.next().is_none_or(|next| release < next);
@@ -326,13 +343,14 @@ impl<T> Drop for DelayQueue<T> {
     }
 }
 
-/// The end of a [`DelayQueue`] at which datagrams leave.
+/// Receiving end of a [`DelayQueue`], at which datagrams leave.
 #[derive(Debug)]
 pub struct DelayedSends<T>(Arc<Mutex<QueueState<T>>>);
 
 impl<T> DelayedSends<T> {
-    /// Sends what is due. `now` reads the clock, `wait` polls a timer set to the given time, `send` is pending while the socket does
-    /// not take the datagram. Ready when nothing is held and nobody is left to add to it.
+    /// Sends the datagrams that are due. `now` reads the clock. `wait` polls a timer set to the
+    /// given time. `send` is pending while the socket does not accept the datagram. Ready when no
+    /// datagram is left and no sender remains.
     pub fn poll(
         &self,
         cx: &mut Context<'_>,
@@ -393,7 +411,8 @@ mod tests {
             assert!(registry.read(&datagram[..1_199]).is_none());
             writer.write(&mut datagram[1_200 - trim..], None);
             assert_eq!(registry.read(&datagram).map(|trim| trim.release), Some(None));
-            // Before the registry there was no time: as soon as possible, but in order.
+            // A release time before the registry's creation means as soon as possible, but in
+            // order.
             writer.write(
                 &mut datagram[1_200 - trim..],
                 registry.epoch.checked_sub(Duration::from_millis(1)),
@@ -428,7 +447,7 @@ mod tests {
             registry.read(&tail);
         }
         assert!(!lost.is_wired());
-        // Others are not touched, however many of their last trailers went down with their connections.
+        // Other connections are not affected, even if their last trailers were never read.
         for _ in 0..10_000 {
             TrailerWriter::new(&registry).write(&mut tail, None);
             assert!(wired.is_wired());
@@ -457,7 +476,7 @@ mod tests {
             std::iter::from_fn(|| line.pop_due(at(30))).map(|held| held.meta).collect();
         assert_eq!(order, ['a', 'b', 'c']);
         assert!(line.is_empty());
-        // Small datagrams in large buffers count for what they take.
+        // Small datagrams in large buffers count with the memory they take.
         let mut pushed = 0;
         while line.push(at(1), &[0; 1_500], 'x') {
             pushed += 1;
@@ -471,7 +490,7 @@ mod tests {
         assert!((1_000..1_100).contains(&small), "{small}");
     }
 
-    /// Counts its wakes.
+    /// Counter of wake-ups.
     #[derive(Default)]
     struct Wakes(std::sync::atomic::AtomicUsize);
 

@@ -1,8 +1,9 @@
-//! Our frames in our own packets: which packets have room for one, and what it says.
+//! Timestamp frames in our own packets: which packets have room for one, and its content.
 //!
-//! Every packet is stamped, or only those beside ACK frames; then a budget bounds the bytes. Or the ACK frames themselves say when packets
-//! arrived, within the same budget. Room is decided between packets: a stack
-//! must see one value while it builds a packet.
+//! Stamps go into every packet, or only beside ACK frames; in the latter case, a budget limits
+//! their bytes. Alternatively, the ACK frames themselves contain the arrival times of packets,
+//! within the same budget. The room changes only between packets, because a stack must see one
+//! value while it builds a packet.
 
 use std::sync::Arc;
 
@@ -13,26 +14,26 @@ use fathom_frames::{Echo, StampBudget, SyncTimestamp, Timestamp};
 use crate::negotiation::Negotiation;
 use crate::receipt_log::{KEPT_GROWTH, LEAST_GROWTH, MAX_GROWTH, ReceiptLog, find_ack};
 
-/// Writes the frames of one connection.
+/// Writer of one connection's timestamp frames.
 pub(crate) struct StampWriter {
-    /// Written in place of our frame, or of the timestamps in ACK frames.
+    /// Bytes written instead of the timestamp frame, or instead of the timestamps in ACK frames.
     raw: Option<Arc<[u8]>>,
-    /// Packets that arrived, where ACK frames say when.
+    /// Log of arrived packets, if our ACK frames report arrival times.
     receipts: Option<Box<ReceiptLog>>,
-    /// Bytes of the next TIMESTAMP frame.
+    /// Length of the next TIMESTAMP frame in bytes.
     timestamp_len: usize,
-    /// Bytes that the next 1-RTT packet holds free for a frame.
+    /// Bytes that the next 1-RTT packet reserves for a frame.
     room: usize,
-    /// Stamps beside acknowledgements, in lean mode.
+    /// Budget for stamps beside ACK frames, in `lean` mode.
     budget: Option<StampBudget>,
-    /// Bytes received that the budget does not know of yet.
+    /// Bytes received but not yet added to the budget.
     unbudgeted: u64,
-    /// Frames written.
+    /// Number of frames written.
     written: u64,
 }
 
 impl StampWriter {
-    /// Nothing is written before [`StampWriter::start`].
+    /// Creates a writer that writes nothing before [`StampWriter::start`].
     pub(crate) const fn new(raw: Option<Arc<[u8]>>) -> Self {
         Self {
             raw,
@@ -45,16 +46,16 @@ impl StampWriter {
         }
     }
 
-    /// The negotiation is over; `now` is the time on the wire.
+    /// Starts writing, after the negotiation; `now` is the time on the wire.
     pub(crate) fn start(&mut self, negotiation: &Negotiation, now: Time) {
         let keeps_room = negotiation.keeps_room();
-        // Where the room is kept, all frames are as long as the longest.
+        // If the room must be constant, all frames have the maximum length.
         self.timestamp_len = if keeps_room {
             Timestamp::LEN_LONG
         } else {
             Timestamp::at(now, negotiation.own_exponent()).encoded_len()
         };
-        // A stack may ask twice: the epoch stays.
+        // A stack may negotiate twice; the epoch must stay the same.
         let log = self.receipts.take();
         let sends = negotiation.negotiated().receive_timestamps.sends;
         self.receipts =
@@ -67,24 +68,26 @@ impl StampWriter {
         }
     }
 
-    /// A packet was opened at `now`, as time on the wire.
+    /// Records that a packet was opened at `now`, as time on the wire.
     pub(crate) fn on_packet_received(&mut self, packet: u64, now: impl FnOnce() -> Time) {
         if let Some(receipts) = &mut self.receipts {
             receipts.record(packet, now());
         }
     }
 
-    /// ACK frames say when packets arrived: [`StampWriter::write_receipts`] is called instead of [`StampWriter::write`].
+    /// Returns whether ACK frames report arrival times. If so, [`StampWriter::write_receipts`] must
+    /// be called instead of [`StampWriter::write`].
     pub(crate) const fn writes_receipts(&self) -> bool {
         self.receipts.is_some()
     }
 
-    /// Bytes that the next 1-RTT packet holds free for a frame.
+    /// Returns the number of bytes that the next 1-RTT packet reserves for a frame.
     pub(crate) const fn room(&self) -> usize {
         self.room
     }
 
-    /// Bytes of the frame beside an ACK frame, or by which that grows, at most; 0 when none is written.
+    /// Returns the maximum length in bytes of the frame beside an ACK frame, or the maximum growth
+    /// of the ACK frame itself; 0 if no frame is written.
     pub(crate) const fn frame_len(&self, negotiation: &Negotiation) -> usize {
         let negotiated = negotiation.negotiated();
         match (negotiated.receive_timestamps.sends, negotiated.timestamps.sends) {
@@ -94,13 +97,14 @@ impl StampWriter {
         }
     }
 
-    /// Frames written so far.
+    /// Returns the number of frames written so far.
     pub(crate) const fn written(&self) -> u64 {
         self.written
     }
 
-    /// A packet of so many bytes is to be acknowledged: makes room for a stamp beside the ACK frame, if the budget allows. `now` is the
-    /// time on the wire where the caller knows it, `clock` reads it.
+    /// Records an ack-eliciting packet of `bytes` bytes. Makes room for a stamp beside the next ACK
+    /// frame, if the budget allows. `now` is the time on the wire if the caller knows it; otherwise
+    /// `clock` reads it.
     pub(crate) fn on_ack_eliciting(
         &mut self,
         negotiation: &Negotiation,
@@ -111,13 +115,14 @@ impl StampWriter {
         self.unbudgeted += bytes as u64;
         let Some(budget) = &mut self.budget else { return };
         if self.room > 0 {
-            // There is room already: the clock need not be read. But one more packet is to be told of.
+            // There is room already, so the clock need not be read. The ACK frame grows by one more
+            // packet's time.
             if let Some(receipts) = &mut self.receipts {
                 self.room = receipts.growth(self.raw.as_ref());
             }
             return;
         }
-        // In a bulk transfer the clock is read once per stamp, not once per packet.
+        // In a bulk transfer, the clock is read once per stamp, not once per packet.
         let ask = now.is_some() || self.unbudgeted >= budget.stamp_price();
         let affordable = budget.has_stamp()
             || ask
@@ -130,15 +135,16 @@ impl StampWriter {
         }
     }
 
-    /// Makes an ACK frame of `payload` an ACK_RECEIVE_TIMESTAMPS frame, if it has one and there is room: of `payload` the first `free` bytes
-    /// are free, or (`behind`) so many at its end. What stays free is PADDING.
+    /// Turns an ACK frame of `payload` into an ACK_RECEIVE_TIMESTAMPS frame, if `payload` has an
+    /// ACK frame and enough room. `free` tells which bytes of `payload` are free. Bytes that stay
+    /// free become PADDING.
     pub(crate) fn write_receipts(&mut self, payload: &mut [u8], free: Free) {
         let Some(receipts) = &mut self.receipts else { return };
         let (frames, room) = free.split(payload.len());
         let found = find_ack(&payload[frames.clone()])
             .map(|ack| frames.start + ack.start..frames.start + ack.end);
         if let Some(ack) = &found {
-            // What is free is to lie behind the ACK frame.
+            // Move the free bytes to behind the ACK frame.
             let start = match free {
                 Free::Before(_) => {
                     payload.copy_within(frames.start..ack.end, frames.start - room);
@@ -167,13 +173,13 @@ impl StampWriter {
         }
         if let Some(budget) = self.budget.as_mut().filter(|_| room > 0 || found.is_some()) {
             budget.spend_bytes(room as u64);
-            // As of stamps: where there was room, whether or not there was an ACK frame.
+            // Like a stamp, this uses the room up whether or not there was an ACK frame.
             self.room = 0;
         }
     }
 
-    /// Writes the frame of a packet that leaves at `departs`, as time on the wire, into `room`, whose length is the frame's. `echo` is
-    /// what the packet's path has to echo.
+    /// Writes the frame of a packet that leaves at `departs`, as time on the wire, into `room`,
+    /// which has the frame's length. `echo` returns the stamp that the packet's path has to echo.
     pub(crate) fn write(
         &mut self,
         negotiation: &Negotiation,
@@ -189,7 +195,8 @@ impl StampWriter {
         } else if negotiated.timestamps.sends {
             let frame = Timestamp::at(departs, negotiation.own_exponent());
             if !negotiation.keeps_room() {
-                // Once in hours it grows, and the room made before is too small: that one packet goes without.
+                // After some hours the frame grows, and the room reserved before is too small. One
+                // packet then goes without a frame.
                 self.timestamp_len = frame.encoded_len();
             }
             frame.encode(room)
@@ -200,24 +207,25 @@ impl StampWriter {
         self.written += u64::from(written > 0);
         if let Some(budget) = &mut self.budget {
             budget.spend();
-            // Whether or not an ACK frame lay beside it: the next packet to be acknowledged makes room again. So an endpoint that sends
-            // much and acknowledges little stamps little.
+            // The room is used up whether or not there was an ACK frame. The next packet to be
+            // acknowledged makes room again, so an endpoint that sends much and acknowledges little
+            // writes few stamps.
             self.room = 0;
         }
     }
 }
 
-/// Where a payload has free bytes, and how many.
+/// Position and number of free bytes in a payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Free {
-    /// Before its frames, zeros: the last of them may have no length, and nothing may stand behind it.
+    /// Zeros before the frames. The last frame may have no length, so nothing may follow it.
     Before(usize),
-    /// Behind them, of any value.
+    /// Bytes of any value behind the frames.
     Behind(usize),
 }
 
 impl Free {
-    /// Where the frames lie in a payload of `len` bytes, and how many are free.
+    /// Returns the range of the frames in a payload of `len` bytes, and the number of free bytes.
     fn split(self, len: usize) -> (std::ops::Range<usize>, usize) {
         match self {
             Self::Before(room) => (room.min(len)..len, room.min(len)),
@@ -233,7 +241,7 @@ mod tests {
     use super::*;
     use crate::extension::Extension;
 
-    /// A writer and its negotiation, between two sides with this extension.
+    /// Returns a writer and its negotiation, between two sides with this extension.
     fn started(extension: Extension) -> (StampWriter, Negotiation) {
         let mut negotiation = Negotiation::new(extension, None);
         let mut parameters = Vec::new();
@@ -244,7 +252,8 @@ mod tests {
         (stamps, negotiation)
     }
 
-    /// Stamps written beside acknowledgements of so many packets of one byte, all of which arrive now.
+    /// Returns the number of stamps written beside acknowledgements of `packets` packets of one
+    /// byte that all arrive at the same time.
     fn stamps(extension: Extension, packets: usize) -> u64 {
         let (mut stamps, negotiation) = started(extension);
         for _ in 0..packets {
@@ -264,7 +273,7 @@ mod tests {
         let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
         let paper = Extension { offer: Some(Offer::Paper), ..Extension::OFF };
         assert_eq!(stamps(lean, 10), 10);
-        // The budget of the start is 512 stamps.
+        // The initial budget is 512 stamps.
         assert_eq!(stamps(lean, 1_000), 512);
         assert_eq!(stamps(paper, 1_000), 1_000);
         assert_eq!(stamps(Extension { datagrams: true, ..lean }, 1_000), 1_000);

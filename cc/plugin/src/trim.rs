@@ -1,37 +1,38 @@
-//! The stack counts packets that the shaping socket trims at the size they had before. This turns its bytes into real ones and back.
+//! Accounting for trimmed packets: converts between the stack's bytes and real bytes. The stack
+//! counts packets that the shaping socket trims with their untrimmed size.
 
 use fathom_cc::Time;
 
-/// Packets trimmed alike.
+/// Packets that are trimmed alike.
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
-    /// They were sealed from here on.
+    /// Time from which these packets were sealed.
     from: Time,
-    /// Largest datagram, untrimmed.
+    /// Largest datagram, untrimmed, in bytes.
     mtu: u64,
-    /// What was trimmed off each.
+    /// Bytes trimmed off each packet.
     trim: u64,
-    /// Bytes of them in flight as the stack counts; not kept for the newest epoch.
+    /// Bytes in flight of these packets, as the stack counts; not maintained for the newest epoch.
     in_flight: u64,
 }
 
 impl Epoch {
-    /// Real bytes of many full-size packets.
+    /// Converts the counted bytes of many full-size packets to real bytes.
     fn real(&self, counted: u64) -> u64 {
         scaled(counted, self.mtu - self.trim, self.mtu)
     }
 
-    /// What the stack counts for them.
+    /// Converts real bytes of these packets to the bytes that the stack counts.
     fn counted(&self, real: u64) -> u64 {
         scaled(real, self.mtu, self.mtu - self.trim)
     }
 }
 
-/// By how many bytes packets were trimmed, over time.
+/// History of the number of bytes by which packets were trimmed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrimAccounting {
-    /// Newest first. What is in flight of packets older than the last epoch is added to that: more than seven changes per round trip
-    /// blur.
+    /// Newest first. Bytes in flight from before the last epoch are added to the last one. More
+    /// than seven changes per round trip are therefore imprecise.
     epochs: [Epoch; 8],
     /// Bytes in flight as the stack counts.
     in_flight: u64,
@@ -39,11 +40,11 @@ pub(crate) struct TrimAccounting {
 
 impl TrimAccounting {
     pub(crate) fn new(mtu: u16) -> Self {
-        // No trim leaves nothing.
+        // An MTU of at least 1 ensures that trimming leaves at least one byte.
         Self { epochs: [Epoch { mtu: u64::from(mtu).max(1), ..Epoch::default() }; 8], in_flight: 0 }
     }
 
-    /// Packets sealed from `at` on are trimmed by `trim` of `mtu` bytes.
+    /// Records that packets sealed from `at` on are trimmed by `trim` of `mtu` bytes.
     pub(crate) fn change(&mut self, at: Time, mtu: u16, trim: usize) {
         let mtu = u64::from(mtu).max(1);
         let trim = (trim as u64).min(mtu - 1);
@@ -58,24 +59,25 @@ impl TrimAccounting {
         self.epochs[0] = Epoch { from: at, mtu, trim, in_flight: 0 };
     }
 
-    /// Bytes in flight of all epochs but the newest, as the stack counts.
+    /// Returns the bytes in flight of all epochs except the newest, as the stack counts.
     fn older(&self) -> u64 {
         self.epochs[1..].iter().map(|e| e.in_flight).sum()
     }
 
-    /// A datagram left that the stack counts as `bytes`: its real size.
+    /// Records a sent datagram that the stack counts as `bytes`. Returns its real size.
     pub(crate) fn sent(&mut self, bytes: u64) -> u64 {
         self.in_flight = self.in_flight.saturating_add(bytes);
         let newest = self.epochs[0];
         self.size(newest, bytes)
     }
 
-    /// A packet sent at `sent` was acknowledged: its real size.
+    /// Records the acknowledgement of a packet sent at `sent`. Returns its real size.
     pub(crate) fn acked(&mut self, sent: Time, bytes: u64) -> u64 {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         let mut index =
             self.epochs.iter().position(|e| sent >= e.from).unwrap_or(self.epochs.len() - 1);
-        // Sent at the very instant of a change, before or after it: the older ones come first.
+        // A packet sent at the very instant of a change may be from before or after it. The older
+        // packets come first.
         while let [epoch, older, ..] = self.epochs[index..]
             && sent == epoch.from
             && older.in_flight > 0
@@ -89,11 +91,11 @@ impl TrimAccounting {
     }
 
     fn size(&self, epoch: Epoch, bytes: u64) -> u64 {
-        // MTU probes are larger than the path's datagrams, and not trimmed.
+        // MTU probes are larger than the path's datagrams and are not trimmed.
         if bytes > epoch.mtu { bytes } else { bytes.saturating_sub(epoch.trim).max(1) }
     }
 
-    /// Packets were lost, the oldest first: their real bytes.
+    /// Records lost packets, assuming that the oldest were lost. Returns their real bytes.
     pub(crate) fn lost(&mut self, mut bytes: u64) -> u64 {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         let mut real = 0;
@@ -106,7 +108,7 @@ impl TrimAccounting {
         (real + self.epochs[0].real(bytes)).max(1)
     }
 
-    /// What the stack says is in flight: its real bytes.
+    /// Converts the stack's bytes in flight to real bytes.
     pub(crate) fn in_flight(&mut self, counted: u64) -> u64 {
         self.in_flight = counted;
         let mut left = counted;
@@ -121,9 +123,11 @@ impl TrimAccounting {
         self.epochs[1..].iter().map(|e| e.real(e.in_flight)).sum()
     }
 
-    /// What the stack may count in flight so that the real bytes fill `window`: what is left of older packets as it counts them, and
-    /// as many new ones as the rest holds. Never less than two packets as it counts them, the smallest window there is (RFC 9002
-    /// §7.2): while packets cannot shrink yet, a window for smaller ones would stop it for good.
+    /// Returns the number of bytes that the stack may count as in flight so that the real bytes
+    /// fill `window`: older packets as the stack counts them, plus as many new packets as fit into
+    /// the rest. The result is at least two packets as the stack counts them, the minimum window
+    /// (RFC 9002 §7.2). While packets cannot shrink yet, a window for smaller packets would stop
+    /// the stack permanently.
     pub(crate) fn window(&self, window: u64) -> u64 {
         let rest = window.saturating_sub(self.older_real());
         let newest = &self.epochs[0];
@@ -131,7 +135,7 @@ impl TrimAccounting {
     }
 }
 
-/// `amount * num / den`, or the largest number.
+/// Returns `amount * num / den`, or the maximum on overflow.
 fn scaled(amount: u64, num: u64, den: u64) -> u64 {
     if num == den {
         return amount;
@@ -160,7 +164,7 @@ mod tests {
     fn a_window_lets_out_as_many_real_bytes_as_it_holds() {
         let mut trim = TrimAccounting::new(1_200);
         trim.change(T(1), 1_200, 950);
-        // 1200 bytes as the stack counts are 250 real ones.
+        // 1200 bytes as the stack counts are 250 real bytes.
         assert_eq!(trim.window(2_500), 12_000);
         assert_eq!(trim.window(u64::MAX), u64::MAX);
         assert_eq!(trim.sent(1_200), 250);
@@ -170,11 +174,12 @@ mod tests {
         assert_eq!(trim.acked(T(2), 1_452), 1_452, "an MTU probe");
         assert_eq!(trim.in_flight(12_000), 2_500);
         assert_eq!(trim.lost(2_400), 500);
-        // Two packets as the stack counts them pass, whatever the window.
+        // Two packets as the stack counts them may always be sent, whatever the window.
         assert_eq!(trim.window(100), 2_400);
     }
 
-    /// A sender with 8 packets of 1200 bytes and 6 of 250 bytes in flight, in a window of 12000 bytes.
+    /// Sender with 8 packets of 1200 bytes and 6 of 250 bytes in flight, and a window of
+    /// 12000 bytes.
     #[test]
     fn older_packets_count_at_their_own_size_until_they_are_gone() {
         let mut trim = TrimAccounting::new(1_200);
@@ -183,19 +188,19 @@ mod tests {
         }
         assert_eq!(trim.in_flight(9_600), 9_600);
         trim.change(T(10), 1_200, 950);
-        // 2400 bytes are left: 9 packets of 250 bytes, and 150.
+        // 2400 bytes are left: 9 packets of 250 bytes, and 150 bytes.
         assert_eq!(trim.window(12_000), 9_600 + 2_400 * 1_200 / 250);
         for _ in 0..6 {
             assert_eq!(trim.sent(1_200), 250);
         }
-        // Two old ones are acknowledged: 6 * 1200 + 6 * 250 real bytes.
+        // Two old packets are acknowledged: 6 * 1200 + 6 * 250 real bytes.
         assert_eq!(trim.acked(T(0), 1_200) + trim.acked(T(9), 1_200), 2_400);
         assert_eq!(trim.in_flight(12 * 1_200), 8_700);
-        // Three old ones are lost.
+        // Three old packets are lost.
         assert_eq!(trim.lost(3_600), 3_600);
         assert_eq!(trim.in_flight(9 * 1_200), 5_100);
         assert_eq!(trim.window(12_000), 3_600 + 8_400 * 1_200 / 250);
-        // All that was old is gone, and the window is all for new packets.
+        // No old packet is in flight, so new packets may use the whole window.
         assert_eq!(trim.in_flight(0), 0);
         assert_eq!(trim.window(12_000), 57_600);
     }
@@ -216,7 +221,8 @@ mod tests {
         trim.in_flight(12_000);
         trim.change(T(10), 1_200, 950);
         assert_eq!(trim.window(6_000), 12_000);
-        // Packets grow again while small ones are in flight: 24000 counted are 5000 real.
+        // Packets grow again while small ones are in flight: 24000 counted bytes are 5000 real
+        // bytes.
         trim.in_flight(24_000);
         assert_eq!(trim.in_flight(24_000), 12_000 + 2_500);
     }

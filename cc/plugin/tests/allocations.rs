@@ -1,4 +1,4 @@
-//! Packets and ACK frames allocate nothing.
+//! Sending packets and processing ACK frames allocates no memory.
 
 #![cfg(feature = "rustls")]
 
@@ -14,7 +14,7 @@ fn packets_and_acks_allocate_nothing() {
         [(None, false), (Some(Offer::Lean), false), (Some(Offer::Lean), true)]
     {
         let mut connection = Connection::new(offer, shaping_socket);
-        // Logs grow to the packets of a round trip.
+        // Logs grow to hold the packets of a round trip.
         connection.run(5 * ROUND_TRIP);
         let allocations = allocation_counter::measure(|| {
             connection.run(1_000);

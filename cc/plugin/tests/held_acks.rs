@@ -1,8 +1,10 @@
-//! A peer that holds acknowledgements back while the window is small: what it reports of that must count, or the wait looks like a queue.
+//! A peer that delays acknowledgements while the window is small. The delay that it reports must be
+//! deducted, or the wait looks like a queue.
 //!
-//! In virtual time: a link of 10 Mbps, 5 ms each way, and a peer that acknowledges every tenth packet, or after 25 ms, as s2n-quic does.
-//! For a second the application sends eight packets at a time, which queue behind each other; then everything is lost for a while, so that
-//! the window is two packets, and there is much to send.
+//! In virtual time: a link of 10 Mbps with 5 ms each way, and a peer that acknowledges every tenth
+//! packet, or after 25 ms, as s2n-quic does. For one second the application sends eight packets at
+//! a time, which queue behind each other. Then everything is lost for a while, so that the window
+//! is two packets, and there is much to send.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -16,16 +18,16 @@ use fathom_plugin::{
 use parking_lot::Mutex;
 
 const DATAGRAM: u64 = 1_200;
-/// Each way.
+/// Delay of the link, each way.
 const DELAY: Duration = Duration::from_millis(5);
-/// Of a packet on the link.
+/// Transmission time of a packet on the link.
 const SENDING: Duration = Duration::from_micros(960);
-/// How long the peer waits, and for how many packets.
+/// Maximum time, and number of packets, that the peer waits before it acknowledges.
 const HOLD: Duration = Duration::from_millis(25);
 const EVERY: usize = 10;
-/// For so long there is little to send.
+/// Time during which there is little to send.
 const QUIET: Duration = Duration::from_secs(1);
-/// Its timer runs out up to so many microseconds late.
+/// Maximum lateness of the peer's timer, in microseconds.
 const LATE: u64 = 1_000;
 
 struct ManualClock(Mutex<Instant>);
@@ -42,11 +44,12 @@ enum Event {
     Data(u64),
     /// The peer has waited long enough since this packet.
     Timer(u64),
-    /// An acknowledgement of all packets so far reaches us: the largest, and how long it was held.
+    /// An acknowledgement of all packets so far reaches the sender: the largest packet, and the
+    /// time it was held.
     Ack(u64, Duration),
 }
 
-/// How long a peer reports that it held an acknowledgement.
+/// Function from the time for which a peer held an acknowledgement to the time it reports.
 type Reports = fn(Duration) -> Duration;
 
 struct Simulation {
@@ -61,7 +64,7 @@ struct Simulation {
     in_flight: BTreeMap<u64, Instant>,
     link_free: Instant,
     smoothed: Duration,
-    /// Packets that the peer has and did not acknowledge, and when the last of them came.
+    /// Packets that the peer has received but not acknowledged, and when the last of them arrived.
     waiting: Vec<u64>,
     arrived: Instant,
     acks: u64,
@@ -80,7 +83,7 @@ impl Simulation {
         };
         let provided = Capabilities { one_way: true, ecn: true, ..Capabilities::NONE };
         let state = ConnectionState::for_stack(setup, provided).expect("a state");
-        // No extension: exponent 3 and 25 ms, which are the defaults.
+        // Without an extension: exponent 3 and 25 ms, the defaults.
         state.negotiate(&[]).expect("negotiated");
         Self {
             driver: ControllerDriver::start(Arc::clone(&state), Some(0), start, DATAGRAM as u16),
@@ -158,7 +161,7 @@ impl Simulation {
         self.smoothed = if self.acks == 1 { sample } else { (self.smoothed * 7 + sample) / 8 };
     }
 
-    /// Packets in the window at the end of each second.
+    /// Runs for `seconds`. Returns the packets in the window at the end of each second.
     fn run(mut self, seconds: u64) -> Vec<u64> {
         let mut windows = Vec::new();
         self.fill_window();
@@ -177,7 +180,7 @@ impl Simulation {
                 Event::Data(packet) => {
                     self.arrived = now;
                     self.waiting.push(packet);
-                    // The handshake's are acknowledged at once.
+                    // The first packet, as in a handshake, is acknowledged at once.
                     if self.waiting.len() >= EVERY || packet == 0 {
                         self.acknowledge(packet);
                     } else if self.waiting.len() == 1 {
@@ -227,7 +230,8 @@ fn more_than_max_ack_delay_is_not_believed() {
 
 #[test]
 fn a_wait_that_is_not_reported_is_a_queue() {
-    // Nothing distinguishes the two. It shows that the peer above could hold a controller down.
+    // Nothing distinguishes such a wait from a queue. This shows that the peer above could keep the
+    // window small.
     let windows = Simulation::new("sync:signal=either", |_| Duration::ZERO).run(10);
     println!("{windows:?}");
     assert!(windows[1..].iter().all(|packets| *packets <= 4), "{windows:?}");

@@ -5,23 +5,24 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// SHA-256 of stock's `src/**/*.rs` as published: of each file in the order of their names, its name with `/`, its length in 8 bytes, most
-/// significant first, and its bytes.
+/// SHA-256 of stock's published `src/**/*.rs`. The input is, for each file in the order of names:
+/// its name with `/`, its length in 8 bytes (most significant first), and its bytes.
 const SOURCES: &str = "ca372aedf44b0573bb477b62007bf904696d4608c2ff97c00d796052484ea5cf";
 
-/// Where stock reads the clock, in comments and tests too; each becomes ours. `SystemTime::now()`, read once to name the start of a
-/// qlog file, stays.
+/// Expression with which stock reads the clock, also in comments and tests. Each occurrence is
+/// redirected to our clock. `SystemTime::now()`, read once to name the start of a qlog file, stays.
 const CLOCK: &str = "Instant::now()";
 const CLOCK_READS: usize = 106;
-/// Reads it as well.
+/// Expression that also reads the clock.
 const HIDDEN_CLOCK: &str = ".elapsed()";
-/// Certificates that stock's tests read, named relative to its package.
+/// Prefix of the certificates that stock's tests read, relative to its package.
 const EXAMPLES: &str = "\"examples/";
 const EXAMPLES_READ: usize = 240;
 
 type Tree = BTreeMap<PathBuf, String>;
 
-/// Writes the derived sources to `to`. `patches` is a folder of unified diffs, applied in the order of their names.
+/// Writes the derived sources to `to`. `patches` is a folder of unified diffs, applied in the order
+/// of their names.
 pub fn assemble(stock: &Path, patches: &Path, to: &Path) -> Result<(), String> {
     let mut tree = Tree::new();
     read(&stock.join("src"), Path::new(""), &mut tree)?;
@@ -61,7 +62,8 @@ fn read(folder: &Path, name: &Path, tree: &mut Tree) -> Result<(), String> {
     Ok(())
 }
 
-/// The sources become part of every program that is built here: they must be those that the patch was made and reviewed for.
+/// Checks that the sources are those for which the patch was made and reviewed, because they become
+/// part of every program built here.
 fn check_published(tree: &Tree, stock: &Path) -> Result<(), String> {
     let mut sum = Sha256::new();
     for (name, text) in tree {
@@ -82,7 +84,7 @@ fn check_published(tree: &Tree, stock: &Path) -> Result<(), String> {
     ))
 }
 
-/// One patch file: diffs of one or several sources.
+/// Applies one patch file, with diffs of one or several sources.
 fn apply(patch: &Path, tree: &mut Tree) -> Result<(), String> {
     let name = patch.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let text = std::fs::read_to_string(patch).map_err(io(patch))?;
@@ -119,14 +121,14 @@ fn apply(patch: &Path, tree: &mut Tree) -> Result<(), String> {
     Ok(())
 }
 
-/// A file's diff without git's lines after it.
+/// Returns a file's diff without git's lines after it.
 fn body(diff: &str) -> String {
     let mut lines: Vec<&str> = diff.lines().take_while(|l| !l.starts_with("diff --git")).collect();
     lines.push("");
     lines.join("\n")
 }
 
-/// How often stock says `text`: another count is another quiche.
+/// Checks how often stock's sources contain `text`. Another count means another version of quiche.
 fn expect(tree: &Tree, text: &str, times: usize) -> Result<(), String> {
     let found = tree.values().map(|file| file.matches(text).count()).sum::<usize>();
     if found == times {
@@ -142,7 +144,8 @@ fn replace(tree: &mut Tree, from: &str, to: &str) {
     }
 }
 
-/// An included file has no attributes of its own: those of lib.rs, and its documentation, are in ours.
+/// Removes the attributes and the documentation of lib.rs, because an included file cannot have its
+/// own attributes. Our lib.rs has both.
 fn own_attributes(tree: &mut Tree) -> Result<(), String> {
     let lib = tree.get_mut(Path::new("lib.rs")).ok_or("stock has no src/lib.rs")?;
     let start = lib
@@ -157,7 +160,7 @@ fn own_attributes(tree: &mut Tree) -> Result<(), String> {
 }
 
 fn set_clock(tree: &mut Tree) -> Result<(), String> {
-    // The patch has done away with the clock that hides in `elapsed`.
+    // The patch has removed the clock that `elapsed` reads.
     expect(tree, HIDDEN_CLOCK, 0)?;
     replace(tree, &format!("std::time::{CLOCK}"), CLOCK);
     replace(tree, CLOCK, "crate::fathom::simulation::now()");

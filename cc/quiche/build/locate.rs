@@ -1,14 +1,18 @@
-//! Where the sources of stock quiche lie on this machine.
+//! Finds the sources of stock quiche on this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The version that the patch is made for.
+/// Version for which the patch is made.
 pub const VERSION: &str = "0.30.0";
 
-/// The folder of stock quiche: what `FATHOM_QUICHE_SOURCE` names, Cargo's own copy in its registry, or where Cargo says that it is
-/// (vendored, or from a registry that stands in for crates.io), fetched now if it must be. Whether it is what was published,
-/// [`crate::assemble`] checks.
+/// Returns the folder of stock quiche. The first of these is used:
+/// - the folder in `FATHOM_QUICHE_SOURCE`;
+/// - Cargo's own copy in its registry;
+/// - the folder that Cargo reports, which may be vendored or come from a registry that replaces
+///   crates.io. Cargo downloads it if necessary.
+///
+/// [`crate::assemble`] checks that the sources are the published ones.
 pub fn stock(out: &Path) -> Result<PathBuf, String> {
     println!("cargo:rerun-if-env-changed=FATHOM_QUICHE_SOURCE");
     if let Some(given) = std::env::var_os("FATHOM_QUICHE_SOURCE").map(PathBuf::from) {
@@ -47,7 +51,7 @@ fn registry() -> Option<PathBuf> {
     Some(home.join("registry").join("src"))
 }
 
-/// Cargo unpacks to `registry/src/<index>/<name>-<version>`.
+/// Finds the folder to which Cargo unpacked the crate: `registry/src/<index>/<name>-<version>`.
 fn unpacked(registry: &Path) -> Option<PathBuf> {
     let mut indexes: Vec<_> =
         std::fs::read_dir(registry).ok()?.flatten().map(|e| e.path()).collect();
@@ -64,9 +68,10 @@ fn is_stock(folder: &Path) -> bool {
     has("name = \"quiche\"") && has(&format!("version = \"{VERSION}\""))
 }
 
-/// Where Cargo has quiche for a package that asks for nothing else: an adopter's own lock file holds the derived one only. Cargo looks
-/// at the settings above the folder that it runs in, such as `[source]` of a workspace with vendored sources: first those above the
-/// folder that is built into, then those above this package.
+/// Asks Cargo for the folder of quiche, as a dependency of a package that depends on nothing else,
+/// because an adopter's own lock file contains only the derived quiche. Cargo uses the settings
+/// above the folder in which it runs, such as `[source]` of a workspace with vendored sources. The
+/// settings above the build's output folder are tried first, then those above this package.
 fn asked_of_cargo(out: &Path) -> Result<PathBuf, String> {
     let folder = out.join("fetch");
     let io = |e: std::io::Error| format!("{}: {e}", folder.display());
@@ -84,7 +89,8 @@ fn asked_of_cargo(out: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Has Cargo describe the package in `folder` and all it depends on, run `from` there; this downloads what is missing.
+/// Makes Cargo describe the package in `folder` and all its dependencies, running in the folder
+/// `from`. Cargo downloads what is missing.
 fn metadata(folder: &Path, from: &Path) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = std::env::var_os("TARGET").expect("Cargo sets it");
@@ -106,14 +112,15 @@ fn metadata(folder: &Path, from: &Path) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("cargo metadata names no quiche {VERSION}"))
 }
 
-/// Every `manifest_path` in Cargo's description, which is JSON on one line.
+/// Returns every `manifest_path` in Cargo's description, which is JSON on one line.
 pub fn manifests(described: &str) -> impl Iterator<Item = String> + '_ {
     const KEY: &str = "\"manifest_path\":\"";
     described.match_indices(KEY).map(|(at, _)| {
         let mut path = String::new();
         let mut chars = described[at + KEY.len()..].chars();
         while let Some(c) = chars.next().filter(|c| *c != '"') {
-            // In a path only a backslash or a quote is escaped; what is escaped otherwise is found by no one.
+            // In a path, only backslashes and quotes are escaped. A path with other escapes is not
+            // found.
             path.push(if c == '\\' { chars.next().unwrap_or(c) } else { c });
         }
         path

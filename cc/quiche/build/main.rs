@@ -1,6 +1,6 @@
-//! Assembles the crate: stock quiche's sources, our patch, a clock that can be set.
+//! Assembles the crate: stock quiche's sources, our patch, and a clock that can be set.
 //!
-//! Anything that does not fit stops the build with the name of what did not.
+//! If a part does not fit, the build stops and names it.
 
 mod assemble;
 mod locate;
@@ -10,7 +10,8 @@ use std::path::Path;
 fn main() {
     println!("cargo:rerun-if-changed=build");
     println!("cargo:rerun-if-changed=patch");
-    // As stock's own build script: which BoringSSL the boring crate brings, and that it is linked.
+    // Like stock's own build script, detect the version of BoringSSL that the boring crate
+    // provides, and link it.
     println!("cargo::rustc-check-cfg=cfg(boring_v5)");
     if cfg!(feature = "boringssl-boring-crate") {
         if std::env::var("DEP_BORINGSSL_VERSION_MAJOR").as_deref() == Ok("5") {

@@ -1,9 +1,10 @@
-//! quiche with Fathom's controllers, chosen by name, and the one-way-delay frame.
+//! quiche with Fathom's controllers, chosen by name, and with timestamp frames.
 //!
-//! Everything but [`fathom`] is stock quiche 0.30.0 (BSD-2-Clause, Cloudflare), whose documentation applies, and a patch
-//! (`cc/quiche/patch`); `build/` puts the two together. What the patch adds to quiche's own types is listed in [`fathom`].
+//! Everything except [`fathom`] is stock quiche 0.30.0 (BSD-2-Clause, Cloudflare) with a patch
+//! (`cc/quiche/patch`). Stock's documentation applies. `build/` combines the two. [`fathom`] lists
+//! what the patch adds to quiche's own types.
 
-// Stock's code is not ours to lint.
+// Stock's code is not linted here.
 #![allow(warnings, clippy::all)]
 
 #[warn(warnings, clippy::all, missing_docs, clippy::disallowed_methods, clippy::dbg_macro)]

@@ -1,4 +1,4 @@
-//! What controllers hear: every event once, in order, with the right figures.
+//! Events at controllers: each event once, in order, with the right values.
 
 use crate::common;
 
@@ -13,7 +13,8 @@ use fathom_cc::{
 
 const ONE_WAY: Duration = Duration::from_millis(20);
 
-/// An idle connection whose client's controller is recorded, and how many events it received so far.
+/// Returns an idle connection whose client's controller is recorded, and the number of its events
+/// so far.
 fn idle(name: &str) -> (Pair, Log, usize) {
     let (algorithm, log) = recorded(name);
     let pair =
@@ -22,7 +23,8 @@ fn idle(name: &str) -> (Pair, Log, usize) {
     (pair, log, seen)
 }
 
-/// 1-RTT packets of the client's from now on have numbers from 0; those for which `filter` has one do not pass as usual.
+/// Applies `filter` to the client's 1-RTT packets from now on, numbered from 0. Packets without an
+/// action pass as usual.
 fn treat(pair: &mut Pair, filter: impl Fn(usize) -> Option<Action> + 'static) {
     let first = pair.wire.iter().filter(|d| d.from_client).count();
     pair.filter = Box::new(move |d| {
@@ -154,7 +156,8 @@ fn probe_timeouts_are_counted_and_start_again() {
         })
         .collect();
     let counts: Vec<_> = probes.iter().map(|p| p.1).collect();
-    // About 70 ms, twice as long each time: 0.07, 0.2, 0.5, 1.0, 2.1 s after the start. The last is the one of the second outage.
+    // About 70 ms, doubled each time: 0.07, 0.2, 0.5, 1.0, 2.1 s after the start. The last count
+    // belongs to the second outage.
     assert!(
         counts.len() >= 5 && counts[..counts.len() - 1].iter().copied().eq(1..counts.len() as u32),
         "{counts:?}"
@@ -164,12 +167,12 @@ fn probe_timeouts_are_counted_and_start_again() {
     assert!((gap(2) / gap(1) - 2.0).abs() < 0.1, "backs off: {probes:?}");
 }
 
-/// Drops everything of the client's for `blackout` from its first packet on; whether a loss was reported as persistent, and the
-/// probe timeout in between.
+/// Drops all packets of the client for `blackout`, from its first packet on. `blackout` receives
+/// the probe timeout. Returns whether a loss was reported as persistent, and the number of losses.
 fn blackout(blackout: impl Fn(Duration) -> Duration) -> (bool, usize) {
     let (mut pair, log, seen) = idle("reno");
     let path = pair.client.conn.path_stats().next().expect("a path");
-    // RFC 9002 §6.2.1, with the 25 ms that the peer may hold an ACK back.
+    // RFC 9002 §6.2.1, with the 25 ms for which the peer may delay an ACK.
     let timeout = path.rtt + (4 * path.rttvar).max(MS) + 25 * MS;
     let end = pair.elapsed() + blackout(timeout);
     pair.filter =
@@ -182,7 +185,8 @@ fn blackout(blackout: impl Fn(Duration) -> Duration) -> (bool, usize) {
 
 #[test]
 fn only_a_long_blackout_is_persistent_congestion() {
-    // Packets leave at 0 and at 1, 3, 7 timeouts, and make it at the next; three timeouts must lie between two that were lost.
+    // Packets leave at 0, 1, 3 and 7 timeouts, and arrive at the next of these. Three timeouts must
+    // lie between two lost packets.
     assert!(blackout(|t| t * 8).0, "lost at 0 and at 7");
     let (persistent, lost) = blackout(|t| t * 2);
     assert!(lost > 0 && !persistent, "lost at 0 and at 1");
@@ -225,7 +229,8 @@ fn a_late_packet_of_the_episode_before_undoes_nothing() {
     let mut pair =
         Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [50 * MS; 2]);
     let seen = log.records().len();
-    // The path gets shorter, and the smoothed round trip, for which quiche remembers what it lost, follows slowly.
+    // The path gets shorter. The smoothed RTT, for which quiche remembers lost packets, follows
+    // slowly.
     pair.delays = [10 * MS; 2];
     let start = pair.elapsed();
     let mut dropped = false;
@@ -251,7 +256,7 @@ fn a_late_packet_of_the_episode_before_undoes_nothing() {
     assert_eq!(undos(&events), 0, "the second loss was real");
 }
 
-/// Notes with which datagram size its controllers start.
+/// Configuration that records the datagram size with which its controllers start.
 #[derive(Debug)]
 struct Starts(Arc<dyn ControllerConfig>, Arc<Mutex<Vec<u16>>>);
 
@@ -271,7 +276,8 @@ impl ControllerConfig for Starts {
     }
 }
 
-/// Sizes reported under path MTU discovery up to 1400 on a path that carries `path`, and the largest packet acknowledged.
+/// Runs path MTU discovery up to 1400 bytes on a path whose MTU is `path`. Returns the datagram
+/// sizes with which controllers start, and those reported later.
 fn discovered(path: usize) -> (Vec<u16>, Vec<u16>) {
     let starts = Arc::new(Mutex::new(Vec::new()));
     let reno = fathom_cc::catalogue::parse("reno").expect("a controller");

@@ -1,4 +1,4 @@
-//! One-way delays: negotiated or not, in both modes, exact; and stock's algorithms left as they are.
+//! One-way delays: negotiated or not, in both modes, exact. Stock's algorithms stay unchanged.
 
 use crate::common;
 
@@ -18,10 +18,10 @@ fn offering(algorithm: CongestionControlAlgorithm, offer: Option<Offer>, clock: 
     extended(algorithm, Extension { offer, ..Extension::OFF }, clock)
 }
 
-/// What a peer of another project has.
+/// Extension of a peer from another project.
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
 
-/// Receive timestamps in ACK frames, and nothing else.
+/// Only receive timestamps in ACK frames.
 const RECEIVE: Extension = Extension {
     receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 3 }),
     ..Extension::OFF
@@ -41,7 +41,7 @@ fn report(side: &common::Side) -> Report {
     side.conn.fathom().expect("the extension is in use").report()
 }
 
-/// 300 kB from the client; both sides' reports.
+/// Sends 300 kB from the client. Returns the pair and both sides' reports.
 fn transfer(client: &mut Config, server: &mut Config) -> (Pair, [Report; 2]) {
     let mut pair = Pair::connected(client, server, DELAYS);
     pair.client.to_write.push((0, 300_000));
@@ -52,7 +52,8 @@ fn transfer(client: &mut Config, server: &mut Config) -> (Pair, [Report; 2]) {
     (pair, reports)
 }
 
-/// Both ways get longer by `grown` in the middle of a connection; both sides' change of the delay they report, in nanoseconds.
+/// Increases both directions' delays by `grown` in the middle of a connection. Returns the change
+/// of the delay that each side reports, in nanoseconds.
 fn change(client: &mut Config, server: &mut Config, grown: [Duration; 2]) -> [i64; 2] {
     let (mut pair, before) = transfer(client, server);
     for (delay, grown) in pair.delays.iter_mut().zip(grown) {
@@ -67,7 +68,8 @@ fn change(client: &mut Config, server: &mut Config, grown: [Duration; 2]) -> [i6
     [delay(&after[0]) - delay(&before[0]), delay(&after[1]) - delay(&before[1])]
 }
 
-/// Stamps are in microseconds, ACK delays in eight of them (RFC 9000 §18.2: exponent 3); the baseline learns a little meanwhile.
+/// Stamps are in microseconds, ACK delays in units of 8 us (RFC 9000 §18.2: exponent 3). The
+/// baseline adapts a little meanwhile.
 fn is_close(found: i64, grown: Duration) {
     assert!(
         (found - grown.as_nanos() as i64).abs() <= 50_000,
@@ -92,7 +94,8 @@ fn each_side_finds_its_own_direction_whatever_the_modes_and_clocks() {
 fn each_side_finds_its_own_direction_from_timestamps_whatever_the_exponents() {
     let grown = [Duration::from_micros(9_321), Duration::from_micros(4_567)];
     for (here, there) in [(3, 3), (0, 5), (5, 1)] {
-        // The server has both frames and the client one, as a peer of another project.
+        // The server supports both frames. The client supports only TIMESTAMP, like a peer from
+        // another project.
         let mut client = extended(named("fathom:reno"), TIMESTAMP, 5_000_000_000);
         let mut server = extended(named("fathom:reno"), Extension::default(), 123_456_000);
         client.set_ack_delay_exponent(here);
@@ -111,7 +114,7 @@ fn each_side_finds_its_own_direction_from_receive_timestamps() {
             let receive_timestamps = Some(ReceiveTimestamps { max_per_ack, exponent });
             extended(named("fathom:reno"), Extension { receive_timestamps, ..others }, clock)
         };
-        // The server has all three frames, the client none but this.
+        // The server supports all three frames, the client only this one.
         let mut client = side(here, Extension::OFF, 5_000_000_000);
         let mut server = side(there, Extension::default(), 123_456_000);
         let found = change(&mut client, &mut server, grown);
@@ -168,7 +171,7 @@ fn timestamps_go_beside_acknowledgements_and_ours_before_them() {
 
 #[test]
 fn who_only_sends_timestamps_is_heard_and_not_sent_to() {
-    // As lsquic, and as picoquic answers who only reads.
+    // Like lsquic, and like picoquic's answer to a peer that only reads.
     let sends = Extension { timestamp: Some(EnableTimestamp::Sends), ..Extension::OFF };
     let mut client = config(named("sync"));
     let mut server = extended(CongestionControlAlgorithm::CUBIC, sends, 0);
@@ -178,14 +181,15 @@ fn who_only_sends_timestamps_is_heard_and_not_sent_to() {
     assert!(client.samples.samples > 50 && !server.negotiated, "{client:?}");
 }
 
-/// No one-way delay that a controller was told says more than its round trip does; `stamp` is what the peer wrote.
+/// Checks that no one-way delay given to a controller exceeds what the round trip allows; `stamp`
+/// is the frame that the peer wrote.
 fn assert_within_round_trips(log: &Log, stamp: &[u8]) {
     let mut least = Duration::MAX;
     for event in events(log) {
         let Event::AckEvent { one_way, rtt, .. } = event else { continue };
         least = least.min(rtt.latest);
         let Some(one_way) = one_way else { continue };
-        // Queueing in both directions, what every sample may be off by, and clocks that may have drifted unseen.
+        // Queueing in both directions, the error of each sample, and undetected clock drift.
         let room = (rtt.latest - least).as_nanos() as i64 + 5_000_000;
         assert!(one_way.as_nanos() <= room, "{one_way:?} of {room} ns for {stamp:x?}");
     }
@@ -193,7 +197,7 @@ fn assert_within_round_trips(log: &Log, stamp: &[u8]) {
 
 #[test]
 fn absurd_timestamps_say_nothing_that_the_round_trip_does_not() {
-    // The largest value that its room takes, the smallest, one again and again.
+    // The largest value that fits into the room; the smallest; the same value repeatedly.
     let absurd: [&[u8]; 3] = [
         &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff],
         &[0x42, 0xf5, 0x00],
@@ -217,7 +221,8 @@ fn absurd_timestamps_say_nothing_that_the_round_trip_does_not() {
 
 #[test]
 fn absurd_receive_timestamps_say_nothing_that_the_round_trip_does_not() {
-    // One time again and again, the largest, one before the epoch behind it, none; the largest packet each time.
+    // The same time repeatedly; the largest time; a time close to the epoch; no time. All for the
+    // largest packet.
     let absurd: [&[u8]; 4] = [
         &[1, 0, 1, 0x80, 0x00, 0xf4, 0x24],
         &[1, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
@@ -272,7 +277,7 @@ fn paper_stamps_every_packet_and_echoes() {
     let mut server = offering(named("sync"), Some(Offer::Paper), 0);
     let (pair, [client, server]) = transfer(&mut client, &mut server);
     let shorts = pair.shorts(Duration::ZERO).count() as u64;
-    // Handshake datagrams may have carried a 1-RTT packet behind the others.
+    // Handshake datagrams may also have carried a 1-RTT packet behind the others.
     assert!(
         (shorts..shorts + 4).contains(&client.stamps_sent),
         "{} stamps in {shorts} packets",
@@ -295,7 +300,8 @@ fn delays_reach_the_controller_with_their_ack_frame() {
         .filter_map(|e| if let Event::AckEvent { one_way, .. } = e { one_way } else { None })
         .collect();
     assert!(delays.len() > 50, "{}", delays.len());
-    // No queue, clocks that agree but for the moment each connection began: one value.
+    // Without a queue, and with clocks that differ only by when each connection began, all delays
+    // are equal.
     let (least, most) =
         (delays.iter().min().unwrap().as_nanos(), delays.iter().max().unwrap().as_nanos());
     assert!(most - least <= 10_000, "{least}..{most} ns on a path without a queue");

@@ -1,4 +1,4 @@
-//! ECN: marks are counted and reported, paths that do not carry them end marking.
+//! ECN: marks are counted and reported, and paths that do not carry them end marking.
 
 use crate::common;
 
@@ -58,7 +58,8 @@ fn every_mark_is_counted_and_each_ack_frame_tells_it_once() {
         })
         .sum();
     assert_eq!(reported, marked.len() as u64, "counts");
-    // The server acknowledges every packet by itself here, so that each mark is alone in its frame, and its packet the newest.
+    // Here the server acknowledges every packet individually. Each mark is thus alone in its frame,
+    // and the marked packet is the newest.
     let seen = marks(&log);
     let expected: Vec<_> = marked.iter().map(|at| Time::from_nanos(at.as_nanos() as u64)).collect();
     assert_eq!(seen.iter().map(|m| m.1).collect::<Vec<_>>(), expected);
@@ -70,7 +71,7 @@ fn every_mark_is_counted_and_each_ack_frame_tells_it_once() {
 fn a_burst_of_marks_in_one_frame_is_one_mark_after_the_acknowledgements() {
     let (mut pair, log) = pair();
     let from = pair.elapsed();
-    // Acknowledgements are lost for a while: one frame tells of all.
+    // Acknowledgements are lost for a while, so that one frame reports all marks.
     pair.filter = Box::new(move |d| match d.from_client {
         true => Action::Pass(CE),
         false if d.at < from + 30 * MS => Action::Drop,
@@ -128,7 +129,7 @@ fn a_path_that_drops_marked_packets_is_used_without_marks() {
         [20 * MS; 2],
     );
     pair.filter = Box::new(|d| if d.ecn == 0 { Action::Pass(0) } else { Action::Drop });
-    // Three probe timeouts of the client's, from 1 s on (RFC 9002 §6.2.2), then as many of the server's.
+    // Three probe timeouts of the client from 1 s on (RFC 9002 §6.2.2), then three of the server.
     assert!(pair.run(30_000, |pair| pair.client.conn.is_established()), "never got through");
     upload(&mut pair, 0, 50_000);
     assert!(pair.elapsed() < Duration::from_secs(40), "{:?}", pair.elapsed());

@@ -1,4 +1,4 @@
-//! Another network path gets a controller of its own, and the transfer goes on.
+//! A new network path gets its own controller, and the transfer continues.
 
 use crate::common;
 
@@ -66,7 +66,7 @@ fn a_server_follows_a_rebinding() {
     assert!(pair.run(5_000, |pair| pair.client.read > 200_000));
     let starts = |log: &fathom_cc::testing::Log| log.records().len();
     let before = starts(&log);
-    // A NAT gives the client another port: the server sees it, the client does not.
+    // A NAT gives the client another port. Only the server sees it.
     pair.rebind = Some((CLIENT.parse().unwrap(), NEW.parse().unwrap()));
     assert!(
         pair.run(20_000, |pair| pair.client.read == 600_000),
@@ -88,10 +88,11 @@ fn a_flight_to_the_old_port_is_sent_again() {
             [20 * MS; 2],
         );
         spare_ids(&mut pair);
-        // One packet after the other.
+        // Send one packet after the other.
         pair.rate = Some(1_250_000);
         pair.server.to_write.push((1, 400_000));
-        // The first packets are acknowledged from another port, and all that follow them are lost: a NAT has forgotten the old one.
+        // The first packets are acknowledged from another port, and all that follow them are lost,
+        // because a NAT has forgotten the old port.
         assert!(pair.run(5_000, |pair| pair.client.read > 0), "{algorithm:?}");
         let (old, new): (SocketAddr, SocketAddr) = (CLIENT.parse().unwrap(), NEW.parse().unwrap());
         pair.rebind = Some((old, new));
@@ -113,7 +114,7 @@ fn losses_on_the_old_path_are_its_own() {
     pair.client.to_write.push((0, 300_000));
     assert!(pair.run(5_000, |pair| pair.server.read > 100_000));
     let old: SocketAddr = CLIENT.parse().unwrap();
-    // The old path dies with everything on it.
+    // The old path fails, with everything on it.
     pair.filter =
         Box::new(
             move |d| if d.from == old || d.to == old { Action::Drop } else { Action::Pass(d.ecn) },

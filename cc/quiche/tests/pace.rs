@@ -1,4 +1,4 @@
-//! Packets leave at the pace, and nothing else waits for it.
+//! Packets leave at the pace, and nothing else waits for the pace.
 
 use crate::common;
 
@@ -28,10 +28,10 @@ fn bytes<'a>(packets: impl IntoIterator<Item = &'a Datagram>) -> u64 {
     packets.into_iter().map(|d| d.bytes.len() as u64).sum()
 }
 
-/// No stretch of the client's packets is more than `ahead` bytes above the rate.
+/// Checks that no interval of the client's packets exceeds the rate by more than `ahead` bytes.
 fn never_ahead(pair: &Pair, from: Duration, ahead: u64) {
     let (mut most, mut floor, mut sum) = (0.0_f64, f64::MAX, 0);
-    // Bare acknowledgements (the server's PINGs ask for them) do not wait and are not counted.
+    // Bare acknowledgements (for the server's PINGs) do not wait and are not counted.
     for packet in pair.shorts(from).filter(|d| d.bytes.len() > 100) {
         let due = RATE as f64 * packet.at.as_secs_f64();
         floor = floor.min(sum as f64 - due);
@@ -50,7 +50,7 @@ fn spaced_as_the_rate_says_with_one_wake_up_per_packet() {
     pair.run(2_000, |_| false);
     let sent = bytes(pair.shorts(from));
     assert!((2_376_000..=2_424_000).contains(&sent), "{sent} bytes in 2 s at 1.2 MB/s");
-    // What is sent at once: the packet itself, and what 2 ms are worth.
+    // Sent at once: the packet itself, and the packets of 2 ms.
     never_ahead(&pair, from, 1_200 + 2 * 1_200 + 10);
     let (packets, wakeups) = (pair.shorts(from).count(), pair.client.wakeups - before);
     assert!(wakeups <= packets + 5, "{wakeups} wake-ups for {packets} packets");
@@ -70,7 +70,7 @@ fn coarse_timers_keep_the_average() {
 
 #[test]
 fn a_paced_packet_has_a_timer_even_when_overdue() {
-    // In real time some passes between `send` and `timeout`.
+    // In real time, some time passes between `send` and `timeout`.
     let mut pair = pair(paced(1 << 20, RATE));
     pair.client.to_write.push((0, 100_000));
     pair.flush();
@@ -81,7 +81,7 @@ fn a_paced_packet_has_a_timer_even_when_overdue() {
     assert!(ask(&pair.client.conn, pair.now)
         .is_some_and(|wait| wait > Duration::ZERO && wait <= 2 * MS));
     assert_eq!(ask(&pair.client.conn, later), Some(Duration::ZERO));
-    // Once the packet has left, its timer has too.
+    // After the packet has left, its timer is gone.
     pair.now = later;
     pair.flush();
     assert!(ask(&pair.client.conn, later).is_some_and(|wait| wait > Duration::ZERO));
@@ -100,7 +100,7 @@ fn what_waits_is_bounded_by_the_window() {
         false
     });
     assert!(most as u64 <= window, "{most} bytes wait behind a window of {window}");
-    // The window is wide enough for 83 ms at this rate: the application was not starved.
+    // The window lasts for 83 ms at this rate, so the application was never starved.
     let sent = bytes(pair.shorts(from));
     assert!((3_564_000..=3_636_000).contains(&sent), "{sent} bytes in 3 s at 1.2 MB/s");
 }
@@ -109,7 +109,7 @@ fn what_waits_is_bounded_by_the_window() {
 fn a_transfer_ends_and_the_timer_rests() {
     let mut pair = pair(paced(60_000, RATE));
     pair.client.to_write.push((0, 600_000));
-    // 500 ms at the rate, 20 ms of path, headers.
+    // 500 ms at the rate, 20 ms of path, and headers.
     assert!(pair.run(560, |pair| pair.server.read == 600_000));
     pair.run(500, |_| false);
     let before = pair.client.wakeups;
@@ -123,20 +123,21 @@ fn a_transfer_ends_and_the_timer_rests() {
 
 #[test]
 fn acknowledgements_do_not_wait() {
-    // The client's packets take 120 ms each at its pace.
+    // At its pace, the client sends one packet every 120 ms.
     let mut pair = pair(paced(1 << 20, 10_000));
     pair.client.to_write.push((0, 50_000));
     pair.server.to_write.push((1, 400_000));
     pair.run(50, |_| false);
     let from = pair.elapsed();
     assert!(pair.run(2_000, |pair| pair.client.read == 400_000), "{}", pair.client.read);
-    // A window of Reno's per round trip of 40 ms: 12 kB, 24 kB, 48 kB, ... need about six; delayed ACKs would take seconds.
+    // Reno's windows of 12 kB, 24 kB, 48 kB, ... need about six round trips of 40 ms. Delayed ACKs
+    // would take seconds.
     assert!(pair.elapsed() - from < 400 * MS, "{:?}", pair.elapsed() - from);
 }
 
 #[test]
 fn probes_do_not_wait() {
-    // 1200 bytes in 1.2 s.
+    // 1200 bytes every 1.2 s.
     let mut pair = pair(paced(1 << 20, 1_000));
     pair.run(5_000, |_| false);
     pair.filter = Box::new(|d| if d.from_client { Action::Drop } else { Action::Pass(0) });
@@ -144,7 +145,8 @@ fn probes_do_not_wait() {
     pair.client.to_write.push((0, 50_000));
     pair.run(1_000, |_| false);
     let times: Vec<_> = pair.shorts(from).map(|d| d.at - from).collect();
-    // RFC 9002 §6.2.1: 40 ms + 4 * variation + 25 ms after the first packet, then twice that; two probes each time but the first.
+    // RFC 9002 §6.2.1: 40 ms + 4 * variation + 25 ms after the first packet, then twice that. There
+    // are two probes each time except the first.
     assert!(times.len() >= 4 && times[1] < 200 * MS, "{times:?}");
 }
 
@@ -162,7 +164,7 @@ fn an_early_probe_is_made_up_for() {
     pair.client.to_write.push((0, 200_000));
     pair.run(10_000, |_| false);
     let sent = bytes(pair.shorts(from).filter(|d| d.bytes.len() > 100));
-    // 10 s at 12 kB/s and a packet. Probes are a part of it, not on top of it.
+    // 10 s at 12 kB/s, plus one packet. Probes are included, not additional.
     assert!((118_800..=121_300).contains(&sent), "{sent}");
 }
 
@@ -184,7 +186,8 @@ fn a_close_does_not_wait() {
 
 #[test]
 fn control_frames_that_wait_have_a_timer() {
-    // A small packet takes 100 ms or so at this pace: the PING behind it waits beyond the acknowledgement.
+    // A small packet takes about 100 ms at this pace, so the PING behind it waits beyond the
+    // acknowledgement.
     let mut pair = pair(paced(1 << 20, 1_000));
     pair.run(5_000, |_| false);
     pair.client.to_write.push((0, 60));
@@ -196,7 +199,7 @@ fn control_frames_that_wait_have_a_timer() {
     .expect("established");
     pair.run(1_000, |pair| pair.shorts(from).count() == 2);
     let times: Vec<_> = pair.shorts(from).map(|d| (d.at - from, d.bytes.len())).collect();
-    // Its bytes at one a millisecond, less the 2 ms that an idle sender may make up for.
+    // The packet's bytes at one per millisecond, less the 2 ms that an idle sender may catch up.
     let due = Duration::from_millis(times[0].1 as u64 - 2);
     assert_eq!(times.get(1).map(|t| t.0), Some(due), "{times:?}");
 }
@@ -215,7 +218,7 @@ fn a_rate_of_zero_does_not_panic() {
 
 #[test]
 fn a_send_delay_stretches_the_round_trip() {
-    // 50 kB each 40 ms + 60 ms: 500 kB/s.
+    // 50 kB every 40 ms + 60 ms: 500 kB/s.
     let held = Fixed(SendParams { pacing: Pacing::Delay(60 * MS), ..SendParams::window(50_000) });
     let mut pair = pair(held);
     pair.client.to_write.push((0, 10_000_000));

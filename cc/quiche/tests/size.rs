@@ -1,4 +1,5 @@
-//! Packets with stream data have the size that a controller asks for; nothing else is cut, nothing starves.
+//! Packets with stream data have the size that a controller requests. Nothing else is trimmed, and
+//! nothing starves.
 
 use crate::common;
 
@@ -80,7 +81,8 @@ fn both_ways_at_once_in_paper_mode() {
     assert!(most(true) <= Some(200) && most(false) <= Some(150), "{:?}", (most(true), most(false)));
 }
 
-/// A third of what the server sends is lost, so that ACK frames have as many ranges as quiche keeps: more than 128 bytes.
+/// Downloads while a third of the server's packets are lost, so that ACK frames have as many ranges
+/// as quiche keeps: more than 128 bytes. Returns the size of the client's largest packet.
 fn lossy_download(pair: &mut Pair, upload: usize) -> usize {
     pair.filter = Box::new(|d| {
         if !d.from_client && d.is_short() && d.number % 3 == 0 {
@@ -91,7 +93,7 @@ fn lossy_download(pair: &mut Pair, upload: usize) -> usize {
     });
     let from = pair.elapsed();
     pair.server.to_write.push((1, 2_000_000));
-    // By then the client has sent dozens of bare ACKs, and owes the server a PING.
+    // By then, the client has sent dozens of bare ACKs and owes the server a PING.
     pair.run(100, |_| false);
     pair.client.to_write.push((0, upload));
     let done = pair.run(60_000, |pair| pair.client.read == 2_000_000 && pair.server.read == upload);
@@ -102,7 +104,7 @@ fn lossy_download(pair: &mut Pair, upload: usize) -> usize {
 
 #[test]
 fn acknowledgements_that_do_not_fit_still_leave_and_end() {
-    // `flush` gives up when one call of the application sends 20,000 packets.
+    // `flush` panics if one call of the application sends 20,000 packets.
     for upload in [10, 100_000] {
         let mut pair =
             Pair::connected(&mut config(sized(128)), &mut config(fixed(400_000)), [10 * MS; 2]);
@@ -126,7 +128,7 @@ fn a_window_with_room_for_an_ack_but_not_for_a_ping_beside_our_frame() {
     for spare in 0..60 {
         let mut client = paper(fixed(3 * MTU as u64 + spare));
         let mut pair = Pair::connected(&mut client, &mut paper(fixed(200_000)), [10 * MS; 2]);
-        // The client's window is full while it acknowledges 80 packets by themselves.
+        // The client's window is full while it acknowledges 80 packets individually.
         pair.filter = Box::new(|d| {
             if d.from_client && d.bytes.len() > 200 {
                 Action::Late(60 * MS)

@@ -1,4 +1,4 @@
-//! What the build script takes for the sources of stock quiche.
+//! Sources that the build script accepts as those of stock quiche.
 
 #[allow(dead_code)]
 #[path = "../build/assemble.rs"]
@@ -31,7 +31,7 @@ fn changed_sources_stop_the_build() {
     let changed = folder.path().join("changed");
     copy(&stock, &changed);
     build(&changed).expect("a copy is as good");
-    // Name, version, the number of clock readings and all that the patch looks at are as they were.
+    // Name, version, number of clock reads and everything that the patch touches are unchanged.
     let file = changed.join("src/minmax.rs");
     let text = std::fs::read_to_string(&file).expect("a file");
     std::fs::write(&file, text + "\n// One line more.\n").expect("written");

@@ -6,7 +6,8 @@ use common::{config, named, Action, Pair, MS};
 use quiche::fathom::simulation;
 use quiche::CongestionControlAlgorithm::{self, Bbr2Gcongestion, CUBIC};
 
-/// A response whose data the client has, and the server's right to end it. The acknowledgement of the data is on its way.
+/// Returns a pair whose client has all data of a response that the server has not ended. The
+/// acknowledgement of the data is in flight.
 fn answered(algorithm: CongestionControlAlgorithm) -> Pair {
     let mut pair =
         Pair::connected(&mut config(named("fathom:reno")), &mut config(algorithm), [20 * MS; 2]);
@@ -66,7 +67,7 @@ fn an_end_that_is_lost_is_sent_again() {
 fn an_end_that_is_lost_with_data_acknowledged_before_is_sent_again() {
     for algorithm in [named("sync"), CUBIC, Bbr2Gcongestion] {
         let mut pair = answered(algorithm);
-        // Sent while the acknowledgement is on its way, and lost.
+        // The end is sent while the acknowledgement is in flight, and is lost.
         let sent = pair.now - pair.start;
         pair.filter =
             Box::new(
@@ -80,7 +81,7 @@ fn an_end_that_is_lost_with_data_acknowledged_before_is_sent_again() {
             );
         send(&mut pair, b"", true);
         assert!(pair.run(5_000, is_ended), "{algorithm:?}: the client waits for the end");
-        // Once everything is acknowledged nothing is kept, and nothing more is sent.
+        // When everything is acknowledged, nothing is kept and nothing more is sent.
         pair.run(500, |_| false);
         let packets = pair.wire.len();
         pair.run(5_000, |_| false);

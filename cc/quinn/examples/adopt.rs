@@ -1,5 +1,6 @@
-//! An echo server and its client, both in here, that adopt a delay-based controller. What Fathom adds to a quinn program stands between
-//! the marks; the comments say what stood there before.
+//! An echo server and its client, both in this file, that adopt a delay-based controller. The code
+//! between the marks is what Fathom adds to a quinn program. The comments show the code that it
+//! replaces.
 //!
 //! `cargo run -p fathom-quinn --example adopt-quinn`
 
@@ -12,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Bytes sent and echoed.
+/// Number of bytes sent and echoed.
 const BODY: usize = 50_000;
 
 pub(crate) fn main() -> Outcome<()> {
@@ -29,7 +30,8 @@ async fn run() -> Outcome<()> {
     let client = plugin.client(client_tls)?;
     // <<<
 
-    // Before: Endpoint::server(ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server_tls)?)), ...)
+    // Before: Endpoint::server(
+    //     ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server_tls)?)), ...)
     let listening = Endpoint::server(server.config(), "127.0.0.1:0".parse()?)?;
     let to = listening.local_addr()?;
 
@@ -75,7 +77,8 @@ async fn run() -> Outcome<()> {
     Ok(())
 }
 
-/// A certificate for localhost, and a client that trusts it.
+/// Returns the TLS configurations of a server with a certificate for localhost and of a client that
+/// trusts it.
 fn tls() -> Outcome<(Arc<ServerConfig>, Arc<ClientConfig>)> {
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     let certificate = signed.cert.der().clone();

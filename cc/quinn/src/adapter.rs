@@ -1,4 +1,4 @@
-//! One of our controllers behind quinn's trait.
+//! Adapter from quinn's controller trait to one of our controllers.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,17 +9,18 @@ use fathom_plugin::{AckBatch, ConnectionMonitor, ControllerDriver, ControllerSou
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 
-/// Builds the controller of one connection, again after each migration.
+/// Factory that builds the controller of one connection, and another one after each migration.
 pub(crate) struct Factory(pub(crate) ControllerSource);
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        // quinn has one path and calls it nothing.
+        // quinn has one path and does not number it.
         Box::new(Adapter(ControllerDriver::start(self.0.connection(), Some(0), now, current_mtu)))
     }
 }
 
-/// A view of the connection that this controller belongs to; `None`: it is not one of ours.
+/// Returns a view of the connection that this controller belongs to; `None` if the controller is
+/// not ours.
 pub(crate) fn monitor(controller: Box<dyn Controller>) -> Option<ConnectionMonitor> {
     Some(controller.into_any().downcast::<Adapter>().ok()?.0.monitor())
 }
@@ -73,8 +74,9 @@ impl Controller for Adapter {
     }
 
     fn window(&self) -> u64 {
-        // quinn sends while bytes in flight and the next packet stay *below* the window; a window of n packets means n in flight
-        // (RFC 9002 §7). noq sends while they stay not *above* it.
+        // quinn sends while bytes in flight plus the next packet stay *below* the window. A window
+        // of n packets means n packets in flight (RFC 9002 §7). noq sends while they are not
+        // *above* the window.
         self.0.send_params().window.saturating_add(1)
     }
 

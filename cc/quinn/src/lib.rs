@@ -1,10 +1,11 @@
-//! Fathom's controllers and the one-way-delay frame for unmodified quinn.
+//! Fathom's controllers and timestamp frames for unmodified quinn.
 //!
-//! A [`Plugin`] is a controller chosen by name. [`Plugin::server`](fathom_plugin::Plugin::server) and
-//! [`Plugin::client`](fathom_plugin::Plugin::client) put it under a rustls configuration;
-//! [`ServerPlugin::config`](fathom_plugin::ServerPlugin::config) and [`ClientPlugin::shared_config`](fathom_plugin::ClientPlugin::shared_config)
-//! take the place of quinn's own configurations: each connection then has its controller and its frame layer, and [`monitor`] shows both. Everything
-//! else of quinn stays as it is.
+//! A [`Plugin`] is a controller chosen by name. [`Plugin::server`](fathom_plugin::Plugin::server)
+//! and [`Plugin::client`](fathom_plugin::Plugin::client) combine it with a rustls configuration.
+//! [`ServerPlugin::config`](fathom_plugin::ServerPlugin::config) and
+//! [`ClientPlugin::shared_config`](fathom_plugin::ClientPlugin::shared_config) replace quinn's own
+//! configurations. Each connection then has its own controller and frame layer, and [`monitor`]
+//! shows both. Everything else in quinn stays as it is.
 //!
 //! ```no_run
 //! # async fn serve(tls: std::sync::Arc<rustls::ServerConfig>) -> Result<(), Box<dyn std::error::Error>> {
@@ -21,17 +22,23 @@
 //! # }
 //! ```
 //!
-//! [`ServerPlugin::accept`](fathom_plugin::ServerPlugin::accept) and [`ClientPlugin::connect`](fathom_plugin::ClientPlugin::connect) give one connection
-//! transport settings of its own, [`Plugin::controller_factory`](fathom_plugin::Plugin::controller_factory) makes controllers where TLS is not ours to replace.
+//! [`ServerPlugin::accept`](fathom_plugin::ServerPlugin::accept) and
+//! [`ClientPlugin::connect`](fathom_plugin::ClientPlugin::connect) give one connection its own
+//! transport settings. [`Plugin::controller_factory`](fathom_plugin::Plugin::controller_factory)
+//! makes controllers for programs whose TLS cannot be replaced.
 //!
-//! # What quinn does with ECN
+//! # ECN in quinn
 //!
-//! quinn marks every packet ECT(0) and stops for good (on that path) when an ACK frame has no counts, or when its validation (RFC
-//! 9000 §13.4.2.1) fails: fewer counts than packets newly acknowledged, ECT(1) counted, or a count that fell. It looks at the counts
-//! of ACK frames that raise the largest acknowledged number only. When the CE count grew it calls `on_congestion_event` with zero
-//! lost bytes, once per ACK frame, after that frame's acknowledgements and losses: here it becomes [`fathom_cc::Cause::Mark`]. quinn
-//! does not report how many packets were marked; the frame layer reads the counts from the ACK frame itself, and the controller gets
-//! them with the batch, before the mark. Without the extension they are read when the controller needs or wants ECN.
+//! quinn marks every packet ECT(0). On a path, quinn stops marking permanently if an ACK frame has
+//! no ECN counts or if validation (RFC 9000 §13.4.2.1) fails: fewer counts than packets newly
+//! acknowledged, ECT(1) counted, or a count that fell. quinn uses only the counts of ACK frames
+//! that raise the largest acknowledged number. If the CE count grew, quinn calls
+//! `on_congestion_event` with zero lost bytes, once per ACK frame, after that frame's
+//! acknowledgements and losses. This plug-in turns the call into [`fathom_cc::Cause::Mark`].
+//!
+//! quinn does not report how many packets were marked. The frame layer therefore reads the counts
+//! from the ACK frame itself, with or without the extension. The controller receives them with the
+//! batch, before the mark.
 
 mod adapter;
 mod crypto;
@@ -47,28 +54,29 @@ pub use fathom_plugin::{
 
 pub use shaping_socket::ShapingSocket;
 
-/// A view of a live connection, wherever its configuration came from; `None`: its controller is not one of ours.
+/// Returns a view of a live connection, wherever its configuration came from; `None` if its
+/// controller is not one of ours.
 pub fn monitor(connection: &quinn::Connection) -> Option<ConnectionMonitor> {
     adapter::monitor(connection.congestion_state())
 }
 
-/// What quinn delivers and honours: forward one-way delay through our frame and ECN counts. It does not read a controller's pacing
-/// rate and has no datagram size of the controller's choice.
+/// Capabilities of quinn: forward one-way delay through the timestamp frames, and ECN counts. quinn
+/// does not read a controller's pacing rate, and controllers cannot set its datagram size.
 pub const PROVIDED: Capabilities =
     Capabilities { one_way: true, ecn: true, pacing: false, datagram: false };
 
-/// A controller and the way its connections exchange one-way delays. Cheap to clone.
+/// A controller, and how its connections exchange one-way delays. Cheap to clone.
 pub type Plugin = fathom_plugin::Plugin<Quinn>;
 /// A [`Plugin`] for outgoing connections.
 pub type ClientPlugin = fathom_plugin::ClientPlugin<Quinn>;
 /// A [`Plugin`] for incoming connections.
 pub type ServerPlugin = fathom_plugin::ServerPlugin<Quinn>;
 
-/// quinn, as a stack that takes plug-ins.
+/// quinn as a stack that takes plug-ins.
 #[derive(Clone, Copy, Debug)]
 pub struct Quinn;
 
-/// The code of the README is a test.
+/// Tests the code in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,5 @@
-//! quinn under the names that the shared sources (`cc/plugin/per_stack`) use, and what only quinn has or lacks.
+//! quinn under the names that the shared sources (`cc/plugin/per_stack`) use, and code that only
+//! quinn needs.
 
 use std::any::Any;
 use std::io::{self, IoSliceMut};
@@ -24,9 +25,9 @@ use crate::shaping_socket::Wrapped;
 
 // ---- crypto ----
 
-/// How a connection id is handed over.
+/// Type in which the stack passes a connection ID.
 pub(crate) type Cid<'a> = &'a quinn_proto::ConnectionId;
-/// How a crypto configuration is called.
+/// Receiver type of a crypto configuration's methods.
 pub(crate) type Receiver<'a, T> = Arc<T>;
 
 impl crypto::PacketKey for Packet {
@@ -56,12 +57,12 @@ impl crypto::PacketKey for Packet {
     }
 }
 
-/// quinn's error; it has no place for TLS's own.
+/// Creates quinn's error, which has no field for the TLS error.
 pub(crate) fn transport_error(code: TransportErrorCode, error: CloseError) -> TransportError {
     TransportError { code, frame: None, reason: error.reason }
 }
 
-/// As quinn's own sessions give it to applications.
+/// Converts to the type that quinn's own sessions give to applications.
 pub(crate) fn handshake_data(data: fathom_plugin::HandshakeData) -> Box<dyn Any> {
     Box::new(crypto::rustls::HandshakeData {
         protocol: data.protocol,
@@ -78,7 +79,7 @@ pub(crate) const fn disable_multipath(_: &mut TransportConfig) {}
 
 // ---- socket ----
 
-/// What sockets are kept in.
+/// Pointer type for sockets.
 pub(crate) type Pointer<T> = Arc<T>;
 
 impl AsyncUdpSocket for Wrapped {
@@ -104,7 +105,7 @@ impl AsyncUdpSocket for Wrapped {
     }
 
     fn max_transmit_segments(&self) -> usize {
-        // Each datagram may be trimmed by another length and leave at another time.
+        // Datagrams may be trimmed by different lengths and leave at different times.
         1
     }
 
@@ -117,7 +118,7 @@ impl AsyncUdpSocket for Wrapped {
     }
 }
 
-/// Sends datagrams that were kept back.
+/// Sends delayed datagrams.
 pub(crate) struct ReleaseSender {
     socket: Arc<dyn AsyncUdpSocket>,
     poller: Pin<Box<dyn quinn::UdpPoller>>,
@@ -128,7 +129,7 @@ impl ReleaseSender {
         Self { poller: Arc::clone(socket).create_io_poller(), socket: Arc::clone(socket) }
     }
 
-    /// Pending while the socket does not take it.
+    /// Sends a datagram; pending until the socket accepts it.
     pub(crate) fn poll_send(
         &mut self,
         transmit: &Transmit<'_>,

@@ -1,4 +1,5 @@
-//! The plug-in over real sockets on loopback: a few whole connections, with tokio as quinn users have it.
+//! Tests of the plug-in over real sockets on loopback: a few whole connections, with tokio as quinn
+//! users have it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,7 @@ fn tls() -> (Arc<rustls::ServerConfig>, Arc<rustls::ClientConfig>) {
     (Arc::new(server), Arc::new(client))
 }
 
-/// A body whose every byte depends on its place.
+/// Returns a body in which every byte depends on its position.
 fn body() -> Vec<u8> {
     (0..BYTES).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
@@ -45,7 +46,7 @@ fn plugin(spec: &str, extension: Extension) -> Plugin {
     Plugin::named(spec).expect("a plug-in").with_extension(extension).expect("an extension")
 }
 
-/// Accepts one connection, echoes a body and gives the monitor's last report.
+/// Accepts one connection, echoes a body and returns the monitor's last report.
 async fn echo(endpoint: Endpoint, plugin: ServerPlugin) -> Report {
     let incoming = endpoint.accept().await.expect("a client");
     let (connecting, monitor) =
@@ -78,7 +79,7 @@ async fn send_and_compare(plugin: &ClientPlugin, to: std::net::SocketAddr) -> Re
     monitor.report()
 }
 
-/// One transfer of 2 MB each way; what client and server saw.
+/// Transfers 2 MB each way. Returns the reports of client and server.
 async fn transfer(server: Plugin, client: Plugin) -> (Report, Report) {
     let (server_tls, client_tls) = tls();
     let server = server.server(server_tls).expect("a server");
@@ -90,7 +91,7 @@ async fn transfer(server: Plugin, client: Plugin) -> (Report, Report) {
     let run = async {
         (send_and_compare(&client, to).await, serving.await.expect("the server ended well"))
     };
-    // Only what hangs takes so long.
+    // Only a hanging test takes so long.
     tokio::time::timeout(Duration::from_secs(120), run).await.expect("done in time")
 }
 

@@ -1,5 +1,6 @@
-//! ACK_RECEIVE_TIMESTAMPS of a whole connection, read by a second reader: written from the draft's layout alone, sharing nothing with
-//! `fathom-frames`. It must find what the codec finds, and the times at which the packets arrived.
+//! Reads the ACK_RECEIVE_TIMESTAMPS frames of a whole connection with a second reader, written only
+//! from the draft's layout and without code of `fathom-frames`. The second reader must find the
+//! same content as the codec, and the times at which the packets arrived.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,19 +14,19 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::quic::{Algorithm, HeaderProtectionKey, PacketKey, Tag};
 use rustls::{SupportedCipherSuite, Tls13CipherSuite};
 
-/// What an ACK_RECEIVE_TIMESTAMPS frame says, with every packet number and time written out.
+/// Content of an ACK_RECEIVE_TIMESTAMPS frame, with every packet number and time written out.
 #[derive(Debug, PartialEq, Eq)]
 struct Read {
     acknowledged: Vec<(u64, u64)>,
     delay: u64,
     ecn: Option<[u64; 3]>,
-    /// Packet and units since the epoch, in the frame's order.
+    /// Packet number and units since the epoch, in the frame's order.
     arrivals: Vec<(u64, u64)>,
-    /// Bytes of the frame.
+    /// Length of the frame in bytes.
     len: usize,
 }
 
-/// A variable-length integer (RFC 9000 §16): two bits say how many bytes it has.
+/// Reads a variable-length integer (RFC 9000 §16), whose first two bits encode its length.
 fn int(bytes: &[u8], at: &mut usize) -> u64 {
     let len = 1 << (bytes[*at] >> 6);
     let mut value = u64::from(bytes[*at] & 0x3f);
@@ -36,7 +37,8 @@ fn int(bytes: &[u8], at: &mut usize) -> u64 {
     value
 }
 
-/// Reads the frame at the start of `bytes`, as draft-ietf-quic-receive-ts-02 lays it out; `None` for another frame.
+/// Reads the frame at the start of `bytes`, in the layout of draft-ietf-quic-receive-ts-02; `None`
+/// for another frame.
 fn read(bytes: &[u8]) -> Option<Read> {
     let mut at = 0;
     let ecn = match bytes.get(..4)? {
@@ -61,7 +63,8 @@ fn read(bytes: &[u8]) -> Option<Read> {
         let mut packet = largest - int(bytes, &mut at);
         for _ in 0..int(bytes, &mut at) {
             let delta = int(bytes, &mut at);
-            // The first of a frame counts from the epoch, every other one back from the one before.
+            // The first time of a frame counts from the epoch. Every other one counts back from the
+            // time before it.
             let time = arrivals.last().map_or(delta, |(_, before)| before - delta);
             arrivals.push((packet, time));
             packet = packet.wrapping_sub(1);
@@ -70,7 +73,8 @@ fn read(bytes: &[u8]) -> Option<Read> {
     Some(Read { acknowledged, delay, ecn, arrivals, len: at })
 }
 
-/// The draft's examples (packets 87 to 91 and 96 to 100, units of 1 and of 8 us, with ECN counts, and none).
+/// The draft's examples: packets 87 to 91 and 96 to 100, in units of 1 and of 8 us, with ECN counts
+/// and without.
 #[test]
 fn second_reader_reads_the_drafts_examples() {
     let plain = [
@@ -100,7 +104,8 @@ fn second_reader_reads_the_drafts_examples() {
     assert_eq!(read(&[0x02, 5, 0, 0, 0]), None);
 }
 
-/// What one side's TLS has opened in 1-RTT packets, as it was on the wire: number, payload, and how many were opened before.
+/// 1-RTT packets that one side's TLS has opened, as they were on the wire: their number and
+/// payload, and how many were opened so far.
 #[derive(Default)]
 struct Opened {
     packets: Mutex<Vec<(u64, Vec<u8>)>>,
@@ -117,7 +122,8 @@ impl Opened {
     }
 }
 
-/// A clock that moves on by a millisecond with every packet opened: whatever the machine does, a packet arrives at the time that its place gives.
+/// Clock that advances by one millisecond with every packet opened. A packet's arrival time thus
+/// depends only on its position, not on the speed of the machine.
 struct PacketClock(Instant, Arc<Opened>);
 
 impl Clock for PacketClock {
@@ -126,7 +132,7 @@ impl Clock for PacketClock {
     }
 }
 
-/// ring's keys, and a look at what they open.
+/// Key of ring that also records the packets it opens.
 struct Recording<K: ?Sized> {
     opened: Arc<Opened>,
     inner: Box<K>,
@@ -195,7 +201,7 @@ impl Algorithm for RecordingAlgorithm {
     }
 }
 
-/// ring with AES-128-GCM only, whose keys show what they open.
+/// Returns ring's provider with only AES-128-GCM, whose keys record the packets they open.
 fn provider(opened: &Arc<Opened>) -> Arc<rustls::crypto::CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
     let suite = provider
@@ -222,7 +228,8 @@ fn plugin(receive_timestamps: ReceiveTimestamps) -> Plugin {
     Plugin::named("reno").expect("a plug-in").with_extension(extension).expect("an extension")
 }
 
-/// A megabyte from a client that asks for `wanted`: what the server opened, and what the client did.
+/// Uploads one megabyte from a client that asks for `wanted`. Returns the packets that server and
+/// client opened.
 async fn upload(wanted: ReceiveTimestamps) -> [Arc<Opened>; 2] {
     let opened: [Arc<Opened>; 2] = std::array::from_fn(|_| Arc::default());
     let signed =
@@ -275,7 +282,7 @@ async fn upload(wanted: ReceiveTimestamps) -> [Arc<Opened>; 2] {
         endpoint.wait_idle().await;
     };
     let run = async { tokio::join!(serving, sending).0 };
-    // Only what hangs takes so long.
+    // Only a hanging test takes so long.
     let report = tokio::time::timeout(Duration::from_secs(120), run).await.expect("done in time");
     assert!(report.in_use == InUse::Receive && report.stamps_sent > 3, "{report:?}");
     opened
@@ -294,7 +301,7 @@ async fn second_reader_and_codec_read_the_same_of_a_connection() {
         let (mut frames, mut arrivals, mut bytes, mut epochs) = (0u64, 0, 0, Vec::new());
         let mut told = HashMap::new();
         for (_, payload) in client.packets.lock().expect("whole").iter() {
-            // PADDING, PING and IMMEDIATE_ACK may stand before it.
+            // PADDING, PING and IMMEDIATE_ACK may precede the frame.
             let start =
                 payload.iter().take_while(|byte| matches!(byte, 0x00 | 0x01 | 0x1f)).count();
             let Some(found) = read(&payload[start..]) else { continue };
@@ -330,7 +337,7 @@ async fn second_reader_and_codec_read_the_same_of_a_connection() {
             bytes += len as u64;
             frames += 1;
         }
-        // One epoch for the connection, but for the unit; ours rounds up.
+        // All times have the same epoch, within one unit; our clock rounds up.
         let (least, most) =
             (epochs.iter().min().expect("frames"), epochs.iter().max().expect("frames"));
         assert!(most - least < 1 << wanted.exponent, "{wanted:?}: epochs from {least} to {most}");

@@ -1,4 +1,4 @@
-//! An HTTP/3 server and a client of it, both on noq, in one process.
+//! An HTTP/3 server and its client, both on noq, in one process.
 //!
 //! ```text
 //! cargo run -p h3-noq --example both
@@ -31,14 +31,14 @@ async fn main() -> Result<(), Error> {
     let connection = client.connect(address, "localhost")?.await?;
     ask(connection).await?;
 
-    // Until the close has reached the server.
+    // Wait until the close has reached the server.
     client.wait_idle().await;
     server.close(0u32.into(), b"");
     serving.await?;
     Ok(())
 }
 
-/// The client: two requests on one connection.
+/// Runs the client: two requests on one connection.
 async fn ask(connection: noq::Connection) -> Result<(), Error> {
     let (mut driver, mut requests) = h3::client::new(Connection::new(connection)).await?;
     let driving = tokio::spawn(async move { driver.wait_idle().await });
@@ -65,13 +65,13 @@ async fn ask(connection: noq::Connection) -> Result<(), Error> {
     }
     println!("POST /upload: {}, {}", response.status(), String::from_utf8_lossy(&text));
 
-    // The last handle closes the connection with H3_NO_ERROR.
+    // Dropping the last handle closes the connection with H3_NO_ERROR.
     drop(requests);
     println!("client: {}", driving.await?);
     Ok(())
 }
 
-/// The server: a task per connection, and one per request.
+/// Runs the server, with one task per connection and one per request.
 async fn serve(endpoint: noq::Endpoint) {
     while let Some(incoming) = endpoint.accept().await {
         tokio::spawn(async move {

@@ -7,7 +7,7 @@ use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
 
 use super::{RecvStream, SendStream, stack};
 
-/// A bidirectional stream; `split` gives its halves.
+/// A bidirectional stream. `split` returns its halves.
 #[derive(Debug)]
 pub struct BidiStream<B: Buf> {
     send: SendStream<B>,
@@ -15,26 +15,26 @@ pub struct BidiStream<B: Buf> {
 }
 
 impl<B: Buf> BidiStream<B> {
-    /// A stream that was opened from this side.
+    /// Wraps a stream that this side opened.
     pub(crate) fn opened((send, recv): (stack::SendStream, stack::RecvStream)) -> Self {
         Self { send: SendStream::new(send), recv: RecvStream::opened(recv) }
     }
 
-    /// A stream that the peer opened.
+    /// Wraps a stream that the peer opened.
     pub(crate) fn accepted((send, recv): (stack::SendStream, stack::RecvStream)) -> Self {
         Self { send: SendStream::new(send), recv: RecvStream::accepted(recv) }
     }
 }
 
 impl<B: Buf> BidiStream<B> {
-    /// As [`SendStream::acknowledged`].
+    /// Completes as [`SendStream::acknowledged`] does.
     pub fn acknowledged(
         &self,
     ) -> impl Future<Output = Result<(), StreamErrorIncoming>> + Send + Sync + use<B> {
         self.send.acknowledged()
     }
 
-    /// As [`SendStream::poll_write_chunks`].
+    /// Writes as [`SendStream::poll_write_chunks`] does.
     pub fn poll_write_chunks(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! The connection, and the handle that opens streams on it.
+//! The HTTP/3 connection, and the handle that opens streams on it.
 
 use std::fmt;
 use std::task::{Context, Poll, ready};
@@ -11,22 +11,22 @@ use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming};
 use super::waiting::{Answers, Waiting};
 use super::{BidiStream, RecvStream, SendStream, error, stack};
 
-/// Both halves of a bidirectional stream, as the stack gives them.
+/// Both halves of a bidirectional stream, as the stack returns them.
 type Halves = (stack::SendStream, stack::RecvStream);
 
-/// A connection for HTTP/3, on a connection of the stack.
+/// An HTTP/3 connection on a connection of the stack.
 ///
-/// Goes into `h3::client::new` or `h3::server::builder().build`. Keep a clone of the stack's connection for what
-/// HTTP/3 does not ask of it, such as statistics or the peer's address.
+/// Pass it to `h3::client::new` or `h3::server::builder().build`. Keep a clone of the stack's
+/// connection for features that HTTP/3 does not use, such as statistics or the peer's address.
 pub struct Connection {
     opener: OpenStreams,
     accept_bidi: Waiting<Halves>,
     accept_uni: Waiting<stack::RecvStream>,
 }
 
-/// Opens streams on a connection.
+/// Handle that opens streams on a connection.
 ///
-/// Clones wait each for itself.
+/// Each clone waits independently.
 pub struct OpenStreams {
     connection: stack::Connection,
     bidi: Waiting<Halves>,
@@ -34,7 +34,7 @@ pub struct OpenStreams {
 }
 
 impl Connection {
-    /// Takes a connection whose handshake is done, or one that sends in 0-RTT.
+    /// Wraps a connection whose handshake is complete, or one that sends 0-RTT data.
     pub fn new(connection: stack::Connection) -> Self {
         Self {
             opener: OpenStreams::new(connection),
@@ -43,7 +43,7 @@ impl Connection {
         }
     }
 
-    /// The stack's connection underneath.
+    /// Returns the underlying connection of the stack.
     pub(crate) fn stack(&self) -> &stack::Connection {
         &self.opener.connection
     }

@@ -15,17 +15,17 @@ use noq::SendDatagramError;
 use super::waiting::{Answers, Waiting};
 use super::{Connection, error};
 
-/// Sends datagrams.
+/// Sender of datagrams.
 ///
-/// noq's buffer of datagrams is bounded: one that finds it full pushes out the oldest.
+/// noq's datagram buffer is bounded. A datagram that finds the buffer full replaces the oldest one.
 #[derive(Clone)]
 pub struct DatagramSender {
     connection: noq::Connection,
 }
 
-/// Receives datagrams.
+/// Receiver of datagrams.
 ///
-/// Each datagram goes to one receiver only.
+/// Each datagram goes to only one receiver.
 pub struct DatagramReceiver {
     connection: noq::Connection,
     next: Waiting<Bytes>,

@@ -1,7 +1,7 @@
-//! The stack's errors in the terms of [`h3::quic`].
+//! Conversion of the stack's errors to those of [`h3::quic`].
 //!
-//! What HTTP/3 gives a meaning to keeps its code. The rest is handed on whole: `Undefined` and `Unknown` hold the stack's own
-//! error, which `downcast_ref` gets back.
+//! Errors that have a meaning in HTTP/3 keep their code. All others are passed on whole:
+//! `Undefined` and `Unknown` contain the stack's own error, which `downcast_ref` returns.
 
 use std::sync::Arc;
 
@@ -10,14 +10,15 @@ use h3::quic::{ConnectionErrorIncoming, StreamErrorIncoming};
 
 use super::stack::{ConnectionError, ReadError, VarInt, WriteError};
 
-/// Why a connection ended.
+/// Converts the reason why a connection ended.
 pub(crate) fn connection(error: ConnectionError) -> ConnectionErrorIncoming {
     match error {
         ConnectionError::ApplicationClosed(close) => {
             ConnectionErrorIncoming::ApplicationClose { error_code: close.error_code.into_inner() }
         }
         ConnectionError::TimedOut => ConnectionErrorIncoming::Timeout,
-        // A close by the transport carries a code of another space (RFC 9000 §20.1): it must not pass for HTTP/3's.
+        // The transport's close codes have another number space (RFC 9000 §20.1) and must not be
+        // taken for HTTP/3 codes.
         ConnectionError::VersionMismatch
         | ConnectionError::TransportError(_)
         | ConnectionError::ConnectionClosed(_)
@@ -27,22 +28,22 @@ pub(crate) fn connection(error: ConnectionError) -> ConnectionErrorIncoming {
     }
 }
 
-/// The end of the connection, as one of its streams sees it.
+/// Converts the end of the connection to an error of one of its streams.
 pub(crate) fn connection_on_stream(error: ConnectionError) -> StreamErrorIncoming {
     StreamErrorIncoming::ConnectionErrorIncoming { connection_error: connection(error) }
 }
 
-/// Why a stream cannot be read.
+/// Converts the reason why a stream cannot be read.
 pub(crate) fn read(error: ReadError) -> StreamErrorIncoming {
     match error {
         ReadError::Reset(code) => terminated(code),
         ReadError::ConnectionLost(error) => connection_on_stream(error),
-        // Closed here, or of a 0-RTT that was refused.
+        // Closed on this side, or belongs to 0-RTT that was rejected.
         error => StreamErrorIncoming::Unknown(Box::new(error)),
     }
 }
 
-/// Why a stream cannot be written.
+/// Converts the reason why a stream cannot be written.
 pub(crate) fn write(error: WriteError) -> StreamErrorIncoming {
     match error {
         WriteError::Stopped(code) => terminated(code),
@@ -57,10 +58,10 @@ fn terminated(code: VarInt) -> StreamErrorIncoming {
     StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() }
 }
 
-/// A code as QUIC carries it.
+/// Converts a code to QUIC's type.
 ///
-/// Codes have 62 bits (RFC 9114 §8, RFC 9000 §16). Only a mistake of the caller makes a larger one; it travels as
-/// `H3_INTERNAL_ERROR`.
+/// Codes have 62 bits (RFC 9114 §8, RFC 9000 §16). A larger code is an error of the caller and is
+/// sent as `H3_INTERNAL_ERROR`.
 pub(crate) fn code(code: u64) -> VarInt {
     VarInt::from_u64(code)
         .unwrap_or_else(|_| VarInt::from_u32(Code::H3_INTERNAL_ERROR.value() as u32))

@@ -18,14 +18,14 @@ pub use recv::RecvStream;
 pub use send::{NotReady, SendStream};
 
 impl Connection {
-    /// The connection of noq underneath.
+    /// Returns the underlying noq connection.
     pub fn noq(&self) -> &noq::Connection {
         self.stack()
     }
 }
 
-/// The stack's stream number as h3's.
+/// Converts the stack's stream number to h3's.
 fn stream_id(id: stack::StreamId) -> h3::quic::StreamId {
-    // Both have 62 bits (RFC 9000 §2.1): h3 refuses none that the stack has.
+    // Both have 62 bits (RFC 9000 §2.1), so h3 accepts every number of the stack.
     h3::quic::StreamId::try_from(u64::from(id)).expect("a stream number of 62 bits")
 }

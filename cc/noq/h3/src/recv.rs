@@ -11,14 +11,15 @@ use super::{error, stream_id};
 
 /// A receiving stream.
 ///
-/// Data come as the stack received them, without a copy; what is not requested stays under QUIC's flow control.
+/// Returns data as the stack received them, without a copy. Data that are not read stay subject to
+/// QUIC's flow control.
 ///
-/// The end of the stream is reported for as long as it is requested: a stream that was reset never turns into one that
-/// ended well, and one stopped from here answers with an error, not with a body cut short.
+/// Repeated reads report the same end of the stream. A stream that was reset never appears to end
+/// well. A stream that this side stopped returns an error, not a truncated body.
 ///
-/// Dropped before its end, the stream is stopped with a code that HTTP/3 has a meaning for: `H3_REQUEST_CANCELLED` if
-/// the stream was opened from this side, so that the data are a response nobody wants any more (RFC 9114 §4.1.1), and
-/// `H3_NO_ERROR` otherwise (RFC 9114 §4.1).
+/// If dropped before its end, the stream is stopped with an HTTP/3 error code. The code is
+/// `H3_REQUEST_CANCELLED` if this side opened the stream, because the data are then a response that
+/// is no longer wanted (RFC 9114 §4.1.1). Otherwise it is `H3_NO_ERROR` (RFC 9114 §4.1).
 #[derive(Debug)]
 pub struct RecvStream {
     stream: stack::RecvStream,
@@ -30,21 +31,21 @@ pub struct RecvStream {
 #[derive(Debug)]
 enum State {
     Open,
-    /// All data were read.
+    /// All data have been read.
     Finished,
     /// The peer reset the stream, with this code.
     Reset(stack::VarInt),
-    /// Stopped from this side.
+    /// This side stopped the stream.
     Stopped,
 }
 
 impl RecvStream {
-    /// The half of a stream that was opened from this side.
+    /// Wraps the receiving half of a stream that this side opened.
     pub(crate) fn opened(stream: stack::RecvStream) -> Self {
         Self { stream, state: State::Open, abandoned: Code::H3_REQUEST_CANCELLED }
     }
 
-    /// A stream, or the half of one, that the peer opened.
+    /// Wraps a stream that the peer opened, or its receiving half.
     pub(crate) fn accepted(stream: stack::RecvStream) -> Self {
         Self { stream, state: State::Open, abandoned: Code::H3_NO_ERROR }
     }

@@ -13,21 +13,24 @@ use super::{error, stream_id};
 
 /// A sending stream.
 ///
-/// Holds one frame at most: what QUIC's flow control does not let through yet stays in it, and is written by whatever
-/// is polled next, be it `poll_ready`, `poll_finish` or `poll_send`. No poll loses data when it is cancelled.
+/// Holds at most one frame. The part of the frame that QUIC's flow control does not yet permit
+/// stays in the stream, and the next poll of `poll_ready`, `poll_finish` or `poll_send` writes it.
+/// Cancelling a poll loses no data.
 ///
-/// A STOP_SENDING of the peer is answered as soon as a write sees it, with the peer's own code (RFC 9000 §3.5).
+/// A STOP_SENDING from the peer is answered with the peer's own code as soon as a write detects it
+/// (RFC 9000 §3.5).
 ///
-/// Dropped between two frames, the stream ends as if finished, as the stack's own streams do. Dropped with part of a frame
-/// unsent, it is reset with `H3_REQUEST_CANCELLED`: an end in the middle of a frame would be an error of the whole
-/// connection (RFC 9114 §7.1), or pass for the end of the body.
+/// If dropped between two frames, the stream ends as if finished, like the stack's own streams. If
+/// dropped with part of a frame unsent, it is reset with `H3_REQUEST_CANCELLED`. An end in the
+/// middle of a frame would be an error of the whole connection (RFC 9114 §7.1), or would be taken
+/// for the end of the body.
 pub struct SendStream<B: Buf> {
     wire: Wire,
-    /// The frame of which something is left to send.
+    /// The frame that is not completely sent yet.
     writing: Option<WriteBuf<B>>,
 }
 
-/// The stack's stream, and what became of it.
+/// The stack's stream and its state.
 struct Wire {
     stream: stack::SendStream,
     state: State,
@@ -37,15 +40,16 @@ struct Wire {
 enum State {
     Open,
     Finished,
-    /// Nothing goes out any more, for this reason. A reset from this side is a `ClosedStream`.
+    /// The stream no longer sends, for this reason. After a reset from this side, the reason is
+    /// `ClosedStream`.
     Failed(WriteError),
 }
 
-/// A frame was given to a stream that still holds the one before.
+/// Error for a frame passed to a stream that still holds the previous frame.
 ///
-/// It comes of a send that was cancelled, and arrives as [`StreamErrorIncoming::Unknown`]: an error of this stream
-/// only. The stream still holds the rest of its frame. `finish` sends it, if h3 has no grease frame to put before the
-/// end; as a rule, reset the stream.
+/// Occurs after a send was cancelled. The error arrives as [`StreamErrorIncoming::Unknown`] and
+/// affects only this stream, which still holds the rest of its frame. `finish` sends the rest,
+/// unless h3 has a grease frame to put before the end. Usually, reset the stream instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotReady;
 
@@ -58,7 +62,7 @@ impl fmt::Display for NotReady {
 impl std::error::Error for NotReady {}
 
 impl Wire {
-    /// Writes some of `data`, and advances it by as much. Only empty data write nothing.
+    /// Writes some of `data` and advances it accordingly. Writes nothing only if `data` is empty.
     fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -77,7 +81,7 @@ impl Wire {
         }
     }
 
-    /// Writes all of `chunks`, which are empty then.
+    /// Writes all of `chunks`, which are empty afterwards.
     fn poll_write_chunks(
         &mut self,
         cx: &mut Context<'_>,
@@ -94,14 +98,14 @@ impl Wire {
 
     fn failed(&mut self, error: WriteError) -> StreamErrorIncoming {
         if let WriteError::Stopped(code) = error {
-            // Fails only if there is nothing left to reset.
+            // This fails only if nothing is left to reset.
             let _ = self.stream.reset(code);
         }
         self.state = State::Failed(error.clone());
         error::write(error)
     }
 
-    /// The reason why nothing goes out any more, if there is one.
+    /// Returns an error if the stream no longer sends.
     fn check(&self) -> Result<(), StreamErrorIncoming> {
         match &self.state {
             State::Open => Ok(()),
@@ -111,7 +115,7 @@ impl Wire {
     }
 
     fn finish(&mut self) -> Result<(), StreamErrorIncoming> {
-        // A finish that was polled again is no mistake.
+        // Polling a finish again is allowed.
         if !matches!(self.state, State::Finished) {
             self.check()?;
             self.stream.finish().map_err(|closed| error::write(closed.into()))?;
@@ -121,7 +125,8 @@ impl Wire {
     }
 
     fn reset(&mut self, code: VarInt) {
-        // Also after the finish: until everything is acknowledged, a reset gives up what is on its way.
+        // A reset after the finish is allowed too: until everything is acknowledged, it abandons
+        // the data in flight.
         if matches!(self.state, State::Open | State::Finished) && self.stream.reset(code).is_ok() {
             self.state = State::Failed(WriteError::ClosedStream);
         }
@@ -133,9 +138,10 @@ impl<B: Buf> SendStream<B> {
         Self { wire: Wire { stream, state: State::Open }, writing: None }
     }
 
-    /// Writes `chunks` behind what was sent before, as they are: a caller that frames by itself spares a copy, and with
-    /// [`Bytes::from_owner`] learns when the stack lets go of them. They are empty when all is written. To be polled again until then: cut
-    /// short in the middle of a frame, the stream has to be reset.
+    /// Writes `chunks` unchanged after the data sent before. A caller that frames its data itself
+    /// saves a copy, and with [`Bytes::from_owner`] learns when the stack releases the data. The
+    /// chunks are empty when all is written. Poll again until then. If writing stops in the middle
+    /// of a frame, the stream must be reset.
     pub fn poll_write_chunks(
         &mut self,
         cx: &mut Context<'_>,
@@ -145,9 +151,10 @@ impl<B: Buf> SendStream<B> {
         self.wire.poll_write_chunks(cx, chunks)
     }
 
-    /// Ends well when the peer has acknowledged all data of the stream and its end; with an error as soon as the peer has stopped the stream
-    /// or the connection is over. It may be requested at any time, and outlives the stream. A stream that is reset from here is acknowledged
-    /// when its reset is.
+    /// Completes with `Ok` when the peer has acknowledged all data of the stream and its end.
+    /// Completes with an error as soon as the peer stops the stream or the connection ends. May be
+    /// called at any time; the future may outlive the stream. A stream that this side resets counts
+    /// as acknowledged when its reset is.
     pub fn acknowledged(
         &self,
     ) -> impl Future<Output = Result<(), StreamErrorIncoming>> + Send + Sync + use<B> {
@@ -164,7 +171,7 @@ impl<B: Buf> SendStream<B> {
         }
     }
 
-    /// Sends what is left of the frame.
+    /// Sends the rest of the frame.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
         if let Some(frame) = &mut self.writing {
             while frame.has_remaining() {
@@ -184,7 +191,7 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
     fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
         self.wire.check()?;
         if self.writing.is_some() {
-            // Not a connection error: the other requests have no part in it.
+            // This is not a connection error, because it must not affect the other requests.
             return Err(StreamErrorIncoming::Unknown(Box::new(NotReady)));
         }
         self.writing = Some(data.into());

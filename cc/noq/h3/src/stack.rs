@@ -1,4 +1,5 @@
-//! noq under the names that the other modules use: they are written once, and `cc/quinn/h3` builds them on quinn.
+//! noq under the names that the other modules use. `cc/quinn/h3` compiles the same modules with
+//! quinn.
 
 use std::pin::pin;
 use std::task::{Context, Poll, ready};
@@ -9,9 +10,10 @@ pub(crate) use noq::{
     Connection, ConnectionError, ReadError, RecvStream, SendStream, StreamId, VarInt, WriteError,
 };
 
-/// Reads what is there, or leaves the task's waker with noq.
+/// Reads available data, or registers the task's waker with noq.
 ///
-/// noq keeps the state of a read in the stream, not in the future, so a future per poll loses nothing and needs no box.
+/// noq keeps the state of a read in the stream, not in the future. Creating a future for each poll
+/// thus loses nothing and needs no box.
 pub(crate) fn poll_read(
     stream: &mut RecvStream,
     cx: &mut Context<'_>,
@@ -19,8 +21,8 @@ pub(crate) fn poll_read(
     pin!(stream.read_chunk(usize::MAX)).poll(cx)
 }
 
-/// Hands over some of `chunks` without a copy of those that noq keeps whole (its own bound is 1,452 bytes); what it took is empty then.
-/// As with reads, no state is lost with the future.
+/// Passes on some of `chunks`. noq copies only chunks of up to 1,452 bytes. Chunks that noq took
+/// are empty afterwards. As with reads, no state is lost with the future.
 pub(crate) fn poll_write(
     stream: &mut SendStream,
     cx: &mut Context<'_>,
@@ -31,7 +33,8 @@ pub(crate) fn poll_write(
     Poll::Ready(Ok(()))
 }
 
-/// Why it can no longer be known whether a stream's data arrived.
+/// Returns the connection's error if the connection ended before it was known whether a stream's
+/// data arrived.
 pub(crate) fn lost(error: StoppedError) -> Option<ConnectionError> {
     match error {
         StoppedError::ConnectionLost(error) => Some(error),

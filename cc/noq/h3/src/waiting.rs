@@ -1,4 +1,4 @@
-//! The stack's futures, held from poll to poll.
+//! Futures of the stack that are kept from poll to poll.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -10,14 +10,15 @@ use super::stack::ConnectionError;
 
 type Answer<T> = Result<T, ConnectionError>;
 
-/// What a connection gives again and again; it never ends, errors included.
+/// Repeated results of a connection. The stream never ends, not even after an error.
 pub(crate) type Answers<T> = Pin<Box<dyn Stream<Item = Answer<T>> + Send + Sync>>;
 
-/// Something a connection gives again and again, and that may have to be waited for.
+/// A repeated operation of a connection that may have to wait.
 ///
-/// The stack's futures borrow the connection, and one that is dropped is not woken any more. So the future that waits is kept
-/// in a box together with a handle on its connection. The box is made the first time something has to be waited for,
-/// and serves from then on: what is there at once costs no allocation.
+/// The stack's futures borrow the connection, and a dropped future is no longer woken. The waiting
+/// future is therefore kept in a box, together with a handle of its connection. The box is created
+/// when an operation has to wait for the first time, and is then reused. Results that are available
+/// at once need no allocation.
 pub(crate) struct Waiting<T>(Option<Answers<T>>);
 
 impl<T> Waiting<T> {
@@ -25,7 +26,8 @@ impl<T> Waiting<T> {
         Self(None)
     }
 
-    /// Polls `once`, or what waits already. If `once` has to wait, `again` makes the box that waits in its place.
+    /// Polls the waiting box, if there is one, or else `once`. If `once` has to wait, `again` makes
+    /// the box that waits instead.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,

@@ -78,7 +78,7 @@ async fn what_cannot_be_sent_says_why() {
         let refused = send.send_datagram(datagram(body(100_000)));
         assert!(matches!(refused, Err(SendDatagramErrorIncoming::TooLarge)), "{refused:?}");
 
-        // A receiver that waits hears of the end, and so does the next sender.
+        // A waiting receiver learns about the end, and so does the next sender.
         let (mut back, mut recv) = ends(&pair.server);
         let waiting =
             tokio::spawn(async move { poll_fn(|cx| recv.poll_incoming_datagram(cx)).await });

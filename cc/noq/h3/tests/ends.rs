@@ -1,4 +1,5 @@
-//! How requests and connections end when they do not end well: codes, shutdowns, timeouts, cancelled sends.
+//! Tests of requests and connections that end abnormally: codes, shutdowns, timeouts, cancelled
+//! sends.
 #![allow(
     clippy::unneeded_struct_pattern,
     reason = "needed unless h3's features for back ends are on"
@@ -115,7 +116,7 @@ async fn the_client_sees_the_code_of_a_request_the_server_stops() {
             stream.stop_sending(Code::H3_EXCESSIVE_LOAD);
             stream
         };
-        // More than the window: the send still waits when the stop arrives.
+        // The body exceeds the window, so the send still waits when the stop arrives.
         let (sent, _stream) = tokio::join!(upload.send_data(body(100_000)), stop);
         terminated(sent.expect_err("stopped"), Code::H3_EXCESSIVE_LOAD);
         terminated(upload.finish().await.expect_err("stopped"), Code::H3_EXCESSIVE_LOAD);
@@ -123,8 +124,8 @@ async fn the_client_sees_the_code_of_a_request_the_server_stops() {
     .await;
 }
 
-/// RFC 9114 §4.1: a server that needs no more of a request says H3_NO_ERROR; §4.1.1: a client that cancels says
-/// H3_REQUEST_CANCELLED.
+/// RFC 9114 §4.1: a server that needs no more of a request sends H3_NO_ERROR. RFC 9114 §4.1.1: a
+/// client that cancels sends H3_REQUEST_CANCELLED.
 #[tokio::test]
 async fn streams_dropped_unread_say_why() {
     within(async {
@@ -182,7 +183,8 @@ async fn a_body_stopped_from_here_neither_ends_well_nor_ends_the_connection() {
     .await;
 }
 
-/// A FIN in the middle of a frame would pass for the end of the body, or end the connection.
+/// A FIN in the middle of a frame would be taken for the end of the body, or would end the
+/// connection.
 #[tokio::test]
 async fn a_response_dropped_in_the_middle_of_a_frame_is_reset() {
     within(async {
@@ -254,7 +256,7 @@ async fn a_cancelled_send_loses_nothing_and_hurts_its_own_stream_only() {
 #[tokio::test]
 async fn close_codes_reach_the_other_side() {
     within(async {
-        // From the client, on the connection of noq; on a request, too.
+        // Closed by the client, on the noq connection. The server sees the code on a request, too.
         let pair = pair().await;
         let mut server_end = server(&pair.server).await;
         let (mut requests, driver) = open(Connection::new(pair.client.clone())).await;
@@ -263,7 +265,7 @@ async fn close_codes_reach_the_other_side() {
         pair.client.close(0x10f_u32.into(), b"because");
         closed(&lost(stream.recv_data().await.err().expect("closed")), 0x10f);
         closed(&server_end.accept().await.err().expect("closed"), 0x10f);
-        // The side that closed knows it was itself.
+        // The side that closed knows that it closed itself.
         let own = driver.await.expect("no panic");
         let ConnectionError::Remote { 0: ConnectionErrorIncoming::Undefined(inner), .. } = own
         else {
@@ -271,7 +273,7 @@ async fn close_codes_reach_the_other_side() {
         };
         assert_eq!(inner.downcast_ref(), Some(&noq::ConnectionError::LocallyClosed));
 
-        // From the server, by h3 itself.
+        // Closed by the server, by h3 itself.
         let pair = common::pair().await;
         let server_end = server(&pair.server).await;
         let (mut requests, driver) = open(Connection::new(pair.client.clone())).await;
@@ -285,7 +287,7 @@ async fn close_codes_reach_the_other_side() {
         closed(&error, Code::H3_NO_ERROR.value());
         assert!(error.is_h3_no_error());
 
-        // From the client, by h3 itself: its last handle is gone.
+        // Closed by the client, by h3 itself, because its last handle is gone.
         let pair = common::pair().await;
         let mut server_end = server(&pair.server).await;
         let (requests, driver) = open(Connection::new(pair.client.clone())).await;
@@ -324,7 +326,7 @@ async fn goaway_lets_the_running_request_end_and_refuses_the_next() {
     .await;
 }
 
-/// RFC 9114 §5.2: what comes after the last request that GOAWAY grants is rejected.
+/// RFC 9114 §5.2: requests after the last one that GOAWAY permits are rejected.
 #[tokio::test]
 async fn a_request_that_crosses_goaway_is_rejected() {
     within(async {
@@ -334,7 +336,7 @@ async fn a_request_that_crosses_goaway_is_rejected() {
         let _first = requests.send_request(get("/")).await.expect("a stream");
         let (_, stream) = accept(&mut server).await;
         assert_eq!(stream.id(), StreamId::try_from(0).expect("an id"));
-        // Sent before the client's driver has read the GOAWAY.
+        // The client sends this before its driver has read the GOAWAY.
         let mut late = requests.send_request(get("/late")).await.expect("a stream");
         server.shutdown(0).await.expect("GOAWAY sent");
         tokio::select! {
@@ -368,8 +370,8 @@ async fn a_client_whose_server_falls_silent_times_out() {
         let (mut requests, driver) = open(Connection::new(pair.client.clone())).await;
         let mut unanswered = requests.send_request(get("/")).await.expect("a stream");
         let (_, _stream) = accept(&mut server).await;
-        // The server is elsewhere from now on: nothing that it says is from where the client listens to. Until then no time has gone by, so
-        // it has not given the connection up and reset it.
+        // From now on, the server sends from another address, which the client ignores. No time has
+        // passed until then, so the server has not given up the connection and reset it.
         pair.server_endpoint
             .rebind(std::net::UdpSocket::bind(loopback()).expect("a socket"))
             .expect("rebound");
@@ -403,7 +405,7 @@ async fn a_server_whose_client_vanishes_times_out() {
                 reset.await.expect("the request is there");
                 (requests, stream)
             });
-            // The tasks go first, so that no close is sent when the handles go.
+            // The tasks end first, so that no close is sent when the handles are dropped.
             drop(runtime);
             drop(left);
         });
@@ -418,13 +420,15 @@ async fn a_server_whose_client_vanishes_times_out() {
     .await;
 }
 
-/// A client of QUIC that breaks the protocol of HTTP/3: h3's own code must come out at the other end.
+/// The client breaks the HTTP/3 protocol directly on QUIC. h3's own error code must arrive at the
+/// other end.
 #[tokio::test]
 async fn errors_of_http_close_the_connection_with_their_code() {
     within(async {
         let pair = pair().await;
         tokio::spawn(serve(Connection::new(pair.server.clone())));
-        // A control stream (type 0) whose first frame is GOAWAY (7), not SETTINGS: H3_MISSING_SETTINGS.
+        // A control stream (type 0) whose first frame is GOAWAY (7), not SETTINGS:
+        // H3_MISSING_SETTINGS.
         let mut control = pair.client.open_uni().await.expect("a stream");
         control.write_all(&[0, 7, 1, 0]).await.expect("written");
         let noq::ConnectionError::ApplicationClosed(close) = pair.client.closed().await else {
@@ -432,7 +436,7 @@ async fn errors_of_http_close_the_connection_with_their_code() {
         };
         assert_eq!(close.error_code.into_inner(), Code::H3_MISSING_SETTINGS.value());
 
-        // The same stack without the mistake works, so the close was for the mistake.
+        // The same stack works without the mistake, so the mistake caused the close.
         let pair = common::pair().await;
         tokio::spawn(serve(Connection::new(pair.server.clone())));
         let (mut requests, _driver) = open(Connection::new(pair.client.clone())).await;

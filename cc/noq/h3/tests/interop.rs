@@ -1,4 +1,4 @@
-//! HTTP/3 between noq and quinn, the stack h3 was made with.
+//! HTTP/3 between noq and quinn, the stack for which h3 was developed.
 
 use crate::common;
 

@@ -61,7 +61,7 @@ async fn fifty_requests_share_a_connection() {
     .await;
 }
 
-/// The server lets one request run at a time, so 49 of 50 openers wait for their turn.
+/// The server allows one request at a time, so 49 of 50 requests wait for their turn.
 #[tokio::test]
 async fn requests_wait_for_the_peer_to_allow_a_stream() {
     within(async {
@@ -85,7 +85,7 @@ async fn requests_wait_for_the_peer_to_allow_a_stream() {
     .await;
 }
 
-/// The windows hold a hundredth of the body, so writes and reads stop and go on many times.
+/// The windows hold a hundredth of the body, so writes and reads stop and resume many times.
 #[tokio::test]
 async fn bodies_pass_through_small_windows() {
     within(async {

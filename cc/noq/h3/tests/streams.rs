@@ -1,4 +1,5 @@
-//! The traits themselves, without h3 on top: waking, cancelled polls, repeated ends, numbers of streams.
+//! Tests of the traits alone, without h3 on top: waking, cancelled polls, repeated ends, stream
+//! numbers.
 
 use crate::common;
 
@@ -38,7 +39,7 @@ fn opener(connection: &noq::Connection) -> Open {
     h3::quic::Connection::<Bytes>::opener(&Connection::new(connection.clone()))
 }
 
-/// A stream that both sides know, in halves: the client's, the server's.
+/// Returns the halves of a stream that both sides know: the client's, then the server's.
 async fn stream(pair: &common::Pair) -> [(SendStream<Bytes>, RecvStream); 2] {
     let (mut send, recv) = open(&mut opener(&pair.client)).await.split();
     write(&mut send, b"!").await.expect("written");
@@ -62,7 +63,7 @@ async fn a_read_that_waits_is_woken_and_a_cancelled_one_loses_nothing() {
     within(async {
         let pair = pair().await;
         let [(mut send, _), (_, mut recv)] = stream(&pair).await;
-        // Cancelled: its waker does nothing, and it is not polled again.
+        // Cancelled: the waker does nothing, and the read is not polled again.
         assert!(recv.poll_data(&mut once()).is_pending());
         let reading = tokio::spawn(async move { (read(&mut recv).await, recv) });
         // The reader waits before anything is sent.
@@ -118,7 +119,7 @@ async fn a_stream_can_be_stopped_while_a_read_waits() {
         let [(mut send, _), (_, mut recv)] = stream(&pair).await;
         assert!(recv.poll_data(&mut once()).is_pending());
         recv.stop_sending(0x1234);
-        // A second stop has nothing left to stop.
+        // A second stop finds nothing left to stop.
         recv.stop_sending(0x4321);
         let stopped = loop {
             match write(&mut send, b"more").await {
@@ -171,7 +172,8 @@ async fn codes_quic_cannot_carry_arrive_as_internal_errors() {
     .await;
 }
 
-/// RFC 9000 §2.1: the client's bidirectional streams are 0, 4, 8, its unidirectional ones 2, 6; the server's 1 and 3.
+/// RFC 9000 §2.1: the client's bidirectional streams are 0, 4 and 8, and its unidirectional streams
+/// 2 and 6. The server's streams are 1 and 3.
 #[tokio::test]
 async fn streams_have_the_numbers_of_quic() {
     within(async {

@@ -1,4 +1,5 @@
-//! A crypto provider that seals as ring does until it is switched to failure, and packets of other paths never.
+//! Crypto provider that seals like ring until it is switched to fail, but never seals packets of
+//! other paths.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +8,7 @@ use rustls::crypto::{CipherSuiteCommon, CryptoProvider};
 use rustls::quic::{Algorithm, HeaderProtectionKey, PacketKey, Tag};
 use rustls::{CipherSuite, Error, SupportedCipherSuite, Tls13CipherSuite};
 
-/// Makes the provider fail from here on.
+/// Switch that makes the provider fail from then on.
 pub(crate) type Switch = Arc<AtomicBool>;
 
 struct Failing {
@@ -76,7 +77,7 @@ impl PacketKey for Key {
     }
 }
 
-/// ring's TLS 1.3 suite of this name, with these keys for QUIC.
+/// Returns a provider with only ring's TLS 1.3 suite of this name, and with these keys for QUIC.
 fn only(
     suite: CipherSuite,
     quic: impl FnOnce(&'static dyn Algorithm) -> Option<&'static dyn Algorithm>,
@@ -98,7 +99,7 @@ fn only(
     provider
 }
 
-/// A provider of this suite only, that fails once it is switched.
+/// Returns a provider with only this suite, and the switch that makes it fail.
 pub(crate) fn provider(suite: CipherSuite) -> (Arc<CryptoProvider>, Switch) {
     let switch = Switch::default();
     let fails = Arc::clone(&switch);
@@ -106,12 +107,12 @@ pub(crate) fn provider(suite: CipherSuite) -> (Arc<CryptoProvider>, Switch) {
     (Arc::new(provider), switch)
 }
 
-/// A provider that carries TLS 1.3, and not in QUIC.
+/// Returns a provider that supports TLS 1.3 but not QUIC.
 pub(crate) fn without_quic() -> Arc<CryptoProvider> {
     Arc::new(only(CipherSuite::TLS13_AES_128_GCM_SHA256, |_| None))
 }
 
-/// ring's suite for Initial packets.
+/// Returns ring's suite for Initial packets.
 pub(crate) fn initial() -> rustls::quic::Suite {
     let provider = rustls::crypto::ring::default_provider();
     let found =

@@ -1,4 +1,4 @@
-//! Sockets that mark what they receive, as a router on the way would: every tenth read of 1-RTT packets.
+//! Sockets that mark every tenth read of 1-RTT packets, as a router on the path would.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::recording_socket::{RecordingSocket, Sizes};
 
-/// Counts what was marked.
+/// Counters of marks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
     reads: Arc<AtomicU64>,
-    /// Datagrams marked.
+    /// Number of datagrams marked.
     pub(crate) datagrams: Arc<AtomicU64>,
 }
 
 impl Marks {
-    /// Whether this read, of `len` bytes in datagrams of `stride`, is to be marked.
+    /// Returns whether to mark this read of `len` bytes in datagrams of `stride` bytes.
     pub(super) fn next(&self, first_byte: u8, len: usize, stride: usize) -> bool {
-        // Long headers are those of the handshake.
+        // Long headers belong to the handshake.
         let one_rtt = first_byte & 0x80 == 0;
         let marks = one_rtt && self.reads.fetch_add(1, Ordering::Relaxed) % 10 == 9;
         if marks {
@@ -31,7 +31,7 @@ fn bound(to: SocketAddr) -> UdpSocket {
     UdpSocket::bind(to).expect("a socket")
 }
 
-/// Marks what a read gave: both stacks describe it in the same words.
+/// Marks the datagrams of a read, whose metadata has the same form on both stacks.
 macro_rules! mark {
     ($self:ident, $udp:path, $read:expr, $bufs:ident, $meta:ident) => {{
         use $udp as udp;

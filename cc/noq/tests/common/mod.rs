@@ -1,6 +1,7 @@
-//! Two stacks, one set of sides: each with a plug-in or stock, client or server, and talk to any other.
+//! Sides of a connection for both stacks: with a plug-in or stock, as client or server. Each can
+//! talk to any other.
 
-// Each test binary uses its part.
+// `side.rs` is compiled for each stack, and the tests do not use all of it on both.
 #![allow(dead_code)]
 
 pub(crate) mod failing;
@@ -20,7 +21,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 pub(crate) const ALPN: &[u8] = b"fathom-test";
 
-/// TLS for both sides, good for `localhost`.
+/// TLS configurations of both sides, valid for `localhost`.
 #[derive(Clone)]
 pub(crate) struct Identity {
     pub server: Arc<rustls::ServerConfig>,
@@ -32,7 +33,7 @@ pub(crate) fn identity() -> Identity {
     identity_with(Arc::clone(&provider), provider)
 }
 
-/// With a crypto provider for each side.
+/// Returns an identity with one crypto provider for each side.
 pub(crate) fn identity_with(server: Arc<CryptoProvider>, client: Arc<CryptoProvider>) -> Identity {
     let signed =
         rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
@@ -56,14 +57,15 @@ pub(crate) fn identity_with(server: Arc<CryptoProvider>, client: Arc<CryptoProvi
     Identity { server: Arc::new(server), client: Arc::new(client) }
 }
 
-/// Longer than anything here takes on a machine that is busy otherwise: only what hangs comes to its end.
+/// Longer than any test takes on a busy machine; only a hanging test reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Whether a side has seen enough.
+/// Returns whether a side has seen enough.
 pub(crate) type Sees = fn(&Report) -> bool;
 
-/// What a side is to see. How many stamps come with a body depends on how packets and acknowledgements fall together: rounds go on until
-/// both sides have seen enough.
+/// Condition on the reports of both sides. The number of stamps per body depends on the
+/// interleaving of packets and acknowledgements, so rounds continue until both sides have seen
+/// enough.
 #[derive(Clone)]
 pub(crate) struct Enough {
     of: Sees,
@@ -71,7 +73,7 @@ pub(crate) struct Enough {
 }
 
 impl Enough {
-    /// This is the connection's monitor.
+    /// Adds the monitor of a side's connection.
     pub(crate) fn by(&self, monitor: Option<&ConnectionMonitor>) {
         let side = monitor.map(|monitor| (monitor.clone(), self.of));
         self.sides.lock().extend(side);
@@ -82,7 +84,8 @@ impl Enough {
     }
 }
 
-/// These two, with rounds until the client and the server have seen enough.
+/// Adds a condition to both sides: rounds continue until the client and the server have seen
+/// enough.
 pub(crate) fn until(
     client: SideConfig,
     server: SideConfig,
@@ -93,37 +96,37 @@ pub(crate) fn until(
     (SideConfig { enough: Some(enough), ..client }, SideConfig { enough: Some(same), ..server })
 }
 
-/// One side of a connection.
+/// Configuration of one side of a connection.
 #[derive(Clone)]
 pub(crate) struct SideConfig {
-    /// `None`: the stack without a plug-in.
+    /// Controller of the plug-in; `None` for the stack without a plug-in.
     pub controller_config: Option<Arc<dyn ControllerConfig>>,
     pub extension: Extension,
-    /// Sent in place of our transport parameters.
+    /// Bytes sent instead of the extension's transport parameters.
     pub parameter: Option<&'static [u8]>,
-    /// Sent in place of our frame.
+    /// Bytes sent instead of the timestamp frame.
     pub stamp: Option<&'static [u8]>,
     pub observer: Option<Arc<dyn Observer>>,
-    /// Bytes the client sends and gets back, in so many rounds.
+    /// Bytes that the client sends and receives back in each round, and the number of rounds.
     pub bytes: usize,
     pub rounds: usize,
-    /// More rounds, where it is not seen by then.
+    /// Condition for more rounds, if it is not met after these.
     pub(crate) enough: Option<Enough>,
-    /// A key update before each round but the first.
+    /// Whether a key update precedes each round except the first.
     pub key_updates: bool,
-    /// Datagrams as large as they may be, sent by both sides beside the stream.
+    /// Number of datagrams of the maximum size that both sides send beside the stream.
     pub datagrams: usize,
-    /// The server's socket marks what it receives.
+    /// Marks that the server's socket sets on received datagrams.
     pub(crate) marks: Option<marking::Marks>,
-    /// Sends through a shaping socket, and records here what leaves it.
+    /// Record of what leaves the shaping socket; `None` without a shaping socket.
     pub(crate) shaping_socket: Option<recording_socket::Sizes>,
-    /// The client's endpoint does not use its shaping socket.
+    /// Whether the client's endpoint ignores its shaping socket.
     pub unwired: bool,
-    /// MTU discovery is on.
+    /// Whether MTU discovery is on.
     pub discovery: bool,
-    /// Largest datagram at the start.
+    /// Largest datagram at the start, in bytes.
     pub mtu: u16,
-    /// noq only: paths that may be open at a time.
+    /// Maximum number of open paths (noq only).
     pub paths: u32,
 }
 
@@ -158,44 +161,44 @@ impl SideConfig {
     }
 }
 
-/// What one side saw.
+/// Result of one side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    /// What the monitor reported after each round.
+    /// Report of the monitor after each round.
     pub reports: Vec<Report>,
-    /// Transport error code that ended the connection before its time, and whether this side raised it.
+    /// Transport error code that ended the connection early, and whether this side raised it.
     pub error: Option<(u64, bool)>,
-    /// Datagrams of the other side that arrived.
+    /// Number of datagrams received from the other side.
     pub datagrams: usize,
 }
 
 impl Outcome {
-    /// The last report of a side with a plug-in.
+    /// Returns the last report of a side with a plug-in.
     pub(crate) fn report(&self) -> Report {
         *self.reports.last().expect("a side with a plug-in")
     }
 }
 
-/// A body whose every byte depends on its place.
+/// Returns a body in which every byte depends on its position.
 pub(crate) fn body(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-/// Which stack a side runs on.
+/// Stack on which a side runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Quinn,
     Noq,
 }
 
-/// Every pair of stacks with noq on one side at least: client, server.
+/// All pairs of stacks with noq on at least one side, as client and server.
 pub(crate) const WITH_NOQ: [(On, On); 3] =
     [(On::Noq, On::Noq), (On::Quinn, On::Noq), (On::Noq, On::Quinn)];
-/// Every pair of stacks.
+/// All pairs of stacks.
 pub(crate) const EVERY: [(On, On); 4] =
     [(On::Noq, On::Noq), (On::Quinn, On::Noq), (On::Noq, On::Quinn), (On::Quinn, On::Quinn)];
 
-/// One connection: what client and server saw.
+/// Runs one connection. Returns the results of client and server.
 pub(crate) async fn run(
     on: (On, On),
     client: SideConfig,
@@ -216,7 +219,8 @@ pub(crate) async fn run(
     tokio::time::timeout(PATIENCE, both).await.expect("done in time")
 }
 
-/// One connection that ends before its time: the transport error code that the server saw, and whether it raised it.
+/// Runs one connection that ends early. Returns the transport error code that the server saw, and
+/// whether the server raised it.
 pub(crate) async fn ended(
     on: (On, On),
     client: SideConfig,

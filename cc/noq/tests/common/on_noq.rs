@@ -9,7 +9,7 @@ mod names {
 
     pub(crate) use super::super::marking::on_noq as marked_endpoint;
 
-    /// Paths that may be open at a time.
+    /// Sets the maximum number of open paths.
     pub(crate) fn set_paths(transport: &mut noq::TransportConfig, paths: u32) {
         transport.max_concurrent_multipath_paths(paths);
     }

@@ -9,7 +9,7 @@ mod names {
 
     pub(crate) use super::super::marking::on_quinn as marked_endpoint;
 
-    /// quinn has one path.
+    /// Does nothing, because quinn has only one path.
     pub(crate) fn set_paths(_: &mut quinn::TransportConfig, _: u32) {}
 }
 

@@ -1,4 +1,4 @@
-//! Sockets of both stacks that record what leaves, and may mark what arrives.
+//! Sockets for both stacks that record what they send, and may mark what they receive.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -11,12 +11,12 @@ use parking_lot::Mutex;
 
 use super::marking::{Marks, mark};
 
-/// What left a socket.
+/// Record of the datagrams that a socket sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sizes(Arc<Mutex<Vec<(bool, usize)>>>, Arc<AtomicBool>);
 
 impl Sizes {
-    /// Datagrams vanish.
+    /// Drops all datagrams, or stops dropping them.
     pub(crate) fn black_out(&self, vanish: bool) {
         self.1.store(vanish, Ordering::Relaxed);
     }
@@ -28,17 +28,17 @@ impl Sizes {
     fn record(&self, contents: &[u8], segment: Option<usize>) {
         let mut sizes = self.0.lock();
         for datagram in contents.chunks(segment.unwrap_or(contents.len()).max(1)) {
-            // Long headers are those of the handshake.
+            // Long headers belong to the handshake.
             sizes.push((datagram[0] & 0x80 == 0, datagram.len()));
         }
     }
 
-    /// Datagrams that begin with a 1-RTT packet, in order.
+    /// Returns the sizes of the datagrams that begin with a 1-RTT packet, in order.
     pub(crate) fn one_rtt(&self) -> Vec<usize> {
         self.0.lock().iter().filter(|(one_rtt, _)| *one_rtt).map(|(_, len)| *len).collect()
     }
 
-    /// All datagrams so far.
+    /// Returns the number of datagrams so far.
     pub(crate) fn count(&self) -> usize {
         self.0.lock().len()
     }
@@ -48,7 +48,7 @@ impl Sizes {
 pub(crate) struct RecordingSocket<S> {
     inner: S,
     sizes: Sizes,
-    /// Marks what arrives.
+    /// Marks set on received datagrams.
     marks: Option<Marks>,
 }
 

@@ -1,4 +1,5 @@
-//! One side of a connection, on the stack that `super::names` names: compiled for each stack.
+//! One side of a connection, on the stack that `super::names` selects. Compiled once for each
+//! stack.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,19 +21,19 @@ pub(crate) fn runtime() -> Arc<dyn Runtime> {
     Arc::new(TokioRuntime)
 }
 
-/// A socket that records what leaves.
+/// Returns a socket that records what it sends.
 pub(crate) fn socket(to: SocketAddr, sizes: &Sizes) -> Pointer<dyn AsyncUdpSocket> {
     let socket = std::net::UdpSocket::bind(to).expect("a socket");
     let inner = runtime().wrap_udp_socket(socket).expect("wrapped");
     Pointer::new(RecordingSocket::new(inner, sizes.clone(), None))
 }
 
-/// A shaping socket over a socket that records what leaves.
+/// Returns a shaping socket over a socket that records what it sends.
 pub(crate) fn bind(to: SocketAddr, sizes: &Sizes) -> ShapingSocket {
     ShapingSocket::new(socket(to, sizes), &runtime())
 }
 
-/// Another socket for the same registry.
+/// Returns another socket for the same registry.
 pub(crate) fn with_registry(
     registry: &Arc<TrailerRegistry>,
     to: SocketAddr,
@@ -49,7 +50,7 @@ pub(crate) fn shaping_endpoint(
         .expect("an endpoint")
 }
 
-/// A plug-in with the extension, through the shaping socket of a registry.
+/// Returns a plug-in with the extension, for the shaping socket of a registry.
 pub(crate) fn shaping_plugin(
     registry: &Arc<TrailerRegistry>,
     controller_config: Arc<dyn ControllerConfig>,
@@ -79,7 +80,7 @@ fn plugin(side: &SideConfig, shaping_socket: Option<&ShapingSocket>) -> Option<P
 
 fn transport(side: &SideConfig) -> TransportConfig {
     let mut transport = TransportConfig::default();
-    // Failed handshakes end sooner.
+    // A short initial RTT lets failed handshakes end sooner.
     transport.initial_rtt(Duration::from_millis(20)).initial_mtu(side.mtu);
     transport.max_idle_timeout(Some(PATIENCE.try_into().expect("a timeout")));
     if !side.discovery {
@@ -98,13 +99,14 @@ fn error(e: &ConnectionError) -> Option<(u64, bool)> {
     }
 }
 
-/// Ends with an error, once the peer knows.
+/// Waits until the peer knows of the error, and returns the result.
 async fn failed(endpoint: &Endpoint, e: &ConnectionError) -> Outcome {
     endpoint.wait_idle().await;
     Outcome { error: error(e), ..Outcome::default() }
 }
 
-/// Sends all datagrams and receives most of the other side's: a socket's buffer may overflow.
+/// Sends all datagrams and receives most of the other side's. Not all, because a socket buffer may
+/// overflow.
 async fn exchange(side: &SideConfig, connection: &Connection) -> usize {
     let send = async {
         for i in 0..side.datagrams {
@@ -157,7 +159,7 @@ pub(crate) fn serve(
             Some(server) => {
                 match server.accept_observed(incoming, transport(&side), side.observer.clone()) {
                     Ok((connecting, monitor)) => (connecting, Some(monitor)),
-                    // The first packet already held the client's transport parameters.
+                    // The first packet already contained the client's transport parameters.
                     Err(e) => return failed(&endpoint, &e).await,
                 }
             }
@@ -181,7 +183,7 @@ pub(crate) fn serve(
         let datagrams = async {
             let got = exchange(&side, &connection).await;
             if side.datagrams > 0 {
-                // The client does not end before.
+                // The client waits for this stream before it ends.
                 connection
                     .open_uni()
                     .await
@@ -200,7 +202,7 @@ pub(crate) fn serve(
     (SocketAddr::from(([127, 0, 0, 1], port)), task)
 }
 
-/// Binds, accepts one connection and echoes a stream if it can; how the connection ended.
+/// Binds, accepts one connection and echoes a stream if possible. Returns how the connection ended.
 pub(crate) fn serve_to_the_end(
     side: &SideConfig,
     identity: &Identity,
@@ -234,7 +236,7 @@ pub(crate) fn serve_to_the_end(
     (to, task)
 }
 
-/// Connects and sends a body, if the server lets it; waits for the end.
+/// Connects, sends a body if the server permits it, and waits for the end.
 pub(crate) async fn fetch_to_the_end(side: SideConfig, identity: Identity, to: SocketAddr) {
     let Ok((endpoint, connection, _)) = connect(&side, &identity, to).await else { return };
     if let Ok((mut send, mut recv)) = connection.open_bi().await {
@@ -246,7 +248,7 @@ pub(crate) async fn fetch_to_the_end(side: SideConfig, identity: Identity, to: S
     endpoint.wait_idle().await;
 }
 
-/// Connects; the connection and its monitor.
+/// Connects. Returns the connection and its monitor.
 pub(crate) async fn connect(
     side: &SideConfig,
     identity: &Identity,
@@ -284,7 +286,7 @@ pub(crate) async fn connect(
     }
 }
 
-/// Connects, sends bodies and compares what comes back.
+/// Connects, sends bodies and compares the echoes.
 pub(crate) async fn fetch(side: SideConfig, identity: Identity, to: SocketAddr) -> Outcome {
     let mut outcome = Outcome::default();
     let (endpoint, connection, monitor) = match connect(&side, &identity, to).await {

@@ -1,4 +1,4 @@
-//! Connections of a shared configuration on the stack that the module above names.
+//! Connections of a shared configuration, on the stack that the parent module selects.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -11,16 +11,17 @@ use super::stack::{ClientConfig, Connection, Endpoint, ServerConfig, TransportCo
 use crate::common::{Identity, PATIENCE, identity};
 
 const CONNECTIONS: usize = 8;
-/// Of the first connection; the others echo twice as much, three times and so on, so that one is not taken for another.
+/// Bytes of the first connection. The others echo twice as much, three times as much and so on, so
+/// that they can be told apart.
 const BYTES: usize = 100_000;
-/// ACK frames before 1-RTT, which the plug-in does not count.
+/// Bound for the ACK frames before 1-RTT, which the plug-in does not count.
 const HANDSHAKE_ACKS: u64 = 10;
 
-/// What the monitor shows, once it is clear that it shows this connection.
+/// Returns the monitor's report, after checking that it belongs to this connection.
 fn report(connection: &Connection) -> Report {
     let report = monitor(connection).expect("a controller of ours").report();
     let acks = connection.stats().frame_rx.acks;
-    // Without a session nothing is read.
+    // Without a session, nothing is read.
     if report.acks > 0 {
         assert!(
             report.acks <= acks && acks <= report.acks + HANDSHAKE_ACKS,
@@ -30,7 +31,8 @@ fn report(connection: &Connection) -> Report {
     report
 }
 
-/// Accepts as any program of the stack does, echoes every stream; the report of each connection when its client has left.
+/// Accepts connections as any program of the stack does, and echoes every stream. Returns the
+/// report of each connection when its client has left.
 async fn serve(endpoint: Endpoint) -> Vec<Report> {
     let mut connections = tokio::task::JoinSet::new();
     while let Some(incoming) = endpoint.accept().await {
@@ -61,7 +63,8 @@ async fn echo(connection: &Connection, bytes: usize) {
     assert!(got.expect("read") == sent, "the body came back changed");
 }
 
-/// So many connections at once; each echoes, moves to another address if it is to, and echoes again.
+/// Runs all connections at once. Each echoes, moves to another address if `moves` is true, and
+/// echoes again.
 async fn exchange(
     server: ServerConfig,
     client: ClientConfig,
@@ -122,7 +125,8 @@ async fn connections_of_one_configuration_have_their_own_delays() {
     assert_each_has_its_own_delays(servers);
 }
 
-/// After a move to another address the stack builds a new controller, and says nothing of whose it is.
+/// After a move to another address, the stack builds a new controller without saying to which
+/// connection it belongs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn controller_after_a_migration_is_of_the_same_connection() {
     let (server, client) = configs("sync", identity());
@@ -185,7 +189,7 @@ fn controller_that_needs_one_way_delay_needs_a_session() {
         .expect("round trips will do");
 }
 
-/// A shaping socket reads what keys of ours write.
+/// A shaping socket reads the trailers that our keys write.
 #[test]
 fn controller_that_needs_a_shaping_socket_needs_a_session() {
     let registry = Arc::new(TrailerRegistry::new(fathom_plugin::SystemClock.now()));

@@ -1,5 +1,5 @@
-//! One configuration for all connections of an endpoint, as frameworks take it that accept and connect by themselves: each connection has
-//! its own controller and delays all the same, on both stacks.
+//! One configuration for all connections of an endpoint, as frameworks use that accept and connect
+//! themselves. Each connection still has its own controller and delays, on both stacks.
 
 mod on_noq;
 mod on_quinn;

@@ -1,4 +1,4 @@
-//! On noq.
+//! Tests with noq.
 
 use {fathom_noq as plugin, noq as stack};
 

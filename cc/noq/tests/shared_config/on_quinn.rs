@@ -1,4 +1,4 @@
-//! On quinn.
+//! Tests with quinn.
 
 use {fathom_quinn as plugin, quinn as stack};
 

@@ -1,4 +1,5 @@
-//! A connection without a stack: what one calls for the packets it sends and for the ACK frames it receives.
+//! A connection without a stack, with the calls that a stack makes for sent packets and received
+//! ACK frames.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -15,12 +16,12 @@ use fathom_plugin::{
 };
 
 const DATAGRAM: u64 = 1_200;
-/// Time between two ACK frames: 10 Mbps in packets of [`DATAGRAM`], two per frame.
+/// Time between two ACK frames: 10 Mbps in packets of [`DATAGRAM`] bytes, two per frame.
 const GAP: Duration = Duration::from_micros(1_920);
-/// ACK frames in one round trip.
+/// Number of ACK frames in one round trip.
 pub(crate) const ROUND_TRIP: u64 = 20;
 
-/// Shows the time that it was set to.
+/// Clock that shows the time it was set to.
 struct Manual {
     start: Instant,
     nanos: AtomicU64,
@@ -32,7 +33,7 @@ impl Clock for Manual {
     }
 }
 
-/// A stack that opens no connections: its configuration is the plug-in's own.
+/// Stack that opens no connections; its configuration is the plug-in's own.
 #[derive(Clone)]
 struct NoStack;
 
@@ -65,18 +66,19 @@ impl Stack for NoStack {
     }
 }
 
-/// A sender whose packets arrive, each pair acknowledged one round trip after it left.
+/// Sender whose packets all arrive; each pair is acknowledged one round trip after it left.
 pub(crate) struct Connection {
     clock: Arc<Manual>,
     state: Arc<ConnectionState>,
     driver: ControllerDriver,
     stamped: bool,
-    /// Pairs of packets sent so far.
+    /// Number of pairs of packets sent so far.
     sent: u64,
 }
 
 impl Connection {
-    /// `offer`: what both sides offer; `shaping_socket`: the endpoint has one, for which the controller has no use.
+    /// Creates a connection. `offer`: offer of both sides. `shaping_socket`: whether the endpoint
+    /// has a shaping socket, which the controller does not use.
     pub(crate) fn new(offer: Option<Offer>, shaping_socket: bool) -> Self {
         let clock = Arc::new(Manual { start: SystemClock.now(), nanos: AtomicU64::new(0) });
         let registry = Arc::new(TrailerRegistry::new(clock.now()));
@@ -107,7 +109,7 @@ impl Connection {
         Self { clock, state, driver, stamped: offer.is_some(), sent: 0 }
     }
 
-    /// Runs until so many more pairs of packets are sent; the window after that.
+    /// Runs until `pairs` more pairs of packets are sent. Returns the window after that.
     #[inline(never)]
     pub(crate) fn run(&mut self, pairs: u64) -> u64 {
         for n in self.sent..self.sent + pairs {
@@ -128,7 +130,7 @@ impl Connection {
         self.driver.send_params().window
     }
 
-    /// The peer's packet number `number` arrives, which acknowledges the two packets up to `largest`.
+    /// Processes the peer's packet `number`, which acknowledges the two packets up to `largest`.
     fn acknowledge(&mut self, now: Instant, number: u64, largest: u64) {
         // SYNC_TIMESTAMP; ACK: largest in four bytes, no delay, one range of two packets.
         let mut payload = [0; 16];

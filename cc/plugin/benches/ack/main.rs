@@ -1,9 +1,11 @@
-//! What the plug-in adds to one ACK frame: two packets are sent, and a packet with an ACK frame for two older ones is read and given to the
-//! controller, which is Reno.
+//! Cost that the plug-in adds to one ACK frame: two packets are sent, and a packet with an ACK
+//! frame for two older ones is read and given to the controller, Reno.
 //!
-//! `cargo bench -p fathom-plugin --bench ack`. A run is 1 000 ACK frames; read the throughput (elements are ACK frames). For instructions
-//! instead of nanoseconds, run the binary under callgrind with `--test NAME`, which makes one run, and
-//! `--toggle-collect='ack::connection::Connection::run'`. Sealing and opening are not part of it: the packets are already in the clear.
+//! `cargo bench -p fathom-plugin --bench ack`. A run is 1,000 ACK frames; read the throughput
+//! (elements are ACK frames). To count instructions instead of nanoseconds, run the binary under
+//! callgrind with `--test NAME`, which makes one run, and
+//! `--toggle-collect='ack::connection::Connection::run'`. Sealing and opening are not included: the
+//! packets are already in the clear.
 
 #![allow(missing_docs, reason = "criterion's macro makes an undocumented function")]
 

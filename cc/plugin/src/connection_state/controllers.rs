@@ -1,4 +1,4 @@
-//! What the drivers of a connection's controllers call, for each event under one lock.
+//! Calls that the drivers of a connection's controllers make: each event takes the lock once.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,28 +11,29 @@ use crate::path_signals::AckSignals;
 use crate::shaping::ShapingRequest;
 
 impl ConnectionState {
-    /// The number of the next controller.
+    /// Returns the number of the next controller.
     pub(crate) fn next_controller_id(&self) -> u64 {
         self.controllers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Datagrams go through a shaping socket, which honours sizes and send delays.
+    /// Returns whether datagrams go through a shaping socket, which applies datagram sizes and send
+    /// delays.
     pub(crate) fn has_shaping_socket(&self) -> bool {
         self.trailer.as_ref().is_some_and(|trailer| trailer.is_wired())
     }
 
-    /// The stack itself makes packets as small as a controller asks: what it counts are real bytes, and a window may be smaller than
-    /// two of the largest packets.
+    /// Returns whether the stack itself builds packets as small as a controller asks. Such a stack
+    /// counts real bytes, and a window may be smaller than two of the largest packets.
     pub(crate) const fn sizes_packets(&self) -> bool {
         self.provided.datagram && self.trailer.is_none()
     }
 
-    /// By how many bytes packets are trimmed now, and since when.
+    /// Returns since when packets are trimmed and by how many bytes.
     pub(crate) fn trim(&self) -> (Time, usize) {
         if self.trailer.is_some() { self.parts.lock().trim() } else { (Time::ZERO, 0) }
     }
 
-    /// Controller `controller_id` is gone.
+    /// Removes controller `controller_id`.
     pub(crate) fn remove_controller(&self, controller_id: u64) {
         if self.trailer.is_some()
             && let Some(shaping) = &mut self.parts.lock().shaping
@@ -47,15 +48,15 @@ impl ConnectionState {
     }
 }
 
-/// The locked state, during one event of a controller. A stack has no packet half built meanwhile.
+/// Locked state during one event of a controller. Meanwhile the stack has no packet half built.
 pub(crate) struct LockedState<'a> {
     state: &'a ConnectionState,
     parts: MutexGuard<'a, Parts>,
 }
 
 impl LockedState<'_> {
-    /// How long the shaping socket kept back the first ack-eliciting packet of `path` sealed at `sent` or later; what was
-    /// sealed before is forgotten.
+    /// Returns how long the shaping socket delayed the first ack-eliciting packet of `path` sealed
+    /// at `sent` or later. Forgets the packets sealed before.
     pub(crate) fn send_delay_of(&mut self, path: u32, sent: Time) -> Duration {
         self.parts
             .shaping
@@ -63,8 +64,9 @@ impl LockedState<'_> {
             .map_or(Duration::ZERO, |shaping| shaping.send_delay_of(path, sent))
     }
 
-    /// What the ACK frame said that the stack is processing for controller `controller_id` of `path`, once; `largest` is the largest packet
-    /// acknowledged so far on that path.
+    /// Returns, once, the signals of the ACK frame that the stack is processing for controller
+    /// `controller_id` of `path`. `largest` is the largest packet number acknowledged so far on
+    /// that path.
     pub(crate) fn take_signals(
         &mut self,
         path: u32,
@@ -75,12 +77,13 @@ impl LockedState<'_> {
         parts.signals.take(&parts.negotiation, path, controller_id, largest)
     }
 
-    /// Datagrams go through a shaping socket, which honours sizes and send delays.
+    /// Returns whether datagrams go through a shaping socket, which applies datagram sizes and send
+    /// delays.
     pub(crate) fn has_shaping_socket(&self) -> bool {
         self.state.has_shaping_socket()
     }
 
-    /// What controller `controller_id` asks of the shaping socket from here on.
+    /// Sets the shaping that controller `controller_id` requests from now on.
     pub(crate) fn request_shaping(&mut self, controller_id: u64, request: ShapingRequest) {
         let parts = &mut *self.parts;
         if let Some(shaping) = &mut parts.shaping {
@@ -91,12 +94,12 @@ impl LockedState<'_> {
         }
     }
 
-    /// By how many bytes packets are trimmed now, and since when.
+    /// Returns since when packets are trimmed and by how many bytes.
     pub(crate) fn trim(&self) -> (Time, usize) {
         self.parts.trim()
     }
 
-    /// Records a controller's state after an event; the newest forward one-way delay.
+    /// Records a controller's state after an event. Returns the newest forward one-way delay.
     pub(crate) fn record_metrics(&mut self, metrics: ControllerMetrics) -> Option<OneWayDelay> {
         self.parts.controller = Some(metrics);
         self.parts.signals.summary().one_way

@@ -1,4 +1,5 @@
-//! Packets out and in: what keys, or a stack that seals by itself, call for each.
+//! Packet processing: the calls that keys, or a stack that seals packets itself, make for each
+//! packet.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -14,13 +15,13 @@ use crate::shaping::{Departure, Packet};
 use crate::stamp_writer::Free;
 
 impl ConnectionState {
-    /// Bytes that the next 1-RTT packet must hold free.
+    /// Returns the number of bytes that the next 1-RTT packet must reserve.
     pub(crate) fn reserved(&self) -> usize {
         self.room.frame.load(Ordering::Relaxed) + self.room.tail.load(Ordering::Relaxed)
     }
 
-    /// Writes the frame into a payload that has [`ConnectionState::reserved`] free bytes at its end, and says how the packet leaves; `datagram` is
-    /// the size it would have untrimmed.
+    /// Writes the timestamp frame into a payload with [`ConnectionState::reserved`] free bytes at
+    /// its end. Returns how the packet leaves. `datagram` is the size of its untrimmed datagram.
     pub(crate) fn seal(
         &self,
         path: u32,
@@ -57,14 +58,15 @@ impl ConnectionState {
         departure
     }
 
-    /// Fills what the shaping socket trims off a datagram.
+    /// Fills the part of a datagram that the shaping socket trims.
     pub(crate) fn write_trailer(&self, tail: &mut [u8], release: Option<Time>) {
         if let Some(trailer) = &self.trailer {
             trailer.write(tail, release.map(|at| self.clock.instant(at)));
         }
     }
 
-    /// Bytes to hold free for our frame in the 1-RTT packet being built; `acknowledges`: an ACK frame is in it.
+    /// Returns the number of bytes to reserve for the timestamp frame in the 1-RTT packet being
+    /// built; `acknowledges`: whether the packet contains an ACK frame.
     pub fn frame_room(&self, acknowledges: bool) -> usize {
         if acknowledges || self.room.stamps_every_packet.load(Ordering::Relaxed) {
             self.room.frame.load(Ordering::Relaxed)
@@ -73,9 +75,11 @@ impl ConnectionState {
         }
     }
 
-    /// The 1-RTT packet of this number is complete but for our frame; `payload` is its frames, each with a length, and `room` bytes more
-    /// ([`ConnectionState::frame_room`], or none). Our frame goes there, or an ACK frame grows by so much. `ack_eliciting`: it asks for an
-    /// acknowledgement.
+    /// Completes the 1-RTT packet `packet` by adding the timestamp frame.
+    ///
+    /// `payload` holds the packet's frames, each with an explicit length, followed by `room` free
+    /// bytes ([`ConnectionState::frame_room`], or 0). The free bytes take the timestamp frame, or
+    /// an ACK frame grows into them. `ack_eliciting`: whether the packet is ack-eliciting.
     pub fn finish_packet(&self, packet: u64, ack_eliciting: bool, payload: &mut [u8], room: usize) {
         let now = self.clock.wire_now();
         let parts = &mut *self.parts.lock();
@@ -86,7 +90,8 @@ impl ConnectionState {
         } else if room > 0 {
             let body = payload.len().saturating_sub(room);
             let room = &mut payload[body..];
-            // Before there is anything to echo the frame is shorter than its room; the stack's buffer is not clean.
+            // Until there is a stamp to echo, the frame is shorter than its room. The stack's
+            // buffer may contain old bytes.
             room.fill(0);
             let echo = || parts.signals.echo(0);
             parts.stamps.write(&parts.negotiation, now, echo, room);
@@ -94,14 +99,15 @@ impl ConnectionState {
         }
     }
 
-    /// The path of `packet` if it was the last to be sealed with a 1-RTT key.
+    /// Returns the path of `packet` if it was the last packet sealed with a 1-RTT key.
     pub(crate) fn path_of(&self, packet: u64) -> Option<u32> {
         self.parts.lock().signals.path_of(packet)
     }
 
-    // ---- packets in ----
+    // ---- incoming packets ----
 
-    /// Takes our frames out of an opened payload and records what they and its ACK frames say. Returns what the stack is to see of it.
+    /// Removes timestamp frames from an opened payload, and records their content and that of its
+    /// ACK frames. Returns the range of the payload that the stack sees.
     pub(crate) fn open(
         &self,
         path: u32,
@@ -110,7 +116,8 @@ impl ConnectionState {
     ) -> Result<Range<usize>, NotNegotiated> {
         let parts = &mut *self.parts.lock();
         if !parts.reads {
-            // Where both extensions are off their frames are unknown ones, on which the stack closes the connection.
+            // If all extensions are off, their frames are unknown to the stack, which closes the
+            // connection.
             return if parts.negotiation.is_off() {
                 Ok(0..payload.len())
             } else {
@@ -126,7 +133,8 @@ impl ConnectionState {
         Ok(visible)
     }
 
-    /// The part of [`ConnectionState::open`] that reads the payload: whether an ACK frame is in it, and what the stack is to see.
+    /// Reads the payload for [`ConnectionState::open`]. Returns whether it has an ACK frame, and
+    /// the range that the stack sees.
     fn read(
         &self,
         parts: &mut Parts,
@@ -137,7 +145,8 @@ impl ConnectionState {
         let bytes = payload.len();
         let wire_now = || self.clock.wire_now();
         if is_one_stream_frame(payload) {
-            // Nothing in it is ours or an ACK frame, so it does not matter here whether it is a duplicate.
+            // The payload has no timestamp frame and no ACK frame, so a duplicate does no harm
+            // here.
             parts.stamps.on_packet_received(packet, wire_now);
             parts.stamps.on_ack_eliciting(&parts.negotiation, bytes, None, wire_now);
             return Ok((false, 0..bytes));
@@ -166,11 +175,12 @@ impl ConnectionState {
         Ok((found.acks().next().is_some(), found.remove_from(payload)))
     }
 
-    /// Takes our frames out of an opened 1-RTT payload and records what they and its ACK frames say. Returns how many leading bytes the
-    /// caller must drop.
+    /// Removes timestamp frames from an opened 1-RTT payload, and records their content and that of
+    /// its ACK frames. Returns the number of leading bytes that the caller must drop.
     ///
     /// # Errors
-    /// [`NotNegotiated`]: the caller closes the connection with PROTOCOL_VIOLATION.
+    /// Returns [`NotNegotiated`] if the payload has a timestamp frame that it must not have. The
+    /// caller closes the connection with PROTOCOL_VIOLATION.
     pub fn on_packet_received(
         &self,
         packet: u64,
@@ -179,17 +189,19 @@ impl ConnectionState {
         self.open(0, packet, payload).map(|visible| visible.start)
     }
 
-    /// Looks for our frames in an opened Initial, Handshake or 0-RTT payload, where none may be.
+    /// Checks that an opened Initial, Handshake or 0-RTT payload has no timestamp frame.
     ///
     /// # Errors
-    /// [`NotNegotiated`]: the caller closes the connection with PROTOCOL_VIOLATION.
+    /// Returns [`NotNegotiated`] if the payload has a timestamp frame. The caller closes the
+    /// connection with PROTOCOL_VIOLATION.
     pub fn on_early_packet_received(&self, payload: &[u8]) -> Result<(), NotNegotiated> {
         if self.parts.lock().negotiation.is_off() { Ok(()) } else { check_none(payload).map(drop) }
     }
 }
 
-/// Moves the first `body` bytes of a payload to its end. What is free in front takes our frame, if it has `room`, and PADDING: it never
-/// goes behind, since the last STREAM frame may have no length. The bytes for the frame.
+/// Moves the first `body` bytes of a payload to its end. The free bytes in front take the timestamp
+/// frame, if `room` is not 0, and PADDING. They cannot go behind the body, because the last STREAM
+/// frame may have no length. Returns the bytes for the frame.
 fn make_room(payload: &mut [u8], body: usize, room: usize) -> &mut [u8] {
     match payload.len().checked_sub(body) {
         None | Some(0) => &mut [],

@@ -1,4 +1,4 @@
-//! ACK frames that say when packets arrived, sealed and opened.
+//! Tests of ACK frames that report arrival times, sealed and opened.
 
 use fathom_frames::ReceiveTimestamps;
 
@@ -19,12 +19,12 @@ fn ints(values: &[u64]) -> Vec<u8> {
     out
 }
 
-/// An ACK frame of packets 0 to `largest`.
+/// Returns an ACK frame of packets 0 to `largest`.
 fn ack(largest: u64) -> Vec<u8> {
     ints(&[0x02, largest, 0, 0, largest])
 }
 
-/// The payload as it is on the wire.
+/// Returns the payload as it is on the wire.
 fn opened(pair: &mut Pair, frames: &[u8]) -> Vec<u8> {
     let (number, mut packet) = pair.build(frames, 0);
     pair.unprotect.decrypt(1 + CID, &mut packet);
@@ -44,7 +44,7 @@ fn an_ack_says_when_packets_arrived() {
     pair.clock.set(12);
     pair.receive(&stream(100));
     assert_eq!(pair.seal.tag_len(), TAG + 10);
-    // Packets 1 and 0 came 12 and 2 ms less after the epoch.
+    // Packets 1 and 0 arrived 12 and 2 ms less after the epoch.
     let tail = ints(&[1, 0, 2, 12_000, 2_000]);
     assert_eq!(
         opened(&mut pair, &ack(1)),
@@ -121,7 +121,7 @@ fn a_budget_bounds_them() {
         assert!(sent - written <= 1);
         written = sent;
     }
-    // 512 times ten bytes, as the clock stands still.
+    // 512 times ten bytes, because the clock stands still.
     assert!((450..800).contains(&written), "{written}");
 }
 
@@ -139,7 +139,8 @@ fn room_is_constant_beside_datagrams() {
     assert_eq!(pair.state.monitor().report().stamps_sent, 20);
 }
 
-/// Forward delay as it grows by `grown` ms after the third packet; each packet acknowledged `held` ms after its arrival.
+/// Returns the forward delay of each packet. The delay grows by `grown` ms after the fourth packet.
+/// Each packet is acknowledged `held` ms after its arrival.
 fn delays(held: u64, grown: u64) -> Vec<i64> {
     let mut pair = Pair::offering([RECEIVE; 2]);
     let mut delays = Vec::new();
@@ -191,9 +192,9 @@ fn what_was_not_asked_for_empties_the_payload() {
         assert_eq!(pair.receive(&frame), [], "{offers:?}");
         assert_eq!(pair.receive(&[PING, &frame].concat()), [], "{offers:?}");
     }
-    // Who knows of no extension hands on what it does not know.
+    // An endpoint without any extension passes on frames that it does not know.
     assert_eq!(Pair::offering([Extension::OFF, RECEIVE]).receive(&frame), frame);
-    // Where another frame is in use they rest: the ACK frame counts, its times do not.
+    // If another frame is in use, the frame counts as an ACK frame, but its times are ignored.
     let both = Extension { receive_timestamps: RECEIVE.receive_timestamps, ..Extension::default() };
     let mut pair = Pair::offering([both; 2]);
     pair.send(ACK, 0);
@@ -256,7 +257,7 @@ fn times_that_cannot_be_say_nothing() {
         pair.send(PING, 0);
     }
     pair.clock.set(60);
-    // Times before the epoch, packets never sent, more timestamps than were asked for.
+    // Times before the epoch, packets never sent, more timestamps than requested.
     let many: Vec<u64> = std::iter::repeat_n(0, 62).collect();
     for frame in [
         ints(&[0x317_8307, 3, 0, 0, 0, 1, 0, 2, 5, 9]),
@@ -273,7 +274,8 @@ fn times_that_cannot_be_say_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever arrives in between, and whatever is trimmed, the peer's stack reads the frames that ours wrote.
+    /// Whatever arrives in between, and whatever is trimmed, the peer's stack reads the frames that
+    /// our stack wrote.
     #[test]
     fn what_is_sealed_is_what_is_read(
         datagrams in any::<bool>(),
@@ -306,7 +308,7 @@ proptest! {
             prop_assert!(len <= 1_392);
             let others = |payload: &[u8]| payload.iter().copied().filter(|byte| *byte != 0).collect::<Vec<_>>();
             match kind {
-                // PADDING may stand before its ACK frame.
+                // PADDING may precede its ACK frame.
                 4 => prop_assert_eq!(others(&read), others(&frames)),
                 _ => prop_assert_eq!(unpadded(&read), &frames[..]),
             }

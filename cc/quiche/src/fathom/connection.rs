@@ -1,4 +1,4 @@
-//! A connection's link to the plug-in, and what applications call.
+//! Connection between quiche and the plug-in, and the methods for applications.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,14 +24,17 @@ impl Clock for SimulationClock {
 }
 
 impl Config {
-    /// How connections made from here on exchange one-way delays, and who observes them. Without it, connections with a controller of
-    /// ours offer SYNC_TIMESTAMP in `lean` mode and TIMESTAMP, and others offer nothing. The controller is that of
-    /// [`Config::set_cc_algorithm_name`] or [`Config::set_cc_algorithm`]; `controller_config` of the argument is ignored.
+    /// Sets how connections created from now on exchange one-way delays, and their observer.
+    ///
+    /// Without this call, connections with a controller of ours offer SYNC_TIMESTAMP in `lean` mode
+    /// and TIMESTAMP, and other connections offer nothing. The controller is that of
+    /// [`Config::set_cc_algorithm_name`] or [`Config::set_cc_algorithm`]; the argument's
+    /// `controller_config` is ignored.
     ///
     /// ```
     /// use quiche::fathom::{ConnectionConfig, Extension, Offer};
     /// let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
-    /// // Every packet stamped, under stock's CUBIC: the peer's controller hears delays, ours does not need them.
+    /// // Stamps every packet under stock's CUBIC: the peer's controller gets delays.
     /// let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };
     /// config.set_fathom(ConnectionConfig { extension, ..ConnectionConfig::default() });
     /// # Ok::<(), quiche::Error>(())
@@ -41,22 +44,23 @@ impl Config {
     }
 }
 
-/// What became of what a stream sends.
+/// Delivery state of the data that a stream sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamDelivery {
-    /// Some of it is not acknowledged, or its end was not written.
+    /// Some data is not acknowledged, or the end was not written.
     Open,
-    /// The peer has acknowledged all of it, and its end.
+    /// The peer has acknowledged all data and the end.
     Acknowledged,
-    /// The peer stopped it, or it was shut down from here.
+    /// The peer stopped the stream, or this side shut it down.
     Reset,
-    /// Both halves of it are over, and no state is left; or there never was such a stream.
+    /// Both halves of the stream are closed and no state is left, or the stream never existed.
     Forgotten,
 }
 
 impl<F: crate::BufFactory> Connection<F> {
-    /// What became of what the stream sends. Until it is used after its peer has stopped it, a stream is not forgotten: where
-    /// this is called after every [`Connection::recv`] and before anything else, [`StreamDelivery::Reset`] is not missed.
+    /// Returns the delivery state of the data that the stream sends. A stream that its peer has
+    /// stopped is not forgotten until it is used again. An application that calls this after every
+    /// [`Connection::recv`], before anything else, thus never misses [`StreamDelivery::Reset`].
     pub fn stream_delivery(&self, stream: u64) -> StreamDelivery {
         match self.streams.get(stream).map(|stream| &stream.send) {
             None => StreamDelivery::Forgotten,
@@ -66,25 +70,29 @@ impl<F: crate::BufFactory> Connection<F> {
         }
     }
 
-    /// Returns the bytes in flight on the path in use, and whether something waits that flow control lets out: the window, the pace, or the
-    /// next call of [`Connection::send`] is what holds it back. `None` without such a path.
+    /// Returns the bytes in flight on the active path, and whether flow control permits data that
+    /// waits for the window, for pacing, or for the next call of [`Connection::send`]. `None`
+    /// without an active path.
     pub fn send_state(&self) -> Option<(u64, bool)> {
         let path = self.paths.get_active().ok()?;
         let waits = self.streams.has_flushable() || !self.dgram_send_queue.is_empty();
         Some((path.recovery.bytes_in_flight() as u64, waits))
     }
 
-    /// One-way delays and the controller's state; `None` where neither the extension nor a controller of ours is in use.
+    /// Returns a view of the one-way delays and the controller's state; `None` if neither the
+    /// extension nor a controller of ours is in use.
     pub fn fathom(&self) -> Option<ConnectionMonitor> {
         self.fathom.state.as_ref().map(ConnectionState::monitor)
     }
 
-    /// The ECN field (0 to 3, as in the IP header) of the datagram that [`Connection::recv`] is given next. It stays until set again.
+    /// Sets the ECN field (0 to 3, as in the IP header) of the datagram passed to the next
+    /// [`Connection::recv`]. The value stays until it is set again.
     pub fn set_received_ecn(&mut self, codepoint: u8) {
         self.fathom.received_ecn = codepoint & 3;
     }
 
-    /// The ECN field for the datagram that [`Connection::send`] returned last: 2, ECT(0), or 0.
+    /// Returns the ECN field for the datagram that [`Connection::send`] returned last: 2 (ECT(0))
+    /// or 0.
     pub fn ecn_to_send(&self) -> u8 {
         let drops_marked = || {
             self.paths
@@ -99,14 +107,14 @@ impl<F: crate::BufFactory> Connection<F> {
     }
 }
 
-/// What a connection holds of the plug-in.
+/// State of the plug-in in a connection.
 #[derive(Default)]
 pub(crate) struct ConnectionPlugin {
     state: Option<Arc<ConnectionState>>,
     setup: Option<ConnectionConfig>,
     pub(crate) marking: Marking,
     pub(crate) received_ecn: u8,
-    /// The ack_delay_exponent that was sent to the peer.
+    /// The ack_delay_exponent sent to the peer.
     exponent: u8,
 }
 
@@ -124,8 +132,9 @@ impl ConnectionPlugin {
         Ok(Self { state: Some(state(setup.clone())?), setup: Some(setup), ..Self::default() })
     }
 
-    /// The application chose another algorithm during the handshake. Our transport parameter cannot follow any more, so a controller of
-    /// ours that comes late goes without one-way delays where none were offered.
+    /// Handles a change of the algorithm by the application during the handshake. Our transport
+    /// parameters cannot change any more, so a controller of ours chosen now gets no one-way delays
+    /// if none were offered.
     pub(crate) fn change_algorithm(&mut self, algorithm: CongestionControlAlgorithm) -> Result<()> {
         let controller_config = registry::controller_config(algorithm);
         let setup = match (&self.setup, controller_config) {
@@ -161,7 +170,7 @@ impl ConnectionPlugin {
     /// Gives a new path its controller, if it is one of ours.
     pub(crate) fn start_controller(&self, path: &mut Path, now: Instant) {
         let Some(state) = self.state.as_ref().filter(|_| self.has_controller()) else { return };
-        // Under discovery the size in recovery is one still to be tried.
+        // During MTU discovery, the size in `recovery` is one that is still being probed.
         let datagram = path
             .pmtud
             .as_ref()
@@ -175,12 +184,13 @@ impl ConnectionPlugin {
         ))));
     }
 
-    /// Our transport parameters, encoded; nothing where no extension is offered. `exponent` is the ack_delay_exponent that goes with them.
+    /// Returns the extension's encoded transport parameters; empty if no extension is offered.
+    /// `exponent` is the ack_delay_exponent sent with them.
     pub(crate) fn transport_parameters(&mut self, exponent: u64) -> Vec<u8> {
         self.exponent = match exponent {
-            // Stock leaves it out, and the peer takes it for the default.
+            // Stock does not send 0, so the peer assumes the default.
             0 => 3,
-            // A peer closes on one that is too large.
+            // A peer closes the connection if the exponent is too large.
             _ => u8::try_from(exponent).unwrap_or(u8::MAX),
         };
         let mut transport_parameters = Vec::new();
@@ -193,8 +203,9 @@ impl ConnectionPlugin {
 
     /// Reads the peer's transport parameters.
     ///
-    /// A peer without the extension is not refused, whatever the controller needs: here the controller is a word in the settings of a
-    /// server that must answer every browser. Without delays `sync` never cuts early, and is Reno; the log and the monitor say so.
+    /// A peer without the extension is accepted, even if the controller needs the extension. Here
+    /// the controller is one setting of a server that must answer every browser. Without delays,
+    /// `sync` never reduces early and behaves like Reno. The log and the monitor show this.
     pub(crate) fn negotiate(&self, raw: &[u8]) -> Result<()> {
         let Some(state) = &self.state else { return Ok(()) };
         match state.negotiate(raw) {
@@ -210,12 +221,14 @@ impl ConnectionPlugin {
         }
     }
 
-    /// Bytes to hold free for our frame in the 1-RTT packet being built.
+    /// Returns the number of bytes to reserve for the timestamp frame in the 1-RTT packet being
+    /// built.
     pub(crate) fn frame_room(&self, acknowledges: bool) -> usize {
         self.state.as_ref().map_or(0, |state| state.frame_room(acknowledges))
     }
 
-    /// The 1-RTT packet is complete but for our frame, which goes to the last `room` bytes of `payload`, or to its ACK frame.
+    /// Completes a 1-RTT packet. The timestamp frame goes into the last `room` bytes of `payload`,
+    /// or its ACK frame grows into them.
     pub(crate) fn finish_packet(
         &self,
         packet: u64,
@@ -228,7 +241,8 @@ impl ConnectionPlugin {
         }
     }
 
-    /// Takes our frames out of an opened payload, of 1-RTT (`short`) or before; how many leading bytes to drop.
+    /// Removes the timestamp frames from an opened payload, of 1-RTT (`short`) or before. Returns
+    /// the number of leading bytes to drop.
     pub(crate) fn on_packet_received(
         &self,
         packet: u64,
@@ -241,7 +255,7 @@ impl ConnectionPlugin {
         } else {
             state.on_early_packet_received(payload).map(|()| 0)
         };
-        // On the wire this is PROTOCOL_VIOLATION.
+        // On the wire, this error is PROTOCOL_VIOLATION.
         lead.map_err(|NotNegotiated| {
             log::warn!("a packet holds a timestamp where none was negotiated");
             Error::InvalidPacket

@@ -1,11 +1,11 @@
-//! ECN counts of the packets received, and whether ours may be marked.
+//! ECN counts of received packets, and the decision whether to mark sent packets.
 
 use crate::frame::EcnCounts;
 
 /// ECT(0) in the IP header.
 const ECT0: u8 = 2;
 
-/// Marks on the packets received in one packet number space.
+/// Counts of the marks on packets received in one packet number space.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Received {
     ect0: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// One more packet, whose IP header had this ECN field.
+    /// Counts a packet whose IP header had this ECN field.
     pub(crate) fn count(&mut self, codepoint: u8) {
         match codepoint & 3 {
             1 => self.ect1 += 1,
@@ -24,15 +24,15 @@ impl Received {
         }
     }
 
-    /// What an ACK frame says; nothing where no packet was marked (RFC 9000 §13.4.1).
+    /// Returns the counts for an ACK frame; `None` if no packet was marked (RFC 9000 §13.4.1).
     pub(crate) fn counts(&self) -> Option<EcnCounts> {
         let Self { ect0, ect1, ce } = *self;
         (ect0 + ect1 + ce > 0).then(|| EcnCounts::of(ect0, ect1, ce))
     }
 }
 
-/// Marks on the packets we send: on until the path or the peer turns out not to carry them (RFC 9000 §13.4.2). Only the
-/// application's packet number space is looked at.
+/// Marking of sent packets, on until the path or the peer proves unable to carry marks
+/// (RFC 9000 §13.4.2). Uses only the application's packet number space.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marking {
     failed: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Marking {
 }
 
 impl Marking {
-    /// What the next datagram should carry.
+    /// Returns the ECN field for the next datagram.
     pub(crate) const fn codepoint(&self) -> u8 {
         if self.failed {
             0
@@ -51,10 +51,12 @@ impl Marking {
         }
     }
 
-    /// An ACK frame newly acknowledged `packets` of ours up to `largest`. True when it reports new marks of congestion.
+    /// Processes an ACK frame that newly acknowledged `packets` packets of ours up to `largest`.
+    /// Returns whether the frame reports new CE marks.
     ///
-    /// RFC 9000 §13.4.2.1: counts must be there, and must have grown by at least the packets newly acknowledged; none of ours is
-    /// ECT(1). Frames that came out of order are not looked at.
+    /// RFC 9000 §13.4.2.1: the frame must have counts, the counts must have grown by at least the
+    /// number of newly acknowledged packets, and none may be ECT(1). Frames that arrive out of
+    /// order are ignored.
     pub(crate) fn acknowledged(
         &mut self,
         packets: u64,

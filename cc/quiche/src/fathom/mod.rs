@@ -1,46 +1,55 @@
-//! What Fathom adds to quiche.
+//! Fathom's additions to quiche.
 //!
-//! # A controller by name
+//! # Choosing a controller by name
 //!
-//! [`Config::set_cc_algorithm_name`](crate::Config::set_cc_algorithm_name) takes the names of Fathom's controllers with their options,
-//! such as `sync:signal=either`, beside stock's own `reno`, `cubic`, `bbr`, `bbr2` and `bbr2_gcongestion`, which stay stock's. A
-//! controller of ours whose name stock has too is `fathom:reno` or `fathom:cubic`. Whatever chooses an algorithm by its name reaches
-//! them: tokio-quiche's `cc_algorithm` setting does. A name that is wrong gives [`Error::CongestionControl`](crate::Error), as in stock,
-//! and says why in the log; [`algorithm`] says it in its error.
+//! [`Config::set_cc_algorithm_name`](crate::Config::set_cc_algorithm_name) accepts the names of
+//! Fathom's controllers with their options, such as `sync:signal=either`. Stock's own `reno`,
+//! `cubic`, `bbr`, `bbr2` and `bbr2_gcongestion` still select stock's algorithms. If stock has a
+//! controller of the same name, ours is `fathom:reno` or `fathom:cubic`. All settings that choose
+//! an algorithm by name accept these names, for example tokio-quiche's `cc_algorithm`. As in stock,
+//! a wrong name gives [`Error::CongestionControl`](crate::Error), and the log has the reason.
+//! [`algorithm`] has the reason in its error.
 //!
-//! # One-way delay, and what else a connection takes
+//! # One-way delay and other settings of a connection
 //!
-//! A connection with a controller of ours offers SYNC_TIMESTAMP in `lean` mode, and TIMESTAMP (draft-huitema-quic-ts) for peers that
-//! have only that; one with a controller of stock's sends what stock sends, byte for byte. [`Config::set_fathom`] changes this:
-//! another mode, one of the two or none, frames under stock's controllers, another clock, an
+//! A connection with a controller of ours offers SYNC_TIMESTAMP in `lean` mode, and TIMESTAMP
+//! (draft-huitema-quic-ts) for peers that support only that frame. A connection with a controller
+//! of stock's sends exactly what stock sends. [`Config::set_fathom`] changes this: another mode,
+//! only one of the frames or none, frames under stock's controllers, another clock, or an
 //! [`Observer`]. [`Connection::fathom`] shows the delays and the controller's state.
 //!
 //! # ECN
 //!
-//! Stock neither marks packets nor counts marks, and leaves the IP header to the application. Where the application reads the ECN
-//! field, it says so with [`Connection::set_received_ecn`] before each `recv`; then ACK frames carry counts. Where it can write the
-//! field, it asks [`Connection::ecn_to_send`] after each `send`: 2 (ECT(0)) for connections with a controller of ours, until the path
-//! turns out to wipe or to mangle marks (RFC 9000 §13.4.2). An application that does neither gets stock's behaviour.
+//! Stock neither marks packets nor counts marks, and leaves the IP header to the application. An
+//! application that can read the ECN field passes it to [`Connection::set_received_ecn`] before
+//! each `recv`; ACK frames then carry counts. An application that can write the field calls
+//! [`Connection::ecn_to_send`] after each `send`. The result is 2 (ECT(0)) for connections with a
+//! controller of ours, until the path proves to clear or corrupt marks (RFC 9000 §13.4.2). An
+//! application that does neither gets stock's behaviour.
 //!
-//! # Pace and packet size
+//! # Pacing and packet size
 //!
-//! Controllers with a pace of their own ([`fathom_cc::Pacing::Rate`], and [`fathom_cc::Pacing::Delay`] as the rate of a sender that keeps each
-//! packet back) have `send` return `Done` until the next packet's time, which `timeout_instant` includes; bare ACKs, probes and
-//! closes go at once. Controllers that steer the packet size bound the packets that carry stream data; `Connection::send` keeps
-//! returning one packet a call, so nothing changes for the application. ACK frames, control frames and DATAGRAM frames are never trimmed.
+//! If a controller sets its own pace ([`fathom_cc::Pacing::Rate`], or [`fathom_cc::Pacing::Delay`]
+//! converted to the rate of a sender that delays each packet), `send` returns `Done` until the next
+//! packet's time. `timeout_instant` includes this time. Bare ACKs, probes and closes leave at once.
+//! If a controller sets the packet size, packets with stream data do not exceed it.
+//! `Connection::send` still returns one packet per call, so nothing changes for the application.
+//! ACK frames, control frames and DATAGRAM frames are never trimmed.
 //!
-//! # What became of a stream
+//! # Delivery of a stream
 //!
-//! [`Connection::stream_delivery`] says whether the peer has acknowledged all that a stream sends, or nobody waits for it any more.
+//! [`Connection::stream_delivery`] tells whether the peer has acknowledged everything that a stream
+//! sends, or no longer waits for it.
 //!
 //! # Differences from the plug-ins for quinn and noq
 //!
-//! A peer without the extension is not refused when the controller needs one-way delay (`sync` as it is by default): the controller is a
-//! word in the settings of a server that must answer every browser. It then hears of no delay, and `sync` is Reno;
-//! `sync:signal=either` runs on RTT instead.
+//! A peer without the extension is accepted even if the controller needs one-way delay (`sync` by
+//! default), because the controller is one setting of a server that must answer every browser. The
+//! controller then gets no delays: `sync` behaves like Reno, and `sync:signal=either` uses the RTT.
 //!
-//! The frame lies at the end of a packet's payload, not at its start, and in `lean` mode only beside an ACK frame. Everything else of it
-//! (negotiation, budget, estimator, treatment of hostile input) is the same code, `fathom_plugin::ConnectionState`.
+//! The timestamp frame is at the end of a packet's payload, not at its start. In `lean` mode, a
+//! packet carries it only beside an ACK frame. Negotiation, budget, estimator and the handling of
+//! hostile input are the same code, `fathom_plugin::ConnectionState`.
 //!
 //! [`Config::set_fathom`]: crate::Config::set_fathom
 //! [`Connection::fathom`]: crate::Connection::fathom
@@ -68,6 +77,6 @@ pub(crate) use path_controller::PathController;
 pub(crate) use registry::named;
 pub use registry::{algorithm, algorithm_of};
 
-/// What quiche delivers to controllers and honours of their advice: everything. ECN where the application helps.
+/// Capabilities of quiche: all of them. ECN needs the application's help.
 pub const PROVIDED: fathom_cc::Capabilities =
     fathom_cc::Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };

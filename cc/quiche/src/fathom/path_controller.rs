@@ -1,7 +1,8 @@
-//! One of our controllers behind quiche's `Congestion`, one per network path.
+//! Adapter from quiche's `Congestion` to one of our controllers, one per network path.
 //!
-//! quiche calls the functions of [`OPS`] as it calls those of Reno and CUBIC. What these do not learn (losses of bare ACKs, probe
-//! timeouts, persistent congestion, how many losses were spurious) `LegacyRecovery` says to [`PathController`] itself.
+//! quiche calls the functions of [`OPS`] as it calls those of Reno and CUBIC. `LegacyRecovery`
+//! calls [`PathController`] directly for events that these functions do not report: losses of bare
+//! ACKs, probe timeouts, persistent congestion, and the number of spurious losses.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,15 +16,18 @@ use crate::recovery::congestion::{Congestion, CongestionControlOps};
 use crate::recovery::rtt::RttStats;
 use crate::recovery::Sent;
 
-/// RFC 9002 §7.6.1: kPersistentCongestionThreshold.
+/// kPersistentCongestionThreshold (RFC 9002 §7.6.1).
 const PERSISTENT: u32 = 3;
-/// How much of the pace a sender that woke up late may make up for. Timers of runtimes are that coarse (tokio's: 1 ms).
+/// Maximum delay behind the pace that a sender may catch up after it woke up late. The timers of
+/// runtimes are this coarse (tokio's: 1 ms).
 const CATCH_UP: Duration = Duration::from_millis(2);
-/// Header, our frame, the tag and a STREAM frame's header take up to 70 bytes: smaller datagrams would carry no data for ever.
+/// Minimum size of a datagram with stream data. Header, timestamp frame, tag and the header of a
+/// STREAM frame take up to 70 bytes, so smaller datagrams might never carry data.
 const MIN_DATAGRAM: usize = 128;
-/// Probe timeouts in a row after which a path that never acknowledged anything is taken to drop marked packets (RFC 9000 §13.4.2).
+/// Number of consecutive probe timeouts after which a path that never acknowledged anything is
+/// assumed to drop marked packets (RFC 9000 §13.4.2).
 const DROPS_MARKED: u32 = 3;
-/// A packet waits no longer than this, whatever the pace: beyond, it is the idle timeout's.
+/// Maximum time that a packet waits, whatever the pace. Longer waits are up to the idle timeout.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 pub(crate) static OPS: CongestionControlOps = CongestionControlOps {
@@ -43,28 +47,30 @@ pub(crate) static OPS: CongestionControlOps = CongestionControlOps {
     },
 };
 
-/// A path's controller, and what it takes to feed it.
+/// A path's controller, and the state needed to feed it.
 pub(crate) struct PathController {
     driver: ControllerDriver,
-    /// The ACK frame being processed is for 1-RTT packets: the largest of them acknowledged so far.
+    /// Largest 1-RTT packet acknowledged so far, if the ACK frame being processed is for 1-RTT
+    /// packets.
     largest: Option<u64>,
-    /// Packets it newly acknowledged, and when the newest of them left.
+    /// Number of packets that the frame newly acknowledged, and when the newest of them left.
     acked: u64,
     newest: Option<Instant>,
-    /// When the first RTT sample came: persistent congestion cannot have begun before.
+    /// Time of the first RTT sample. Persistent congestion cannot have begun before.
     sampled: Option<Instant>,
-    /// The losses that quiche is about to tell make persistent congestion.
+    /// Whether the losses that quiche is about to report establish persistent congestion.
     persistent: bool,
-    /// When the controller last learned of the first loss of an episode; packets in flight lost in it, and how many of them arrived
-    /// after all.
+    /// Time at which the controller learned of the first loss of the last episode; the number of
+    /// packets in flight lost in the episode, and how many of them arrived after all.
     congestion_event: Option<Instant>,
     lost: usize,
     spurious: usize,
-    /// When the last packet was due, and its bytes: the next one is due when these have been sent at the pace.
+    /// Due time and bytes of the last packet. The next packet is due when these bytes have been
+    /// sent at the pace.
     due: Option<(Instant, u64)>,
-    /// The last attempt to send was refused, since its packet was before its time.
+    /// Whether the last attempt to send was refused because the packet was early.
     kept_back: AtomicBool,
-    /// All marked packets seem to be dropped.
+    /// Whether the path seems to drop all marked packets.
     drops_marked: bool,
 }
 
@@ -90,72 +96,75 @@ impl PathController {
         usize::try_from(self.driver.send_params().window).unwrap_or(usize::MAX)
     }
 
-    /// Bytes of a datagram with stream data, where the controller steers that.
+    /// Returns the size in bytes of datagrams with stream data, if the controller sets it.
     pub(crate) fn datagram(&self) -> Option<usize> {
         self.driver.send_params().datagram.map(|bytes| usize::from(bytes).max(MIN_DATAGRAM))
     }
 
-    /// Packets leave at a pace, not in bursts of a window.
+    /// Returns whether packets leave at a pace, not in bursts of a window.
     pub(crate) fn is_paced(&self) -> bool {
         self.driver.pacing_rate().is_some()
     }
 
-    /// Whether the next packet is before its time. Read by whoever is about to send.
+    /// Returns whether the next packet is early. Called before each attempt to send.
     pub(crate) fn keeps_back(&self, now: Instant) -> bool {
         let early = self.release().is_some_and(|at| at > now);
         self.kept_back.store(early, Ordering::Relaxed);
         early
     }
 
-    /// When the packet that was kept back may leave.
+    /// Returns when the packet that was kept back may leave.
     pub(crate) fn kept_back(&self) -> Option<Instant> {
         self.release().filter(|_| self.kept_back.load(Ordering::Relaxed))
     }
 
-    /// When the next packet may leave; `None`: at once.
+    /// Returns when the next packet may leave; `None` means at once.
     fn release(&self) -> Option<Instant> {
-        // By the pace as it is now: one that was slow for a moment holds nothing up later.
+        // Use the current pace, so that a short period of slow pacing delays nothing later.
         Some(after(self.due?, self.driver.pacing_rate()?))
     }
 
-    /// The path has acknowledged nothing since it came into use, and may drop marked packets.
+    /// Returns whether the path seems to drop marked packets: it has acknowledged nothing since it
+    /// came into use.
     pub(crate) fn drops_marked(&self) -> bool {
         self.drops_marked
     }
 
-    /// When the controller learned of the first loss of the last episode.
+    /// Returns when the controller learned of the first loss of the last episode.
     pub(crate) fn episode(&self) -> Option<Instant> {
         self.congestion_event
     }
 
-    /// An ACK frame begins; `largest` is that of the 1-RTT packets acknowledged so far, if it is for such packets.
+    /// Begins an ACK frame. `largest` is the largest 1-RTT packet acknowledged so far, if the frame
+    /// is for such packets.
     pub(crate) fn begin_acks(&mut self, largest: Option<u64>) {
         self.largest = largest;
         (self.acked, self.newest) = (0, None);
     }
 
-    /// How many packets the ACK frame newly acknowledged, and when the newest of them left.
+    /// Returns how many packets the ACK frame newly acknowledged, and when the newest of them left.
     pub(crate) fn acked(&self) -> (u64, Option<Instant>) {
         (self.acked, self.newest)
     }
 
-    /// Marks came with the ACK frame.
+    /// Handles marks that came with the ACK frame.
     pub(crate) fn on_mark(&mut self, now: Instant, sent: Instant) {
         self.driver.on_congestion_event(now, sent, Cause::Mark);
     }
 
-    /// The `count`th probe timeout in a row.
+    /// Handles the `count`th consecutive probe timeout.
     pub(crate) fn on_probe_timeout(&mut self, now: Instant, count: u32) {
         self.drops_marked |= count >= DROPS_MARKED && self.sampled.is_none();
         self.driver.on_probe_timeout(now, count);
     }
 
-    /// Another largest datagram.
+    /// Sets the path's largest datagram, in bytes.
     pub(crate) fn on_datagram_size(&mut self, bytes: usize) {
         self.driver.on_datagram_size(u16::try_from(bytes).unwrap_or(u16::MAX));
     }
 
-    /// `count` packets in flight were found lost just now; `newest_sent` is when the newest of them left. `sent` are the packets of their space,
+    /// Records that `count` packets in flight were just found lost. `newest_sent` is when the
+    /// newest of them left. `sent` are the packets of their packet number space, and
     /// `max_ack_delay` is the peer's.
     pub(crate) fn on_lost(
         &mut self,
@@ -167,7 +176,7 @@ impl PathController {
         max_ack_delay: Duration,
     ) {
         if self.congestion_event.is_none_or(|at| newest_sent > at) {
-            // Another episode: what was lost before it was really lost.
+            // A new episode begins: the losses before it were real.
             (self.lost, self.spurious) = (0, 0);
             self.congestion_event = Some(now);
         }
@@ -177,14 +186,16 @@ impl PathController {
         self.persistent = self.sampled.is_some_and(|since| is_persistent(sent, since, now, period));
     }
 
-    /// So many packets in flight that were lost since [`PathController::episode`] were acknowledged after all. When all were, it was none.
+    /// Records that `count` packets in flight that were lost since [`PathController::episode`] were
+    /// acknowledged after all. If all of them were, the episode was spurious.
     pub(crate) fn on_spurious(&mut self, count: usize) {
         self.spurious += count;
     }
 }
 
-/// Whether packets lost `now` and those around them span `period` (RFC 9002 §7.6.2): two ack-eliciting ones, none between
-/// them acknowledged, both sent after the first RTT sample. Too large a probe says nothing of congestion (RFC 9000 §14.4).
+/// Returns whether packets lost at `now`, together with those around them, span more than `period`
+/// (RFC 9002 §7.6.2): two ack-eliciting packets, none acknowledged between them, both sent after
+/// the first RTT sample. The loss of an MTU probe does not indicate congestion (RFC 9000 §14.4).
 fn is_persistent(sent: &VecDeque<Sent>, since: Instant, now: Instant, period: Duration) -> bool {
     let mut first: Option<Instant> = None;
     for packet in sent {
@@ -206,7 +217,7 @@ fn is_persistent(sent: &VecDeque<Sent>, since: Instant, now: Instant, period: Du
     false
 }
 
-/// When bytes that were due have been sent at `rate`.
+/// Returns when the bytes that were due have been sent at `rate`.
 fn after((due, bytes): (Instant, u64), rate: Rate) -> Instant {
     due + rate.time_for(bytes).min(LONGEST_WAIT)
 }
@@ -227,7 +238,8 @@ fn on_packet_sent(congestion: &mut Congestion, bytes: usize, _in_flight: usize, 
     path_controller.due = path_controller.driver.pacing_rate().map(|rate| {
         let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);
         let latest = now + LONGEST_WAIT;
-        // What did not wait its turn (a probe, the handshake) is made up for by what follows.
+        // A packet that did not wait its turn (a probe, the handshake) delays the following
+        // packets.
         (
             path_controller.due.map_or(now, |last| after(last, rate).clamp(earliest, latest)),
             bytes as u64,
@@ -249,7 +261,7 @@ fn on_packets_acked(
     for packet in packets.drain(..) {
         path_controller.acked += 1;
         path_controller.newest = path_controller.newest.max(Some(packet.time_sent));
-        // Bare ACKs are not congestion controlled: their size is given as 0.
+        // Bare ACKs are not congestion controlled: they have size 0 here.
         if packet.size > 0 {
             bytes += packet.size;
             path_controller.driver.on_ack(packet.time_sent, packet.size as u64, rtt.rtt());
@@ -258,7 +270,7 @@ fn on_packets_acked(
     if bytes > 0 {
         path_controller.sampled.get_or_insert(now);
     }
-    // quiche subtracts what was acknowledged only afterwards.
+    // quiche subtracts the acknowledged bytes only afterwards.
     let in_flight = in_flight.saturating_sub(bytes) as u64;
     path_controller.driver.on_end_acks(AckBatch {
         now,
@@ -305,7 +317,8 @@ mod tests {
         Sent { in_flight: true, ..helper_packet_sent(number, sent, 1_200) }
     }
 
-    /// Packets sent at these milliseconds, all lost at 10 s but those acknowledged; persistent over a period of 300 ms?
+    /// Returns whether packets sent at these milliseconds establish persistent congestion over a
+    /// period of 300 ms. All are lost at 10 s, except those acknowledged.
     fn spans_period(
         sent: &[(u32, bool)],
         change_algorithm: impl Fn(&mut VecDeque<Sent>),

@@ -1,4 +1,5 @@
-//! Controllers chosen so far, by number: quiche's algorithms are plain numbers that are copied about.
+//! Registry of the controllers chosen so far, by number, because quiche's algorithms are plain
+//! numbers that are copied.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -7,13 +8,14 @@ use fathom_plugin::PluginError;
 
 use crate::CongestionControlAlgorithm;
 
-/// One of ours where stock has the same name.
+/// Prefix that selects our controller if stock has the same name.
 const PREFIX: &str = "fathom:";
 
 #[derive(Default)]
 struct Registry {
     configs: Vec<Arc<dyn ControllerConfig>>,
-    /// What was chosen by name, and its number: an application that sets a name per connection does not fill memory.
+    /// Numbers of the controllers chosen by name, so that an application that sets a name for each
+    /// connection does not fill the memory.
     named: Vec<(String, u32)>,
 }
 
@@ -30,10 +32,11 @@ impl Registry {
     }
 }
 
-/// The algorithm of this name and options: one of ours, such as `sync:signal=either` or `fathom:reno`, or one of stock's.
+/// Returns the algorithm with this name and options: one of ours, such as `sync:signal=either` or
+/// `fathom:reno`, or one of stock's.
 ///
 /// # Errors
-/// The name or an option is wrong: one line that says what to write instead.
+/// Returns an error if the name or an option is wrong. Its single line says what to write instead.
 ///
 /// ```
 /// let algorithm = quiche::fathom::algorithm("sync:signal=either")?;
@@ -60,10 +63,11 @@ pub fn algorithm(spec: &str) -> Result<CongestionControlAlgorithm, PluginError> 
     Ok(CongestionControlAlgorithm::Fathom(number))
 }
 
-/// The algorithm of this configuration. Its number is the configuration's for good: make it once, not per connection.
+/// Returns the algorithm of this configuration. The configuration is kept permanently, so call this
+/// once, not for each connection.
 ///
 /// # Errors
-/// quiche lacks what the controller needs.
+/// Returns an error if quiche lacks capabilities that the controller requires.
 pub fn algorithm_of(
     config: Arc<dyn ControllerConfig>,
 ) -> Result<CongestionControlAlgorithm, PluginError> {
@@ -79,7 +83,7 @@ fn check(config: &dyn ControllerConfig) -> Result<(), PluginError> {
         .map_err(|missing| PluginError::Missing { missing, shaping_socket_suffices: false })
 }
 
-/// What stands under a number.
+/// Returns the configuration with a number.
 pub(crate) fn controller_config(
     algorithm: CongestionControlAlgorithm,
 ) -> Option<Arc<dyn ControllerConfig>> {
@@ -87,7 +91,8 @@ pub(crate) fn controller_config(
     REGISTRY.read().unwrap_or_else(PoisonError::into_inner).configs.get(number as usize).cloned()
 }
 
-/// As [`algorithm`], for quiche's own setters: their error has no text, so the log has it.
+/// Returns the algorithm as [`algorithm`] does, for quiche's own setters. Their error has no text,
+/// so the log has the reason.
 pub(crate) fn named(name: &str) -> crate::Result<CongestionControlAlgorithm> {
     algorithm(name).map_err(|e| {
         log::error!("congestion control: {e}");

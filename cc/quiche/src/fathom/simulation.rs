@@ -1,8 +1,9 @@
-//! Clock and randomness of the connections, which a simulation sets.
+//! Clock and random numbers of the connections, which a simulation can set.
 //!
-//! quiche reads the clock and asks for random bytes in many places. In the derived crate they all come here. Outside of [`at`] they
-//! get the host's; inside, the instant and the generator given: same seed, same packets. Keys and TLS randoms are BoringSSL's and
-//! stay random; they never change a size.
+//! quiche reads the clock and asks for random bytes in many places. In the derived crate, all of
+//! them call this module. Outside of [`run_at`], they get the host's values. Inside, they get the
+//! given instant and generator, so that the same seed gives the same packets. Keys and TLS randoms
+//! come from BoringSSL and stay random; they never change a size.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -12,24 +13,24 @@ thread_local! {
     static RNG: Cell<Option<ConnectionRng>> = const { Cell::new(None) };
 }
 
-/// The time: the host's, or that of the simulation this thread is in.
+/// Returns the time: the host's, or that of the simulation in which this thread runs.
 #[inline]
 #[allow(clippy::disallowed_methods)] // The one place where quiche's clock is read.
 pub fn now() -> Instant {
     NOW.get().unwrap_or_else(Instant::now)
 }
 
-/// An endpoint's random numbers: packet numbers to skip, GREASE, path challenges. Not for secrets.
+/// Random numbers of an endpoint: packet numbers to skip, GREASE, path challenges. Not for secrets.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionRng(u64);
 
 impl ConnectionRng {
-    /// The same seed gives the same numbers.
+    /// Creates a generator; the same seed gives the same numbers.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, figure 17).
+    /// Returns the next number of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, figure 17).
     fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -38,7 +39,8 @@ impl ConnectionRng {
     }
 }
 
-/// Runs `work` at this instant with this generator: whatever quiche does in it sees no other clock and no other randomness.
+/// Runs `work` at this instant with this generator. Inside, quiche uses no other clock and no other
+/// randomness.
 ///
 /// ```
 /// use quiche::fathom::simulation::{ConnectionRng, now, run_at};
@@ -47,7 +49,7 @@ impl ConnectionRng {
 /// assert_eq!(run_at(start, &mut rng, now), start);
 /// ```
 pub fn run_at<T>(now: Instant, rng: &mut ConnectionRng, work: impl FnOnce() -> T) -> T {
-    /// Restores clock and generator, also when `work` panics.
+    /// Restores clock and generator, even if `work` panics.
     struct Back<'a>(Option<Instant>, Option<ConnectionRng>, &'a mut ConnectionRng);
     impl Drop for Back<'_> {
         fn drop(&mut self) {
@@ -61,7 +63,7 @@ pub fn run_at<T>(now: Instant, rng: &mut ConnectionRng, work: impl FnOnce() -> T
     work()
 }
 
-/// Fills `bytes` from the simulation's generator, if there is one.
+/// Fills `bytes` from the simulation's generator. Returns false if there is none.
 pub(crate) fn fill(bytes: &mut [u8]) -> bool {
     let Some(mut rng) = RNG.get() else { return false };
     for chunk in bytes.chunks_mut(8) {

@@ -1,4 +1,4 @@
-//! 1-RTT payloads that no honest endpoint sends, byte by byte.
+//! Tests with 1-RTT payloads that no honest endpoint sends.
 
 use proptest::prelude::*;
 
@@ -10,10 +10,10 @@ use crate::{packet, Connection, ConnectionId, Error, Header, Type};
 const LEAN: [u8; 8] = [0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9];
 const ECHO: [u8; 16] = [0x91, 0xfa, 0x6b, 0x59, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 2];
 const PING: u8 = 1;
-/// TIMESTAMP frames: 2736 and 500000 us in units of 8.
+/// TIMESTAMP frames: 2736 and 500000 us, in units of 8 us.
 const SHORT: [u8; 4] = [0x42, 0xf5, 0x41, 0x56];
 const LATER: [u8; 6] = [0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24];
-/// What a peer of another project has.
+/// Extension of a peer from another project.
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
 
 /// Receive timestamps in ACK frames.
@@ -21,7 +21,8 @@ const RECEIVE: Extension = Extension {
     receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 32, exponent: 0 }),
     ..Extension::OFF
 };
-/// ACK_RECEIVE_TIMESTAMPS of packet 0, which came 9 us after the epoch; an ACK of it with ECN counts.
+/// ACK_RECEIVE_TIMESTAMPS of packet 0, which arrived 9 us after the epoch, and the same with ECN
+/// counts.
 const RECEIVED: [u8; 12] = [0x83, 0x17, 0x83, 0x07, 0, 0, 0, 0, 1, 0, 1, 9];
 const RECEIVED_ECN: [u8; 15] = [0x83, 0x17, 0x83, 0x08, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 9];
 
@@ -38,7 +39,7 @@ fn extended(extension: Extension) -> Pipe {
     pipe
 }
 
-/// A 1-RTT packet of `conn`'s with this payload.
+/// Returns a 1-RTT packet of `conn` with this payload.
 fn packet(conn: &mut Connection, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; payload.len() + 100];
     let mut b = octets::OctetsMut::with_slice(&mut bytes);
@@ -101,7 +102,7 @@ fn a_frame_that_was_not_negotiated_closes() {
     let sync = |offer| Extension { offer: Some(offer), ..Extension::OFF };
     let (frame_encoding, violation) = ((Error::InvalidFrame, 0x7), (Error::InvalidPacket, 0xa));
     let cases: [(Extension, &[u8], _); 14] = [
-        // Nobody here knows these frames.
+        // These frames are unknown to both endpoints.
         (Extension::OFF, &LEAN, frame_encoding),
         (Extension::OFF, &LATER, frame_encoding),
         (sync(Offer::Lean), &ECHO, violation),
@@ -115,7 +116,7 @@ fn a_frame_that_was_not_negotiated_closes() {
         (TIMESTAMP, &RECEIVED, violation),
         (sync(Offer::Lean), &RECEIVED_ECN, violation),
         (RECEIVE, &LEAN, violation),
-        // Cut: stock reads the type, which it does not know.
+        // Truncated: stock reads the type, which it does not know.
         (RECEIVE, &RECEIVED[..9], frame_encoding),
     ];
     for (extension, payload, (error, code)) in cases {
@@ -180,7 +181,7 @@ fn an_ack_that_we_write_says_when_packets_arrived() {
 
 #[test]
 fn a_malformed_timestamp_is_a_frame_encoding_error() {
-    // Cut, or with its type in four bytes.
+    // Truncated, or with the type in four bytes.
     let malformed: [&[u8]; 4] =
         [&LATER[..2], &LATER[..5], &SHORT[..3], &[0x80, 0x00, 0x02, 0xf5, 0x05]];
     for frame in malformed {
@@ -230,7 +231,8 @@ fn our_frame_is_the_end_of_the_payload_and_its_room_is_clean() {
         .expect("ours");
     let payload = payload.buf().to_vec();
     let at = payload.len() - ECHO.len();
-    // STREAM with offset bit clear or set, length and fin; then our frame, nothing behind it.
+    // STREAM with the offset bit clear or set, length and fin; then the timestamp frame, and
+    // nothing behind it.
     assert!((0x08..=0x0f).contains(&payload[0]), "{payload:x?}");
     assert!(payload[at..].starts_with(&ECHO[..4]), "{payload:x?}");
 }
@@ -285,7 +287,7 @@ proptest! {
     ) {
         let mut pipe = extended(extension);
         for (payload, kind) in payloads.iter().zip(ours) {
-            // Random bytes seldom hold a frame of ours, or an ACK frame of what was sent.
+            // Random bytes rarely contain a timestamp frame, or an ACK frame of sent packets.
             let front: &[u8] = [&LEAN[..], &ECHO[..], &[0x03, 0, 0, 0, 0, 0x3f, 0x3f, 0x3f][..], &SHORT[..2], &RECEIVED[..5], &RECEIVED[..9]][kind];
             let _ = hear(&mut pipe, &[front, payload].concat());
             let _ = pipe.server.send(&mut [0; 1500]);

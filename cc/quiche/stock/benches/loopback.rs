@@ -1,23 +1,25 @@
-//! A bulk transfer over loopback, derived quiche against stock, in pairs that run one after the other in changing order.
+//! Compares bulk transfers of derived and stock quiche over loopback, in pairs that run one after
+//! the other in alternating order.
 //!
-//! `cargo bench -p fathom-quiche-stock --bench loopback [-- PAIRS MEGABYTES]`. CPU time is that of both ends' threads together; the
-//! machine's noise goes into single ratios, so read their median and quartiles.
+//! `cargo bench -p fathom-quiche-stock --bench loopback [-- PAIRS MEGABYTES]`. CPU time is the sum
+//! over the threads of both ends. Single ratios contain the machine's noise, so read their median
+//! and quartiles.
 
-// Real time is what this measures.
+// This benchmark measures real time.
 #![allow(clippy::disallowed_methods)]
 
 use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
 
-/// What one transfer took.
+/// Time that one transfer took.
 #[derive(Clone, Copy)]
 struct Took {
     wall: Duration,
     cpu: Duration,
 }
 
-/// Makes `mod $name` with a transfer over the quiche at `$quiche`.
+/// Defines `mod $name` with a transfer over the quiche at `$quiche`.
 macro_rules! transfer_over {
     ($name:ident, $quiche:path) => {
         mod $name {
@@ -64,7 +66,7 @@ macro_rules! transfer_over {
                     }
                 }
 
-                /// Waits for a datagram or the timer, then takes what has come.
+                /// Waits for a datagram or the timer, then receives all available datagrams.
                 fn receive(&mut self) {
                     let wait = self
                         .connection
@@ -179,7 +181,7 @@ fn cpu_of_this_thread() -> Duration {
     Duration::new(t.tv_sec.unsigned_abs(), t.tv_nsec.unsigned_abs() as u32)
 }
 
-/// A key and its certificate as files.
+/// Writes a certificate and its key to files.
 fn identity(folder: &Path) {
     let made =
         rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
@@ -187,14 +189,14 @@ fn identity(folder: &Path) {
     std::fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).expect("a file");
 }
 
-/// Median and quartiles.
+/// Returns the lower quartile, the median and the upper quartile.
 fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     [1, 2, 3].map(|q| values[(values.len() - 1) * q / 4])
 }
 
 fn main() {
-    // `cargo bench` adds a flag of its own.
+    // Skip the flag that `cargo bench` adds.
     let mut numbers = std::env::args().skip(1).filter_map(|a| a.parse::<usize>().ok());
     let pairs = numbers.next().unwrap_or(15).max(1);
     let bytes = numbers.next().unwrap_or(200).max(1) * 1_000_000;

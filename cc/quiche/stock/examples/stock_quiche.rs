@@ -1,10 +1,12 @@
-//! The least HTTP/3 server on quiche as it comes: what `fathom serve --stack quiche` is measured against (docs/serve-measured.md).
+//! A minimal HTTP/3 server on unchanged quiche, against which `fathom serve --stack quiche` is
+//! measured (docs/serve-measured.md).
 //!
-//! `cargo run --release -p fathom-quiche-stock --example stock_quiche [ADDRESS]` answers every request for `/bytes/N` with N zeros. One
-//! thread, one loop, as in quiche's own examples; packets of one size leave in one call. It has no limits, no metrics and no certificate
-//! but one it makes: not for use.
+//! `cargo run --release -p fathom-quiche-stock --example stock_quiche [ADDRESS]` answers every
+//! request for `/bytes/N` with N zeros. It uses one thread and one loop, as in quiche's own
+//! examples, and sends packets of the same size in one call. It has no limits and no metrics, and
+//! makes its own certificate: not for production.
 
-// Real time is what it serves in.
+// The server runs in real time.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::{BTreeMap, HashMap};
@@ -20,19 +22,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// As in `fathom serve`: the largest packet sent, and bytes handed to a stream at once.
+/// Largest packet sent, and bytes passed to a stream at once, as in `fathom serve`.
 const PACKET: usize = 1350;
 const CHUNK: usize = 64 * 1024;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
-/// Packets that leave in one call, at most.
+/// Maximum number of packets that leave in one call.
 const TOGETHER: usize = 16;
-/// Room for datagrams that the kernel hands over as one.
+/// Room for datagrams that the kernel returns as one.
 const SERIES: usize = 64 * 1024;
 
 struct Client {
     quic: quiche::Connection,
     http: Option<h3::Connection>,
-    /// Bytes of each response that are to be sent.
+    /// Bytes of each response that remain to be sent.
     left: BTreeMap<u64, usize>,
 }
 
@@ -147,7 +149,7 @@ impl Client {
         });
     }
 
-    /// Sends what there is; packets of one size in one call.
+    /// Sends all waiting packets; packets of the same size leave in one call.
     fn send(&mut self, socket: &UdpSocket, state: &UdpSocketState, out: &mut [u8]) {
         let most = state.max_gso_segments().clamp(1, TOGETHER);
         loop {
@@ -160,7 +162,7 @@ impl Client {
                     (segment, to) = (len, Some(info.to));
                 }
                 if len > segment {
-                    // It is larger than those before: alone.
+                    // This packet is larger than those before, so it is sent alone.
                     transmit(socket, state, to, segment, &out[..filled]);
                     transmit(socket, state, Some(info.to), len, &out[filled..filled + len]);
                     (filled, count) = (0, 0);
@@ -189,14 +191,15 @@ fn transmit(
 ) {
     let (Some(destination), false) = (to, contents.is_empty()) else { return };
     let segment_size = (contents.len() > segment).then_some(segment);
-    // What the kernel does not take is lost, as it could be further on.
+    // Packets that the kernel does not accept are lost, as they could be in the network.
     let _ = state.send(
         socket.into(),
         &Transmit { destination, ecn: None, contents, segment_size, src_ip: None },
     );
 }
 
-/// quiche's own choices but for what `fathom serve` grants, too, and CUBIC.
+/// Returns quiche's default configuration, with the limits that `fathom serve` also grants, and
+/// CUBIC.
 fn config() -> Outcome<quiche::Config> {
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     let folder = tempfile::tempdir()?;
@@ -223,7 +226,7 @@ fn config() -> Outcome<quiche::Config> {
     Ok(config)
 }
 
-/// Connection ids that differ; nobody has to be unable to guess them here.
+/// Generator of distinct connection IDs. Here they need not be unpredictable.
 struct Random(u64);
 
 impl Random {

@@ -1,6 +1,8 @@
-//! Unchanged quiche under a name of its own.
+//! Unchanged quiche under another crate name.
 //!
-//! The derived one (`cc/quiche`) takes its place everywhere else in this workspace, since Cargo allows one of the two per package:
-//! whoever compares them depends on this crate for the other. It also has Cargo fetch the sources that the derived one is made from.
+//! Elsewhere in this workspace, the derived crate (`cc/quiche`) replaces quiche, because Cargo
+//! allows only one of the two per package. A package that compares them depends on this crate for
+//! stock quiche. This crate also makes Cargo fetch the sources from which the derived crate is
+//! assembled.
 
 pub use quiche;

@@ -22,7 +22,7 @@ fn certificate() -> &'static (tempfile::TempDir, String, String) {
     })
 }
 
-/// For both sides: large flow-control windows, no GREASE.
+/// Returns a configuration for both sides: large flow-control windows, no GREASE.
 pub fn config(algorithm: CongestionControlAlgorithm) -> Config {
     let (_, cert, key) = certificate();
     let mut config = Config::new(quiche::PROTOCOL_VERSION).expect("a configuration");
@@ -45,7 +45,7 @@ pub fn named(name: &str) -> CongestionControlAlgorithm {
     quiche::fathom::algorithm(name).expect("a controller")
 }
 
-/// One of the catalogue's controllers, and what it hears.
+/// Returns one of the catalogue's controllers, and the log of its events.
 pub fn recorded(name: &str) -> (CongestionControlAlgorithm, Log) {
     record(fathom_cc::catalogue::parse(name).expect("a controller"))
 }
@@ -61,7 +61,7 @@ pub fn events(log: &Log) -> Vec<Event> {
     log.records().into_iter().map(|r| r.event).collect()
 }
 
-/// Always says the same.
+/// Controller that always returns the same send parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed(pub SendParams);
 

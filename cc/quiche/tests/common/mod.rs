@@ -1,6 +1,6 @@
-//! Two connections in virtual time, with a link between them: one thread, no sockets, no clock.
+//! Two connections in virtual time with a link between them: one thread, no sockets, no clock.
 //!
-//! Whatever happens is in [`Pair::wire`], one line per datagram; [`Pair::run`] stops when a condition holds or time is up.
+//! [`Pair::wire`] records every datagram. [`Pair::run`] stops when a condition holds or time is up.
 
 #![allow(dead_code)] // Each test file uses its part.
 
@@ -20,7 +20,8 @@ pub const MS: Duration = Duration::from_millis(1);
 /// Largest UDP payload, quiche's default.
 pub const MTU: usize = 1200;
 
-/// The pair's time for the frames: what the connections see, plus an offset for a host whose clock is another.
+/// The pair's clock for the frames: the connections' time, plus an offset for a host with another
+/// clock.
 pub struct SimulatedClock(pub u64);
 
 impl Clock for SimulatedClock {
@@ -38,17 +39,17 @@ pub enum Action {
     /// Passes with this ECN field.
     Pass(u8),
     Drop,
-    /// Arrives so much later than it would.
+    /// Arrives later by this time.
     Late(Duration),
 }
 
 /// A datagram as it left.
 #[derive(Clone, Debug)]
 pub struct Datagram {
-    /// Since the pair began.
+    /// Time since the pair began.
     pub at: Duration,
     pub from_client: bool,
-    /// From 0, for each direction.
+    /// Number of the datagram, from 0 in each direction.
     pub number: usize,
     pub bytes: Vec<u8>,
     pub ecn: u8,
@@ -57,7 +58,7 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// Only one 1-RTT packet in it (RFC 9000 §17.3.1).
+    /// Returns whether the datagram contains only one 1-RTT packet (RFC 9000 §17.3.1).
     pub fn is_short(&self) -> bool {
         self.bytes[0] & 0x80 == 0
     }
@@ -66,15 +67,15 @@ impl Datagram {
 pub struct Side {
     pub conn: Connection,
     pub rng: ConnectionRng,
-    /// A stream and the bytes still to be written to it, and whether the end is to be said.
+    /// Streams and the bytes still to be written to each; the end follows the last byte.
     pub to_write: Vec<(u64, usize)>,
-    /// Bytes read of all streams.
+    /// Bytes read, over all streams.
     pub read: usize,
-    /// Streams that the peer reset, and its codes.
+    /// Streams that the peer reset, and its error codes.
     pub resets: Vec<(u64, u64)>,
-    /// Times that [`Connection::on_timeout`] was called for a timer that was due.
+    /// Number of calls of [`Connection::on_timeout`] for a timer that was due.
     pub wakeups: usize,
-    /// The first error of `recv`.
+    /// First error of `recv`.
     pub error: Option<quiche::Error>,
     writes: usize,
 }
@@ -86,13 +87,13 @@ pub struct Pair {
     pub now: Instant,
     pub client: Side,
     pub server: Side,
-    /// Client to server and back.
+    /// Delays from client to server and back.
     pub delays: [Duration; 2],
-    /// Bytes per second of both directions, where there is a bottleneck.
+    /// Bottleneck rate of each direction in bytes per second, if there is a bottleneck.
     pub rate: Option<u64>,
-    /// A NAT: this address is seen as that one from now on.
+    /// A NAT: from now on, the first address appears as the second.
     pub rebind: Option<(SocketAddr, SocketAddr)>,
-    /// What timers are rounded up to.
+    /// Granularity to which timers are rounded up.
     pub grain: Duration,
     pub filter: Filter,
     pub wire: Vec<Datagram>,
@@ -106,7 +107,7 @@ pub const CLIENT: &str = "10.0.0.1:1000";
 pub const SERVER: &str = "10.0.0.2:443";
 
 impl Pair {
-    /// A connection with these delays, shaken hands and idle.
+    /// Creates a connection with these delays, after the handshake and idle.
     pub fn connected(client: &mut Config, server: &mut Config, delays: [Duration; 2]) -> Self {
         let mut pair = Self::new(client, server, delays);
         assert!(pair.run(5_000, |pair| pair.client.conn.is_established()
@@ -161,7 +162,7 @@ impl Pair {
         self.now - self.start
     }
 
-    /// Runs until `done`, for at most `millis`; whether it was done.
+    /// Runs until `done`, for at most `millis`. Returns whether `done` was reached.
     pub fn run(&mut self, millis: u64, mut done: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now + Duration::from_millis(millis);
         loop {
@@ -191,7 +192,8 @@ impl Pair {
         }
     }
 
-    /// Delivers the datagram that arrives next, before either application does or sends anything more.
+    /// Delivers the datagram that arrives next, before either application acts or sends anything
+    /// else.
     pub fn deliver_next(&mut self) {
         let (&(at, order), _) = self.coming.first_key_value().expect("a datagram on its way");
         let datagram = self.coming.remove(&(at, order)).expect("it is there");
@@ -199,7 +201,7 @@ impl Pair {
         self.deliver(datagram);
     }
 
-    /// When the side's timer runs out, on a host whose timers are as coarse as `grain`.
+    /// Returns when the side's timer expires, on a host whose timers have the granularity `grain`.
     fn timer(&self, side: &Side) -> Option<Instant> {
         let at = simulation::run_at(self.now, &mut ConnectionRng::new(0), || {
             side.conn.timeout_instant()
@@ -229,14 +231,14 @@ impl Pair {
         self.flush();
     }
 
-    /// Both applications write and send what they can now.
+    /// Lets both applications write and send everything they can now.
     pub fn flush(&mut self) {
         for from_client in [true, false] {
             for packets in 0.. {
                 assert!(packets < 20_000, "send() never ends");
                 let now = self.now;
                 let side = if from_client { &mut self.client } else { &mut self.server };
-                // A buffer that was used before, as applications have it.
+                // A used buffer, as applications have it.
                 let mut out = vec![0xa5; 1500];
                 let sent = side.inside(now, |side| {
                     side.serve();
@@ -278,14 +280,14 @@ impl Pair {
         self.coming.insert((arrival, self.order), Datagram { ecn, ..datagram.clone() });
     }
 
-    /// Loses what is on the way to this address, and what will be.
+    /// Loses all datagrams to this address, those in flight and later ones.
     pub fn lose_on_the_way_to(&mut self, address: SocketAddr) {
         self.coming.retain(|_, datagram| datagram.to != address);
         self.filter =
             Box::new(move |d| if d.to == address { Action::Drop } else { Action::Pass(d.ecn) });
     }
 
-    /// What the client sent from `from` on in 1-RTT packets.
+    /// Returns the client's datagrams with 1-RTT packets from `from` on.
     pub fn shorts(&self, from: Duration) -> impl Iterator<Item = &Datagram> {
         self.wire.iter().filter(move |d| d.from_client && d.at >= from && d.is_short())
     }
@@ -299,7 +301,7 @@ impl Side {
         done
     }
 
-    /// Writes what the connection takes and reads what there is.
+    /// Writes as much as the connection accepts, and reads all available data.
     fn serve(&mut self) {
         self.to_write.retain_mut(|(stream, left)| {
             let chunk = [7; 16_384];
@@ -327,13 +329,13 @@ impl Side {
         }
     }
 
-    /// Bytes that the connection took from the application.
+    /// Returns the number of bytes that the connection accepted from the application.
     pub fn written(&self) -> usize {
         self.writes
     }
 }
 
-/// Both sides give the other two more connection ids.
+/// Gives each side two more connection IDs of the other.
 pub fn spare_ids(pair: &mut Pair) {
     let now = pair.now;
     for (side, first) in [(&mut pair.client, 0x10), (&mut pair.server, 0x20)] {

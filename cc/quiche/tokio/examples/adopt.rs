@@ -1,5 +1,6 @@
-//! Plain quiche over a socket of std's, with a controller of Fathom's: an echo server and its client, each in a thread. What Fathom adds
-//! to a quiche program stands between the marks; the comments say what stood there before.
+//! An echo server and its client on plain quiche, each in a thread with a std socket, with a
+//! controller of Fathom's. The code between the marks is what Fathom adds to a quiche program. The
+//! comments show the code that it replaces.
 //!
 //! `cargo run --manifest-path cc/quiche/tokio/Cargo.toml --example adopt-quiche`
 
@@ -14,9 +15,9 @@ use quiche::{Config, Connection, ConnectionId, RecvInfo};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Bytes sent and echoed.
+/// Number of bytes sent and echoed.
 const BODY: usize = 200_000;
-/// The one stream.
+/// The only stream.
 const STREAM: u64 = 0;
 
 pub(crate) fn main() -> Outcome<()> {
@@ -83,7 +84,7 @@ fn serve(socket: &UdpSocket, identity: &Path) -> Outcome<()> {
     config.load_cert_chain_from_pem_file(&identity.join("cert.pem").to_string_lossy())?;
     config.load_priv_key_from_pem_file(&identity.join("key.pem").to_string_lossy())?;
     let (_, from) = socket.peek_from(&mut [0; 1_500])?;
-    // One client and no routing; a server of many draws ids.
+    // There is one client and no routing. A server with many clients chooses random IDs.
     let id = ConnectionId::from_ref(&[2; 16]);
     let connection = quiche::accept(&id, None, socket.local_addr()?, from, &mut config)?;
 
@@ -112,7 +113,7 @@ fn serve(socket: &UdpSocket, identity: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Reads what has come; whether that was all.
+/// Reads all available data. Returns whether the stream has ended.
 fn read(connection: &mut Connection, to: &mut Vec<u8>) -> quiche::Result<bool> {
     let mut buf = [0; 65_535];
     loop {
@@ -146,7 +147,7 @@ fn run(
                 Err(e) => return Err(e.into()),
             }
         }
-        // A paced packet's time is a timeout like any other.
+        // The time of a paced packet is a timeout like any other.
         let wait =
             connection.timeout().unwrap_or(Duration::from_secs(1)).max(Duration::from_millis(1));
         socket.set_read_timeout(Some(wait))?;

@@ -1,5 +1,6 @@
-//! HTTP/3 with tokio-quiche as it comes, under a controller of Fathom's: a server, a client and a download of some megabytes, all in
-//! here. What Fathom adds to a tokio-quiche program stands between the marks.
+//! HTTP/3 with unmodified tokio-quiche and a controller of Fathom's: a server, a client and a
+//! download of several megabytes, all in this file. The code between the marks is what Fathom adds
+//! to a tokio-quiche program.
 //!
 //! `cargo run --manifest-path cc/quiche/tokio/Cargo.toml --example h3-on-tokio-quiche`
 
@@ -23,10 +24,10 @@ use tokio_quiche::{ClientH3Driver, ConnectionParams, ServerH3Driver, listen};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Bytes of the response.
+/// Number of bytes in the response.
 const BODY: usize = 5_000_000;
 const GONE: &str = "the connection is closed";
-/// Bytes that the server hands over at a time.
+/// Number of bytes that the server passes on at a time.
 const CHUNK: usize = 50_000;
 
 pub(crate) fn main() -> Outcome<()> {
@@ -66,7 +67,8 @@ async fn monitor<C: From<QuicCommand>>(
 }
 // <<<
 
-/// Answers the requests of one connection, each with a body of `bytes`. What the monitor showed at its end.
+/// Answers the requests of one connection, each with a body of `bytes` bytes. Returns the monitor's
+/// report at the end.
 pub(crate) async fn serve<P: AsRef<Path>>(
     socket: UdpSocket,
     settings: QuicSettings,
@@ -88,7 +90,7 @@ pub(crate) async fn serve<P: AsRef<Path>>(
         match event {
             ServerH3Event::Headers { incoming_headers, .. } => {
                 tokio::spawn(respond(incoming_headers, bytes));
-                // A monitor stays good after the connection: it is requested once.
+                // A monitor stays valid after the connection, so one is enough.
                 seen = seen.or(monitor(controller.cmd_sender()).await);
             }
             ServerH3Event::Core(H3Event::ConnectionShutdown(_) | H3Event::ConnectionError(_)) => {
@@ -111,14 +113,15 @@ async fn respond(request: IncomingH3Headers, bytes: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Sends one request; the body of its response, and what the monitor showed then.
+/// Sends one request. Returns the body of its response, and the monitor's report.
 pub(crate) async fn get(
     to: SocketAddr,
     settings: QuicSettings,
 ) -> Outcome<(Vec<u8>, Option<Report>)> {
     let socket = UdpSocket::bind("127.0.0.1:0").await?;
     socket.connect(to).await?;
-    // The certificate is not verified: tokio-quiche takes a trust store of one's own only through a hook.
+    // The certificate is not verified, because tokio-quiche takes a custom trust store only through
+    // a hook.
     let params = ConnectionParams::new_client(settings, None, Hooks::default());
     let (driver, mut controller) = ClientH3Driver::new(Http3Settings::default());
     let _connection =
@@ -156,7 +159,7 @@ pub(crate) async fn get(
     Ok((body, monitor.map(|monitor| monitor.report())))
 }
 
-/// Every byte depends on its place.
+/// Returns a body in which every byte depends on its position.
 pub(crate) fn contents(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
@@ -177,7 +180,7 @@ fn print(who: &str, report: Option<Report>) {
     }
 }
 
-/// A certificate and its key, as files: tokio-quiche reads them from there.
+/// Writes a certificate and its key to files, from which tokio-quiche reads them.
 pub(crate) fn certify(folder: &Path) -> Outcome<()> {
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     std::fs::write(folder.join("cert.pem"), signed.cert.pem())?;

@@ -1,4 +1,4 @@
-//! A wrong name is seen at once, and the log says what to write instead.
+//! A wrong name is reported at once, and the log says what to write instead.
 
 use fathom_quiche_stock as _;
 use parking_lot::Mutex;
@@ -27,7 +27,7 @@ impl log::Log for Lines {
     fn flush(&self) {}
 }
 
-/// What was logged as an error since the last call.
+/// Returns the errors logged since the last call.
 fn logged() -> Vec<String> {
     std::mem::take(&mut *LINES.lock())
 }
@@ -42,7 +42,7 @@ async fn socket() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0").await.expect("a socket")
 }
 
-/// One test: the log is shared by the process.
+/// This is one test because all tests of the process share the log.
 #[tokio::test]
 async fn wrong_names_give_an_error_and_a_line_in_the_log() {
     log::set_logger(&Lines).expect("the first logger");
@@ -88,7 +88,7 @@ async fn wrong_names_give_an_error_and_a_line_in_the_log() {
         assert!(error.contains("CongestionControl"), "{name}: {error}");
         assert_eq!(logged(), std::slice::from_ref(line), "{name}");
 
-        // Who wants the reason as an error asks for the algorithm first.
+        // An application that wants the reason as an error asks for the algorithm first.
         let error = quiche::fathom::algorithm(name).expect_err("no such controller").to_string();
         assert_eq!(format!("congestion control: {error}"), *line);
         assert!(logged().is_empty());

@@ -1,4 +1,5 @@
-//! The derived quiche over real sockets on loopback: under tokio-quiche, against stock quiche, quinn and noq.
+//! Tests of the derived quiche over real sockets on loopback: under tokio-quiche, against stock
+//! quiche, quinn and noq.
 
 mod common;
 #[path = "../examples/h3.rs"]
@@ -23,7 +24,7 @@ use h3_both::contents;
 use tokio::net::UdpSocket;
 use tokio_quiche::settings::QuicSettings;
 
-/// RFC 9000 §20.1.
+/// Transport error codes (RFC 9000 §20.1).
 const TRANSPORT_PARAMETER_ERROR: u64 = 0x08;
 const FRAME_ENCODING_ERROR: u64 = 0x07;
 
@@ -43,10 +44,11 @@ fn gets_delays(report: &Report) -> bool {
         && report.controller.is_some_and(|c| c.window > 0)
 }
 
-/// By how much a relay delays what the server sends, and which 1-RTT datagrams pass.
+/// Delay that a relay adds to the server's datagrams, and which 1-RTT datagrams pass.
 type Path = (Duration, fn(usize) -> bool);
 
-/// A tokio-quiche server and a client of it, perhaps with a relay on the way; what the two probes showed at the end.
+/// Runs a tokio-quiche server and its client, optionally with a relay between them. Returns the
+/// reports of both monitors at the end.
 async fn tokio_quiche(
     server: &str,
     client: &str,
@@ -75,7 +77,7 @@ async fn tokio_quiche_takes_sync_by_its_name() {
         let began = now();
         let (client, server, _) = tokio_quiche(name, name, 3_000_000, None).await;
         let lasted = now().duration_since(began);
-        // The client sends a request and little else, so little of that is acknowledged.
+        // The client sends little more than a request, so few of its packets are acknowledged.
         assert!(
             server.negotiated && server.stamps_sent > 0 && server.stamps_received > 5,
             "{name}: {server:?}"
@@ -88,8 +90,8 @@ async fn tokio_quiche_takes_sync_by_its_name() {
             server.samples.samples > 5 && client.samples.samples > 0,
             "{name}: {server:?} {client:?}"
         );
-        // Each clock begins with its connection, so the two delays are off by the same amount in opposite directions: their sum is
-        // what a packet there and one back took.
+        // Each clock starts with its connection, so the two delays are off by the same amount in
+        // opposite directions. Their sum is the time of a packet there and one back.
         let nanos = [client, server].map(|r| r.one_way.map_or(0, |d| d.as_nanos()));
         let both_ways = nanos[0] + nanos[1];
         let longest = 2 * i64::try_from(lasted.as_nanos()).expect("seconds");
@@ -134,7 +136,8 @@ async fn a_stock_server_serves_a_client_with_a_controller_of_ours() {
     assert_eq!(bounded(serving).await.expect("no panic").error, None);
 }
 
-/// On quinn and noq `sync` refuses such a peer. Here it is a word in the settings of a server that must answer everybody.
+/// On quinn and noq, `sync` refuses such a peer. Here the controller is one setting of a server
+/// that must answer everybody.
 #[tokio::test]
 async fn sync_serves_a_stock_client_as_reno() {
     let plugged = || SideConfig::with_plugin("sync", extension(Some(Offer::Lean)));
@@ -193,7 +196,7 @@ async fn peers_without_a_plugin_get_no_frame_from_quiche() {
     }
 }
 
-/// Sizes that full packets had, in order: those seen at least four times in a row.
+/// Returns the successive sizes of full packets: sizes seen at least four times in a row.
 fn steps(relay: &Relay) -> Vec<usize> {
     let sizes: Vec<usize> = relay.one_rtt().iter().map(|d| d.bytes).collect();
     let mut steps: Vec<usize> =
@@ -203,7 +206,8 @@ fn steps(relay: &Relay) -> Vec<usize> {
     steps
 }
 
-/// The window holds fewer than 64 datagrams at first, so the smallest size comes first; then it grows to that of the path, 1350.
+/// At first, the window holds fewer than 64 datagrams, so the smallest size comes first. Then the
+/// size grows to that of the path, 1350 bytes.
 #[tokio::test]
 async fn datagrams_have_the_size_the_controller_asks_for() {
     let spec = "packet-size:packets=64,patience=1";
@@ -215,8 +219,9 @@ async fn datagrams_have_the_size_the_controller_asks_for() {
     assert_eq!(steps.first(), Some(&250), "{steps:?}");
     let firsts = sizes.map(|size| steps.iter().position(|s| *s == size));
     assert!(firsts.is_sorted() && firsts.iter().all(Option::is_some), "{steps:?}");
-    // On the way up every size is one of these. Later, losses under load shrink them again, and on a busy machine what the application writes
-    // may end in short packets of one size, several times in a row.
+    // While the size grows, it is always one of these. Later, losses under load shrink packets
+    // again, and on a busy machine the application's writes may end in short packets of the same
+    // size, several times in a row.
     let mut up = steps.iter().take_while(|size| **size < 1_200);
     assert!(up.all(|size| sizes.contains(size)), "{steps:?}");
     assert!(steps.iter().all(|size| *size <= 1_350), "{steps:?}");
@@ -224,9 +229,10 @@ async fn datagrams_have_the_size_the_controller_asks_for() {
     assert!(sizes.contains(&size.into()) || size >= 1_200, "{size}");
 }
 
-/// Between two datagrams of the server's, for half of them at least, once the first losses have made windows small; and how often that was.
+/// Returns the median gap between two datagrams of the server after the first losses have made
+/// windows small, and the number of reductions.
 async fn usual_gap(spec: &str) -> (Duration, u64) {
-    // Every 14th is lost, then none.
+    // Every 14th datagram is lost, later none.
     let path: Path = (Duration::from_millis(20), |n| n > 150 || n % 14 != 0);
     let (_, server, relay) = tokio_quiche(spec, "fathom:reno", 1_000_000, Some(path)).await;
     let seen = relay.expect("a relay").one_rtt();
@@ -236,8 +242,10 @@ async fn usual_gap(spec: &str) -> (Duration, u64) {
     (gaps[gaps.len() / 2], server.controller.map_or(0, |c| c.reductions))
 }
 
-/// Eight packets of a round trip of 20 ms or more: SDC sends them one by one, 2.5 ms apart or more, a window's sender in bursts. A busy
-/// machine sends late, both of them: it is tried until it is not that busy. Who did not pace would never pass: both would do the same.
+/// The window is eight packets per round trip of at least 20 ms. SDC sends them one by one, at
+/// least 2.5 ms apart; a sender with only a window sends them in bursts. A busy machine sends late
+/// with both, so the test repeats until the machine is less busy. Without pacing, the test would
+/// never pass, because both senders would behave alike.
 #[tokio::test]
 async fn sdc_sends_at_its_pace() {
     let began = now();
@@ -254,7 +262,7 @@ async fn sdc_sends_at_its_pace() {
     }
 }
 
-/// A fixed window and a pace.
+/// Controller with a fixed window and pacing.
 #[derive(Clone, Copy, Debug)]
 struct Paced(Null, Pacing);
 
@@ -290,7 +298,8 @@ impl ControllerConfig for Paced {
     }
 }
 
-/// How long a pair of quiches takes to send 300 kB there and back when the client is paced like this.
+/// Returns the time that two quiche endpoints take to send 300 kB there and back when the client is
+/// paced like this.
 async fn paced(window: u64, pace: Pacing) -> Duration {
     let controller_config: Arc<dyn ControllerConfig> = Arc::new(Paced(Null { window }, pace));
     let ask = SideConfig { bytes: 300_000, ..SideConfig::stock() };
@@ -307,13 +316,15 @@ fn now() -> Instant {
 
 #[tokio::test]
 async fn quiche_honours_a_rate_and_a_send_delay() {
-    // 300 kB at 600 kB/s take half a second, less a burst; the client then waits three probe timeouts before it is gone.
+    // 300 kB at 600 kB/s take 0.5 s, less a burst. The client then waits for three probe timeouts
+    // before it is gone.
     let rate = paced(1_000_000, Pacing::Rate(Rate::from_bytes_per_sec(600_000))).await;
     assert!(rate >= Duration::from_millis(450), "{rate:?}");
-    // 60 kB every 100 ms and a round trip that loopback makes short: as much again.
+    // 60 kB every 100 ms, plus a round trip that is short on loopback: as long again.
     let hold = paced(60_000, Pacing::Delay(Duration::from_millis(100))).await;
     assert!(hold >= Duration::from_millis(350), "{hold:?}");
-    // It is the pace that takes so long: without one it can be done in less, if the machine is not busy all the time.
+    // Pacing is the reason for the duration: without pacing, the transfer is faster unless the
+    // machine is always busy.
     let began = now();
     while paced(1_000_000, Pacing::Delay(Duration::ZERO)).await >= Duration::from_millis(350) {
         assert!(now().duration_since(began) < PATIENCE, "as slow without a pace");
@@ -374,7 +385,7 @@ async fn receive_timestamps_between_stacks() {
 
 #[tokio::test]
 async fn a_malformed_parameter_closes_with_transport_parameter_error() {
-    // Value 4 (echoes without stamps), a second byte behind the value, the parameter twice.
+    // Value 4 (echoes without stamps); a second byte after the value; the parameter twice.
     const BAD: [&[u8]; 3] = [
         &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x04],
         &[0xbd, 0xcf, 0x82, 0xec, 0x02, 0x03, 0x00],
@@ -396,7 +407,8 @@ async fn a_malformed_parameter_closes_with_transport_parameter_error() {
                 "{other:?} {bytes:x?}"
             );
         }
-        // A quiche server ends the connection, but its client does not hear of it: stock has no packet for this close so early.
+        // A quiche server ends the connection, but its client does not learn of it, because stock
+        // has no packet for such an early close.
         for other in [On::Quinn, On::Noq, On::Quiche] {
             let server = run_server(other, liar(), honest()).await;
             assert_eq!(
@@ -410,7 +422,7 @@ async fn a_malformed_parameter_closes_with_transport_parameter_error() {
 
 #[tokio::test]
 async fn a_frame_that_was_not_negotiated_closes_with_a_frame_error() {
-    // One side says on the wire that it reads stamps, and does not know of them.
+    // One side offers on the wire to read stamps, but does not know them.
     const LEAN: &[u8] = &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03];
     let sends = || SideConfig::with_plugin("reno", extension(Some(Offer::Paper)));
     let deaf =

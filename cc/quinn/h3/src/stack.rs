@@ -9,9 +9,10 @@ pub(crate) use quinn::{
     Connection, ConnectionError, ReadError, RecvStream, SendStream, StreamId, VarInt, WriteError,
 };
 
-/// Reads what is there, or leaves the task's waker with quinn.
+/// Reads available data, or registers the task's waker with quinn.
 ///
-/// quinn keeps the state of a read in the stream, not in the future, so a future per poll loses nothing and needs no box.
+/// quinn keeps the state of a read in the stream, not in the future. Creating a future for each
+/// poll thus loses nothing and needs no box.
 pub(crate) fn poll_read(
     stream: &mut RecvStream,
     cx: &mut Context<'_>,
@@ -20,7 +21,8 @@ pub(crate) fn poll_read(
     Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| chunk.bytes)))
 }
 
-/// Hands over some of `chunks` without a copy; what quinn took is empty then. As with reads, no state is lost with the future.
+/// Passes on some of `chunks` without a copy. Chunks that quinn took are empty afterwards. As with
+/// reads, no state is lost with the future.
 pub(crate) fn poll_write(
     stream: &mut SendStream,
     cx: &mut Context<'_>,
@@ -30,7 +32,8 @@ pub(crate) fn poll_write(
     Poll::Ready(Ok(()))
 }
 
-/// Why it can no longer be known whether a stream's data arrived.
+/// Returns the connection's error if the connection ended before it was known whether a stream's
+/// data arrived.
 pub(crate) fn lost(error: StoppedError) -> Option<ConnectionError> {
     match error {
         StoppedError::ConnectionLost(error) => Some(error),

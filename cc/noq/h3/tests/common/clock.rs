@@ -1,4 +1,5 @@
-//! A clock that the test moves: timers of noq fire when the test says so, however slow the machine is.
+//! Clock that the test controls: noq's timers fire when the test says so, however slow the machine
+//! is.
 
 use std::future::Future;
 use std::io;
@@ -11,25 +12,26 @@ use std::time::{Duration, Instant};
 use noq::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 use parking_lot::Mutex;
 
-/// tokio's tasks and sockets, and this clock's time.
+/// Runtime with tokio's tasks and sockets, and this clock's time.
 #[derive(Clone, Debug)]
 pub(crate) struct ManualClock(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
     now: Instant,
-    /// Timers that wait.
+    /// Wakers of waiting timers.
     waiting: Vec<Waker>,
 }
 
 impl ManualClock {
-    // Somewhere it must begin.
+    // The clock must start at some time.
     #[allow(clippy::disallowed_methods)]
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(State { now: Instant::now(), waiting: Vec::new() })))
     }
 
-    /// Time goes on, in small steps, until this is done. In between packets come and tasks run: what that takes is no matter.
+    /// Advances time in small steps until `done` completes. In between, packets arrive and tasks
+    /// run; the real time that they take does not matter.
     pub(crate) async fn go_until<F: Future>(&self, done: F) -> F::Output {
         let go = async {
             loop {

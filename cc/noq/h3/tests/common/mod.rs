@@ -17,10 +17,10 @@ use noq::{Runtime, TokioRuntime};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::task::JoinHandle;
 
-/// Longer than any test takes on a machine that is busy otherwise: only what hangs comes to its end.
+/// Longer than any test takes on a busy machine; only a hanging test reaches it.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs a test within its time.
+/// Runs a test with a time limit.
 pub(crate) async fn within<F: Future>(test: F) -> F::Output {
     tokio::time::timeout(LIMIT, test).await.expect("done in time")
 }
@@ -106,12 +106,12 @@ pub(crate) struct Pair {
     client_endpoint: noq::Endpoint,
 }
 
-/// A connection on loopback, its handshake done.
+/// Connects two endpoints on loopback and completes the handshake.
 pub(crate) async fn pair_with(server: noq::TransportConfig, client: noq::TransportConfig) -> Pair {
     pair_on(server, client, Arc::new(TokioRuntime)).await
 }
 
-/// The same with another clock.
+/// Connects two endpoints as `pair_with` does, with another clock.
 pub(crate) async fn pair_on(
     server: noq::TransportConfig,
     client: noq::TransportConfig,
@@ -137,12 +137,13 @@ pub(crate) async fn pair() -> Pair {
     pair_with(noq::TransportConfig::default(), noq::TransportConfig::default()).await
 }
 
-/// A body whose every byte depends on its place.
+/// Returns a body in which every byte depends on its position.
 pub(crate) fn body(length: usize) -> Bytes {
     (0..length).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect::<Vec<_>>().into()
 }
 
-/// Answers every request until the connection ends: `GET /bytes/N` with N bytes, `POST /echo` with the request's body.
+/// Answers every request until the connection ends: `GET /bytes/N` with N bytes, and `POST /echo`
+/// with the request's body.
 pub(crate) async fn serve<C>(connection: C) -> h3::error::ConnectionError
 where
     C: quic::Connection<Bytes> + 'static,
@@ -156,7 +157,7 @@ where
     loop {
         match http.accept().await {
             Ok(Some(request)) => drop(tokio::spawn(answer(request))),
-            // The client sent GOAWAY; its close ends the next round.
+            // The client sent GOAWAY. Its close ends the next iteration.
             Ok(None) => {}
             Err(error) => return error,
         }
@@ -187,7 +188,7 @@ where
     stream.finish().await.expect("the end");
 }
 
-/// The client's end of HTTP, its driver in a task of its own.
+/// Opens the client's end of HTTP, and runs its driver in a separate task.
 pub(crate) async fn open<C>(
     connection: C,
 ) -> (SendRequest<C::OpenStreams, Bytes>, JoinHandle<h3::error::ConnectionError>)
@@ -214,7 +215,7 @@ pub(crate) fn request(method: Method, path: &str) -> Request<()> {
         .expect("a request")
 }
 
-/// One request with its whole response.
+/// Sends one request and reads the whole response.
 pub(crate) async fn fetch<O>(
     requests: &mut SendRequest<O, Bytes>,
     request: Request<()>,

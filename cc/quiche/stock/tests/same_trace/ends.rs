@@ -14,14 +14,14 @@ use boring::x509::{X509, X509Name};
 #[derive(Clone, Copy)]
 pub(crate) struct Exchange {
     pub(crate) start: Duration,
-    /// Bytes from the client, then bytes from the server.
+    /// Bytes from the client, and bytes from the server.
     pub(crate) up: usize,
     pub(crate) down: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Application {
-    /// Streams and, when an exchange begins, a DATAGRAM frame each way.
+    /// Streams, and a DATAGRAM frame each way when an exchange begins.
     Raw,
     /// HTTP/3.
     H3,
@@ -35,12 +35,13 @@ pub(crate) struct Setup {
     pub(crate) controller: &'static str,
     pub(crate) hystart: bool,
     pub(crate) pacing: bool,
-    /// Look for the path's MTU.
+    /// Whether to discover the path's MTU.
     pub(crate) pmtud: bool,
     pub(crate) mtu: usize,
 }
 
-/// TLS of either end. Keys of one kind and one certificate, so that every handshake has the same sizes; an RSA signature always has.
+/// Returns the TLS settings of either end. All keys are of one kind and there is one certificate,
+/// so that every handshake has the same sizes. An RSA signature always has the same size.
 pub(crate) fn tls(server: bool) -> SslContextBuilder {
     static IDENTITY: OnceLock<(X509, PKey<Private>)> = OnceLock::new();
     let mut tls = SslContextBuilder::new(SslMethod::tls()).expect("memory");
@@ -72,7 +73,7 @@ fn identity() -> (X509, PKey<Private>) {
     make().expect("BoringSSL makes a certificate")
 }
 
-/// A module with an [`End`](crate::network::End) on that crate.
+/// Defines a module with an [`End`](crate::network::End) on that crate.
 macro_rules! ends {
     ($name:ident, $quiche:ident) => {
         pub(crate) mod $name {
@@ -86,7 +87,7 @@ macro_rules! ends {
 
             const PAYLOAD: [u8; 1 << 16] = [7; 1 << 16];
 
-            /// What is left to do for one exchange at one end.
+            /// Remaining work of one exchange at one end.
             struct Job {
                 exchange: Exchange,
                 opened: bool,
@@ -97,18 +98,18 @@ macro_rules! ends {
 
             struct Endpoint {
                 conn: Connection,
-                /// The clock's value at time 0.
+                /// Value of the clock at time 0.
                 start: Instant,
                 server: bool,
                 application: Application,
                 h3: Option<h3::Connection>,
-                /// Exchange `i` has stream `4 * i`.
+                /// Jobs of the exchanges; exchange `i` uses stream `4 * i`.
                 jobs: Vec<Job>,
                 wake: Option<Duration>,
                 read: u64,
             }
 
-            /// To be called at time 0.
+            /// Creates an end. Must be called at time 0.
             pub(crate) fn make(setup: &Setup, server: bool) -> Box<dyn End> {
                 let mut config =
                     Config::with_boring_ssl_ctx_builder($quiche::PROTOCOL_VERSION, tls(server))
@@ -285,7 +286,8 @@ macro_rules! ends {
                 }
             }
 
-            /// A client begins when it is time, a server when it has the whole request.
+            /// Returns whether to begin: a client at the exchange's start, a server after the whole
+            /// request.
             fn ready(job: &Job, server: bool, now: Duration) -> bool {
                 if server { job.received_all } else { job.exchange.start <= now }
             }
@@ -319,7 +321,7 @@ macro_rules! ends {
                     self.wake = starts.filter(|start| !self.server && *start > now).min();
                     if !self.server && self.jobs.iter().all(|job| job.sent_all && job.received_all)
                     {
-                        // Done, when it is closed already.
+                        // An error means that the connection is closed already.
                         let _ = self.conn.close(true, 0, b"done");
                     }
                 }
@@ -336,7 +338,7 @@ macro_rules! ends {
 
                 fn receive(&mut self, datagram: &mut [u8]) {
                     let (to, from) = addresses(self.server);
-                    // A closed connection does not take it.
+                    // A closed connection does not accept the datagram.
                     let _ = self.conn.recv(datagram, RecvInfo { from, to });
                 }
 

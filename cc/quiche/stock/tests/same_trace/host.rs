@@ -1,11 +1,14 @@
-//! The host as a simulation sees it: a clock that stands still and random bytes from a seed, for code that cannot be given.
+//! The host as seen by a simulation: a clock that stands still and random bytes from a seed, for
+//! code that takes neither as an argument.
 //!
-//! Stock quiche asks the C library for the time and BoringSSL for random bytes. Both functions are defined here; the linker prefers a
-//! program's own definition to the C library's, and to a member of a static library that nothing else asks for. Outside of [`within`]
-//! they do what the real ones do, on this and every other thread.
+//! Stock quiche asks the C library for the time and BoringSSL for random bytes. This module defines
+//! both functions. The linker prefers a program's own definition to that of the C library, and to a
+//! member of a static library that nothing else references. Outside of [`within`], they behave like
+//! the real functions, on this and every other thread.
 
-// Two C functions are defined, which is `unsafe` because the linker cannot check that their types are right. They are libc's and BoringSSL's
-// own; the bodies write only to what the caller handed over for that.
+// Two C functions are defined here, which is `unsafe` because the linker cannot check their types.
+// The types are those of libc and BoringSSL, and the bodies write only to memory that the caller
+// provided for this.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -20,12 +23,12 @@ thread_local! {
     static RANDOM_READS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// An endpoint's randomness.
+/// Random numbers of an endpoint.
 pub(crate) struct ConnectionRng(pub u64);
 
-/// Runs `work` at that time after an arbitrary start, with these dice.
+/// Runs `work` at this time after an arbitrary start, with this generator.
 pub(crate) fn within<T>(now: Duration, rng: &mut ConnectionRng, work: impl FnOnce() -> T) -> T {
-    /// Sets the host back, also when `work` panics.
+    /// Restores the host, even if `work` panics.
     struct Back;
     impl Drop for Back {
         fn drop(&mut self) {
@@ -41,12 +44,12 @@ pub(crate) fn within<T>(now: Duration, rng: &mut ConnectionRng, work: impl FnOnc
     done
 }
 
-/// The simulation's time, inside of [`within`].
+/// Returns the simulation's time; `None` outside of [`within`].
 pub(crate) fn now() -> Option<Duration> {
     NOW.get()
 }
 
-/// How often this thread read them.
+/// How often this thread read the clock and asked for random bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Reads {
     pub(crate) clock: u64,
@@ -57,7 +60,7 @@ pub(crate) fn reads() -> Reads {
     Reads { clock: CLOCK_READS.get(), random: RANDOM_READS.get() }
 }
 
-/// Any day will do, as long as it is not the first: quiche subtracts a day from the time.
+/// Time since boot. Any day except the first will do, because quiche subtracts a day from the time.
 const BOOTED: Duration = Duration::from_secs(30 * 86_400);
 
 #[unsafe(no_mangle)]
@@ -68,7 +71,7 @@ extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
         return unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) as c_int };
     };
     let now = BOOTED + now;
-    // SAFETY: the caller of clock_gettime gives a place to write one timespec to.
+    // SAFETY: the caller of clock_gettime provides memory for one timespec.
     unsafe {
         time.write(timespec { tv_sec: now.as_secs() as _, tv_nsec: now.subsec_nanos() as _ })
     };
@@ -81,7 +84,8 @@ extern "C" fn RAND_bytes(to: *mut u8, len: size_t) -> c_int {
     let mut done = 0;
     while done < len {
         let Some(seed) = SEED.get() else {
-            // SAFETY: `to + done` has room for the rest, as the caller of RAND_bytes says.
+            // SAFETY: the caller of RAND_bytes provides `len` bytes, so `to + done` has room for
+            // the rest.
             let got = unsafe { libc::getrandom(to.add(done).cast::<c_void>(), len - done, 0) };
             done += usize::try_from(got).unwrap_or(0);
             continue;
@@ -89,14 +93,14 @@ extern "C" fn RAND_bytes(to: *mut u8, len: size_t) -> c_int {
         let (seed, word) = split_mix(seed);
         SEED.set(Some(seed));
         let n = (len - done).min(8);
-        // SAFETY: at most `len` bytes are written to where the caller wants them.
+        // SAFETY: at most `len` bytes are written to the memory that the caller provides.
         unsafe { to.add(done).copy_from_nonoverlapping(word.to_le_bytes().as_ptr(), n) };
         done += n;
     }
     1
 }
 
-/// The next state and number of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, figure 17).
+/// Returns the next state and number of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, figure 17).
 pub(crate) fn split_mix(seed: u64) -> (u64, u64) {
     let seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

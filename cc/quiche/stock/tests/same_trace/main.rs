@@ -1,10 +1,12 @@
-//! With a controller of stock's own, the derived crate sends what stock sends: each datagram at the same nanosecond, of the same size.
+//! With a controller of stock's own, the derived crate sends exactly what stock sends: each
+//! datagram at the same nanosecond and of the same size.
 //!
-//! Both crates run in the same simulated network with the same clock and the same random bytes ([`host`]), in all four pairings, through
-//! a queue that overflows, random loss, an outage with probe timeouts, and path MTU discovery. What is not compared: the bytes themselves,
-//! which are encrypted with keys that differ from run to run, and everything after a changed path.
+//! Both crates run in the same simulated network with the same clock and the same random bytes
+//! ([`host`]), in all four pairings. The network has a queue that overflows, random loss, an outage
+//! with probe timeouts, and path MTU discovery. Not compared are the bytes themselves, which are
+//! encrypted with different keys in each run, and the behaviour after a change of path.
 
-// Where the time comes from and how is a matter of std and the C library: here it is glibc's `clock_gettime`.
+// The source of time depends on std and the C library. This test replaces glibc's `clock_gettime`.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 mod ends;
@@ -26,7 +28,7 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Long transfers both ways beside short ones.
+/// Returns a setup with long transfers both ways beside short ones.
 fn setup(application: Application, controller: &'static str) -> Setup {
     let mut exchanges = vec![
         Exchange { start: ms(0), up: 300, down: 900_000 },
@@ -48,7 +50,8 @@ fn setup(application: Application, controller: &'static str) -> Setup {
     }
 }
 
-/// 10 Mbit/s, 40 ms and a queue of 20 ms, which slow start overflows.
+/// Returns a link of 10 Mbit/s with an RTT of 40 ms and a queue of 20 ms, which slow start
+/// overflows.
 fn link() -> Link {
     Link {
         bytes_per_second: 1_250_000,
@@ -70,7 +73,7 @@ fn stock(setup: &Setup, link: &Link) -> Outcome {
     between(on_stock::make, on_stock::make, setup, link, SEED)
 }
 
-/// Every pairing sends what stock does by itself; returns that.
+/// Checks that every pairing sends what stock sends to stock. Returns the outcome of stock.
 fn compare(what: &str, setup: &Setup, link: &Link) -> Outcome {
     let stock = stock(setup, link);
     let whole = |n: fn(&Exchange) -> usize| setup.exchanges.iter().map(n).sum::<usize>() as u64;
@@ -142,7 +145,8 @@ fn bbr2_sends_what_stock_sends() {
     every_network(CONTROLLERS[2]);
 }
 
-/// The traces say something: they repeat, and differ when the controller, one of its parameters or a random number does.
+/// Traces are sensitive: they repeat, and they differ if the controller, one of its parameters or a
+/// random number differs.
 #[test]
 fn a_trace_shows_what_made_it() {
     let reno = setup(Application::H3, "reno");
@@ -166,7 +170,7 @@ struct Inside {
     end: Box<dyn End>,
     start: Instant,
     rng: ConnectionRng,
-    /// How often the host's clock was read inside.
+    /// Number of reads of the host's clock inside.
     clock_reads: Rc<Cell<u64>>,
 }
 
@@ -224,7 +228,8 @@ impl End for Inside {
     }
 }
 
-/// Inside of `simulation::run_at` the derived crate never asks the host for the time; stock does all the while.
+/// Inside of `simulation::run_at`, the derived crate never asks the host for the time, whereas
+/// stock asks all the time.
 #[test]
 fn a_simulation_never_reads_the_host_clock() {
     let outage = Link { one_lost_in: 40, outage: [ms(900), ms(2500)], ..link() };

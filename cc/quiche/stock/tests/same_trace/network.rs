@@ -1,4 +1,4 @@
-//! Two endpoints and a link each way, in one thread.
+//! Two endpoints with a link each way, in one thread.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use crate::host::{self, ConnectionRng};
 pub(crate) trait End {
     /// Lets the application write and read.
     fn work(&mut self, now: Duration);
-    /// The next datagram and when it may leave.
+    /// Returns the next datagram and when it may leave.
     fn send(&mut self, to: &mut [u8]) -> Option<(usize, Duration)>;
     fn receive(&mut self, datagram: &mut [u8]);
-    /// How long from now until [`End::time_out`] is due.
+    /// Returns the time until [`End::time_out`] is due.
     fn timeout(&mut self) -> Option<Duration>;
     fn time_out(&mut self);
-    /// When the application wants to be woken.
+    /// Returns when the application wants to be woken.
     fn wake(&self) -> Option<Duration>;
     fn closed(&self) -> bool;
     fn stats(&self) -> ConnectionStats;
 }
 
-/// What a connection says of itself at the end.
+/// Statistics of a connection at its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ConnectionStats {
     pub(crate) sent: usize,
@@ -38,11 +38,11 @@ pub(crate) struct ConnectionStats {
     pub(crate) read: u64,
 }
 
-/// A datagram as it was handed to the network.
+/// A datagram as passed to the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Departure {
     pub(crate) handed_over: Duration,
-    /// When pacing lets it go.
+    /// Time at which pacing releases the datagram.
     pub(crate) leaves: Duration,
     pub(crate) by_server: bool,
     pub(crate) size: usize,
@@ -55,17 +55,17 @@ pub(crate) struct Outcome {
     pub(crate) server: ConnectionStats,
 }
 
-/// One direction: random loss, then a queue, first in, first out.
+/// One direction of the path: random loss, then a FIFO queue.
 #[derive(Clone)]
 pub(crate) struct Link {
     pub(crate) bytes_per_second: u64,
     pub(crate) delay: Duration,
     pub(crate) queue_bytes: u64,
-    /// Longer datagrams are lost.
+    /// Maximum length of a datagram; longer ones are lost.
     pub(crate) longest: usize,
-    /// One datagram in so many is lost; 0: none.
+    /// One in this many datagrams is lost; 0 means none.
     pub(crate) one_lost_in: u64,
-    /// Nothing passes between these two times.
+    /// Interval during which no datagram passes.
     pub(crate) outage: [Duration; 2],
 }
 
@@ -76,7 +76,7 @@ struct Pipe {
 }
 
 impl Pipe {
-    /// When it arrives, if it does.
+    /// Returns the arrival time, or `None` if the datagram is lost.
     fn pass(&mut self, now: Duration, size: usize) -> Option<Duration> {
         let (seed, luck) = host::split_mix(self.seed);
         self.seed = seed;
@@ -94,15 +94,16 @@ impl Pipe {
     }
 }
 
-/// A datagram under way.
+/// A datagram in flight.
 struct Datagram {
     by: usize,
-    /// Behind the link already, or still kept back by pacing.
+    /// Whether the datagram has passed the link, or is still held back by pacing.
     passed: bool,
     bytes: Vec<u8>,
 }
 
-/// Runs until both have closed. The seed is for the link's losses and the ends' randomness.
+/// Runs until both ends have closed. The seed determines the link's losses and the ends' random
+/// numbers.
 pub(crate) fn run(make: [&dyn Fn() -> Box<dyn End>; 2], link: &Link, seed: u64) -> Outcome {
     let mut rng = [ConnectionRng(seed), ConnectionRng(!seed)];
     let mut pipes = [1, 2].map(|n| Pipe {
@@ -112,7 +113,7 @@ pub(crate) fn run(make: [&dyn Fn() -> Box<dyn End>; 2], link: &Link, seed: u64) 
     });
     let mut now = Duration::ZERO;
     let mut ends = [0, 1].map(|i| host::within(now, &mut rng[i], make[i]));
-    // By time, then by order of scheduling.
+    // Ordered by time, then in the order of scheduling.
     let mut under_way: BTreeMap<(Duration, u64), Datagram> = BTreeMap::new();
     let mut order = 0;
     let mut trace = Vec::new();

@@ -1,6 +1,7 @@
-//! Ends of connections: quiche's, derived and stock, beside those of quinn and noq that `cc/noq` tests with.
+//! Ends of connections: derived and stock quiche, beside the ends of quinn and noq from the tests
+//! of `cc/noq`.
 
-// Each test binary uses its part.
+// The tests use only a part of `plugged`.
 #![allow(dead_code)]
 
 use std::net::SocketAddr;
@@ -22,7 +23,7 @@ use plugged::Enough;
 pub(crate) use plugged::{ALPN, Identity, Outcome, PATIENCE, SideConfig, body, until};
 pub(crate) use relay::Relay;
 
-/// One certificate for all stacks: `tls` for rustls, files for BoringSSL.
+/// One certificate for all stacks: `tls` for rustls, and files for BoringSSL.
 #[derive(Clone)]
 pub(crate) struct Certified {
     pub(crate) tls: Identity,
@@ -78,7 +79,7 @@ fn unplugged(_: &mut stock::Config, side: &SideConfig) {
     assert!(side.controller_config.is_none(), "stock quiche takes no controller of ours");
 }
 
-/// Both quiches have the same shape; only their types differ.
+/// Both quiches have the same interface; only their types differ.
 macro_rules! ends {
     ($module:ident, $quiche:ident, $configure:path, $probe:expr) => {
         pub(crate) mod $module {
@@ -92,7 +93,7 @@ macro_rules! ends {
                 let mut config = Config::new($quiche::PROTOCOL_VERSION).expect("a version");
                 config.set_application_protos(&[alpn]).expect("an ALPN");
                 config.set_max_idle_timeout(PATIENCE.as_millis() as u64);
-                // Failed handshakes end sooner.
+                // A short initial RTT lets failed handshakes end sooner.
                 config.set_initial_rtt(Duration::from_millis(20));
                 config.set_initial_max_data(10_000_000);
                 config.set_initial_max_stream_data_bidi_local(1_000_000);
@@ -146,7 +147,7 @@ macro_rules! ends {
                 )
             }
 
-            /// Drives the connection to its end; `work` is what the application does.
+            /// Drives the connection to its end; `work` is the application.
             async fn drive(
                 connection: &mut Connection,
                 socket: &UdpSocket,
@@ -166,7 +167,7 @@ macro_rules! ends {
                                 socket.send_to(&buf[..bytes], info.to).await.expect("sent");
                             }
                             Err($quiche::Error::Done) => break,
-                            // A close that cannot be sent: the application gives up.
+                            // If a close cannot be sent, the application gives up.
                             Err(_) if connection.local_error().is_some() => return,
                             Err(e) => panic!("{e}"),
                         }
@@ -174,7 +175,7 @@ macro_rules! ends {
                     let patience = connection.timeout().unwrap_or(Duration::from_secs(1));
                     match tokio::time::timeout(patience, socket.recv_from(&mut buf)).await {
                         Ok(Ok((bytes, from))) => {
-                            // An error closes the connection, which then says so.
+                            // An error closes the connection, which then reports it.
                             let _ =
                                 connection.recv(&mut buf[..bytes], RecvInfo { from, to: local });
                             while let Ok((bytes, from)) = socket.try_recv_from(&mut buf) {
@@ -201,7 +202,7 @@ macro_rules! ends {
                 }
             }
 
-            /// Sends what is left of `body` on the stream, with its end.
+            /// Sends the rest of `body` on the stream, with its end.
             fn write(connection: &mut Connection, stream: u64, body: &[u8], sent: &mut usize) {
                 while *sent < body.len() {
                     match connection.stream_send(stream, &body[*sent..], true) {
@@ -212,7 +213,7 @@ macro_rules! ends {
                 }
             }
 
-            /// Whether the stream has ended.
+            /// Reads all available data. Returns whether the stream has ended.
             fn read(connection: &mut Connection, stream: u64, to: &mut Vec<u8>) -> bool {
                 let mut buf = [0; 65_535];
                 while let Ok((bytes, last)) = connection.stream_recv(stream, &mut buf) {
@@ -254,7 +255,7 @@ macro_rules! ends {
                 (address, task)
             }
 
-            /// Connects, sends a body and compares what comes back.
+            /// Connects, sends a body and compares the echo.
             pub(crate) async fn fetch(
                 side: SideConfig,
                 identity: &Certified,
@@ -333,7 +334,8 @@ macro_rules! ends {
                 (address, task)
             }
 
-            /// One HTTP/3 request: the body of its response, if one came.
+            /// Sends one HTTP/3 request. Returns the body of its response, empty if none came, and
+            /// the outcome.
             pub(crate) async fn get(
                 side: SideConfig,
                 identity: &Certified,
@@ -395,7 +397,7 @@ macro_rules! ends {
 ends!(on_quiche, derived, super::configure, Connection::fathom);
 ends!(on_stock, stock, super::unplugged, |_: &Connection| None);
 
-/// Which stack a side runs on.
+/// Stack on which a side runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Quinn,
@@ -404,7 +406,7 @@ pub(crate) enum On {
     Stock,
 }
 
-/// One connection, client and server: what each saw.
+/// Runs one connection. Returns the results of client and server.
 pub(crate) async fn run(
     on: (On, On),
     client: SideConfig,
@@ -429,7 +431,8 @@ pub(crate) async fn run(
     bounded(both).await
 }
 
-/// As [`run`] with a quiche server; what that saw. The client is given up then.
+/// Runs one connection as [`run`] does, with a quiche server. Returns the server's result, then
+/// aborts the client.
 pub(crate) async fn run_server(client: On, asks: SideConfig, server: SideConfig) -> Outcome {
     let identity = certified();
     let (to, serving) = on_quiche::serve(server, &identity).await;
@@ -448,12 +451,12 @@ pub(crate) async fn run_server(client: On, asks: SideConfig, server: SideConfig)
     outcome
 }
 
-/// What does not hang.
+/// Runs `work` with a time limit.
 pub(crate) async fn bounded<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("done in time")
 }
 
-/// The extension in this mode.
+/// Returns the extension in this mode.
 pub(crate) fn extension(offer: Option<fathom_plugin::Offer>) -> Extension {
     Extension { offer, ..Extension::OFF }
 }

@@ -1,4 +1,4 @@
-//! A relay on the way that notes, delays and drops what the server sends.
+//! Relay on the path that records, delays and drops the server's datagrams.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use tokio::net::UdpSocket;
 
-/// A datagram of the server's, as it came to the relay.
+/// A datagram of the server's, as it reached the relay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagram {
     pub(crate) at: Instant,
     pub(crate) bytes: usize,
-    /// It begins with a 1-RTT packet; long headers are those of the handshake.
+    /// Whether the datagram begins with a 1-RTT packet. Long headers belong to the handshake.
     pub(crate) one_rtt: bool,
 }
 
-/// Stands between a client and a server for as long as it lives.
+/// Relay between a client and a server, active until dropped.
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Datagram>>>,
@@ -28,7 +28,8 @@ fn now() -> Instant {
 }
 
 impl Relay {
-    /// Each datagram to the client takes `delay` longer; the `n`th with a 1-RTT packet passes if `passes(n)`.
+    /// Starts a relay that delays each datagram to the client by `delay`. The `n`th datagram with a
+    /// 1-RTT packet passes if `passes(n)`.
     pub(crate) async fn to(server: SocketAddr, delay: Duration, passes: fn(usize) -> bool) -> Self {
         let any = "127.0.0.1:0";
         let (front, back) = (
@@ -75,7 +76,7 @@ impl Relay {
         Self { address, seen, task }
     }
 
-    /// Datagrams of the server with 1-RTT packets, in order.
+    /// Returns the server's datagrams with 1-RTT packets, in order.
     pub(crate) fn one_rtt(&self) -> Vec<Datagram> {
         self.seen.lock().expect("unpoisoned").iter().filter(|d| d.one_rtt).copied().collect()
     }
