@@ -29,8 +29,8 @@ struct Bench {
 const LIMIT: Time = Time::from_millis(120_000);
 
 /// Creates a client, a link with room for four packets, a delay of 10 ms, and a listening server.
-/// The link has 80 kbps, 100 ms for 1000 bytes, in which even a busy machine does what is due at
-/// once.
+/// The link takes 100 ms for 1000 bytes (80 kbps): enough time even for a busy machine to handle
+/// everything that is due at one moment.
 fn bench() -> Bench {
     let executor = Executor::new();
     let sim = executor.sim();

@@ -145,8 +145,8 @@ impl RedSpec {
         }
     }
 
-    /// Returns the spread form of probability `p`, for the packet after `count` unpicked ones since
-    /// the last pick.
+    /// Returns probability `p` after spreading, for the packet that follows `count` unpicked ones
+    /// since the last pick.
     fn spread(&self, p: f64, count: u32) -> f64 {
         if self.wait {
             let passed = (f64::from(count) + 1.0) * p;
