@@ -2,8 +2,10 @@
 //!
 //! Bursts follow the Gilbert-Elliott model: two states, good and bad, each with a loss probability.
 //! A packet first moves the state, then is lost with that state's probability. tc's
-//! `netem loss gemodel p r 1-h 1-k` is the same chain. Sources: E. N. Gilbert, "Capacity of a
-//! burst-noise channel", BSTJ 39 (1960); E. O. Elliott, BSTJ 42 (1963); tc-netem(8).
+//! `netem loss gemodel p r 1-h 1-k` is the same chain.
+//!
+//! Sources: E. N. Gilbert, "Capacity of a burst-noise channel", BSTJ 39 (1960); E. O. Elliott, BSTJ
+//! 42 (1963); tc-netem(8).
 
 use std::fmt;
 use std::str::FromStr;

@@ -3,8 +3,11 @@
 //!
 //! A trace repeats after its end; its last millisecond is its length. Several equal lines are
 //! several opportunities. Bytes that a packet leaves of an opportunity go to the next packet if it
-//! is already queued. An opportunity that finds the queue empty is lost. Source: R. Netravali et
-//! al., "Mahimahi: accurate record-and-replay for HTTP", USENIX ATC 2015, and mm-link(1).
+//! is already queued. An opportunity that finds the queue empty is lost.
+//!
+//! Source: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", USENIX ATC 2015,
+//! and mm-link(1).
+//!
 //! Departure: opportunities carry 1,500 bytes of IP packet; mm-link counts 1,504, with its tunnel's
 //! header.
 

@@ -498,8 +498,8 @@ impl Relay {
                     self.remove_oldest();
                 }
                 let to = self.entrances[at.0].to;
-                // If no more files can be opened, the oldest client makes room, as it does at the
-                // limit of clients.
+                // If no more files can be opened, the client silent for longest makes room, as at
+                // the limit of clients.
                 let socket = loop {
                     match towards(to) {
                         Ok(socket) => break socket,

@@ -7,7 +7,7 @@
 //!
 //! Differences between Linux's queues and the lab's:
 //! - RED's weight is a power of two. RED has no gentle slope, and spreads its picks by another rule
-//!   (uniform over 1/probability).
+//!   (gaps uniform up to 1/probability).
 //! - Adaptive RED adapts as the lab's does, every half second, between 0.01 and 0.5.
 //! - CoDel decides when packets leave.
 //! - FQ-CoDel distinguishes flows by addresses and ports: each flow has its own port, up to

@@ -127,9 +127,9 @@ fn boot(script: &Path, folder: &Path) -> Result<Running, GuestError> {
     Ok(Running(guest))
 }
 
-/// Pins the guest to one processor. A guest is one processor and several processes that wait for
-/// each other: on one host processor they run 2.4 times as fast as on two, where they wake each
-/// other constantly.
+/// Pins the guest to one processor. A guest has one processor, emulated by several host processes
+/// that wait for each other. On one host processor they run 2.4 times as fast as on two, where
+/// they wake each other constantly.
 fn keep_on_one_processor(guest: &Child) {
     let (Ok(allowed), Some(pid)) = (sched_getaffinity(None), Pid::from_raw(guest.id() as i32))
     else {
