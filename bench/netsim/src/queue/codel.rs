@@ -1,3 +1,5 @@
+//! CoDel, Controlled Delay (RFC 8289 §5).
+//!
 //! CoDel observes the time each packet waits, its sojourn. When the sojourn has stayed at or above
 //! `target` for an `interval`, CoDel enters the dropping state: it drops (or marks) one packet,
 //! then further packets ever closer together, `interval / sqrt(count)` apart, until the sojourn is
