@@ -1,7 +1,7 @@
 //! Cost of one verdict of each queue discipline, on a queue that is never empty.
 //!
-//! `cargo bench -p fathom-netsim --bench queues`. A run is 1 000 arrivals; divide its time by 1 000, or read the throughput (elements are
-//! verdicts).
+//! Run with `cargo bench -p fathom-netsim --bench queues`. One iteration is 1000 arrivals: divide
+//! its time by 1000, or read the throughput (elements are verdicts).
 
 #![allow(missing_docs, reason = "criterion's macro makes an undocumented function")]
 
@@ -12,7 +12,7 @@ use fathom_netsim::queue::{AnyQueue, Arrival, QueueSpec};
 use fathom_units::Rate;
 
 const ARRIVALS: u64 = 1_000;
-/// 1 Gbps in packets of 1420 bytes.
+/// Nanoseconds between arrivals: 1 Gbps in packets of 1420 bytes.
 const GAP: u64 = 11_360;
 const RATE: Rate = Rate::from_bits_per_sec(1_000_000_000);
 
@@ -28,7 +28,8 @@ const QUEUES: &[&str] = &[
     "pie",
 ];
 
-/// Arrival `n`: the queue rises and falls between 1 and 100 packets, 10 to 1000 microseconds, a few times per run.
+/// Returns arrival `n`. The queue rises and falls between 1 and about 100 packets (a wait of about
+/// 10 to 1000 µs), a few times per iteration.
 fn arrival(n: u64) -> Arrival {
     let queued = 1 + (n % 200).min(200 - n % 200);
     Arrival {

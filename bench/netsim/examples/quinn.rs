@@ -1,5 +1,5 @@
-//! A quinn application over a bottleneck in virtual time, twice: the same packets at the same nanoseconds.
-//! `serve` and `fetch` are the application. They know nothing of the simulation: only how their endpoints are made differs.
+//! A quinn application over a bottleneck, run twice: the same packets at the same nanoseconds.
+//! `serve` and `fetch` are the application. Only the creation of its endpoints is special.
 use std::{error::Error, net::SocketAddr, sync::Arc, time::Duration};
 
 use fathom_netsim::sim::{Executor, Group, Path, server_address};
@@ -35,7 +35,7 @@ fn run() -> Result<u64, Box<dyn Error>> {
     let flow =
         sim.add_flow(sim.add_group(Group { client: client.id(), server: server.id(), down, up }));
 
-    // Ed25519: all its signatures have one length, so that the handshakes of both runs have the same size.
+    // Ed25519 signatures have one length, so the handshakes of both runs have the same size.
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
     let cert =
         rcgen::CertificateParams::new(["localhost".to_owned()])?.self_signed(&key)?.der().clone();

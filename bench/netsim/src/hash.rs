@@ -1,7 +1,10 @@
-//! Numbers from numbers.
+//! Hash functions whose values are stable across processes and machines.
 
-/// A hash that is the same in every process, on every machine, under every compiler: FNV-1a over 64-bit words. (The standard
-/// library's hashers promise no stability across releases.) For telling runs apart, not for security.
+/// Stable hash: the same value in every process, on every machine and with every compiler. FNV-1a
+/// over 64-bit words.
+///
+/// The standard library's hashers promise no stability across releases. Use it to tell runs apart,
+/// not for security.
 #[derive(Clone, Copy, Debug)]
 pub struct StableHash(u64);
 
@@ -17,13 +20,14 @@ impl StableHash {
         self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3);
     }
 
-    /// The hash of what was added.
+    /// Returns the hash of the words added so far.
     pub fn value(self) -> u64 {
         self.0
     }
 }
 
-/// Mixes words into one that looks random (the finaliser of SplitMix64; Steele, Lea, Flood: OOPSLA 2014).
+/// Mixes words into one word that looks random (the finaliser of SplitMix64; Steele, Lea, Flood:
+/// OOPSLA 2014).
 pub fn mix(words: &[u64]) -> u64 {
     words.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, word| {
         let x = hash.wrapping_add(*word).wrapping_add(0x9e37_79b9_7f4a_7c15);

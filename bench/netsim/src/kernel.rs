@@ -1,26 +1,29 @@
-//! What the kernel counts of this process: datagrams that its UDP sockets dropped, and CPU time that its threads got and waited for.
+//! Kernel statistics of this process: datagrams dropped by its UDP sockets, and the CPU time that
+//! its threads received and waited for.
 //!
-//! Linux says these things in `/proc`. Elsewhere, or where `/proc` is not mounted, there is no answer, which is not the same as zero.
+//! Linux reports these in `/proc`. On other systems, or without `/proc`, the result is `None`,
+//! which is not the same as zero.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::time::Duration;
 
-/// Bytes of one file of `/proc` that are read at most: some 50,000 sockets.
+/// Largest number of bytes read from one file of `/proc`: about 50,000 sockets.
 const LARGEST: u64 = 8 << 20;
 
-/// Datagrams that the receive buffers of this process's UDP sockets had no room for.
+/// Datagrams dropped because the receive buffer of one of this process's UDP sockets was full.
 ///
-/// The kernel forgets a socket's count when it is closed, so whoever closes sockets while it counts calls [`ReceiveDrops::update`] now and then.
+/// The kernel forgets a socket's count when the socket is closed. If sockets are closed while drops
+/// are counted, call [`ReceiveDrops::update`] from time to time.
 #[derive(Clone, Debug, Default)]
 pub struct ReceiveDrops {
-    /// By socket: its inode number.
+    /// Drops by socket, keyed by inode number.
     sockets: BTreeMap<u64, u64>,
 }
 
 impl ReceiveDrops {
-    /// Reads the counts of all UDP sockets that the process has open now. Returns those of all that it has seen so far; `None` where the system
-    /// does not say.
+    /// Reads the counts of all UDP sockets that the process has open now, and returns the sum over
+    /// all sockets seen so far; `None` if the system does not report them.
     pub fn update(&mut self) -> Option<u64> {
         let open = open_sockets()?;
         for table in ["/proc/self/net/udp", "/proc/self/net/udp6"] {
@@ -35,7 +38,7 @@ impl ReceiveDrops {
     }
 }
 
-/// Inode numbers of the process's open sockets.
+/// Returns the inode numbers of the process's open sockets.
 fn open_sockets() -> Option<Vec<u64>> {
     let files = std::fs::read_dir("/proc/self/fd").ok()?;
     let inode = |file: std::io::Result<std::fs::DirEntry>| {
@@ -45,24 +48,26 @@ fn open_sockets() -> Option<Vec<u64>> {
     Some(files.filter_map(inode).collect())
 }
 
-/// The inode number and the drops of a line of `/proc/net/udp` (proc_net_udp(5)); `None` for its heading.
+/// Returns the inode number and the drops from a line of `/proc/net/udp` (proc_net_udp(5)); `None`
+/// for its heading.
 fn socket_drops(line: &str) -> Option<(u64, u64)> {
     let mut columns = line.split_ascii_whitespace().skip(9);
     let inode = columns.next()?.parse().ok()?;
     Some((inode, columns.nth(2)?.parse().ok()?))
 }
 
-/// CPU time of a thread, and of how much it was kept waiting.
+/// CPU time of a thread, and its wait for a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     /// Time on a core.
     pub ran: Duration,
-    /// Time in which it could have run and no core was free; `None` where the system does not say.
+    /// Time in which the thread was runnable but no core was free; `None` if the system does not
+    /// report it.
     pub waited: Option<Duration>,
 }
 
 impl CpuTime {
-    /// Returns the time of the calling thread so far.
+    /// Returns the calling thread's times so far.
     pub fn of_thread() -> Self {
         let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let waited = read("/proc/thread-self/schedstat").as_deref().and_then(runqueue_wait);
@@ -77,12 +82,12 @@ impl CpuTime {
     }
 }
 
-/// The second number of `schedstat` (proc(5)): nanoseconds spent waiting on a run queue.
+/// Returns the second number of `schedstat` (proc(5)): time spent waiting on a run queue.
 fn runqueue_wait(text: &str) -> Option<Duration> {
     text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
-/// CPU time of the whole machine so far, in ticks of its clock.
+/// CPU time of the whole machine so far, in clock ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineTime {
     busy: u64,
@@ -90,12 +95,13 @@ pub struct MachineTime {
 }
 
 impl MachineTime {
-    /// Reads it; `None` where the system does not say.
+    /// Returns the current times; `None` if the system does not report them.
     pub fn now() -> Option<Self> {
         machine_time(&read("/proc/stat")?)
     }
 
-    /// Returns the part of all cores that was busy since `before`, from 0 to 1; `None` if no time has passed.
+    /// Returns the fraction of all cores' time that was busy since `before`, from 0 to 1; `None` if
+    /// no time has passed.
     pub fn busy_since(self, before: Self) -> Option<f64> {
         let (busy, idle) =
             (self.busy.saturating_sub(before.busy), self.idle.saturating_sub(before.idle));
@@ -103,7 +109,8 @@ impl MachineTime {
     }
 }
 
-/// The first line of `/proc/stat` (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq, steal.
+/// Parses the first line of `/proc/stat` (proc_stat(5)): user, nice, system, idle, iowait, irq,
+/// softirq, steal.
 fn machine_time(text: &str) -> Option<MachineTime> {
     let mut columns = text.lines().next()?.split_ascii_whitespace();
     let all: Vec<u64> = (columns.next()? == "cpu")
@@ -158,9 +165,9 @@ mod tests {
         let mut drops = ReceiveDrops::default();
         let counted = drops.update().expect("Linux says it");
         let read = std::iter::from_fn(|| to.recv(&mut [0; 2_000]).ok()).count() as u64;
-        // Other tests of this process may drop as well.
+        // Other tests of this process may also cause drops.
         assert!(read < sent && counted >= sent - read, "{counted} of {sent}, {read} read");
-        // A socket that is closed keeps its count.
+        // A closed socket keeps its count.
         drop(to);
         assert!(drops.update().unwrap() >= sent - read);
     }

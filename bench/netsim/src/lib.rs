@@ -1,18 +1,19 @@
-//! A network for QUIC stacks: links with a rate and a queue, in virtual time or in real time.
+//! Network simulator for QUIC stacks: links with a rate and a queue, in virtual or real time.
 //!
-//! A QUIC application runs over it unmodified: its stack takes clock, timers, tasks and UDP sockets from [`sim::SimHandle`] instead of
-//! tokio. In virtual time the same program and seed give the same packets at the same nanoseconds ([`sim::SimHandle::trace_hash`]).
+//! A QUIC application runs over the simulated network unmodified: its stack takes clock, timers,
+//! tasks and UDP sockets from [`sim::SimHandle`] instead of tokio. In virtual time, the same
+//! program and seed give the same packets at the same nanoseconds ([`sim::SimHandle::trace_hash`]).
 //!
-//! | folder | what is in it |
+//! | folder | contents |
 //! |---|---|
-//! | [`sim`] | clock, event queue, tasks, timers, sockets, flows and the way of a packet |
-//! | [`link`] | a link: rate, counts and series |
-//! | [`queue`] | queue disciplines; one file each |
-//! | [`path`] | a path as users write it, and what it does besides queueing: loss, jitter, traces, events |
-//! | [`backend`] | what carries the packets: nothing (virtual time), the kernel's loopback, the kernel's own links (netem) |
-//! | [`relay`] | the same links between UDP sockets of this host, for programs that are not part of a simulation |
-//! | [`udp`], [`kernel`] | the kernel's sockets, with ECN; what it counts of them and of CPU time |
-//! | `adapters` | the simulation as quinn, noq and quiche see it; one feature each |
+//! | [`sim`] | clock, event queue, tasks, timers, sockets, flows, and the forwarding of packets |
+//! | [`link`] | a link: rate, counts and time series |
+//! | [`queue`] | queue disciplines, one file each |
+//! | [`path`] | paths as users write them; effects besides queueing: loss, jitter, traces, events |
+//! | [`backend`] | virtual time, the kernel's loopback, or the kernel's own links (netem) |
+//! | [`relay`] | the same links between UDP sockets of this host, for unsimulated programs |
+//! | [`udp`], [`kernel`] | kernel UDP sockets with ECN; kernel counts of UDP drops and CPU time |
+//! | `adapters` | the simulation as a runtime for quinn and noq; one feature each |
 
 mod adapters;
 pub mod backend;

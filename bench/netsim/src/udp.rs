@@ -1,14 +1,14 @@
-//! The kernel's UDP sockets, with ECN, as whatever works in real time uses them.
+//! Kernel UDP sockets with ECN, for code that works in real time.
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 
-/// Kernel buffers requested, in bytes: a burst must not be lost before it is read.
+/// Kernel buffer size to request, in bytes: large enough to hold a burst until it is read.
 const SOCKET_BUFFER: usize = 4 << 20;
 
-/// A UDP socket that does not block.
+/// A non-blocking UDP socket.
 #[derive(Debug)]
 pub struct Udp {
     io: UdpSocket,
@@ -16,19 +16,19 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// Takes a socket over.
+    /// Takes over a socket.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Returns an error if the system refuses.
     pub fn new(io: UdpSocket) -> io::Result<Self> {
         let state = UdpSocketState::new((&io).into())?;
-        // Less is not an error: the kernel gives what it allows.
+        // A smaller buffer is not an error: the kernel grants as much as it allows.
         let _ = state.set_recv_buffer_size((&io).into(), SOCKET_BUFFER);
         let _ = state.set_send_buffer_size((&io).into(), SOCKET_BUFFER);
         Ok(Self { io, state })
     }
 
-    /// The socket, to wait for.
+    /// Returns the socket, to wait on.
     pub const fn io(&self) -> &UdpSocket {
         &self.io
     }
@@ -36,7 +36,7 @@ impl Udp {
     /// Sends one datagram.
     ///
     /// # Errors
-    /// The system's: it has no room, or nobody listens.
+    /// Returns the system's error: the send buffer is full, or nobody listens at `to`.
     pub fn send(
         &self,
         to: SocketAddr,
@@ -48,9 +48,11 @@ impl Udp {
         self.state.try_send((&self.io).into(), &transmit)
     }
 
-    /// Takes what came, and says into how many of the buffers, `N` at most: each gets one datagram, or several of one size from one sender
-    /// ([`RecvMeta::stride`]). None when there is nothing, or a message of the kernel's about an earlier datagram, such as that nobody
-    /// listens there.
+    /// Receives pending datagrams and returns how many of the buffers were filled, at most `N`.
+    ///
+    /// Each filled buffer holds one datagram, or several of one size from one sender
+    /// ([`RecvMeta::stride`]). Returns 0 if nothing is pending, or if the kernel reports an error
+    /// of an earlier datagram, such as nobody listening at its destination.
     pub fn receive<const N: usize>(
         &self,
         buffers: &mut [Vec<u8>],

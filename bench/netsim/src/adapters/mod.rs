@@ -1,6 +1,7 @@
-//! The simulation as QUIC stacks see it. A stack's types meet the simulation's here and nowhere else.
+//! The simulation as a runtime for QUIC stacks. The types of the stacks are used only in this
+//! folder.
 
-// `runtime.rs` is meant to be loaded twice: once on the types of each stack.
+// `runtime.rs` is loaded twice on purpose: once on the types of each stack.
 #![allow(clippy::duplicate_mod)]
 
 #[cfg(feature = "noq")]

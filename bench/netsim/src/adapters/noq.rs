@@ -1,4 +1,4 @@
-//! noq's sockets in the simulation; its runtime and timers are in `runtime.rs`.
+//! noq's sockets in the simulation; the runtime and timers are in `runtime.rs`.
 
 #[path = "runtime.rs"]
 mod runtime;
@@ -15,7 +15,7 @@ use noq::udp::{RecvMeta, Transmit};
 use self::runtime::{receive, send};
 use crate::sim::{SEGMENTS, SimSocket};
 
-/// A socket as an endpoint holds it.
+/// Socket type of an endpoint.
 type Socket = Box<dyn noq::AsyncUdpSocket>;
 
 impl noq::AsyncUdpSocket for SimSocket {

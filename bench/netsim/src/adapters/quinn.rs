@@ -1,4 +1,4 @@
-//! quinn's sockets in the simulation; its runtime and timers are in `runtime.rs`.
+//! quinn's sockets in the simulation; the runtime and timers are in `runtime.rs`.
 
 #[path = "runtime.rs"]
 mod runtime;
@@ -15,7 +15,7 @@ use quinn::udp::{RecvMeta, Transmit};
 use self::runtime::{receive, send};
 use crate::sim::{SEGMENTS, SimSocket};
 
-/// A socket as an endpoint holds it.
+/// Socket type of an endpoint.
 type Socket = Arc<dyn quinn::AsyncUdpSocket>;
 
 impl quinn::AsyncUdpSocket for SimSocket {
@@ -49,7 +49,8 @@ impl quinn::AsyncUdpSocket for SimSocket {
     }
 }
 
-/// The virtual network has no send buffer to fill: queues are in its links.
+/// Poller that is always ready: the virtual network has no send buffer, because queues are in its
+/// links.
 #[derive(Debug)]
 struct AlwaysWritable;
 

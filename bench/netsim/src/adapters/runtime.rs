@@ -1,4 +1,5 @@
-//! The simulation as the runtime of a stack with quinn's interface, and its sockets' reading and writing. Compiled once per such stack, on the types that `super` names.
+//! The simulation as the runtime of a stack with quinn's interface, and the sockets' sending and
+//! receiving. Compiled once per stack, with the types named by `super`.
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
@@ -41,7 +42,7 @@ impl stack::AsyncTimer for Sleep {
     }
 }
 
-/// Sends what the stack hands over.
+/// Sends the datagrams of a stack's transmit.
 pub(super) fn send(socket: &SimSocket, t: &Transmit<'_>) -> io::Result<()> {
     let ecn = t.ecn.map(|ecn| match ecn {
         EcnCodepoint::Ect0 => Ecn::Ect0,
@@ -51,7 +52,7 @@ pub(super) fn send(socket: &SimSocket, t: &Transmit<'_>) -> io::Result<()> {
     socket.send(t.destination, t.src_ip, ecn, t.contents, t.segment_size)
 }
 
-/// Copies the datagrams that are there into the stack's buffers, as many as fit.
+/// Copies pending datagrams into the stack's buffers, as many as fit.
 pub(super) fn receive(
     socket: &SimSocket,
     cx: &Context<'_>,

@@ -1,25 +1,27 @@
-//! Connects a simulation that is set up to its [`Backend`].
+//! Attaches a configured simulation to its [`Backend`].
 
 use super::name::Backend;
 use super::router_link::RouterLink;
 use crate::sim::Executor;
 
-/// Why a run cannot use a real-time backend. Each message is one line that says how to fix it.
+/// Reason why a run cannot use a real-time backend. Each message is one line that says how to fix
+/// it.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
-    /// Sockets on loopback.
+    /// A socket on loopback failed.
     #[error("sockets on loopback: {0}; see whether another program limits this one's sockets")]
     Sockets(#[from] std::io::Error),
-    /// The kernel's links.
+    /// The kernel's links are not available.
     #[cfg(target_os = "linux")]
     #[error(transparent)]
     Netem(#[from] super::netem::NetemError),
-    /// Not Linux.
+    /// The system is not Linux.
     #[error("only Linux has netem; use --backend loopback")]
     NotLinux,
 }
 
-/// Attaches a simulation that is set up to its backend. `router` are the links that the kernel replaces on the netem backend.
+/// Attaches a configured simulation to its backend. On the netem backend the kernel replaces the
+/// links in `router`.
 pub fn attach(
     executor: &mut Executor,
     backend: Backend,

@@ -1,4 +1,4 @@
-//! A hop of a packet through the kernel: two UDP sockets, and the packets in transit between them.
+//! A packet's hop through the kernel: two UDP sockets, and the packets in transit between them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use crate::sim::network::LinkId;
 use crate::udp::Udp;
 
-/// Where a kernel hop leads.
+/// Start and end of a kernel hop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HopKind {
     /// From a stack into the simulated network.
     Ingress,
-    /// Out of the simulated network to the stack behind this socket.
+    /// Out of the simulated network, to the stack behind this socket.
     Egress { socket: u16 },
     /// Over a link that the kernel emulates, after a fixed delay in nanoseconds.
     Link { link: LinkId, delay: u64 },
@@ -22,29 +22,32 @@ pub(crate) enum HopKind {
 /// A packet between two sockets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InTransit {
-    /// Its number in the network's store.
+    /// Number of the packet in the network's store.
     pub(crate) packet: u32,
-    /// When it was sent, in nanoseconds.
+    /// Time at which the packet was sent, in nanoseconds.
     pub(crate) since: u64,
-    /// By which of the hop's entrances.
+    /// Entrance of the hop through which the packet was sent.
     pub(crate) entrance: usize,
 }
 
-/// Two sockets that are connected, in one direction. Where the kernel's queue tells flows apart by ports there are more to send from, and the
-/// order is kept only among those of one entrance.
+/// Two connected sockets, used in one direction.
+///
+/// If the kernel's queue distinguishes flows by ports, the hop has more sockets to send from
+/// (entrances). Order is kept only among the packets of one entrance.
 #[derive(Debug)]
 pub(crate) struct KernelHop {
     pub(crate) from: Arc<Udp>,
-    /// More sockets to send from, and their ports.
+    /// Additional sockets to send from; `ports` holds their ports.
     pub(crate) others: Vec<Udp>,
     ports: Vec<u16>,
     pub(crate) to: Arc<Udp>,
-    /// Of `to`.
+    /// Address of `to`.
     pub(crate) address: SocketAddr,
-    /// In the order in which they were sent, which is the order in which they come.
+    /// Packets in transit, in the order in which they were sent. Packets of one entrance arrive in
+    /// this order.
     pub(crate) in_transit: VecDeque<InTransit>,
     pub(crate) kind: HopKind,
-    /// Packets that did not come.
+    /// Number of packets that did not arrive.
     pub(crate) lost: u64,
 }
 
@@ -63,31 +66,32 @@ impl KernelHop {
         })
     }
 
-    /// With more sockets to send from.
+    /// Adds more sockets to send from.
     pub(crate) fn with_others(mut self, others: Vec<Udp>) -> io::Result<Self> {
-        // Asked once: each answer is a system call.
+        // Looked up once, because each lookup is a system call.
         let ports = others.iter().map(|other| Ok(other.io().local_addr()?.port()));
         self.ports = ports.collect::<io::Result<_>>()?;
         self.others = others;
         Ok(self)
     }
 
-    /// The entrance of a flow's packets.
+    /// Returns the entrance of a flow's packets.
     pub(crate) fn entrance_of(&self, flow: u32) -> usize {
         flow as usize % (1 + self.others.len())
     }
 
-    /// The socket of an entrance.
+    /// Returns the socket of an entrance.
     pub(crate) fn socket(&self, entrance: usize) -> &Udp {
         entrance.checked_sub(1).and_then(|other| self.others.get(other)).unwrap_or(&self.from)
     }
 
-    /// The entrance with this port.
+    /// Returns the entrance with this port.
     pub(crate) fn entrance_at(&self, port: u16) -> usize {
         self.ports.iter().position(|other| *other == port).map_or(0, |other| other + 1)
     }
 
-    /// Takes out the one at `place`, and those before it that left by the same entrance: it has overtaken them.
+    /// Removes and returns the packet at `place`, and the earlier packets of the same entrance,
+    /// which it has overtaken.
     pub(crate) fn take_until(&mut self, place: usize) -> (Vec<InTransit>, Option<InTransit>) {
         let Some(entrance) = self.in_transit.get(place).map(|found| found.entrance) else {
             return (Vec::new(), None);
@@ -97,7 +101,7 @@ impl KernelHop {
         } else {
             let of_entrance = |at: &usize| self.in_transit[*at].entrance == entrance;
             let places: Vec<usize> = (0..place).filter(of_entrance).collect();
-            // From behind, so that the places hold.
+            // Removed from the back, so that the other positions stay valid.
             places.into_iter().rev().filter_map(|at| self.in_transit.remove(at)).collect()
         };
         self.lost += overtaken.len() as u64;

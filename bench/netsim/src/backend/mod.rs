@@ -1,14 +1,14 @@
-//! What carries the packets of a simulation, and which clock it runs by.
+//! Backends: the clock of a run, and the carrier of its packets.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `name.rs` | the backends by name |
-//! | `router_link.rs` | a link that a kernel may take over |
-//! | `attach.rs` | connects a simulation that is set up to its backend |
+//! | `router_link.rs` | a link that the kernel may replace |
+//! | `attach.rs` | attaches a configured simulation to its backend |
 //! | `real_time.rs` | the wall clock and the kernel's sockets |
 //! | `kernel_hop.rs` | two sockets, and the packets in transit between them |
 //! | `transit.rs` | packets on their kernel hops |
-//! | `netem/` | links that are the kernel's |
+//! | `netem/` | links emulated by the kernel |
 
 mod attach;
 mod kernel_hop;

@@ -1,9 +1,9 @@
-//! Where a run takes place: in simulated time, over the kernel's loopback, or over the kernel's own links.
+//! The backends by name: virtual time, the kernel's loopback, or the kernel's own links.
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
-/// Which clock a run uses, and what carries its packets.
+/// Clock of a run, and carrier of its packets.
 #[derive(
     Clone,
     Copy,
@@ -25,9 +25,10 @@ pub enum Backend {
     /// Virtual time and simulated links: the same plan gives the same bytes.
     #[default]
     Virtual,
-    /// Real time and simulated links; every datagram crosses the kernel's loopback on its way in and out.
+    /// Real time and simulated links; every datagram crosses the kernel's loopback on its way in
+    /// and out.
     Loopback,
-    /// Real time and the kernel's links: network namespaces and tc.
+    /// Real time and the kernel's own links: network namespaces and tc.
     Netem,
 }
 
@@ -35,7 +36,7 @@ impl Backend {
     /// Every backend.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// Runs in virtual time.
+    /// Returns whether runs are in virtual time.
     pub fn is_virtual(&self) -> bool {
         *self == Self::Virtual
     }

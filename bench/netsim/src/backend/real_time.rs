@@ -1,13 +1,11 @@
 //! The real-time backends: the clock is the wall clock, and packets travel through the kernel.
 //!
-//! Tasks, timers, stacks and measurements are those of virtual time. Two things differ: an event waits until its time has come, and packets
-//! take *kernel hops*, from one UDP socket of the kernel to another. On the loopback backend each datagram of a stack takes a kernel hop
-//! into the simulated network and one out of it; on the netem backend the links themselves are kernel hops, and delays, queues and drops
-//! between their sockets are the kernel's.
-//!
-//! | file | what is in it |
-//! |---|---|
-//! | `kernel_hop.rs` | two sockets, and the packets in transit between them |
+//! Tasks, timers, stacks and measurements are the same as in virtual time. Two things differ: an
+//! event waits until its time has come, and packets take *kernel hops* (`kernel_hop.rs`), from one
+//! UDP socket of the kernel to another. On the loopback backend, each datagram of a stack takes one
+//! kernel hop into the simulated network and one out of it. On the netem backend the links
+//! themselves are kernel hops, so the kernel causes the delays, queues and drops between their
+//! sockets.
 
 use std::any::Any;
 use std::io;
@@ -23,49 +21,50 @@ use super::kernel_hop::{HopKind, KernelHop};
 use crate::sim::network::LinkId;
 use crate::udp::Udp;
 
-/// Largest datagram.
+/// Size of the largest datagram, in bytes.
 const LARGEST: usize = 1 << 16;
 /// Datagrams read at once.
 pub(crate) const BATCH: usize = 16;
-/// Longest lateness distinguished, in microseconds.
+/// Largest lateness distinguished, in microseconds.
 const LATEST: u64 = 60_000_000;
 
 /// A link that the kernel emulates.
 pub struct KernelLink {
-    /// The link, for its counts.
+    /// The simulated link, which keeps the counts.
     pub(crate) link: LinkId,
     /// Fixed delay that the kernel adds before its queue.
     pub(crate) delay: Duration,
-    /// Where packets enter it.
+    /// Socket through which packets enter the link.
     pub(crate) from: Udp,
-    /// More such places, where its queue tells flows apart by them.
+    /// Additional sockets through which packets enter, if the link's queue distinguishes flows by
+    /// port.
     pub(crate) others: Vec<Udp>,
-    /// Where they leave it.
+    /// Socket through which packets leave the link.
     pub(crate) to: Udp,
-    /// What must live as long.
+    /// Resources that must live as long as the link.
     pub(crate) keep: Box<dyn Any + Send>,
 }
 
 /// How well the machine kept up with a run in real time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Punctuality {
-    /// Events, and how late they were: 99 of 100 at most so many milliseconds.
+    /// 99th percentile of the lateness of events, in milliseconds.
     pub p99_ms: f64,
-    /// The latest of all.
+    /// Largest lateness of an event, in milliseconds.
     pub max_ms: f64,
-    /// Datagrams that sockets on loopback lost: their buffers were full.
+    /// Datagrams lost by sockets on loopback because their buffers were full.
     pub lost: u64,
-    /// Datagrams that came and had not been sent.
+    /// Datagrams received that match no packet in transit.
     pub strays: u64,
 }
 
-/// The clock on the wall and the kernel's sockets.
+/// The wall clock and the kernel's sockets.
 pub(crate) struct RealTime {
     pub(crate) started: Option<Instant>,
     pub(crate) kernel_hops: Vec<KernelHop>,
-    /// Into the network and out of it again, by socket; empty where links are kernel hops.
+    /// Kernel hops into the network and out of it, by socket; empty if links are kernel hops.
     pub(crate) edges: Vec<[usize; 2]>,
-    /// The kernel hop of a link, by link.
+    /// Kernel hop of each link, by link number.
     pub(crate) links: Vec<Option<usize>>,
     pub(crate) buffers: Vec<Vec<u8>>,
     pub(crate) scratch: Vec<u8>,
@@ -90,7 +89,8 @@ impl RealTime {
         }
     }
 
-    /// Every datagram of `sockets` sockets crosses loopback on its way in and on its way out.
+    /// Creates two kernel hops for each of `sockets` sockets: every datagram crosses loopback on
+    /// its way in and on its way out.
     pub(crate) fn edges(sockets: usize) -> io::Result<Self> {
         let mut kernel_hops = Vec::new();
         let mut edges = Vec::new();
@@ -107,7 +107,7 @@ impl RealTime {
         Ok(Self { edges, ..Self::new(kernel_hops) })
     }
 
-    /// These links are the kernel's.
+    /// Makes these links kernel hops.
     pub(crate) fn links(kernel: Vec<KernelLink>) -> io::Result<Self> {
         let mut real = Self::new(Vec::new());
         for KernelLink { link, delay, from, others, to, keep } in kernel {
@@ -122,19 +122,20 @@ impl RealTime {
         Ok(real)
     }
 
-    /// Nanoseconds on the wall since the run began.
+    /// Returns nanoseconds of wall-clock time since the run began.
     // The real-time backends read the wall clock.
     #[allow(clippy::disallowed_methods)]
     pub(crate) fn now(&mut self) -> u64 {
         self.started.get_or_insert_with(Instant::now).elapsed().as_nanos() as u64
     }
 
-    /// The kernel hop into the network from a socket, or out of it to one.
+    /// Returns the kernel hop from a socket into the network, or with `out` from the network to the
+    /// socket.
     pub(crate) fn edge(&self, socket: u16, out: bool) -> Option<usize> {
         self.edges.get(usize::from(socket)).map(|edges| edges[usize::from(out)])
     }
 
-    /// The kernel hop of a link.
+    /// Returns the kernel hop of a link.
     pub(crate) fn link(&self, link: LinkId) -> Option<usize> {
         self.links.get(usize::from(link.0)).copied().flatten()
     }
@@ -148,7 +149,7 @@ impl RealTime {
                 .filter(|(_, c)| !c.in_transit.is_empty())
                 .map(|(number, c)| (number, PollFd::new(c.to.io(), PollFlags::IN)))
                 .unzip();
-        // A wait that a signal ends is over, no more; nothing else can be wrong with sockets that are open.
+        // A signal may end the wait early, which is harmless. Open sockets cause no other error.
         let _ = poll(&mut polled, Some(&timeout));
         ready.extend(
             polled
@@ -159,7 +160,7 @@ impl RealTime {
         );
     }
 
-    /// How punctual it was.
+    /// Returns how well the machine kept up.
     pub(crate) fn punctuality(&self) -> Punctuality {
         let ms = |micros: u64| micros as f64 / 1e3;
         let lost = self
@@ -177,7 +178,7 @@ impl RealTime {
     }
 }
 
-/// Two connected sockets on loopback.
+/// Returns two connected sockets on loopback.
 fn loopback() -> io::Result<(Arc<Udp>, Arc<Udp>)> {
     let (a, b) =
         (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?);

@@ -1,4 +1,4 @@
-//! A link that a kernel may take over.
+//! A link that the kernel may replace.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use fathom_units::Rate;
 use crate::queue::QueueSpec;
 use crate::sim::LinkId;
 
-/// A link of an experiment that the kernel can be.
+/// A link of an experiment that the kernel can emulate.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterLink {
-    /// The link, for its counts.
+    /// The simulated link, which keeps the counts.
     pub link: LinkId,
-    /// Its rate.
+    /// Rate of the link.
     pub rate: Rate,
-    /// The queue in front of it.
+    /// Queue in front of the link.
     pub queue: QueueSpec,
     /// Fixed delay that the kernel adds before the queue; the experiment's own paths leave it out.
     pub delay: Duration,

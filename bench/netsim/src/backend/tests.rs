@@ -1,4 +1,4 @@
-//! Real-time runs, with a link that a thread of the test is.
+//! Real-time runs, in which a thread of the test emulates the link.
 
 use std::future::poll_fn;
 use std::net::UdpSocket;
@@ -15,7 +15,7 @@ use crate::queue::QueueSpec;
 use crate::sim::{Ecn, Executor, Group, Hop, LinkId, Path, SimHandle, SimSocket, server_address};
 use crate::udp::Udp;
 
-/// Received by a server: when, and the first byte.
+/// Packets received by a server: time, first byte, and ECN field.
 type Arrivals = Arc<Mutex<Vec<(Time, u8, Option<Ecn>)>>>;
 
 struct Bench {
@@ -25,11 +25,12 @@ struct Bench {
     arrivals: Arrivals,
 }
 
-/// Nothing here takes so long: a run ends before, when nothing is left to do.
+/// Upper bound of a run's length. Runs end earlier, when nothing is left to do.
 const LIMIT: Time = Time::from_millis(120_000);
 
-/// A client, a link of 80 kbps (100 ms for 1000 bytes, in which a busy machine does what is due at once) with room for four packets,
-/// 10 ms, a server that listens.
+/// Creates a client, a link with room for four packets, a delay of 10 ms, and a listening server.
+/// The link takes 100 ms for 1000 bytes (80 kbps): enough time even for a busy machine to handle
+/// everything that is due at one moment.
 fn bench() -> Bench {
     let executor = Executor::new();
     let sim = executor.sim();
@@ -64,7 +65,7 @@ async fn listen(sim: SimHandle, server: SimSocket, arrivals: Arrivals) {
 }
 
 impl Bench {
-    /// Sends packets of 1000 bytes on the wire, numbered, one every `every`.
+    /// Sends `count` numbered packets of 1000 bytes on the wire, one every `every`.
     fn send(&self, count: u8, every: Duration) {
         let (sim, client) = (self.executor.sim(), self.client.clone());
         self.executor.sim().spawn(async move {
@@ -86,7 +87,7 @@ fn datagrams_cross_loopback_and_meet_the_same_link() {
     bench.send(6, Duration::ZERO);
     bench.executor.through_loopback().unwrap();
     bench.executor.run(LIMIT);
-    // Four fit; two find the queue full.
+    // Four packets fit; two find the queue full.
     assert_eq!(bench.numbers(), [0, 1, 2, 3]);
     let arrivals = bench.arrivals.lock().clone();
     for (n, (at, _, ecn)) in arrivals.into_iter().enumerate() {
@@ -103,7 +104,7 @@ fn datagrams_cross_loopback_and_meet_the_same_link() {
     assert_eq!((punctuality.lost, punctuality.strays), (0, 0));
 }
 
-/// A link that drops every third datagram and sends every fifth twice.
+/// Returns a link that drops every third datagram and sends every fifth twice.
 fn lossy() -> (Udp, Udp) {
     let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
     let (from, middle, to) = (socket(), socket(), socket());
@@ -121,7 +122,7 @@ fn lossy() -> (Udp, Udp) {
             }
         }
     });
-    // What is sent goes to the middle, whatever address it is given.
+    // All datagrams go to the middle socket, whatever their address.
     (Udp::new(from).unwrap(), Udp::new(to).unwrap())
 }
 
@@ -151,18 +152,18 @@ fn losses_of_a_kernel_link_count_at_the_link() {
         (30, 20, 10, 0, 0)
     );
     assert_eq!((link.arrived, link.admitted, link.dropped), (30, 20, 10));
-    // Doubles of what came already: the 5th, 10th, 20th and 25th, as the 15th and 30th were dropped.
+    // Duplicates of received packets: the 5th, 10th, 20th and 25th. The 15th and 30th were dropped.
     assert_eq!(bench.executor.punctuality().unwrap().strays, 4);
 }
 
-/// A link with two ports to send from, which lets go all that came by the second one before all that came by the first, but for the third
-/// of these.
+/// Returns a link with two ports to send from. It releases all packets of the second port before
+/// those of the first port, and drops the third packet of the first port.
 fn overtaking(count: usize) -> (Udp, Vec<Udp>, Udp, std::net::SocketAddr) {
     let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
     let (from, other, middle, to) = (socket(), socket(), socket(), socket());
     let (at, target) = (middle.local_addr().unwrap(), to.local_addr().unwrap());
     let first = from.local_addr().unwrap();
-    // What leaves must have the port by which it came.
+    // Datagrams must leave from the port by which they came.
     let leave = [from.try_clone().unwrap(), other.try_clone().unwrap()];
     middle.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     std::thread::spawn(move || {
@@ -184,7 +185,7 @@ fn overtaking(count: usize) -> (Udp, Vec<Udp>, Udp, std::net::SocketAddr) {
 #[test]
 fn flows_overtake_each_other_behind_a_kernel_queue_that_schedules() {
     let mut bench = bench();
-    // A second flow, whose packets have the same contents as the first one's.
+    // A second flow, whose packets have the same contents as those of the first.
     assert_eq!(bench.executor.sim().add_flow(crate::sim::GroupId(0)), 1);
     let (sim, client) = (bench.executor.sim(), bench.client.clone());
     bench.executor.sim().spawn(async move {
@@ -205,7 +206,7 @@ fn flows_overtake_each_other_behind_a_kernel_queue_that_schedules() {
     bench.executor.through_kernel_links(vec![kernel]).unwrap();
     bench.executor.sim().core().real.as_mut().unwrap().kernel_hops[0].address = towards;
     bench.executor.run(LIMIT);
-    // All of the second flow, then the first one's without the one that was lost.
+    // All packets of the second flow, then those of the first without the lost one.
     assert_eq!(bench.numbers(), [0, 1, 2, 3, 4, 0, 1, 3, 4]);
     let sim = bench.executor.sim();
     let (stats, link) = (sim.net_stats(), sim.link_stats(bench.link));

@@ -18,7 +18,7 @@ impl Core {
         let Some(real) = &mut self.real else { return };
         let p = &self.net.packets[packet as usize];
         let payload = p.payload() as usize;
-        // Packets of agents store less than they count: the rest is zeros.
+        // Packets of agents store fewer bytes than their payload size; the rest is sent as zeros.
         let contents = if payload > p.data.len() {
             real.scratch[..p.data.len()].copy_from_slice(&p.data);
             real.scratch[p.data.len()..payload].fill(0);
@@ -39,14 +39,14 @@ impl Core {
         }
     }
 
-    /// Waits for datagrams, at most so long; adds the hops that have some to `ready`.
+    /// Waits up to `until` for datagrams, and adds the hops that have datagrams to `ready`.
     pub(crate) fn wait(&mut self, until: Duration, ready: &mut Vec<usize>) {
         if let Some(real) = &self.real {
             real.wait(until, ready);
         }
     }
 
-    /// Receives the datagrams of these hops; returns the tasks to wake.
+    /// Receives the datagrams of these hops and returns the tasks to wake.
     pub(crate) fn receive_ready(&mut self, ready: &mut Vec<usize>) -> Vec<Waker> {
         let mut wakers = Vec::new();
         let Some(real) = &mut self.real else { return wakers };
@@ -64,7 +64,7 @@ impl Core {
                         wakers.extend(self.on_kernel_datagram(number, meta, datagram));
                     }
                 }
-                // Fewer than there was room for: there are no more.
+                // Fewer datagrams than buffers: no more are pending.
                 if came < BATCH {
                     break;
                 }
@@ -76,7 +76,7 @@ impl Core {
         wakers
     }
 
-    /// Whether packets are between sockets.
+    /// Returns whether packets are in transit between sockets.
     pub(crate) fn in_transit(&self) -> bool {
         self.real
             .as_ref()
@@ -91,7 +91,7 @@ impl Core {
         all.into_iter().for_each(|(in_transit, kind)| self.lost(in_transit, kind));
     }
 
-    /// A datagram arrived over a kernel hop: finds its packet and forwards it.
+    /// Finds the packet of a datagram that arrived over a kernel hop, and forwards it.
     fn on_kernel_datagram(
         &mut self,
         number: usize,
@@ -101,7 +101,8 @@ impl Core {
         let real = self.real.as_mut()?;
         let packets = &self.net.packets;
         let hop = &mut real.kernel_hops[number];
-        // What left before it and has not come is lost: neither loopback nor a link changes the order of what one port sent.
+        // Packets that left earlier through the same entrance and have not arrived are lost,
+        // because neither loopback nor a link reorders the packets of one port.
         let entrance = (!hop.others.is_empty()).then(|| hop.entrance_at(meta.addr.port()));
         let is_it = |u: &InTransit| {
             entrance.is_none_or(|entrance| entrance == u.entrance)
@@ -137,7 +138,7 @@ impl Core {
         None
     }
 
-    /// A packet was lost on a kernel hop.
+    /// Handles the loss of a packet on a kernel hop.
     fn lost(&mut self, InTransit { packet, since, .. }: InTransit, kind: HopKind) {
         match kind {
             HopKind::Ingress | HopKind::Egress { .. } => self.net.lose(packet),
@@ -153,12 +154,12 @@ impl Core {
         }
     }
 
-    /// Nanoseconds on the wall since the run began.
+    /// Returns nanoseconds of wall-clock time since the run began.
     pub(crate) fn wall(&mut self) -> u64 {
         self.real.as_mut().map_or(self.now, |real| real.now())
     }
 
-    /// An event happens `by` nanoseconds late.
+    /// Records that an event ran `by` nanoseconds late.
     pub(crate) fn record_lateness(&mut self, by: u64) {
         if let Some(real) = &mut self.real {
             real.late.saturating_record((by / 1_000).max(1));
@@ -166,7 +167,7 @@ impl Core {
     }
 }
 
-/// Whether a datagram is this packet.
+/// Returns whether a datagram is this packet.
 fn is(packet: &Packet, datagram: &[u8]) -> bool {
     let stored = packet.data.len();
     datagram.len() == stored.max((packet.wire.saturating_sub(WIRE_OVERHEAD)) as usize)

@@ -1,5 +1,8 @@
-//! Links: a rate and a queue. A link is a pure state machine over time. One behind a queue that is first in first out gives a [`Verdict`] per
-//! packet as it arrives; one behind a queue that schedules says what it sends whenever it is free (`scheduled.rs`).
+//! Links: a rate and a queue. A link is a pure state machine over time.
+//!
+//! A link behind a first-in first-out queue gives a [`Verdict`] on each packet when the packet
+//! arrives. A link behind a queue that schedules chooses a packet each time it becomes free
+//! (`scheduled.rs`).
 
 mod capacity;
 mod purpose;
@@ -23,22 +26,22 @@ pub use shares::{CountedBytes, Shares, jain, starved};
 use crate::queue::{Admission, AnyQueue, Arrival, Queue};
 use scheduled::Scheduled;
 
-/// What becomes of an arriving packet.
+/// Verdict on an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It leaves the link at `out` (nanoseconds of simulated time).
+    /// The packet leaves the link at `out` (nanoseconds of simulated time).
     Forward {
-        /// When its last bit was sent.
+        /// Time at which its last bit is sent.
         out: u64,
-        /// It carries a congestion-experienced mark from here.
+        /// Whether the link marks the packet Congestion Experienced (CE).
         mark: bool,
     },
-    /// It is dropped.
+    /// The packet is dropped.
     Drop,
 }
 
 impl Verdict {
-    /// A small number for trace hashes.
+    /// Returns a small number for trace hashes.
     pub(crate) const fn code(self) -> u32 {
         match self {
             Self::Forward { mark: false, .. } => 1,
@@ -48,7 +51,7 @@ impl Verdict {
     }
 }
 
-/// What a link did so far.
+/// Counts and series of a link up to now.
 #[derive(Clone, Debug)]
 pub struct LinkStats {
     /// Packets that arrived.
@@ -59,45 +62,52 @@ pub struct LinkStats {
     pub dropped: u64,
     /// Packets marked.
     pub marked: u64,
-    /// Bytes admitted, headers included; of a queue that schedules, bytes that began to be sent.
+    /// Bytes admitted, headers included; with a queue that schedules, bytes whose transmission
+    /// began.
     pub bytes: u64,
     /// Packets that left.
     pub departed: u64,
-    /// Largest queue seen, in packets, the one in transmission included.
+    /// Largest queue, in packets, including the one in transmission.
     pub max_queue: usize,
-    /// Time average of the queue in packets.
+    /// Time average of the queue, in packets.
     pub mean_queue: f64,
-    /// Bytes sent, headers included; of the packet in transmission the part that was sent, where the link has a rate.
+    /// Bytes sent, headers included. If the link has a rate, the part of the packet in transmission
+    /// that was already sent is included.
     pub sent_bytes: f64,
-    /// Bytes that the link could have sent: its rate over the time, all rates that it had, or the delivery opportunities of its trace.
+    /// Bytes that the link could have sent: the integral of its rate, including all changes, or the
+    /// delivery opportunities of its trace.
     pub capacity_bytes: f64,
-    /// The queue over time, for links that keep it ([`Link::with_series`]).
+    /// Queue over time, if the link keeps it ([`Link::with_series`]).
     pub queue_series: Option<Series>,
-    /// What each flow got, for links that keep it ([`Link::with_shares`]).
+    /// Bytes of each flow, if the link keeps them ([`Link::with_shares`]).
     pub shares: Option<Shares>,
-    /// Bytes by what their packets are for, for links that keep them ([`Link::with_bytes`]).
+    /// Bytes by the purpose of their packets, if the link keeps them ([`Link::with_bytes`]).
     pub by_purpose: Option<LinkBytes>,
-    /// Arrivals and drops over time, for links that keep them ([`Link::with_drops`]).
+    /// Arrivals and drops over time, if the link keeps them ([`Link::with_drops`]).
     pub drops: Option<Drops>,
 }
 
 impl LinkStats {
-    /// Returns the part of the link's capacity that was used since `before`, from 0 to 1; `None` where it had no capacity in this time. Of a
-    /// trace, time between two delivery opportunities is no capacity, and so none that a waiting packet uses.
+    /// Returns the fraction of the link's capacity used since `before`, from 0 to 1; `None` if the
+    /// link had no capacity in this time.
+    ///
+    /// On a trace, the time between two delivery opportunities has no capacity, so a packet that
+    /// waits for an opportunity uses none.
     pub fn utilisation_since(&self, before: Option<&Self>) -> Option<f64> {
         let (sent, capacity) =
             before.map_or((0.0, 0.0), |before| (before.sent_bytes, before.capacity_bytes));
         let (sent, capacity) = (self.sent_bytes - sent, self.capacity_bytes - capacity);
-        // A packet that began before and ends in this time counts as a whole where a trace sends it.
+        // On a trace, a packet that began before this time and ends in it counts as a whole.
         (capacity > 0.0).then(|| (sent / capacity).min(1.0))
     }
 }
 
 /// A link with a rate and a queue in front of it.
 ///
-/// Most queues are first in first out, so a packet's departure is known when it arrives: one event per packet and hop. `departures` holds
-/// the departure time and size of every packet not yet gone, the one in transmission included. Behind a queue that schedules it holds the
-/// packet in transmission only, and `waiting` counts the others.
+/// Most queues are first in, first out, so a packet's departure is known when it arrives: one event
+/// per packet and hop. `departures` holds the departure time and size of every packet still
+/// present, including the one in transmission. Behind a queue that schedules, `departures` holds
+/// only the packet in transmission, and `waiting` counts the others.
 #[derive(Debug)]
 pub struct Link {
     sender: Sender,
@@ -106,16 +116,18 @@ pub struct Link {
     departures: VecDeque<(u64, u32)>,
     queued_bytes: u64,
     free_at: u64,
-    /// When the queue length was last accounted, and its integral over time so far (packet-nanoseconds).
+    /// Time up to which the queue length is accounted, and its integral over time (`integral`, in
+    /// packet-nanoseconds).
     accounted_at: u64,
     integral: u128,
-    /// Nanoseconds that a link with one rate was sending, what is queued included.
+    /// Transmission time of all admitted packets in nanoseconds, including those still queued. Used
+    /// only for links with one rate.
     busy: u64,
     stats: LinkStats,
     log: Option<Vec<(Time, Duration)>>,
 }
 
-/// How a link's queue is served.
+/// Service of a link's queue.
 #[derive(Debug)]
 enum Service {
     Fifo(Box<dyn Queue>),
@@ -123,7 +135,7 @@ enum Service {
 }
 
 impl Link {
-    /// A link that carries this much, behind this queue.
+    /// Returns a link with this capacity behind this queue.
     pub fn new(capacity: impl Into<Capacity>, queue: impl Into<AnyQueue>) -> Self {
         let queue = match queue.into() {
             AnyQueue::Fifo(queue) => Service::Fifo(queue),
@@ -159,40 +171,40 @@ impl Link {
         }
     }
 
-    /// Keeps the queue over time as well.
+    /// Makes the link also keep the queue over time.
     #[must_use]
     pub fn with_series(mut self) -> Self {
         self.stats.queue_series = Some(Series::new());
         self
     }
 
-    /// Keeps what each flow got over time as well.
+    /// Makes the link also keep the bytes of each flow over time.
     #[must_use]
     pub fn with_shares(mut self) -> Self {
         self.stats.shares = Some(Shares::default());
         self
     }
 
-    /// Keeps bytes by what their packets are for as well.
+    /// Makes the link also keep bytes by the purpose of their packets.
     #[must_use]
     pub fn with_bytes(mut self) -> Self {
         self.stats.by_purpose = Some(LinkBytes::default());
         self
     }
 
-    /// Keeps arrivals and drops over time as well.
+    /// Makes the link also keep arrivals and drops over time.
     #[must_use]
     pub fn with_drops(mut self) -> Self {
         self.stats.drops = Some(Drops::default());
         self
     }
 
-    /// Whether it keeps bytes by what their packets are for.
+    /// Returns whether the link keeps bytes by the purpose of their packets.
     pub(crate) const fn keeps_bytes(&self) -> bool {
         self.stats.by_purpose.is_some()
     }
 
-    /// What a packet of `wire` bytes that arrived was for, and whether it was dropped.
+    /// Records the purpose of an arrived packet of `wire` bytes, and whether it was dropped.
     pub(crate) fn record_purpose(&mut self, purpose: Purpose, wire: u32, dropped: bool) {
         if let Some(bytes) = &mut self.stats.by_purpose {
             bytes.arrived.add(purpose, wire);
@@ -202,36 +214,41 @@ impl Link {
         }
     }
 
-    /// What a packet that arrived before was for: it is dropped.
+    /// Records the purpose of a packet that arrived earlier and is dropped now.
     pub(crate) fn record_dropped_purpose(&mut self, purpose: Purpose, wire: u32) {
         if let Some(bytes) = &mut self.stats.by_purpose {
             bytes.dropped.add(purpose, wire);
         }
     }
 
-    /// A packet that the link sends belongs to `flow`, and has this UDP payload in bytes.
+    /// Records that a packet that leaves at `out` belongs to `flow` and has this UDP payload in
+    /// bytes.
     pub(crate) fn credit(&mut self, out: u64, flow: u32, payload: u32) {
         if let Some(shares) = &mut self.stats.shares {
             shares.add(out, flow, payload);
         }
     }
 
-    /// Also logs every admitted packet, to compare estimates with. The log grows with the run.
+    /// Makes the link also log every admitted packet, to compare estimates with. The log grows with
+    /// the run.
     #[must_use]
     pub fn with_log(mut self) -> Self {
         self.log = Some(Vec::new());
         self
     }
 
-    /// When each admitted packet arrived, and how long it took to leave: waiting and transmission. Empty unless logged.
+    /// Returns the arrival time of each admitted packet, and its time in the link (waiting and
+    /// transmission). Empty unless logged.
     pub fn log(&self) -> &[(Time, Duration)] {
         self.log.as_deref().unwrap_or_default()
     }
 
-    /// A packet of `bytes` (headers included) arrives at `now` (nanoseconds) at a link that is first in first out.
+    /// Returns the verdict on a packet of `bytes` (headers included) that arrives at `now`
+    /// (nanoseconds) at a link with a first-in first-out queue.
     ///
     /// # Panics
-    /// Its queue schedules: [`Link::schedules`], [`Link::enqueue`].
+    /// Panics if the queue schedules; use [`Link::schedules`] to check, and [`Link::enqueue`]
+    /// instead.
     pub fn arrive(&mut self, now: u64, bytes: u32, ecn_capable: bool) -> Verdict {
         self.depart_until(now);
         self.stats.arrived += 1;
@@ -265,11 +282,12 @@ impl Link {
         Verdict::Forward { out, mark }
     }
 
-    /// Records what the kernel's queue, in place of this link's own, did with a packet of `bytes` that arrived at `now`. Packets are recorded
-    /// in the order of arrival, or in that of departure where the queue schedules.
+    /// Records the verdict of the kernel's queue, which replaces this link's own, on a packet of
+    /// `bytes` that arrived at `now`. Packets are recorded in order of arrival, or in order of
+    /// departure if the queue schedules.
     pub(crate) fn record_external(&mut self, now: u64, bytes: u32, verdict: Verdict) {
         if matches!(verdict, Verdict::Forward { .. }) {
-            // It was there while packets passed that came later and were sent first.
+            // The packet was in the queue while later arrivals were sent before it.
             self.integral += u128::from(self.accounted_at.saturating_sub(now));
         }
         self.depart_until(now);
@@ -280,14 +298,15 @@ impl Link {
         match verdict {
             Verdict::Drop => self.stats.dropped += 1,
             Verdict::Forward { out, mark } => {
-                // When the kernel began to send it is not known.
+                // The time at which the kernel began to send the packet is unknown.
                 self.busy += self.sender.mean_transmission(bytes.into());
                 self.admit(now, bytes, out.max(now), mark);
             }
         }
     }
 
-    /// When a transmission of `bytes` ends that begins at `start`, no earlier than the one before it ended.
+    /// Returns the end of a transmission of `bytes` that begins at `start`, which must not be
+    /// earlier than the end of the previous transmission.
     fn transmission_ends(&mut self, start: u64, bytes: u32) -> u64 {
         self.sender.transmission_ends(start, bytes)
     }
@@ -305,21 +324,21 @@ impl Link {
         self.stats.max_queue = self.stats.max_queue.max(self.departures.len());
     }
 
-    /// Whether it has a rate, and follows no trace.
+    /// Returns whether the link has a rate, as opposed to a trace.
     pub const fn has_rate(&self) -> bool {
         !matches!(self.sender, Sender::Trace(..))
     }
 
-    /// From `now` on the link has this rate; steps to come stay. Returns when each packet leaves that is queued or being sent: as it was said
-    /// before, and as it is now.
+    /// Sets the rate from `now` on; future steps are kept. Returns, for each packet that is queued
+    /// or being sent, its previous and its new departure time.
     ///
     /// # Errors
-    /// It follows a trace, and has no rate.
+    /// Returns an error if the link follows a trace and has no rate.
     pub fn set_rate(&mut self, now: u64, rate: Rate) -> Result<Vec<(u64, u64)>, HasNoRate> {
         self.depart_until(now);
         let before = self.sender.clone();
         self.sender.set_rate(now, rate)?;
-        // Packets leave one right after the other, the first being sent.
+        // Packets leave one directly after the other, and the first is already being sent.
         let (mut old_end, mut end) = (now, now);
         let mut moved = Vec::with_capacity(self.departures.len());
         for (out, _) in &mut self.departures {
@@ -335,7 +354,7 @@ impl Link {
         Ok(moved)
     }
 
-    /// Packets in the queue at `now`, the one in transmission included.
+    /// Returns the number of packets in the queue at `now`, including the one in transmission.
     pub fn queue_length(&mut self, now: u64) -> usize {
         self.depart_until(now);
         self.length()
@@ -345,7 +364,8 @@ impl Link {
         self.departures.len() + self.waiting
     }
 
-    /// How long a packet entering at `now` would wait before its own transmission starts; behind a queue that schedules, if it were last.
+    /// Returns how long a packet entering at `now` would wait until its own transmission starts.
+    /// Behind a queue that schedules, the packet is assumed to be sent last.
     pub fn queueing_delay(&self, now: u64) -> Duration {
         let behind = match &self.queue {
             Service::Fifo(_) => Duration::ZERO,
@@ -356,7 +376,7 @@ impl Link {
         Duration::from_nanos(self.free_at.saturating_sub(now)) + behind
     }
 
-    /// Counts and series up to `now`.
+    /// Returns counts and series up to `now`.
     pub fn stats(&mut self, now: u64) -> LinkStats {
         self.depart_until(now);
         let mut stats = self.stats.clone();
@@ -368,11 +388,11 @@ impl Link {
         stats
     }
 
-    /// Bytes sent by `now`, to which the queue was brought up.
+    /// Returns the bytes sent by `now`; the queue must be up to date for `now`.
     fn sent_until(&self, now: u64) -> f64 {
         let ahead = self.free_at.saturating_sub(now);
         match &self.sender {
-            // What is still queued has not been sent yet.
+            // Packets still queued have not been sent yet.
             Sender::Fixed(rate) => capacity::bytes(*rate, self.busy.saturating_sub(ahead)),
             Sender::Steps(..) if ahead > 0 => {
                 let unsent = self.sender.bytes_until(self.free_at) - self.sender.bytes_until(now);
@@ -384,7 +404,7 @@ impl Link {
         }
     }
 
-    /// Takes out the packets that left before or at `now`, accounting the queue length on the way.
+    /// Removes the packets that left at or before `now`, and accounts the queue length up to `now`.
     fn depart_until(&mut self, now: u64) {
         while let Some(&(out, bytes)) = self.departures.front() {
             if out > now {
@@ -417,7 +437,7 @@ mod tests {
     use crate::queue::DropTail;
 
     fn link(limit: usize) -> Link {
-        // 8 Mbps: a 1000-byte packet takes 1 ms.
+        // 8 Mbps: a packet of 1000 bytes takes 1 ms.
         Link::new(Rate::from_bits_per_sec(8_000_000), Box::new(DropTail::packets(limit)))
     }
 
@@ -448,10 +468,10 @@ mod tests {
     fn the_mean_queue_is_its_time_average() {
         let mut l = link(10);
         l.arrive(0, 1000, false); // 1 packet for 1 ms
-        l.arrive(0, 1000, false); // and another behind it: 2 for 1 ms, then 1 for 1 ms, then none for 2 ms
+        l.arrive(0, 1000, false); // another: 2 packets for 1 ms, 1 for 1 ms, none for 2 ms
         let stats = l.stats(4_000_000);
         assert!((stats.mean_queue - 3.0 / 4.0).abs() < 1e-9, "{}", stats.mean_queue);
-        // 2 of 4 ms; of the first three quarters of a millisecond all.
+        // The link was busy for 2 of 4 ms, and for all of the first 0.75 ms.
         assert_eq!(
             (stats.sent_bytes, stats.capacity_bytes, stats.utilisation_since(None)),
             (2_000.0, 4_000.0, Some(0.5))
@@ -461,7 +481,7 @@ mod tests {
         assert_eq!(l.stats(750_000).sent_bytes, 750.0);
     }
 
-    /// Bytes sent, and those that could have been, by `ms` milliseconds.
+    /// Returns the bytes sent by `ms` milliseconds, and those that could have been sent.
     fn used(link: &mut Link, ms: u64) -> (f64, f64) {
         let stats = link.stats(ms * 1_000_000);
         (stats.sent_bytes, stats.capacity_bytes)
@@ -475,7 +495,7 @@ mod tests {
         l.arrive(0, 1_500, false);
         assert_eq!((used(&mut l, 9), used(&mut l, 10)), ((0.0, 0.0), (1_500.0, 3_000.0)));
         let before = l.stats(10_000_000);
-        // A packet that waits 89 ms for its opportunity has used nothing meanwhile.
+        // A packet that waits 89 ms for its opportunity has used no capacity meanwhile.
         l.arrive(11_000_000, 1_500, false);
         assert_eq!((used(&mut l, 99), used(&mut l, 100)), ((1_500.0, 3_000.0), (3_000.0, 4_500.0)));
         let after = l.stats(100_000_000);
@@ -484,7 +504,7 @@ mod tests {
             (Some(0.5), Some(1.0))
         );
         assert_eq!(after.utilisation_since(Some(&after)), None, "no capacity in no time");
-        // The next round's: 110, 110, 200.
+        // The opportunities of the next round are at 110, 110 and 200 ms.
         assert_eq!((used(&mut l, 110).1, used(&mut l, 200).1), (7_500.0, 9_000.0));
     }
 
@@ -495,7 +515,8 @@ mod tests {
         for _ in 0..3 {
             l.arrive(0, 1_000, false);
         }
-        // Half of the first is sent; the other half takes ten times as long, and so do those behind it.
+        // Half of the first packet is sent. The other half takes ten times as long, and so do the
+        // packets behind it.
         let moved = l.set_rate(500_000, slow).unwrap();
         assert_eq!(
             moved,
@@ -512,7 +533,7 @@ mod tests {
             Verdict::Forward { out: 13_000_000, .. }
         ));
         let stats = l.stats(13_000_000);
-        // 0.5 ms and 2.5 ms at 1 kB per ms, 10 ms at a tenth of it.
+        // 0.5 ms and 2.5 ms at 1 kB per ms, and 10 ms at a tenth of it.
         assert_eq!(
             (stats.sent_bytes.round(), stats.capacity_bytes.round(), l.set_rate(20_000_000, slow)),
             (4_000.0, 4_000.0, Ok(vec![]))
@@ -524,11 +545,12 @@ mod tests {
 
     #[test]
     fn each_rate_that_a_link_had_counts_for_its_time() {
-        // 8 Mbps for a second, then 0.8 Mbps: a byte takes 1 us, then 10.
+        // 8 Mbps for a second, then 0.8 Mbps: a byte takes 1 µs, then 10 µs.
         let [fast, slow] = [8_000_000, 800_000].map(Rate::from_bits_per_sec);
         let steps = Capacity::stepping(fast, vec![(Duration::from_secs(1), slow)]);
         let mut l = Link::new(steps, Box::new(DropTail::packets(1_000)));
-        // Busy from 0.9 s on: 100 of 200 packets in the fast tenth, the others in the slow second behind it.
+        // Busy from 0.9 s on: 100 of the 200 packets are sent in the fast tenth of a second, the
+        // others in the slow second after it.
         for _ in 0..200 {
             l.arrive(900_000_000, 1_000, false);
         }

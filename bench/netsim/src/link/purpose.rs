@@ -1,44 +1,46 @@
-//! Bytes on a link by what their packets are for, and drops over time.
+//! Bytes on a link by the purpose of their packets, and drops over time.
 
 use serde::{Deserialize, Serialize};
 
-/// What a packet is for.
+/// Purpose of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It says nothing that is understood here, or belongs to a flow whose needs nobody gave.
+    /// Unknown: not recognised, or a packet of a flow whose needs are not known.
     #[default]
     Other,
-    /// A datagram that begins with a long header (RFC 9000 §17.2): what is coalesced behind it counts with it.
+    /// Handshake: a datagram that begins with a long header (RFC 9000 §17.2), including packets
+    /// coalesced behind it.
     Handshake,
-    /// Too small for anything but acknowledgements and a few other frames.
+    /// Acknowledgements: too small for anything but acknowledgements and a few other frames.
     Acknowledgements,
-    /// It carries data. So many of its bytes on the wire are more than the flow needs once.
+    /// Data. `duplicate` of its bytes on the wire exceed what the flow needs to send once.
     Data {
-        /// Bytes of it beyond what its flow needs.
+        /// Bytes beyond the needs of the flow.
         duplicate: u32,
     },
-    /// It reaches the link after its flow's client has closed the connection.
+    /// A packet that reaches the link after its flow's client has closed the connection.
     AfterClose,
 }
 
-/// Bytes on the wire, headers included, by what their packets are for.
+/// Bytes on the wire, headers included, by the purpose of their packets.
 ///
-/// It is seen from outside and works on every stack. A datagram that begins with a long header is of the handshake, with what is coalesced
-/// behind it; one of at most 100 bytes carries acknowledgements only. The others carry data, for the first time until the connection has
-/// sent what its responses and requests need, and again from then on.
+/// The purpose is inferred from outside, so it works on every stack. A datagram that begins with a
+/// long header counts as handshake, including packets coalesced behind it. A 1-RTT datagram of at
+/// most 100 bytes counts as acknowledgements. All others carry data: first-time data until the
+/// connection has sent as much as its responses and requests need, and duplicates from then on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BytesByPurpose {
-    /// Datagrams that begin with a long header.
+    /// Bytes of datagrams that begin with a long header.
     pub handshake: u64,
-    /// 1-RTT datagrams too small for data: acknowledgements, and pings.
+    /// Bytes of 1-RTT datagrams too small for data: acknowledgements and pings.
     pub acknowledgements: u64,
-    /// Data, as often as a flow needs it: once.
+    /// Bytes of data that a flow needs to send, counted once.
     pub first_time: u64,
-    /// Data beyond that: probes and retransmissions.
+    /// Bytes of data beyond the flow's needs: probes and retransmissions.
     pub duplicate: u64,
-    /// Of connections that their clients had closed when the packet reached the link.
+    /// Bytes of connections that their clients had closed when the packet reached the link.
     pub after_close: u64,
-    /// Of flows whose needs are unknown.
+    /// Bytes of flows whose needs are unknown.
     pub other: u64,
 }
 
@@ -58,7 +60,7 @@ impl BytesByPurpose {
         }
     }
 
-    /// What came since `before`.
+    /// Returns the bytes counted since `before`.
     #[must_use]
     pub const fn since(&self, before: &Self) -> Self {
         Self {
@@ -71,7 +73,7 @@ impl BytesByPurpose {
         }
     }
 
-    /// All of them.
+    /// Returns the sum over all purposes.
     pub const fn total(&self) -> u64 {
         self.handshake
             + self.acknowledgements
@@ -87,12 +89,12 @@ impl BytesByPurpose {
 pub struct LinkBytes {
     /// Bytes that arrived.
     pub arrived: BytesByPurpose,
-    /// Bytes of them that were dropped.
+    /// Arrived bytes that were dropped.
     pub dropped: BytesByPurpose,
 }
 
 impl LinkBytes {
-    /// What came since `before`.
+    /// Returns the bytes counted since `before`.
     #[must_use]
     pub const fn since(&self, before: &Self) -> Self {
         Self {
@@ -102,13 +104,13 @@ impl LinkBytes {
     }
 }
 
-/// Nanoseconds of a bin of [`Drops`].
+/// Width of a bin of [`Drops`] in nanoseconds.
 const BIN: u64 = 10_000_000_000;
 
-/// Packets that arrived and were dropped over time.
+/// Packets that arrived, and packets that were dropped, over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
-    /// Packets that arrived, and those of them that were dropped, per bin.
+    /// Packets that arrived, and packets that were dropped, per bin.
     pub bins: Vec<(u64, u64)>,
 }
 
@@ -125,7 +127,7 @@ impl Drops {
         self.bins[bin].1 += u64::from(dropped);
     }
 
-    /// Packets that arrived before are dropped now.
+    /// Counts drops at `now` of packets that arrived earlier.
     pub(crate) fn add_dropped(&mut self, now: u64, dropped: u64) {
         let bin = (now / BIN) as usize;
         if dropped > 0 {

@@ -1,8 +1,10 @@
-//! Links behind queues that schedule. Which packet goes next is known only when the link is free, so such a link is told twice of each
-//! packet: when it arrives ([`Link::enqueue`]), and when the link is free to send one ([`Link::dequeue`]).
+//! Links behind queues that schedule. The next packet is known only when the link becomes free, so
+//! such a link is called twice per packet: when the packet arrives ([`Link::enqueue`]), and when
+//! the link is free to send one ([`Link::dequeue`]).
 //!
-//! Its owner keeps the packets, takes what was dropped after either call ([`Link::take_dropped`]), and calls [`Link::dequeue`] again when a
-//! transmission ends ([`Transmission::out`]), or at the next arrival where nothing was left ([`Link::is_idle`]).
+//! The link's owner keeps the packets and takes the dropped ones after either call
+//! ([`Link::take_dropped`]). The owner calls [`Link::dequeue`] again when a transmission ends
+//! ([`Transmission::out`]), or at the next arrival if no packet was left ([`Link::is_idle`]).
 
 use std::time::Duration;
 
@@ -11,13 +13,13 @@ use fathom_units::Time;
 use super::{Link, Service};
 use crate::queue::{Queued, Scheduler};
 
-/// What a link that schedules keeps besides its counts.
+/// State of a link that schedules, besides its counts.
 #[derive(Debug)]
 pub(super) struct Scheduled {
     scheduler: Box<dyn Scheduler>,
-    /// A transmission began, and its end has not been answered with the next one.
+    /// Whether a transmission began and [`Link::dequeue`] has not been called since its end.
     sending: bool,
-    /// Dropped and not taken yet.
+    /// Dropped packets that were not taken yet.
     dropped: Vec<Queued>,
 }
 
@@ -26,7 +28,7 @@ impl Scheduled {
         Self { scheduler, sending: false, dropped: Vec::new() }
     }
 
-    /// Bytes that wait.
+    /// Returns the bytes of the waiting packets.
     pub(super) fn bytes(&self) -> u64 {
         self.scheduler.queued_bytes()
     }
@@ -37,24 +39,26 @@ impl Scheduled {
 pub struct Transmission {
     /// The packet.
     pub packet: Queued,
-    /// When its last bit is sent, and the link is free again.
+    /// Time at which its last bit is sent and the link is free again, in nanoseconds.
     pub out: u64,
-    /// It carries a congestion-experienced mark from here.
+    /// Whether the link marks the packet Congestion Experienced (CE).
     pub mark: bool,
 }
 
 impl Link {
-    /// Whether its queue schedules: packets come by [`Link::enqueue`] then, not by [`Link::arrive`].
+    /// Returns whether the queue schedules. If so, packets enter by [`Link::enqueue`] instead of
+    /// [`Link::arrive`].
     pub const fn schedules(&self) -> bool {
         matches!(self.queue, Service::Scheduled(_))
     }
 
-    /// Whether nothing is being sent: an arriving packet is to be followed by [`Link::dequeue`].
+    /// Returns whether nothing is being sent. If so, call [`Link::dequeue`] after an arrival.
     pub const fn is_idle(&self) -> bool {
         matches!(&self.queue, Service::Scheduled(scheduled) if !scheduled.sending)
     }
 
-    /// A packet arrives, at the time it says, at a link that schedules. [`Link::take_dropped`] has what is dropped for it.
+    /// Enqueues a packet that arrives, at the time in `packet`, at a link that schedules. Packets
+    /// dropped for it are available from [`Link::take_dropped`].
     pub fn enqueue(&mut self, packet: Queued) {
         let now = packet.arrived;
         self.depart_until(now);
@@ -72,7 +76,8 @@ impl Link {
         self.stats.max_queue = self.stats.max_queue.max(self.length());
     }
 
-    /// The link is free at `now`: what it sends next, if anything is left. [`Link::take_dropped`] has what is dropped on the way.
+    /// Returns the packet that the link sends next when it becomes free at `now`, or `None` if none
+    /// is left. Packets dropped while choosing are available from [`Link::take_dropped`].
     pub fn dequeue(&mut self, now: u64) -> Option<Transmission> {
         self.depart_until(now);
         let Service::Scheduled(scheduled) = &mut self.queue else { return None };
@@ -97,7 +102,7 @@ impl Link {
         Some(Transmission { packet, out, mark })
     }
 
-    /// Takes one of the packets that were dropped, the last one first.
+    /// Takes one of the dropped packets, the last one first.
     pub fn take_dropped(&mut self) -> Option<Queued> {
         match &mut self.queue {
             Service::Scheduled(scheduled) => scheduled.dropped.pop(),
@@ -105,7 +110,8 @@ impl Link {
         }
     }
 
-    /// Counts what was dropped beyond the first `before`, and what waits now.
+    /// Counts the dropped packets beyond the first `before`, and updates the number of waiting
+    /// packets.
     fn note_queue(&mut self, now: u64, before: usize) {
         let Service::Scheduled(scheduled) = &self.queue else { return };
         self.waiting = scheduled.scheduler.queued_packets();
@@ -127,7 +133,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// 8 Mbps: a packet of 1000 bytes takes a millisecond.
+    /// Returns a link of 8 Mbps, on which a packet of 1000 bytes takes 1 ms.
     fn link(queue: &str) -> Link {
         let rate = Rate::from_bits_per_sec(8_000_000);
         Link::new(rate, queue.parse::<QueueSpec>().unwrap().build(rate, 1))
@@ -145,7 +151,8 @@ mod tests {
         let first = link.dequeue(0).unwrap();
         assert_eq!((first.out, first.mark, link.is_idle()), (MS, false, false));
         link.enqueue(packet(1, 0));
-        // The one in transmission for 1 ms, the other for 2 ms; then nothing.
+        // The packet in transmission takes 1 ms and the other one stays for 2 ms; then the link is
+        // empty.
         assert_eq!(
             (link.queue_length(MS / 2), link.queueing_delay(MS / 2)),
             (2, Duration::from_micros(1_500))

@@ -1,10 +1,11 @@
-//! A value over time in a bounded number of bins: memory does not grow with the run.
+//! A value over time in a bounded number of bins, so that memory does not grow with the run.
 
 use serde::Serialize;
 
-/// Bins kept at most; when time passes the last one, neighbours merge and bins become twice as wide.
+/// Largest number of bins. When time passes the last bin, pairs of neighbours merge and bins become
+/// twice as wide.
 const BINS: usize = 1024;
-/// First bin width: 1 ms.
+/// Initial width of a bin: 1 ms, in nanoseconds.
 const FIRST_WIDTH: u64 = 1_000_000;
 
 /// One bin.
@@ -12,7 +13,7 @@ const FIRST_WIDTH: u64 = 1_000_000;
 pub struct Bin {
     /// Integral of the value over the bin, in value-seconds.
     pub sum: f64,
-    /// Largest value.
+    /// Largest value in the bin.
     pub max: f64,
 }
 
@@ -30,22 +31,22 @@ impl Default for Series {
 }
 
 impl Series {
-    /// An empty series.
+    /// Returns an empty series.
     pub fn new() -> Self {
         Self { width: FIRST_WIDTH, bins: Vec::new() }
     }
 
-    /// Width of a bin in seconds.
+    /// Returns the width of a bin in seconds.
     pub fn width(&self) -> f64 {
         self.width as f64 * 1e-9
     }
 
-    /// The bins, from time zero.
+    /// Returns the bins, from time zero.
     pub fn bins(&self) -> &[Bin] {
         &self.bins
     }
 
-    /// Adds `value` held over `[from, to)` nanoseconds: bins hold its integral in value-seconds.
+    /// Adds `value` held over `[from, to)` nanoseconds to the bins' integrals.
     pub fn add_span(&mut self, from: u64, to: u64, value: f64) {
         if value == 0.0 || to <= from {
             if to > from {
@@ -53,7 +54,7 @@ impl Series {
             }
             return;
         }
-        self.bin(to - 1); // widen first, so that the width holds below
+        self.bin(to - 1); // widen first, so that the width does not change below
         let mut at = from;
         while at < to {
             let end = ((at / self.width + 1) * self.width).min(to);

@@ -1,27 +1,27 @@
-//! What each flow got of a link over time, and in packets of what size.
+//! Bytes of each flow on a link over time, and the packet sizes in which they travelled.
 
 use std::ops::Range;
 
-/// Width of a bin in nanoseconds: a tenth of a second, the shortest window of Packet size §4.3.1.
+/// Width of a bin in nanoseconds: 0.1 s, the shortest window of Packet size §4.3.1.
 const WIDTH: u64 = 100_000_000;
-/// Bins in a second. Rates come by the second unless requested otherwise, as in the figures 4.4 to 4.7 of Packet size §4.3.1; sizes are
-/// kept by the second.
+/// Number of bins in a second. Rates are per second unless requested otherwise, as in the figures
+/// 4.4 to 4.7 of Packet size §4.3.1; sizes are kept per second.
 const SECOND: usize = 10;
-/// Flows, bins, and bytes-of-a-flow-in-a-bin kept at most (32 MB of these): what grows with a run must end somewhere. A run beyond them
-/// has no shares.
+/// Largest numbers of flows, bins, and entries (bytes of a flow in a bin; 32 MB in total), which
+/// bound memory. A run beyond them has no shares.
 const FLOWS: usize = 2_048;
 const BINS: usize = 40_960;
 const ENTRIES: usize = 4_000_000;
-/// Sizes are counted in steps of so many bytes, the last step holds everything larger.
+/// Sizes are counted in steps of `STEP` bytes; the last step includes all larger sizes.
 const STEP: u32 = 8;
 const STEPS: usize = 192;
 
-/// Bytes per flow and tenth of a second, and bytes per packet size and second.
+/// Bytes per flow and 0.1 s, and bytes per packet size and second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shares {
-    /// What each flow got, per tenth; flows beyond the end of a bin got nothing in it.
+    /// Bytes of each flow, per 0.1 s. A flow beyond the end of a bin has no bytes in it.
     bins: Vec<Vec<FlowBytes>>,
-    /// All cells of all bins.
+    /// Total number of entries in all bins.
     entries: usize,
     /// Bytes that travelled in packets of each size step, per second.
     sizes: Vec<Vec<u32>>,
@@ -30,7 +30,7 @@ pub struct Shares {
     overflowed: bool,
 }
 
-/// What a flow got in a tenth of a second.
+/// Bytes and packets of a flow in 0.1 s.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct FlowBytes {
     /// UDP payload in bytes.
@@ -38,7 +38,7 @@ struct FlowBytes {
     packets: u32,
 }
 
-/// Which bytes count as a flow's.
+/// Definition of the bytes that count for a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CountedBytes {
     /// UDP payloads.
@@ -46,7 +46,7 @@ pub enum CountedBytes {
     Payload,
     /// Packets as they occupy the link.
     Wire {
-        /// Bytes of a packet beside its UDP payload.
+        /// Bytes of a packet in addition to its UDP payload.
         overhead: u32,
     },
 }
@@ -62,7 +62,7 @@ impl CountedBytes {
 }
 
 impl Shares {
-    /// A packet of `flow` with this UDP payload leaves at `at` (nanoseconds).
+    /// Records that a packet of `flow` with this UDP payload leaves at `at` (nanoseconds).
     pub(crate) fn add(&mut self, at: u64, flow: u32, payload: u32) {
         let (bin, flow) = ((at / WIDTH) as usize, flow as usize);
         if self.overflowed || bin >= BINS || flow >= FLOWS {
@@ -78,7 +78,8 @@ impl Shares {
         }
         let entries = &mut self.bins[bin];
         if flow >= entries.len() {
-            // All flows known by now at once, and no more: one allocation per bin, as long as no flow comes.
+            // Makes room for exactly the flows known by now: one allocation per bin, as long as no
+            // new flow arrives.
             let more = flows - entries.len();
             self.entries += more;
             if self.entries > ENTRIES {
@@ -96,18 +97,19 @@ impl Shares {
         *self = Self { overflowed: true, ..Self::default() };
     }
 
-    /// Width of the bins of [`Shares::rates`] and [`Shares::size_quantile`] in seconds.
+    /// Returns the width of the bins of [`Shares::rates`] and [`Shares::size_quantile`] in seconds.
     pub const fn width(&self) -> f64 {
         1.0
     }
 
-    /// Bytes of UDP payload per second of every flow that was there for the whole of a second, per second. Empty when the run was too
-    /// large to keep them.
+    /// Returns, for each second, the rates of all flows that were present for the whole second, in
+    /// bytes of UDP payload per second. Empty if the run was too large to keep them.
     pub fn rates(&self) -> Vec<Vec<f64>> {
         self.rates_over(SECOND, CountedBytes::Payload)
     }
 
-    /// The same for bins of so many tenths of a second (at least one), still in bytes per second.
+    /// Returns the rates as [`Shares::rates`] does, but for bins of `tenths` tenths of a second (at
+    /// least one). They are still in bytes per second.
     pub fn rates_over(&self, tenths: usize, counted: CountedBytes) -> Vec<Vec<f64>> {
         let tenths = tenths.max(1);
         let seconds = tenths as f64 / SECOND as f64;
@@ -127,8 +129,9 @@ impl Shares {
             .collect()
     }
 
-    /// Bytes of `flow` in every tenth of a second of `tenths`, zero where it got nothing; a flow never seen got nothing at all. `None` when
-    /// the run was too large to keep them, or the range ends beyond what is ever kept (68 minutes).
+    /// Returns the bytes of `flow` in each tenth of a second of `tenths`, zero for a tenth without
+    /// bytes or a flow never seen. `None` if the run was too large to keep them, or if the range
+    /// ends beyond the last bin that can be kept (68 minutes).
     pub fn tenths(
         &self,
         flow: usize,
@@ -140,7 +143,8 @@ impl Shares {
             .then(|| tenths.map(|bin| bytes(bin).unwrap_or(0)).collect())
     }
 
-    /// The size in bytes (rounded down to steps of 8) below which `fraction` of a second's bytes travelled, per second.
+    /// Returns, for each second, the packet size in bytes (rounded down to steps of 8) below which
+    /// `fraction` of the second's bytes travelled.
     pub fn size_quantile(&self, fraction: f64) -> Vec<f64> {
         let quantile = |sizes: &Vec<u32>| {
             let wanted = fraction * sizes.iter().map(|b| f64::from(*b)).sum::<f64>();
@@ -155,15 +159,15 @@ impl Shares {
     }
 }
 
-/// Jain's index of fairness (Packet size §4.2.2): 1 when all rates are equal, 1/n when one flow has everything. `None` without flows, or
-/// when none got anything.
+/// Returns Jain's index of fairness (Packet size §4.2.2): 1 if all rates are equal, 1/n if one flow
+/// has everything. `None` without flows, or if all rates are zero.
 pub fn jain(rates: &[f64]) -> Option<f64> {
     let (sum, squares) = rates.iter().fold((0.0, 0.0), |(s, q), r| (s + r, q + r * r));
     (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
-/// The part of `rates` below a twentieth of their mean: flows that starve, which Jain's index hardly shows (Packet size §4.2.2). `None`
-/// as for [`jain`].
+/// Returns the fraction of `rates` below a twentieth of their mean: starved flows, which Jain's
+/// index hardly shows (Packet size §4.2.2). `None` as for [`jain`].
 pub fn starved(rates: &[f64]) -> Option<f64> {
     let sum: f64 = rates.iter().sum();
     let n = rates.len() as f64;
@@ -189,7 +193,7 @@ mod tests {
     #[test]
     fn who_has_less_than_a_twentieth_of_its_share_starves() {
         assert_eq!(starved(&[100.0, 100.0, 100.0, 100.0]), Some(0.0));
-        // The mean is 75: 3.75 is the line.
+        // The mean is 75, so the threshold is 3.75.
         assert_eq!(starved(&[3.7, 3.8, 146.3, 146.2]), Some(0.25));
         assert_eq!(starved(&[]), None);
     }
@@ -200,7 +204,7 @@ mod tests {
         for second in 0..5 {
             shares.add(second * S, 0, 1_000);
         }
-        // Another comes in second 1, gets nothing in second 2, and ends in second 3.
+        // Another flow begins in second 1, gets nothing in second 2, and ends in second 3.
         shares.add(S, 1, 400);
         shares.add(3 * S, 1, 400);
         let rates = shares.rates();
@@ -235,7 +239,7 @@ mod tests {
     fn flows_times_bins_have_an_end() {
         let mut shares = Shares::default();
         shares.add(0, 1_999, 1);
-        // Every tenth has 2000 cells from here on: 2000 tenths are the 4 million.
+        // Every tenth has 2000 entries from here on: 2000 tenths make 4 million entries.
         for tenth in 1..2_000 {
             shares.add(tenth * S / 10, 1_999, 1);
         }
@@ -248,7 +252,7 @@ mod tests {
     fn few_flows_may_run_for_as_many_bins_as_there_are() {
         let mut shares = Shares::default();
         for tenth in 0..BINS as u64 {
-            shares.add(tenth * S / 10, 96, 1); // 97 cells
+            shares.add(tenth * S / 10, 96, 1); // 97 entries
         }
         assert_eq!(shares.rates().len(), 4_096);
         shares.add(4_096 * S, 0, 1);
@@ -258,7 +262,7 @@ mod tests {
     #[test]
     fn bins_of_any_length_by_hand() {
         let mut shares = Shares::default();
-        // Three packets in the tenths 0, 1 and 9, and one in 20 that ends the flow.
+        // Three packets in the tenths 0, 1 and 9, and one in tenth 20 that ends the flow.
         for (at, payload) in [(0, 100), (S / 10, 200), (S - 1, 300), (2 * S, 400)] {
             shares.add(at, 1, payload);
         }
@@ -281,7 +285,7 @@ mod tests {
             "flow 7 is not known"
         );
         assert_eq!(shares.tenths(1, 0..BINS + 1, CountedBytes::Payload), None);
-        // Half seconds: whole ones are 1 to 3, of which 1 (0.5 s to 1 s) has 300 bytes.
+        // Half seconds: bins 1 to 3 are whole ones, and bin 1 (0.5 s to 1 s) has 300 bytes.
         assert_eq!(
             shares.rates_over(5, CountedBytes::Payload),
             [vec![], vec![600.0], vec![0.0], vec![0.0], vec![]]
@@ -305,7 +309,7 @@ mod tests {
                 let kept: u64 = shares.tenths(flow as usize, 0..500, CountedBytes::Payload).unwrap().iter().sum();
                 prop_assert_eq!(kept, of_flow().map(|p| u64::from(p.2)).sum::<u64>());
             }
-            // What rates_over leaves out are the first and the last bin of each flow.
+            // rates_over leaves out the first and the last bin of each flow.
             let bin = |at: u64| at / (tenths as u64 * WIDTH);
             let inside = |(at, flow, _): &&(u64, u32, u32)| {
                 let of_flow = || packets.iter().filter(|p| p.1 == *flow).map(|p| bin(p.0));

@@ -1,14 +1,15 @@
-//! What a path does to ECN fields.
+//! Changes of ECN fields by a path.
 
 use crate::sim::Ecn;
 
-/// What becomes of ECN fields. C. Sander et al., "ECN with QUIC: Challenges in the Wild", IMC 2023, found the first two changes on the Internet.
+/// Change of ECN fields. C. Sander et al., "ECN with QUIC: Challenges in the Wild", IMC 2023, found
+/// bleaching and remarking on the Internet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EcnField {
-    /// They stay.
+    /// ECN fields are not changed.
     #[default]
     Pass,
-    /// They are cleared: packets look not ECN-capable from here on.
+    /// ECN fields are cleared, so packets are no longer ECN-capable.
     Bleach,
     /// ECT(0) becomes ECT(1).
     Remark,
@@ -34,7 +35,7 @@ impl std::str::FromStr for EcnField {
 }
 
 impl Ecn {
-    /// The two bits of the IP header (RFC 3168 §5).
+    /// Returns the two bits of the IP header (RFC 3168 §5).
     pub const fn bits(self) -> u8 {
         match self {
             Self::Ect1 => 0b01,

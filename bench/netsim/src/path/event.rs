@@ -1,4 +1,4 @@
-//! What changes at a set time.
+//! Events: changes of a path at a set time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,62 +6,68 @@ use std::time::Duration;
 
 use fathom_units::{Rate, duration_text, parse_duration, parse_nonzero_duration};
 
-/// An event as users write it: `blackout:2s@10s`, `blackout:100ms@5s every 15s`, `hold:200ms@10s`, `mtu:1250@20s`, `rate:5Mbps@10s`, `up-rate:1Mbps@10s`,
-/// `rtt:100ms@10s`; in the relay also `rebind@30s` and `rebind@handshake`. Times count from the beginning.
+/// An event as users write it: `blackout:2s@10s`, `blackout:100ms@5s every 15s`, `hold:200ms@10s`,
+/// `mtu:1250@20s`, `rate:5Mbps@10s`, `up-rate:1Mbps@10s`, `rtt:100ms@10s`; in the relay also
+/// `rebind@30s` and `rebind@handshake`. Times count from the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathEvent {
-    /// Nothing passes for a while, in neither direction.
+    /// Nothing passes for a while, in either direction.
     Blackout {
-        /// When it begins.
+        /// Time at which the blackout begins.
         at: Duration,
-        /// How long it lasts.
+        /// Length of the blackout.
         lasts: Duration,
-        /// It comes back after so long, counted from its beginning; `None`: once.
+        /// Period of repetition, counted from the beginning of each blackout; `None` for a single
+        /// blackout.
         every: Option<Duration>,
     },
-    /// Packets that would arrive meanwhile arrive together at its end, in both directions: a scheduler's gap, a scan for other stations.
+    /// Packets that would arrive during the hold arrive together at its end, in both directions:
+    /// for example a gap of a scheduler, or a scan for other stations.
     Hold {
-        /// When it begins.
+        /// Time at which the hold begins.
         at: Duration,
-        /// How long it lasts.
+        /// Length of the hold.
         lasts: Duration,
-        /// It comes back after so long, counted from its beginning; `None`: once.
+        /// Period of repetition, counted from the beginning of each hold; `None` for a single hold.
         every: Option<Duration>,
     },
-    /// From now on, larger datagrams vanish. Bytes of UDP payload.
+    /// From this time on, larger datagrams are dropped. Counted in bytes of UDP payload.
     Mtu {
-        /// When it begins.
+        /// Time at which the MTU begins to apply.
         at: Duration,
-        /// The largest that passes.
+        /// Largest UDP payload that passes, in bytes.
         payload: u16,
     },
-    /// From now on, links have this rate: that from server to client, and the other one where nothing else is said of it.
+    /// From this time on, the link from server to client has this rate. The other link has it too
+    /// unless `up-rate`, `up-trace` or an `up-rate` event sets its rate.
     Rate {
-        /// When it begins.
+        /// Time of the change.
         at: Duration,
-        /// The new rate.
+        /// New rate.
         rate: Rate,
     },
-    /// From now on, the link from client to server has this rate.
+    /// From this time on, the link from client to server has this rate.
     UpRate {
-        /// When it begins.
+        /// Time of the change.
         at: Duration,
-        /// The new rate.
+        /// New rate.
         rate: Rate,
     },
-    /// From now on, packets take half of this in each direction, instead of what they took.
+    /// From this time on, packets take half of this RTT in each direction, instead of the previous
+    /// propagation delay.
     Rtt {
-        /// When it begins.
+        /// Time of the change.
         at: Duration,
-        /// The new base RTT.
+        /// New base RTT.
         rtt: Duration,
     },
-    /// The server sees every client at a new port, as after a NAT has forgotten them.
+    /// The server sees every client at a new port, as after a NAT has forgotten its mappings.
     Rebind {
-        /// When.
+        /// Time of the change.
         at: Duration,
     },
-    /// The same for each client by itself, right after its handshake, and what is on its way to the old port is lost.
+    /// Each client gets a new port separately, right after its handshake, and packets in flight to
+    /// the old port are lost.
     RebindAfterHandshake,
 }
 
@@ -143,10 +149,11 @@ impl FromStr for PathEvent {
     }
 }
 
-/// Reads the rate of a link: one that carries a packet in a second.
+/// Parses the rate of a link, from 10 kbps to 100 Gbps. The lowest rate carries a packet in about a
+/// second.
 ///
 /// # Errors
-/// One line that says what to write instead.
+/// Returns one line that says what to write instead.
 pub fn parse_rate(text: &str) -> Result<Rate, String> {
     let rate: Rate = text.parse()?;
     if (10_000..=100_000_000_000).contains(&rate.bits_per_sec()) {
@@ -157,7 +164,7 @@ pub fn parse_rate(text: &str) -> Result<Rate, String> {
 }
 
 impl PathEvent {
-    /// When it begins; `None` where the clients' handshakes say it.
+    /// Returns the time at which the event begins; `None` if it depends on the clients' handshakes.
     pub const fn at(&self) -> Option<Duration> {
         match *self {
             Self::Blackout { at, .. }
@@ -171,7 +178,8 @@ impl PathEvent {
         }
     }
 
-    /// Whether it changes what becomes of packets beside the link: neither its rate nor a client's port.
+    /// Returns whether the event affects packets outside the link, as opposed to the link's rate or
+    /// a client's port.
     pub(super) const fn is_of_packets(&self) -> bool {
         matches!(
             self,
@@ -179,7 +187,7 @@ impl PathEvent {
         )
     }
 
-    /// Whether a datagram of so many bytes of UDP payload passes at `now`, as far as this event says.
+    /// Returns whether this event lets a datagram of `payload` bytes of UDP payload pass at `now`.
     pub fn lets_pass(&self, now: Duration, payload: usize) -> bool {
         match *self {
             Self::Blackout { at, lasts, every } => left_of(now, at, lasts, every).is_none(),
@@ -188,7 +196,8 @@ impl PathEvent {
         }
     }
 
-    /// When a hold ends that keeps packets back at `now`; `None` where this event keeps none.
+    /// Returns the end of the hold in effect at `now`; `None` if this event holds no packets at
+    /// `now`.
     pub(super) fn held_until(&self, now: Duration) -> Option<Duration> {
         match *self {
             Self::Hold { at, lasts, every } => {
@@ -199,7 +208,8 @@ impl PathEvent {
     }
 }
 
-/// How long something goes on at `now` that begins at `at`, lasts so long, and may come back; `None` where it does not go on then.
+/// Returns how much is left, at `now`, of something that begins at `at`, has the length `lasts`,
+/// and may repeat; `None` if it is not in effect at `now`.
 fn left_of(
     now: Duration,
     at: Duration,

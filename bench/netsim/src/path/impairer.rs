@@ -1,7 +1,9 @@
-//! What one direction of a path does to packets besides queueing them.
+//! Effects of one direction of a path on packets besides queueing.
 //!
-//! Before the link: blackouts, the MTU, the policer, loss, changes of the ECN field. Behind it: propagation delay, jitter, reordering, holds,
-//! corruption, duplication. The order is that of a sender's side of a real path, and of tc's netem above a rate: what is lost takes no room in the queue.
+//! Before the link: blackouts, the MTU, the policer, loss, changes of the ECN field. Behind the
+//! link: propagation delay, jitter, reordering, holds, corruption, duplication. This is the order
+//! on the sender's side of a real path, and of tc's netem above a rate: lost packets take no room
+//! in the queue.
 
 use std::time::Duration;
 
@@ -17,93 +19,98 @@ use super::policer::{Bucket, Policer};
 use super::reorder::{Leaving, Reorder, WaitingForOthers};
 use crate::sim::Ecn;
 
-/// What one direction does to packets. Parts are from 0 to 1, of all packets.
+/// Impairments of one direction. Fractions are from 0 to 1, of all packets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Impairments {
-    /// Lost before the link.
+    /// Loss before the link.
     pub loss: Loss,
-    /// At most so many in a row are lost, and corrupted; `None`: no limit.
+    /// Largest number of packets lost in a row, and corrupted in a row; `None` for no limit.
     pub in_a_row: Option<u32>,
     /// Extra delay behind the link.
     pub jitter: Jitter,
-    /// Packets that arrive before others, or behind later ones.
+    /// Packets that arrive before earlier packets or behind later ones.
     pub reorder: Reorder,
-    /// Arrive twice.
+    /// Fraction of packets that arrive twice.
     pub duplicate: f64,
-    /// Arrive with one bit changed.
+    /// Fraction of packets that arrive with one bit changed.
     pub corrupt: f64,
-    /// Drops what exceeds a rate.
+    /// Policer that drops packets beyond a rate.
     pub policer: Option<Policer>,
-    /// What becomes of ECN fields.
+    /// Change of ECN fields.
     pub ecn: EcnField,
-    /// What changes, and when.
+    /// Changes at set times.
     pub events: Vec<PathEvent>,
 }
 
 impl Impairments {
-    /// Whether it does anything to a packet.
+    /// Returns whether there are no impairments.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Why a packet did not reach the link.
+/// Reason why a packet did not reach the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropCause {
-    /// Lost at random.
+    /// Random loss.
     Lost,
-    /// The policer dropped it.
+    /// Dropped by the policer.
     Policed,
-    /// It was larger than the MTU, or came in a blackout.
+    /// Larger than the MTU, or in a blackout.
     CutOff,
 }
 
 /// A packet behind the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// When the far end of the link has it, propagation delay included (nanoseconds).
+    /// Time at which the packet arrives at the far end of the link, propagation delay included, in
+    /// nanoseconds.
     pub at: u64,
-    /// Number of the bit of its payload that is changed.
+    /// Number of the payload bit that is changed.
     pub flip: Option<u32>,
-    /// It comes twice.
+    /// Whether the packet arrives twice.
     pub duplicated: bool,
 }
 
 /// Counts of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImpairmentCounts {
-    /// That came in.
+    /// Packets that came in.
     pub arrived: u64,
-    /// Bursts in which they came: a packet that comes within 100 us of the one before is of its burst. A sender's bundles (GSO) are bursts.
+    /// Bursts in which packets came in. A packet that comes in within 100 µs of the previous one
+    /// belongs to its burst. A sender's GSO bundles are bursts.
     pub bursts: u64,
-    /// Packets of the largest burst.
+    /// Packets in the largest burst.
     pub largest_burst: u64,
-    /// Lost at random.
+    /// Packets lost at random.
     pub lost: u64,
-    /// Dropped by the policer.
+    /// Packets dropped by the policer.
     pub policed: u64,
-    /// Too large, or in a blackout.
+    /// Packets that were too large or in a blackout.
     pub cut_off: u64,
-    /// Whose ECN field was cleared.
+    /// Packets whose ECN field was cleared.
     pub bleached: u64,
-    /// Whose ECN field was changed from ECT(0) to ECT(1).
+    /// Packets whose ECN field was changed from ECT(0) to ECT(1).
     pub remarked: u64,
-    /// Whose ECN field was changed to CE by [`Impairments::ecn`], not by a queue.
+    /// Packets whose ECN field was changed to CE by [`Impairments::ecn`], not by a queue.
     pub ce_set: u64,
-    /// That arrived after a packet of their flow that was sent later (RFC 4737 §3), whatever made them: jitter, or [`Impairments::reorder`].
+    /// Packets that arrived after a packet of their flow that was sent later (RFC 4737 §3), because
+    /// of jitter or [`Impairments::reorder`].
     pub reordered: u64,
-    /// Chosen by [`Impairments::reorder`]: they skipped the delay, or waited for later ones.
+    /// Packets chosen by [`Impairments::reorder`]: they skipped the delay, or waited for later
+    /// packets.
     pub displaced: u64,
-    /// That a hold kept back.
+    /// Packets delayed by a hold.
     pub held: u64,
-    /// That went out twice.
+    /// Packets that were sent on twice.
     pub duplicated: u64,
-    /// With a changed bit.
+    /// Packets with a changed bit.
     pub corrupted: u64,
 }
 
 impl ImpairmentCounts {
-    /// Returns what was counted between `before` and these counts. The largest burst is that of the whole time.
+    /// Returns the counts between `before` and these counts. The largest burst is that of the whole
+    /// time.
     #[must_use]
     pub const fn since(&self, before: &Self) -> Self {
         Self {
@@ -125,10 +132,10 @@ impl ImpairmentCounts {
     }
 }
 
-/// Longest time between packets of a burst: a full packet's at 120 Mbps.
+/// Longest time between packets of a burst, in nanoseconds: the time of a full packet at 120 Mbps.
 const BURST_GAP: u64 = 100_000;
 
-/// [`Impairments`] at work. Pure: time is what callers say.
+/// [`Impairments`] with their state. Pure: the caller supplies the time.
 #[derive(Clone, Debug)]
 pub struct Impairer {
     spec: Impairments,
@@ -136,20 +143,20 @@ pub struct Impairer {
     loss: LossState,
     bucket: Option<Bucket>,
     rng: Pcg64Mcg,
-    /// When the last packet that kept its place arrives.
+    /// Arrival time of the last packet that kept its place.
     last: u64,
-    /// Lost in a row by now, and corrupted.
+    /// Current number of packets lost in a row, and corrupted in a row.
     rows: [u32; 2],
     overtaken: Overtaken,
     waiting: WaitingForOthers,
-    /// When the last packet came in, and packets of its burst so far.
+    /// Time of the last incoming packet. `burst` counts the packets of its burst so far.
     arrived_at: u64,
     burst: u64,
     counts: ImpairmentCounts,
 }
 
 impl Impairer {
-    /// Impairments of a link with this propagation delay.
+    /// Returns the impairments of a link with this propagation delay.
     pub fn new(spec: Impairments, delay: Duration, seed: u64) -> Self {
         Self {
             delay,
@@ -167,10 +174,11 @@ impl Impairer {
         }
     }
 
-    /// A packet of `payload` bytes, `wire` with headers, is about to enter the link at `now` nanoseconds.
+    /// Decides on a packet of `payload` bytes, or `wire` bytes with headers, that is about to enter
+    /// the link at `now` nanoseconds.
     ///
     /// # Errors
-    /// Why it does not.
+    /// Returns the reason if the packet does not enter the link.
     pub fn enter(&mut self, now: u64, payload: u32, wire: u32) -> Result<(), DropCause> {
         self.count_arrival(now);
         if !self.spec.events.is_empty() {
@@ -192,7 +200,7 @@ impl Impairer {
         Ok(())
     }
 
-    /// Counts a packet that comes in, and its burst.
+    /// Counts an incoming packet and its burst.
     fn count_arrival(&mut self, now: u64) {
         self.counts.arrived += 1;
         let goes_on = self.burst > 0 && now.saturating_sub(self.arrived_at) <= BURST_GAP;
@@ -202,7 +210,8 @@ impl Impairer {
         self.counts.largest_burst = self.counts.largest_burst.max(self.burst);
     }
 
-    /// The ECN field that a packet has from here on, `ecn` being the one that it came with.
+    /// Returns the ECN field that a packet has from here on, if `ecn` is the field with which it
+    /// came.
     pub const fn ecn(&mut self, ecn: Option<Ecn>) -> Option<Ecn> {
         let counts = &mut self.counts;
         match (self.spec.ecn, ecn) {
@@ -222,8 +231,8 @@ impl Impairer {
         }
     }
 
-    /// The last bit of a packet leaves the link. Returns when it arrives; `None`: it waits until later packets have passed, and
-    /// [`Impairer::take_released`] gives it back.
+    /// Returns the departure of a packet whose last bit leaves the link. `None` if the packet waits
+    /// until later packets have passed; [`Impairer::take_released`] returns it then.
     pub fn leave(&mut self, packet: Leaving) -> Option<Departure> {
         let Leaving { out, payload, flow, .. } = packet;
         let chosen = self.happens(self.spec.reorder.part);
@@ -263,18 +272,21 @@ impl Impairer {
         Some(departure)
     }
 
-    /// Takes a packet that waited for later ones and goes on: enough have passed, or its time is over at `now`. To be called after
-    /// [`Impairer::leave`] and at [`Impairer::next_release`], until there is none.
+    /// Takes a packet that waited for later ones and may now go on: enough later packets have
+    /// passed, or its time is over at `now`. Call it after [`Impairer::leave`] and at
+    /// [`Impairer::next_release`] until it returns `None`.
     pub fn take_released(&mut self, now: u64) -> Option<(Leaving, Departure)> {
         self.waiting.take(now)
     }
 
-    /// When the wait of a packet for later ones ends, however many have passed.
+    /// Returns the time at which the next waiting packet goes on, even if too few later packets
+    /// have passed.
     pub fn next_release(&self) -> Option<u64> {
         self.waiting.next()
     }
 
-    /// Changes what it does from now on: `change` gets the impairments and the propagation delay. Packets behind the link keep their times.
+    /// Changes the impairments and the propagation delay from now on, by calling `change`. Packets
+    /// already behind the link keep their times.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Impairments, &mut Duration)) {
         let before = self.spec.clone();
         change(&mut self.spec, &mut self.delay);
@@ -286,20 +298,22 @@ impl Impairer {
         }
     }
 
-    /// How many events it has.
+    /// Returns the number of events.
     pub(crate) const fn events(&self) -> usize {
         self.spec.events.len()
     }
 
-    /// The last packet that kept its place arrives at `at`.
+    /// Sets the arrival time of the last packet that kept its place.
     pub(crate) const fn set_last(&mut self, at: u64) {
         self.last = at;
     }
 
-    /// When a packet arrives that would arrive at `at`, after the holds at that time.
+    /// Returns when a packet that would arrive at `at` arrives, after the holds in effect at that
+    /// time.
     fn held_until(&mut self, at: u64) -> u64 {
         let mut end = Duration::from_nanos(at);
-        // A hold may end within another one; each moves the time on, and there are no more of them than events.
+        // A hold may end within another one. Each hold moves the time on once, so the number of
+        // events bounds the iterations.
         for _ in 0..self.spec.events.len() {
             let next = self.spec.events.iter().filter_map(|event| event.held_until(end)).max();
             let Some(next) = next else { break };
@@ -310,22 +324,22 @@ impl Impairer {
         end
     }
 
-    /// Whether packets may overtake others.
+    /// Returns whether packets may overtake others.
     const fn may_reorder(&self) -> bool {
         self.spec.reorder.part > 0.0 || self.spec.jitter.reorders
     }
 
-    /// Counts so far.
+    /// Returns the counts so far.
     pub const fn counts(&self) -> ImpairmentCounts {
         self.counts
     }
 
-    /// Propagation delay that the link has without events.
+    /// Returns the propagation delay without events.
     pub(crate) const fn base_delay(&self) -> Duration {
         self.delay
     }
 
-    /// The propagation delay at a time, in nanoseconds.
+    /// Returns the propagation delay at a time, in nanoseconds.
     fn delay_at(&self, now: u64) -> u64 {
         let steps = self.spec.events.iter().filter_map(|event| match *event {
             PathEvent::Rtt { at, rtt } if at.as_nanos() <= u128::from(now) => Some((at, rtt / 2)),
@@ -334,7 +348,8 @@ impl Impairer {
         steps.max_by_key(|(at, _)| *at).map_or(self.delay, |(_, delay)| delay).as_nanos() as u64
     }
 
-    /// Whether something happens that may happen only so often in a row.
+    /// Returns whether something happens, subject to the limit of occurrences in a row (`row` 0:
+    /// loss, 1: corruption).
     fn in_a_row(&mut self, row: usize, happens: bool) -> bool {
         let may = self.spec.in_a_row.is_none_or(|most| self.rows[row] < most);
         let happens = happens && may;
@@ -342,7 +357,8 @@ impl Impairer {
         happens
     }
 
-    /// Whether an impairment of this probability applies. Probability zero takes no random number, so that it shifts no other.
+    /// Returns whether an impairment of this probability applies. A probability of zero draws no
+    /// random number, so that it does not shift the others.
     fn happens(&mut self, part: f64) -> bool {
         part > 0.0 && self.rng.random::<f64>() < part
     }
@@ -364,7 +380,7 @@ mod tests {
         Leaving { out, payload, flow: 0, ecn: None, number: 0 }
     }
 
-    /// A packet that waits for no other leaves.
+    /// Returns the departure of a packet that does not wait for others.
     fn leave(i: &mut Impairer, out: u64, payload: u32) -> Departure {
         i.leave(leaving(out, payload)).unwrap()
     }
@@ -415,7 +431,7 @@ mod tests {
     #[test]
     fn bursts_are_those_of_a_run_by_hand() {
         let mut i = impairer(Impairments::default(), 0);
-        // Three at once, one alone, two 100 us apart, one 101 us behind.
+        // Three packets at once, one alone, two 100 µs apart, and one 101 µs later.
         for us in [0, 0, 0, 5_000, 9_000, 9_100, 9_201] {
             i.enter(us * 1_000, 10, 38).unwrap();
         }
@@ -425,7 +441,7 @@ mod tests {
 
     #[test]
     fn overtaken_packets_are_counted_whatever_made_them() {
-        // Whatever reorders, the count is that of arrivals sorted afterwards.
+        // Whichever impairment reorders, the count equals a count over the sorted arrivals.
         for (text, reorder, reorders) in
             [("5ms", 0.0, false), ("5ms,reorder", 0.0, true), ("0ms", 0.1, true)]
         {
@@ -455,7 +471,7 @@ mod tests {
         let delays: Vec<u64> = [1_000, 2_000, 3_900, 4_000, 5_000]
             .map(|ms| leave(&mut i, ms * MS, 10).at / MS - ms)
             .to_vec();
-        // The one that leaves at 4 s would overtake nobody: the last of before arrived at 3.95 s.
+        // The packet that leaves at 4 s overtakes none: the last one before it arrived at 3.95 s.
         assert_eq!(delays, [10, 50, 50, 10, 10]);
     }
 
@@ -480,7 +496,8 @@ mod tests {
         let events =
             vec!["hold:20ms@100ms every 50ms".parse().unwrap(), "hold:10ms@115ms".parse().unwrap()];
         let mut i = impairer(Impairments { events, ..Impairments::default() }, 10);
-        // They would arrive at 99, 100, 119, 124, 125, 150 and 171 ms; the holds are from 100 to 125, from 150 to 170.
+        // Without holds they would arrive at 99, 100, 119, 124, 125, 150 and 171 ms. The holds are
+        // from 100 to 125 ms and from 150 to 170 ms.
         let at = [89, 90, 109, 114, 115, 140, 161].map(|ms| leave(&mut i, ms * MS, 10).at / MS);
         assert_eq!(at, [99, 125, 125, 125, 125, 170, 171]);
         assert_eq!((i.counts().held, i.counts().reordered), (4, 0));
@@ -499,7 +516,8 @@ mod tests {
         };
         assert_eq!(i.leave(of(0, 7)), None);
         assert_eq!((i.next_release(), i.take_released(29 * MS)), (Some(30 * MS), None));
-        // The others keep their places: two of the same connection, one of another, and the third.
+        // The other packets keep their places: two of the same connection, one of another, and a
+        // third one of the same connection.
         i.spec.reorder.part = 0.0;
         for (number, flow) in [(1, 7), (2, 7), (3, 8)] {
             assert_eq!(i.leave(of(number, flow)).unwrap().at, (10 + u64::from(number)) * MS);
@@ -516,7 +534,7 @@ mod tests {
         let mut i = impairer(Impairments { reorder, ..Impairments::default() }, 10);
         assert_eq!(i.leave(leaving(0, 10)), None);
         let (_, departure) = i.take_released(30 * MS).unwrap();
-        // Nobody came, so nobody overtook it.
+        // No packet followed, so none overtook it.
         assert_eq!((departure.at, i.counts().displaced, i.counts().reordered), (30 * MS, 1, 0));
     }
 
@@ -533,14 +551,14 @@ mod tests {
                 arrivals.push((departure.at, packet.number));
             }
         }
-        // Ties arrive in the order in which they were given back.
+        // Packets with equal arrival times arrive in the order in which they were returned.
         arrivals.sort_by_key(|(at, _)| *at);
         let numbers: Vec<u32> = arrivals.iter().map(|(_, number)| *number).collect();
         let late = |n: usize| numbers[..n].iter().any(|earlier| *earlier > numbers[n]);
         let by_hand = (0..numbers.len()).filter(|n| late(*n)).count() as u64;
         let counts = i.counts();
         assert!((60..150).contains(&by_hand), "{by_hand}");
-        // The last ones may still wait.
+        // The last packets may still wait.
         assert!(
             counts.reordered - by_hand <= 3 && counts.displaced - by_hand <= 3,
             "{counts:?}, {by_hand} by hand"
@@ -548,7 +566,8 @@ mod tests {
     }
 
     proptest! {
-        /// Jitter that keeps order does, and no packet takes longer than delay and jitter behind the one before.
+        /// Jitter without reordering keeps the order. Each packet arrives at most delay plus jitter
+        /// after its departure or the previous arrival, whichever is later.
         #[test]
         fn jitter_keeps_order_and_bounds(gaps in prop::collection::vec(0u64..5 * MS, 1..200), seed in 0u64..1_000) {
             let (delay, jitter) = (Duration::from_millis(10), Jitter::uniform(Duration::from_millis(5)));
@@ -562,7 +581,7 @@ mod tests {
             }
         }
 
-        /// Jitter that may reorder stays within its own bounds, whoever went before.
+        /// Jitter with reordering stays within its bounds, whatever packets went before.
         #[test]
         fn reordering_jitter_has_bounds(gaps in prop::collection::vec(0u64..5 * MS, 1..200), seed in 0u64..1_000) {
             let jitter = Jitter { reorders: true, ..Jitter::uniform(Duration::from_millis(5)) };

@@ -1,4 +1,4 @@
-//! Delay variation: each packet takes a random time longer.
+//! Delay variation: each packet gets a random extra delay.
 
 use std::f64::consts::TAU;
 use std::fmt;
@@ -8,41 +8,44 @@ use std::time::Duration;
 use fathom_units::{duration_text, parse_duration};
 use rand::{Rng, RngExt};
 
-/// How the extra delay is distributed.
+/// Distribution of the extra delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// Evenly from zero to the given time. Its mean is half of it.
+    /// Uniform from zero to the scale, with a mean of half the scale.
     #[default]
     Uniform,
-    /// The absolute value of a normal variable with the given deviation, as delays above a floor are.
+    /// Absolute value of a normal variable with the scale as deviation, like delays above a floor.
     Normal,
-    /// Exponential with the given mean: a long tail.
+    /// Exponential with the scale as mean: a long tail.
     Exponential,
 }
 
-/// Jitter as users write it: `5ms`, `normal:5ms`, `exponential:5ms`, and with `,reorder` packets overtake each other.
+/// Jitter as users write it: `5ms`, `normal:5ms`, `exponential:5ms`. With `,reorder`, packets may
+/// overtake each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Jitter {
-    /// Scale of the extra delay: what it means is the shape's.
+    /// Scale of the extra delay; the shape defines its meaning.
     pub scale: Duration,
-    /// Its distribution.
+    /// Distribution of the extra delay.
     pub shape: Shape,
-    /// Packets may overtake each other. Otherwise a packet that would come before the one ahead of it comes with it.
+    /// Whether packets may overtake each other. If not, a packet that would arrive before the
+    /// packet ahead of it arrives together with it.
     pub reorders: bool,
 }
 
 impl Jitter {
-    /// Uniform jitter that keeps the order.
+    /// Returns uniform jitter that keeps the order.
     pub const fn uniform(most: Duration) -> Self {
         Self { scale: most, shape: Shape::Uniform, reorders: false }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no jitter.
     pub const fn is_none(&self) -> bool {
         self.scale.is_zero()
     }
 
-    /// The extra delay of one packet in nanoseconds. None takes no random number.
+    /// Returns the extra delay of one packet in nanoseconds. Without jitter, no random number is
+    /// drawn.
     pub(super) fn sample(&self, rng: &mut impl Rng) -> u64 {
         if self.is_none() {
             return 0;
@@ -52,7 +55,7 @@ impl Jitter {
         let mut uniform = || rng.random::<f64>();
         let extra = match self.shape {
             Shape::Uniform => scale * uniform(),
-            // Box and Muller's way to a normal variable.
+            // Box-Muller transform to a normal variable.
             Shape::Normal => {
                 scale * ((-2.0 * (1.0 - uniform()).ln()).sqrt() * (TAU * uniform()).cos()).abs()
             }

@@ -1,8 +1,11 @@
-//! Packet loss that is not a queue's: independent, or in bursts.
+//! Packet loss outside queues: independent, or in bursts.
 //!
-//! Bursts come from the model of Gilbert and Elliott: two states, good and bad, each with a probability of loss; a packet first moves the
-//! state, then is lost with that state's probability. tc's `netem loss gemodel p r 1-h 1-k` is the same chain.
-//! Sources: E. N. Gilbert, "Capacity of a burst-noise channel", BSTJ 39 (1960); E. O. Elliott, BSTJ 42 (1963); tc-netem(8).
+//! Bursts follow the Gilbert-Elliott model: two states, good and bad, each with a loss probability.
+//! A packet first moves the state, then is lost with that state's probability. tc's
+//! `netem loss gemodel p r 1-h 1-k` is the same chain.
+//!
+//! Sources: E. N. Gilbert, "Capacity of a burst-noise channel", BSTJ 39 (1960); E. O. Elliott, BSTJ
+//! 42 (1963); tc-netem(8).
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,38 +13,39 @@ use std::str::FromStr;
 use fathom_units::parse_part;
 use rand::{Rng, RngExt};
 
-/// Loss as users write it: `1%`, or `bursts:loss=1%,length=4`, or `bursts:enter=0.1%,leave=25%,bad=50%,good=0%`.
+/// Loss as users write it: `1%`, or `bursts:loss=1%,length=4`, or
+/// `bursts:enter=0.1%,leave=25%,bad=50%,good=0%`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
-    /// Each packet by itself, with this probability.
+    /// Independent loss of each packet with this probability.
     Random(f64),
-    /// In bursts (Gilbert-Elliott).
+    /// Loss in bursts (Gilbert-Elliott).
     Bursts {
-        /// Probability, per packet, to go from the good state to the bad one.
+        /// Probability per packet to change from the good state to the bad state.
         enter: f64,
-        /// Probability, per packet, to go back.
+        /// Probability per packet to change back to the good state.
         leave: f64,
-        /// Loss in the bad state.
+        /// Loss probability in the bad state.
         bad: f64,
-        /// Loss in the good state.
+        /// Loss probability in the good state.
         good: f64,
     },
 }
 
 impl Default for Loss {
-    /// Nothing is lost.
+    /// Returns no loss.
     fn default() -> Self {
         Self::Random(0.0)
     }
 }
 
 impl Loss {
-    /// Whether it loses nothing.
+    /// Returns whether nothing is lost.
     pub fn is_none(&self) -> bool {
         self.mean() == 0.0
     }
 
-    /// Part of all packets that is lost in the long run.
+    /// Returns the fraction of all packets lost in the long run.
     pub fn mean(&self) -> f64 {
         match *self {
             Self::Random(part) => part,
@@ -52,7 +56,7 @@ impl Loss {
         }
     }
 
-    /// The same in words of `tc netem`; `None` where nothing is lost.
+    /// Returns the loss as options of `tc netem`; `None` if nothing is lost.
     pub fn netem(&self) -> Option<String> {
         let percent = |part: f64| format!("{}%", part * 100.0);
         match *self {
@@ -69,7 +73,7 @@ impl Loss {
     }
 }
 
-/// Written as read, so that a plan gives the same bytes.
+/// Formats a fraction so that it reads back the same, and a plan gives the same bytes.
 fn percent(part: f64) -> String {
     // 0.29 * 100 is 28.999999999999996.
     format!("{}%", (part * 1e14).round() / 1e12)
@@ -130,7 +134,8 @@ impl FromStr for Loss {
         }
         match (loss, length, enter, leave) {
             (Some(loss), Some(length), None, None) if bad.is_none() && good.is_none() => {
-                // In the bad state all is lost, and it lasts `length` packets: leave = 1 / length, and enter / (enter + leave) = loss.
+                // In the bad state all packets are lost, and the state lasts `length` packets:
+                // leave = 1 / length, and enter / (enter + leave) = loss.
                 let leave = 1.0 / length;
                 let enter = leave * loss / (1.0 - loss);
                 if !(0.0..=1.0).contains(&enter) {
@@ -149,7 +154,7 @@ impl FromStr for Loss {
     }
 }
 
-/// Loss at work.
+/// Loss with its current state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossState {
     loss: Loss,
@@ -161,7 +166,8 @@ impl LossState {
         Self { loss, in_bad: false }
     }
 
-    /// Whether the next packet is lost. Loss that cannot be takes no random number, so that it shifts no other.
+    /// Returns whether the next packet is lost. A loss probability of zero draws no random number,
+    /// so that it does not shift the others.
     pub(super) fn is_lost(&mut self, rng: &mut impl Rng) -> bool {
         let mut happens = |part: f64| part > 0.0 && rng.random::<f64>() < part;
         match self.loss {
@@ -214,7 +220,7 @@ mod tests {
     }
 
     proptest! {
-        /// Mean loss and mean length of bursts are those that were asked for.
+        /// Mean loss and mean burst length are as configured.
         #[test]
         fn bursts_have_their_mean_and_length(loss in 0.005f64..0.2, length in 1.5f64..8.0, seed in 0u64..1_000) {
             let spec: Loss = format!("bursts:loss={loss},length={length}").parse().unwrap();
@@ -229,7 +235,7 @@ mod tests {
                 before = takes;
             }
             let (part, mean) = (f64::from(lost) / f64::from(n), f64::from(lost) / f64::from(bursts.max(1)));
-            // Some five deviations: bursts are few.
+            // About five deviations: bursts are few.
             let slack = 5.0 / f64::from(bursts.max(1)).sqrt();
             prop_assert!((part / loss - 1.0).abs() < slack * 1.5, "{part} of {loss}");
             prop_assert!((mean / length - 1.0).abs() < slack, "{mean} of {length}");

@@ -1,26 +1,29 @@
-//! Counts packets that were overtaken: those that arrive after a packet of their flow that was sent later (RFC 4737 §3, reordered packets).
+//! Counts packets that were overtaken: packets that arrive after a packet of their flow that was
+//! sent later (reordered packets of RFC 4737 §3).
 
 use std::collections::VecDeque;
 
-/// Flows that are told apart: two whose numbers agree in so many are one here.
+/// Number of flows distinguished: flows whose numbers are equal modulo this value count as one.
 const FLOWS: u64 = 1_024;
 
-/// Arrival times of packets on their way, by flow.
+/// Arrival times of packets in flight, by flow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overtaken {
-    /// Of each flow the packets that were not overtaken and have not arrived: in the order of sending, and so in that of arrival.
+    /// For each flow, the arrival times of the packets that were not overtaken and have not
+    /// arrived. Their order of sending is also their order of arrival.
     flows: Vec<VecDeque<u64>>,
 }
 
 impl Overtaken {
-    /// A packet of `flow`, the next one in the order of sending, leaves the link at `out` and arrives at `at`. Returns how many of the flow's
-    /// packets it overtakes that no other packet overtook before.
+    /// Records that the next packet of `flow`, in order of sending, leaves the link at `out` and
+    /// arrives at `at`. Returns how many of the flow's packets it overtakes that no other packet
+    /// overtook before.
     pub(super) fn add(&mut self, flow: u64, out: u64, at: u64) -> u64 {
         if self.flows.is_empty() {
             self.flows.resize_with(FLOWS as usize, VecDeque::new);
         }
         let pending = &mut self.flows[(flow % FLOWS) as usize];
-        // Nothing that leaves from now on arrives before `out`.
+        // No packet that leaves from now on arrives before `out`.
         while pending.front().is_some_and(|first| *first <= out) {
             pending.pop_front();
         }
@@ -43,15 +46,16 @@ mod tests {
     #[test]
     fn a_packet_is_counted_once_however_many_overtake_it() {
         let mut overtaken = Overtaken::default();
-        // Sent at 0, 1, 2, 3; arrive at 10, 5, 12, 4: the first and the second come after later ones, the third too.
+        // Sent at 0, 1, 2, 3; arrive at 10, 5, 12, 4: the first, the second and the third arrive
+        // after packets sent later.
         let counts = [(0, 10), (1, 5), (2, 12), (3, 4)].map(|(out, at)| overtaken.add(7, out, at));
         assert_eq!(counts, [0, 1, 0, 2]);
-        // Another flow overtakes nobody.
+        // A packet of another flow overtakes none.
         assert_eq!(overtaken.add(8, 3, 4), 0);
     }
 
     proptest! {
-        /// The same as counting by RFC 4737's definition afterwards, for any delays and flows.
+        /// The counts equal a count by RFC 4737's definition afterwards, for any delays and flows.
         #[test]
         fn counts_are_those_of_the_definition(
             packets in prop::collection::vec((0_u64..10, 0_u64..60, 0_u64..3), 1..200),

@@ -1,4 +1,4 @@
-//! A policer: a token bucket that drops what exceeds a rate, instead of queueing it.
+//! A policer: a token bucket that drops packets beyond a rate instead of queueing them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,13 @@ use fathom_units::Rate;
 
 use crate::queue::options;
 
-/// A policer as users write it: `10Mbps,burst=100kB`. It counts bytes on the wire, headers included.
+/// A policer as users write it: `10Mbps,burst=100kB`. It counts bytes on the wire, headers
+/// included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
-    /// Rate of the tokens.
+    /// Token rate.
     pub rate: Rate,
-    /// Bytes the bucket holds.
+    /// Size of the bucket in bytes.
     pub burst: u64,
 }
 
@@ -35,7 +36,7 @@ impl FromStr for Policer {
         let (rate, burst) = s.split_once(",burst=").ok_or_else(help)?;
         let rate: Rate = rate.trim().parse().map_err(|_| help())?;
         let burst = options::bytes(burst).map_err(|_| help())?;
-        // A bucket must hold a full packet, or nothing ever passes.
+        // A bucket must hold a full packet, otherwise nothing ever passes.
         let sound = rate.bits_per_sec() >= 10_000 && (1_500..=1_000_000_000).contains(&burst);
         if sound {
             Ok(Self { rate, burst })
@@ -45,11 +46,12 @@ impl FromStr for Policer {
     }
 }
 
-/// A policer at work. Tokens are counted in bits times nanoseconds per second, so that nothing is rounded.
+/// State of a policer. Tokens are counted in bits times nanoseconds per second, so that nothing is
+/// rounded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     policer: Policer,
-    /// Bits times nanoseconds per second: a byte is 8e9 of them.
+    /// Tokens in bits times nanoseconds per second: a byte is 8e9 of them.
     tokens: u128,
     at: u64,
 }
@@ -62,7 +64,8 @@ impl Bucket {
         Self { policer, tokens: u128::from(policer.burst) * BYTE, at: 0 }
     }
 
-    /// Whether a packet of so many bytes passes at `now` (nanoseconds).
+    /// Returns whether a packet of `bytes` bytes passes at `now` (nanoseconds), and takes its
+    /// tokens if so.
     pub(super) fn passes(&mut self, now: u64, bytes: u32) -> bool {
         let full = u128::from(self.policer.burst) * BYTE;
         let earned =
@@ -105,7 +108,7 @@ mod tests {
     }
 
     proptest! {
-        /// Over any time no more passes than the bucket and what the rate brings.
+        /// Over any period, at most the bucket plus the tokens of that period pass.
         #[test]
         fn no_more_passes_than_rate_and_burst(
             packets in prop::collection::vec((0u64..3_000_000, 40u32..1_500), 1..400),

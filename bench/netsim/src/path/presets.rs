@@ -1,21 +1,22 @@
-//! Paths with a name.
+//! Named paths.
 
 use super::spec::PathSpec;
 
-/// A path with a name: `--path NAME`.
+/// A named path: `--path NAME`.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// Its name.
+    /// Name of the path.
     pub name: &'static str,
-    /// What it stands for, in one line.
+    /// One line that says what kind of access the path stands for.
     pub about: &'static str,
-    /// Its options, as a user would write them.
+    /// Options of the path, as a user would write them.
     pub options: &'static [(&'static str, &'static str)],
-    /// Where the numbers are from.
+    /// Source of the numbers.
     pub source: &'static str,
 }
 
-/// Every preset. Where a source is "ours", the numbers are round ones of common products, to be replaced by one's own.
+/// All presets. If a source is "ours", the numbers are round values of common products, to be
+/// replaced by the user's own.
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "dsl",
@@ -117,10 +118,10 @@ pub const PRESETS: &[Preset] = &[
 ];
 
 impl Preset {
-    /// The preset of this name.
+    /// Returns the preset with this name.
     ///
     /// # Errors
-    /// One line that lists the presets.
+    /// Returns one line that lists the presets.
     pub fn named(name: &str) -> Result<&'static Self, String> {
         PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| {
             let known: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
@@ -132,7 +133,7 @@ impl Preset {
         })
     }
 
-    /// Its options.
+    /// Returns the preset's options.
     pub fn spec(&self) -> PathSpec {
         let mut spec = PathSpec::default();
         for (name, value) in self.options {

@@ -1,4 +1,5 @@
-//! Reordering: packets that skip the propagation delay, or that wait until a number of later ones have passed.
+//! Reordering: packets that skip the propagation delay, or that wait until a number of later ones
+//! have passed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,37 +10,41 @@ use fathom_units::{duration_text, parse_duration, parse_part, parse_whole};
 use super::impairer::Departure;
 use crate::sim::Ecn;
 
-/// How long a packet waits for later ones unless `within=` says it. Ours: several packets' times above 1 Mbps, and less than a probe timeout.
+/// Default of `within=`, the longest wait of a packet for later ones. Our choice: the time of
+/// several packets above 1 Mbps, and less than a probe timeout.
 const WITHIN: Duration = Duration::from_millis(50);
-/// Largest distance in packets, and packets that wait at once: memory is bounded. More go on as they are.
+/// Largest distance in packets, and largest number of packets that wait at once (`MOST_WAITING`),
+/// to bound memory. Further packets are not moved back.
 const FARTHEST: u64 = 1_000;
 const MOST_WAITING: usize = 4_096;
 
-/// Reordering as users write it: `1%`, or by distance `1%,distance=3` and `1%,distance=3,within=20ms`.
+/// Reordering as users write it: `1%`, or by distance `1%,distance=3` and
+/// `1%,distance=3,within=20ms`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reorder {
-    /// Part of the packets that is chosen.
+    /// Fraction of packets that are chosen.
     pub part: f64,
-    /// How far chosen packets are moved back; `None`: they skip the propagation delay, and so come before others.
+    /// Distance by which chosen packets are moved back; `None` if they skip the propagation delay
+    /// and so arrive before others.
     pub distance: Option<Distance>,
 }
 
-/// How far packets are moved back.
+/// Distance by which packets are moved back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Distance {
-    /// Later packets of the same connection that pass first.
+    /// Number of later packets of the same connection that pass first.
     pub packets: u32,
-    /// The longest wait for them.
+    /// Longest wait for them.
     pub within: Duration,
 }
 
 impl Reorder {
-    /// This part of the packets skips the propagation delay.
+    /// Returns reordering in which this fraction of packets skips the propagation delay.
     pub const fn early(part: f64) -> Self {
         Self { part, distance: None }
     }
 
-    /// Whether nothing is reordered.
+    /// Returns whether nothing is reordered.
     pub fn is_none(&self) -> bool {
         self.part == 0.0
     }
@@ -108,15 +113,15 @@ impl FromStr for Reorder {
 /// A packet whose last bit leaves the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaving {
-    /// When, in nanoseconds.
+    /// Time at which the last bit leaves, in nanoseconds.
     pub out: u64,
     /// UDP payload in bytes.
     pub payload: u32,
-    /// Its connection, or its client.
+    /// Connection or client of the packet.
     pub flow: u64,
-    /// Its ECN field behind the link.
+    /// ECN field behind the link.
     pub ecn: Option<Ecn>,
-    /// The caller's number for it, by which it is given back if it waits for later ones.
+    /// The caller's number for the packet, which identifies it when it is returned after a wait.
     pub number: u32,
 }
 
@@ -125,9 +130,9 @@ pub struct Leaving {
 struct Waiting {
     packet: Leaving,
     departure: Departure,
-    /// Later packets that have to pass.
+    /// Number of later packets that still have to pass.
     left: u32,
-    /// When it goes on however many have passed.
+    /// Time at which the packet goes on even if too few have passed.
     until: u64,
 }
 
@@ -138,12 +143,12 @@ pub(super) struct WaitingForOthers {
 }
 
 impl WaitingForOthers {
-    /// Whether one more may wait.
+    /// Returns whether one more packet may wait.
     pub(super) fn has_room(&self) -> bool {
         self.packets.len() < MOST_WAITING
     }
 
-    /// A packet begins to wait that would have arrived as `departure` says.
+    /// Adds a packet that waits and would have arrived as in `departure`.
     pub(super) fn add(
         &mut self,
         packet: Leaving,
@@ -154,7 +159,7 @@ impl WaitingForOthers {
         self.packets.push(Waiting { packet, departure, left: distance.packets, until });
     }
 
-    /// A packet of this flow passes, and arrives at `at`.
+    /// Records that a packet of this flow passes and arrives at `at`.
     pub(super) fn passed(&mut self, flow: u64, at: u64) {
         for waiting in self
             .packets
@@ -166,7 +171,7 @@ impl WaitingForOthers {
         }
     }
 
-    /// Takes one that goes on: enough have passed, or its time is over at `now`.
+    /// Takes a packet that goes on: enough later packets have passed, or its time is over at `now`.
     pub(super) fn take(&mut self, now: u64) -> Option<(Leaving, Departure)> {
         let number =
             self.packets.iter().position(|waiting| waiting.left == 0 || waiting.until <= now)?;
@@ -174,7 +179,7 @@ impl WaitingForOthers {
         Some((packet, Departure { at: if left == 0 { departure.at } else { until }, ..departure }))
     }
 
-    /// When the next one's time is over.
+    /// Returns the earliest time at which a waiting packet's time is over.
     pub(super) fn next(&self) -> Option<u64> {
         self.packets.iter().map(|waiting| waiting.until).min()
     }

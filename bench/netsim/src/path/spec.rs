@@ -1,4 +1,4 @@
-//! A path as users write it, on a command line as in TOML, and what it comes to.
+//! A path as users write it, on a command line or in TOML, and the checked path that results.
 
 use std::path::Path as FilePath;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use super::trace::Trace;
 use crate::link::Capacity;
 use crate::queue::QueueSpec;
 
-/// A value as text: `loss = 0.01` is the fraction that `loss = "1%"` is. What needs a unit is refused without one, as text is.
+/// Deserializes a value as text: `loss = 0.01` is the same fraction as `loss = "1%"`. A number
+/// without a unit is rejected for an option that needs a unit, as it is in text.
 fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "text, such as \"1%\" or \"20ms\", or a number")]
@@ -32,21 +33,24 @@ fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, 
 
 /// Largest trace file that is read, in bytes.
 const LARGEST_FILE: u64 = 300_000_000;
-/// Length of a model's trace where nothing is said: as long as most runs.
+/// Default length of a model's trace: as long as most runs.
 const MODEL_LENGTH: Duration = Duration::from_secs(120);
-/// Queue where nothing is said: Sync-TCP §4.1, or one bandwidth-delay product where that is more.
+/// Default queue in packets (Sync-TCP §4.1); one bandwidth-delay product if that is larger.
 const QUEUE_PACKETS: usize = 136;
 
-/// Declares the options of a path: each once, with its help, for both directions and for the one from client to server.
+/// Declares the options of a path, each once with its help, for both directions and for client to
+/// server.
 macro_rules! path_options {
     ($($(#[$about:meta])* $field:ident $name:literal,)+) => {
-        /// A path as written. An option without `up-` holds for both directions; one with `up-` changes the way from clients to servers.
-        /// What is not said is not there: no loss, no jitter, no rate.
+        /// A path as written. An option without `up-` applies to both directions; one with `up-`
+        /// changes the direction from clients to servers. An option that is not set has no effect:
+        /// no loss, no jitter, no rate.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
         pub struct PathSpec {
             $($(#[$about])* #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "text_or_number")] pub $field: Option<String>,)+
-            /// What changes, and when: `blackout:2s@10s`, `hold:200ms@10s`, `rate:5Mbps@10s`, `rtt:100ms@10s`, `mtu:1250@20s`.
+            /// Events: `blackout:2s@10s`, `hold:200ms@10s`, `rate:5Mbps@10s`, `rtt:100ms@10s`,
+            /// `mtu:1250@20s`.
             #[serde(skip_serializing_if = "Vec::is_empty")]
             pub events: Vec<String>,
         }
@@ -55,7 +59,7 @@ macro_rules! path_options {
             /// Names of the options that have one value, as users write them.
             pub const OPTIONS: &[&str] = &[$($name),+];
 
-            /// The option of this name.
+            /// Returns the option with this name.
             pub fn field(&mut self, name: &str) -> Option<&mut Option<String>> {
                 match name {
                     $($name => Some(&mut self.$field),)+
@@ -63,15 +67,16 @@ macro_rules! path_options {
                 }
             }
 
-            /// Every option that is said.
+            /// Returns every option that is set, with its name.
             pub fn said(&self) -> impl Iterator<Item = (&'static str, &str)> {
                 [$(($name, &self.$field)),+].into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
             }
 
-            /// Options that are said in `over` replace these, in both directions where they hold for both; its events come after these.
+            /// Replaces options by those set in `over`. An option of `over` that applies to both
+            /// directions also replaces its `up-` option. The events of `over` are appended.
             pub fn overlay(&mut self, over: &Self) {
                 for (name, _) in over.said() {
-                    // A rate and a trace are in place of each other, and so are an RTT and delays.
+                    // A rate and a trace replace each other, and so do an RTT and delays.
                     let gone: &[&str] = match name {
                         "rate" | "trace" => &["rate", "trace", "up-rate", "up-trace"],
                         "up-rate" | "up-trace" => &["up-rate", "up-trace"],
@@ -94,71 +99,73 @@ macro_rules! path_options {
 }
 
 path_options! {
-    /// A path with a name, which the other options change: `lte`.
+    /// A named path, which the other options change: `lte`.
     preset "preset",
-    /// Base RTT: `30ms`, or a range that each client's is from: `20ms..80ms`.
+    /// Base RTT: `30ms`, or a range from which each client's RTT is drawn: `20ms..80ms`.
     rtt "rtt",
-    /// Propagation delay of a direction, in place of half of an RTT.
+    /// Propagation delay of a direction, instead of half of an RTT.
     delay "delay",
-    /// The same from clients to servers.
+    /// Propagation delay from clients to servers.
     up_delay "up-delay",
     /// Rate of the link: `20Mbps`.
     rate "rate",
-    /// The same from clients to servers.
+    /// Rate of the link from clients to servers.
     up_rate "up-rate",
-    /// A file in Mahimahi's format in place of a rate, or `model:lte`, `model:lte,seconds=300`.
+    /// A file in Mahimahi's format instead of a rate, or `model:lte`, `model:lte,seconds=300`.
     trace "trace",
-    /// The same from clients to servers.
+    /// Trace of the link from clients to servers.
     up_trace "up-trace",
     /// Queue in front of the link.
     queue "queue",
-    /// The same from clients to servers.
+    /// Queue in front of the link from clients to servers.
     up_queue "up-queue",
-    /// Part of the packets that is lost: `1%`, `bursts:loss=1%,length=4`.
+    /// Fraction of packets lost: `1%`, `bursts:loss=1%,length=4`.
     loss "loss",
-    /// The same from clients to servers.
+    /// Loss from clients to servers.
     up_loss "up-loss",
     /// Extra delay of each packet: `5ms`, `normal:5ms,reorder`.
     jitter "jitter",
-    /// The same from clients to servers.
+    /// Extra delay from clients to servers.
     up_jitter "up-jitter",
-    /// Part of the packets that skips the propagation delay, or comes behind later ones: `1%`, `1%,distance=3`.
+    /// Fraction of packets that skip the propagation delay, or arrive behind later ones: `1%`,
+    /// `1%,distance=3`.
     reorder "reorder",
-    /// The same from clients to servers.
+    /// Reordering from clients to servers.
     up_reorder "up-reorder",
-    /// Part of the packets that comes twice.
+    /// Fraction of packets that arrive twice.
     duplicate "duplicate",
-    /// The same from clients to servers.
+    /// Duplication from clients to servers.
     up_duplicate "up-duplicate",
-    /// Part of the packets that comes with one bit changed.
+    /// Fraction of packets that arrive with one bit changed.
     corrupt "corrupt",
-    /// The same from clients to servers.
+    /// Corruption from clients to servers.
     up_corrupt "up-corrupt",
-    /// Drops what exceeds a rate: `10Mbps,burst=100kB`.
+    /// Policer that drops packets beyond a rate: `10Mbps,burst=100kB`.
     policer "policer",
-    /// The same from clients to servers.
+    /// Policer from clients to servers.
     up_policer "up-policer",
-    /// What becomes of ECN fields: `pass`, `bleach`, `remark` or `ce`.
+    /// Change of ECN fields: `pass`, `bleach`, `remark` or `ce`.
     ecn "ecn",
-    /// The same from clients to servers.
+    /// Change of ECN fields from clients to servers.
     up_ecn "up-ecn",
 }
 
 /// One direction of a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DirectedPath {
-    /// What the link carries and the queue in front of it; `None`: packets do not wait for each other.
+    /// Capacity of the link, and the queue in front of it; `None` if there is no link, so that
+    /// packets do not wait for each other.
     pub link: Option<(Capacity, QueueSpec)>,
     /// Propagation delay.
     pub delay: Duration,
-    /// What else happens to packets.
+    /// Other effects on packets.
     pub impairments: Impairments,
 }
 
-/// A path, checked.
+/// A checked path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Path {
-    /// Smallest and largest base RTT; the delay of both directions is half of the smallest.
+    /// Smallest and largest base RTT. The delay of each direction is half of the smallest.
     pub rtt: (Duration, Duration),
     /// Server to client.
     pub down: DirectedPath,
@@ -167,15 +174,15 @@ pub struct Path {
 }
 
 impl PathSpec {
-    /// Nothing is said.
+    /// Returns whether no option is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The same with its preset's options written out.
+    /// Returns the path with the options of its preset written out.
     ///
     /// # Errors
-    /// There is no such preset.
+    /// Returns an error if there is no such preset.
     pub fn expanded(&self) -> Result<Self, String> {
         let Some(preset) = &self.preset else { return Ok(self.clone()) };
         let mut spec = Preset::named(preset).map_err(|e| format!("path: {e}"))?.spec();
@@ -184,18 +191,19 @@ impl PathSpec {
         Ok(spec)
     }
 
-    /// What changes, and when.
+    /// Returns the parsed events.
     ///
     /// # Errors
-    /// The first event that is wrong.
+    /// Returns an error for the first event that is wrong.
     pub fn events(&self) -> Result<Vec<PathEvent>, String> {
         self.events.iter().map(|event| event.parse().map_err(|e| format!("event: {e}"))).collect()
     }
 
-    /// As [`PathSpec::check`], for a simulation: connections of QUIC must get through, and no client changes its port.
+    /// Checks every option as [`PathSpec::check`] does, and two more conditions of a simulation:
+    /// QUIC connections can complete, and no client changes its port.
     ///
     /// # Errors
-    /// The first option that is wrong, and what to write instead.
+    /// Returns an error that names the first wrong option and says what to write instead.
     pub fn check_simulated(&self) -> Result<Path, String> {
         let path = self.check()?;
         let rebinds = |e: &&PathEvent| {
@@ -212,7 +220,7 @@ impl PathSpec {
     /// Checks every option.
     ///
     /// # Errors
-    /// The first option that is wrong, and what to write instead.
+    /// Returns an error that names the first wrong option and says what to write instead.
     pub fn check(&self) -> Result<Path, String> {
         let spec = self.expanded()?;
         let events = spec.events()?;
@@ -239,7 +247,8 @@ impl PathSpec {
         Ok(Path { rtt, down: direction(false)?, up: direction(true)? })
     }
 
-    /// One direction with this propagation delay; the largest RTT is for the default of its queue.
+    /// Returns one direction with this propagation delay. The largest RTT sets the default of its
+    /// queue.
     fn direction(
         &self,
         up: bool,
@@ -247,7 +256,7 @@ impl PathSpec {
         events: &[PathEvent],
     ) -> Result<DirectedPath, String> {
         let named = |name: &'static str| if up { format!("up-{name}") } else { name.to_owned() };
-        /// An option's value for a direction.
+        /// Returns an option's value for a direction.
         fn of<'a>(
             up: bool,
             both: &'a Option<String>,
@@ -256,7 +265,7 @@ impl PathSpec {
             if up { only_up.as_deref().or(both.as_deref()) } else { both.as_deref() }
         }
         let of = |both, only_up| of(up, both, only_up);
-        // A trace of one direction does not stand for a rate that was said of the other.
+        // A trace of one direction does not replace a rate that was set for the other.
         let (rate, trace) = match (up, &self.up_rate, &self.up_trace) {
             (true, Some(rate), None) => (Some(rate.as_str()), None),
             (true, None, Some(trace)) => (None, Some(trace.as_str())),
@@ -320,7 +329,8 @@ impl PathSpec {
         Ok(DirectedPath { link, delay, impairments })
     }
 
-    /// Steps of a direction's rate. `rate:` is of both directions where nothing is said of the one from clients to servers.
+    /// Returns the rate steps of a direction. `rate:` events apply to both directions unless
+    /// `up-rate`, `up-trace` or an `up-rate:` event sets the rate from clients to servers.
     fn rate_steps(&self, up: bool, events: &[PathEvent]) -> Vec<(Duration, Rate)> {
         let own = self.up_rate.is_some()
             || self.up_trace.is_some()
@@ -335,10 +345,10 @@ impl PathSpec {
 }
 
 impl Path {
-    /// Whether connections of QUIC can come to an end over it.
+    /// Checks that QUIC connections can complete over the path.
     ///
     /// # Errors
-    /// What keeps them from it, in one line.
+    /// Returns one line that says what prevents them.
     pub fn carries_quic(&self) -> Result<(), String> {
         for (name, way) in [("loss", &self.down), ("up-loss", &self.up)] {
             if way.impairments.loss.mean() > MOST_LOSS {
@@ -362,10 +372,11 @@ impl Path {
     }
 }
 
-/// Loss above which connections hardly ever come about.
+/// Loss above which connections hardly ever complete.
 const MOST_LOSS: f64 = 0.9;
 
-/// Drop-tail, one bandwidth-delay product in full packets, or [`QUEUE_PACKETS`] where that is more.
+/// Returns drop-tail with one bandwidth-delay product in full packets, or [`QUEUE_PACKETS`] if that
+/// is more.
 fn default_queue(rate: Rate, rtt: Duration) -> QueueSpec {
     let product = rate.bits_per_sec() as f64 / 8.0 * rtt.as_secs_f64() / 1_500.0;
     QueueSpec::droptail_packets((product.ceil() as usize).clamp(QUEUE_PACKETS, 1_000_000))
@@ -379,10 +390,10 @@ fn read<T>(
     text.map(parse).transpose().map_err(|e| format!("{name}: {e}"))
 }
 
-/// Reads `30ms`, or `20ms..80ms`.
+/// Parses `30ms` or `20ms..80ms`.
 ///
 /// # Errors
-/// One line that says what to write instead.
+/// Returns one line that says what to write instead.
 pub fn parse_range(text: &str) -> Result<(Duration, Duration), String> {
     let (low, high) = text.split_once("..").unwrap_or((text, text));
     let (low, high) = (parse_duration(low)?, parse_duration(high)?);
@@ -404,7 +415,7 @@ fn parse_rtt(text: &str) -> Result<(Duration, Duration), String> {
     Ok((low, high))
 }
 
-/// Reads `model:lte`, `model:lte,seconds=300`, or the file of this name.
+/// Reads `model:lte`, `model:lte,seconds=300`, or the trace file with this name.
 fn read_trace(text: &str) -> Result<Capacity, String> {
     if let Some(rest) = text.strip_prefix("model:") {
         let (name, length) = match rest.split_once(",seconds=") {

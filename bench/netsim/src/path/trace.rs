@@ -1,9 +1,15 @@
-//! Rate traces in Mahimahi's format: one line per delivery opportunity of 1,500 bytes, the millisecond at which it comes.
+//! Rate traces in Mahimahi's format: one line per delivery opportunity of 1,500 bytes, with the
+//! millisecond at which the opportunity comes.
 //!
-//! A trace repeats when it is over: its last millisecond is its length. Several equal lines are several opportunities. Bytes that a packet leaves of one go
-//! to the packet behind it, if that is there; an opportunity that finds the queue empty is lost.
-//! Source: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", USENIX ATC 2015, and mm-link(1).
-//! Departure: opportunities carry 1,500 bytes of IP packet; mm-link counts 1,504, with its tunnel's header.
+//! A trace repeats after its end; its last millisecond is its length. Several equal lines are
+//! several opportunities. Bytes that a packet leaves of an opportunity go to the next packet if it
+//! is already queued. An opportunity that finds the queue empty is lost.
+//!
+//! Source: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", USENIX ATC 2015,
+//! and mm-link(1).
+//!
+//! Departure: opportunities carry 1,500 bytes of IP packet; mm-link counts 1,504, with its tunnel's
+//! header.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -15,24 +21,25 @@ use crate::hash::StableHash;
 
 /// Bytes of one delivery opportunity.
 pub(super) const OPPORTUNITY_BYTES: u32 = 1_500;
-/// Lines of a trace at most: an hour at 100 Mbps.
+/// Largest number of lines of a trace: more than an hour at 100 Mbps.
 const MOST: usize = 40_000_000;
-/// Milliseconds of a trace at most, and bits per second at least.
+/// Longest trace in milliseconds, and lowest mean rate in bits per second.
 const LONGEST: u32 = 86_400_000;
 const SLOWEST: u64 = 10_000;
 const MS: u64 = 1_000_000;
 
-/// When a link may send.
+/// Times at which a link may send.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Milliseconds, in order, each of one delivery opportunity.
+    /// Milliseconds of the delivery opportunities, in order.
     opportunities: Arc<[u32]>,
-    /// Milliseconds after which it begins again.
+    /// Milliseconds after which the trace repeats.
     length: u32,
 }
 
 impl std::fmt::Debug for Trace {
-    /// What tells it from others, not its millions of lines. Stored results of studies are known by this text, so its words stay.
+    /// Writes length, number of opportunities and a hash instead of millions of lines. Stored
+    /// results of studies are identified by this text, so its words must not change.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut hash = StableHash::default();
         self.opportunities.iter().for_each(|ms| hash.add(u64::from(*ms)));
@@ -47,10 +54,10 @@ impl std::fmt::Debug for Trace {
 }
 
 impl Trace {
-    /// A trace of these milliseconds, in order.
+    /// Creates a trace from these milliseconds, which must be in order.
     ///
     /// # Errors
-    /// One line that says what is wrong with it.
+    /// Returns one line that says what is wrong with the trace.
     pub fn new(opportunities: Vec<u32>) -> Result<Self, String> {
         let length =
             *opportunities.last().ok_or("the trace has no line; write a millisecond on each")?;
@@ -79,10 +86,10 @@ impl Trace {
         Ok(Self { opportunities: opportunities.into(), length })
     }
 
-    /// Reads Mahimahi's format: one whole number of milliseconds per line.
+    /// Parses Mahimahi's format: one whole number of milliseconds per line.
     ///
     /// # Errors
-    /// The first line that is wrong.
+    /// Returns an error that names the first wrong line.
     pub fn read(text: &str) -> Result<Self, String> {
         let mut opportunities = Vec::new();
         for (number, line) in text.lines().enumerate() {
@@ -102,7 +109,7 @@ impl Trace {
         Self::new(opportunities)
     }
 
-    /// Mahimahi's format.
+    /// Returns the trace in Mahimahi's format.
     pub fn to_text(&self) -> String {
         self.opportunities.iter().fold(String::new(), |mut text, ms| {
             let _ = writeln!(text, "{ms}");
@@ -110,18 +117,19 @@ impl Trace {
         })
     }
 
-    /// Its mean rate.
+    /// Returns the mean rate.
     pub fn mean_rate(&self) -> Rate {
         let bits = self.opportunities.len() as u64 * u64::from(OPPORTUNITY_BYTES) * 8;
         Rate::from_bits_per_sec((u128::from(bits) * 1_000 / u128::from(self.length)) as u64)
     }
 
-    /// Milliseconds after which it begins again.
+    /// Returns the milliseconds after which the trace repeats.
     pub const fn length_ms(&self) -> u32 {
         self.length
     }
 
-    /// The time of an opportunity in nanoseconds, counted over all rounds.
+    /// Returns the time of an opportunity in nanoseconds. Opportunities are numbered over all
+    /// rounds.
     fn at(&self, number: u64) -> u64 {
         let (round, place) = (
             number / self.opportunities.len() as u64,
@@ -130,9 +138,9 @@ impl Trace {
         (round * u64::from(self.length) + u64::from(self.opportunities[place])) * MS
     }
 
-    /// The number of the first opportunity at `time` (nanoseconds) or after it.
+    /// Returns the number of the first opportunity at or after `time` (nanoseconds).
     fn first_at(&self, time: u64) -> u64 {
-        // A round's last opportunity has the time of the next one's beginning.
+        // The last opportunity of a round is at the time at which the next round begins.
         let ms = time.div_ceil(MS);
         let round = ms.saturating_sub(1) / u64::from(self.length);
         let within = (ms - round * u64::from(self.length)) as u32;
@@ -141,7 +149,7 @@ impl Trace {
     }
 }
 
-/// A trace at work: the delivery opportunity in use, and what is left of it.
+/// Position in a trace: the delivery opportunity in use, and its bytes left.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceCursor {
     trace: Trace,
@@ -154,12 +162,13 @@ impl TraceCursor {
         Self { trace, opportunity: 0, left: OPPORTUNITY_BYTES }
     }
 
-    /// Bytes of the opportunities up to `until` nanoseconds, that moment included.
+    /// Returns the bytes of the opportunities up to and including `until` nanoseconds.
     pub(crate) fn bytes_until(&self, until: u64) -> u64 {
         self.trace.first_at(until.saturating_add(1)).saturating_mul(u64::from(OPPORTUNITY_BYTES))
     }
 
-    /// When a packet of `bytes` has left that may begin at `start`, no earlier than the one before it left.
+    /// Returns when a packet of `bytes` has left that may begin at `start`, which must not be
+    /// earlier than the departure of the previous packet.
     pub(crate) fn transmission_ends(&mut self, start: u64, bytes: u32) -> u64 {
         if self.trace.at(self.opportunity) < start {
             let first = self.trace.first_at(start);
@@ -217,11 +226,12 @@ mod tests {
         };
         assert_eq!(ends(&mut cursor, 0, 1_500), 2);
         assert_eq!(ends(&mut cursor, 2, 1_500), 4);
-        // Half of an opportunity is left for the next packet, which then needs half of another.
+        // Half of an opportunity is left for the next packet, which then needs half of another one.
         assert_eq!(ends(&mut cursor, 4, 750), 4);
         assert_eq!(ends(&mut cursor, 4, 1_500), 10);
         assert_eq!(ends(&mut cursor, 10, 750), 10);
-        // The next round: 12, 14, 14, 20. What is left at 12 is lost on a queue that is empty.
+        // The opportunities of the next round are at 12, 14, 14 and 20. The rest of the one at 12
+        // is lost because the queue is empty.
         assert_eq!(ends(&mut cursor, 11, 100), 12);
         assert_eq!(ends(&mut cursor, 15, 1_500), 20);
         assert_eq!(ends(&mut cursor, 1_000_003, 1_500), 1_000_004);
@@ -249,7 +259,7 @@ mod tests {
             prop_assert!((carried / mean - 1.0).abs() <= round + 0.01, "{carried} of {mean}");
         }
 
-        /// No packet leaves before it may begin, and never more than the opportunities allow.
+        /// No packet leaves before it may begin, and each leaves within 5 ms of its start.
         #[test]
         fn a_sparse_link_never_sends_early(packets in prop::collection::vec((0u64..30, 40u32..1_500), 1..300)) {
             let trace = Trace::new((1..50).filter(|ms| ms % 3 != 0).collect()).unwrap();

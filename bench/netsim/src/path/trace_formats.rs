@@ -1,17 +1,19 @@
-//! Traces in other formats than Mahimahi's, by name, each with the command that converts it.
+//! Recognises traces in other formats than Mahimahi's, and says how to convert each.
 
-/// Lines that are looked at to tell a format.
+/// Number of lines examined to recognise a format.
 const LOOKED_AT: usize = 50;
-/// Bits per second of a single column beyond which its times are seconds, and no milliseconds.
+/// Rate of a single column, in bits per second, above which its times must be seconds instead of
+/// milliseconds.
 const NO_LINK: f64 = 1e10;
 
-/// How many numbers the lines of a trace have, and what divides them.
+/// Cells of a trace's lines, and whether commas separate them.
 struct Columns<'a> {
     lines: Vec<Vec<&'a str>>,
     comma: bool,
 }
 
-/// What a trace is that has not one whole number per line, and how to convert it: words that follow the line that shows it.
+/// Explains the format of a trace that does not have one whole number per line, and how to convert
+/// it. The text follows the offending line in an error message.
 pub(super) fn explain(text: &str) -> String {
     let plain = "a trace in Mahimahi's format has one whole number of milliseconds per line";
     let begins = text.trim_start_matches('\u{feff}').trim_start();
@@ -32,7 +34,8 @@ pub(super) fn explain(text: &str) -> String {
     }
 }
 
-/// The command for lines of seconds and Mbps, where each rate lasts until its time (as Pensieve reads them).
+/// Returns the command that converts lines of seconds and Mbps, in which each rate lasts until its
+/// time (as Pensieve reads them).
 fn convert(awk: &str, first: &str) -> String {
     format!(
         "{awk} if ({first}) o=$1; for (; t<($1-o)*1000; t++) {{ b+=$2*125; while (b>=1500) {{ b-=1500; print t+1 }} }} }}' TRACE > NEW"
@@ -53,7 +56,7 @@ impl<'a> Columns<'a> {
         Self { lines: lines.map(cells).collect(), comma }
     }
 
-    /// The names of its columns, where the first line has such.
+    /// Returns the names of the columns, if the first line has names.
     fn head(&self) -> Option<Vec<String>> {
         let head = self
             .lines

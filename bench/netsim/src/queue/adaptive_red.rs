@@ -1,17 +1,22 @@
-//! Adaptive RED (Floyd, Gummadi, Shenker: "Adaptive RED: an algorithm for increasing the robustness of RED's active queue management",
-//! 2001; Sync-TCP §2.2.3): gentle RED that moves `maxp` until the average queue stays in the middle between its thresholds.
+//! Adaptive RED (Floyd, Gummadi, Shenker: "Adaptive RED: an algorithm for increasing the robustness
+//! of RED's active queue management", 2001; Sync-TCP §2.2.3): gentle RED that adjusts `maxp` until
+//! the average queue stays midway between its thresholds.
 //!
-//! The target is `min + .4 (max-min)` to `min + .6 (max-min)`. At an arrival, half a second or more after the last change:
-//! - the average is above the target and `maxp < .5`: `maxp += min(.01, maxp/4)`;
-//! - it is below the target and `maxp > .01`: `maxp *= .9`.
+//! The target range is `min + 0.4 (max-min)` to `min + 0.6 (max-min)`. At an arrival half a second
+//! or more after the last change:
+//! - if the average is above the target range and `maxp < 0.5`: `maxp += min(0.01, maxp/4)`;
+//! - if the average is below the target range and `maxp > 0.01`: `maxp *= 0.9`.
 //!
-//! Why these numbers: at the same load `maxp (avg - min)` stays what it is. A step up takes at most a fifth off `avg - min`, a step down
-//! adds a ninth to it, and the target's sides are half as far again apart: no step leaps over the target.
+//! Reason for these numbers: at constant load `maxp (avg - min)` is constant. A step up reduces
+//! `avg - min` by at most a fifth, and a step down increases it by a ninth. The upper end of the
+//! target range is 1.5 times as far from `min` as the lower end, so no step jumps over the target
+//! range.
 //!
 //! Departures:
-//! - `maxp` stays within .01 and .5. In ns-2 the last step may pass the bound.
-//! - ns-2.35 lowers the bound of .01 on fast links. This is the note's.
-//! - ns-2.35 draws the gentle slope from the first `maxp`. Here it starts from the present one, so the probability has no step.
+//! - `maxp` stays within 0.01 and 0.5. In ns-2 the last step may pass the bound.
+//! - ns-2.35 lowers the bound of 0.01 on fast links. Here the bound is the note's.
+//! - ns-2.35 computes the gentle slope from the initial `maxp`. Here the slope starts at the
+//!   present `maxp`, so the probability has no step.
 
 use std::fmt;
 
@@ -23,24 +28,24 @@ use super::red::{Red, red_qdisc};
 use super::scheduler::AnyQueue;
 use super::tc::Qdisc;
 
-/// Nanoseconds between two changes at least.
+/// Least time between two changes, in nanoseconds.
 const BETWEEN: u64 = 500_000_000;
 /// Lower bound of `maxp`.
 pub(super) const LEAST: f64 = 0.01;
 /// Upper bound of `maxp`.
 pub(super) const MOST: f64 = 0.5;
 
-/// `maxp` one step up.
+/// Returns `maxp` one step up.
 fn raised(max_p: f64) -> f64 {
     (max_p + (max_p / 4.0).min(0.01)).min(MOST)
 }
 
-/// `maxp` one step down.
+/// Returns `maxp` one step down.
 fn lowered(max_p: f64) -> f64 {
     0.9 * max_p
 }
 
-/// Where an average queue stands to the target between two thresholds.
+/// Position of the average queue relative to the target range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Below,
@@ -48,7 +53,8 @@ enum Side {
     Above,
 }
 
-/// The side of the target between the thresholds of `red` on which its average is.
+/// Returns the position of the average of `red` relative to the target range between its
+/// thresholds.
 fn side(red: &Red) -> Side {
     let (min, width) = (red.spec().min, red.spec().max - red.spec().min);
     match red.average() {
@@ -58,11 +64,11 @@ fn side(red: &Red) -> Side {
     }
 }
 
-/// A RED queue whose `maxp` moves: what Adaptive RED and gARED share.
+/// A RED queue with a variable `maxp`, shared by Adaptive RED and gARED.
 #[derive(Debug)]
 pub(super) struct Steered {
     pub(super) red: Red,
-    /// When `maxp` last changed.
+    /// Time at which `maxp` last changed, in nanoseconds.
     changed: u64,
 }
 
@@ -71,7 +77,8 @@ impl Steered {
         Self { red, changed: 0 }
     }
 
-    /// Moves `maxp` one step towards the target, where a step that way is allowed and the last one is long enough ago.
+    /// Moves `maxp` one step towards the target range, if a step in that direction is allowed and
+    /// the last change is at least half a second ago.
     pub(super) fn step(&mut self, now: u64, allowed: Allowed) {
         if now.saturating_sub(self.changed) < BETWEEN {
             return;
@@ -89,12 +96,12 @@ impl Steered {
     }
 }
 
-/// Which steps of `maxp` are allowed.
+/// Steps of `maxp` that are allowed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowed {
     pub(super) up: bool,
     pub(super) down: bool,
-    /// Not below this.
+    /// Lower bound of `maxp`.
     pub(super) least: f64,
 }
 
@@ -103,12 +110,12 @@ pub(super) struct Allowed {
 pub struct AdaptiveRed(Steered);
 
 impl AdaptiveRed {
-    /// An empty queue in front of a link of this rate.
+    /// Returns an empty queue for a link of this rate.
     pub fn new(spec: &AutomaticRed, rate: Rate, seed: u64) -> Self {
         Self(Steered::new(spec.build(rate, seed)))
     }
 
-    /// The RED queue it steers.
+    /// Returns the RED queue whose `maxp` this queue adjusts.
     pub fn red(&self) -> &Red {
         &self.0.red
     }
@@ -165,7 +172,7 @@ mod tests {
     const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
 
     fn queue(max_p: f64) -> AdaptiveRed {
-        // A weight of one: the average is the queue of the moment. Target 9 to 11 packets.
+        // A weight of 1: the average is the present queue. The target range is 9 to 11 packets.
         AdaptiveRed::new(
             &AutomaticRed { weight: Some(1.0), max_p, ..AutomaticRed::default() },
             RATE,
@@ -173,7 +180,7 @@ mod tests {
         )
     }
 
-    /// maxp after an arrival at each of these milliseconds that finds `queued` packets.
+    /// Returns maxp after an arrival at each of these milliseconds that finds `queued` packets.
     fn max_p_after(mut queue: AdaptiveRed, queued: usize, at_ms: &[u64]) -> f64 {
         for ms in at_ms {
             queue.admit(&arrival(ms * 1_000_000, queued));
@@ -185,7 +192,7 @@ mod tests {
     fn max_p_moves_by_the_papers_steps() {
         for (queued, from, to) in [
             (12, 0.1, 0.11),
-            (12, 0.02, 0.025), // a quarter is less than .01
+            (12, 0.02, 0.025), // a quarter is less than 0.01
             (12, 0.495, 0.5),
             (12, 0.5, 0.5),
             (8, 0.1, 0.09),
@@ -208,7 +215,8 @@ mod tests {
         assert!((max_p - 0.12).abs() < 1e-12, "{max_p}");
     }
 
-    /// Averages, every tenth of a second for 300 s after 100 s, of a queue under this many flows; and the last maxp.
+    /// Returns the average every 0.1 s for 300 s after 100 s, of a queue under this many flows, and
+    /// the final maxp.
     fn averages(flows: usize) -> (Vec<f64>, f64) {
         let load = Load {
             rate: RATE,
@@ -227,8 +235,9 @@ mod tests {
         (averages, queue.with(|q| q.red().spec().max_p))
     }
 
-    // A window of W packets needs one mark in 2/3 W^2 packets. With n flows, 10 Mbps, 80 ms and 10 packets queued, W = 80/n, and at the
-    // target the probability is maxp/2: so maxp = 3 n^2/6400. It is within .01 and .5 for 5 to 32 flows.
+    // A window of W packets needs one mark in 2/3 W^2 packets. With n flows, 10 Mbps, 80 ms and
+    // 10 packets queued, W = 80/n. In the middle of the target range the probability is maxp/2, so
+    // maxp = 3 n^2/6400, which is within 0.01 and 0.5 for 5 to 32 flows.
 
     #[test]
     fn the_average_stays_on_target_where_max_p_can_reach_it() {

@@ -1,5 +1,6 @@
-//! RED parameters that follow from a target delay and the link's rate, as Adaptive RED sets them (Floyd, Gummadi, Shenker: "Adaptive RED:
-//! an algorithm for increasing the robustness of RED's active queue management", 2001).
+//! RED parameters derived from a target delay and the link's rate, as in Adaptive RED (Floyd,
+//! Gummadi, Shenker: "Adaptive RED: an algorithm for increasing the robustness of RED's active
+//! queue management", 2001).
 //!
 //! With C the link's rate in typical packets per second:
 //!
@@ -7,15 +8,16 @@
 //! |---|---|---|
 //! | `min` | `max(5, target C / 2)` packets | 5 |
 //! | `max` | `3 min` | 15 |
-//! | `w` | `1 - exp(-1/C)`: the average remembers a second, ten round trips of 100 ms | .00114 |
+//! | `w` | `1 - exp(-1/C)`: a time constant of one second, ten round trips of 100 ms | 0.00114 |
 //! | `limit` | `5 C` packets in 100 ms: five bandwidth-delay products | 441 |
 //!
-//! Each can be given instead. A threshold that is given sets the other by the same rule.
+//! Each parameter can be given instead. A given threshold sets the other one by the same rule.
 //!
 //! Departures:
-//! - The note leaves the limit open. Five bandwidth-delay products is Sync-TCP §4.4's, "to eliminate tail drops" (with that network's
-//!   77 ms: 340 packets); 100 ms is the round trip that `w` assumes. It is never below `2 max`, where the gentle slope ends.
-//! - The probability at `max` starts at .1, as in ns-2, which leaves it open too.
+//! - The note leaves the limit open. Five bandwidth-delay products is the rule of Sync-TCP §4.4,
+//!   "to eliminate tail drops" (with that network's 77 ms: 340 packets); 100 ms is the round trip
+//!   that `w` assumes. The limit is never below `2 max`, at which the gentle slope ends.
+//! - The probability at `max` starts at 0.1, as in ns-2; the note leaves it open too.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -27,40 +29,42 @@ use super::discipline::Kind;
 use super::options::{self, OptionError, on_off, write_given};
 use super::red::{Marking, Red, RedSpec};
 
-/// Seconds of a round trip that the automatic parameters assume.
+/// Round trip that the automatic parameters assume, in seconds.
 const ROUND_TRIP: f64 = 0.1;
 /// Bandwidth-delay products that the queue holds (Sync-TCP §4.4).
 const LIMIT_PRODUCTS: f64 = 5.0;
-/// The lower threshold is at least this many packets.
+/// Smallest automatic lower threshold, in packets.
 const LEAST_MIN: f64 = 5.0;
 
-/// RED with automatic parameters as users write it. Thresholds in packets; `None` is automatic.
+/// RED with automatic parameters as users write it. Thresholds are in packets; `None` means
+/// automatic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AutomaticRed {
     /// Queueing delay to aim at.
     pub target: Duration,
     /// Bytes of a typical packet, headers included.
     pub packet: u32,
-    /// Below this average nothing happens.
+    /// Average queue below which no packet is picked.
     pub min: Option<f64>,
-    /// Above this average the gentle slope begins.
+    /// Average queue above which the gentle slope begins.
     pub max: Option<f64>,
     /// Weight of a new sample in the average.
     pub weight: Option<f64>,
-    /// Packets the queue holds.
+    /// Largest number of packets in the queue.
     pub limit: Option<usize>,
-    /// Probability at `max` to start with.
+    /// Initial probability at `max`.
     pub max_p: f64,
-    /// ECN-capable packets are marked instead of dropped, where `marking` says so.
+    /// Whether ECN-capable packets are marked instead of dropped, subject to `marking`.
     pub ecn: bool,
-    /// The next pick waits until `1/p` packets have passed (ns-2's default).
+    /// Whether the next pick waits until `1/p` packets have passed (ns-2's default).
     pub wait: bool,
-    /// Mark or drop.
+    /// Rule that decides between mark and drop.
     pub marking: Marking,
 }
 
 impl Default for AutomaticRed {
-    /// 5 ms and 1420-byte packets (Sync-TCP §4.4); everything automatic; ECN; the spacing of ns-2; marks below `max` (Sync-TCP §2.2.3).
+    /// 5 ms and 1420-byte packets (Sync-TCP §4.4); all other parameters automatic; ECN; ns-2's
+    /// spacing (`wait`); marks below `max` (Sync-TCP §2.2.3).
     fn default() -> Self {
         Self {
             target: Duration::from_millis(5),
@@ -78,9 +82,9 @@ impl Default for AutomaticRed {
 }
 
 impl AutomaticRed {
-    /// The parameters on a link of this rate.
+    /// Returns the parameters for a link of this rate.
     pub fn red(&self, rate: Rate) -> RedSpec {
-        // A link slower than a packet per second is treated as one packet per second.
+        // A link slower than one packet per second is treated as one packet per second.
         let c = (rate.bits_per_sec() as f64 / 8.0 / f64::from(self.packet)).max(1.0);
         let automatic = (self.target.as_secs_f64() * c / 2.0).max(LEAST_MIN);
         let (min, max) = match (self.min, self.max) {
@@ -103,12 +107,12 @@ impl AutomaticRed {
         }
     }
 
-    /// An empty RED queue in front of a link of this rate.
+    /// Returns an empty RED queue for a link of this rate.
     pub(super) fn build(&self, rate: Rate, seed: u64) -> Red {
         Red::new(self.red(rate), rate.time_for(u64::from(self.packet)).as_nanos() as u64, seed)
     }
 
-    /// Reads what comes after the kind of queue; `max_p` bounds where the probability may start.
+    /// Parses the text after the kind of queue; `max_p` bounds the initial probability.
     pub(super) fn read(kind: &Kind, s: &str, max_p: RangeInclusive<f64>) -> Result<Self, String> {
         let mut spec = Self::default();
         kind.read(s, |name, value| {
@@ -155,7 +159,7 @@ impl AutomaticRed {
         Err(what)
     }
 
-    /// Writes it the way [`Self::read`] reads it; automatic parameters are left out.
+    /// Writes the options in the form that [`Self::read`] reads, without automatic parameters.
     pub(super) fn write(&self, kind: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{kind}:target={},packet={}B", duration_text(self.target), self.packet)?;
         write_given(f, "min", self.min, "p")?;
@@ -175,7 +179,8 @@ mod tests {
 
     #[test]
     fn the_parameters_follow_from_target_and_rate() {
-        // C = 10^7 / 8 / 1420 = 880: 5 ms are 4.4 packets, so min is the least; w = 1 - exp(-1/880) = 1.136e-3; 5 C 100 ms = 440.1.
+        // C = 10^7 / 8 / 1420 = 880: 5 ms are 4.4 packets, so min is the least; w = 1 - exp(-1/880)
+        // = 1.136e-3; 5 C 100 ms = 440.1.
         let red = AutomaticRed::default().red(RATE);
         assert_eq!((red.min, red.max, red.limit), (5.0, 15.0, 441));
         assert!((red.weight - 1.14e-3).abs() < 5e-6, "{}", red.weight);
@@ -197,7 +202,7 @@ mod tests {
         let red = given.red(RATE);
         assert_eq!((red.min, red.max, red.limit, red.weight), (2_500.0, 7_500.0, 10_000, 0.5));
         assert_eq!(AutomaticRed { max: Some(30.0), ..AutomaticRed::default() }.red(RATE).min, 10.0);
-        // 2 max = 15000 packets are more than five bandwidth-delay products.
+        // 2 max = 15000 packets is more than five bandwidth-delay products.
         assert_eq!(AutomaticRed { limit: None, ..given }.red(RATE).limit, 15_000);
     }
 }

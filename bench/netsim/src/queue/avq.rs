@@ -1,9 +1,11 @@
-//! Adaptive Virtual Queue (Kunniyur, Srikant: "Analysis and design of an adaptive virtual queue (AVQ) algorithm for active queue management",
-//! SIGCOMM 2001; SDC §3.6).
+//! Adaptive Virtual Queue (Kunniyur, Srikant: "Analysis and design of an adaptive virtual queue
+//! (AVQ) algorithm for active queue management", SIGCOMM 2001; SDC §3.6).
 //!
-//! Every packet also enters a virtual queue, a number of bytes that a virtual capacity `Cv` below the link's `C` drains. Where it would
-//! overflow, the real packet is marked or dropped. `Cv` follows `dCv/dt = a (g C - arrival rate)`: marks come more often until what
-//! arrives is `g C`. At a packet of `b` bytes, `dt` after the last one:
+//! Every packet also enters a virtual queue: a byte count that drains at a virtual capacity `Cv`,
+//! which is at most the link's capacity `C`. If the packet would overflow the virtual queue, the
+//! real packet is marked or dropped. `Cv` follows `dCv/dt = a (g C - arrival rate)`: marks become
+//! more frequent until the arrival rate is `g C`. For a packet of `b` bytes, `dt` after the last
+//! one:
 //!
 //! ```text
 //! VQ <- max(VQ - Cv dt, 0)
@@ -11,13 +13,15 @@
 //! Cv <- max(min(Cv + a g C dt, C) - a b, 0)
 //! ```
 //!
-//! A packet that is dropped does not arrive at the link: it leaves `Cv` alone, and `dt` of the next change counts from before it. The
-//! virtual queue drains all the time, so it has a clock of its own.
+//! A dropped packet does not arrive at the link: it leaves `Cv` unchanged, and the `dt` of the next
+//! change of `Cv` includes the time before the drop. The virtual queue drains continuously, so it
+//! has its own clock.
 //!
 //! Departures:
-//! - The virtual queue is in bytes. The papers' packets are all of one size.
-//! - `Cv` starts at `g C`, where it would rest under a load of `g C`. The papers name no start.
-//! - With `ecn=on`, packets that carry no ECN are dropped instead of marked, and count as dropped.
+//! - The virtual queue is in bytes. In the papers all packets have one size.
+//! - `Cv` starts at `g C`, its equilibrium under a load of `g C`. The papers name no start.
+//! - With `ecn=on`, packets that are not ECN-capable are dropped instead of marked, and treated as
+//!   dropped packets.
 
 use std::fmt;
 
@@ -30,20 +34,21 @@ use super::scheduler::AnyQueue;
 /// AVQ as users write it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AvqSpec {
-    /// How fast the virtual capacity follows, per second (SDC §3.6: alpha).
+    /// Rate of adaptation of the virtual capacity, per second (SDC §3.6: alpha).
     pub alpha: f64,
     /// Utilisation to hold (SDC §3.6: gamma).
     pub gamma: f64,
-    /// Bytes the virtual queue holds.
+    /// Largest number of bytes in the virtual queue.
     pub buffer: u64,
-    /// Packets the real queue holds.
+    /// Largest number of packets in the real queue.
     pub limit: usize,
-    /// ECN-capable packets are marked instead of dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
 impl Default for AvqSpec {
-    /// SDC §3.6: .12 and .98; a real queue of 100 packets (SDC table 1) and a virtual one as large, with packets of 1420 bytes; ECN.
+    /// SDC §3.6: 0.12 and 0.98; a real queue of 100 packets (SDC table 1) and a virtual queue of
+    /// the same size, with packets of 1420 bytes; ECN.
     fn default() -> Self {
         Self { alpha: 0.12, gamma: 0.98, buffer: 142_000, limit: 100, ecn: true }
     }
@@ -77,22 +82,23 @@ impl AvqSpec {
     }
 }
 
-/// An AVQ.
+/// An AVQ queue.
 #[derive(Debug)]
 pub struct Avq {
     spec: AvqSpec,
-    /// Bytes per second of the link, and of the virtual queue.
+    /// Rate of the link, and drain rate of the virtual queue (`virtual_capacity`), in bytes per
+    /// second.
     capacity: f64,
     virtual_capacity: f64,
-    /// Bytes in the virtual queue, and when it was last drained.
+    /// Bytes in the virtual queue. It was last drained at `drained`.
     virtual_queue: f64,
     drained: u64,
-    /// When the virtual capacity last changed.
+    /// Time at which the virtual capacity last changed, in nanoseconds.
     adapted: u64,
 }
 
 impl Avq {
-    /// An empty queue in front of a link of this rate.
+    /// Returns an empty queue for a link of this rate.
     pub fn new(spec: AvqSpec, rate: Rate) -> Self {
         let capacity = rate.bits_per_sec() as f64 / 8.0;
         Self {
@@ -179,14 +185,14 @@ mod tests {
     use super::super::testing::{Load, SECOND, Sources, arrival};
     use super::*;
 
-    /// A million bytes per second.
+    /// One million bytes per second.
     const RATE: Rate = Rate::from_bits_per_sec(8_000_000);
 
     fn avq(spec: AvqSpec) -> Avq {
         Avq::new(spec, RATE)
     }
 
-    /// A thousand bytes at this millisecond.
+    /// Returns a packet of 1000 bytes that arrives at this millisecond.
     fn packet(ms: u64, ecn_capable: bool) -> Arrival {
         Arrival { bytes: 1_000, ecn_capable, ..arrival(ms * 1_000_000, 0) }
     }
@@ -195,14 +201,15 @@ mod tests {
     fn the_equations_of_the_paper() {
         let mut q = avq(AvqSpec { buffer: 3_000, ..AvqSpec::default() });
         assert_eq!(q.virtual_capacity, 980_000.0);
-        // At 1 ms: Cv = 980000 + .12 * 980000 * .001 - .12 * 1000 = 979997.6.
+        // At 1 ms: Cv = 980000 + 0.12 * 980000 * 0.001 - 0.12 * 1000 = 979997.6.
         assert_eq!(q.admit(&packet(1, true)), Admission::Forward);
         assert!(
             (q.virtual_queue - 1_000.0).abs() < 1e-6
                 && (q.virtual_capacity - 979_997.6).abs() < 1e-6,
             "{q:?}"
         );
-        // Two more at once fill the virtual queue, each takes 120 off Cv; the fourth is marked and takes as much.
+        // Two more packets at once fill the virtual queue, and each takes 120 off Cv. The fourth is
+        // marked and also takes 120 off Cv.
         assert_eq!(q.admit(&packet(1, true)), Admission::Forward);
         assert_eq!(q.admit(&packet(1, true)), Admission::Forward);
         assert_eq!(q.admit(&packet(1, true)), Admission::Mark);
@@ -211,14 +218,14 @@ mod tests {
                 && (q.virtual_capacity - 979_637.6).abs() < 1e-6,
             "{q:?}"
         );
-        // At 2 ms: 979.6376 bytes have gone, so 1000 more do not fit. Cv + 117.6 - 120.
+        // At 2 ms: 979.6376 bytes have drained, so 1000 more do not fit. Cv + 117.6 - 120.
         assert_eq!(q.admit(&packet(2, true)), Admission::Mark);
         assert!(
             (q.virtual_queue - 2_020.362_4).abs() < 1e-6
                 && (q.virtual_capacity - 979_635.2).abs() < 1e-6,
             "{q:?}"
         );
-        // A long silence: Cv is the link's, less 120 for the packet itself.
+        // After a long silence Cv is the link's capacity, less 120 for the packet itself.
         assert_eq!(q.admit(&packet(1_000_000, true)), Admission::Forward);
         assert!(
             (q.virtual_queue - 1_000.0).abs() < 1e-6
@@ -230,7 +237,8 @@ mod tests {
     #[test]
     fn a_dropped_packet_leaves_the_virtual_capacity_and_its_clock_alone() {
         for ecn in [true, false] {
-            // Packets without ECN are dropped in either mode; those with ECN only where it is off.
+            // Packets that are not ECN-capable are dropped in either mode; ECN-capable ones only
+            // with `ecn` off.
             let mut q = avq(AvqSpec { buffer: 3_000, ecn, ..AvqSpec::default() });
             for _ in 0..3 {
                 assert_eq!(q.admit(&packet(0, !ecn)), Admission::Forward);
@@ -238,7 +246,8 @@ mod tests {
             let before = q.virtual_capacity;
             assert_eq!(q.admit(&packet(1, !ecn)), Admission::Drop);
             assert_eq!(q.virtual_capacity, before);
-            // The next one, at 2 ms, counts the whole 2 ms: Cv + .12 * .98 * 10^6 * .002 - 120.
+            // For the next packet, at 2 ms, the whole 2 ms count:
+            // Cv + 0.12 * 0.98 * 10^6 * 0.002 - 120.
             assert_eq!(q.admit(&packet(2, !ecn)), Admission::Forward);
             assert!((q.virtual_capacity - (before + 235.2 - 120.0)).abs() < 1e-6, "{q:?}");
         }
@@ -253,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_virtual_capacity_of_nothing_marks_all_and_comes_back() {
-        // .12 * 1000 bytes per packet: 8167 packets at once take Cv from 980000 to nothing.
+        // 0.12 * 1000 bytes per packet: 8167 packets at once reduce Cv from 980000 to zero.
         let mut q = avq(AvqSpec::default());
         for _ in 0..8_200 {
             q.admit(&packet(0, true));
@@ -293,7 +302,7 @@ mod tests {
     #[test]
     fn the_link_is_used_to_the_share_that_was_asked_for() {
         let rate = Rate::from_bits_per_sec(10_000_000);
-        // A full queue would give 1.000: the bound must be closer to .98 than that.
+        // A full queue would give 1.000: the bound must be closer to 0.98 than that.
         for (flows, ecn, gamma) in [
             (2, true, 0.98),
             (5, false, 0.98),

@@ -1,19 +1,27 @@
-//! COBALT, CoDel and BLUE in one (Palmei, Gupta, Imputato, Morton, Tahiliani, Avallone, Täht: "Design and evaluation of COBALT queue
-//! discipline", LANMAN 2019; the queue discipline within Linux's CAKE).
+//! COBALT, CoDel and BLUE in one (Palmei, Gupta, Imputato, Morton, Tahiliani, Avallone, Täht:
+//! "Design and evaluation of COBALT queue discipline", LANMAN 2019; the queue discipline within
+//! Linux's CAKE).
 //!
-//! CoDel (`codel.rs`), with its count in other terms: packets drop, or are marked, `interval / sqrt(count)` apart while the sojourn is
-//! above `target`, from one interval after it came to be, and each adds to the count. Where CoDel forgets its count when the sojourn is
-//! below, here every such distance that passes takes one from it, so that a spell which begins soon goes on where the queue left off.
+//! The CoDel part (see `codel.rs`) handles its count differently. While the sojourn is above
+//! `target`, packets are dropped or marked `interval / sqrt(count)` apart, and each drop or mark
+//! adds one to the count. The first one is due that long after the sojourn rose above `target`: one
+//! interval if the count was 0 or 1. CoDel forgets its count when the sojourn falls below `target`.
+//! COBALT instead subtracts one from the count after each such distance, so that drops that resume
+//! soon continue where the queue left off.
 //!
-//! BLUE beside it handles what does not answer: when the queue is full its probability rises by 1/256, when it runs empty it falls by
-//! 1/4096, at most once per `target` each, and packets drop with it, never marked.
+//! The BLUE part handles traffic that does not respond. Its probability rises by 1/256 when the
+//! queue is full and falls by 1/4096 when the queue is empty, with at most one change per `target`.
+//! Packets picked by BLUE are dropped, never marked.
 //!
-//! The decision is on arrival, with the time at which the packet would leave as the clock: `codel.rs` says why, and what follows from it.
+//! The decision is made on arrival, with the time at which the packet would leave as the clock. See
+//! `codel.rs` for the reason and the consequences.
 //!
 //! Departures:
-//! - A sojourn of up to four full packets of the link is none, as in CAKE with one flow; the full packet is the largest seen.
-//! - The queue has run empty when a packet finds the link idle, once per such packet. CAKE looks whenever it finds nothing to send.
-//! - It is the queue alone, without CAKE's flows, shaper and tins, so tc has no word for it.
+//! - A sojourn no longer than four full packets take on the link does not count as a queue, as in
+//!   CAKE with one flow. The full packet is the largest seen.
+//! - The queue counts as empty once for each packet that finds the link idle. CAKE checks whenever
+//!   it finds nothing to send.
+//! - Only the queue is implemented, without CAKE's flows, shaper and tins, so tc has no equivalent.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,10 +34,10 @@ use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
 use super::scheduler::AnyQueue;
 
-/// What BLUE's probability rises by when the queue is full, and falls by when it is empty (CAKE).
+/// Rise of BLUE's probability when the queue is full, and its fall when the queue is empty (CAKE).
 const RISE: f64 = 1.0 / 256.0;
 const FALL: f64 = 1.0 / 4_096.0;
-/// Full packets whose time on the link is no queue (CAKE).
+/// Number of full packets whose time on the link does not count as a queue (CAKE).
 const SPARED: u64 = 4;
 
 /// COBALT as users write it.
@@ -37,11 +45,11 @@ const SPARED: u64 = 4;
 pub struct CobaltSpec {
     /// Sojourn to stay below.
     pub target: Duration,
-    /// How long the sojourn may stay above it: about the longest round trip.
+    /// Time for which the sojourn may stay above the target: about the longest round trip.
     pub interval: Duration,
-    /// Packets the queue holds.
+    /// Largest number of packets in the queue.
     pub limit: usize,
-    /// ECN-capable packets are marked instead of dropped, but for BLUE's.
+    /// Whether ECN-capable packets are marked instead of dropped, except those that BLUE drops.
     pub ecn: bool,
 }
 
@@ -75,39 +83,40 @@ impl CobaltSpec {
     }
 }
 
-/// A COBALT queue. Times are those at which packets leave the queue, nanoseconds of simulated time.
+/// A COBALT queue. Its times are those at which packets leave the queue, in nanoseconds of
+/// simulated time.
 #[derive(Debug)]
 pub struct Cobalt {
     spec: CobaltSpec,
     rate: Rate,
-    /// Largest packet seen: the full packet.
+    /// Largest packet seen, in bytes, used as the full packet.
     full: u32,
-    /// The sojourn is above the target.
+    /// Whether the sojourn is above the target.
     above: bool,
-    /// Drops that the distance between them comes from; 0 at rest.
+    /// Count that sets the distance between drops; 0 at rest.
     count: u32,
-    /// When the next drop is due, or the next one is taken from the count.
+    /// Time of the next drop, or of the next decrement of the count.
     next: u64,
-    /// BLUE's probability, and when it last changed.
+    /// BLUE's probability. It last changed at `changed`.
     blue: f64,
     changed: Option<u64>,
     rng: Pcg64Mcg,
 }
 
 impl Cobalt {
-    /// An empty queue in front of a link of this rate.
+    /// Returns an empty queue for a link of this rate.
     pub fn new(spec: CobaltSpec, rate: Rate, seed: u64) -> Self {
         let rng = Pcg64Mcg::seed_from_u64(seed);
         Self { spec, rate, full: 0, above: false, count: 0, next: 0, blue: 0.0, changed: None, rng }
     }
 
-    /// `t + interval / sqrt(count)`, as in RFC 8289 §5.6.
+    /// Returns `t + interval / sqrt(count)`, as in RFC 8289 §5.6.
     fn control_law(&self, t: u64) -> u64 {
         let interval = self.spec.interval.as_nanos() as f64;
         t.saturating_add((interval / f64::from(self.count.max(1)).sqrt()) as u64)
     }
 
-    /// Changes BLUE's probability, once per target at most.
+    /// Changes BLUE's probability, at most once per target.
     fn change_blue(&mut self, now: u64, by: f64) {
         let target = self.spec.target.as_nanos() as u64;
         if self.changed.is_none_or(|changed| now.saturating_sub(changed) > target) {
@@ -116,7 +125,7 @@ impl Cobalt {
         }
     }
 
-    /// Whether the packet that leaves at `leaves` is the one to suffer from CoDel's part.
+    /// Returns whether CoDel's part drops or marks the packet that leaves at `leaves`.
     fn picks(&mut self, wait: u64, leaves: u64) -> bool {
         let spared = self.rate.time_for(SPARED * u64::from(self.full)).max(self.spec.target);
         let above = u128::from(wait) > spared.as_nanos();
@@ -202,7 +211,8 @@ mod tests {
     const RATE: Rate = Rate::from_bits_per_sec(100_000_000);
     const MS: u64 = 1_000_000;
 
-    /// A packet that arrives at this millisecond, waits `wait_ms`, and finds ten full packets.
+    /// Returns a packet that arrives at millisecond `ms`, waits `wait_ms`, and finds ten full
+    /// packets.
     fn packet(ms: u64, wait_ms: u64) -> Arrival {
         Arrival { wait: wait_ms * MS, queued_bytes: 14_200, ..arrival(ms * MS, 10) }
     }
@@ -217,10 +227,12 @@ mod tests {
     #[test]
     fn the_count_rises_with_drops_and_falls_with_rest() {
         let mut queue = Cobalt::new(CobaltSpec::default(), RATE, 1);
-        // Above from 10 ms on: due an interval later, then 100 / sqrt(2, 3, 4) ms apart.
+        // The sojourn is above the target from 10 ms on: the first mark is due an interval later,
+        // then 100 / sqrt(2, 3, 4) ms apart.
         assert_eq!(marked(&mut queue, 0, 330, 10), [110, 181, 239, 289, 334]);
         assert_eq!(queue.count, 6);
-        // At rest each such distance takes one back: the one under way, then 100 / sqrt(5, 4, 3) ms.
+        // At rest each such distance subtracts one: first the distance in progress, then
+        // 100 / sqrt(5, 4, 3) ms.
         assert!(marked(&mut queue, 336, 520, 4).is_empty());
         assert_eq!(queue.count, 3);
         assert!(marked(&mut queue, 520, 2_000, 4).is_empty());
@@ -230,17 +242,17 @@ mod tests {
     #[test]
     fn blue_drops_what_does_not_answer() {
         let mut queue = Cobalt::new(CobaltSpec { limit: 10, ..CobaltSpec::default() }, RATE, 1);
-        // Full for a second: a rise per 5 ms and a bit, 166 of 1/256.
+        // Full for a second: a rise of 1/256 every 5 ms and a bit, about 166 in total.
         (0..1_000).for_each(|ms| assert_eq!(queue.admit(&packet(ms, 10)), Admission::Drop));
         assert!((queue.blue - 167.0 / 256.0).abs() < 1.5 / 256.0, "{}", queue.blue);
-        // Dropped, not marked, though they are ECN-capable.
+        // Packets are dropped, not marked, although they are ECN-capable.
         let dropped = (1_000..2_000).filter(|ms| {
             let verdict = queue.admit(&Arrival { queued_packets: 5, ..packet(*ms, 1) });
             assert_ne!(verdict, Admission::Mark);
             verdict == Admission::Drop
         });
         assert!((600..710).contains(&dropped.count()));
-        // Empty for long: the probability is gone.
+        // After a long time with an empty queue the probability is zero.
         for ms in 2_000..40_000 {
             queue.admit(&arrival(ms * MS, 0));
         }
@@ -261,7 +273,7 @@ mod tests {
                 waits.push(link.queueing_delay(now).as_secs_f64() * 1e3);
             });
             let used = sources.utilisation(&before, 100 * SECOND, 300 * SECOND);
-            // As CoDel's: its bounds there.
+            // The bounds are those of CoDel's test.
             let (mean, _) = moments(&waits);
             assert!(mean < 20.0 && used > 0.95, "{mean} ms, {used}");
         }

@@ -1,21 +1,29 @@
 //! CoDel, Controlled Delay (RFC 8289 §5).
 //!
-//! CoDel looks at the time each packet waits, its sojourn. When that has stayed at `target` or above for an `interval`, it drops (or
-//! marks) one packet, and then further ones ever sooner, `interval / sqrt(count)` apart, until the sojourn is below the target again. A
-//! new spell of drops that begins soon after the last one, within 16 intervals, goes on from its count.
+//! CoDel observes the time each packet waits, its sojourn. When the sojourn has stayed at or above
+//! `target` for an `interval`, CoDel enters the dropping state: it drops (or marks) one packet,
+//! then further packets ever closer together, `interval / sqrt(count)` apart, until the sojourn is
+//! below `target` again. A dropping state that begins within 16 intervals of the last one continues
+//! from its count.
 //!
-//! The RFC decides when a packet leaves the queue. A [`Link`](crate::link::Link) knows on arrival when its packet would leave, so this decides
-//! on arrival, with the packet's own sojourn and the time it would leave as the clock. Drops do not move the time at which the link gets
-//! free, so those times never go back, and the packets are judged in the order in which they would leave.
+//! The RFC decides when a packet leaves the queue. A [`Link`](crate::link::Link) knows on arrival
+//! when its packet would leave. This implementation therefore decides on arrival, with the packet's
+//! own sojourn, and uses the time at which the packet would leave as the clock. Drops do not change
+//! when the link becomes free, so this clock never runs backwards and packets are judged in the
+//! order in which they would leave.
 //!
 //! Departures:
-//! - A packet that will be dropped never occupies the queue. At the RFC's it does until it would leave, so there `limit` is reached sooner.
-//! - The RFC does not drop while at most one full packet is left behind the one that leaves: a link that needs longer than `target` for
-//!   one packet would starve. What will arrive behind a packet is not known yet; here it is judged by what is before it. At most one
-//!   full packet before it counts as no queue. In a steady queue the two are the same.
-//! - The next drop is scheduled at the drop, not at the next packet, and that packet is judged like any other. Where the RFC lets the
-//!   packet after the first drop of a spell pass unseen, here it may end the spell.
-//! - Marks are scheduled as drops are (RFC 8289 leaves ECN open; this is Linux's way).
+//! - A packet that will be dropped never occupies the queue. In the RFC it occupies the queue until
+//!   it would leave, so `limit` is reached sooner.
+//! - The RFC does not drop while at most one full packet is left behind the leaving one, so that a
+//!   link that needs longer than `target` for one packet does not starve. The packets that will
+//!   arrive behind a packet are not known yet on arrival, so here the packets ahead of it are
+//!   counted: at most one full packet ahead counts as no queue. In a steady queue both rules are
+//!   the same.
+//! - The next drop is scheduled at the drop, not at the next packet, and the next packet is judged
+//!   like any other. In the RFC the packet after the first drop of a dropping state always passes;
+//!   here it may end the dropping state.
+//! - Marks are scheduled like drops (RFC 8289 leaves ECN open; Linux does this).
 
 use std::fmt;
 use std::time::Duration;
@@ -32,11 +40,11 @@ use super::tc::{Qdisc, ecn_word};
 pub struct CodelSpec {
     /// Sojourn to stay below.
     pub target: Duration,
-    /// How long the sojourn may stay above it: about the longest round trip.
+    /// Time for which the sojourn may stay above the target: about the longest round trip.
     pub interval: Duration,
-    /// Packets the queue holds.
+    /// Largest number of packets in the queue.
     pub limit: usize,
-    /// ECN-capable packets are marked instead of dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
@@ -70,25 +78,27 @@ impl CodelSpec {
     }
 }
 
-/// A CoDel queue. Times are those at which packets leave the queue, nanoseconds of simulated time.
+/// A CoDel queue. Its times are those at which packets leave the queue, in nanoseconds of simulated
+/// time.
 #[derive(Debug)]
 pub struct Codel {
     spec: CodelSpec,
-    /// Largest packet seen: the full packet.
+    /// Largest packet seen, in bytes, used as the full packet.
     full: u32,
-    /// From when on the sojourn will have been above the target for an interval; `None` while it is below.
+    /// Time at which the sojourn will have been above the target for an interval; `None` while it
+    /// is below.
     due: Option<u64>,
-    /// A spell of drops is on.
+    /// Whether the queue is in the dropping state.
     dropping: bool,
-    /// When the next drop of the spell is due.
+    /// Time of the next drop in the dropping state.
     next: u64,
-    /// Drops of this spell, and what they began with.
+    /// Count of the control law; `began_with` is its value at the start of this dropping state.
     count: u32,
     began_with: u32,
 }
 
 impl Codel {
-    /// An empty queue.
+    /// Returns an empty queue.
     pub fn new(spec: CodelSpec) -> Self {
         Self { spec, full: 0, due: None, dropping: false, next: 0, count: 0, began_with: 0 }
     }
@@ -97,12 +107,13 @@ impl Codel {
         self.spec.interval.as_nanos() as u64
     }
 
-    /// `t + interval / sqrt(count)` (RFC 8289 §5.6).
+    /// Returns `t + interval / sqrt(count)` (RFC 8289 §5.6).
     fn control_law(&self, t: u64) -> u64 {
         t.saturating_add((self.interval() as f64 / f64::from(self.count).sqrt()) as u64)
     }
 
-    /// Whether the sojourn has been above the target for an interval when this packet leaves at `leaves`.
+    /// Returns whether the sojourn has been above the target for an interval when this packet
+    /// leaves at `leaves`.
     fn persists(&mut self, a: &Arrival, leaves: u64) -> bool {
         let below = u128::from(a.wait) < self.spec.target.as_nanos();
         if below || a.queued_bytes <= u64::from(self.full) {
@@ -113,7 +124,7 @@ impl Codel {
         leaves >= due
     }
 
-    /// Whether the packet that leaves at `leaves` is the one to suffer.
+    /// Returns whether the packet that leaves at `leaves` is dropped or marked.
     fn picks(&mut self, a: &Arrival, leaves: u64) -> bool {
         if !self.persists(a, leaves) {
             self.dropping = false;
@@ -199,12 +210,14 @@ mod tests {
 
     use super::*;
 
-    /// A packet that arrives at this millisecond, waits `wait_ms`, and finds ten full packets.
+    /// Returns a packet that arrives at millisecond `ms`, waits `wait_ms`, and finds ten full
+    /// packets.
     fn packet(ms: u64, wait_ms: u64) -> Arrival {
         Arrival { wait: wait_ms * 1_000_000, queued_bytes: 14_200, ..arrival(ms * 1_000_000, 10) }
     }
 
-    /// Milliseconds at which the marked ones of packets arriving every millisecond from `from` to `to` leave; all wait `wait_ms`.
+    /// Admits a packet every millisecond from `from` to `to`, each waiting `wait_ms`, and returns
+    /// the milliseconds at which the marked packets leave.
     fn marked(codel: &mut Codel, from: u64, to: u64, wait_ms: u64) -> Vec<u64> {
         (from..to)
             .filter(|ms| codel.admit(&packet(*ms, wait_ms)) == Admission::Mark)
@@ -214,9 +227,10 @@ mod tests {
 
     #[test]
     fn marks_follow_the_control_law() {
-        // A wait of 10 ms from time 0: the first packet leaves at 10 ms, so the first mark falls due at 110 ms; the next ones follow
-        // 100/sqrt(1), 100/sqrt(2), 100/sqrt(3), 100/sqrt(4) ms later: 210, 280.71, 338.45, 388.45; 100/sqrt(5): 433.17. The first
-        // packet to leave at or after each is marked.
+        // Every packet waits 10 ms. The first packet leaves at 10 ms, so the first mark is due at
+        // 110 ms. The next marks follow 100/sqrt(1), 100/sqrt(2), 100/sqrt(3) and 100/sqrt(4) ms
+        // later, at 210, 280.71, 338.45 and 388.45 ms, and after 100/sqrt(5) ms at 433.17 ms. The
+        // first packet to leave at or after each of these times is marked.
         let mut codel = Codel::new(CodelSpec::default());
         assert_eq!(marked(&mut codel, 0, 430, 10), [110, 210, 281, 339, 389, 434]);
     }
@@ -227,10 +241,11 @@ mod tests {
         assert_eq!(marked(&mut codel, 0, 340, 10), [110, 210, 281, 339]);
         assert_eq!(codel.count, 4);
         assert!(marked(&mut codel, 340, 400, 4).is_empty(), "4 ms is below the target");
-        // Above again from 410 ms on: the first mark is due at 510 ms. Four marks less the one it began with: it goes on with three,
-        // 100/sqrt(3) = 57.74 ms, then 100/sqrt(4) = 50 ms.
+        // The sojourn is above the target again from 410 ms on, so the first mark is due at 510 ms.
+        // The previous dropping state made four marks and began with one, so the count continues
+        // with three: 100/sqrt(3) = 57.74 ms, then 100/sqrt(4) = 50 ms.
         assert_eq!(marked(&mut codel, 400, 620, 10), [510, 568, 618]);
-        // After a rest of more than 16 intervals it begins with one again.
+        // After a rest of more than 16 intervals the count begins with one again.
         assert!(marked(&mut codel, 620, 2_400, 0).is_empty());
         assert_eq!(marked(&mut codel, 2_400, 2_650, 10), [2_510, 2_610]);
     }
@@ -239,7 +254,7 @@ mod tests {
     fn short_waits_and_single_packets_are_no_queue() {
         let mut codel = Codel::new(CodelSpec::default());
         assert!(marked(&mut codel, 0, 1_000, 4).is_empty());
-        // A slow link: one full packet before this one takes longer than the target.
+        // A slow link: one full packet ahead of this one takes longer than the target.
         for ms in 1_000..2_000 {
             assert_eq!(
                 codel.admit(&Arrival { queued_bytes: 1_420, ..packet(ms, 12) }),
@@ -305,8 +320,9 @@ mod tests {
                 waits.push(link.queueing_delay(now).as_secs_f64() * 1e3);
             });
             let used = sources.utilisation(&before, 100 * SECOND, 300 * SECOND);
-            // RFC 8289 §4 sets the target at a twentieth of the round trip to use nearly all of the link. The whole queue of 1000
-            // packets would be 1136 ms; what stays, the least wait of each interval, is about the target.
+            // RFC 8289 §4 sets the target at a twentieth of the round trip to use nearly all of the
+            // link. A full queue of 1000 packets would wait 1136 ms. The standing queue, measured
+            // as the least wait of each interval, is about the target.
             let (mean, _) = moments(&waits);
             let least: Vec<_> =
                 waits.chunks(10).map(|w| w.iter().copied().fold(f64::MAX, f64::min)).collect();

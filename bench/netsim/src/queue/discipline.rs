@@ -1,4 +1,5 @@
-//! Queue disciplines: pure verdicts on an arriving packet, and what every kind of queue declares.
+//! First-in first-out queue disciplines, as pure verdicts on an arriving packet, and the
+//! declaration of a kind of queue.
 
 use std::fmt;
 
@@ -7,89 +8,93 @@ use fathom_units::Rate;
 use super::scheduler::AnyQueue;
 use super::tc::Qdisc;
 
-/// Bytes of a typical packet on the wire, for averages that age by packet times (Sync-TCP §4.4: 1420).
+/// Bytes of a typical packet on the wire (Sync-TCP §4.4: 1420), for averages that decay by packet
+/// times.
 pub(super) const TYPICAL_PACKET: u32 = 1_420;
 
-/// An arriving packet and the queue it finds, as a queue discipline sees them.
+/// An arriving packet, and the state of the queue at its arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Nanoseconds of simulated time.
+    /// Simulated time of the arrival, in nanoseconds.
     pub now: u64,
-    /// Size, headers included.
+    /// Size of the packet in bytes, headers included.
     pub bytes: u32,
-    /// The packet may be marked instead of dropped.
+    /// Whether the packet may be marked instead of dropped.
     pub ecn_capable: bool,
-    /// Packets before it, the one in transmission included.
+    /// Packets ahead of this one, including the one in transmission.
     pub queued_packets: usize,
-    /// Their bytes.
+    /// Bytes of the packets ahead of this one.
     pub queued_bytes: u64,
-    /// Nanoseconds since the link went idle; 0 while it sends.
+    /// Nanoseconds since the link went idle; 0 while the link sends.
     pub idle: u64,
-    /// Nanoseconds until its own transmission would start; 0 on an idle link.
+    /// Nanoseconds until this packet's own transmission would start; 0 on an idle link.
     pub wait: u64,
 }
 
 /// A queue's verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Join the queue.
+    /// The packet joins the queue.
     Forward,
-    /// Join the queue, marked congestion-experienced.
+    /// The packet joins the queue, marked Congestion Experienced (CE).
     Mark,
-    /// Drop.
+    /// The packet is dropped.
     Drop,
 }
 
-/// A queue discipline. It sees arrivals and keeps whatever averages it needs; the link keeps the queue itself.
+/// A first-in first-out queue discipline. It sees arrivals and keeps the averages it needs; the
+/// link keeps the queue itself.
 pub trait Queue: fmt::Debug + Send {
-    /// Verdict on `arrival`.
+    /// Returns the verdict on `arrival`.
     fn admit(&mut self, arrival: &Arrival) -> Admission;
 }
 
-/// What users call a kind of queue.
+/// Name, options and tc module of a kind of queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// Its name.
+    /// Name as users write it.
     pub name: &'static str,
-    /// A shorter name that is read as well.
+    /// Alternative name that is also accepted.
     pub short: Option<&'static str>,
-    /// An example that names every option.
+    /// Example that names every option.
     pub example: &'static str,
-    /// The kernel's module of its like in tc ([`Discipline::qdisc`]), where there is one.
+    /// Kernel module of the equivalent tc qdisc ([`Discipline::qdisc`]); `None` if tc has none.
     pub module: Option<&'static str>,
 }
 
 impl Kind {
-    /// Whether it has this name, long or short.
+    /// Returns whether `name` is the name or the alternative name of this kind.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name || self.short == Some(name)
     }
 }
 
-/// A kind of queue with its parameters: what each file of this folder declares. Written out ([`fmt::Display`]), it is what
-/// [`Discipline::read`] reads, the name before it.
+/// A kind of queue with its parameters. Each file of this folder declares one.
+///
+/// The `Display` output ([`fmt::Display`]) is the name, followed by options that
+/// [`Discipline::read`] accepts.
 pub trait Discipline: Copy + fmt::Debug + fmt::Display {
-    /// Its name and options.
+    /// Name and options of this kind.
     const KIND: Kind;
 
-    /// Reads what comes after the name: nothing, or `:option=value,...`.
+    /// Parses the text after the name: nothing, or `:option=value,...`.
     ///
     /// # Errors
-    /// One line that says what is wrong and what to write instead.
+    /// Returns one line that says what is wrong and what to write instead.
     fn read(options: &str) -> Result<Self, String>;
 
-    /// A fresh queue in front of a link of this rate; `seed` is for its random drops and marks.
+    /// Returns an empty queue for a link of this rate; `seed` seeds its random drops and marks.
     fn build(&self, rate: Rate, seed: u64) -> AnyQueue;
 
-    /// The limit in packets in front of a link of this rate, where it is one.
+    /// Returns the limit in packets for a link of this rate; `None` if the limit is in bytes.
     fn packet_limit(&self, rate: Rate) -> Option<usize>;
 
-    /// The limit in bytes, where it is one.
+    /// Returns the limit in bytes; `None` if the limit is in packets.
     fn byte_limit(&self) -> Option<u64> {
         None
     }
 
-    /// The same queue in words of tc, where it has its like.
+    /// Returns the equivalent tc qdisc; `None` if tc has none.
     fn qdisc(&self, _rate: Rate) -> Option<Qdisc> {
         None
     }

@@ -1,4 +1,4 @@
-//! Drop-tail: first in, first out, and no more than fits.
+//! Drop-tail: first in, first out, with a limit in packets or bytes.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::options;
 use super::scheduler::AnyQueue;
 use super::tc::Qdisc;
 
-/// Drops what does not fit: first in, first out, no more than `limit` waiting.
+/// A first-in first-out queue that drops arriving packets that do not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropTail {
     limit: Limit,
@@ -22,12 +22,12 @@ enum Limit {
 }
 
 impl DropTail {
-    /// At most `limit` packets, the one in transmission included.
+    /// Returns a queue of at most `limit` packets, including the one in transmission.
     pub const fn packets(limit: usize) -> Self {
         Self { limit: Limit::Packets(limit) }
     }
 
-    /// At most `limit` bytes, the packet in transmission included.
+    /// Returns a queue of at most `limit` bytes, including the packet in transmission.
     pub const fn bytes(limit: u64) -> Self {
         Self { limit: Limit::Bytes(limit) }
     }

@@ -1,29 +1,40 @@
 //! DualPI2, the Dual-Queue Coupled AQM with PI2 for the classic queue (RFC 9332, appendix A).
 //!
-//! Packets marked ECT(1) or CE go to the low-latency queue L, all others to the classic queue C (RFC 9332 §2.3). One controller
-//! steers both: every `T` its base probability follows the time packets wait, in seconds,
+//! Packets marked ECT(1) or CE go to the low-latency queue L, all others to the classic queue C
+//! (RFC 9332 §2.3). One controller serves both queues: every `T` its base probability `p'` follows
+//! the time packets wait, in seconds,
 //!
 //! ```text
 //! p' <- p' + alpha (wait - target) + beta (wait - wait before)
 //! T = min(target, rtt / 3)    alpha = 0.1 T / rtt^2    beta = 0.3 / rtt
 //! ```
 //!
-//! Classic packets are marked or dropped with `p_C = p'^2`. The window of a classic sender goes with `1 / sqrt(p_C)`, so with `1 / p'`,
-//! which makes the controller linear (PI2). L packets are marked with `p_CL = k p'`: the window of a scalable sender goes with `1 / p_CL`,
-//! and `k = 2` makes the two about equal. L's own AQM marks more where its queue waits longer than that: from 0 at `min` to 1 at `min +
-//! range`; the larger of both probabilities counts. A packet that nothing waits behind is marked by the coupling only, so that slow links
-//! do not mark for the time that one packet takes.
+//! Classic packets are marked or dropped with probability `p_C = p'^2`. The window of a classic
+//! sender is proportional to `1 / sqrt(p_C)`, and so to `1 / p'`, which makes the controller linear
+//! (PI2). L packets are marked with probability `p_CL = k p'`. The window of a scalable sender is
+//! proportional to `1 / p_CL`, and `k = 2` makes the two windows about equal.
 //!
-//! L goes first, but where both queues always have packets C gets `classic` of the bytes: weighted round robin. Overload is where `p_CL`
-//! would exceed 1, so `p_C` `1/k^2`: from there on ECN is no longer believed, and both queues drop with `p_C` (RFC 9332 §4.2.3).
+//! L also has its own AQM, which takes over when the wait in L is long. Its probability rises from
+//! 0 at a wait of `min` to 1 at `min + range`, and the larger of it and `p_CL` is used. An L packet
+//! with no other L packet behind it is marked only by the coupling, so that slow links do not mark
+//! for the time that one packet takes.
 //!
-//! Probabilities are summed up, and the packet at which the sum passes 1 is the one: marks come evenly and nothing is random.
+//! L is served first, but while both queues have packets, C gets a share `classic` of the bytes by
+//! weighted round robin. Overload begins when `p_CL` reaches 1, which means `p_C` is `1/k^2`. ECN
+//! is then no longer trusted, and both queues drop with probability `p_C` (RFC 9332 §4.2.3); L
+//! packets that are not dropped are marked.
+//!
+//! Nothing is random. Probabilities are summed, and the packet at which the sum exceeds 1 is marked
+//! or dropped, so that marks are evenly spaced.
 //!
 //! Departures:
-//! - The wait is that of the packet that goes next, in L or C, whichever is longer: L's counts where L is overloaded.
-//! - The limit is in packets, as elsewhere here, and as in Linux (10000); the RFC's is 250 ms of the link.
-//! - `ecn=off` drops classic packets whatever their ECN field; L packets are always marked.
-//! - The share of C is 1/10, which is Linux's; the RFC leaves the scheduler open.
+//! - The controller's wait is that of the head packet of L or of C, whichever is longer. L's wait
+//!   matters when L is overloaded.
+//! - The limit is in packets, as in all queues here and in Linux (10000). The RFC's limit is 250 ms
+//!   of the link.
+//! - With `ecn=off`, classic packets are dropped whatever their ECN field; L packets are always
+//!   marked.
+//! - The share of C is 1/10, as in Linux; the RFC leaves the scheduler open.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,10 +46,10 @@ use super::options::{self, OptionError, on_off};
 use super::scheduler::{AnyQueue, Packets, Queued, Scheduler};
 use crate::sim::Ecn;
 
-/// RFC 9332 appendix A.1: gains of the controller, over the worst round trip.
+/// RFC 9332 appendix A.1: gains of the controller, before division by the worst round trip.
 const ALPHA: f64 = 0.1;
 const BETA: f64 = 0.3;
-/// RFC 9332 appendix A.1: packets up to which L's own AQM marks none.
+/// RFC 9332 appendix A.1: number of L packets up to which L's own AQM does not mark.
 const UNMARKED: usize = 1;
 
 /// DualPI2 as users write it.
@@ -46,24 +57,25 @@ const UNMARKED: usize = 1;
 pub struct DualPi2Spec {
     /// Wait of the classic queue to hold.
     pub target: Duration,
-    /// The worst round trip expected, which sets the controller's gains.
+    /// Worst round trip expected, which sets the controller's gains.
     pub rtt: Duration,
-    /// How much more often low-latency packets are marked than `p'`: the coupling factor.
+    /// Coupling factor `k`: ratio of the marking probability of low-latency packets to `p'`.
     pub coupling: f64,
-    /// Wait from which L's own AQM marks.
+    /// Wait above which L's own AQM marks.
     pub min: Duration,
-    /// How much longer the wait is at which it marks all.
+    /// Further wait, beyond `min`, at which L's own AQM marks every packet.
     pub range: Duration,
-    /// The classic queue's share of the link while both have packets.
+    /// Share of the link that the classic queue gets while both queues have packets.
     pub classic: f64,
-    /// Packets both queues hold.
+    /// Largest number of packets in both queues together.
     pub limit: usize,
-    /// Classic packets that are ECN-capable are marked instead of dropped.
+    /// Whether ECN-capable classic packets are marked instead of dropped.
     pub ecn: bool,
 }
 
 impl Default for DualPi2Spec {
-    /// RFC 9332 appendix A.1: 15 ms, 100 ms, 2, 800 us and 400 us; a tenth and 10000 packets as in Linux; ECN.
+    /// RFC 9332 appendix A.1: 15 ms, 100 ms, 2, 800 µs and 400 µs; a share of 0.1 and 10000 packets
+    /// as in Linux; ECN.
     fn default() -> Self {
         Self {
             target: Duration::from_millis(15),
@@ -118,13 +130,13 @@ impl DualPi2Spec {
         Ok(self)
     }
 
-    /// Seconds between updates.
+    /// Returns the seconds between updates.
     fn period(&self) -> f64 {
         self.target.as_secs_f64().min(self.rtt.as_secs_f64() / 3.0)
     }
 }
 
-/// Both queues. Times are nanoseconds of simulated time.
+/// Both queues. Times are in nanoseconds of simulated time.
 #[derive(Debug)]
 pub struct DualPi2 {
     spec: DualPi2Spec,
@@ -132,21 +144,21 @@ pub struct DualPi2 {
     period: u64,
     alpha: f64,
     beta: f64,
-    /// The base probability `p'`.
+    /// Base probability `p'`.
     base: f64,
-    /// The wait at the last update, in seconds.
+    /// Wait at the last update, in seconds.
     wait_before: f64,
     next_update: u64,
     low: Packets,
     classic: Packets,
-    /// Bytes that C may send before L, earned while L went first.
+    /// Bytes that C may send before L: credit that C gains while L is served first.
     earned: f64,
     low_marks: Recurrence,
     low_drops: Recurrence,
     classic_picks: Recurrence,
 }
 
-/// Comes up as often as the probabilities it is given say, at even distances.
+/// Selects packets at even distances, as often as the given probabilities say.
 #[derive(Debug, Default)]
 struct Recurrence(f64);
 
@@ -162,7 +174,7 @@ impl Recurrence {
 }
 
 impl DualPi2 {
-    /// Empty queues.
+    /// Returns empty queues.
     pub fn new(spec: DualPi2Spec) -> Self {
         let (period, rtt) = (spec.period(), spec.rtt.as_secs_f64());
         let nanos = (period * 1e9) as u64;
@@ -183,12 +195,12 @@ impl DualPi2 {
         }
     }
 
-    /// Probability of a mark in L that comes from C: `p_CL`.
+    /// Returns the probability `p_CL` of a mark in L by the coupling to C.
     fn coupled(&self) -> f64 {
         self.spec.coupling * self.base
     }
 
-    /// Probability of a mark or drop in C: `p_C`.
+    /// Returns the probability `p_C` of a mark or drop in C.
     fn squared(&self) -> f64 {
         self.base * self.base
     }
@@ -197,13 +209,15 @@ impl DualPi2 {
         self.coupled() >= 1.0
     }
 
-    /// Probability of a mark by L's own AQM for a packet that has waited so many nanoseconds.
+    /// Returns the marking probability of L's own AQM for a packet that has waited `wait`
+    /// nanoseconds.
     fn native(&self, wait: u64) -> f64 {
         let wait = Duration::from_nanos(wait).saturating_sub(self.spec.min);
         (wait.as_secs_f64() / self.spec.range.as_secs_f64()).min(1.0)
     }
 
-    /// Makes the updates that are due by `now`. The queues have been the same since the last one, but for the time.
+    /// Makes the updates that are due by `now`. No packet has entered or left the queues since the
+    /// last call.
     fn advance(&mut self, now: u64) {
         while self.next_update <= now {
             let at = self.next_update;
@@ -228,7 +242,7 @@ impl DualPi2 {
         self.wait_before = wait;
     }
 
-    /// Whether L is served next.
+    /// Returns whether L is served next, and updates C's credit; `None` if both queues are empty.
     fn low_goes_first(&mut self) -> Option<bool> {
         match (self.low.head(), self.classic.head()) {
             (None, None) => None,
@@ -250,7 +264,8 @@ impl DualPi2 {
         }
     }
 
-    /// What becomes of a packet from L: `None` if it is dropped, else whether it is marked.
+    /// Decides on a packet from L: `None` if it is dropped, otherwise whether it is marked.
+    /// `before` is the number of packets in L, including this one.
     fn judge_low(&mut self, now: u64, packet: &Queued, before: usize) -> Option<bool> {
         let coupled = self.coupled();
         if self.is_overloaded() {
@@ -263,7 +278,7 @@ impl DualPi2 {
         Some(self.low_marks.comes_up(native.max(coupled)))
     }
 
-    /// As [`DualPi2::judge_low`], for a packet from C.
+    /// Decides on a packet from C, with the result of [`DualPi2::judge_low`].
     fn judge_classic(&mut self, packet: &Queued) -> Option<bool> {
         let picked = self.squared();
         if !self.classic_picks.comes_up(picked) {
@@ -357,14 +372,15 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Queues whose base probability stays.
+    /// Returns queues with a constant base probability.
     fn with_base(base: f64, ecn: bool) -> DualPi2 {
         let mut queue = DualPi2::new(DualPi2Spec { ecn, ..DualPi2Spec::default() });
         (queue.base, queue.next_update) = (base, u64::MAX);
         queue
     }
 
-    /// Marked and dropped of 10000 packets that pass one by one, none waiting.
+    /// Returns how many of 10000 packets are marked and how many dropped. The packets pass one by
+    /// one, and none waits.
     fn judged(base: f64, packet_ecn: Option<Ecn>, ecn: bool) -> (usize, usize) {
         let (mut queue, mut dropped, mut marked) = (with_base(base, ecn), Vec::new(), 0);
         for n in 0..10_000 {
@@ -394,7 +410,7 @@ mod tests {
     fn overload_drops_from_both_queues() {
         let (low, classic) =
             (judged(0.6, Some(Ecn::Ect1), true), judged(0.6, Some(Ecn::Ect0), true));
-        // .36 dropped; what is left of L is marked.
+        // 0.36 are dropped; the rest of L is marked.
         assert!((3_599..=3_601).contains(&low.1) && low.0 >= 6_390, "{low:?}");
         assert!((3_599..=3_601).contains(&classic.1) && classic.0 == 0, "{classic:?}");
     }
@@ -404,7 +420,7 @@ mod tests {
         let queue = with_base(0.0, true);
         let at = [0, 800, 1_000, 1_200, 5_000].map(|us| queue.native(us * 1_000));
         assert_eq!(at.map(|p| (p * 1e9).round() / 1e9), [0.0, 0.0, 0.5, 1.0, 1.0]);
-        // A packet that nothing waits behind is not marked for its wait.
+        // A packet with nothing waiting behind it is not marked for its wait.
         let (mut queue, mut dropped) = (with_base(0.0, true), Vec::new());
         for n in 0..3 {
             queue.enqueue(packet(n, 0, 0, 1_000, Some(Ecn::Ect1)), 0, &mut dropped);
@@ -436,7 +452,8 @@ mod tests {
             before = wait;
             assert!((queue.base - expected).abs() < 1e-9, "{n}: {} {expected}", queue.base);
         }
-        // With nothing there it falls back to zero, however long nobody looks.
+        // With nothing queued, the base probability falls to zero, however long the queue is not
+        // used.
         while queue.dequeue(200 * MS, &mut dropped).is_some() {}
         queue.advance(3_600 * SECOND);
         assert_eq!((queue.base, queue.wait_before), (0.0, 0.0));
@@ -445,7 +462,7 @@ mod tests {
 
     #[test]
     fn the_classic_queue_keeps_its_share() {
-        // Both always have packets. p' stays below: the target is far.
+        // Both queues always have packets. p' stays below overload, because the target is far away.
         let mut served = Served::new(8_000_000, "dualpi2:target=10s,rtt=10s", 1);
         for ms in 0..4_000u64 {
             for (flow, ecn) in [(0, None), (1, Some(Ecn::Ect1))] {
@@ -453,7 +470,7 @@ mod tests {
             }
         }
         let [classic, low] = [0, 1].map(|flow| served.bytes(flow, 1_000 * MS, 4_000 * MS));
-        // L brings as many packets as the link carries and C gets a tenth: the rest of L waits.
+        // L brings as many packets as the link carries, and C gets a tenth: the rest of L waits.
         assert!((classic as f64 / (classic + low) as f64 - 0.1).abs() < 0.001, "{classic} {low}");
     }
 

@@ -1,23 +1,30 @@
-//! FQ-CoDel (RFC 8290): deficit round robin between flows, with CoDel (RFC 8289) in each flow's queue.
+//! FQ-CoDel (RFC 8290): deficit round robin between flows, with CoDel (RFC 8289) in each flow's
+//! queue.
 //!
-//! A packet joins the queue that a hash of its flow chooses, one of `flows`; flows that share one by chance are one to everything below.
-//! A queue that gets its first packet is new, with a credit of `quantum` bytes; new queues go before old ones, in the order in which they
-//! became so. The first queue in line sends while its credit is above zero, and each packet takes its size from it. A queue without credit
-//! gets `quantum` more and goes to the end of the old ones. A new queue found empty goes there as well, so that a flow which has one
-//! packet at a time cannot stay new for ever and starve others; an old one found empty leaves the line (RFC 8290 §4.2). So a flow that
-//! needs less than its share is sent at once, and of two flows that always have packets each gets as many bytes as the other, but for the
-//! quantum and a packet.
+//! A hash of its flow assigns a packet to one of `flows` queues. Flows that share a queue by chance
+//! are treated as one flow. A queue that gets its first packet becomes new, with a credit of
+//! `quantum` bytes. New queues go before old ones, in the order in which they became new. The first
+//! queue in line sends while its credit is above zero, and each packet reduces the credit by its
+//! size.
 //!
-//! Each queue has a CoDel of its own, which decides as a packet leaves: `codel.rs` says how. Where all queues together exceed `limit`, the
-//! one that holds most bytes loses packets from its head: half its bytes, as in Linux (RFC 8290 §4.1 has half its packets), but no more than
-//! 64 packets at once.
+//! A queue without credit gets `quantum` more and moves to the end of the old queues. A new queue
+//! found empty also moves there, so that a flow with one packet at a time cannot stay new for ever
+//! and starve others. An old queue found empty leaves the line (RFC 8290 §4.2). A flow that needs
+//! less than its share is therefore sent at once, and two flows that are always backlogged get
+//! equal bytes, to within one quantum and one packet.
+//!
+//! Each queue has its own CoDel, which decides when a packet leaves; see `codel.rs`. If all queues
+//! together exceed `limit`, the queue with the most bytes loses packets from its head: half its
+//! bytes, as in Linux (RFC 8290 §4.1 has half its packets), but at most 64 packets at once.
 //!
 //! Departures:
-//! - CoDel spares a queue with at most one full packet left. The full packet is the largest seen, the queue the flow's own. Linux takes the
-//!   interface's MTU, and all queues together.
-//! - What the limit costs a queue counts for its CoDel as drops of its spell: this is Linux's.
-//! - A flow is a flow of the simulation and a direction, or a client of the relay: what the hash of addresses and ports tells apart.
-//! - Linux's limit of 32 MB beside that in packets is left out.
+//! - CoDel spares a queue when at most one full packet is left in it. The full packet is the
+//!   largest seen, and only the flow's own queue counts. Linux uses the interface's MTU and the
+//!   bytes of all queues together.
+//! - Packets dropped at the limit add to the drop count of that queue's CoDel, as in Linux.
+//! - A flow is one direction of a simulated flow, or a client of the relay. A hash of addresses and
+//!   ports distinguishes the same flows.
+//! - Linux's additional limit of 32 MB is left out.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -31,25 +38,26 @@ use super::scheduler::{AnyQueue, Packets, Queued, Scheduler};
 use super::tc::{Qdisc, ecn_word};
 use crate::hash::mix;
 
-/// Packets dropped at once at the limit (RFC 8290 §4.1).
+/// Most packets dropped at once at the limit (RFC 8290 §4.1).
 const DROP_BATCH: usize = 64;
-/// A spell that begins within so many intervals of the last one goes on from its count (RFC 8289 §5.5).
+/// A dropping state that begins within this many intervals of the last one continues from its count
+/// (RFC 8289 §5.5).
 const RECENT: u64 = 16;
 
 /// FQ-CoDel as users write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCodelSpec {
-    /// Queues that flows are spread over.
+    /// Number of queues over which flows are spread.
     pub flows: usize,
     /// Sojourn to stay below, in each queue.
     pub target: Duration,
-    /// How long the sojourn may stay above it: about the longest round trip.
+    /// Time for which the sojourn may stay above the target: about the longest round trip.
     pub interval: Duration,
-    /// Packets all queues hold.
+    /// Largest number of packets in all queues together.
     pub limit: usize,
     /// Bytes a queue may send in its turn.
     pub quantum: u32,
-    /// ECN-capable packets are marked instead of dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
@@ -98,11 +106,11 @@ struct Settings {
     target: u64,
     interval: u64,
     ecn: bool,
-    /// The full packet.
+    /// Largest packet seen, used as the full packet.
     full: u64,
 }
 
-/// CoDel's state of one queue; names as in `codel.rs`.
+/// CoDel's state of one queue, with the names of `codel.rs`.
 #[derive(Debug, Default)]
 struct CodelState {
     due: Option<u64>,
@@ -113,12 +121,13 @@ struct CodelState {
 }
 
 impl CodelState {
-    /// `t + interval / sqrt(count)` (RFC 8289 §5.6).
+    /// Returns `t + interval / sqrt(count)` (RFC 8289 §5.6).
     fn control_law(&self, t: u64, interval: u64) -> u64 {
         t.saturating_add((interval as f64 / f64::from(self.count).sqrt()) as u64)
     }
 
-    /// Whether the sojourn has been above the target for an interval when `packet` leaves and `left` bytes stay behind.
+    /// Returns whether the sojourn has been above the target for an interval when `packet` leaves
+    /// and `left` bytes stay behind.
     fn persists(&mut self, now: u64, packet: &Queued, left: u64, settings: &Settings) -> bool {
         let sojourn = now.saturating_sub(packet.arrived);
         if sojourn < settings.target || left <= settings.full {
@@ -128,7 +137,8 @@ impl CodelState {
         now >= *self.due.get_or_insert(now.saturating_add(settings.interval))
     }
 
-    /// The next packet of `queue`, and whether it is marked; those before it that are not to be sent go to `dropped`.
+    /// Returns the next packet of `queue` and whether it is marked. Packets dropped before it are
+    /// appended to `dropped`.
     fn dequeue(
         &mut self,
         now: u64,
@@ -155,7 +165,8 @@ impl CodelState {
             dropped.push(packet);
             (packet, above) = self.take(now, queue, settings)?;
             if begins {
-                // The packet behind the first drop of a spell passes, whatever it has waited (RFC 8289 §5.5).
+                // The packet behind the first drop of a dropping state passes, however long it
+                // waited (RFC 8289 §5.5).
                 break;
             }
             self.dropping = above;
@@ -163,7 +174,8 @@ impl CodelState {
         Some((packet, false))
     }
 
-    /// Takes a packet out; whether the sojourn has been above the target for an interval.
+    /// Removes a packet; also returns whether the sojourn has been above the target for an
+    /// interval.
     fn take(
         &mut self,
         now: u64,
@@ -178,7 +190,7 @@ impl CodelState {
         Some((packet, self.persists(now, &packet, queue.bytes(), settings)))
     }
 
-    /// A spell of drops begins.
+    /// Enters the dropping state.
     fn begin(&mut self, now: u64, interval: u64) {
         self.dropping = true;
         let grown = self.count.saturating_sub(self.began_with);
@@ -194,20 +206,20 @@ impl CodelState {
 struct FlowQueue {
     packets: Packets,
     codel: CodelState,
-    /// Bytes it may still send in its turn.
+    /// Bytes the queue may still send in its turn.
     credit: i64,
-    /// It is in line, among the new or the old ones.
+    /// Whether the queue is in line, among the new or the old queues.
     in_line: bool,
 }
 
-/// FQ-CoDel's queues. Times are nanoseconds of simulated time.
+/// FQ-CoDel's queues. Times are in nanoseconds of simulated time.
 #[derive(Debug)]
 pub struct FqCodel {
     spec: FqCodelSpec,
     settings: Settings,
     seed: u64,
     queues: Vec<FlowQueue>,
-    /// Queues in line, by number.
+    /// Queues in line, by number: first the new, then the old ones.
     new: VecDeque<u32>,
     old: VecDeque<u32>,
     packets: usize,
@@ -215,7 +227,7 @@ pub struct FqCodel {
 }
 
 impl FqCodel {
-    /// Empty queues; `seed` is the hash's.
+    /// Returns empty queues; `seed` seeds the hash.
     pub fn new(spec: FqCodelSpec, seed: u64) -> Self {
         let nanos = |d: Duration| d.as_nanos() as u64;
         Self {
@@ -235,13 +247,13 @@ impl FqCodel {
         }
     }
 
-    /// The queue of a flow.
+    /// Returns the number of a flow's queue.
     fn queue_of(&self, flow: u64) -> usize {
         let hash = mix(&[self.seed, flow]) >> 32;
         ((hash * self.queues.len() as u64) >> 32) as usize
     }
 
-    /// The limit is exceeded: the longest queue loses its first packets.
+    /// Drops packets from the head of the longest queue when the limit is exceeded.
     fn drop_from_longest(&mut self, dropped: &mut Vec<Queued>) {
         let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.packets.bytes()) else {
             return;
@@ -387,11 +399,11 @@ mod tests {
                 number += 1;
             }
         }
-        // From any moment to any later one, once all are there.
+        // Between any two moments, once all flows are backlogged.
         for (from, to) in [(100, 200), (100, 1_900), (777, 1_234), (1_500, 1_510)] {
             let bytes = [0, 1, 2].map(|flow| served.bytes(flow, from * MS, to * MS));
             let spread = bytes.iter().max().unwrap() - bytes.iter().min().unwrap();
-            // A turn more or less, and the packet that ended it.
+            // One turn more or less, and the packet that ended it.
             assert!(spread <= 1_514 + 1_500, "{bytes:?} from {from} ms to {to} ms");
         }
     }
@@ -419,7 +431,7 @@ mod tests {
         let waits: Vec<u64> = (served.sent.iter().filter(|sent| sent.packet.flow == 1))
             .map(|sent| sent.out - sent.packet.arrived)
             .collect();
-        // The packet in transmission (1 ms at most) and its own 0.2 ms.
+        // The packet in transmission takes 1 ms at most, and the packet itself 0.2 ms.
         assert_eq!(waits.len(), 50);
         assert!(waits.iter().all(|wait| *wait <= 1_200_000), "{waits:?}");
     }
@@ -428,19 +440,22 @@ mod tests {
     fn marks_and_drops_follow_the_control_law() {
         for (ecn, marked) in [(Some(Ecn::Ect0), true), (None, false)] {
             let mut served = Served::new(8_000_000, "fq-codel", 1);
-            // 20 packets at once, then one per millisecond, which is what the link sends: each waits 20 ms.
+            // 20 packets at once, then one per millisecond, which is the rate of the link: each
+            // waits 20 ms.
             for n in 0..620u64 {
                 served.arrive(packet(n as u32, 7, n.saturating_sub(20) * MS, 1_000, ecn));
             }
-            let at = |out: u64| (out - MS) / MS; // when it began to be sent
+            let at = |out: u64| (out - MS) / MS; // when its transmission began
             let marks: Vec<u64> =
                 served.sent.iter().filter(|s| s.mark).map(|s| at(s.out)).collect();
             if marked {
-                // The sojourn reaches 5 ms at 5 ms; an interval later the first mark, then 100, 70.7, 57.7 and 50 ms further ones.
+                // The sojourn reaches 5 ms at 5 ms. The first mark is an interval later, and
+                // further ones after 100, 70.7, 57.7 and 50 ms.
                 assert_eq!(marks[..5], [105, 205, 276, 334, 384], "{marks:?}");
                 assert!(served.dropped.is_empty());
             } else {
-                // The same moments, eleven of them in 620 ms; each drop makes the wait a packet shorter.
+                // Drops fall at the same moments, eleven of them in 620 ms; each drop makes the
+                // wait one packet shorter.
                 assert!(marks.is_empty());
                 assert!((9..=11).contains(&served.dropped.len()), "{}", served.dropped.len());
             }
@@ -456,7 +471,7 @@ mod tests {
         for n in 0..91 {
             served.arrive(packet(100 + n, 2, 1, 1_000, None));
         }
-        // 101 packets: half of the 91 of flow 2 go, from the head.
+        // 101 packets: half of the 91 packets of flow 2 are dropped, from the head.
         let lost: Vec<u32> = served.dropped.iter().map(|packet| packet.packet).collect();
         assert!(served.dropped.iter().all(|packet| packet.flow == 2), "{lost:?}");
         assert_eq!(
@@ -468,7 +483,7 @@ mod tests {
             (stats.arrived, stats.admitted, stats.dropped, stats.departed),
             (101, 55, 46, 0)
         );
-        // At the moment of the drop 101 were there.
+        // The maximum is recorded after the drop, so the moment with 101 packets is not included.
         assert_eq!(stats.max_queue, 100);
     }
 
@@ -480,7 +495,7 @@ mod tests {
         let (one, two) = (places(1), places(2));
         assert_ne!(one, two);
         let different = one.iter().collect::<std::collections::BTreeSet<_>>().len();
-        // 64 (1 - 1/e) = 40 expected: collisions are real.
+        // 64 (1 - 1/e) = 40 different queues are expected: collisions are real.
         assert!((30..52).contains(&different), "{different}");
     }
 

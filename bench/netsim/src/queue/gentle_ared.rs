@@ -1,16 +1,20 @@
-//! gARED, gentle Adaptive RED (gHSTCP §4.3): [`AdaptiveRed`](super::adaptive_red::AdaptiveRed) that also looks at where the average is going.
+//! gARED, gentle Adaptive RED (gHSTCP §4.3): [`AdaptiveRed`](super::adaptive_red::AdaptiveRed) that
+//! also considers whether the average rises or falls.
 //!
-//! On fast long paths with few flows, Adaptive RED goes on raising `maxp` while the average already falls back to its target: the answer
-//! to the last change is a round trip late, so the average swings. gARED raises `maxp` only while the average is above the target and
-//! rising, and lowers it only while the average is below the target, above `min` and falling. Below `min` nothing is dropped, and a
-//! smaller `maxp` would change nothing there. `maxp` has no lower bound: on a fast link a fair probability is far below .01.
+//! On fast long paths with few flows, Adaptive RED continues to raise `maxp` while the average
+//! already falls back to its target: the effect of the last change is seen a round trip late, so
+//! the average oscillates. gARED raises `maxp` only while the average is above the target range and
+//! rising. It lowers `maxp` only while the average is below the target range, above `min` and
+//! falling. Below `min` nothing is dropped, so a smaller `maxp` would have no effect there. `maxp`
+//! has no lower bound, because on a fast link a suitable probability is far below 0.01.
 //!
-//! Steps, target, upper bound and automatic parameters are those of Adaptive RED.
+//! Steps, target range, upper bound and automatic parameters are those of Adaptive RED.
 //!
 //! Departures:
-//! - The paper does not say over which time the average rises or falls. Here: from one arrival to the next, which is the rule in Adaptive
-//!   RED's own place. The other reading, from one look to the next half a second later, was tried: it misses the short times above `min`
-//!   that a `maxp` much too large leaves, and stays with that `maxp`.
+//! - The paper does not say over which time the average rises or falls. Here the trend is from one
+//!   arrival to the next, evaluated at the point where Adaptive RED applies its rule. The other
+//!   reading, from one check to the next half a second later, was tried: it misses the short times
+//!   above `min` that a much too large `maxp` leaves, and never lowers that `maxp`.
 //! - `maxp` stays a normal number above zero, so that it can rise again.
 
 use std::fmt;
@@ -27,17 +31,17 @@ use super::scheduler::AnyQueue;
 #[derive(Debug)]
 pub struct GentleAred {
     steered: Steered,
-    /// The average at the arrival before.
+    /// Average at the previous arrival.
     earlier: f64,
 }
 
 impl GentleAred {
-    /// An empty queue in front of a link of this rate.
+    /// Returns an empty queue for a link of this rate.
     pub fn new(spec: &AutomaticRed, rate: Rate, seed: u64) -> Self {
         Self { steered: Steered::new(spec.build(rate, seed)), earlier: 0.0 }
     }
 
-    /// The RED queue it steers.
+    /// Returns the RED queue whose `maxp` this queue adjusts.
     pub fn red(&self) -> &Red {
         &self.steered.red
     }
@@ -94,7 +98,8 @@ mod tests {
 
     const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
 
-    /// maxp after arrivals at these milliseconds that find these queues; the average is the queue of the moment. Target 9 to 11 packets.
+    /// Returns maxp after arrivals at these milliseconds that find these queues. The average is the
+    /// present queue; the target range is 9 to 11 packets.
     fn max_p_at(start: f64, arrivals: &[(u64, usize)]) -> f64 {
         let spec = AutomaticRed { weight: Some(1.0), max_p: start, ..AutomaticRed::default() };
         let mut queue = GentleAred::new(&spec, RATE, 3);
@@ -104,7 +109,7 @@ mod tests {
         queue.red().spec().max_p
     }
 
-    /// The same for arrivals half a second apart.
+    /// Returns maxp as `max_p_at` does, for arrivals half a second apart.
     fn max_p_after(start: f64, queues: &[usize]) -> f64 {
         let arrivals: Vec<_> = (1..).map(|n| 500 * n).zip(queues.iter().copied()).collect();
         max_p_at(start, &arrivals)
@@ -115,10 +120,10 @@ mod tests {
         for (queues, to) in [
             (&[12][..], 0.11),
             (&[12, 13], 0.12),
-            (&[13, 12], 0.11),         // above the target, but on its way back
+            (&[13, 12], 0.11),         // above the target, but falling
             (&[10, 8], 0.09),          // below and falling
-            (&[10, 8, 7], 0.081),      // further
-            (&[10, 7, 8], 0.09),       // below, but on its way back
+            (&[10, 8, 7], 0.081),      // still falling
+            (&[10, 7, 8], 0.09),       // below, but rising
             (&[10, 8, 5], 0.09),       // not above min
             (&[10, 10, 9, 11], 0.1),   // within
             (&[12, 12, 12, 12], 0.11), // steady
@@ -131,22 +136,23 @@ mod tests {
     #[test]
     fn max_p_has_an_upper_bound_and_no_lower_one() {
         assert_eq!(max_p_after(0.495, &[12]), 0.5);
-        // .01 * .9^2
+        // 0.01 * 0.9^2
         assert!((max_p_after(0.01, &[10, 8, 7]) - 0.0081).abs() < 1e-12);
     }
 
     #[test]
     fn the_trend_is_that_of_the_last_arrival_and_changes_keep_their_distance() {
-        // Higher than at the last change, but on its way down.
+        // The average is higher than at the last change, but falling.
         assert!((max_p_at(0.1, &[(500, 12), (900, 14), (1_000, 13)]) - 0.11).abs() < 1e-12);
-        // The chance comes later than half a second.
+        // A step is allowed again later than half a second after the last one.
         assert!(
             (max_p_at(0.1, &[(500, 12), (900, 14), (1_000, 13), (1_001, 14)]) - 0.12).abs() < 1e-12
         );
         assert!((max_p_at(0.1, &[(500, 12), (900, 14), (999, 15)]) - 0.11).abs() < 1e-12);
     }
 
-    /// Mean and deviation of the queue, mean of the average, and the last maxp, over 200 s after 300 s.
+    /// Returns mean and deviation of the queue, mean of the average, and the final maxp, over 200 s
+    /// after 300 s.
     fn run<Q: Queue + 'static>(load: Load, queue: Q, red: fn(&Q) -> &Red) -> [f64; 4] {
         let queue = Shared::new(queue);
         let mut sources = Sources::new(load, queue.clone());
@@ -160,12 +166,13 @@ mod tests {
         [mean, deviation, moments(&averages).0, queue.with(|q| red(q).spec().max_p)]
     }
 
-    // The paper's case at a tenth of its rate: 10 flows, 1500-byte packets, 2.5 Gbps and a min of 2500 packets there. A window of W needs
-    // one drop in 2/3 W^2 packets: at 100 ms and 500 packets queued, W = (2083 + 500)/10, so maxp/2 = 2.2e-5. Adaptive RED may not go
-    // below .01, so its average never gets near its target of 450 to 550 packets.
+    // The paper's case at a tenth of its rate: 10 flows and 1500-byte packets (the paper has
+    // 2.5 Gbps and a min of 2500 packets). A window of W needs one drop in 2/3 W^2 packets: at
+    // 100 ms and 500 packets queued, W = (2083 + 500)/10, so maxp/2 = 2.2e-5. Adaptive RED's lower
+    // bound is 0.01, so its average never gets near its target range of 450 to 550 packets.
     //
-    // What is steadier is the queue against its mean. The plain deviation is smaller only at 100 ms: Adaptive RED's queue, held at half
-    // the size, has less to swing at 25 ms.
+    // The queue is steadier relative to its mean. The plain deviation is smaller only at 100 ms: at
+    // 25 ms Adaptive RED holds its queue at half the size, so it has less to oscillate.
 
     #[test]
     fn on_a_fast_long_path_the_queue_is_steadier_than_adaptive_reds_and_on_target() {

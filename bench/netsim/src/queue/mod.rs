@@ -1,16 +1,17 @@
 //! Queue disciplines, and queues as users write them: `red:min=5p,max=50p`.
 //!
-//! A queue is one file here and its line in the list below: every option that takes a queue, every error that lists them, the relay and,
-//! where tc has its like, the netem backend then know it.
+//! A queue is one file in this folder and its line in the list below. Every option that takes a
+//! queue, every error that lists queues, the relay and, if tc has an equivalent, the netem backend
+//! then know the new queue.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `discipline.rs` | what a queue that is first in first out decides ([`Queue`]), and what a kind of queue declares ([`Discipline`]) |
-//! | `scheduler.rs` | what a queue that schedules decides ([`Scheduler`]) |
-//! | `options.rs` | reading `name=value,...` |
-//! | `automatic_red.rs` | RED with automatic parameters, which two kinds share |
-//! | `tc.rs` | words of tc |
-//! | the rest | one kind each |
+//! | `discipline.rs` | first-in first-out queues ([`Queue`]); a kind of queue ([`Discipline`]) |
+//! | `scheduler.rs` | queues that choose which packet goes next ([`Scheduler`]) |
+//! | `options.rs` | parser of `name=value,...` |
+//! | `automatic_red.rs` | RED with automatic parameters, shared by two kinds |
+//! | `tc.rs` | queues as tc qdiscs |
+//! | all others | one kind of queue each |
 
 mod automatic_red;
 mod discipline;
@@ -34,13 +35,15 @@ pub use red::{Marking, Red};
 pub use scheduler::{AnyQueue, Queued, Scheduler};
 pub use tc::Qdisc;
 
-/// Declares the kinds of queues from their files: the modules, [`QueueSpec`], and the list of kinds.
+/// Declares the kinds of queues from their files: the modules, [`QueueSpec`], and the list of
+/// kinds.
 macro_rules! queues {
     ($($(#[$about:meta])* $variant:ident = $file:ident::$spec:ident,)+) => {
         $(pub mod $file;)+
 
-        /// A queue as users write it: `droptail:136p`, `droptail:190kB`, `red:min=5p,max=50p`, `adaptive-red:target=5ms`, `gentle-ared`,
-        /// `avq`, `codel`, `fq-codel`, `pie`, `cobalt`, `dualpi2`. `ared` and `gared` are short for the adaptive two.
+        /// A queue as users write it: `droptail:136p`, `droptail:190kB`, `red:min=5p,max=50p`,
+        /// `adaptive-red:target=5ms`, `gentle-ared`, `avq`, `codel`, `fq-codel`, `pie`, `cobalt`,
+        /// `dualpi2`. `ared` and `gared` are short for `adaptive-red` and `gentle-ared`.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub enum QueueSpec {
             $($(#[$about])* $variant($file::$spec),)+
@@ -62,28 +65,30 @@ macro_rules! queues {
         }
 
         impl QueueSpec {
-            /// A fresh queue in front of a link of this rate; `seed` is for its random drops and marks.
+            /// Returns an empty queue for a link of this rate; `seed` seeds its random drops and
+            /// marks.
             pub fn build(&self, rate: Rate, seed: u64) -> AnyQueue {
                 match self {
                     $(Self::$variant(spec) => spec.build(rate, seed),)+
                 }
             }
 
-            /// The limit in bytes, where it is one.
+            /// Returns the limit in bytes; `None` if the limit is in packets.
             pub fn byte_limit(&self) -> Option<u64> {
                 match self {
                     $(Self::$variant(spec) => spec.byte_limit(),)+
                 }
             }
 
-            /// The limit in packets in front of a link of this rate, where it is one.
+            /// Returns the limit in packets for a link of this rate; `None` if the limit is in
+            /// bytes.
             pub fn packet_limit(&self, rate: Rate) -> Option<usize> {
                 match self {
                     $(Self::$variant(spec) => spec.packet_limit(rate),)+
                 }
             }
 
-            /// The same queue in words of tc, where it has its like.
+            /// Returns the equivalent tc qdisc; `None` if tc has none.
             pub fn qdisc(&self, rate: Rate) -> Option<Qdisc> {
                 match self {
                     $(Self::$variant(spec) => spec.qdisc(rate),)+
@@ -120,18 +125,18 @@ queues! {
     Pie = pie::PieSpec,
     /// Controlled Delay with BLUE.
     Cobalt = cobalt::CobaltSpec,
-    /// Coupled queues for scalable and for classic congestion control.
+    /// DualPI2: coupled queues for scalable and classic congestion control.
     DualPi2 = dual_pi2::DualPi2Spec,
 }
 
 impl QueueSpec {
-    /// Drop-tail with a limit in packets.
+    /// Returns drop-tail with a limit in packets.
     pub const fn droptail_packets(limit: usize) -> Self {
         Self::DropTail(DropTail::packets(limit))
     }
 }
 
-/// Names of the kinds for which `choose` holds, as a list in a sentence.
+/// Returns the names of the kinds for which `choose` returns true, comma-separated.
 pub fn names(choose: impl Fn(&Kind) -> bool) -> String {
     KINDS.iter().filter(|kind| choose(kind)).map(|kind| kind.name).collect::<Vec<_>>().join(", ")
 }
@@ -246,7 +251,7 @@ mod tests {
                 );
             }
         }
-        // Only gARED may start below .01.
+        // Only gARED may start below 0.01.
         assert!("ared:maxp=0.001".parse::<QueueSpec>().unwrap_err().contains("0.01 to 0.5"));
     }
 

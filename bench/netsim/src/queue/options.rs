@@ -1,4 +1,4 @@
-//! Options of a queue as users write them: `name:option=value,...`.
+//! Parser of a queue's options as users write them: `name:option=value,...`.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,22 +7,23 @@ use fathom_units::parse_duration;
 
 use super::discipline::Kind;
 
-/// Why an option was not taken.
+/// Reason why an option was rejected.
 pub(crate) enum OptionError {
     /// No option has this name.
     Name,
-    /// The value is not one of this option.
+    /// The option does not accept this value.
     Value,
 }
 
 impl Kind {
-    /// One line: what is wrong with the options `s`, and what to write instead.
+    /// Returns one line that says what is wrong with the options `s` and what to write instead.
     pub(super) fn error(&self, s: &str, what: &str) -> String {
         let Self { name: kind, example, .. } = self;
         format!("'{kind}{s}' {what}; write {kind}, or {kind}: and any of {example}")
     }
 
-    /// Reads what comes after the kind: nothing, or `:name=value,...`. `set` takes each name and value.
+    /// Parses the text after the kind: nothing, or `:name=value,...`. `set` is called with each
+    /// name and value.
     pub(super) fn read(
         &self,
         s: &str,
@@ -54,22 +55,22 @@ impl Kind {
     }
 }
 
-/// `5p`, `6.25p`.
+/// Parses packets, possibly fractional: `5p`, `6.25p`.
 pub(super) fn packets(value: &str) -> Result<f64, OptionError> {
     number(value.strip_suffix('p').ok_or(OptionError::Value)?)
 }
 
-/// `100p`.
+/// Parses a whole number of packets: `100p`.
 pub(super) fn whole_packets(value: &str) -> Result<usize, OptionError> {
     value.strip_suffix('p').and_then(|digits| digits.parse().ok()).ok_or(OptionError::Value)
 }
 
-/// `0.002`.
+/// Parses a plain number: `0.002`.
 pub(super) fn number(value: &str) -> Result<f64, OptionError> {
     value.parse().map_err(|_| OptionError::Value)
 }
 
-/// `on` or `off`.
+/// Parses `on` or `off`.
 pub(super) fn switch(value: &str) -> Result<bool, OptionError> {
     match value {
         "on" => Ok(true),
@@ -78,12 +79,12 @@ pub(super) fn switch(value: &str) -> Result<bool, OptionError> {
     }
 }
 
-/// `5ms`.
+/// Parses a duration: `5ms`.
 pub(super) fn duration(value: &str) -> Result<Duration, OptionError> {
     parse_duration(value).map_err(|_| OptionError::Value)
 }
 
-/// `1420B`, `190kB`, `2MB`.
+/// Parses bytes: `1420B`, `190kB`, `2MB`.
 pub(crate) fn bytes(value: &str) -> Result<u64, OptionError> {
     let unit = value.find(|c: char| !c.is_ascii_digit()).ok_or(OptionError::Value)?;
     let scale = match &value[unit..] {
@@ -95,12 +96,12 @@ pub(crate) fn bytes(value: &str) -> Result<u64, OptionError> {
     value[..unit].parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or(OptionError::Value)
 }
 
-/// A switch as [`switch`] reads it.
+/// Formats a switch as [`switch`] reads it.
 pub(super) const fn on_off(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-/// Writes `,name=value unit` of an option that was given.
+/// Writes `,name=value` and the unit if the option was given.
 pub(super) fn write_given(
     f: &mut fmt::Formatter<'_>,
     name: &str,
@@ -110,7 +111,8 @@ pub(super) fn write_given(
     value.map_or(Ok(()), |value| write!(f, ",{name}={value}{unit}"))
 }
 
-/// Bounds that all kinds with CoDel's law share: target, interval and limit in packets.
+/// Checks the bounds shared by all kinds that use CoDel's control law: target, interval and limit
+/// in packets.
 pub(super) fn check_codel(
     target: Duration,
     interval: Duration,

@@ -1,30 +1,43 @@
 //! PIE, Proportional Integral controller Enhanced (RFC 8033).
 //!
-//! Arriving packets are dropped, or marked, with a probability `p` that follows the time packets wait. Every `tupdate`, with the wait
-//! measured now and at the last update, and both in seconds:
+//! Arriving packets are dropped, or marked, with a probability `p` that follows the time packets
+//! wait. Every `tupdate`, with the wait measured now and at the last update, both in seconds:
 //!
 //! ```text
 //! p <- p + scale (alpha (wait - target) + beta (wait - wait before))
 //! ```
 //!
-//! `scale` is smaller where `p` is: 1 from .1 on, 1/2 below that, 1/8 below .01, and so on by a quarter per decade down to 1/2048 below
-//! .000001, since the rate of senders that halve their windows changes with the square root of `p` (RFC 8033 §4.2). A rise is .02 at most
-//! from .1 on (RFC 8033 §5.5), and `p` loses a 64th while nothing waits (RFC 8033 §4.2, which has a fiftieth and calls this enough; Linux).
+//! `scale` shrinks with `p`: 1 for `p` of 0.1 and more, 1/2 below 0.1, 1/8 below 0.01, and so on by
+//! a factor of 4 per decade down to 1/2048 below 0.000001. The reason is that the rate of senders
+//! that halve their windows changes with the square root of `p` (RFC 8033 §4.2). While `p` is 0.1
+//! or more, one update raises it by at most 0.02 (RFC 8033 §5.5). While nothing waits, each update
+//! reduces `p` by 1/64: RFC 8033 §4.2 reduces it by 1/50 and calls 1/64 sufficient, and Linux uses
+//! 1/64.
 //!
-//! Packets pass whatever `p` is for the first 150 ms after the queue was calm, that is `p` was 0 and the wait below half the target
-//! (RFC 8033 §4.4), while the wait is below half the target and `p` below .2, and where at most two full packets are queued (RFC 8033
-//! §4.1). Picks are neither too close nor too far apart: `p` is summed up since the last drop, below .85 nothing is dropped, from 8.5 on
-//! the next packet (RFC 8033 §5.4). ECN-capable packets are marked while `p` is at most .1, and dropped above (RFC 8033 §5.1).
+//! All packets pass in three cases:
+//! - for the first 150 ms after the queue was calm, which means `p` was 0 and the wait below half
+//!   the target (RFC 8033 §4.4);
+//! - while the wait is below half the target and `p` below 0.2;
+//! - while at most two full packets are queued (RFC 8033 §4.1).
 //!
-//! The wait is what RFC 8033 §4.3 allows beside an estimate from the rate: that of the packet that last began to be sent, by its time
-//! stamp, and zero once nothing waits behind it. Linux does the same unless told otherwise, and the link knows the wait exactly: an
-//! estimate of the dequeue rate would only add its error. The queue is first in first out, so the verdict on arrival is PIE's own; when
-//! each packet begins to be sent is known then and kept until the updates have passed that time.
+//! Picks are neither too close together nor too far apart: `p` is summed since the last drop.
+//! Nothing is dropped while the sum is below 0.85, and the next packet is dropped once the sum
+//! reaches 8.5 (RFC 8033 §5.4). ECN-capable packets are marked while `p` is at most 0.1, and
+//! dropped above (RFC 8033 §5.1).
+//!
+//! The wait is measured by time stamps, which RFC 8033 §4.3 allows besides an estimate from the
+//! dequeue rate: it is the wait of the packet whose transmission began last, and zero once nothing
+//! waits behind that packet. Linux does the same by default. The link knows the wait exactly, so an
+//! estimate of the dequeue rate would only add its error. The queue is first in, first out, so the
+//! start of each packet's transmission is known on arrival. It is kept until the updates have
+//! passed that time.
 //!
 //! Departures:
-//! - The wait that lets packets pass is the latest one, as in Linux. The RFC's is that of the last update.
-//! - Above a wait of 250 ms each update adds .02, as in Linux and DOCSIS-PIE (RFC 8034).
-//! - Time that passes uses up the 150 ms, as the RFC has it. In Linux packets that leave do.
+//! - The wait that lets packets pass is the latest one, as in Linux. The RFC uses the wait of the
+//!   last update.
+//! - Above a wait of 250 ms each update adds 0.02, as in Linux and DOCSIS-PIE (RFC 8034).
+//! - The 150 ms are used up as time passes, as in the RFC. In Linux they are used up as packets
+//!   leave.
 //! - The full packet is the largest seen.
 
 use std::collections::VecDeque;
@@ -40,22 +53,23 @@ use super::options::{self, OptionError, on_off};
 use super::scheduler::AnyQueue;
 use super::tc::{Qdisc, ecn_word};
 
-/// RFC 8033 §4.4: bursts that pass, in nanoseconds.
+/// RFC 8033 §4.4: length of a burst that passes, in nanoseconds.
 const BURST: u64 = 150_000_000;
-/// RFC 8033 §5.1: marks instead of drops up to here.
+/// RFC 8033 §5.1: largest probability at which packets are marked instead of dropped.
 const MARK_UP_TO: f64 = 0.1;
-/// RFC 8033 §4.1: below, and with a wait below half the target, nothing is dropped.
+/// RFC 8033 §4.1: probability below which nothing is dropped while the wait is below half the
+/// target.
 const SPARED_BELOW: f64 = 0.2;
 /// RFC 8033 §5.4: bounds of the sum of probabilities between drops.
 const TOO_CLOSE: f64 = 0.85;
 const TOO_FAR: f64 = 8.5;
-/// RFC 8033 §5.5: the largest rise, from this probability on.
+/// RFC 8033 §5.5: largest rise in one update, for probabilities of `RISE_CAPPED_FROM` and more.
 const LARGEST_RISE: f64 = 0.02;
 const RISE_CAPPED_FROM: f64 = 0.1;
-/// RFC 8033 §4.2: what is left of the probability at an update while nothing waits. Its pseudocode has .98, and says that 1 - 1/64 is
-/// enough; Linux has that.
+/// RFC 8033 §4.2: factor applied to the probability at an update while nothing waits. The RFC's
+/// pseudocode has 0.98 and says that 1 - 1/64 is enough; Linux uses 1 - 1/64.
 const DECAY: f64 = 1.0 - 1.0 / 64.0;
-/// Linux: above such a wait, in seconds, each update adds [`LARGEST_RISE`].
+/// Linux: wait, in seconds, above which each update adds [`LARGEST_RISE`].
 const HIGH_WAIT: f64 = 0.25;
 
 /// PIE as users write it.
@@ -65,18 +79,19 @@ pub struct PieSpec {
     pub target: Duration,
     /// Time between updates of the probability.
     pub tupdate: Duration,
-    /// Packets the queue holds.
+    /// Largest number of packets in the queue.
     pub limit: usize,
-    /// Gain of the wait's distance from the target, per second.
+    /// Gain on the difference between wait and target, per second.
     pub alpha: f64,
-    /// Gain of the wait's change, per second.
+    /// Gain on the change of the wait, per second.
     pub beta: f64,
-    /// ECN-capable packets are marked instead of dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
 impl Default for PieSpec {
-    /// RFC 8033 §4: a target and updates of 15 ms, gains of .125 and 1.25; 1000 packets as in Linux; ECN.
+    /// RFC 8033 §4: a target and updates of 15 ms, gains of 0.125 and 1.25; 1000 packets as in
+    /// Linux; ECN.
     fn default() -> Self {
         let ms = Duration::from_millis;
         Self { target: ms(15), tupdate: ms(15), limit: 1_000, alpha: 0.125, beta: 1.25, ecn: true }
@@ -116,28 +131,29 @@ impl PieSpec {
     }
 }
 
-/// A PIE queue. Times are nanoseconds of simulated time.
+/// A PIE queue. Times are in nanoseconds of simulated time.
 #[derive(Debug)]
 pub struct Pie {
     spec: PieSpec,
     probability: f64,
-    /// The wait measured last, and at the last update, in seconds.
+    /// Latest measured wait, and the wait at the last update (`wait_before`), in seconds.
     wait: f64,
     wait_before: f64,
     /// Time for which packets still pass.
     burst: u64,
-    /// Probabilities since the last drop.
+    /// Sum of the probabilities since the last drop.
     sum: f64,
-    /// Packets that had not begun to be sent at the last arrival: when they do, and their waits.
+    /// Packets whose transmission had not begun at the last arrival: when it begins, and their
+    /// waits.
     waiting: VecDeque<(u64, u64)>,
     next_update: u64,
-    /// Largest packet seen: the full packet.
+    /// Largest packet seen, in bytes, used as the full packet.
     full: u32,
     rng: Pcg64Mcg,
 }
 
 impl Pie {
-    /// An empty queue.
+    /// Returns an empty queue.
     pub fn new(spec: PieSpec, seed: u64) -> Self {
         Self {
             spec,
@@ -153,7 +169,7 @@ impl Pie {
         }
     }
 
-    /// Measures and updates as far as `now`.
+    /// Measures the wait and makes the updates that are due up to `now`.
     fn advance(&mut self, now: u64) {
         while self.next_update <= now {
             self.measure(self.next_update);
@@ -175,7 +191,7 @@ impl Pie {
             && self.waiting.is_empty()
     }
 
-    /// The wait of the packet that last began to be sent by `now`.
+    /// Measures the wait of the packet whose transmission began last by `now`.
     fn measure(&mut self, now: u64) {
         while let Some((_, wait)) = self.waiting.front().copied().filter(|(start, _)| *start <= now)
         {
@@ -184,7 +200,7 @@ impl Pie {
         }
     }
 
-    /// RFC 8033 §4.2.
+    /// Updates the probability (RFC 8033 §4.2).
     fn update(&mut self) {
         let (target, p) = (self.spec.target.as_secs_f64(), self.probability);
         let change = self.spec.alpha * (self.wait - target)
@@ -210,7 +226,7 @@ impl Pie {
         self.wait_before = self.wait;
     }
 
-    /// Whether this packet is the one to suffer.
+    /// Returns whether this packet is dropped or marked.
     fn picks(&mut self, a: &Arrival) -> bool {
         let short =
             self.wait < self.spec.target.as_secs_f64() / 2.0 && self.probability < SPARED_BELOW;
@@ -231,7 +247,7 @@ impl Pie {
     }
 }
 
-/// How much of a change is made at this probability (RFC 8033 §4.2).
+/// Returns the factor by which a change is scaled at this probability (RFC 8033 §4.2).
 fn scale(p: f64) -> f64 {
     const STEPS: [(f64, f64); 6] = [
         (0.000_001, 2_048.0),
@@ -320,7 +336,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A packet that arrives at this millisecond, waits `wait_ms`, and finds ten full packets.
+    /// Returns a packet that arrives at millisecond `ms`, waits `wait_ms`, and finds ten full
+    /// packets.
     fn packet(ms: u64, wait_ms: u64) -> Arrival {
         Arrival { wait: wait_ms * MS, queued_bytes: 14_200, ..arrival(ms * MS, 10) }
     }
@@ -328,7 +345,8 @@ mod tests {
     #[test]
     fn the_probability_follows_the_law() {
         let mut pie = Pie::new(PieSpec { ecn: false, ..PieSpec::default() }, 1);
-        // Waits of 35 ms from the start: 20 ms above the target, measured once the first packet is sent.
+        // Waits of 35 ms from the start: 20 ms above the target, measured once the first packet is
+        // sent.
         let mut expected = (0.0, 0.0);
         for ms in 0..=300 {
             pie.admit(&packet(ms, 35));
@@ -375,7 +393,9 @@ mod tests {
         let dropped: Vec<u64> =
             (0..100_000).filter(|n| pie.admit(&packet(*n, 30)) == Admission::Drop).collect();
         let gaps: Vec<u64> = dropped.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        // 0.85 / 0.05 = 17 packets at least, 8.5 / 0.05 = 170 at most (or one more, as sums of fractions round); then one in 20: 16 + 20 in the mean.
+        // At least 0.85 / 0.05 = 17 packets and at most 8.5 / 0.05 = 170 (or one more, because sums
+        // of fractions round). After the first 16, one packet in 20 is picked, so the mean gap is
+        // 16 + 20.
         assert!(gaps.iter().all(|gap| (17..=171).contains(gap)));
         let (mean, _) = moments(&gaps.iter().map(|gap| *gap as f64).collect::<Vec<_>>());
         assert!((34.0..38.0).contains(&mean), "{mean}");

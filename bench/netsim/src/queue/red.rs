@@ -1,9 +1,11 @@
-//! Random Early Detection (Floyd, Jacobson: "Random early detection gateways for congestion avoidance", IEEE/ACM ToN 1, 1993), with the
-//! gentle extension (Floyd 2000) and ECN marks (RFC 3168 §7).
+//! Random Early Detection (Floyd, Jacobson: "Random early detection gateways for congestion
+//! avoidance", IEEE/ACM ToN 1, 1993), with the gentle extension (Floyd 2000) and ECN marks
+//! (RFC 3168 §7).
 //!
-//! The average queue is weighed at every arrival and ages while the link is idle:
-//! `avg <- (1-w) avg + w q`, on an empty queue `avg <- (1-w)^(idle/s) avg`, `s` the time of a typical packet. Between the thresholds
-//! `pb = maxp (avg-min)/(max-min)`. Packet `k` after the last mark or drop is picked with a probability that spreads the picks evenly:
+//! The average queue is updated at every arrival and decays while the link is idle:
+//! `avg <- (1-w) avg + w q`, or on an empty queue `avg <- (1-w)^(idle/s) avg`, with `s` the time of
+//! a typical packet. Between the thresholds `pb = maxp (avg-min)/(max-min)`. Packet `k` after the
+//! last mark or drop is picked with a probability that spreads the picks evenly:
 //!
 //! | | probability | gaps between picks, `n = 1/pb` |
 //! |---|---|---|
@@ -14,10 +16,13 @@
 //!
 //! Departures:
 //! - Queues are counted in packets, never in bytes.
-//! - The 1993 paper's box, and ns-2 without `wait`, count the packet after a pick as packet 1 where its text counts from 0: gaps of 1 to
-//!   n-1, mean n/2, against 1 to n here, the text's.
-//! - ns-2 spares packets that meet an empty queue, and the one with which the average comes above `min`. Here both can be picked.
-//! - A packet that is dropped at an empty queue leaves the link idle. The silence before it does not age the average again.
+//! - The 1993 paper's pseudocode, and ns-2 without `wait`, count the packet after a pick as packet
+//!   1; the paper's text counts from 0. The pseudocode has gaps of 1 to n-1 (mean n/2). Here gaps
+//!   are 1 to n, as in the text.
+//! - ns-2 spares packets that meet an empty queue, and the packet with which the average rises
+//!   above `min`. Here both can be picked.
+//! - A packet that is dropped at an empty queue leaves the link idle. The idle time before it does
+//!   not decay the average again.
 
 use std::fmt;
 
@@ -30,45 +35,46 @@ use super::options::{self, OptionError, on_off};
 use super::scheduler::AnyQueue;
 use super::tc::Qdisc;
 
-/// Below this probability `mark=p` marks, from it on it drops (ns-2 since April 2002).
+/// Probability below which `mark=p` marks; from this value on it drops (ns-2 since April 2002).
 const MARK_BELOW: f64 = 0.1;
 
-/// Which of the picked packets that may carry a mark are marked; the others are dropped.
+/// Rule that decides which picked ECN-capable packets are marked; the others are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::EnumString)]
 pub enum Marking {
-    /// Marked while the average is below `max` (ns-2 before April 2002).
+    /// Marks while the average is below `max` (ns-2 before April 2002).
     #[strum(serialize = "avg")]
     Average,
-    /// Marked while the probability, before spreading, is below 0.1 (ns-2 since April 2002).
+    /// Marks while the probability, before spreading, is below 0.1 (ns-2 since April 2002).
     #[strum(serialize = "p")]
     Probability,
 }
 
-/// RED as users write it. Queues and thresholds in packets, the one in transmission included.
+/// RED as users write it. Queues and thresholds are in packets, including the one in transmission.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedSpec {
-    /// Below this average nothing happens.
+    /// Average queue below which no packet is picked.
     pub min: f64,
-    /// Above this average every packet is dropped, or with `gentle` more and more up to twice of it.
+    /// Average queue above which every packet is dropped. With `gentle`, the probability rises
+    /// gradually up to twice this average.
     pub max: f64,
-    /// Packets the queue holds.
+    /// Largest number of packets in the queue.
     pub limit: usize,
     /// Weight of a new sample in the average.
     pub weight: f64,
     /// Probability at `max`.
     pub max_p: f64,
-    /// The probability rises from `max_p` to 1 between `max` and twice `max`.
+    /// Whether the probability rises from `max_p` to 1 between `max` and twice `max`.
     pub gentle: bool,
-    /// ECN-capable packets are marked instead of dropped, where `marking` says so.
+    /// Whether ECN-capable packets are marked instead of dropped, subject to `marking`.
     pub ecn: bool,
-    /// The next pick waits until `1/p` packets have passed (ns-2's default).
+    /// Whether the next pick waits until `1/p` packets have passed (ns-2's default).
     pub wait: bool,
-    /// Mark or drop.
+    /// Rule that decides between mark and drop.
     pub marking: Marking,
 }
 
 impl Default for RedSpec {
-    /// SDC table 1: thresholds 5 and 50, weight .002, probability .1, gentle, 100 packets, ECN.
+    /// SDC table 1: thresholds 5 and 50, weight 0.002, probability 0.1, gentle, 100 packets, ECN.
     fn default() -> Self {
         Self {
             min: 5.0,
@@ -85,7 +91,8 @@ impl Default for RedSpec {
 }
 
 impl fmt::Display for RedSpec {
-    /// `wait` and `mark` appear only where they are not the default: texts from before these options stay as they were.
+    /// Writes `wait` and `mark` only if they differ from the default, so that texts from before
+    /// these options stay the same.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -125,7 +132,7 @@ impl RedSpec {
         Ok(self)
     }
 
-    /// Marking probability at this average, before spreading.
+    /// Returns the marking probability at this average, before spreading.
     fn probability(&self, average: f64) -> f64 {
         if average < self.min {
             0.0
@@ -138,7 +145,8 @@ impl RedSpec {
         }
     }
 
-    /// Probability `p`, spread, of picking the packet that comes after `count` unpicked ones since the last pick.
+    /// Returns probability `p` after spreading, for the packet that follows `count` unpicked ones
+    /// since the last pick.
     fn spread(&self, p: f64, count: u32) -> f64 {
         if self.wait {
             let passed = (f64::from(count) + 1.0) * p;
@@ -155,7 +163,7 @@ impl RedSpec {
         }
     }
 
-    /// Whether a picked packet is marked rather than dropped.
+    /// Returns whether a picked packet is marked rather than dropped.
     fn marks(&self, average: f64) -> bool {
         match self.marking {
             Marking::Average => average < self.max,
@@ -169,17 +177,18 @@ impl RedSpec {
 pub struct Red {
     spec: RedSpec,
     average: f64,
-    /// Simulated time up to which silence has aged the average.
+    /// Simulated time, in nanoseconds, up to which idle time has decayed the average.
     aged_to: u64,
-    /// Packets let through since the last mark or drop, and since the average was below `min`.
+    /// Packets forwarded since the last mark or drop, or since the probability was last 0.
     count: u32,
-    /// Nanoseconds that a typical packet takes: how fast the average ages on an idle link.
+    /// Nanoseconds that a typical packet takes to send: the time unit of the average's decay on an
+    /// idle link.
     packet_time: f64,
     rng: Pcg64Mcg,
 }
 
 impl Red {
-    /// An empty queue; `packet_time` in nanoseconds.
+    /// Returns an empty queue; `packet_time` is in nanoseconds.
     pub fn new(spec: RedSpec, packet_time: u64, seed: u64) -> Self {
         Self {
             spec,
@@ -191,27 +200,28 @@ impl Red {
         }
     }
 
-    /// The average queue in packets.
+    /// Returns the average queue in packets.
     pub fn average(&self) -> f64 {
         self.average
     }
 
-    /// What it runs with.
+    /// Returns the current parameters.
     pub fn spec(&self) -> &RedSpec {
         &self.spec
     }
 
-    /// Probability at `max` from now on: what adaptive kinds change.
+    /// Sets the probability at `max`, for the adaptive kinds.
     pub(super) fn set_max_p(&mut self, max_p: f64) {
         self.spec.max_p = max_p;
     }
 
-    /// Takes the queue that `a` finds into the average.
+    /// Updates the average with the queue that `a` finds.
     pub(super) fn weigh(&mut self, a: &Arrival) {
         let w = self.spec.weight;
         if a.queued_packets == 0 && w < 1.0 {
             let missed = a.idle.min(a.now.saturating_sub(self.aged_to)) as f64 / self.packet_time;
-            // After a long silence nothing is left of the average; further down the exponential has no value.
+            // After a long idle time nothing is left of the average; the clamp keeps the exponent
+            // in range.
             self.average *= math::exp((missed * math::ln(1.0 - w)).max(-100.0));
             self.aged_to = a.now;
         } else {
@@ -219,7 +229,7 @@ impl Red {
         }
     }
 
-    /// Verdict on `a` by the average as it stands.
+    /// Returns the verdict on `a` at the present average.
     pub(super) fn decide(&mut self, a: &Arrival) -> Admission {
         if a.queued_packets >= self.spec.limit {
             self.count = 0;
@@ -234,7 +244,7 @@ impl Red {
         }
     }
 
-    /// Whether this packet is the one to suffer.
+    /// Returns whether this packet is dropped or marked.
     fn picks(&mut self) -> bool {
         let p = self.spec.probability(self.average);
         if p == 0.0 {
@@ -299,7 +309,7 @@ impl Discipline for RedSpec {
     }
 }
 
-/// RED in words of tc, for packets of `packet` bytes.
+/// Returns RED as a tc qdisc, for packets of `packet` bytes.
 pub(super) fn red_qdisc(rate: Rate, spec: &RedSpec, packet: u32, adaptive: bool) -> Qdisc {
     let bytes = |packets: f64| (packets * f64::from(packet)).round() as u64;
     let (min, max, limit) = (bytes(spec.min), bytes(spec.max), bytes(spec.limit as f64));
@@ -318,16 +328,18 @@ pub(super) fn red_qdisc(rate: Rate, spec: &RedSpec, packet: u32, adaptive: bool)
     Qdisc::Within(text)
 }
 
-/// The burst for which tc chooses the power of two next to `weight`: it takes the largest weight `W` for which a burst of so many packets
-/// from an empty queue brings the average to `min` at most, `burst + 1 - min <= (1 - (1-W)^burst) / W` (tc-red(8), Floyd and Jacobson
-/// 1993 §6).
+/// Returns the burst for which tc chooses the power of two nearest to `weight`.
+///
+/// tc takes the largest weight `W` with which this many packets, arriving at an empty queue, bring
+/// the average to `min` at most: `burst + 1 - min <= (1 - (1-W)^burst) / W` (tc-red(8), Floyd and
+/// Jacobson 1993 §6).
 fn burst(min: f64, weight: f64) -> u32 {
     let wanted = (-weight.log2()).round().clamp(1.0, 31.0);
     let w = (-wanted).exp2();
     let fits = |burst: u32, w: f64| {
         f64::from(burst) + 1.0 - min <= (1.0 - (1.0 - w).powi(burst as i32)) / w
     };
-    // The largest burst that this weight allows: the next larger weight does not.
+    // The largest burst that this weight allows. The next larger weight does not allow it.
     (min.ceil() as u32..100_000)
         .take_while(|burst| fits(*burst, w))
         .last()
@@ -350,7 +362,8 @@ mod tests {
         }
     }
 
-    /// A queue whose average is exactly `average`: a weight of one makes it the queue of the moment.
+    /// Returns the verdicts on `count` packets at an average of exactly `queued`: a weight of 1
+    /// makes the average equal the present queue.
     fn verdicts(spec: RedSpec, queued: usize, ecn: bool, count: usize) -> [usize; 3] {
         let mut red = Red::new(RedSpec { weight: 1.0, ..spec }, 1_000_000, 7);
         let mut counts = [0; 3];
@@ -373,15 +386,16 @@ mod tests {
 
     #[test]
     fn marks_are_spread_evenly_at_twice_the_plain_rate() {
-        // With p = .05 at 27.5 packets the gap between marks is uniform on 1..20 (Floyd and Jacobson 1993): its mean is 10.5. At 27
-        // packets p = .04889: 1/p = 20.45, mean gap 10.7.
+        // At 27.5 packets p = 0.05, so the gap between marks is uniform on 1..20 (Floyd and
+        // Jacobson 1993), with a mean of 10.5. At 27 packets p = 0.04889: 1/p = 20.45, mean gap
+        // 10.7.
         let [forward, mark, drop] = verdicts(RedSpec::default(), 27, true, 100_000);
         assert_eq!((drop, forward + mark), (0, 100_000));
         let gap = 100_000.0 / mark as f64;
         assert!((10.2..11.3).contains(&gap), "{gap}");
     }
 
-    /// Gaps between marks at a constant probability of exactly 1/16, counted by length.
+    /// Returns the gaps between marks at a constant probability of exactly 1/16, counted by length.
     fn gaps(wait: bool) -> Vec<f64> {
         let spec =
             RedSpec { min: 0.0, max: 16.0, max_p: 1.0, weight: 1.0, wait, ..RedSpec::default() };
@@ -398,7 +412,7 @@ mod tests {
         counts
     }
 
-    /// Pearson's chi-square of these counts against equal shares.
+    /// Returns Pearson's chi-square of these counts against equal shares.
     fn chi_square(counts: &[f64]) -> f64 {
         let mean = counts.iter().sum::<f64>() / counts.len() as f64;
         counts.iter().map(|n| (n - mean).powi(2) / mean).sum()
@@ -406,8 +420,8 @@ mod tests {
 
     #[test]
     fn gaps_between_marks_are_uniform_from_one_or_from_the_wait() {
-        // 1/p = 16: gaps of 1..16 by the 1993 rule, 16..31 where the pick waits. Chi-square with 15 degrees of freedom: 37.7 at
-        // the 0.1 % level. Geometric gaps would give thousands.
+        // 1/p = 16: gaps of 1..16 by the 1993 rule, 16..31 if the pick waits. Chi-square with 15
+        // degrees of freedom is 37.7 at the 0.1% level. Geometric gaps would give thousands.
         for (wait, range) in [(false, 1..17), (true, 16..32)] {
             let counts = gaps(wait);
             let inside = &counts[range.clone()];
@@ -424,7 +438,7 @@ mod tests {
     #[test]
     fn the_spread_is_that_of_the_two_rules() {
         let spec = RedSpec::default();
-        // p = .25: the 1993 rule gives 1/4, 1/3, 1/2, 1; ns-2's waits for the fourth packet.
+        // p = 0.25: the 1993 rule gives 1/4, 1/3, 1/2, 1; ns-2's rule waits for the fourth packet.
         for (count, plain, wait) in [
             (0, 0.25, 0.0),
             (1, 1.0 / 3.0, 0.0),
@@ -445,7 +459,7 @@ mod tests {
 
     #[test]
     fn marks_end_at_max_or_at_a_tenth() {
-        // maxp = .2: the probability reaches .1 half way between the thresholds, at 27.5 packets.
+        // maxp = 0.2: the probability reaches 0.1 halfway between the thresholds, at 27.5 packets.
         let average = RedSpec { max_p: 0.2, ..RedSpec::default() };
         let probability = RedSpec { marking: Marking::Probability, ..average };
         for (queued, by_average, by_probability) in
@@ -456,7 +470,7 @@ mod tests {
                 assert_eq!((mark > 0, drop > 0), (marks, !marks), "{spec} at {queued}");
             }
         }
-        // maxp = .05: marks go on above max, up to 50 + 50 (.1 - .05) / .95 = 52.6 packets.
+        // maxp = 0.05: marks continue above max, up to 50 + 50 (0.1 - 0.05) / 0.95 = 52.6 packets.
         let low = RedSpec { max_p: 0.05, ..probability };
         assert!(verdicts(low, 52, true, 1_000)[2] == 0 && verdicts(low, 53, true, 1_000)[1] == 0);
     }
@@ -480,17 +494,18 @@ mod tests {
         for _ in 0..500 {
             red.admit(&arrival(10, true));
         }
-        // 10 (1 - .998^500) = 6.325
+        // 10 (1 - 0.998^500) = 6.325
         assert!((red.average() - 6.325).abs() < 0.01, "{}", red.average());
         let silent =
             |ms: u64| Arrival { now: 1_000_000 * ms, idle: 1_000_000 * ms, ..arrival(0, true) };
         red.admit(&silent(500));
-        // times .998^500 = .36751
+        // times 0.998^500 = 0.36751
         assert!((red.average() - 2.3246).abs() < 0.01, "{}", red.average());
-        // Had that packet been dropped, the link would still be idle: only the time since then counts, .998^100 = .81857.
+        // If that packet was dropped, the link is still idle and only the time since then counts:
+        // 0.998^100 = 0.81857.
         red.admit(&silent(600));
         assert!((red.average() - 1.9029).abs() < 0.01, "{}", red.average());
-        // .998^3600000: an hour.
+        // 0.998^3600000: an hour.
         red.admit(&silent(3_600_000));
         assert!(red.average() < 1e-40, "{}", red.average());
     }
@@ -529,7 +544,8 @@ mod tests {
         }
     }
 
-    /// What tc itself computes from a burst (iproute2, `tc_red_eval_ewma`, as its manual describes it).
+    /// Returns the weight, as a negative power of two, that tc computes from a burst (iproute2,
+    /// `tc_red_eval_ewma`, as its manual describes it).
     fn chosen(min: f64, burst: u32) -> u32 {
         let a = f64::from(burst) + 1.0 - min;
         (1..32)

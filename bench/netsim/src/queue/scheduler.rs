@@ -1,4 +1,5 @@
-//! Queues that schedule: they keep the packets of a link, choose which goes next, and may drop or mark it then.
+//! Queues that schedule: they keep a link's packets, choose which packet goes next, and may drop or
+//! mark it at that time.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,40 +10,43 @@ use crate::sim::Ecn;
 /// A packet as a scheduler keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queued {
-    /// Its number with the link's owner, which keeps its contents.
+    /// Number of the packet, assigned by the link's owner, which keeps the packet's contents.
     pub packet: u32,
-    /// Size, headers included.
+    /// Size in bytes, headers included.
     pub bytes: u32,
-    /// What all packets of its flow and no others have in common.
+    /// Flow identifier: equal for all packets of a flow, and different for different flows.
     pub flow: u64,
-    /// Its ECN field.
+    /// ECN field of the packet.
     pub ecn: Option<Ecn>,
-    /// When it arrived, in nanoseconds of simulated time.
+    /// Arrival time, in nanoseconds of simulated time.
     pub arrived: u64,
 }
 
-/// A queue discipline that keeps the packets that wait for a link. The one in transmission is no longer with it, but counts for its limit.
+/// A queue discipline that keeps the packets waiting for a link. The packet in transmission has
+/// left the scheduler, but counts towards its limit.
 pub trait Scheduler: fmt::Debug + Send {
-    /// `packet` arrives while `in_transmission` packets, none or one, are being sent. What is dropped for it, or itself, is added to
-    /// `dropped`.
+    /// Adds `packet` while `in_transmission` packets (0 or 1) are being sent. Packets dropped to
+    /// make room are appended to `dropped`, as is `packet` itself if it is dropped.
     fn enqueue(&mut self, packet: Queued, in_transmission: usize, dropped: &mut Vec<Queued>);
 
-    /// The link is free at `now`: which packet goes next, and whether it is marked. What is dropped on the way is added to `dropped`.
+    /// Removes the packet to send next when the link becomes free at `now` (nanoseconds), and
+    /// returns it and whether to mark it. Packets dropped while choosing are appended to `dropped`.
+    /// Returns `None` if no packet is left.
     fn dequeue(&mut self, now: u64, dropped: &mut Vec<Queued>) -> Option<(Queued, bool)>;
 
-    /// Packets that wait.
+    /// Returns the number of waiting packets.
     fn queued_packets(&self) -> usize;
 
-    /// Their bytes.
+    /// Returns the bytes of the waiting packets.
     fn queued_bytes(&self) -> u64;
 }
 
-/// A queue of either kind, for [`Link::new`](crate::link::Link::new).
+/// A queue of either type, for [`Link::new`](crate::link::Link::new).
 #[derive(Debug)]
 pub enum AnyQueue {
     /// First in, first out.
     Fifo(Box<dyn Queue>),
-    /// It schedules.
+    /// A queue that schedules.
     Scheduler(Box<dyn Scheduler>),
 }
 
@@ -65,18 +69,18 @@ impl<Q: Queue + 'static> From<Box<Q>> for AnyQueue {
 }
 
 impl AnyQueue {
-    /// A queue that is first in first out.
+    /// Wraps a first-in first-out queue.
     pub fn fifo(queue: impl Queue + 'static) -> Self {
         Self::Fifo(Box::new(queue))
     }
 
-    /// A queue that schedules.
+    /// Wraps a queue that schedules.
     pub fn scheduler(scheduler: impl Scheduler + 'static) -> Self {
         Self::Scheduler(Box::new(scheduler))
     }
 }
 
-/// Packets in order, and their bytes.
+/// Packets in arrival order, and the sum of their bytes.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
     packets: VecDeque<Queued>,
@@ -95,7 +99,7 @@ impl Packets {
         Some(packet)
     }
 
-    /// The one that goes first.
+    /// Returns the packet that goes first.
     pub(super) fn head(&self) -> Option<&Queued> {
         self.packets.front()
     }

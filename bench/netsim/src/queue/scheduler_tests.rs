@@ -1,4 +1,4 @@
-//! What holds for every queue that schedules.
+//! Properties of every queue that schedules.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use super::{AnyQueue, KINDS, QueueSpec};
 use crate::sim::Ecn;
 use fathom_units::Rate;
 
-/// Every kind that schedules, by name.
+/// Returns the names of all kinds that schedule.
 fn schedulers() -> Vec<&'static str> {
     let rate = Rate::from_bits_per_sec(10_000_000);
     let schedules = |name: &&str| match name.parse::<QueueSpec>() {
@@ -27,8 +27,8 @@ fn field(ecn: u8) -> Option<Ecn> {
 }
 
 proptest! {
-    /// Packets are sent or dropped, once each; those of a flow and an ECN field in order; the limit holds; the link does not rest while
-    /// packets wait.
+    /// Every packet is sent or dropped exactly once. Packets of one flow and one ECN field stay in
+    /// order. The limit holds. The link never idles while packets wait.
     #[test]
     fn packets_are_conserved_and_the_limit_holds(
         arrivals in prop::collection::vec((0u64..4_000_000, 0u64..5, 40u32..1_500, 0u8..4), 1..600),
@@ -62,7 +62,8 @@ proptest! {
                     prop_assert!(of_flow.clone().zip(of_flow.skip(1)).all(|(a, b)| a.packet.packet < b.packet.packet));
                 }
             }
-            // Sent without a gap while packets wait: what was sent last took all its time, or found an idle link.
+            // The link sends without a gap while packets wait: each packet follows the previous one
+            // directly, or found an idle link.
             for pair in served.sent.windows(2) {
                 let time = u64::from(pair[1].packet.bytes) * 800;
                 let began = pair[1].out - time;

@@ -1,23 +1,24 @@
-//! Queues in words of Linux's tc.
+//! Queues as qdiscs of Linux's tc.
 
-/// Whether a queue marks, in tc's word.
+/// Returns tc's option for a queue that marks (`ecn`) or only drops (`noecn`).
 pub(super) const fn ecn_word(ecn: bool) -> &'static str {
     if ecn { "ecn" } else { "noecn" }
 }
 
-/// A queue in words of tc, behind what holds packets to the link's rate.
+/// A queue as a tc qdisc, and its place relative to the qdisc that limits the rate (netem or a
+/// token bucket).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Qdisc {
-    /// netem itself, whose limit counts packets, the one in transmission included.
+    /// The limit of netem itself, which counts packets, including the one in transmission.
     Netem {
-        /// Packets.
+        /// Limit in packets.
         limit: usize,
     },
     /// The token bucket's own queue.
     Bucket {
-        /// Bytes.
+        /// Limit in bytes.
         limit: u64,
     },
-    /// A qdisc within the token bucket: its name and options.
+    /// Name and options of a qdisc inside the token bucket.
     Within(String),
 }

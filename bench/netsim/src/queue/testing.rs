@@ -1,8 +1,11 @@
-//! Sources for the queues' own tests: flows that add to their windows and halve them, in a closed loop around one link.
+//! Traffic sources for the queues' tests: flows that increase and halve their windows, in a closed
+//! loop around one link.
 //!
-//! Each flow sends while fewer packets are on their way than its window allows. An answer comes one round trip after its packet left the
-//! link (or would have left it, had it not been dropped). It says whether the packet was marked or dropped. A good answer adds
-//! `1/window` packets, or one packet in slow start; a bad one halves the window, once per window sent. Nothing is random.
+//! Each flow sends while it has fewer packets in flight than its window allows. An answer arrives
+//! one round trip after its packet left the link (or would have left, if it had not been dropped),
+//! and says whether the packet was marked or dropped. A good answer adds `1/window` packets to the
+//! window, or one packet in slow start. A bad answer halves the window, at most once per window
+//! sent. Nothing is random.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -17,7 +20,7 @@ use super::scheduler::Queued;
 use crate::link::{Link, LinkStats, Transmission, Verdict};
 use crate::sim::Ecn;
 
-/// A packet of 1420 bytes that may be marked and finds `queued_packets`.
+/// Returns an ECN-capable packet of 1420 bytes that finds `queued_packets`.
 pub(super) fn arrival(now: u64, queued_packets: usize) -> Arrival {
     Arrival {
         now,
@@ -30,7 +33,7 @@ pub(super) fn arrival(now: u64, queued_packets: usize) -> Arrival {
     }
 }
 
-/// A queue that its test can look into while a link holds it.
+/// A queue that the test can inspect while a link holds it.
 #[derive(Debug)]
 pub(super) struct Shared<Q>(Arc<Mutex<Q>>);
 
@@ -56,14 +59,15 @@ impl<Q: Queue> Queue for Shared<Q> {
     }
 }
 
-/// What a test chooses.
+/// Traffic parameters of a test.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     pub(super) rate: Rate,
     /// Bytes of every packet.
     pub(super) packet: u32,
     pub(super) flows: usize,
-    /// Round trip of the first and of the last flow without queueing, nanoseconds; the others lie evenly between.
+    /// Round trip of the first and of the last flow without queueing, in nanoseconds. The other
+    /// flows are spaced evenly between them.
     pub(super) round_trips: [u64; 2],
     pub(super) ecn: bool,
 }
@@ -73,9 +77,10 @@ struct Flow {
     window: f64,
     threshold: f64,
     in_flight: usize,
-    /// Answers on their way: when they come, when their packet was sent, whether it was marked or dropped.
+    /// Answers in flight: arrival time, time at which the packet was sent, and whether the packet
+    /// was marked or dropped.
     answers: VecDeque<(u64, u64, bool)>,
-    /// The window was last halved.
+    /// Time at which the window was last halved.
     halved: u64,
 }
 
@@ -93,12 +98,12 @@ impl Flow {
     }
 }
 
-/// The sources and their link.
+/// The flows and their link.
 pub(super) struct Sources {
     load: Load,
     pub(super) link: Link,
     flows: Vec<Flow>,
-    /// When each flow's next answer comes; its first one starts it.
+    /// Time of each flow's next answer; the first entry of a flow starts it.
     next: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
@@ -117,20 +122,20 @@ impl Sources {
             load,
             link: Link::new(load.rate, Box::new(queue)),
             flows: (0..load.flows).map(flow).collect(),
-            // They start within the first second.
+            // The flows start within the first second.
             next: (0..load.flows)
                 .map(|n| Reverse((n as u64 * 1_000_000_000 / load.flows as u64, n)))
                 .collect(),
         }
     }
 
-    /// Share of the link that was used from one moment to another, which is now.
+    /// Returns the fraction of the link used between `from` and `to`. `to` must be the present.
     pub(super) fn utilisation(&mut self, before: &LinkStats, from: u64, to: u64) -> f64 {
         let bytes = self.link.stats(to).bytes - before.bytes;
         self.load.rate.time_for(bytes).as_nanos() as f64 / (to - from) as f64
     }
 
-    /// Runs until `until` and calls `look` every `every` nanoseconds.
+    /// Runs from `from` until `until` and calls `look` every `every` nanoseconds.
     pub(super) fn run(
         &mut self,
         from: u64,
@@ -167,17 +172,18 @@ impl Sources {
     }
 }
 
-/// Mean and standard deviation.
+/// Returns mean and standard deviation.
 pub(super) fn moments(samples: &[f64]) -> (f64, f64) {
     let mean = samples.iter().sum::<f64>() / samples.len() as f64;
     let square = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / samples.len() as f64;
     (mean, square.sqrt())
 }
 
-/// Seconds in nanoseconds.
+/// One second in nanoseconds.
 pub(super) const SECOND: u64 = 1_000_000_000;
 
-/// A link that schedules, with its owner's part: what it sends and drops is kept.
+/// A link with a scheduling queue, driven as the link's owner would. Sent and dropped packets are
+/// kept.
 pub(super) struct Served {
     pub(super) link: Link,
     pub(super) sent: Vec<Transmission>,
@@ -193,9 +199,10 @@ impl Served {
         Self { link, sent: Vec::new(), dropped: Vec::new(), free: None }
     }
 
-    /// Packets arrive in order of time; packets are numbered by the caller.
+    /// Lets `packet` arrive. Calls must be in order of time; the caller numbers the packets.
     pub(super) fn arrive(&mut self, packet: Queued) {
-        // What is due at the same moment comes first or second, as its owner schedules: here first.
+        // An event due at the moment of an arrival may run before or after it, depending on the
+        // owner. Here it runs before.
         self.run_until(packet.arrived);
         self.link.enqueue(packet);
         let idle = self.link.is_idle();
@@ -205,7 +212,7 @@ impl Served {
         }
     }
 
-    /// Lets time pass until `now`.
+    /// Advances time to `now`.
     pub(super) fn run_until(&mut self, now: u64) {
         while let Some(free) = self.free.filter(|free| *free <= now) {
             self.transmit(free);
@@ -225,7 +232,7 @@ impl Served {
         }
     }
 
-    /// Bytes sent of a flow, of packets that left between two moments.
+    /// Returns the bytes of `flow` in packets that left after `from` and no later than `to`.
     pub(super) fn bytes(&self, flow: u64, from: u64, to: u64) -> u64 {
         let there = self
             .sent
@@ -235,7 +242,7 @@ impl Served {
     }
 }
 
-/// A packet of a flow.
+/// Returns a packet of `flow`.
 pub(super) fn packet(number: u32, flow: u64, arrived: u64, bytes: u32, ecn: Option<Ecn>) -> Queued {
     Queued { packet: number, bytes, flow, ecn, arrived }
 }

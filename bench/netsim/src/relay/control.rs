@@ -1,4 +1,5 @@
-//! Changes of a relay's path while it runs: commands of one line, as `fathom link --control` takes them.
+//! Changes of a relay's path while it runs: one-line commands, as `fathom link --control` takes
+//! them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,72 +20,75 @@ pub const COMMANDS: &str = "rate 5Mbps, rtt 80ms, delay 40ms, loss 2%, jitter 5m
 /// Options that a command can change.
 const OPTIONS: [&str; 9] =
     ["rate", "delay", "loss", "jitter", "reorder", "duplicate", "corrupt", "policer", "ecn"];
-/// Events at once in a direction: those of the path, and those of commands that are not over.
+/// Largest number of events in a direction: those of the path, and those of commands that are not
+/// over.
 const MOST_EVENTS: usize = 64;
-/// Commands that are obeyed before datagrams get their turn.
+/// Largest number of commands handled before datagrams are handled again.
 const AT_ONCE: usize = 16;
 /// Longest blackout and hold.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// A command for a relay, and where its answer goes.
+/// A command for a relay, and the channel for its answer.
 #[derive(Debug)]
 pub struct Request {
     /// The command, without the end of its line.
     pub command: String,
-    /// Gets the answer within some 50 ms.
+    /// Channel that receives the answer within about 50 ms.
     pub reply: Sender<Result<Reply, CommandError>>,
 }
 
-/// The answer to a command that was understood.
+/// Answer to a command that was understood.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// It is done.
+    /// The command was executed.
     Done,
-    /// The counts so far.
+    /// Counts so far.
     Status(Box<RelayStats>),
-    /// Help.
+    /// Help on the commands.
     Help,
 }
 
-/// Why a command was refused.
+/// Reason why a command was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// No command has this name.
     #[error("'{0}' is no command; write {COMMANDS}")]
     Unknown(String),
-    /// It needs a value.
+    /// The command needs a value.
     #[error("{0}: it needs a value; write such as {0} {1}")]
     NoValue(&'static str, &'static str),
-    /// It takes no value.
+    /// The command takes no value.
     #[error("{0}: it takes no value; write {0}")]
     TakesNoValue(&'static str),
-    /// The path cannot be so.
+    /// The value is not possible for a path.
     #[error("{0}")]
     Value(String),
     /// The option is fixed from the start.
     #[error("{0}: only a new start of the link changes it; end it and write --{0}")]
     Fixed(String),
-    /// There is no rate to change.
+    /// The link has no rate to change.
     #[error("{0}: {1}")]
     NoRate(String, HasNoRate),
-    /// There is no link that has a rate.
+    /// There is no link with a rate.
     #[error("{0}: the link was started without a rate; start it with one, such as --rate 10Mbps")]
     NoLink(String),
-    /// Too much is going on.
+    /// There are too many events.
     #[error("{0} events are there already; wait until some are over")]
     TooMany(usize),
 }
 
-/// What a relay needs to obey commands.
+/// State that a relay needs to handle commands.
 #[derive(Debug)]
 pub(super) struct Control {
     requests: Receiver<Request>,
-    /// Options that were said of the way to the server alone: commands without `up-` leave them.
+    /// Options that were set only for the direction to the server; commands without `up-` leave
+    /// them unchanged.
     only_up: Vec<String>,
 }
 
 impl Relay {
-    /// Obeys commands from now on. `path` is the path of the relay as it was written, with its preset expanded.
+    /// Makes the relay handle commands from now on. `path` is the relay's path as written, with its
+    /// preset expanded.
     #[must_use]
     pub fn controlled(mut self, path: &PathSpec, requests: Receiver<Request>) -> Self {
         let up = |(name, _): (&'static str, &str)| name.strip_prefix("up-").map(str::to_owned);
@@ -92,7 +96,7 @@ impl Relay {
         self
     }
 
-    /// Obeys the commands that have come.
+    /// Handles the commands that have arrived.
     pub(super) fn obey(&mut self, now: Duration) {
         for _ in 0..AT_ONCE {
             let Some(Ok(request)) =
@@ -101,12 +105,12 @@ impl Relay {
                 return;
             };
             let answer = self.command(&request.command, now);
-            // Whoever asked may have gone.
+            // The sender of the command may be gone.
             let _ = request.reply.send(answer);
         }
     }
 
-    /// Obeys one command.
+    /// Handles one command.
     pub(super) fn command(&mut self, line: &str, now: Duration) -> Result<Reply, CommandError> {
         let line = line.trim();
         let (name, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -149,7 +153,7 @@ impl Relay {
         let is_over = |old: &PathEvent| match *old {
             PathEvent::Blackout { at, lasts, every: None }
             | PathEvent::Hold { at, lasts, every: None } => at + lasts < now,
-            // The newest one decides.
+            // Only the newest MTU applies.
             PathEvent::Mtu { at, .. } => matches!(event, PathEvent::Mtu { .. }) && at <= now,
             _ => false,
         };
@@ -221,7 +225,7 @@ impl Relay {
         Ok(Reply::Done)
     }
 
-    /// Changes the rates of lines; all of them, or none.
+    /// Changes the rates of all these lines, or of none.
     fn set_rates(
         &mut self,
         lines: &[(Towards, &DirectedPath)],
@@ -252,7 +256,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Datagrams that had not left their link leave it at other times; the time behind it stays.
+    /// Moves the departures of datagrams that had not left their link; the time behind the link
+    /// stays the same.
     fn reschedule(&mut self, towards: Towards, moved: &[(u64, u64)]) {
         let mut waiting = std::mem::take(&mut self.waiting).into_vec();
         let mut last = 0;
@@ -270,12 +275,12 @@ impl Relay {
     }
 }
 
-/// Changes one option of a line to what `path` has.
+/// Changes one option of a line to its value in `path`.
 fn change(line: &mut Line, option: &str, path: &DirectedPath, now: Duration) {
     let new = &path.impairments;
     line.impairer.change(|spec, delay| match option {
         "rtt" | "delay" => {
-            // Steps of the RTT that are over would decide otherwise.
+            // Past steps of the RTT would otherwise override the new delay.
             spec.events.retain(|event| !matches!(event, PathEvent::Rtt { at, .. } if *at <= now));
             *delay = path.delay;
         }
@@ -305,7 +310,7 @@ fn time(name: &'static str, example: &'static str, value: &str) -> Result<Durati
     Ok(time)
 }
 
-/// A value of an option.
+/// Returns an example value of an option.
 fn example(option: &str) -> &'static str {
     match option {
         "rate" => "5Mbps",

@@ -1,4 +1,5 @@
-//! Sockets, clients, the clock, the loop: one thread that waits for datagrams and for the time at which waiting ones go on.
+//! Sockets, clients, the clock and the loop: one thread that waits for datagrams, and for the times
+//! at which waiting ones go on.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -19,31 +20,34 @@ use super::timing::{LATE, LineTimer, LineTiming, LoadMeter, RelayLimit, RelayLoa
 use crate::sim::Ecn;
 use crate::udp::Udp;
 
-/// Clients at once: each has a socket, and many systems allow a process 1024. More are refused, the longest silent first forgotten.
+/// Largest number of clients at once. Each client has a socket, and many systems allow a process
+/// 1024 files. For a further client, the client silent for longest is forgotten.
 const MOST_CLIENTS: usize = 512;
-/// A client that says nothing for so long is forgotten, as NATs forget (RFC 4787 §4.3: two minutes or more).
+/// Silence after which a client is forgotten, as NATs do (RFC 4787 §4.3: two minutes or more).
 const FORGOTTEN: Duration = Duration::from_secs(120);
-/// Bytes under way at most; what comes on top is dropped and counted.
+/// Largest number of bytes in transit; further datagrams are dropped and counted.
 pub(super) const MOST_BYTES: usize = 256 << 20;
-/// The longest sleep: how soon a request to stop is seen.
+/// Longest sleep, which bounds how soon a request to stop is seen.
 const LOOK_UP: Duration = Duration::from_millis(50);
-/// Datagrams read from a socket before others get their turn, in one read of at most so many bytes each.
+/// Largest number of reads from a socket before others get their turn. One read has at most
+/// `LARGEST` bytes.
 const BATCH: usize = 32;
 const LARGEST: usize = 1 << 16;
 
-/// Why a relay cannot work.
+/// Reason why a relay cannot work.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
-    /// The address to listen at.
+    /// Listening at the address failed.
     #[error("cannot listen at {0}: {1}; choose another address or a free port")]
     Listen(SocketAddr, io::Error),
-    /// Datagrams for the server would come in where clients' do, and go round for ever.
+    /// The server's address is the relay's own, so datagrams for the server would come back to the
+    /// relay for ever.
     #[error("{0} is where the relay itself listens; name the server's address")]
     Itself(SocketAddr),
     /// Waiting for datagrams failed.
     #[error("waiting for datagrams: {0}; raise the limit of open files (ulimit -n)")]
     Wait(io::Error),
-    /// A socket towards the server.
+    /// A socket towards the server could not be opened.
     #[error("cannot open a socket towards {0}: {1}")]
     Open(SocketAddr, io::Error),
 }
@@ -55,30 +59,32 @@ pub struct RelayStats {
     pub down: LineStats,
     /// Client to server.
     pub up: LineStats,
-    /// Datagrams that events took in either direction: blackouts, a smaller MTU, rebindings.
+    /// Datagrams dropped by events in either direction: blackouts, a smaller MTU, rebindings.
     pub cut_off: u64,
-    /// Datagrams dropped because too many bytes were under way, or because the kernel took no more or had no socket left.
+    /// Datagrams dropped because too many bytes were in transit, or because the kernel accepted no
+    /// more or had no socket left.
     pub overrun: u64,
-    /// Clients that a rebinding left at their port, because the kernel had no socket left.
+    /// Clients that kept their port at a rebinding because the kernel had no socket left.
     pub not_rebound: u64,
-    /// Clients seen; a rebinding makes no new ones.
+    /// Clients seen; a rebinding does not add to them.
     pub clients: u64,
     /// Times of the datagrams that left, server to client.
     pub down_timing: LineTiming,
-    /// The same, client to server.
+    /// Times of the datagrams that left, client to server.
     pub up_timing: LineTiming,
-    /// What the relay needed of the machine.
+    /// Resources of the machine that the relay needed.
     pub load: RelayLoad,
 }
 
 impl RelayStats {
-    /// Returns why the relay or the machine, and not the path, decided rates and delays. Empty if nothing did.
+    /// Returns the reasons why the relay or the machine, instead of the path, determined rates and
+    /// delays. Empty if there are none.
     pub fn limits(&self) -> Vec<RelayLimit> {
         limits([self.down_timing, self.up_timing], &self.load, self.overrun)
     }
 }
 
-/// Towards the server, from a free port.
+/// Opens a socket towards the server, from a free port.
 fn towards(to: SocketAddr) -> Result<Udp, RelayError> {
     let any: SocketAddr = if to.is_ipv4() {
         (Ipv4Addr::UNSPECIFIED, 0).into()
@@ -87,24 +93,24 @@ fn towards(to: SocketAddr) -> Result<Udp, RelayError> {
     };
     let open = || {
         let io = UdpSocket::bind(any)?;
-        // Only the server's datagrams come in.
+        // The socket receives only the server's datagrams.
         io.connect(to)?;
         Udp::new(io)
     };
     open().map_err(|e| RelayError::Open(to, e))
 }
 
-/// The process, or the system, has as many files open as it may.
+/// Returns whether the process or the system has reached its limit of open files.
 fn no_file_left(e: &io::Error) -> bool {
     use rustix::io::Errno;
     [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error())).contains(&e.raw_os_error())
 }
 
-/// Where clients of one server come in.
+/// Socket at which the clients of one server send.
 struct Entrance {
     listen: Udp,
     to: SocketAddr,
-    /// Since when its socket has not been empty.
+    /// Time since which the socket has not been empty.
     full_since: Option<u64>,
 }
 
@@ -112,22 +118,24 @@ struct Client {
     at: Place,
     socket: Udp,
     last_heard: u64,
-    /// Since when its socket towards the server has not been empty.
+    /// Time since which the client's socket towards the server has not been empty.
     full_since: Option<u64>,
-    /// Datagrams that it has sent to the server under short headers, as far as they matter.
+    /// Number of short-header datagrams that the client has sent to the server, counted only as far
+    /// as needed.
     short: u8,
 }
 
-/// The datagram under a short header that leaves from another port where clients are rebound right after their handshake: by then the
-/// server has confirmed it, and a response is on its way.
+/// Number of the short-header datagram that leaves from another port, if clients are rebound right
+/// after their handshake. By then the server has confirmed the handshake, and a response is in
+/// transit.
 const REBOUND: u8 = 3;
 
-/// A packet after the handshake (RFC 8999 §5.2).
+/// Returns whether a packet has a short header, and so follows the handshake (RFC 8999 §5.2).
 fn is_short(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| first & 0x80 == 0)
 }
 
-/// A client's address, and the number of its entrance.
+/// Number of a client's entrance, and the client's address.
 pub(super) type Place = (usize, SocketAddr);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,13 +144,13 @@ pub(super) enum Towards {
     Server,
 }
 
-/// A datagram under way. Ordered by time, then by arrival.
+/// A datagram in transit. Ordered by time, then by arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Waiting {
     pub(super) at: u64,
     order: u64,
     pub(super) towards: Towards,
-    /// When it came, and when it leaves the link.
+    /// Time at which the datagram came in. `out` is the time at which it leaves the link.
     arrived: u64,
     pub(super) out: u64,
     client: Place,
@@ -151,44 +159,45 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Memory that one with so many bytes takes.
+    /// Returns the memory used by a datagram of `bytes` bytes.
     pub(super) const fn cost(bytes: usize) -> usize {
         size_of::<Self>() + bytes
     }
 }
 
-/// A datagram as it comes to a relay.
+/// A datagram that passes through a relay.
 #[derive(Clone, Copy, Debug)]
 pub struct Passing<'a> {
-    /// Since the relay's start.
+    /// Time at which the datagram came in, since the relay's start.
     pub at: Duration,
-    /// It goes to the server.
+    /// Whether the datagram goes to the server.
     pub to_server: bool,
-    /// The client that it is from, or for.
+    /// Client that sent the datagram or receives it.
     pub client: SocketAddr,
-    /// The server that it is for, or from.
+    /// Server that receives the datagram or sent it.
     pub server: SocketAddr,
-    /// Its ECN field.
+    /// ECN field of the incoming datagram.
     pub ecn: u8,
-    /// What is in it.
+    /// UDP payload of the incoming datagram.
     pub contents: &'a [u8],
-    /// When it goes on, perhaps corrupted, since the relay's start; `None`: the line has taken it.
+    /// Time since the relay's start at which the datagram goes on, perhaps corrupted; `None` if the
+    /// line dropped it.
     pub leaves: Option<Duration>,
 }
 
-/// Who sees every datagram.
+/// Observer of every datagram.
 type Tap = Box<dyn FnMut(&Passing<'_>) + Send>;
 
-/// What tells a relay the time.
+/// Clock of a relay.
 enum Clock {
-    /// When it began.
+    /// Wall clock, with the time at which the relay began.
     Wall(Instant),
-    /// Milliseconds that a test lets go by.
+    /// Milliseconds set by a test.
     #[cfg(test)]
     Hand(std::sync::Arc<std::sync::atomic::AtomicU64>),
 }
 
-/// A relay at work.
+/// A relay with its state.
 pub struct Relay {
     entrances: Vec<Entrance>,
     pub(super) down: Line,
@@ -197,7 +206,7 @@ pub struct Relay {
     clients: Vec<Client>,
     known: HashMap<Place, usize>,
     pub(super) waiting: BinaryHeap<Reverse<Waiting>>,
-    /// Those that wait in a line whose queue schedules.
+    /// Datagrams that wait in a line.
     pub(super) held: Held,
     pub(super) waiting_bytes: usize,
     order: u64,
@@ -207,7 +216,7 @@ pub struct Relay {
     pub(super) control: Option<Control>,
     pub(super) stats: RelayStats,
     tap: Option<Tap>,
-    /// Clients at once.
+    /// Largest number of clients at once.
     most: usize,
     buffer: [Vec<u8>; 1],
 }
@@ -220,24 +229,24 @@ impl Entrance {
         Ok(Self { listen: bound, to, full_since: None })
     }
 
-    /// What is sent to `to` comes in here.
+    /// Returns whether this entrance receives what is sent to `to`.
     fn receives(&self, to: SocketAddr) -> io::Result<bool> {
         let at = self.listen.io().local_addr()?;
-        // "Any address", as one to send to, is this host's loopback.
+        // The unspecified address as a destination means this host's loopback.
         let target = match to.ip() {
             ip if !ip.is_unspecified() => ip.to_canonical(),
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         };
         let listens = at.ip().to_canonical();
-        // Only this host's addresses can be bound to. A socket at [::] hears IPv4 as well.
+        // Only addresses of this host can be bound. A socket at [::] also receives IPv4.
         let here =
             || UdpSocket::bind((target, 0)).is_ok() && (listens.is_ipv6() || target.is_ipv4());
         Ok(at.port() == to.port() && (listens == target || listens.is_unspecified() && here()))
     }
 }
 
-/// No server may be where an entrance is.
+/// Checks that no server's address is that of an entrance.
 fn no_loop(entrances: &[Entrance]) -> Result<(), RelayError> {
     for Entrance { to, .. } in entrances {
         for entrance in entrances {
@@ -260,10 +269,10 @@ impl std::fmt::Debug for Relay {
 }
 
 impl Relay {
-    /// Listens for clients of the server at `to`. Its time begins now.
+    /// Listens for clients of the server at `to`. The relay's time begins now.
     ///
     /// # Errors
-    /// The address is taken or not this host's, or it is the server's.
+    /// Returns an error if the address is taken, is not of this host, or is the server's.
     // A relay works in real time.
     #[allow(clippy::disallowed_methods)]
     pub fn bind(listen: SocketAddr, to: SocketAddr, spec: RelaySpec) -> Result<Self, RelayError> {
@@ -297,41 +306,43 @@ impl Relay {
         })
     }
 
-    /// Listens at one more address, for clients of another server: they share the links.
+    /// Also listens at another address, for clients of another server that share the links.
     ///
     /// # Errors
-    /// The address is taken or not this host's, or it is a server's.
+    /// Returns an error if the address is taken, is not of this host, or is a server's.
     pub fn also(mut self, listen: SocketAddr, to: SocketAddr) -> Result<Self, RelayError> {
         self.entrances.push(Entrance::open(listen, to)?);
         no_loop(&self.entrances)?;
         Ok(self)
     }
 
-    /// Shows every datagram to `tap` as it comes in, or, where a queue schedules, as it leaves the queue.
+    /// Shows every datagram to `tap` when its departure is decided: as it comes in, or as it leaves
+    /// a scheduling queue.
     #[must_use]
     pub fn tapped(mut self, tap: impl FnMut(&Passing<'_>) + Send + 'static) -> Self {
         self.tap = Some(Box::new(tap));
         self
     }
 
-    /// Where clients find it.
+    /// Returns the address for clients of the first server.
     ///
     /// # Errors
-    /// The system does not say.
+    /// Returns an error if the system does not report the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.address_of(0)
     }
 
-    /// Where clients of the server of this number find it: 0 is that of [`Relay::bind`].
+    /// Returns the address for clients of the server with this number: 0 is the server of
+    /// [`Relay::bind`].
     ///
     /// # Errors
-    /// The system does not say, or there is no such server.
+    /// Returns an error if the system does not report the address, or if there is no such server.
     pub fn address_of(&self, number: usize) -> io::Result<SocketAddr> {
         let entrance = self.entrances.get(number).ok_or(io::ErrorKind::NotFound)?;
         entrance.listen.io().local_addr()
     }
 
-    /// Counts so far.
+    /// Returns the counts so far.
     pub fn stats(&self) -> RelayStats {
         let (down, up) = (self.down.stats(), self.up.stats());
         let cut_off = self.stats.cut_off + down.impairments.cut_off + up.impairments.cut_off;
@@ -347,10 +358,12 @@ impl Relay {
         }
     }
 
-    /// Relays until `stop` is set or `until` is over; `look` is called some twenty times a second. Datagrams still under way then are lost.
+    /// Relays until `stop` is set or the time `until` is reached. `look` is called about 20 times a
+    /// second. Datagrams still in transit at the end are lost.
     ///
     /// # Errors
-    /// A socket cannot be opened or waited for. What cannot be sent is dropped and counted, as networks do.
+    /// Returns an error if a socket cannot be opened or waited for. Datagrams that cannot be sent
+    /// are dropped and counted, as in a network.
     pub fn run(
         &mut self,
         stop: &AtomicBool,
@@ -390,7 +403,7 @@ impl Relay {
         }
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     // A relay works in real time.
     #[allow(clippy::disallowed_methods)]
     fn now(&self) -> Duration {
@@ -401,7 +414,7 @@ impl Relay {
         }
     }
 
-    /// Sleeps until a datagram comes or goes on, and takes in what came.
+    /// Sleeps until a datagram comes in or goes on, and reads the incoming ones.
     fn wait(&mut self, now: Duration, until: Option<Duration>) -> Result<(), RelayError> {
         let due = self.waiting.peek().map(|Reverse(next)| Duration::from_nanos(next.at));
         let free =
@@ -410,14 +423,15 @@ impl Relay {
         let sleep = times.into_iter().flatten().min().unwrap_or(now).saturating_sub(now);
         let timeout =
             Timespec { tv_sec: sleep.as_secs() as i64, tv_nsec: i64::from(sleep.subsec_nanos()) };
-        // Clients first: taking in from them neither makes nor forgets any, so that their numbers hold until all have had their turn.
+        // Clients come first: reading from them neither adds nor removes clients, so their numbers
+        // stay valid until all have been read.
         let sockets =
             self.clients.iter().map(|c| &c.socket).chain(self.entrances.iter().map(|e| &e.listen));
         let mut polled: Vec<PollFd<'_>> =
             sockets.map(|s| PollFd::new(s.io(), PollFlags::IN)).collect();
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // More than the process may have open now: its limit fell.
+            // More files than the process may have open now: its limit was lowered.
             Err(rustix::io::Errno::INVAL) if self.remove_oldest() => return Ok(()),
             Err(e) => return Err(RelayError::Wait(e.into())),
         }
@@ -428,7 +442,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Reads what is there: from the clients' sockets, then from the entrances.
+    /// Reads pending datagrams, from the clients' sockets and then from the entrances.
     fn take_in(&mut self, ready: &[bool], buffer: &mut [Vec<u8>; 1]) {
         let clients = self.clients.len();
         for (number, _) in ready.iter().enumerate().filter(|(_, ready)| **ready) {
@@ -484,7 +498,8 @@ impl Relay {
                     self.remove_oldest();
                 }
                 let to = self.entrances[at.0].to;
-                // A process that may open fewer files makes room as one that has the most clients.
+                // If no more files can be opened, the client silent for longest makes room, as at
+                // the limit of clients.
                 let socket = loop {
                     match towards(to) {
                         Ok(socket) => break socket,
@@ -510,7 +525,7 @@ impl Relay {
         self.pass(Towards::Server, at, ecn, datagram);
     }
 
-    /// A datagram enters its line.
+    /// Enters a datagram into its line.
     fn pass(
         &mut self,
         towards: Towards,
@@ -548,7 +563,8 @@ impl Relay {
         }
     }
 
-    /// What became of a datagram in its line is known.
+    /// Schedules the copies of a datagram after its line has decided, and shows the datagram to the
+    /// observer.
     pub(super) fn go_on(&mut self, passage: Passage, copies: Copies, datagram: &[u8]) {
         let Passage { towards, client, ecn, at } = passage;
         if let Some(tap) = &mut self.tap {
@@ -619,16 +635,19 @@ impl Relay {
                 (Towards::Server, Some(client)) => {
                     self.clients[*client].socket.send(entrance.to, ecn, &next.contents)
                 }
-                // Forgotten meanwhile.
+                // The client was forgotten meanwhile.
                 (Towards::Server, None) => Ok(()),
             };
-            // Nobody listening at the other end is a matter between the two.
+            // A refused connection means that nobody listens at the other end, which is not the
+            // relay's error.
             let full = matches!(&sent, Err(e) if e.kind() != io::ErrorKind::ConnectionRefused);
             self.stats.overrun += u64::from(full);
         }
     }
 
-    /// Rebinds a client whose handshake is over. What is on its way to the port of before is lost, as where a NAT has forgotten it.
+    /// Counts a short-header datagram of a client, and rebinds the client when its handshake is
+    /// over. Datagrams in transit to the previous port are lost, as when a NAT has forgotten its
+    /// mapping.
     fn count_short(&mut self, at: Place) {
         let Some(client) = self.known.get(&at).map(|client| &mut self.clients[*client]) else {
             return;
@@ -653,7 +672,7 @@ impl Relay {
         self.held.lose_those_to(at);
     }
 
-    /// Forgets clients that have been silent for long.
+    /// Forgets clients that have been silent for [`FORGOTTEN`].
     fn forget(&mut self, now: Duration) {
         let since = now.saturating_sub(FORGOTTEN).as_nanos() as u64;
         while let Some(silent) = self.clients.iter().position(|client| client.last_heard < since) {
@@ -661,7 +680,7 @@ impl Relay {
         }
     }
 
-    /// Forgets the client that has been silent for longest; whether there was one.
+    /// Forgets the client that has been silent for longest. Returns whether there was one.
     fn remove_oldest(&mut self) -> bool {
         let oldest = (0..self.clients.len()).min_by_key(|n| self.clients[*n].last_heard);
         oldest.map(|oldest| self.remove(oldest)).is_some()

@@ -1,4 +1,4 @@
-//! Datagrams that wait in a line: as its queue schedules, or until later ones have passed.
+//! Datagrams that wait in a line: for the choice of its queue, or until later ones have passed.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) struct Passage {
     pub(super) towards: Towards,
     pub(super) client: Place,
     pub(super) ecn: Option<EcnCodepoint>,
-    /// When it came in.
+    /// Time at which the datagram came in.
     pub(super) at: Duration,
 }
 
@@ -25,11 +25,11 @@ pub(super) struct Passage {
 struct Waits {
     passage: Passage,
     contents: Vec<u8>,
-    /// It leaves the queue as others do, and arrives nowhere.
+    /// Whether the datagram is lost: it leaves the queue as others do, but arrives nowhere.
     lost: bool,
 }
 
-/// Datagrams by number.
+/// Waiting datagrams by number.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     datagrams: Vec<Waits>,
@@ -37,12 +37,12 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// The number of the datagram that is kept next.
+    /// Returns the number that the next kept datagram will get.
     pub(super) fn next_number(&self) -> u32 {
         self.free.last().copied().unwrap_or(self.datagrams.len() as u32)
     }
 
-    /// Keeps a datagram; its number.
+    /// Keeps a datagram and returns its number.
     pub(super) fn keep(&mut self, passage: Passage, contents: &[u8]) -> u32 {
         if let Some(number) = self.free.pop() {
             let kept = &mut self.datagrams[number as usize];
@@ -54,7 +54,7 @@ impl Held {
         self.datagrams.len() as u32 - 1
     }
 
-    /// Gives a datagram back, and lends its storage until [`Held::store`].
+    /// Removes and returns a datagram. Its storage is borrowed until [`Held::store`].
     fn take(&mut self, number: u32) -> Waits {
         self.free.push(number);
         let kept = &mut self.datagrams[number as usize];
@@ -66,9 +66,9 @@ impl Held {
         self.datagrams[number as usize].contents = contents;
     }
 
-    /// What waits on its way to this client is lost.
+    /// Marks all datagrams on their way to this client as lost.
     pub(super) fn lose_those_to(&mut self, client: Place) {
-        // Numbers that are free are marked as well: whoever gets one begins anew.
+        // Free numbers are marked as well; the mark is reset when a number is reused.
         for kept in &mut self.datagrams {
             kept.lost |= kept.passage.towards == Towards::Client && kept.passage.client == client;
         }
@@ -76,7 +76,7 @@ impl Held {
 }
 
 impl Relay {
-    /// A datagram enters a line whose queue schedules.
+    /// Enters a datagram into a line whose queue schedules.
     pub(super) fn enter_scheduled(&mut self, passage: Passage, datagram: &[u8]) {
         let now = passage.at.as_nanos() as u64;
         let cost = Waiting::cost(datagram.len());
@@ -95,7 +95,8 @@ impl Relay {
         self.depart_due(now);
     }
 
-    /// Passes on what left the queues of lines that schedule by `now`, or has waited long enough for later ones.
+    /// Forwards the datagrams that left the queues of scheduling lines by `now`, or have waited
+    /// long enough for later ones.
     pub(super) fn depart_due(&mut self, now: u64) {
         for towards in [Towards::Client, Towards::Server] {
             while let Some((number, copies)) = self.line(towards).depart(now) {
@@ -114,7 +115,7 @@ impl Relay {
     }
 }
 
-/// A client, as a number.
+/// Returns a client as a flow number.
 pub(super) fn flow_of((entrance, client): Place) -> u64 {
     let mut hash = StableHash::default();
     hash.add(entrance as u64);

@@ -1,4 +1,4 @@
-//! One direction of a relay: what becomes of each datagram.
+//! One direction of a relay: decides on each datagram.
 
 use crate::link::{Link, LinkStats, Verdict};
 use crate::path::{Departure, DirectedPath, Impairer, ImpairmentCounts, Leaving};
@@ -7,59 +7,59 @@ use crate::sim::{Ecn, WIRE_OVERHEAD};
 /// A datagram that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy {
-    /// When, in nanoseconds of the relay's time.
+    /// Time of arrival, in nanoseconds of the relay's time.
     pub at: u64,
-    /// When its last bit leaves the link.
+    /// Time at which the datagram's last bit leaves the link.
     pub out: u64,
-    /// Its ECN field.
+    /// ECN field on arrival.
     pub ecn: Option<Ecn>,
-    /// Number of the bit that is changed.
+    /// Number of the payload bit that is changed.
     pub flip: Option<u32>,
 }
 
-/// What becomes of a datagram: it arrives as often as there are copies.
+/// Copies of a datagram that arrive: none if it was dropped, two if it was duplicated.
 pub type Copies = [Option<Copy>; 2];
 
 /// A datagram that comes in at a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incoming {
-    /// The relay's number for it, by which [`Line::depart`] names it.
+    /// The relay's number for the datagram, by which [`Line::depart`] identifies it.
     pub number: u32,
     /// UDP payload in bytes.
     pub payload: u32,
-    /// What all datagrams of its client and no others have in common.
+    /// Flow identifier: equal for all datagrams of a client, and different for different clients.
     pub flow: u64,
-    /// Its ECN field.
+    /// ECN field of the incoming datagram.
     pub ecn: Option<Ecn>,
 }
 
 /// Counts of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineStats {
-    /// What happened before the link and behind it; `arrived` among them.
+    /// Counts before and behind the link, including all datagrams that came in (`arrived`).
     pub impairments: ImpairmentCounts,
-    /// Dropped by the queue.
+    /// Datagrams dropped by the queue.
     pub dropped: u64,
-    /// Marked by the queue.
+    /// Datagrams marked by the queue.
     pub marked: u64,
-    /// That went out, duplicates included.
+    /// Datagrams sent on, duplicates included.
     pub forwarded: u64,
-    /// UDP payload of these in bytes.
+    /// UDP payload of the datagrams sent on, in bytes.
     pub bytes: u64,
 }
 
-/// One direction at work. Pure: time is what callers say.
+/// One direction with its state. Pure: the caller supplies the time.
 #[derive(Debug)]
 pub struct Line {
     pub(super) impairer: Impairer,
     pub(super) link: Option<Link>,
-    /// When a link that schedules is free to send the next datagram (`scheduled.rs`).
+    /// Time at which a scheduling link is free to send the next datagram (`scheduled.rs`).
     pub(super) free: Option<u64>,
     pub(super) stats: LineStats,
 }
 
 impl Line {
-    /// A line at rest.
+    /// Returns a line without datagrams.
     pub fn new(path: DirectedPath, seed: u64) -> Self {
         let link = path.link.map(|(capacity, queue)| {
             Link::new(capacity.of_seed(seed), queue.build(capacity.nominal(), seed ^ 1))
@@ -72,8 +72,9 @@ impl Line {
         }
     }
 
-    /// A datagram comes in at `now` nanoseconds at a line whose queue does not schedule ([`Line::schedules`]). Returns what becomes of it;
-    /// `None`: it waits until later ones have passed, and [`Line::depart`] gives it back.
+    /// Decides on a datagram that comes in at `now` nanoseconds at a line whose queue does not
+    /// schedule ([`Line::schedules`]). Returns its copies; `None` if it waits until later ones have
+    /// passed, and [`Line::depart`] returns it then.
     pub fn arrive(&mut self, now: u64, incoming: Incoming) -> Option<Copies> {
         let Some(ecn) = self.enter(now, &incoming) else { return Some([None; 2]) };
         let verdict = match &mut self.link {
@@ -87,14 +88,16 @@ impl Line {
         self.behind_link(out, mark, Incoming { ecn, ..incoming })
     }
 
-    /// A datagram comes in. Returns its ECN field from here on; `None`: something takes it before the link.
+    /// Enters a datagram. Returns its ECN field from here on; `None` if it is dropped before the
+    /// link.
     pub(super) fn enter(&mut self, now: u64, incoming: &Incoming) -> Option<Option<Ecn>> {
         let payload = incoming.payload;
         self.impairer.enter(now, payload, payload + WIRE_OVERHEAD).ok()?;
         Some(self.impairer.ecn(incoming.ecn))
     }
 
-    /// What becomes of a datagram whose last bit leaves the link at `out`; `None`: it waits until later ones have passed.
+    /// Returns the copies of a datagram whose last bit leaves the link at `out`; `None` if it waits
+    /// until later ones have passed.
     pub(super) fn behind_link(&mut self, out: u64, mark: bool, sent: Incoming) -> Option<Copies> {
         self.stats.marked += u64::from(mark);
         let Incoming { number, payload, flow, ecn } = sent;
@@ -103,7 +106,7 @@ impl Line {
         self.impairer.leave(packet).map(|departure| self.copies(packet, departure))
     }
 
-    /// Counts and returns what arrives.
+    /// Counts and returns the copies that arrive.
     pub(super) fn copies(&mut self, packet: Leaving, departure: Departure) -> Copies {
         let copy =
             Copy { at: departure.at, out: packet.out, ecn: packet.ecn, flip: departure.flip };
@@ -113,12 +116,12 @@ impl Line {
         [Some(copy), departure.duplicated.then_some(copy)]
     }
 
-    /// Counts so far.
+    /// Returns the counts so far.
     pub const fn stats(&self) -> LineStats {
         LineStats { impairments: self.impairer.counts(), ..self.stats }
     }
 
-    /// The link's own counts up to `now`, where there is a link.
+    /// Returns the link's own counts up to `now`; `None` if there is no link.
     pub fn link_stats(&mut self, now: u64) -> Option<LinkStats> {
         self.link.as_mut().map(|link| link.stats(now))
     }
@@ -166,7 +169,7 @@ mod tests {
             DirectedPath { link, delay: Duration::from_millis(20), ..DirectedPath::default() },
             1,
         );
-        // 972 bytes and 28 of headers: a millisecond each.
+        // 972 bytes and 28 bytes of headers: 1 ms each.
         assert_eq!(only(line.arrive(0, incoming(972))).at, 21 * MS);
         assert_eq!(only(line.arrive(0, incoming(972))).at, 22 * MS);
         assert_eq!(line.arrive(0, incoming(972)), Some([None; 2]), "two are there");

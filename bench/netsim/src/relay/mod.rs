@@ -1,17 +1,19 @@
-//! The lab's links in real time: a relay between UDP sockets of this host that delays, queues, loses, reorders, duplicates and corrupts
-//! datagrams. No privileges, no kernel modules.
+//! The lab's links in real time: a relay between UDP sockets of this host that delays, queues,
+//! drops, reorders, duplicates and corrupts datagrams. It needs no privileges and no kernel
+//! modules.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `line.rs` | one direction: what becomes of each datagram, by the same links and queues as in virtual time. Pure |
-//! | `scheduled.rs` | the same where the queue schedules, so that a datagram's fate is known later |
-//! | `held.rs` | the datagrams that wait for it |
-//! | `rebindings.rs` | when clients get new ports |
-//! | `control.rs` | changes of the path while it runs |
-//! | `timing.rs` | how long datagrams take, how late the machine makes them, and whether the relay was the limit |
+//! | `line.rs` | one direction: a pure state machine with the links and queues of virtual time |
+//! | `scheduled.rs` | lines whose queue schedules, so that a datagram's fate is known later |
+//! | `held.rs` | datagrams that wait in a line |
+//! | `rebindings.rs` | times at which clients get new ports |
+//! | `control.rs` | changes of the path while the relay runs |
+//! | `timing.rs` | delay and lateness of datagrams, and whether the relay was the limit |
 //! | `forwarder.rs` | sockets, clients, the clock, the loop |
 //!
-//! Each client gets a socket of its own towards the server, as behind a NAT. ECN codepoints pass through, and queues that mark do mark.
+//! Each client gets its own socket towards the server, as behind a NAT. ECN codepoints pass
+//! through, and queues that mark set CE.
 
 mod control;
 mod forwarder;
@@ -30,15 +32,16 @@ pub use timing::{LATE, LineTiming, RelayLimit, RelayLoad};
 
 use crate::path::{DirectedPath, PathEvent};
 
-/// What a relay does to both directions.
+/// Effects of a relay on both directions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RelaySpec {
     /// Server to client.
     pub down: DirectedPath,
     /// Client to server.
     pub up: DirectedPath,
-    /// What changes for both directions, beside what theirs say: blackouts, MTU, RTT, rebindings. A link's rate is its own.
+    /// Events of both directions, in addition to each direction's own: blackouts, MTU, RTT,
+    /// rebindings. Changes of a link's rate belong to the link.
     pub events: Vec<PathEvent>,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
 }

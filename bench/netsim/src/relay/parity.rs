@@ -1,4 +1,5 @@
-//! Every option of a path, in virtual time and in the relay: the same packets arrive at the same times, and the option's counter counts.
+//! Every option of a path, in virtual time and in the relay: the same packets arrive at the same
+//! times, and the option's counter counts them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,11 +15,11 @@ use crate::sim::{Agent, Arrived, Ecn, Executor, Group, Path, WIRE_OVERHEAD, Wire
 
 const SEED: u64 = 5;
 const MS: u64 = 1_000_000;
-/// Datagrams, one each millisecond, and their payload: 9.8 Mbps with headers.
+/// Number of datagrams, one per millisecond, and their payload: 9.8 Mbps with headers.
 const DATAGRAMS: u32 = 2_000;
 const PAYLOAD: u32 = 1_200;
 
-/// What arrives: when, which datagram, with which ECN field.
+/// Arriving datagrams: time, number, ECN field.
 type Arrivals = Vec<(u64, u32, u8)>;
 
 #[derive(Debug, PartialEq)]
@@ -35,7 +36,7 @@ impl Run {
         Self { arrivals, counts, dropped, marked }
     }
 
-    /// Delay of each datagram that arrives, in milliseconds.
+    /// Returns the delay of each datagram that arrives, in milliseconds.
     fn delays(&self) -> impl Iterator<Item = f64> {
         self.arrivals.iter().map(|(at, number, _)| (*at as f64 / MS as f64) - f64::from(*number))
     }
@@ -49,12 +50,13 @@ fn ecn_bits(ecn: Option<Ecn>) -> u8 {
     ecn.map_or(0, Ecn::bits)
 }
 
-/// The relay's line, at the times at which the relay would ask it.
+/// Runs the relay's line with calls at the times at which the relay would make them.
 fn in_relay(path: &DirectedPath) -> Run {
     let mut line = Line::new(path.clone(), SEED);
     let mut arrivals = Vec::new();
     let mut note = |number: u32, copies: super::Copies| {
-        // A corrupted datagram fails its receiver's checks; virtual time loses an agent's at once.
+        // A corrupted datagram fails its receiver's checks; in virtual time an agent's corrupted
+        // packet is dropped at once.
         let whole = copies.into_iter().flatten().filter(|copy| copy.flip.is_none());
         arrivals.extend(whole.map(|copy| (copy.at, number, ecn_bits(copy.ecn))));
     };
@@ -84,7 +86,7 @@ fn in_relay(path: &DirectedPath) -> Run {
     Run::new(arrivals, impairments, dropped, marked)
 }
 
-/// Sends the datagrams and notes what arrives.
+/// Agent that sends the datagrams and records their arrivals.
 struct Ends {
     flow: u32,
     arrivals: Arc<Mutex<Arrivals>>,
@@ -101,7 +103,7 @@ impl Agent for Ends {
     }
 }
 
-/// Virtual time, with a link and impairments as scenarios build them.
+/// Runs in virtual time, with a link and impairments as scenarios build them.
 fn in_virtual_time(path: &DirectedPath) -> Run {
     let mut executor = Executor::new();
     let sim = executor.sim();
@@ -123,7 +125,7 @@ fn in_virtual_time(path: &DirectedPath) -> Run {
     Run::new(std::mem::take(&mut *arrivals.lock()), counts, stats.dropped, stats.marked)
 }
 
-/// An option, a value of it, and what it must do to a run beside one without it.
+/// An option, one of its values, and its required effect on a run compared with a run without it.
 struct Row {
     option: &'static str,
     value: &'static str,
@@ -144,7 +146,7 @@ fn lost_all_of(run: &Run, count: u64) -> bool {
     run.arrivals.len() as u64 == u64::from(DATAGRAMS) - count
 }
 
-/// Every option and every event. Rates are 20 Mbps without it, the RTT is 20 ms.
+/// Every option and every event. Without an option, rates are 20 Mbps and the RTT is 20 ms.
 const ROWS: &[Row] = &[
     row("preset", "geo", |run, _| run.mean_delay() > 250.0),
     row("rtt", "60ms", |run, base| (run.mean_delay() - base.mean_delay() - 20.0).abs() < 0.01),
@@ -213,7 +215,7 @@ const ROWS: &[Row] = &[
     }),
 ];
 
-/// Counts of a run in which nothing happened to packets.
+/// Returns the counts of a run without effects on packets.
 fn came() -> ImpairmentCounts {
     let arrived = DATAGRAMS.into();
     ImpairmentCounts { arrived, bursts: arrived, largest_burst: 1, ..ImpairmentCounts::default() }
@@ -228,13 +230,13 @@ fn spec(option: &str, value: &str) -> PathSpec {
         PathSpec { rate: Some("20Mbps".into()), rtt: Some("20ms".into()), ..PathSpec::default() };
     match option {
         "event" => spec.events.push(value.into()),
-        // The queue of a full link.
+        // A rate at which the link is full, so that a queue builds up.
         "queue" | "up-queue" => spec.rate = Some("8Mbps".into()),
         "trace" => spec.rate = None,
         "up-trace" => {}
         "delay" => spec.rtt = None,
         "up-delay" => (spec.rtt, spec.delay) = (None, Some("10ms".into())),
-        // Its own rates and RTT.
+        // A preset has its own rates and RTT.
         "preset" => (spec.rate, spec.rtt) = (None, None),
         _ => {}
     }
@@ -244,7 +246,8 @@ fn spec(option: &str, value: &str) -> PathSpec {
     spec
 }
 
-/// The run of one direction, which is the same on both.
+/// Returns the run of one direction, after checking that it is the same in the relay and in virtual
+/// time.
 fn run(spec: &PathSpec, up: bool) -> Run {
     let path = spec.check().unwrap_or_else(|e| panic!("{spec:?}: {e}"));
     let path = if up { path.up } else { path.down };
@@ -281,7 +284,7 @@ fn every_option_does_and_counts_the_same_in_relay_and_virtual_time() {
             let spec = spec(&up, value);
             let said = run(&spec, true);
             assert!(does(&said, &base), "{up} {value}: {:?}", said.counts);
-            // It leaves the other direction alone.
+            // The option does not change the other direction.
             let mut without = spec.clone();
             *without.field(&up).expect("the option") = None;
             assert_eq!(run(&spec, false), run(&without, false), "{up} {value}");
@@ -295,7 +298,7 @@ fn the_table_of_options_is_complete() {
     for option in PathSpec::OPTIONS {
         assert!(rows.contains(option.strip_prefix("up-").unwrap_or(option)), "no row for {option}");
     }
-    // Rebindings are the relay's alone: they change no packet's way.
+    // Rebindings exist only in the relay: they do not change how packets are forwarded.
     for event in ["blackout", "hold", "mtu", "rate", "up-rate", "rtt"] {
         let is = |row: &&Row| row.option == "event" && row.value.split(':').next() == Some(event);
         assert!(ROWS.iter().any(|row| is(&row)), "no row for {event}");

@@ -1,22 +1,23 @@
-//! When clients of a relay get new ports: the only events that are not a line's.
+//! Rebindings: times at which a relay's clients get new ports. They are the only events that do not
+//! belong to a line.
 
 use std::time::Duration;
 
 use crate::path::PathEvent;
 
-/// Rebindings to come.
+/// Future rebindings.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rebindings {
-    /// Of all clients, in order.
+    /// Rebindings of all clients, in order of time.
     at: Vec<Duration>,
-    /// How many of them are over.
+    /// Number of rebindings in `at` that are over.
     done: usize,
-    /// Each client by itself, when its handshake is over.
+    /// Whether each client is rebound separately, when its handshake is over.
     after_handshake: bool,
 }
 
 impl Rebindings {
-    /// Those among these events.
+    /// Returns the rebindings among these events.
     pub(super) fn of(events: &[PathEvent]) -> Self {
         let mut at: Vec<Duration> = (events.iter())
             .filter_map(|event| if let PathEvent::Rebind { at } = event { Some(*at) } else { None })
@@ -25,19 +26,19 @@ impl Rebindings {
         Self { at, done: 0, after_handshake: events.contains(&PathEvent::RebindAfterHandshake) }
     }
 
-    /// Whether one is due that has not been reported.
+    /// Returns whether a rebinding is due that has not been reported.
     pub(super) fn is_due(&mut self, now: Duration) -> bool {
         let before = self.done;
         self.done = self.at.partition_point(|at| *at <= now);
         self.done > before
     }
 
-    /// Whether clients are rebound when their handshake is over.
+    /// Returns whether clients are rebound when their handshake is over.
     pub(super) const fn after_handshake(&self) -> bool {
         self.after_handshake
     }
 
-    /// When the next one is due.
+    /// Returns the time of the next rebinding.
     pub(super) fn next(&self) -> Option<Duration> {
         self.at.get(self.done).copied()
     }

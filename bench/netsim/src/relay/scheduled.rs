@@ -1,4 +1,5 @@
-//! Lines whose queue schedules: which datagram goes next is known only when the link is free, so a datagram waits with the relay until then.
+//! Lines whose queue schedules. The next datagram is known only when the link becomes free, so a
+//! datagram waits with the relay until then.
 
 use super::line::{Copies, Incoming, Line};
 use crate::link::Transmission;
@@ -6,13 +7,14 @@ use crate::queue::Queued;
 use crate::sim::WIRE_OVERHEAD;
 
 impl Line {
-    /// Whether datagrams wait in the line ([`Line::enqueue`]), as its queue schedules.
+    /// Returns whether the queue schedules, so that datagrams wait in the line ([`Line::enqueue`]).
     pub fn schedules(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.schedules())
     }
 
-    /// A datagram comes in at `now` nanoseconds, after [`Line::depart`] has told what happened until then; whether it waits or something took it
-    /// before the link.
+    /// Enters a datagram that comes in at `now` nanoseconds. Call [`Line::depart`] up to `now`
+    /// first. Returns whether the datagram waits in the queue; if not, it was dropped before the
+    /// link.
     pub fn enqueue(&mut self, now: u64, incoming: Incoming) -> bool {
         let Some(ecn) = self.enter(now, &incoming) else { return false };
         let Incoming { number, payload, flow, .. } = incoming;
@@ -30,13 +32,14 @@ impl Line {
         true
     }
 
-    /// When [`Line::depart`] has something to tell next.
+    /// Returns the time of the next event that [`Line::depart`] can return.
     pub fn next_departure(&self) -> Option<u64> {
         self.free.into_iter().chain(self.impairer.next_release()).min()
     }
 
-    /// A datagram that left a queue that schedules by `now`, or waited behind the link until later ones had passed, and what becomes of it; a
-    /// dropped one arrives not at all. To be called until there is none.
+    /// Returns a datagram that left the scheduling queue by `now`, or that waited behind the link
+    /// until later ones had passed, and its copies. A dropped datagram has no copies. Call it until
+    /// it returns `None`.
     pub fn depart(&mut self, now: u64) -> Option<(u32, Copies)> {
         loop {
             if let Some((packet, departure)) = self.impairer.take_released(now) {
@@ -75,7 +78,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A line of 8 Mbps: 972 bytes and 28 of headers take a millisecond.
+    /// Returns a line of 8 Mbps: 972 bytes and 28 bytes of headers take 1 ms.
     fn line(queue: &str) -> Line {
         let link = Some((Rate::from_bits_per_sec(8_000_000).into(), queue.parse().unwrap()));
         Line::new(
@@ -102,11 +105,11 @@ mod tests {
             assert!(line.enqueue(0, incoming(number, 1)));
         }
         assert!(line.enqueue(0, incoming(10, 2)));
-        // The first is being sent, and arrives 20 ms after its last bit.
+        // The first datagram is being sent, and arrives 20 ms after its last bit.
         assert_eq!(departures(&mut line, 0), [(0, Some(21))]);
         assert_eq!(line.next_departure(), Some(MS));
         assert_eq!(departures(&mut line, MS - 1), []);
-        // However late it is asked, times are those at which the link was free.
+        // Even if the call is late, the times are those at which the link was free.
         assert_eq!(
             departures(&mut line, 10 * MS),
             [(10, Some(22)), (1, Some(23)), (2, Some(24)), (3, Some(25))]

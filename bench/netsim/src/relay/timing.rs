@@ -1,4 +1,4 @@
-//! How long datagrams take through a relay, and how late the machine makes them.
+//! Delays of datagrams through a relay, and how late the machine makes them.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,37 +7,39 @@ use hdrhistogram::Histogram;
 
 use crate::kernel::{CpuTime, ReceiveDrops};
 
-/// From here on a datagram is late: it left, or was read, this much after its time. What sleeping costs on an idle machine is less
-/// (docs/paths.md: 98 % within it).
+/// Lateness above which a datagram counts as late when it left or was read. On an idle machine,
+/// sleeping costs less (docs/paths.md: 98% within it).
 pub const LATE: Duration = Duration::from_millis(1);
-/// Longest time that is told apart, in microseconds: 10 minutes.
+/// Longest time distinguished, in microseconds: 10 minutes.
 const LONGEST: u64 = 600_000_000;
-/// How often the kernel's counts are read, which takes longer the more sockets the system has.
+/// Time between reads of the kernel's counts, which take longer the more sockets the system has.
 const READ_COUNTS: Duration = Duration::from_secs(10);
-/// Part of the datagrams that may be late, and part of a core's time that may be used or waited for, before the relay counts as the limit.
+/// Fraction of late datagrams, and fraction of a core's time used or waited for (`BUSY_PART`),
+/// above which the relay counts as the limit.
 const LATE_PART: f64 = 0.01;
 const BUSY_PART: f64 = 0.85;
 
-/// Times of the datagrams that went on in one direction.
+/// Times of the datagrams sent on in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineTiming {
     /// Datagrams that left.
     pub sent: u64,
-    /// Median of the time from being read to leaving: queue, propagation delay and whatever else the path does, and lateness.
+    /// Median of the time from reading to leaving: queue, propagation delay, the path's other
+    /// effects, and lateness.
     pub delay_p50: Duration,
-    /// 95th percentile of it.
+    /// 95th percentile of this time.
     pub delay_p95: Duration,
-    /// Longest.
+    /// Maximum of this time.
     pub delay_max: Duration,
     /// Datagrams that left more than [`LATE`] after their time.
     pub late: u64,
     /// 99th percentile of the lateness.
     pub late_p99: Duration,
-    /// The latest.
+    /// Largest lateness.
     pub late_max: Duration,
 }
 
-/// [`LineTiming`] in the making.
+/// Recorder of a [`LineTiming`].
 #[derive(Debug)]
 pub(super) struct LineTimer {
     delay: Histogram<u64>,
@@ -51,7 +53,8 @@ impl LineTimer {
         Self { delay: histogram(), lateness: histogram(), late: 0 }
     }
 
-    /// A datagram leaves at `now` that came at `arrived` and should have left at `due` (nanoseconds).
+    /// Records that a datagram leaves at `now` that came in at `arrived` and should have left at
+    /// `due` (nanoseconds).
     pub(super) fn record(&mut self, arrived: u64, due: u64, now: u64) {
         let lateness = now.saturating_sub(due);
         self.delay.saturating_record(now.saturating_sub(arrived) / 1_000);
@@ -76,23 +79,26 @@ impl LineTimer {
     }
 }
 
-/// What a relay needed of the machine.
+/// Resources of the machine that a relay needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RelayLoad {
-    /// How long it ran.
+    /// Time for which the relay ran.
     pub wall: Duration,
-    /// CPU time of its thread.
+    /// CPU time of the relay's thread.
     pub cpu: CpuTime,
-    /// Datagrams that its sockets dropped since they were not read in time; `None` where the system does not say.
+    /// Datagrams that the relay's sockets dropped because they were not read in time; `None` if the
+    /// system does not report them.
     pub unread: Option<u64>,
     /// Datagrams that were read.
     pub read: u64,
-    /// Datagrams of sockets that had not been empty for more than [`LATE`]: they may have waited this long.
+    /// Datagrams read from sockets that had not been empty for more than [`LATE`], and so may have
+    /// waited this long.
     pub read_late: u64,
 }
 
 impl RelayLoad {
-    /// Part of the time in which the thread ran or could have run and had no core, from 0 to 1.
+    /// Returns the fraction of time in which the thread ran, or could have run but had no core,
+    /// from 0 to 1.
     pub fn busy(&self) -> f64 {
         let busy = self.cpu.ran + self.cpu.waited.unwrap_or_default();
         if self.wall.is_zero() {
@@ -103,7 +109,7 @@ impl RelayLoad {
     }
 }
 
-/// [`RelayLoad`] in the making, by the thread that relays.
+/// Recorder of a [`RelayLoad`], used by the thread that relays.
 #[derive(Debug, Default)]
 pub(super) struct LoadMeter {
     began: Option<(Duration, CpuTime)>,
@@ -113,7 +119,8 @@ pub(super) struct LoadMeter {
 }
 
 impl LoadMeter {
-    /// Reads the thread's times at `now`, and the kernel's counts if it is time for them or the `last` time.
+    /// Reads the thread's times at `now`. Also reads the kernel's counts if they are due, or if
+    /// this is the `last` call.
     pub(super) fn update(&mut self, now: Duration, last: bool) {
         let cpu = CpuTime::of_thread();
         let (began, before) = *self.began.get_or_insert((now, cpu));
@@ -125,30 +132,30 @@ impl LoadMeter {
     }
 }
 
-/// Why a relay, and not the path that it plays, decided rates and delays.
+/// Reason why a relay, instead of the path it emulates, determined rates and delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RelayLimit {
     /// Datagrams left late.
     Late {
-        /// Part of them, from 0 to 1.
+        /// Fraction of late datagrams, from 0 to 1.
         part: f64,
         /// 99th percentile of the lateness.
         p99: Duration,
     },
     /// Datagrams waited before they were read.
     ReadLate {
-        /// Part of them, from 0 to 1.
+        /// Fraction of these datagrams, from 0 to 1.
         part: f64,
     },
     /// The kernel dropped datagrams before they were read.
     Unread(u64),
-    /// The relay dropped datagrams itself.
+    /// The relay itself dropped datagrams.
     Overrun(u64),
-    /// The thread had, or wanted, nearly a whole core.
+    /// The thread used, or waited for, nearly a whole core.
     Busy {
-        /// CPU time, part of the time.
+        /// CPU time, as a fraction of the time.
         ran: f64,
-        /// Waiting for a core, part of the time.
+        /// Time waiting for a core, as a fraction of the time.
         waited: f64,
     },
 }
@@ -184,7 +191,8 @@ impl fmt::Display for RelayLimit {
     }
 }
 
-/// What kept a relay from playing its path, from its counts. Nothing did if it is empty.
+/// Returns the reasons why a relay did not emulate its path accurately, from its counts. Empty if
+/// there are none.
 pub(super) fn limits(lines: [LineTiming; 2], load: &RelayLoad, overrun: u64) -> Vec<RelayLimit> {
     let part = |count: u64, all: u64| if all > 0 { count as f64 / all as f64 } else { 0.0 };
     let sent = lines.iter().map(|line| line.sent).sum();
@@ -219,7 +227,7 @@ mod tests {
     fn delays_and_lateness_are_those_of_a_run_by_hand() {
         let mut timer = LineTimer::new();
         assert_eq!(timer.timing(), LineTiming::default());
-        // 95 of 20 ms, on time; 3 half a millisecond late, 2 five.
+        // 95 datagrams of 20 ms are on time, 3 are 0.5 ms late, and 2 are 5 ms late.
         for _ in 0..95 {
             timer.record(0, 20 * MS, 20 * MS);
         }

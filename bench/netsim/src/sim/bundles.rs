@@ -1,38 +1,42 @@
-//! Bundles of a sender's datagrams, as a host hands them to its network card at once (generic segmentation offload, GSO): they enter the
-//! first link back to back.
+//! Bundles of a sender's datagrams, as a host hands them to its network card at once (generic
+//! segmentation offload, GSO). They enter the first link back to back.
 //!
-//! As in Linux's GSO all datagrams of a bundle but the last have one size; a smaller or larger one ends it, and one below 1200 bytes, such as
-//! an acknowledgement, waits for nobody. A bundle leaves when it is full, and `within` after its first datagram at the latest: Linux's TCP
-//! bundles what it sends in a millisecond (`tcp_tso_autosize`, `sk_pacing_shift`).
+//! As in Linux's GSO, all datagrams of a bundle but the last have one size. A smaller datagram ends
+//! its bundle, and a larger one ends the bundle before it. A datagram below 1200 bytes, such as an
+//! acknowledgement, opens no bundle and leaves at once. A bundle leaves when it is full, and at the
+//! latest `within` after its first datagram: Linux's TCP bundles the data of one millisecond
+//! (`tcp_tso_autosize`, `sk_pacing_shift`).
 
 use std::time::Duration;
 
 use super::core::{Core, Event};
 use super::handle::SimHandle;
 
-/// Size of the smallest datagram that waits for others: QUIC's smallest full one (RFC 9000 §14.1).
+/// Size of the smallest datagram that waits for others: the smallest full datagram of QUIC
+/// (RFC 9000 §14.1).
 const FULL: usize = 1_200;
 
-/// The bundles that are open.
+/// Open bundles.
 #[derive(Debug, Default)]
 pub(crate) struct Bundles {
-    /// Datagrams of a bundle at most; 0: there are no bundles.
+    /// Largest number of datagrams in a bundle; below 2 there are no bundles.
     most: usize,
     within: u64,
-    /// By flow and sender.
+    /// Open bundles by flow and sender.
     open: Vec<Bundle>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Bundle {
     packets: Vec<u32>,
-    /// Size of its datagrams, and when the first came.
+    /// Size of the bundle's datagrams. `opened` is the time of the first one.
     size: usize,
     opened: u64,
 }
 
 impl SimHandle {
-    /// From now on the datagrams of stacks leave in bundles of so many at most, each `within` this time.
+    /// Makes the datagrams of stacks leave in bundles from now on. A bundle has at most `most`
+    /// datagrams and leaves at most `within` after its first.
     pub fn bundle_datagrams(&self, most: usize, within: Duration) {
         let bundles = &mut self.core().bundles;
         (bundles.most, bundles.within) = (most, within.as_nanos() as u64);
@@ -40,7 +44,7 @@ impl SimHandle {
 }
 
 impl Core {
-    /// A datagram of `size` bytes is ready to leave its sender.
+    /// Handles a datagram of `size` bytes that is ready to leave its sender.
     pub(super) fn hand_over(&mut self, packet: u32, flow: u32, from_server: bool, size: usize) {
         if self.bundles.most < 2 {
             return self.set_off(packet);
@@ -70,7 +74,7 @@ impl Core {
         }
     }
 
-    /// A bundle may have waited long enough.
+    /// Sends a bundle if it has waited long enough.
     pub(super) fn bundle_is_due(&mut self, place: u32) {
         let place = place as usize;
         if self
@@ -88,7 +92,7 @@ impl Core {
         for packet in packets.drain(..) {
             self.set_off(packet);
         }
-        // Its storage is for the next one.
+        // The storage is kept for the next bundle.
         self.bundles.open[place].packets = packets;
     }
 }
@@ -103,7 +107,7 @@ mod tests {
     use crate::queue::DropTail;
     use crate::sim::{Executor, Group, Path, server_address};
 
-    /// When datagrams of these sizes enter the link that are sent at these times (microseconds).
+    /// Returns when datagrams of these sizes, sent at these times, enter the link (microseconds).
     fn entered(most: usize, sent: &[(u64, usize)]) -> Vec<u64> {
         let mut executor = Executor::new();
         let sim = executor.sim();
@@ -142,7 +146,8 @@ mod tests {
         // Two full bundles, and one that waits a millisecond for more.
         assert_eq!(entered(2, &full), [100, 100, 300, 300, 1_400]);
         assert_eq!(entered(64, &full), [1_000; 5]);
-        // A smaller one is a bundle's last; an acknowledgement waits for nobody; a larger one begins another.
+        // A smaller datagram is the last of its bundle, an acknowledgement leaves at once, and a
+        // larger datagram begins another bundle.
         assert_eq!(entered(64, &[(0, 1_392), (10, 1_392), (20, 700), (30, 40)]), [20, 20, 20, 30]);
         assert_eq!(entered(64, &[(0, 1_200), (10, 1_392), (20, 1_392)]), [10, 1_010, 1_010]);
     }

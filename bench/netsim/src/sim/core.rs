@@ -1,4 +1,4 @@
-//! What time moves: the event queue, timers, the network and the agents in it.
+//! The state that time advances: the event queue, timers, the network and its agents.
 
 use std::task::Waker;
 
@@ -19,7 +19,7 @@ pub(crate) enum Event {
     Packet(u32),
     /// An agent's own timer.
     Agent(AgentId, u32),
-    /// A link that schedules has sent a packet.
+    /// A link with a scheduling queue has sent a packet.
     LinkFree(LinkId),
     /// Packets behind a link may have waited long enough for later ones to pass.
     Release(LinkId),
@@ -27,27 +27,28 @@ pub(crate) enum Event {
     Bundle(u32),
 }
 
-/// Everything that time moves, behind one lock.
+/// All state that time advances, behind one lock.
 pub(crate) struct Core {
     pub(crate) now: u64,
     pub(crate) events: EventQueue<Event>,
     pub(crate) timers: Timers,
     pub(crate) net: Network,
     pub(crate) bundles: Bundles,
-    /// None while it is being called.
+    /// Agents; an entry is `None` while its agent is being called.
     pub(crate) agents: Vec<Option<Box<dyn Agent>>>,
-    /// The wall's clock and the kernel's sockets, in a real-time run.
+    /// Wall clock and kernel sockets of a real-time run.
     pub(crate) real: Option<Box<RealTime>>,
     pub(crate) processed: u64,
 }
 
 impl Core {
-    /// Schedules `event` at `at` nanoseconds, never in the past; ties keep the order of scheduling.
+    /// Schedules `event` at `at` nanoseconds, but never in the past. Events at the same time keep
+    /// the order of scheduling.
     pub(crate) fn schedule(&mut self, at: u64, event: Event) {
         self.events.push(at.max(self.now), event);
     }
 
-    /// When the next event is due.
+    /// Returns the time of the next event.
     pub(crate) fn next_event(&mut self) -> Option<u64> {
         self.events.next_time()
     }
@@ -86,40 +87,43 @@ impl Core {
 pub struct Arrived<'a> {
     /// The agent's own number of the flow.
     pub index: u32,
-    /// It came from the group's server to its client.
+    /// Whether the packet came from the group's server to its client.
     pub down: bool,
-    /// As it arrived.
+    /// ECN field on arrival.
     pub ecn: Option<Ecn>,
-    /// What was stored.
+    /// Stored contents of the packet.
     pub body: &'a [u8],
 }
 
-/// What an agent does when something happens to it.
+/// A traffic source inside the network, called when something happens to it.
 pub trait Agent: Send {
-    /// A packet of one of its flows arrived.
+    /// Handles a packet of one of the agent's flows.
     fn on_packet(&mut self, wire: &mut Wire<'_>, packet: Arrived<'_>);
-    /// A timer it set came up; stale ones too (see [`AgentTimer::due`](super::AgentTimer::due)).
+    /// Handles a timer call that the agent scheduled. Stale calls arrive too (see
+    /// [`AgentTimer::due`](super::AgentTimer::due)).
     fn on_timer(&mut self, wire: &mut Wire<'_>, timer: u32);
 }
 
-/// The network as an agent reaches it from inside a call.
+/// Access of an agent to the network during a call.
 pub struct Wire<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) agent: AgentId,
 }
 
 impl Wire<'_> {
-    /// Now.
+    /// Returns the current time.
     pub fn now(&self) -> Time {
         Time::from_nanos(self.core.now)
     }
 
-    /// Sends a packet of network flow `flow` that counts `wire` bytes, headers included, and stores `body`.
+    /// Sends a packet of network flow `flow` that counts `wire` bytes, headers included, and stores
+    /// `body`.
     pub fn send(&mut self, down: bool, flow: u32, ecn: Option<Ecn>, wire: u32, body: &[u8]) {
         self.core.send_sized(down, flow, ecn, wire, body);
     }
 
-    /// Calls [`Agent::on_timer`] at `at`, or now when that is past. It cannot be taken back.
+    /// Schedules a call of [`Agent::on_timer`] at `at`, or now if `at` is past. The call cannot be
+    /// cancelled.
     pub fn call_at(&mut self, at: Time, timer: u32) {
         self.core.schedule(at.as_nanos(), Event::Agent(self.agent, timer));
     }

@@ -1,36 +1,37 @@
 //! The event queue of the simulation: a calendar queue.
 //!
-//! With one heap of all events, tens of thousands of them, each operation costs a few cache misses: a fifth of the CPU of a 2.5 Gbps run.
-//! Here the next second is divided into days (buckets). Events of a day are stored unsorted, and a day is sorted when it begins. Later
-//! events wait in a heap and move to their day once it is near.
+//! With one heap of tens of thousands of events, each operation costs a few cache misses: a fifth
+//! of the CPU time of a 2.5 Gbps run. Here the next second is divided into days (buckets). Events
+//! of a day are stored unsorted, and a day is sorted when it begins. Later events wait in a heap
+//! and move to their day once it is near.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A day has 2^17 ns (0.13 ms): some eighty events at 2.5 Gbps, mostly none at 10 Mbps.
+/// Length of a day: 2^17 ns (0.13 ms). About 80 events at 2.5 Gbps, mostly none at 10 Mbps.
 const DAY: u32 = 17;
-/// Days that are near: 1.07 s, longer than most timers run that fire.
+/// Number of near days: 1.07 s, longer than most timers that fire.
 const NEAR: usize = 8_192;
 const WORD: usize = u64::BITS as usize;
 
 /// Time, sequence number, event.
 type Entry<E> = (u64, u64, E);
 
-/// Events ordered by time; events of the same time in the order in which they were pushed.
+/// Events ordered by time. Events of the same time keep the order in which they were pushed.
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
     entered: u64,
     /// The current day. No event of another day is due before its events.
     day: u64,
-    /// The latest first.
+    /// Events of the current day, the latest first.
     today: Vec<Entry<E>>,
-    /// The days after it, each at its number modulo [`NEAR`].
+    /// Near days after the current one, each at its number modulo [`NEAR`].
     near: Vec<Vec<Entry<E>>>,
-    /// Which of them have events.
+    /// Bit set of the near days that have events.
     busy: Vec<u64>,
-    /// Later days.
+    /// Events of later days.
     later: BinaryHeap<Reverse<Entry<E>>>,
-    /// Room of days that are over.
+    /// Storage of past days, for reuse.
     spare: Vec<Vec<Entry<E>>>,
 }
 
@@ -62,7 +63,7 @@ impl<E: Ord> EventQueue<E> {
         }
     }
 
-    /// When the next event is due.
+    /// Returns the time of the next event.
     pub(crate) fn next_time(&mut self) -> Option<u64> {
         if self.today.is_empty() {
             self.turn();
@@ -88,7 +89,7 @@ impl<E: Ord> EventQueue<E> {
         events.push(entry);
     }
 
-    /// Goes on to the next day that has events.
+    /// Advances to the next day that has events.
     fn turn(&mut self) {
         if let Some(ahead) = self.ahead() {
             self.day += ahead;
@@ -116,10 +117,11 @@ impl<E: Ord> EventQueue<E> {
         self.today.sort_unstable_by(|a, b| b.cmp(a));
     }
 
-    /// Days until the next near one that has events.
+    /// Returns the number of days until the next near day with events.
     fn ahead(&self) -> Option<u64> {
         let from = (self.day as usize + 1) % NEAR;
-        // The word that it begins in comes twice: from it on, and what lies before it last.
+        // The word in which the search begins comes twice: first from the starting bit on, and at
+        // the end the bits before it.
         let words = (0..=NEAR / WORD).map(|n| {
             let word = (from / WORD + n) % (NEAR / WORD);
             let bits = self.busy[word];
@@ -143,7 +145,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs the same operations on both: the next event is removed, and others are added at its time or later.
+    /// Runs the same operations on this queue and a heap: the next event is removed, and others are
+    /// added at its time or later.
     fn same_as_a_heap(steps: &[(u8, u64)]) -> Result<(), TestCaseError> {
         let (mut queue, mut heap, mut now) = (EventQueue::new(), BinaryHeap::new(), 0);
         for (n, (kind, delay)) in steps.iter().enumerate() {
@@ -154,7 +157,8 @@ mod tests {
                 prop_assert_eq!(queue.pop(), expected);
                 now = expected.map_or(now, |(at, _)| at);
             } else {
-                // Some at once, some soon, some near the edge of what is near, some far away.
+                // Some delays are zero, some short, some near the edge of the near days, some far
+                // beyond it.
                 let edge = (NEAR as u64) << DAY;
                 let delay = match kind / 3 % 5 {
                     0 => 0,

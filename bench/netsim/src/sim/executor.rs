@@ -1,4 +1,4 @@
-//! The simulation's executor: tasks, the event queue, and the loop that moves time.
+//! The simulation's executor: tasks, the event queue, and the loop that advances time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,14 +17,15 @@ use super::network::Network;
 use super::timers::Timers;
 use crate::backend::real_time::{KernelLink, Punctuality, RealTime};
 
-/// Events of a real-time run that happen between two looks at its sockets.
+/// Largest number of events that a real-time run handles between two checks of its sockets.
 const IN_A_ROW: u32 = 32;
-/// Nanoseconds by which events may be early, to happen together with others: each wait costs 50 us of CPU in User-Mode Linux.
+/// Nanoseconds by which events may be early, so that they are handled together with others: each
+/// wait costs 50 µs of CPU in User-Mode Linux.
 const TOGETHER: u64 = 250_000;
-/// The longest wait. Packets still under way when nothing else happens for so long are lost.
+/// Longest wait. Packets still in transit when nothing else happens for this long are lost.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Puts its task back on the run queue, once.
+/// Puts its task back on the run queue, at most once.
 struct TaskWaker {
     id: usize,
     queued: AtomicBool,
@@ -48,12 +49,12 @@ struct TaskSlot {
     waker: Waker,
 }
 
-/// Why a run ended.
+/// Reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Somebody called [`SimHandle::stop`].
+    /// [`SimHandle::stop`] was called.
     Stopped,
-    /// Nothing is left to happen.
+    /// No event is left.
     Idle,
     /// The time limit was reached.
     TimeLimit,
@@ -61,14 +62,15 @@ pub enum Ended {
     Interrupted,
 }
 
-/// Owns the tasks and runs them on the calling thread.
+/// Owner of the tasks; runs them on the calling thread.
 pub struct Executor {
     sim: SimHandle,
     tasks: Vec<TaskSlot>,
     free: Vec<usize>,
-    /// The run queue's entries being worked on: taken in one go, to lock once per batch and not per task.
+    /// Entries of the run queue in progress, taken in one go to lock once per batch and not per
+    /// task.
     batch: VecDeque<usize>,
-    /// Ends the run from outside.
+    /// Flag that ends the run from outside.
     interrupt: Option<Arc<AtomicBool>>,
 }
 
@@ -79,8 +81,8 @@ impl Default for Executor {
 }
 
 impl Executor {
-    /// An empty simulation at time zero.
-    // The stacks want `Instant`s; only differences from this arbitrary base are ever used.
+    /// Creates an empty simulation at time zero.
+    // The stacks require `Instant`s; only differences from this arbitrary base are ever used.
     #[allow(clippy::disallowed_methods)]
     pub fn new() -> Self {
         let core = Core {
@@ -105,7 +107,7 @@ impl Executor {
         Self { sim, tasks: Vec::new(), free: Vec::new(), batch: VecDeque::new(), interrupt: None }
     }
 
-    /// A run ends soon after this flag is set, whatever is left to happen.
+    /// Makes a run end soon after this flag is set, even if events are left.
     pub fn interrupt_on(&mut self, flag: Arc<AtomicBool>) {
         self.interrupt = Some(flag);
     }
@@ -114,37 +116,37 @@ impl Executor {
         self.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// A handle for tasks and stacks.
+    /// Returns a handle for tasks and stacks.
     pub fn sim(&self) -> SimHandle {
         self.sim.clone()
     }
 
-    /// From now on the run's time is the wall's, and its datagrams cross the kernel's loopback on their way into the network and out of
-    /// it. All sockets exist by then.
+    /// Switches the run to wall-clock time. Its datagrams cross the kernel's loopback on their way
+    /// into the network and out of it. All sockets must exist by then.
     ///
     /// # Errors
-    /// The kernel gives no sockets.
+    /// Returns an error if the kernel refuses a socket.
     pub(crate) fn through_loopback(&mut self) -> io::Result<()> {
         let mut core = self.sim.core();
         core.real = Some(Box::new(RealTime::edges(core.net.sockets.len())?));
         Ok(())
     }
 
-    /// From now on the run's time is the wall's, and these links are the kernel's.
+    /// Switches the run to wall-clock time and replaces these links by the kernel's.
     ///
     /// # Errors
-    /// A socket cannot be used.
+    /// Returns an error if a socket cannot be used.
     pub(crate) fn through_kernel_links(&mut self, links: Vec<KernelLink>) -> io::Result<()> {
         self.sim.core().real = Some(Box::new(RealTime::links(links)?));
         Ok(())
     }
 
-    /// How punctual a real-time run was.
+    /// Returns how well the machine kept up with a real-time run; `None` in virtual time.
     pub fn punctuality(&self) -> Option<Punctuality> {
         self.sim.core().real.as_ref().map(|real| real.punctuality())
     }
 
-    /// Runs until [`SimHandle::stop`] is called, nothing is left to do, or the time passes `limit`.
+    /// Runs until [`SimHandle::stop`] is called, no event is left, or the time passes `limit`.
     pub fn run(&mut self, limit: Time) -> Ended {
         let real = self.sim.core().real.is_some();
         if real { self.run_in_real_time(limit) } else { self.run_in_virtual_time(limit) }
@@ -182,8 +184,9 @@ impl Executor {
         }
     }
 
-    /// Events happen when the wall's clock has reached their time; between them datagrams come in. Where the machine is late for a moment,
-    /// the network's time is late with it: that does not change what a link does.
+    /// Handles events when the wall clock has reached their time, and receives datagrams between
+    /// them. If the machine is late for a moment, the network's time is late with it, which does
+    /// not change how a link behaves.
     fn run_in_real_time(&mut self, limit: Time) -> Ended {
         let mut ready = Vec::new();
         let mut wall = self.sim.core().wall();
@@ -227,7 +230,7 @@ impl Executor {
         }
     }
 
-    /// Events processed so far.
+    /// Returns the number of events processed so far.
     pub fn events(&self) -> u64 {
         self.sim.core().processed
     }
@@ -266,12 +269,12 @@ impl Executor {
             };
             let slot = &mut self.tasks[id];
             slot.handle.queued.store(false, Ordering::Relaxed);
-            // A finished task may still be woken by a waker somebody kept.
+            // A finished task may still be woken by a waker that was kept.
             let Some(task) = slot.task.as_mut() else { continue };
             if task.as_mut().poll(&mut Context::from_waker(&slot.waker)) == Poll::Ready(()) {
                 slot.task = None;
-                // A fresh handle comes with the next task in this slot, so old wakers cannot reach it: they only queue the id, which
-                // polls once for nothing.
+                // The next task in this slot gets a fresh handle, so old wakers cannot reach it:
+                // they only queue the id, which causes one poll without effect.
                 self.free.push(id);
             }
         }
@@ -280,7 +283,8 @@ impl Executor {
 
 impl Drop for Executor {
     fn drop(&mut self) {
-        // Tasks hold the simulation and the simulation holds wakers: break the cycle. A task's destructor may spawn or wake.
+        // Tasks hold the simulation and the simulation holds wakers: this breaks the cycle. A
+        // task's destructor may spawn or wake.
         self.tasks.clear();
         self.sim.0.spawned.lock().clear();
         let mut core = self.sim.core();

@@ -1,24 +1,26 @@
-//! Counts of a flow's datagrams by span of time: its whole life, from the end of the warm-up on, its start.
+//! Counts of a flow's datagrams by span of time: its whole life, from the end of the warm-up on,
+//! and its start.
 
 use std::ops::AddAssign;
 use std::time::Duration;
 
-/// What one flow's server sent, and what became of it; of a flow that counts its client's datagrams, the client
-/// ([`SimHandle::count_client`](super::SimHandle::count_client)).
+/// Datagrams that a flow's server sent, and their fate. If the flow counts its client's datagrams
+/// ([`SimHandle::count_client`](super::SimHandle::count_client)), those of the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
     /// Datagrams sent.
     pub sent: u64,
-    /// Of them, those that a queue dropped.
+    /// Sent datagrams that a queue dropped.
     pub dropped: u64,
-    /// Of them, those that impairments took.
+    /// Sent datagrams that impairments dropped.
     pub impaired: u64,
-    /// UDP payload in bytes that reached the other end; of an agent's packets what counts beyond IP and UDP headers.
+    /// UDP payload in bytes that reached the other end. For an agent's packets, the counted bytes
+    /// beyond IP and UDP headers.
     pub delivered: u64,
 }
 
 impl FlowCounts {
-    /// Returns the datagrams lost: dropped by a queue, or taken by impairments.
+    /// Returns the datagrams lost: dropped by a queue or by impairments.
     pub const fn lost(&self) -> u64 {
         self.dropped + self.impaired
     }
@@ -33,17 +35,22 @@ impl AddAssign for FlowCounts {
     }
 }
 
-/// The first part of a flow's life, which [`FlowSpans::start_up`] counts: five seconds from the opening of its connection. Slow start
-/// doubles the window each round trip, so five seconds hold ten doublings at round trips of up to half a second.
+/// First part of a flow's life, which [`FlowSpans::start_up`] counts: five seconds from the opening
+/// of its connection. Slow start doubles the window each round trip, so five seconds allow ten
+/// doublings at round trips of up to 0.5 s.
 pub const START_UP: Duration = Duration::from_secs(5);
 
-/// The counts of one flow over three spans of time. A datagram belongs to a span by the time at which it was sent, also if it is lost later,
-/// so that no more datagrams can be lost than were sent; bytes belong to it by the time at which they arrived.
+/// Counts of one flow over three spans of time.
+///
+/// A datagram belongs to a span by the time at which it was sent, even if it is lost later, so that
+/// no more datagrams can be lost than were sent. Bytes belong to a span by the time at which they
+/// arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowSpans {
     /// Over the whole life of the flow.
     pub whole: FlowCounts,
-    /// From the time on that [`SimHandle::count_from`](super::SimHandle::count_from) sets: the end of the warm-up.
+    /// From the end of the warm-up on, as set by
+    /// [`SimHandle::count_from`](super::SimHandle::count_from).
     pub counted: FlowCounts,
     /// Over the first [`START_UP`] of the flow, whatever the warm-up.
     pub start_up: FlowCounts,
@@ -58,7 +65,8 @@ impl AddAssign for FlowSpans {
 }
 
 impl FlowSpans {
-    /// Counts something that belongs to time `at` of a flow that began at `began`, where counting begins at `from`; all in nanoseconds.
+    /// Counts something that belongs to time `at` of a flow that began at `began`, if counting
+    /// begins at `from`; all times in nanoseconds.
     pub(super) fn count(
         &mut self,
         (began, from): (u64, u64),
@@ -86,13 +94,15 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A link of 80 kbps, which takes 100 ms for a datagram of 972 bytes, with room for two packets, the one that is being sent included.
+    /// Returns a link of 80 kbps, which takes 100 ms for a datagram of 972 bytes. It has room for
+    /// two packets, including the one in transmission.
     fn narrow(sim: &SimHandle) -> LinkId {
         let rate = Rate::from_bits_per_sec(80_000);
         sim.add_link(Link::new(rate, QueueSpec::droptail_packets(2).build(rate, 0)))
     }
 
-    /// Sends bursts of datagrams of 972 bytes, each at a time, from the server or the client of a flow that begins at 1 s.
+    /// Sends bursts of datagrams of 972 bytes at the given times, from the server or the client of
+    /// a flow that begins at 1 s.
     fn spans(bursts: &[(Duration, u32)], up: bool, before_the_link: Duration) -> FlowSpans {
         let mut executor = Executor::new();
         let sim = executor.sim();
@@ -136,7 +146,8 @@ mod tests {
 
     #[test]
     fn datagrams_count_in_the_spans_in_which_they_were_sent() {
-        // Two of each burst fit. Counted from 4 s on, so the second and the third; start-up lasts from 1 to 6 s, so the first and the second.
+        // Two datagrams of each burst fit. `counted` begins at 4 s, so it has the second and the
+        // third burst. Start-up lasts from 1 to 6 s, so it has the first and the second.
         let bursts = [(2 * SECOND, 5), (5 * SECOND, 4), (7 * SECOND, 3)];
         for up in [false, true] {
             let spans = spans(&bursts, up, Duration::ZERO);
@@ -149,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_datagram_lost_after_the_warm_up_counts_before_it_if_it_was_sent_then() {
-        // Sent at 3.95 s, at the link 100 ms later: lost, or delivered, after the end of the warm-up.
+        // Sent at 3.95 s, at the link 100 ms later: lost, or delivered, after the end of the
+        // warm-up.
         let spans = spans(&[(Duration::from_millis(3_950), 5)], false, Duration::from_millis(100));
         assert_eq!(spans.whole, counts(5, 3, 2));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The way of a packet: from its sender over each link to its receiver.
+//! Forwarding of a packet from its sender over each link to its receiver.
 
 use std::task::Waker;
 
@@ -11,7 +11,7 @@ use crate::link::{Purpose, Verdict};
 use crate::path::{Departure, Leaving};
 
 impl Core {
-    /// A stack hands one datagram to the network, through this socket.
+    /// Sends one datagram of a stack into the network, through this socket.
     pub(crate) fn send(
         &mut self,
         socket: SocketId,
@@ -28,7 +28,8 @@ impl Core {
         }
     }
 
-    /// An agent hands a packet to the network that counts `wire` bytes, headers included, whatever it stores.
+    /// Sends an agent's packet into the network. The packet counts `wire` bytes, headers included,
+    /// whatever it stores.
     pub(crate) fn send_sized(
         &mut self,
         from_server: bool,
@@ -42,7 +43,7 @@ impl Core {
         }
     }
 
-    /// Stores a packet, where its flow exists.
+    /// Stores a packet if its flow exists.
     fn take(
         &mut self,
         from_server: bool,
@@ -56,7 +57,7 @@ impl Core {
             self.net.stats.unroutable += 1;
             return None;
         };
-        // What an agent stores is no datagram of QUIC.
+        // The stored bytes of an agent's packet are not a QUIC datagram.
         let quic = state.local.is_none();
         if from_server {
             self.net.show(flow, |tap| tap.sent(Time::from_nanos(self.now), bytes));
@@ -72,20 +73,21 @@ impl Core {
         Some(packet)
     }
 
-    /// A packet begins its path.
+    /// Starts a packet on its path.
     pub(crate) fn set_off(&mut self, index: u32) {
         let p = &self.net.packets[index as usize];
         let (path, first, _) = self.net.way(p);
         let wait = first + self.net.wait(p);
         if wait == 0 && !path.hops.is_empty() {
-            // Nothing lies between the sender and its first link: a drop here wakes nobody.
+            // Without a delay before the first link the packet enters it at once: a drop there
+            // wakes no task.
             self.enter_link(index);
         } else {
             self.schedule(self.now + wait, Event::Packet(index));
         }
     }
 
-    /// A packet reaches its next link or its receiver; whom to wake.
+    /// Handles a packet that reaches its next link or its receiver; returns the task to wake.
     pub(crate) fn packet_arrives(&mut self, index: u32) -> Option<Waker> {
         let p = &self.net.packets[index as usize];
         let flow = &mut self.net.flows[p.flow as usize];
@@ -110,7 +112,7 @@ impl Core {
         self.deliver_to_stack(index, receiver.0)
     }
 
-    /// A packet is at its receiver: counts and who is shown.
+    /// Counts a packet that is at its receiver, and shows it to its observer.
     fn arrived(&mut self, index: u32, receiver: SocketId) {
         let p = &self.net.packets[index as usize];
         let (flow, direction, payload) = (p.flow, p.direction, u64::from(p.payload()));
@@ -123,7 +125,7 @@ impl Core {
         note(&mut self.net.hash, self.now, u32::from(receiver.0) | 0x1_0000, p.flow, p.payload());
     }
 
-    /// A packet is there for the stack behind a socket; whom to wake.
+    /// Delivers a packet to the stack behind a socket; returns the task to wake.
     pub(crate) fn deliver_to_stack(&mut self, index: u32, socket: u16) -> Option<Waker> {
         self.arrived(index, SocketId(socket));
         let socket = &mut self.net.sockets[usize::from(socket)];
@@ -170,7 +172,7 @@ impl Core {
         self.leave_link(index, link, out);
     }
 
-    /// A packet's last bit has left a link at `out`, or will have.
+    /// Handles a packet whose last bit leaves a link at `out`, now or later.
     pub(crate) fn leave_link(&mut self, index: u32, link: LinkId, out: u64) {
         let net = &mut self.net;
         let p = &mut net.packets[index as usize];
@@ -183,7 +185,7 @@ impl Core {
         self.schedule(out + wait, Event::Packet(index));
     }
 
-    /// A packet has left a link with impairments.
+    /// Handles a packet that has left a link with impairments.
     fn leave_impaired(&mut self, index: u32, link: LinkId, out: u64) {
         let net = &mut self.net;
         let Some(impairer) = &mut net.impairers[usize::from(link.0)] else { return };
@@ -200,7 +202,7 @@ impl Core {
         }
     }
 
-    /// Sends packets on that waited behind a link until later ones had passed.
+    /// Forwards packets that waited behind a link until later ones had passed.
     pub(crate) fn release_waiting(&mut self, link: LinkId) {
         let place = usize::from(link.0);
         while let Some((packet, departure)) =
@@ -208,7 +210,7 @@ impl Core {
         {
             self.depart(packet.number, link, departure);
         }
-        // One event is enough for all that wait: those behind the first get theirs when it is over.
+        // One event is enough for all waiting packets: each release schedules the next one.
         if let Some(at) =
             self.net.impairers[place].as_ref().and_then(|impairer| impairer.next_release())
             && self.net.releases[place] != at
@@ -218,7 +220,8 @@ impl Core {
         }
     }
 
-    /// A packet goes on behind a link with impairments; the link's own propagation delay is in its departure.
+    /// Forwards a packet behind a link with impairments. Its departure includes the link's own
+    /// propagation delay.
     fn depart(&mut self, index: u32, link: LinkId, departure: Departure) {
         let net = &mut self.net;
         let Some(impairer) = &net.impairers[usize::from(link.0)] else { return };
@@ -228,7 +231,8 @@ impl Core {
         if let Some(bit) = departure.flip {
             match p.data.get_mut(bit as usize / 8) {
                 Some(byte) if net.flows[p.flow as usize].local.is_none() => *byte ^= 1 << (bit % 8),
-                // What an agent stores is no datagram: a checksum finds the error.
+                // The stored bytes of an agent's packet are not a datagram, so a flipped bit counts
+                // as found by a checksum.
                 _ => return net.impair_packet(index),
             }
         }
@@ -240,7 +244,7 @@ impl Core {
     }
 }
 
-/// What hashes take for a packet that impairments took, beside the codes of verdicts.
+/// Code in trace hashes for a packet dropped by impairments, in addition to the codes of verdicts.
 const IMPAIRED: u32 = 5;
 
 pub(super) fn note(hash: &mut StableHash, now: u64, place: u32, flow: u32, size: u32) {

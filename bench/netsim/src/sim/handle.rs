@@ -22,11 +22,13 @@ pub(super) struct SimInner {
     pub(super) spawned: Mutex<Vec<Task>>,
     pub(super) any_spawned: AtomicBool,
     pub(super) stop: AtomicBool,
-    /// The core's `now`, readable without its lock: stacks ask for the time several times per packet.
+    /// The core's `now`, readable without its lock, because stacks ask for the time several times
+    /// per packet.
     pub(super) clock: AtomicU64,
 }
 
-/// A handle to the simulation: clock, timers, tasks, sockets. Cheap to clone; it is the runtime of the stacks.
+/// A handle to the simulation: clock, timers, tasks and sockets. It is the runtime of the stacks
+/// and cheap to clone.
 #[derive(Clone)]
 pub struct SimHandle(pub(super) Arc<SimInner>);
 
@@ -41,17 +43,17 @@ impl SimHandle {
         self.0.core.lock()
     }
 
-    /// Virtual time since the simulation began.
+    /// Returns the virtual time since the simulation began.
     pub fn time(&self) -> Time {
         Time::from_nanos(self.0.clock.load(Ordering::Relaxed))
     }
 
-    /// The same moment as the [`Instant`] the stacks see.
+    /// Returns the current time as the [`Instant`] that the stacks see.
     pub fn instant(&self) -> Instant {
         self.instant_at(self.0.clock.load(Ordering::Relaxed))
     }
 
-    /// The [`Instant`] at which the simulation began.
+    /// Returns the [`Instant`] at which the simulation began.
     pub fn base(&self) -> Instant {
         self.0.base
     }

@@ -1,22 +1,24 @@
 //! The network simulator: clock, timers, tasks and UDP sockets for QUIC stacks.
 //!
-//! Stacks take their runtime through their own runtime traits. Elsewhere that is tokio; here it is [`SimHandle`], a deterministic
-//! single-threaded executor whose events are ordered by (time, sequence). TLS and QUIC are real; no wall clock is read.
+//! Stacks reach their runtime through their own runtime traits. In production the runtime is tokio.
+//! Here it is [`SimHandle`], a deterministic single-threaded executor whose events are ordered by
+//! (time, sequence). TLS and QUIC are real; no wall clock is read in virtual time.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `executor.rs` | tasks, and the loop that moves time |
+//! | `executor.rs` | tasks, and the loop that advances time |
 //! | `handle.rs` | the handle that tasks and stacks hold |
-//! | `core.rs` | what time moves, behind one lock; what agents see of it |
+//! | `core.rs` | the state that time advances, behind one lock; the agents' view of it |
 //! | `event_queue.rs` | events in order of (time, sequence) |
 //! | `network.rs` | links, sockets, groups, flows, and the store of packets |
-//! | `forward.rs` | the way of a packet |
+//! | `flow_counts.rs` | counts of a flow's datagrams by span of time |
+//! | `forward.rs` | forwarding of packets from sender to receiver |
 //! | `bundles.rs` | datagrams that leave their sender together (GSO) |
-//! | `scheduled.rs` | its way over a link whose queue schedules |
-//! | `needs.rs` | what flows need to send, to tell it from what they send again |
-//! | `socket.rs` | sockets, and everything about the network that the handle offers |
+//! | `scheduled.rs` | forwarding over a link whose queue schedules |
+//! | `needs.rs` | bytes that flows need to send, to recognise duplicates |
+//! | `socket.rs` | sockets, and all functions of the handle that concern the network |
 //! | `timers.rs`, `sleep.rs` | timers, and the futures that wait for them |
-//! | `agent.rs` | traffic that lives inside the network instead of in tasks |
+//! | `agent.rs` | traffic sources inside the network instead of in tasks |
 
 mod agent;
 mod bundles;

@@ -1,28 +1,33 @@
-//! What flows need to send, so that what they send again can be told from it.
+//! Bytes that flows need to send, to distinguish first transmissions from duplicates.
 //!
-//! Packets are encrypted, and stacks differ in what they show of their senders. What all have in common is what a flow must carry: its
-//! requests and responses. So a flow's data packets are first-time until they have carried that, whatever order they left in, and
-//! duplicates from then on; over a flow whose response arrives the sums are right, and only the sums are kept. Which packet is which is
-//! seen from outside: a long header by its first byte, an acknowledgement by its size.
+//! Packets are encrypted, and stacks differ in what they reveal about their senders. Every stack
+//! must carry the flow's requests and responses, however. A flow's data packets therefore count as
+//! first-time until they have carried that many bytes, in whatever order they left, and as
+//! duplicates from then on. Over a flow whose response arrives the sums are right, and only the
+//! sums are kept. The kind of a packet is inferred from outside: a long header by its first byte,
+//! an acknowledgement by its size.
 
 use super::network::Direction;
 use crate::link::Purpose;
 
-/// Of a 1-RTT packet's UDP payload, what is no stream data besides the connection ID: first byte, packet number, tag, frame header.
+/// Bytes of a 1-RTT packet's UDP payload that are not stream data, without the connection ID: first
+/// byte, packet number, tag, frame header.
 const OVERHEAD: usize = 1 + 2 + 16 + 5;
-/// 1-RTT datagrams up to this UDP payload are taken for acknowledgements: an ACK frame of a dozen ranges fits, with a timestamp.
+/// Largest UDP payload of a 1-RTT datagram that counts as acknowledgements: an ACK frame of a dozen
+/// ranges fits, with a timestamp.
 const ACKNOWLEDGEMENTS: usize = 100;
-/// Header form: long (RFC 9000 §17.2), and the types of such packets that have other fields.
+/// Bit of the first byte that marks a long header (RFC 9000 §17.2), and the packet types that have
+/// other fields (`INITIAL`, `RETRY`).
 const LONG: u8 = 0x80;
 const INITIAL: u8 = 0;
 const RETRY: u8 = 3;
 
-/// One flow's needs, and what it has sent of them.
+/// Bytes that one flow needs to send, and the bytes it has sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Needs {
     down: Way,
     up: Way,
-    /// Its client is done with it.
+    /// Whether the flow's client has closed the connection.
     pub(crate) closed: bool,
 }
 
@@ -32,7 +37,7 @@ struct Way {
     needed: u64,
     sent: u64,
     known: bool,
-    /// Length of the connection ID that its sender wants to be addressed by.
+    /// Length of the connection ID that the sender of this direction chose for itself.
     connection_id: u8,
 }
 
@@ -44,13 +49,14 @@ impl Way {
 }
 
 impl Needs {
-    /// Adds a response and a request of so many bytes, HTTP's and QUIC's frames included.
+    /// Adds the bytes of a response (`down`) and a request (`up`), including the frames of HTTP and
+    /// QUIC.
     pub(crate) fn add(&mut self, down: u64, up: u64) {
         self.down.need(down);
         self.up.need(up);
     }
 
-    /// A datagram of `wire` bytes leaves; what it is for.
+    /// Returns the purpose of a datagram of `wire` bytes that leaves, and counts its data.
     pub(crate) fn on_sent(&mut self, direction: Direction, datagram: &[u8], wire: u32) -> Purpose {
         let (way, back) = match direction {
             Direction::Down => (&mut self.down, &self.up),
@@ -75,10 +81,11 @@ impl Needs {
     }
 }
 
-/// What of a datagram stands behind its packets with long headers (RFC 9000 §12.2, §17.2): a 1-RTT packet, or nothing. Lengths are not
-/// protected.
+/// Returns the part of a datagram behind its packets with long headers (RFC 9000 §12.2, §17.2): a
+/// 1-RTT packet, or nothing. The length fields are not protected.
 fn behind_long_headers(datagram: &[u8]) -> &[u8] {
-    // The first byte of a 1-RTT packet may be any below 128: stacks grease the fixed bit (RFC 9287).
+    // The first byte of a 1-RTT packet may have any value below 128, because stacks grease the
+    // fixed bit (RFC 9287).
     if datagram.first().is_some_and(|first| first & LONG == 0) {
         return datagram;
     }
@@ -96,7 +103,7 @@ fn behind_long_headers(datagram: &[u8]) -> &[u8] {
     }
 }
 
-/// What stands behind a packet with a long header.
+/// Returns the bytes behind a packet with a long header.
 fn after_long_packet(packet: &[u8]) -> Option<&[u8]> {
     let (&[first, _, _, _, _], rest) = packet.split_first_chunk()?;
     let rest = after_connection_id(after_connection_id(rest)?)?;
@@ -112,7 +119,7 @@ fn after_long_packet(packet: &[u8]) -> Option<&[u8]> {
     rest.get(length..)
 }
 
-/// Length of the source connection ID of a packet with a long header.
+/// Returns the length of the source connection ID of a packet with a long header.
 fn source_connection_id(packet: &[u8]) -> Option<u8> {
     let (&[first, _, _, _, _], rest) = packet.split_first_chunk()?;
     (first & LONG != 0).then_some(())?;
@@ -124,7 +131,7 @@ fn after_connection_id(bytes: &[u8]) -> Option<&[u8]> {
     rest.get(usize::from(*length)..)
 }
 
-/// A variable-length integer (RFC 9000 §16), and what follows it.
+/// Returns a variable-length integer (RFC 9000 §16) and the bytes behind it.
 fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let first = *bytes.first()?;
     let (int, rest) = bytes.split_at_checked(1 << (first >> 6))?;
@@ -151,10 +158,10 @@ mod tests {
         assert_eq!(down(0xc0, 1_200), Purpose::Handshake);
         assert_eq!(down(0x40, 100), Purpose::Acknowledgements);
         assert_eq!(down(0x40, 1_024), Purpose::Data { duplicate: 0 });
-        // 1000 of 1500 bytes were still to come.
+        // 1000 of the 1500 bytes were still needed.
         assert_eq!(down(0x40, 1_524), Purpose::Data { duplicate: 1_552 / 3 });
         assert_eq!(down(0x40, 1_024), Purpose::Data { duplicate: 1_052 });
-        // The other direction has needs of its own, and those of a second request come on top.
+        // The other direction has its own needs, and the needs of a second request are added.
         needs.add(0, 300);
         assert_eq!(send(&mut needs, Direction::Up, 0x40, 624), Purpose::Data { duplicate: 0 });
         assert_eq!(send(&mut needs, Direction::Up, 0x40, 624), Purpose::Data { duplicate: 652 });
@@ -170,7 +177,8 @@ mod tests {
 
     #[test]
     fn data_behind_a_handshake_packet_meets_the_need() {
-        // An Initial with a token of 2 bytes and 300 bytes of payload, a Handshake packet of 5, a 1-RTT packet.
+        // An Initial with a token of 2 bytes and 300 bytes of payload, a Handshake packet of
+        // 5 bytes, and a 1-RTT packet.
         let initial =
             [&[0xc0, 0, 0, 0, 1, 2, 7, 7, 1, 7, 2, 9, 9, 0x41, 0x2c][..], &[0; 300]].concat();
         let handshake = [0xe0, 0, 0, 0, 1, 0, 0, 5, 1, 2, 3, 4, 5];
@@ -179,7 +187,7 @@ mod tests {
         assert_eq!(behind_long_headers(&datagram), short);
         assert!(behind_long_headers(&[&initial[..], &[0; 500]].concat()).is_empty(), "padding");
         assert_eq!(behind_long_headers(&[0; 500]).len(), 500, "a fixed bit that is greased");
-        // Whatever is cut off or unknown: nothing.
+        // Truncated or unknown datagrams return nothing.
         assert!(
             (0..initial.len() + handshake.len())
                 .all(|n| behind_long_headers(&datagram[..n]).is_empty())

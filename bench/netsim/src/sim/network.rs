@@ -1,7 +1,8 @@
-//! The virtual network: sockets, flows, and the links their packets cross.
+//! The virtual network: sockets, flows, and the links that their packets cross.
 //!
-//! A flow is one connection. It belongs to a [`Group`], which names its sockets and the links of its path; its own part is the
-//! DelayBox: half of its client-side and half of its server-side delay in each direction (PackMime's use of DelayBox, ns-2).
+//! A flow is one connection. It belongs to a [`Group`], which names its sockets and the links of
+//! its path. The flow's own part is its DelayBox: in each direction, half of its client-side and
+//! half of its server-side delay (PackMime's use of DelayBox, ns-2).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,45 +21,45 @@ use crate::path::Impairer;
 /// Bytes of IP and UDP header that a datagram adds on the wire (IPv4 20 + UDP 8).
 pub const WIRE_OVERHEAD: u32 = 28;
 
-/// A flow's number rests for so many nanoseconds of virtual time before another flow gets it: longer than the idle timeout after which
-/// the last endpoint forgets a connection, and the longest round trip besides.
+/// Virtual time, in nanoseconds, before the number of a retired flow is reused: longer than the
+/// idle timeout after which the last endpoint forgets a connection, plus the longest round trip.
 const QUARANTINE: u64 = 300_000_000_000;
 
-/// ECN codepoint of a packet that is ECN-capable (RFC 3168).
+/// ECN codepoint of an ECN-capable packet (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
     /// ECT(0).
     Ect0,
     /// ECT(1).
     Ect1,
-    /// Congestion experienced.
+    /// Congestion Experienced (CE).
     Ce,
 }
 
-/// Names a link.
+/// Identifier of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(crate) u16);
 
-/// Names a socket.
+/// Identifier of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId(pub(crate) u16);
 
-/// Names an agent.
+/// Identifier of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AgentId(pub(crate) u16);
 
-/// Whose flow it is, where an agent has it: the agent, and the number it knows the flow by.
+/// Agent that owns a flow, and the agent's own number for the flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Local {
     pub(crate) agent: AgentId,
     pub(crate) index: u32,
 }
 
-/// Names a group of flows.
+/// Identifier of a group of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupId(pub(crate) u16);
 
-/// One link of a path, entered `delay` after the link before it was left.
+/// One link of a path, entered `delay` after the packet left the previous link.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop {
     /// Fixed delay before the link.
@@ -67,7 +68,7 @@ pub struct Hop {
     pub link: LinkId,
 }
 
-/// The links of one direction, and the fixed delay after the last one.
+/// Links of one direction, and the fixed delay after the last one.
 #[derive(Clone, Debug, Default)]
 pub struct Path {
     /// Links in order.
@@ -77,12 +78,12 @@ pub struct Path {
 }
 
 impl Path {
-    /// No link: only this delay.
+    /// Returns a path without links, with only this delay.
     pub const fn direct(delay: Duration) -> Self {
         Self { hops: Vec::new(), tail: delay }
     }
 
-    /// One link, and this delay behind it.
+    /// Returns a path over one link, with this delay behind it.
     pub fn over(link: LinkId, delay: Duration) -> Self {
         Self { hops: vec![Hop { delay: Duration::ZERO, link }], tail: delay }
     }
@@ -91,9 +92,9 @@ impl Path {
 /// Flows that share sockets and links.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Where connections are opened.
+    /// Socket that opens connections.
     pub client: SocketId,
-    /// Where they are accepted.
+    /// Socket that accepts connections.
     pub server: SocketId,
     /// Server to client.
     pub down: Path,
@@ -106,12 +107,12 @@ pub(crate) struct Flow {
     pub(crate) group: GroupId,
     pub(crate) client_half: u64,
     pub(crate) server_half: u64,
-    /// When it was added, in nanoseconds.
+    /// Time at which the flow was added, in nanoseconds.
     pub(crate) began: u64,
-    /// Where the datagrams go that are counted.
+    /// Direction of the datagrams that are counted.
     pub(crate) counted: Direction,
     pub(crate) counts: FlowSpans,
-    /// Whose it is, when it ends at an agent and not at the group's sockets.
+    /// Owner of the flow if it ends at an agent instead of at the group's sockets.
     pub(crate) local: Option<Local>,
 }
 
@@ -126,17 +127,17 @@ pub(crate) struct Packet {
     pub(crate) direction: Direction,
     pub(crate) hop: u16,
     pub(crate) ecn: Option<Ecn>,
-    /// When its sender handed it over, in nanoseconds.
+    /// Time at which the sender sent the packet, in nanoseconds.
     pub(crate) sent: u64,
-    /// Bytes it counts on the wire, headers included. What it stores may be less.
+    /// Bytes that the packet counts on the wire, headers included. It may store fewer bytes.
     pub(crate) wire: u32,
-    /// What it is for, where a link keeps that.
+    /// Purpose of the packet, if a link keeps bytes by purpose.
     pub(crate) purpose: Purpose,
     pub(crate) data: Vec<u8>,
 }
 
 impl Packet {
-    /// UDP payload it stands for, in bytes.
+    /// Returns the UDP payload that the packet represents, in bytes.
     pub(crate) fn payload(&self) -> u32 {
         self.wire.saturating_sub(WIRE_OVERHEAD)
     }
@@ -147,32 +148,33 @@ pub(crate) struct Socket {
     pub(crate) waker: Option<Waker>,
 }
 
-/// Looks at every datagram of one flow's server.
+/// Observer of every datagram of one flow's server.
 pub trait Tap: Send {
-    /// It is handed to the network.
+    /// Called when a datagram is sent into the network.
     fn sent(&mut self, now: Time, datagram: &[u8]);
-    /// It reaches the client.
+    /// Called when a datagram reaches the client.
     fn arrived(&mut self, now: Time, datagram: &[u8]);
 }
 
 /// Counts of whole datagrams, for the conservation check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetStats {
-    /// Handed to the network.
+    /// Datagrams sent into the network.
     pub sent: u64,
-    /// Put into a receiver's inbox.
+    /// Datagrams put into a receiver's inbox.
     pub delivered: u64,
-    /// Dropped by a link's queue.
+    /// Datagrams dropped by a link's queue.
     pub dropped: u64,
-    /// Taken by a link's impairments: loss, a policer, a blackout, an MTU; and corrupted ones of agents.
+    /// Datagrams dropped by a link's impairments (loss, a policer, a blackout, an MTU), and
+    /// corrupted datagrams of agents.
     pub impaired: u64,
-    /// That impairments made beside those that were sent.
+    /// Duplicates made by impairments, in addition to the datagrams sent.
     pub duplicated: u64,
-    /// Sent for a flow that does not exist.
+    /// Datagrams sent for a flow that does not exist.
     pub unroutable: u64,
-    /// Lost by the kernel's sockets, in a real-time run.
+    /// Datagrams lost by the kernel's sockets, in a real-time run.
     pub lost: u64,
-    /// Still on their way.
+    /// Datagrams still in transit.
     pub in_transit: u64,
 }
 
@@ -180,27 +182,29 @@ pub struct NetStats {
 #[derive(Default)]
 pub(crate) struct Network {
     pub(crate) links: Vec<Link>,
-    /// What else each link does to packets, where it does anything.
+    /// Impairments of each link, if it has any.
     pub(crate) impairers: Vec<Option<Box<Impairer>>>,
-    /// For which time the last event was scheduled that releases packets behind each link.
+    /// For each link, the time of the last scheduled event that releases packets behind it.
     pub(crate) releases: Vec<u64>,
     pub(crate) sockets: Vec<Socket>,
     pub(crate) groups: Vec<Group>,
     pub(crate) flows: Vec<Flow>,
-    /// From when on flows count, in nanoseconds: the end of a warm-up.
+    /// Time from which flows count, in nanoseconds: the end of the warm-up.
     pub(crate) counted_from: u64,
     pub(crate) packets: Vec<Packet>,
     pub(crate) free: Vec<u32>,
     pub(crate) stats: NetStats,
-    /// Flows that are over, and since when.
+    /// Retired flows, and when they were retired.
     pub(crate) retired: VecDeque<(u64, u32)>,
-    /// A flow of which every drop on the way to the client is noted, and when the dropped packets were sent.
+    /// Flows whose drops on the way to the client are recorded, and the times at which the dropped
+    /// packets were sent.
     pub(crate) watched: Vec<(u32, Vec<u64>)>,
-    /// Who is shown every datagram of a flow's server.
+    /// Observers of every datagram of a flow's server.
     pub(crate) tapped: Vec<(u32, Arc<Mutex<dyn Tap>>)>,
-    /// What each flow needs to send, where a link keeps bytes by purpose.
+    /// Bytes that each flow needs to send, if a link keeps bytes by purpose.
     pub(crate) needs: Option<Vec<Needs>>,
-    /// Over (time, place and verdict, flow, size) of every step; payloads are ciphertext and stay out.
+    /// Hash over (time, place and verdict, flow, size) of every step. Payloads are ciphertext and
+    /// are left out.
     pub(crate) hash: StableHash,
 }
 
@@ -220,7 +224,8 @@ impl Network {
         GroupId(self.groups.len() as u16 - 1)
     }
 
-    /// A packet on its way keeps its hop number, so the new paths must have as many links as the old.
+    /// Replaces a group. Packets in transit keep their hop number, so the new paths must have as
+    /// many links as the old ones.
     pub(crate) fn set_group(&mut self, id: GroupId, group: Group) {
         let old = &mut self.groups[id.0 as usize];
         assert_eq!(
@@ -272,12 +277,12 @@ impl Network {
         self.flows.len() as u32 - 1
     }
 
-    /// What a flow needs to send, where a link keeps bytes by purpose.
+    /// Returns the needs of a flow, if a link keeps bytes by purpose.
     pub(crate) fn needs_of(&mut self, flow: u32) -> Option<&mut Needs> {
         self.needs.as_mut()?.get_mut(flow as usize)
     }
 
-    /// A flow is over: its number goes to another one once nothing of it can be on its way any more.
+    /// Retires a flow. Its number is reused once none of its packets can be in transit any more.
     pub(crate) fn retire_flow(&mut self, now: u64, flow: u32) {
         self.retired.push_back((now, flow));
         if let Some(needs) = self.needs_of(flow) {
@@ -289,7 +294,7 @@ impl Network {
         self.flows.get(flow as usize).map_or_else(FlowSpans::default, |f| f.counts)
     }
 
-    /// Counts a datagram of a flow, or what becomes of it, in the spans that hold the time `at`.
+    /// Counts a datagram of a flow, or its fate, in the spans that contain the time `at`.
     pub(crate) fn count(
         &mut self,
         flow: u32,
@@ -322,7 +327,7 @@ impl Network {
         self.watched.iter().find(|(watched, _)| *watched == flow).map_or(&[], |(_, drops)| drops)
     }
 
-    /// What arrives for `flow` goes to an agent from now on.
+    /// Delivers the packets of `flow` to an agent from now on.
     pub(crate) fn give_to(&mut self, flow: u32, local: Local) {
         self.flows[flow as usize].local = Some(local);
     }
@@ -350,12 +355,13 @@ impl Network {
         self.sockets.iter().map(|s| s.inbox.len() as u64).sum()
     }
 
-    /// Gives a packet's storage back once it was read or dropped.
+    /// Frees the storage of a packet that was read or dropped.
     pub(crate) fn release(&mut self, index: u32) {
         self.free.push(index);
     }
 
-    /// A packet's path, and its flow's own delays before and after it, in nanoseconds.
+    /// Returns a packet's path, and its flow's own delays before and after the path, in
+    /// nanoseconds.
     pub(crate) fn way(&self, p: &Packet) -> (&Path, u64, u64) {
         let flow = &self.flows[p.flow as usize];
         let group = &self.groups[flow.group.0 as usize];
@@ -365,19 +371,20 @@ impl Network {
         }
     }
 
-    /// Fixed delays between where a packet is and its next link, or its receiver, in nanoseconds.
+    /// Returns the fixed delays between a packet's place and its next link, or its receiver, in
+    /// nanoseconds.
     pub(crate) fn wait(&self, p: &Packet) -> u64 {
         let (path, _, last) = self.way(p);
         path.hops.get(p.hop as usize).map_or(nanos(path.tail) + last, |hop| nanos(hop.delay))
     }
 
-    /// A queue drops a packet.
+    /// Handles a packet dropped by a queue.
     pub(crate) fn drop_packet(&mut self, index: u32) {
         self.stats.dropped += 1;
         self.lost(index, |counts| counts.dropped += 1);
     }
 
-    /// Impairments take a packet.
+    /// Handles a packet dropped by impairments.
     pub(crate) fn impair_packet(&mut self, index: u32) {
         self.stats.impaired += 1;
         self.lost(index, |counts| counts.impaired += 1);
@@ -394,7 +401,7 @@ impl Network {
         self.release(index);
     }
 
-    /// A second packet like this one, at the same place.
+    /// Adds a second packet like this one, at the same place.
     pub(crate) fn duplicate_packet(&mut self, index: u32) -> u32 {
         self.stats.duplicated += 1;
         let p = &mut self.packets[index as usize];
@@ -408,7 +415,7 @@ impl Network {
         copy
     }
 
-    /// A packet reached a link that keeps bytes by purpose.
+    /// Records the purpose of a packet that reached a link that keeps bytes by purpose.
     pub(crate) fn record_purpose(&mut self, index: u32, link: LinkId, dropped: bool) {
         let p = &self.packets[index as usize];
         let closed = self
@@ -420,7 +427,8 @@ impl Network {
         self.links[link.0 as usize].record_purpose(purpose, p.wire, dropped);
     }
 
-    /// As [`Network::record_purpose`], for a packet that waits and may be dropped later: it keeps what it was for when it came.
+    /// Records the purpose as [`Network::record_purpose`] does, for a packet that waits and may be
+    /// dropped later. The packet keeps the purpose that it had on arrival.
     pub(crate) fn record_waiting_purpose(&mut self, index: u32, link: LinkId) {
         let p = &mut self.packets[index as usize];
         if self
@@ -434,7 +442,7 @@ impl Network {
         self.links[link.0 as usize].record_purpose(p.purpose, p.wire, false);
     }
 
-    /// The kernel's sockets lost a packet.
+    /// Handles a packet lost by the kernel's sockets.
     pub(crate) fn lose(&mut self, index: u32) {
         self.stats.lost += 1;
         self.release(index);

@@ -1,4 +1,5 @@
-//! The way of a packet over a link whose queue schedules: it waits in the queue until the link is free and the queue chooses it.
+//! Forwarding over a link whose queue schedules: a packet waits in the queue until the link is free
+//! and the queue chooses it.
 
 use super::core::{Core, Event};
 use super::forward::note;
@@ -6,11 +7,12 @@ use super::network::{Direction, Ecn, LinkId};
 use crate::link::Verdict;
 use crate::queue::Queued;
 
-/// In trace hashes: a packet joins a queue, beside [`Verdict::code`] for what becomes of it.
+/// Code in trace hashes for a packet that joins a queue, in addition to the verdict codes of
+/// [`Verdict::code`].
 const WAITS: u32 = 4;
 
 impl Core {
-    /// A packet reaches a link whose queue schedules.
+    /// Enqueues a packet that reaches a link whose queue schedules.
     pub(super) fn enter_scheduled_link(&mut self, index: u32, link: LinkId) {
         let net = &mut self.net;
         let p = &net.packets[index as usize];
@@ -29,7 +31,7 @@ impl Core {
         }
     }
 
-    /// A link that schedules is free: it sends what its queue chooses.
+    /// Sends the packet that the queue chooses, when a link that schedules becomes free.
     pub(super) fn transmit_next(&mut self, link: LinkId) {
         let next = self.net.links[link.0 as usize].dequeue(self.now);
         self.drop_from_queue(link);
@@ -46,7 +48,7 @@ impl Core {
         self.leave_link(index, link, out);
     }
 
-    /// Drops what the queue of a link that schedules has given up.
+    /// Drops the packets that the queue of a link that schedules has dropped.
     fn drop_from_queue(&mut self, link: LinkId) {
         let net = &mut self.net;
         while let Some(queued) = net.links[link.0 as usize].take_dropped() {

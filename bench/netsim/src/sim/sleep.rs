@@ -12,7 +12,7 @@ use super::handle::SimHandle;
 use super::timers::TimerKey;
 
 impl Core {
-    /// An event-queue entry of a timer came up: whom to wake.
+    /// Handles a timer's entry of the event queue; returns the task to wake.
     pub(crate) fn fire_timer(&mut self, key: TimerKey) -> Option<Waker> {
         let now = self.now;
         let s = &mut self.timers.slots[key.slot as usize];
@@ -41,13 +41,13 @@ impl Core {
 }
 
 impl SimHandle {
-    /// Waits until `at`.
+    /// Returns a timer that ends at `at`.
     pub fn sleep_until(&self, at: Time) -> Sleep {
         Sleep::new(self.clone(), at.as_nanos())
     }
 }
 
-/// A timer: as a future it ends at its deadline, and stacks may reset it.
+/// A timer. As a future it completes at its deadline, and stacks may reset it.
 #[derive(Debug)]
 pub struct Sleep {
     sim: SimHandle,
@@ -60,7 +60,7 @@ impl Sleep {
         Self { sim, key }
     }
 
-    /// Moves the deadline; a task that waits goes on waiting.
+    /// Moves the deadline; a waiting task continues to wait.
     pub fn reset(&self, at: Instant) {
         let deadline = self.sim.nanos_of(at);
         let mut core = self.sim.core();

@@ -1,7 +1,8 @@
-//! Sockets of the simulation; [`super::quinn`] and [`super::noq`] hand them to the stacks.
+//! Sockets of the simulation; `crate::adapters` hands them to the stacks.
 //!
-//! A connection is its own flow although all of a group's connections share two sockets: the client opens flow `n` to the server
-//! address whose low 32 bits are `n`, and the server answers from it.
+//! Each connection is its own flow, although all connections of a group share two sockets. The
+//! client opens flow `n` to the server address whose low 32 bits are `n`, and the server answers
+//! from that address.
 
 use std::fmt;
 use std::io;
@@ -21,10 +22,10 @@ use super::handle::SimHandle;
 use super::network::{Direction, Ecn, Group, GroupId, LinkId, NetStats, SocketId, Tap};
 
 const PORT: u16 = 443;
-/// Datagrams a stack may hand over at once (Linux GSO allows 64; quinn uses at most 10).
+/// Datagrams a stack may send at once (Linux GSO allows 64; quinn uses at most 10).
 pub const SEGMENTS: usize = 10;
 
-/// The address at which the server of `flow` answers.
+/// Returns the address at which the server of `flow` answers.
 pub fn server_address(flow: u32) -> SocketAddr {
     SocketAddr::new(server_ip(flow), PORT)
 }
@@ -37,7 +38,7 @@ fn client_address(socket: SocketId) -> SocketAddr {
     SocketAddr::new(IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0xc1, 0, 0, 0, socket.0)), PORT)
 }
 
-/// The flow whose server answers at this address.
+/// Returns the flow whose server answers at this address.
 pub fn flow_of(ip: IpAddr) -> Option<u32> {
     match ip {
         IpAddr::V6(v6) if v6.segments()[3] == 0x5e => {
@@ -58,7 +59,7 @@ impl SimHandle {
         self.socket(false)
     }
 
-    /// Adds a socket that accepts them.
+    /// Adds a socket that accepts connections.
     pub fn server_socket(&self) -> SimSocket {
         self.socket(true)
     }
@@ -73,12 +74,13 @@ impl SimHandle {
         self.core().net.add_group(group)
     }
 
-    /// Gives a group other paths: packets that have not entered their next hop take them.
+    /// Replaces the paths of a group. Packets that have not entered their next hop take the new
+    /// paths.
     pub fn set_group(&self, id: GroupId, group: Group) {
         self.core().net.set_group(id, group);
     }
 
-    /// What a logged link noted so far ([`Link::log`]).
+    /// Returns the log of a link so far ([`Link::log`]).
     pub fn link_log(&self, link: LinkId) -> Vec<(Time, Duration)> {
         self.core().net.links[link.0 as usize].log().to_vec()
     }
@@ -88,7 +90,8 @@ impl SimHandle {
         self.add_flow_with_delays(group, Duration::ZERO, Duration::ZERO)
     }
 
-    /// Adds a flow with its own delays (DelayBox: half of each in each direction); returns its number, for [`server_address`].
+    /// Adds a flow with its own delays (DelayBox: half of each in each direction); returns its
+    /// number, for [`server_address`].
     pub fn add_flow_with_delays(
         &self,
         group: GroupId,
@@ -100,100 +103,109 @@ impl SimHandle {
         core.net.add_flow(now, group, client_rtt, server_rtt)
     }
 
-    /// A flow is over: after some minutes its number goes to another one, so that memory does not grow with the run.
+    /// Retires a flow. After 5 minutes of virtual time its number may be reused, so that memory
+    /// does not grow with the run.
     pub fn retire_flow(&self, flow: u32) {
         let mut core = self.core();
         let now = core.now;
         core.net.retire_flow(now, flow);
     }
 
-    /// A flow's server needs to send `down` bytes more, and its client `up`, HTTP's frames included. Where a link keeps bytes by purpose,
-    /// what they send beyond their needs is counted as duplicate.
+    /// Adds bytes that a flow's server (`down`) and client (`up`) need to send, HTTP's frames
+    /// included. If a link keeps bytes by purpose, bytes sent beyond the needs count as duplicate.
     pub fn add_needs(&self, flow: u32, down: u64, up: u64) {
         if let Some(needs) = self.core().net.needs_of(flow) {
             needs.add(down, up);
         }
     }
 
-    /// Returns what became of the datagrams that a flow's server sent, over the whole life of the flow.
+    /// Returns the counts of the datagrams that a flow's server sent, over the whole life of the
+    /// flow.
     pub fn flow_counts(&self, flow: u32) -> FlowCounts {
         self.flow_spans(flow).whole
     }
 
-    /// Returns the same by span of time: the whole life, from the end of the warm-up on, and the start.
+    /// Returns these counts by span of time: the whole life, from the end of the warm-up on, and
+    /// the start.
     pub fn flow_spans(&self, flow: u32) -> FlowSpans {
         self.core().net.flow_spans(flow)
     }
 
-    /// Sets the end of the warm-up, from which on [`FlowSpans::counted`] counts. Call it before packets are sent.
+    /// Sets the end of the warm-up, from which on [`FlowSpans::counted`] counts. Call it before
+    /// packets are sent.
     pub fn count_from(&self, at: Time) {
         self.core().net.counted_from = at.as_nanos();
     }
 
-    /// Counts the datagrams of this flow's client in place of its server's: bodies go up. Call it before packets are sent.
+    /// Counts the datagrams of this flow's client instead of its server's, for uploads. Call it
+    /// before packets are sent.
     pub fn count_client(&self, flow: u32) {
         if let Some(flow) = self.core().net.flows.get_mut(flow as usize) {
             flow.counted = Direction::Up;
         }
     }
 
-    /// Notes from now on when the packets were sent that this flow's server loses. The notes grow with the losses.
+    /// Records from now on the send times of the packets of this flow's server that are lost. The
+    /// record grows with the losses.
     pub fn watch_drops(&self, flow: u32) {
         self.core().net.watch(flow);
     }
 
-    /// Shows `tap` every datagram of this flow's server from now on.
+    /// Shows every datagram of this flow's server to `tap` from now on.
     pub fn tap(&self, flow: u32, tap: Arc<Mutex<dyn Tap>>) {
         self.core().net.tap(flow, tap);
     }
 
-    /// When the lost packets of a watched flow were sent, in the order in which they were dropped.
+    /// Returns the send times of the lost packets of a watched flow, in the order in which they
+    /// were dropped.
     pub fn drops(&self, flow: u32) -> Vec<Time> {
         self.core().net.drops(flow).iter().map(|at| Time::from_nanos(*at)).collect()
     }
 
-    /// Whole-network counts.
+    /// Returns the counts of the whole network.
     pub fn net_stats(&self) -> NetStats {
         self.core().net.stats()
     }
 
-    /// Counts and series of one link up to now.
+    /// Returns the counts and series of one link up to now.
     pub fn link_stats(&self, link: LinkId) -> LinkStats {
         let mut core = self.core();
         let now = core.now;
         core.net.links[link.0 as usize].stats(now)
     }
 
-    /// Gives a link impairments. The delay that they know is part of what the paths over it say.
+    /// Gives a link impairments. The paths over the link must include the impairer's propagation
+    /// delay in their own delays.
     pub fn impair(&self, link: LinkId, impairer: Impairer) {
         self.core().net.impairers[link.0 as usize] = Some(Box::new(impairer));
     }
 
-    /// What a link's impairments did so far; `None` where it has none.
+    /// Returns the counts of a link's impairments so far; `None` if it has none.
     pub fn impairment_counts(&self, link: LinkId) -> Option<ImpairmentCounts> {
         self.core().net.impairers[link.0 as usize].as_ref().map(|impairer| impairer.counts())
     }
 
-    /// Packets of one link's queue at this moment, the one in transmission included.
+    /// Returns the number of packets in a link's queue now, including the one in transmission.
     pub fn queue_length(&self, link: LinkId) -> usize {
         let mut core = self.core();
         let now = core.now;
         core.net.links[link.0 as usize].queue_length(now)
     }
 
-    /// Delay that a packet entering `link` now would meet in its queue.
+    /// Returns the queueing delay that a packet entering `link` now would have.
     pub fn queueing_delay(&self, link: LinkId) -> Duration {
         let core = self.core();
         core.net.links[link.0 as usize].queueing_delay(core.now)
     }
 
-    /// Hash over every step of every packet so far: two runs are the same run exactly when it is equal.
+    /// Returns a hash over every step of every packet so far. Two runs with the same hash are the
+    /// same run.
     pub fn trace_hash(&self) -> u64 {
         self.core().net.trace_hash()
     }
 }
 
-/// One end's socket: any number of flows share it. A handle: clones are the same socket.
+/// Socket of one end, shared by any number of flows. It is a handle: clones are the same socket.
 #[derive(Clone)]
 pub struct SimSocket {
     sim: SimHandle,
@@ -207,31 +219,31 @@ impl fmt::Debug for SimSocket {
     }
 }
 
-/// What came with a datagram.
+/// Metadata of a received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Bytes of UDP payload.
+    /// UDP payload in bytes.
     pub len: usize,
-    /// As it arrived.
+    /// ECN field on arrival.
     pub ecn: Option<Ecn>,
-    /// Its sender.
+    /// Address of the sender.
     pub from: SocketAddr,
-    /// The address it was sent to, where the socket has several.
+    /// Address to which the datagram was sent, if the socket has several.
     pub to: Option<IpAddr>,
 }
 
 impl SimSocket {
-    /// Names the socket in a [`Group`].
+    /// Returns the socket's identifier, for a [`Group`].
     pub fn id(&self) -> SocketId {
         self.id
     }
 
-    /// The address it is bound to.
+    /// Returns the address to which the socket is bound.
     pub fn address(&self) -> SocketAddr {
         if self.server_side { server_address(0) } else { client_address(self.id) }
     }
 
-    /// Sends `contents`, cut into datagrams of `segment` bytes.
+    /// Sends `contents`, split into datagrams of `segment` bytes.
     pub fn send(
         &self,
         to: SocketAddr,
@@ -251,7 +263,8 @@ impl SimSocket {
         Ok(())
     }
 
-    /// Takes up to `room` datagrams: `copy` gets number, bytes and what came with them. With none there, `waker` is kept.
+    /// Takes up to `room` datagrams, and calls `copy` with the index, bytes and metadata of each.
+    /// Returns their number. If there are none, returns `None` and keeps `waker` for the next one.
     pub fn receive(
         &self,
         room: usize,
@@ -265,7 +278,8 @@ impl SimSocket {
             let Some(index) = net.sockets[self.id.0 as usize].inbox.pop_front() else { break };
             let p = &net.packets[index as usize];
             let (from, to) = match p.direction {
-                // The server sees all clients of a group at one address and tells flows apart by its own.
+                // The server sees all clients of a group at one address, and distinguishes flows by
+                // its own address.
                 Direction::Up => (client_address(net.client_of(p.flow)), Some(server_ip(p.flow))),
                 Direction::Down => (server_address(p.flow), None),
             };

@@ -1,9 +1,13 @@
-//! Timers of the simulation. Stacks reset them on nearly every packet, mostly to a later time: a reset to a later time only
-//! notes the deadline, and the entry already in the event queue reschedules itself when it comes up early.
+//! Timers of the simulation.
+//!
+//! Stacks reset their timers on nearly every packet, mostly to a later time. A reset to a later
+//! time only records the deadline; the entry already in the event queue reschedules itself when it
+//! comes up early.
 
 use std::task::Waker;
 
-/// Names a timer in the event queue; the generation tells a reused slot from the one an old entry meant.
+/// Identifier of a timer in the event queue. The generation distinguishes a reused slot from the
+/// timer that an old entry meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TimerKey {
     pub(super) slot: u32,
@@ -14,7 +18,7 @@ pub(crate) struct TimerKey {
 pub(super) struct TimerState {
     pub(super) generation: u32,
     pub(super) deadline: u64,
-    /// Time of the earliest live entry in the event queue; `u64::MAX` when there is none.
+    /// Time of the earliest live entry in the event queue; `u64::MAX` if there is none.
     pub(super) queued_at: u64,
     pub(super) waker: Option<Waker>,
 }
@@ -27,7 +31,8 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Forgets every waiting task; hands the wakers out so that they drop outside the lock.
+    /// Forgets all waiting tasks. Returns their wakers, so that the caller can drop them outside
+    /// the lock.
     pub(crate) fn clear(&mut self) -> Vec<Option<Waker>> {
         self.slots.iter_mut().map(|s| s.waker.take()).collect()
     }

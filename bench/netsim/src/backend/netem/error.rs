@@ -1,34 +1,35 @@
-//! Why a kernel's links cannot be had.
+//! Reasons why the kernel's links are not available.
 
 use super::qdisc::NoQdisc;
 
-/// Why a kernel's links cannot be had. Each message is one line that says how to fix it.
+/// Reason why the kernel's links are not available. Each message is one line that says how to fix
+/// it.
 #[derive(Debug, thiserror::Error)]
 pub enum NetemError {
-    /// Namespaces need privileges.
+    /// Creating a namespace was refused: it needs privileges.
     #[error(
         "cannot make a network namespace: {0}; run as root, or with --kernel uml, which needs no privileges"
     )]
     Namespace(std::io::Error),
-    /// A tool that is not there or refuses.
+    /// A tool is missing or failed.
     #[error("'{tool} {what}' failed: {why}; {hint}")]
     Tool {
         /// `ip` or `tc`.
         tool: &'static str,
-        /// Its arguments.
+        /// Arguments of the tool.
         what: String,
-        /// What it said.
+        /// First line of the tool's error output, or the reason why it did not start.
         why: String,
         /// How to fix it.
         hint: &'static str,
     },
-    /// A queue that tc does not have.
+    /// tc has no such queue.
     #[error(transparent)]
     Queue(#[from] NoQdisc),
-    /// A socket in a namespace.
+    /// A socket in a namespace failed.
     #[error("a socket in a namespace: {0}; see whether another program limits this one's sockets")]
     Socket(#[from] std::io::Error),
-    /// What was built does not carry a datagram.
+    /// The link was built but does not carry a datagram.
     #[error(
         "the link that was built carries nothing: see whether a firewall filters in new namespaces"
     )]

@@ -1,12 +1,14 @@
-//! The kernel's FQ-CoDel and PIE beside ours, under the same packets.
+//! Comparison of the kernel's FQ-CoDel and PIE with the lab's, under the same packets.
 //!
-//! A guest of User-Mode Linux sends datagrams at set times through links of its kernel, with no feedback, and writes down when each was
-//! sent and came. The same packets at the times at which they were really sent then meet our queues in virtual time, so that a machine
-//! that is late changes what both are offered. What it changes besides is the kernel's links, which are late with it: such a run is made
-//! again.
+//! A guest of User-Mode Linux sends datagrams at set times through links of its kernel, without
+//! feedback, and records when each was sent and received. The same packets, at their actual send
+//! times, then pass through the lab's queues in virtual time, so that both are offered the same
+//! packets even if the machine is late. A late machine also slows the kernel's links: such a run is
+//! repeated.
 //!
-//! Compared are the mean wait, from when a packet is sent until its own transmission begins, and the number of drops. The kernel's token
-//! bucket lets a packet go when it would begin to be sent.
+//! The comparison covers the mean wait, from the sending of a packet until its own transmission
+//! begins, and the number of drops. The kernel's token bucket releases a packet when its
+//! transmission would begin.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
@@ -28,15 +30,16 @@ use super::wire::Wire;
 use crate::queue::{Admission, AnyQueue, Arrival, QueueSpec, Queued, Scheduler};
 use crate::sim::WIRE_OVERHEAD;
 
-/// 1000 bytes take 2 ms.
+/// Rate at which 1000 bytes take 2 ms.
 const RATE: Rate = Rate::from_bits_per_sec(4_000_000);
 const BYTES: u32 = 1_000;
 const TRANSMISSION: u64 = 2_000_000;
 const SECOND: u64 = 1_000_000_000;
 const LENGTH: u64 = 30 * SECOND;
-/// The kernel's queues, and ours. The kernel's clock in User-Mode Linux ticks every 10 ms. PIE's time between updates is rounded up to whole
-/// ticks there, and a timer is due one tick after the one that it is set for, so that none is early (Linux since 4.8,
-/// `kernel/time/timer.c`): for 15 ms it updates every 30 ms, and so do ours beside it.
+/// The kernel's queues, and the lab's equivalents. The kernel's clock in User-Mode Linux ticks
+/// every 10 ms. PIE rounds its time between updates up to whole ticks, and a timer expires one tick
+/// after its set time, so that none is early (Linux since 4.8, `kernel/time/timer.c`). With 15 ms
+/// it therefore updates every 30 ms, and the lab's equivalent is set to 30 ms.
 const QUEUES: [[&str; 2]; 3] = [
     ["fq-codel:ecn=off"; 2],
     ["pie:ecn=off", "pie:tupdate=30ms,ecn=off"],
@@ -44,26 +47,28 @@ const QUEUES: [[&str; 2]; 3] = [
 ];
 const SCENARIOS: [&str; 3] =
     ["one flow at 110 %", "four flows at 50, 30, 20 and 16 %", "bursts at 200 %, 85 % in the mean"];
-/// Names the file to a guest.
+/// Environment variable that names the results file to a guest.
 const RESULTS: &str = "FATHOM_KERNEL_QUEUES";
-/// Of what the links can carry, the part that they did carry where packets always wait. Below it the guest was not let run, so that its
-/// links were slower than they say: this says nothing about queues.
+/// Fraction of the links' capacity that must be carried while packets always wait. Below it the
+/// guest was not scheduled in time, so that its links were slower than configured: such a run says
+/// nothing about queues.
 const CARRIED: f64 = 0.99;
-/// The same where its timers were later than this in the mean, in nanoseconds.
+/// Mean lateness of the guest's timers, in nanoseconds, above which a run is repeated for the same
+/// reason.
 const LATE: u64 = 300_000;
 const TRIES: usize = 3;
-/// Both figures agree within this part.
+/// Largest relative difference allowed in both figures.
 const TOLERANCE: f64 = 0.1;
-/// Of a random queue: runs of ours for a mean.
+/// Number of runs of the lab's random queues from which a mean is taken.
 const SEEDS: u64 = 10;
 const UNKNOWN: u64 = 200_000;
 
-/// When packets of which flow are sent, in order.
+/// Returns send times and flows of the packets, in order.
 fn schedule(scenario: usize) -> Vec<(u64, u32)> {
     let mut packets = Vec::new();
     let mut steady = |flow: u32, per_second: u64| {
         let gap = SECOND / per_second;
-        // Flows begin apart.
+        // Flows begin at different times.
         packets.extend((0..LENGTH / gap).map(|n| (n * gap + u64::from(flow) * 7_000_000, flow)));
     };
     match scenario {
@@ -73,7 +78,8 @@ fn schedule(scenario: usize) -> Vec<(u64, u32)> {
             .enumerate()
             .for_each(|(flow, rate)| steady(flow as u32, rate)),
         _ => {
-            // On and off for exponential times of 150 and 203 ms in the mean, at most three times as long.
+            // On and off for exponential times with means of 150 and 203 ms, at most three times
+            // the mean.
             let mut rng = Pcg64Mcg::seed_from_u64(1);
             let mut spell =
                 |mean: f64| (mean * (-rng.random::<f64>().max(1e-9).ln()).min(3.0)) as u64;
@@ -92,7 +98,7 @@ fn schedule(scenario: usize) -> Vec<(u64, u32)> {
     packets
 }
 
-/// A datagram: of which run and flow, when it was sent, and when it came.
+/// A datagram: its run and flow, its send time, and its arrival time.
 #[derive(Clone, Copy, Debug)]
 struct Passage {
     run: usize,
@@ -101,8 +107,9 @@ struct Passage {
     came: Option<u64>,
 }
 
-/// In a guest: what became of all datagrams, and by how much its timers were late in the mean.
-// It works in real time.
+/// Sends all datagrams in a guest. Returns their passages, and the mean lateness of the guest's
+/// timers.
+// This function works in real time.
 #[allow(clippy::disallowed_methods)]
 fn send_all(wires: &[Wire], datagrams: &[(u64, usize, u32)]) -> (Vec<Passage>, u64) {
     let to: Vec<_> = wires.iter().map(|wire| wire.to.io().local_addr().unwrap()).collect();
@@ -149,7 +156,7 @@ fn send_all(wires: &[Wire], datagrams: &[(u64, usize, u32)]) -> (Vec<Passage>, u
     (passages, late.0 / late.1.max(1))
 }
 
-/// Runs, by queues and scenario.
+/// Returns the runs, by queues and scenario.
 fn runs() -> Vec<([&'static str; 2], usize)> {
     QUEUES
         .iter()
@@ -157,7 +164,7 @@ fn runs() -> Vec<([&'static str; 2], usize)> {
         .collect()
 }
 
-/// The part that runs in a guest; elsewhere there is nothing to do.
+/// Runs in a guest; outside of a guest there is nothing to do.
 #[test]
 fn kernel_side() {
     let Some(file) = std::env::var_os(RESULTS) else { return };
@@ -208,8 +215,8 @@ impl Figures {
     }
 }
 
-/// A token bucket as the kernel's: when the packet that it has taken from its queue goes. Times are nanoseconds, tokens nanoseconds of the
-/// link.
+/// A token bucket like the kernel's: computes when the packet that it has taken from its queue is
+/// released. Times are in nanoseconds, and tokens are in nanoseconds of transmission.
 struct Bucket {
     size: u64,
     tokens: u64,
@@ -227,8 +234,9 @@ impl Bucket {
     }
 }
 
-/// What our queue does to the same packets behind a bucket of so many bytes: it takes the next packet when it lets one go, or when one comes
-/// that finds it empty.
+/// Returns the figures of the lab's queue for the same packets, behind a bucket of `bucket` bytes.
+/// The bucket takes the next packet when it releases one, or when a packet arrives and the bucket
+/// holds none.
 fn ours(queue: &str, passages: &[Passage], seed: u64, bucket: u64) -> Figures {
     let size = RATE.time_for(bucket).as_nanos() as u64;
     let mut bucket = Bucket { size, tokens: size, at: 0 };
@@ -264,7 +272,8 @@ fn ours(queue: &str, passages: &[Passage], seed: u64, bucket: u64) -> Figures {
             until(&mut queue, &mut taken, u64::MAX, &mut free);
         }
         AnyQueue::Fifo(mut queue) => {
-            // Packets not gone: when each goes. The next one is taken when the last of them goes.
+            // Release times of the packets still present. The next packet is taken when the last of
+            // them is released.
             let mut there = VecDeque::new();
             for passage in passages {
                 let now = passage.sent;
@@ -291,8 +300,9 @@ fn ours(queue: &str, passages: &[Passage], seed: u64, bucket: u64) -> Figures {
     Figures::of(&waits, passages.len())
 }
 
-/// The mean over seeds. What a queue drops at one moment depends on the moments before, without end, so the packets of each come up to a
-/// fifth of a millisecond later: nobody knows when exactly the guest's kernel had them.
+/// Returns the mean over seeds. The drops of a queue depend on its whole history, and the exact
+/// time at which the guest's kernel received a packet is unknown. Each seed therefore delays the
+/// packets by up to 0.2 ms.
 fn ours_in_the_mean(queue: &str, passages: &[Passage], bucket: u64) -> Figures {
     let mut all = Figures::default();
     for seed in 0..SEEDS {
@@ -307,7 +317,8 @@ fn ours_in_the_mean(queue: &str, passages: &[Passage], bucket: u64) -> Figures {
     Figures { wait: all.wait / SEEDS as f64, drops: all.drops / SEEDS as f64 }
 }
 
-/// Needs `user-mode-linux`, which `make test` installs; without it there is nothing to compare with.
+/// Needs `user-mode-linux`, which `make test` installs; without it there is nothing to compare
+/// with.
 #[test]
 fn the_kernels_queues_agree_with_ours() {
     let folder = tempfile::tempdir().unwrap();
@@ -317,7 +328,7 @@ fn the_kernels_queues_agree_with_ours() {
     let name = concat!(module_path!(), "::kernel_side");
     let name = name.split_once("::").unwrap().1;
     let command = ["env", &variable, &test, "--exact", name, "--nocapture"].map(OsStr::new);
-    // The kernel's, ours, and ours on a link, summed up over tries.
+    // Figures of the kernel's queue, of the lab's, and of the lab's on a link, summed over tries.
     let mut sums = vec![[Figures::default(); 3]; runs().len()];
     let mut misses = Vec::new();
     let mut good = 0;

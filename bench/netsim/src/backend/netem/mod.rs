@@ -1,14 +1,15 @@
-//! Links that are the kernel's: network namespaces, veth, and tc's queues.
+//! Links emulated by the kernel: network namespaces, veth, and tc's queues.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `namespace.rs` | network namespaces without a name: the kernel removes them with the last who uses them, however that ends |
-//! | `wire.rs` | one link: a sender's namespace, a router's with the queue, a receiver's |
-//! | `qdisc.rs` | the lab's queues in tc's words |
-//! | `error.rs` | why they cannot be had |
-//! | `user_mode_linux.rs` | a kernel that has all of it, where this machine's has not: User-Mode Linux |
+//! | `namespace.rs` | unnamed network namespaces, removed by the kernel with their last user |
+//! | `wire.rs` | one link: namespaces of a sender, of a router with the queue, and of a receiver |
+//! | `qdisc.rs` | the lab's queues as tc qdiscs |
+//! | `error.rs` | reasons why the links are not available |
+//! | `user_mode_linux.rs` | User-Mode Linux, a kernel for machines whose own kernel lacks netem |
 //!
-//! Everything is undone by the kernel when the process ends: nothing here has a name outside it.
+//! The kernel removes everything when the process ends, however it ends: nothing here has a name
+//! outside the process.
 
 mod error;
 #[cfg(test)]
@@ -31,10 +32,10 @@ pub use qdisc::NoQdisc;
 pub use user_mode_linux::{GuestError, run_in_guest};
 use wire::Wire;
 
-/// Whether the kernel has such a queue.
+/// Checks that the kernel has an equivalent of this queue.
 ///
 /// # Errors
-/// It has not.
+/// Returns an error if the kernel has none.
 pub fn has(queue: &QueueSpec) -> Result<(), NoQdisc> {
     qdisc::qdiscs(Rate::from_bits_per_sec(100_000_000), queue, Duration::ZERO).map(drop)
 }
@@ -52,10 +53,10 @@ pub(crate) fn build(router: &RouterLink) -> Result<KernelLink, NetemError> {
     })
 }
 
-/// Whether this kernel has netem, and this process may use it: tried once, for real.
+/// Checks that this kernel has netem and that this process may use it, by building one link.
 ///
 /// # Errors
-/// What was refused.
+/// Returns the error of the step that failed.
 pub fn available() -> Result<(), NetemError> {
     Wire::new(
         Rate::from_bits_per_sec(100_000_000),

@@ -1,4 +1,4 @@
-//! Network namespaces without a name.
+//! Unnamed network namespaces.
 
 use std::fs::File;
 use std::io;
@@ -7,12 +7,12 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
 
-/// A network namespace. It lives as long as this, or any socket or process in it.
+/// A network namespace. It lives as long as this value, or any socket or process in it.
 #[derive(Debug)]
 pub(crate) struct Namespace(File);
 
 impl Namespace {
-    /// An empty one, with a loopback interface that is down.
+    /// Creates an empty namespace, with a loopback interface that is down.
     pub(super) fn new() -> io::Result<Self> {
         in_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)?;
@@ -20,7 +20,8 @@ impl Namespace {
         })
     }
 
-    /// Does `work` inside; the sockets it opens and the programs it starts are there.
+    /// Runs `work` in the namespace. The sockets that `work` opens and the programs it starts
+    /// belong to the namespace.
     pub(super) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         in_thread(|| {
             setns(&self.0, CloneFlags::CLONE_NEWNET)?;
@@ -28,13 +29,14 @@ impl Namespace {
         })
     }
 
-    /// A path by which `ip` finds it while this lives.
+    /// Returns a path by which `ip` finds the namespace while this value lives.
     pub(super) fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 }
 
-/// A thread has a namespace of its own, and takes it with it when it ends.
+/// Runs `work` in its own thread. A namespace belongs to a thread, so this thread's namespace is
+/// left when the thread ends.
 fn in_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
         scope

@@ -1,15 +1,19 @@
-//! The lab's queues in tc's words.
+//! The lab's queues as tc qdiscs.
 //!
-//! Drop-tail in packets is netem itself: its rate sends packets one after the other, and its limit counts the one in transmission, as the
-//! lab's link does. The other queues wait for a token bucket, which lets a packet that finds it full pass at once: a packet after a
-//! silence is one transmission time early there. Sizes are those on the wire without Ethernet's header, as in the lab.
+//! Drop-tail in packets is netem itself: its rate sends packets one after the other, and its limit
+//! counts the one in transmission, as the lab's link does. The other queues are served by a token
+//! bucket. A full token bucket lets a packet pass at once, so a packet after a silence is one
+//! transmission time early. Sizes are those on the wire without Ethernet's header, as in the lab.
 //!
-//! Differences of Linux's queues from the lab's:
-//! - RED weighs in powers of two, knows no gentle slope, and spreads its picks by another rule (1 over the probability, uniform).
-//! - Adaptive RED adapts as the lab's does, every half second, between .01 and .5.
+//! Differences between Linux's queues and the lab's:
+//! - RED's weight is a power of two. RED has no gentle slope, and spreads its picks by another rule
+//!   (gaps uniform up to 1/probability).
+//! - Adaptive RED adapts as the lab's does, every half second, between 0.01 and 0.5.
 //! - CoDel decides when packets leave.
-//! - FQ-CoDel tells flows apart by addresses and ports: there is a port per flow, up to [`PORTS`](super::wire::PORTS).
-//! - PIE updates its probability in whole ticks of the kernel's clock, and one tick later (User-Mode Linux: every 30 ms for 15 ms).
+//! - FQ-CoDel distinguishes flows by addresses and ports: each flow has its own port, up to
+//!   [`PORTS`](super::wire::PORTS).
+//! - PIE updates its probability in whole ticks of the kernel's clock, and one tick later
+//!   (User-Mode Linux: every 30 ms instead of every 15 ms).
 
 use std::time::Duration;
 
@@ -19,21 +23,22 @@ use crate::queue::{self, Qdisc, QueueSpec};
 
 /// Bytes of Ethernet's header, which the kernel counts and the lab does not.
 const ETHERNET: u32 = 14;
-/// A token bucket must hold the largest packet.
+/// Size of the token bucket in bytes; it must hold the largest packet.
 pub(super) const BUCKET: u32 = 10_000;
-/// Larger than any packet of the lab.
+/// MTU larger than any packet of the lab.
 const MTU: u32 = 9_216;
-/// Of links whose queue takes the interface's for the size of a full packet.
+/// MTU of links whose queue takes the interface's MTU as the size of a full packet.
 const ETHERNET_MTU: u32 = 1_500;
 /// Packets that a delay without a queue may hold.
 const UNLIMITED: u32 = 1_000_000;
 
-/// A queue that tc does not have.
+/// Error for a queue that tc does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the kernel has no queue like '{0}'; write one of {kinds}, or use --backend loopback", kinds = queue::names(|kind| kind.module.is_some()))]
 pub struct NoQdisc(String);
 
-/// The MTU of the interface that a queue stands on. CoDel, FQ-CoDel and PIE spare queues of one or two packets of that size.
+/// Returns the MTU of the interface of a queue. CoDel, FQ-CoDel and PIE spare queues of one or two
+/// packets of that size.
 pub(super) const fn mtu(queue: &QueueSpec) -> u32 {
     if matches!(queue, QueueSpec::Codel(_) | QueueSpec::FqCodel(_) | QueueSpec::Pie(_)) {
         ETHERNET_MTU
@@ -42,14 +47,14 @@ pub(super) const fn mtu(queue: &QueueSpec) -> u32 {
     }
 }
 
-/// The arguments of one `tc qdisc add dev DEV ...` each, outermost first.
+/// Returns the arguments of each `tc qdisc add dev DEV ...`, outermost qdisc first.
 pub(super) fn qdiscs(
     rate: Rate,
     queue: &QueueSpec,
     delay: Duration,
 ) -> Result<Vec<String>, NoQdisc> {
     let mut list = Vec::new();
-    // The outermost queue decides how long a packet is for all within.
+    // The outermost qdisc sets the size of a packet for all qdiscs inside it.
     let mut at = format!("root handle 10: stab overhead -{ETHERNET}");
     if !delay.is_zero() {
         let delay = format!("netem delay {}us limit {UNLIMITED}", delay.as_micros());

@@ -1,8 +1,10 @@
-//! User-Mode Linux: a kernel with all of tc's queues, as a program, for machines whose own kernel has not got them. It needs no privileges:
-//! its root is the host's file system with the rights of whoever runs it.
+//! User-Mode Linux: a kernel with all of tc's queues that runs as a program, for machines whose own
+//! kernel lacks them. It needs no privileges: its root is the host's file system, with the rights
+//! of the user who runs it.
 //!
-//! Process 1 is a script of this file's. It loads the queues' modules, runs one command, and switches the machine off. What the command
-//! writes goes to files in a folder of the host's, which are read while it runs.
+//! Process 1 is a script generated in this file. It loads the queues' modules, runs one command,
+//! and switches the machine off. The command's output goes to files in a folder of the host, which
+//! are read while the command runs.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -21,44 +23,47 @@ use crate::queue;
 
 const PROGRAM: &str = "linux.uml";
 const MODULES: &str = "/usr/lib/uml/modules";
-/// What links need whatever their queue; the rest is with the queues ([`queue::Kind::module`]).
+/// Modules that links need whatever their queue; the queues name the others
+/// ([`queue::Kind::module`]).
 const NEEDED: [&str; 3] = ["veth", "sch_tbf", "sch_netem"];
-/// The guest's memory: two runs of the largest plan that real time allows.
+/// Memory of the guest: enough for two runs of the largest plan that real time allows.
 const MEMORY: &str = "2G";
 const LOOK: Duration = Duration::from_millis(100);
 const WIDE_REGISTERS: &str = include_str!("wide_registers.c");
 
-/// Why a command could not be run in a guest. Each message is one line that says how to fix it.
+/// Reason why a command could not be run in a guest. Each message is one line that says how to fix
+/// it.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// The program or its modules are not there.
+    /// The program or its modules are missing.
     #[error(
         "this kernel has no netem, and User-Mode Linux is not there to bring one ({0}): apt-get install user-mode-linux kmod iproute2"
     )]
     Missing(String),
-    /// The registers' shim cannot be built.
+    /// The shim for wide registers cannot be built.
     #[error(
         "this processor's registers are too wide for User-Mode Linux without a shim, which 'cc' did not build ({0}): apt-get install gcc libc6-dev"
     )]
     Shim(String),
-    /// Files, processes.
+    /// A file or process operation failed.
     #[error("User-Mode Linux: {0}; see whether /tmp and /dev/shm have room")]
     Io(#[from] io::Error),
-    /// It ended without having run the command.
+    /// The guest ended before it had run the command.
     #[error(
         "User-Mode Linux ended before it had run the command: {0}; use --backend loopback instead"
     )]
     Died(String),
-    /// A signal.
+    /// The run was interrupted.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Runs `command` in a guest, in the present folder, and says its exit code. What it writes to standard error goes to `stderr` meanwhile,
-/// standard output nowhere. Ends the guest when `stop` becomes true.
+/// Runs `command` in a guest, in the current folder, and returns its exit code. The command's
+/// standard error is copied to `stderr` while it runs; its standard output is discarded. Ends the
+/// guest when `stop` becomes true.
 ///
 /// # Errors
-/// See [`GuestError`].
+/// Returns a [`GuestError`] if the guest cannot run the command to its end.
 pub fn run_in_guest(
     command: &[&OsStr],
     stop: &AtomicBool,
@@ -85,12 +90,12 @@ pub fn run_in_guest(
     code.ok_or_else(|| GuestError::Died(last_words(&folder.path().join("console"))))
 }
 
-/// A guest's processes, ended with this.
+/// Processes of a guest, killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // All of them: the kernel and a process of the host's for each address space inside.
+        // Kills all of them: the kernel, and one process of the host for each address space inside.
         if let Some(group) = Pid::from_raw(self.0.id() as i32) {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -105,7 +110,8 @@ fn boot(script: &Path, folder: &Path) -> Result<Running, GuestError> {
         .arg(format!("mem={MEMORY}"))
         .args(["rootfstype=hostfs", "rootflags=/", "rw", "con=null", "con0=fd:0,fd:1", "quiet"])
         .arg(format!("init={}", script.display()))
-        // Its memory is a file: left to itself it takes /dev/shm, where nothing is written to a disk.
+        // The guest's memory is a file. With these variables unset it is in /dev/shm, so that
+        // nothing is written to disk.
         .env_remove("TMPDIR")
         .env_remove("TMP")
         .env_remove("TEMP")
@@ -121,8 +127,9 @@ fn boot(script: &Path, folder: &Path) -> Result<Running, GuestError> {
     Ok(Running(guest))
 }
 
-/// A guest is one processor, and several processes that wait for each other: on one of the host's they run 2.4 times as fast as on two,
-/// which wake each other all the time.
+/// Pins the guest to one processor. A guest has one processor, emulated by several host processes
+/// that wait for each other. On one host processor they run 2.4 times as fast as on two, where
+/// they wake each other constantly.
 fn keep_on_one_processor(guest: &Child) {
     let (Ok(allowed), Some(pid)) = (sched_getaffinity(None), Pid::from_raw(guest.id() as i32))
     else {
@@ -131,12 +138,12 @@ fn keep_on_one_processor(guest: &Child) {
     if let Some(last) = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu)) {
         let mut one = CpuSet::new();
         one.set(last);
-        // Where it may not be kept it is slower, no more.
+        // Without pinning the guest is only slower.
         let _ = sched_setaffinity(Some(pid), &one);
     }
 }
 
-/// Whether the processor's registers are wider than User-Mode Linux knows.
+/// Returns whether the processor's registers are wider than User-Mode Linux supports.
 fn wide_registers() -> io::Result<bool> {
     let info = fs::read_to_string("/proc/cpuinfo")?;
     let flags = info.lines().find(|line| line.starts_with("flags"));
@@ -158,7 +165,7 @@ fn shim(folder: &Path) -> Result<PathBuf, GuestError> {
     }
 }
 
-/// Paths of the modules, in the order in which they are loaded.
+/// Returns the paths of the modules, in loading order.
 fn modules() -> Result<Vec<PathBuf>, GuestError> {
     let missing = |what: &str| GuestError::Missing(format!("{what} is not in {MODULES}"));
     let version = fs::read_dir(MODULES)
@@ -180,7 +187,7 @@ fn modules() -> Result<Vec<PathBuf>, GuestError> {
         .collect()
 }
 
-/// The script that is process 1.
+/// Returns the script that is process 1.
 fn init(folder: &Path, cwd: &Path, modules: &[PathBuf], command: &[&OsStr]) -> String {
     let quote = |text: &OsStr| format!("'{}'", text.to_string_lossy().replace('\'', r"'\''"));
     let load: Vec<String> =
@@ -212,7 +219,7 @@ fn make_executable(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))
 }
 
-/// Passes on what a file has more than `from` bytes; how much that was.
+/// Copies the bytes of a file after offset `from`, and returns their number.
 fn pass_on(path: &Path, from: u64, to: &mut dyn Write) -> io::Result<u64> {
     let Ok(mut file) = fs::File::open(path) else { return Ok(0) };
     file.seek(io::SeekFrom::Start(from))?;

@@ -1,10 +1,11 @@
-//! One link: a sender's namespace, a router's with the queue, a receiver's.
+//! One link: a sender's namespace, a router's namespace with the queue, and a receiver's namespace.
 //!
 //! ```text
 //! sender 10.0.0.1 --- 10.0.0.2 router 10.0.1.1 --[delay, queue, rate]-- 10.0.1.2 receiver
 //! ```
 //!
-//! The queue is the router's: packets that wait there are no longer in their sender's socket buffer, which would limit it.
+//! The queue is in the router, so that waiting packets have left the sender's socket buffer, which
+//! would limit the queue.
 
 use std::net::UdpSocket;
 use std::process::{Command, Output};
@@ -20,29 +21,29 @@ use crate::udp::Udp;
 
 const SENDER: &str = "10.0.0.1";
 const RECEIVER: &str = "10.0.1.2";
-/// MTU of what is not the link: larger than any packet of the lab.
+/// MTU of the interfaces outside the link: larger than any packet of the lab.
 const MTU: u32 = 9_216;
-/// Ports of the sender on a link whose queue schedules, which tells flows apart by them.
+/// Ports of the sender on a link whose queue schedules; the queue distinguishes flows by port.
 pub(super) const PORTS: usize = 64;
-/// How often and how long a first datagram is waited for.
+/// Number of test datagrams sent over a new link, and the wait for each.
 const TRIES: u32 = 5;
 const TRY: Duration = Duration::from_millis(400);
 
-/// A link of the kernel's.
+/// A link emulated by the kernel.
 #[derive(Debug)]
 pub(crate) struct Wire {
-    /// Where packets enter.
+    /// Socket through which packets enter.
     pub(crate) from: Udp,
-    /// More such places, for a queue that tells flows apart.
+    /// Additional sockets through which packets enter, for a queue that distinguishes flows.
     pub(crate) others: Vec<Udp>,
-    /// Where they leave.
+    /// Socket through which packets leave.
     pub(crate) to: Udp,
-    /// The namespaces.
+    /// Namespaces of sender, router and receiver.
     pub(crate) keep: [Namespace; 3],
 }
 
 impl Wire {
-    /// Builds the link and sees that it carries a datagram.
+    /// Builds the link and checks that it carries a datagram.
     pub(crate) fn new(rate: Rate, queue: &QueueSpec, delay: Duration) -> Result<Self, NetemError> {
         let (qdiscs, out_mtu) = (qdiscs(rate, queue, delay)?, mtu(queue));
         let ports = if matches!(queue, QueueSpec::FqCodel(_)) { PORTS } else { 1 };
@@ -96,13 +97,13 @@ impl Wire {
     }
 }
 
-/// Sees that a datagram comes through; neighbours find each other on the way.
+/// Checks that a datagram arrives. Neighbours are resolved on the way.
 fn carries(from: &UdpSocket, to: &UdpSocket) -> Result<(), NetemError> {
     to.set_read_timeout(Some(TRY))?;
     for _ in 0..TRIES {
         from.send(b"fathom")?;
         if to.recv(&mut [0; 16]).is_ok() {
-            // One that came late must not be taken for the experiment's.
+            // A late test datagram must not be mistaken for one of the experiment.
             to.set_read_timeout(Some(Duration::from_millis(50)))?;
             while to.recv(&mut [0; 16]).is_ok() {}
             return Ok(());
@@ -118,11 +119,12 @@ fn inside(
     namespace.enter(work).map_err(NetemError::Namespace)?
 }
 
-/// Makes the namespace a router, and spares it the chatter of IPv6.
+/// Makes the namespace a router, and turns off IPv6 so that its own traffic does not disturb the
+/// link.
 fn forward() -> Result<(), NetemError> {
     std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").map_err(NetemError::Namespace)?;
     for which in ["all", "default"] {
-        // A kernel without IPv6 has nothing to switch off.
+        // A kernel without IPv6 has nothing to turn off.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
     }
     Ok(())

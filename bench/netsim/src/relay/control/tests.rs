@@ -8,7 +8,7 @@ use crate::relay::{Incoming, RelaySpec};
 
 const MS: u64 = 1_000_000;
 
-/// A relay of a path, that nobody drives.
+/// Returns a relay of a path. No loop drives the relay.
 fn relay(options: &[(&str, &str)]) -> Relay {
     let mut spec = PathSpec::default();
     for (name, value) in options {
@@ -28,7 +28,8 @@ fn at(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// When a datagram of 972 bytes arrives that comes now, in milliseconds; `None`: not at all.
+/// Returns the arrival, in milliseconds, of a datagram of 972 bytes that comes in at `ms`; `None`
+/// if it is dropped.
 fn arrives(line: &mut Line, ms: u64) -> Option<u64> {
     let incoming = Incoming { number: 0, payload: 972, flow: 0, ecn: None };
     line.arrive(ms * MS, incoming).unwrap()[0].map(|copy| copy.at / MS)
@@ -53,7 +54,7 @@ fn commands_change_what_comes_after_them() {
         (arrives(&mut relay.down, 200), arrives(&mut relay.up, 200)),
         (Some(212), Some(218))
     );
-    // The way to the server has its own rate now.
+    // The direction to the server has its own rate now.
     done(&mut relay, "rate 8Mbps", 300);
     assert_eq!(
         (arrives(&mut relay.down, 300), arrives(&mut relay.up, 300)),
@@ -122,7 +123,7 @@ fn a_new_rate_moves_datagrams_that_are_on_their_way() {
     };
     assert_eq!(arrivals(&relay), [11_000, 12_000, 13_000]);
     relay.command("rate 800kbps", Duration::from_micros(1_500)).unwrap();
-    // The first has left the link; half of the second is sent.
+    // The first datagram has left the link; half of the second is sent.
     assert_eq!(arrivals(&relay), [11_000, 16_500, 26_500]);
     relay.command("rate 8Mbps", Duration::from_micros(6_500)).unwrap();
     assert_eq!(arrivals(&relay), [11_000, 16_500, 17_500]);
@@ -165,7 +166,7 @@ fn what_is_no_command_is_refused_in_a_line_that_names_the_mend() {
     }
     assert!(matches!(relay.command("status", at(5)), Ok(Reply::Status(_))));
     assert!(matches!(relay.command("help", at(5)), Ok(Reply::Help)));
-    // Nothing of it had an effect.
+    // None of the refused commands had an effect.
     assert_eq!((arrives(&mut relay.down, 10), arrives(&mut relay.up, 10)), (Some(21), Some(21)));
 }
 

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use super::*;
 use crate::path::{DirectedPath, Impairments};
 
-/// Only what hangs takes so long.
+/// Upper bound of all waits; only a test that hangs reaches it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A relay on a thread, stopped when it is dropped. Its time stands until it is set.
+/// A relay on a thread, stopped when this value is dropped. Its clock stands still until it is set.
 struct Running {
     address: SocketAddr,
     millis: Arc<AtomicU64>,
@@ -34,7 +34,7 @@ impl Running {
         Self { address, millis, seen, stop, thread }
     }
 
-    /// Sets its time, once it has taken in so many datagrams.
+    /// Sets the clock once the relay has read `taken` datagrams.
     #[allow(clippy::disallowed_methods)]
     fn go_to(&self, millis: u64, taken: usize) {
         let began = Instant::now();
@@ -67,7 +67,7 @@ fn delayed(ms: u64) -> DirectedPath {
     DirectedPath { delay: Duration::from_millis(ms), ..DirectedPath::default() }
 }
 
-/// Nothing is there, though the relay has looked at its clock a few times.
+/// Checks that nothing has arrived after the relay has looked at its clock a few times.
 fn nothing_comes(to: &UdpSocket) {
     std::thread::sleep(LOOK_UP * 3);
     to.set_nonblocking(true).unwrap();
@@ -144,7 +144,7 @@ fn clients_of_two_servers_share_the_links_and_are_seen_with_their_ecn() {
         relay.run(&stops, None, |_, _| {}).unwrap();
         relay.stats()
     });
-    // One client of both.
+    // One client of both servers.
     let client = Udp::new(socket()).unwrap();
     client.send(at[0], Some(EcnCodepoint::Ect0), b"one").unwrap();
     client.send(at[1], None, b"two").unwrap();
@@ -224,7 +224,7 @@ fn a_relay_to_itself_is_refused() {
         let [listen, to] = [listen, to].map(|ip| format!("{ip}:{free}").parse().unwrap());
         let error = Relay::bind(listen, to, RelaySpec::default()).unwrap_err();
         assert!(matches!(error, RelayError::Itself(_)), "{listen} to {to}: {error}");
-        // Another port, another host: no loop.
+        // Another port or another host makes no loop.
         let other = |ip: &str, port| {
             Relay::bind(listen, format!("{ip}:{port}").parse().unwrap(), RelaySpec::default())
         };
@@ -242,7 +242,7 @@ fn a_relay_to_itself_is_refused() {
     assert!(matches!(first.also("127.0.0.1:0".parse().unwrap(), at), Err(RelayError::Itself(_))));
 }
 
-/// A relay that is driven by hand, and what its clients are.
+/// Returns a relay that the test drives by hand.
 fn by_hand(server: &UdpSocket) -> Relay {
     Relay::bind("127.0.0.1:0".parse().unwrap(), server.local_addr().unwrap(), RelaySpec::default())
         .unwrap()
@@ -263,7 +263,8 @@ fn a_reply_to_an_evicted_client_is_dropped() {
     while relay.stats.clients == 0 {
         turn(&mut relay);
     }
-    // The old client's socket is readable in the round in which a new client takes its place, and has no socket itself.
+    // The old client's socket is readable in the round in which a new client evicts it. No socket
+    // can be opened for the new client.
     let theirs = relay.clients[0].socket.io().local_addr().unwrap().port();
     server.send_to(b"!", (Ipv4Addr::LOCALHOST, theirs)).unwrap();
     new.send_to(b"?", at).unwrap();
@@ -279,7 +280,7 @@ fn a_reply_to_an_evicted_client_is_dropped() {
 #[test]
 fn a_queue_that_schedules_serves_clients_in_turn() {
     let (server, busy, sparse) = (socket(), socket(), socket());
-    // 972 bytes and 28 of headers take 100 ms.
+    // 972 bytes and 28 bytes of headers take 100 ms.
     let link = Some((
         fathom_units::Rate::from_bits_per_sec(80_000).into(),
         "fq-codel:quantum=1000B".parse().unwrap(),
@@ -312,10 +313,10 @@ fn a_queue_that_schedules_serves_clients_in_turn() {
 
 #[test]
 fn a_rebinding_loses_what_waits_in_any_queue() {
-    // A target that CoDel is never above.
+    // CoDel's sojourn never exceeds this target.
     for queue in ["droptail:10p", "fq-codel:target=1s,interval=10s"] {
         let (server, client) = (socket(), socket());
-        // 972 bytes and 28 of headers take 100 ms.
+        // 972 bytes and 28 bytes of headers take 100 ms.
         let link =
             Some((fathom_units::Rate::from_bits_per_sec(80_000).into(), queue.parse().unwrap()));
         let down = DirectedPath { link, ..DirectedPath::default() };
@@ -349,7 +350,7 @@ fn a_rebinding_loses_what_waits_in_any_queue() {
         while relay.down.stats().impairments.arrived < 4 {
             turn(&mut relay);
         }
-        // One has come, three are in the queue and on the link.
+        // One datagram has arrived; three are in the queue and on the link.
         millis.store(100, Ordering::Relaxed);
         turn(&mut relay);
         assert_eq!(client.recv(&mut [0; 1_000]).unwrap(), 972);
