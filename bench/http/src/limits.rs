@@ -69,9 +69,9 @@ impl Limits {
         self.header_bytes.saturating_mul(2)
     }
 
-    /// Returns the default limit of connections per client prefix if this is the limit of all
-    /// connections. At this limit, fifty prefixes fill a server. An office behind one address has
-    /// about a hundred connections.
+    /// Returns the default limit of connections per client prefix: a fiftieth of `connections`, and
+    /// at least 16. Fifty prefixes then fill a server. An office behind one address has about a
+    /// hundred connections.
     pub const fn per_client_by_default(connections: usize) -> usize {
         let part = connections / 50;
         if part < 16 { 16 } else { part }
