@@ -23,7 +23,7 @@ use crate::metrics::{ControllerLabels, ResponseTimes};
 /// Sampling interval of native controllers.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Writes the qlog of a connection: an observer of its controller and responses.
+/// The qlog of a connection, written by an observer of its controller and its responses.
 #[derive(Debug)]
 pub struct ConnectionLog {
     log: DeferredLog,

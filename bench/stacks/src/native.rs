@@ -10,7 +10,7 @@ use fathom_cc::{
 };
 use fathom_plugin::Observer;
 
-/// Returns the time for reports of a native controller's window.
+/// Clock for the reports of a native controller's window.
 pub type NativeClock = Arc<dyn Fn() -> Time + Send + Sync>;
 
 /// Counters of a stack's own controller, observed from outside.
@@ -26,7 +26,7 @@ impl NativeMonitor {
     }
 }
 
-/// Reports a controller's window to an observer and counts its reductions.
+/// Reporter of a controller's window to an observer, which also counts its reductions.
 #[derive(Clone)]
 pub struct NativeWatch {
     /// Clock of the reports.

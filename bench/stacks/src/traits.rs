@@ -16,17 +16,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::native::NativeMonitor;
 
-/// Resolves once the handshake is complete. On clients, the output is whether the server accepted
-/// 0-RTT.
+/// Future that resolves once the handshake is complete. On clients, its output is whether the
+/// server accepted 0-RTT.
 pub type EarlyDataAccepted = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Resolves when the peer has acknowledged all data of a stream and its end, or with an error if
-/// the peer has stopped the stream or the connection is closed.
+/// Future that resolves when the peer has acknowledged all data of a stream and its end, or with an
+/// error if the peer has stopped the stream or the connection is closed.
 pub type Delivery = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// Sets the priority of a stream by its number, before anything is sent on the stream. The
-/// arguments are the stream number, the urgency from 0 (sent first) to 7, and whether the response
-/// is incremental (RFC 9218 §4).
+/// Function that sets the priority of a stream by its number, before anything is sent on the
+/// stream. The arguments are the stream number, the urgency from 0 (sent first) to 7, and whether
+/// the response is incremental (RFC 9218 §4).
 pub type SetPriority = Arc<dyn Fn(u64, u8, bool) + Send + Sync>;
 
 /// Order in which HTTP/3 reads the data of streams from the stack.

@@ -239,7 +239,7 @@ async fn body(answer: SiteResponse, out: &mut (impl AsyncWrite + Unpin)) -> io::
     Ok(())
 }
 
-/// Reads a body in chunks.
+/// Reader of a body in chunks.
 struct BodyChunks {
     body: Body,
     left: u64,

@@ -14,7 +14,7 @@ use fathom_stacks::{
 use super::facts;
 use super::{Role, Setup, tls};
 
-/// Creates an endpoint of a stack from a socket and settings.
+/// Function that creates an endpoint of a stack from a socket and settings.
 type Open<E, T> = fn(UdpSocket, EndpointSettings<T>) -> Result<E, SetupError>;
 
 /// An open endpoint.

@@ -15,7 +15,7 @@ use super::PeerError;
 use super::message::{MessageFrames, Peer, SectionLimits};
 use super::unidirectional::{ControlStream, UnidirectionalStreams};
 
-/// Closes a connection with an HTTP/3 error code.
+/// Handle that closes a connection with an HTTP/3 error code.
 #[derive(Clone)]
 pub(crate) struct Closer(Arc<dyn Fn(Code) + Send + Sync>);
 

@@ -29,7 +29,8 @@ const PUSH: u64 = 0x1;
 const ENCODER: u64 = 0x2;
 const DECODER: u64 = 0x3;
 
-/// Settings whose value is 0 or 1: SETTINGS_ENABLE_CONNECT_PROTOCOL (RFC 9220 §3), SETTINGS_H3_DATAGRAM (RFC 9297 §2.1.1).
+/// Settings whose value is 0 or 1: SETTINGS_ENABLE_CONNECT_PROTOCOL (RFC 9220 §3),
+/// SETTINGS_H3_DATAGRAM (RFC 9297 §2.1.1).
 const FLAGS: [u64; 2] = [0x8, 0x33];
 /// Settings of HTTP/2, which must not be sent (RFC 9114 §7.2.4.1, §11.2.2).
 const HTTP2_SETTINGS: [u64; 5] = [0x0, 0x2, 0x3, 0x4, 0x5];

@@ -27,7 +27,7 @@ pub(super) enum AdmissionDecision {
     Refuse,
 }
 
-/// Counts the connections of a server and enforces its limits.
+/// Admission control of a server: counts its connections and enforces its limits.
 pub(super) struct AdmissionControl {
     limits: Limits,
     metrics: Arc<Metrics>,
@@ -145,7 +145,7 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// Counts an accepted connection until it is dropped.
+/// Guard that counts an accepted connection until it is dropped.
 pub(super) struct AdmissionGuard {
     of: Arc<AdmissionControl>,
     prefix: IpAddr,

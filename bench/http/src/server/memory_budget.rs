@@ -44,7 +44,8 @@ const PIECE: u64 = 4 << 10;
 pub(super) const OVERHEAD: u64 = 256;
 /// Least rate at which a client must acknowledge what it holds, in bytes per second.
 const LEAST_RATE: f64 = 500.0;
-/// Under memory pressure, a client must acknowledge one part in this many of what it held a window ago.
+/// Under memory pressure, a client must acknowledge one part in this many of the bytes that it held
+/// at the start of the period.
 const TURNOVER: u64 = 4;
 
 /// The budget of all connections of a server.

@@ -358,7 +358,7 @@ async fn respond(
     Ok(response)
 }
 
-/// Tells a response when the connection has taken all of it, or that it never will.
+/// Sender that tells a response when the connection has taken all of it, or that it never will.
 struct Delivered(Option<oneshot::Sender<()>>);
 
 impl Delivered {

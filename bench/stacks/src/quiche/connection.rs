@@ -177,7 +177,7 @@ impl Shared {
     }
 }
 
-/// Closes the connection when dropped, after its last user.
+/// Handle that closes the connection when dropped, after its last user.
 struct Handle(Arc<Shared>);
 
 impl Drop for Handle {

@@ -17,9 +17,9 @@ const TAG: usize = 32;
 /// Length of a token's time field, in bytes.
 const TIME: usize = 8;
 
-/// Makes and checks tokens of Retry packets (RFC 9000 §8.1.2). A token has the time, the client's
-/// first destination connection ID, and a code over both, the client's address and the connection
-/// ID that the Retry issued.
+/// Issuer and checker of Retry tokens (RFC 9000 §8.1.2). A token has the time, the client's first
+/// destination connection ID, and a code over both, the client's address and the connection ID that
+/// the Retry issued.
 pub(super) struct RetryTokens {
     key: hmac::Key,
 }
