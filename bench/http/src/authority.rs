@@ -86,8 +86,8 @@ pub(crate) fn is_host_and_port(authority: &[u8]) -> bool {
     port && !host.is_empty() && is_registered_name(host)
 }
 
-/// Returns whether `host` has only unreserved characters, sub-delimiters and escapes (RFC 3986
-/// §3.2.2).
+/// Returns whether `host` has only unreserved characters, sub-delimiters and escapes
+/// (RFC 3986 §3.2.2).
 fn is_registered_name(host: &[u8]) -> bool {
     let mut rest = host;
     while let [byte, after @ ..] = rest {

@@ -256,8 +256,8 @@ mod tests {
 
     use proptest::prelude::*;
 
-    /// Returns a representation of 1,000 bytes, last modified Sun, 06 Nov 1994 08:49:37 GMT (RFC
-    /// 9110 §5.6.7).
+    /// Returns a representation of 1,000 bytes, last modified Sun, 06 Nov 1994 08:49:37 GMT
+    /// (RFC 9110 §5.6.7).
     fn file() -> Representation {
         let validators =
             Validators::new(42, 1_000, 784_111_777_500_000_000, 784_111_777_600_000_000);

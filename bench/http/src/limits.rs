@@ -103,8 +103,8 @@ impl Default for Limits {
 }
 
 /// Number of address bits that identify a client. An IPv4 address belongs to a household or more,
-/// and neighbours in a /24 have nothing in common. An IPv6 customer has a /56 (RIPE-690 §4.2, RFC
-/// 6177), in which every connection may have its own address.
+/// and neighbours in a /24 have nothing in common. An IPv6 customer has a /56 (RIPE-690 §4.2,
+/// RFC 6177), in which every connection may have its own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientPrefix {
     v4: u8,

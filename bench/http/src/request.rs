@@ -112,8 +112,8 @@ pub(crate) fn is_token(text: &[u8]) -> bool {
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }
 
-/// Reads the value of a `content-length` field. Returns `None` if it is not a number (RFC 9110
-/// §8.6).
+/// Reads the value of a `content-length` field. Returns `None` if it is not a number
+/// (RFC 9110 §8.6).
 pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
     let digits = std::str::from_utf8(value)
         .ok()

@@ -54,8 +54,8 @@ fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&[kind][..], &varint(payload.len()), payload].concat()
 }
 
-/// Returns an integer of QPACK with a prefix of this many bits, after these flags (RFC 9204
-/// §4.1.1).
+/// Returns an integer of QPACK with a prefix of this many bits, after these flags
+/// (RFC 9204 §4.1.1).
 fn integer(prefix: u32, flags: u8, value: usize) -> Vec<u8> {
     let mask = (1 << prefix) - 1;
     if value < mask {

@@ -230,8 +230,8 @@ pub trait Connection: Clone + Send + Sync + 'static {
     fn closed(&self) -> impl Future<Output = Close> + Send;
     /// Starts a key update.
     fn update_keys(&self);
-    /// Returns whether the handshake is confirmed. A client may update keys only after that (RFC
-    /// 9001 §6).
+    /// Returns whether the handshake is confirmed. A client may update keys only after that
+    /// (RFC 9001 §6).
     fn handshake_confirmed(&self) -> bool;
     /// Returns the negotiated application protocol.
     fn protocol(&self) -> Option<String>;

@@ -16,8 +16,8 @@ pub(super) mod frame_type {
     pub(crate) const PUSH_PROMISE: u64 = 0x5;
     pub(crate) const GOAWAY: u64 = 0x7;
     pub(crate) const MAX_PUSH_ID: u64 = 0xd;
-    /// PRIORITY, PING, WINDOW_UPDATE and CONTINUATION of HTTP/2, which must not be sent (RFC 9114
-    /// §7.2.8).
+    /// PRIORITY, PING, WINDOW_UPDATE and CONTINUATION of HTTP/2, which must not be sent
+    /// (RFC 9114 §7.2.8).
     pub(crate) const HTTP2: [u64; 4] = [0x2, 0x6, 0x8, 0x9];
 }
 use frame_type::{CANCEL_PUSH, DATA, GOAWAY, HEADERS, HTTP2, MAX_PUSH_ID, PUSH_PROMISE, SETTINGS};

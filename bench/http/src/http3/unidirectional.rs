@@ -473,8 +473,8 @@ impl ControlFrames {
                 self.max_push_id = Some(id);
                 Ok(false)
             }
-            // Nothing was promised, neither by us nor by a server that may not push (RFC 9114
-            // §7.2.3).
+            // Nothing was promised, neither by us nor by a server that may not push
+            // (RFC 9114 §7.2.3).
             frame::CANCEL_PUSH => Err(PeerError::connection(
                 Code::H3_ID_ERROR,
                 "a CANCEL_PUSH frame for what was not promised",

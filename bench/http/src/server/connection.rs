@@ -459,8 +459,8 @@ fn begin_reading<S: RecvStream>(
     Poll::Ready(Ok(true))
 }
 
-/// Reads the end of a request, as far as it has arrived. Stops the rest with H3_NO_ERROR (RFC 9114
-/// §4.1), because h2load counts a request that is stopped with code 0 as failed.
+/// Reads the end of a request, as far as it has arrived. Stops the rest with H3_NO_ERROR
+/// (RFC 9114 §4.1), because h2load counts a request that is stopped with code 0 as failed.
 async fn finish_reading<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
     let over =
         poll_fn(|cx| Poll::Ready(matches!(stream.poll_recv_data(cx), Poll::Ready(Ok(None))))).await;

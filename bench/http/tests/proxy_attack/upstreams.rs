@@ -1,6 +1,6 @@
 //! Upstream servers whose responses are contradictory or break off. Over every version of HTTP, a
-//! client sees an error or gets a complete response. No response is cut without an indication (RFC
-//! 9112 §6.3, §8).
+//! client sees an error or gets a complete response. No response is cut without an indication
+//! (RFC 9112 §6.3, §8).
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -29,8 +29,8 @@ use crate::traits::{Close, CloseKind, Closer, ConnectionStats, Monitor};
 /// Both halves of a bidirectional stream.
 type Halves = (SendStream, RecvStream);
 
-/// Direction of streams, bidirectional or unidirectional, as bit 1 of the stream number (RFC 9000
-/// §2.1).
+/// Direction of streams, bidirectional or unidirectional, as bit 1 of the stream number
+/// (RFC 9000 §2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dir {
     Bi = 0,
