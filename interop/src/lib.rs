@@ -1,6 +1,7 @@
-//! A quic-interop-runner endpoint for every stack, and a runner that tests endpoints against each other on this host.
+//! A quic-interop-runner endpoint for every stack, and a runner that tests endpoints against each
+//! other on this host.
 //!
-//! | folder | what is in it |
+//! | folder | contents |
 //! |---|---|
 //! | [`endpoint`] | the client and the server of `fathom-endpoint` |
 //! | [`runner`] | `fathom-interop`: processes, relay, trace analysis, checks |

@@ -1,4 +1,4 @@
-//! Tests that take seconds, as processes on real sockets; `make interop` runs the whole matrix.
+//! Tests that take seconds and run processes on real sockets. `make interop` runs the whole matrix.
 
 #![cfg(target_os = "linux")]
 
@@ -21,7 +21,7 @@ fn run_tests(arguments: &[&str]) -> (Output, serde_json::Value) {
     (out, json)
 }
 
-/// Runs tests and requires that all pass.
+/// Runs tests and asserts that all of them pass.
 fn pass(arguments: &[&str], count: usize) -> Vec<serde_json::Value> {
     let (out, json) = run_tests(arguments);
     let errors = String::from_utf8_lossy(&out.stderr);
@@ -43,7 +43,7 @@ fn quinn_and_noq_interoperate() {
     let tests = "handshake,retry,zerortt,http3,chacha20";
     let results =
         pass(&["--client", "quinn", "--server", "noq", "--test", tests, "--jobs", "2"], 5);
-    // The trace contains both sides' extension and the decrypted frames.
+    // The trace contains the extension of both sides and the decrypted frames.
     let first = &results[0]["connections"][0];
     assert_eq!(first["client_hello"]["parameters"]["sync_timestamp"], "lean");
     assert_eq!(first["extensions"]["parameters"]["sync_timestamp"], "lean");
@@ -103,7 +103,8 @@ fn quiche_interoperates_with_quinn_and_noq() {
     }
 }
 
-/// The results of both scenarios; `None` if the machine was so busy that half of the timestamps were off by 5 ms or more.
+/// Returns the results of both scenarios, or `None` if the machine was so busy that half of the
+/// timestamps were off by 5 ms or more.
 fn delays() -> Option<[serde_json::Value; 2]> {
     let (_, json) = run_tests(&["--measure", "delays", "--client", "quinn", "--server", "quinn"]);
     let scenarios: [_; 2] = json["results"].as_array().unwrap().clone().try_into().unwrap();
@@ -123,7 +124,7 @@ fn delays() -> Option<[serde_json::Value; 2]> {
         .then_some(scenarios)
 }
 
-/// Repeats the measurement, as a busy machine can only spoil some repetitions.
+/// Repeats the measurement, because a busy machine spoils only some repetitions.
 #[test]
 fn timestamps_yield_one_way_delays() {
     let scenarios =

@@ -1,7 +1,9 @@
-//! The least HTTP/3 server on quinn and h3 as they come: what `fathom serve --stack quinn` is measured against (docs/serve-measured.md).
+//! A minimal HTTP/3 server on unmodified quinn and h3: the baseline for `fathom serve --stack
+//! quinn` (docs/serve-measured.md).
 //!
-//! `cargo run --release -p fathom-http --example stock_quinn [ADDRESS]` answers every request for `/bytes/N` with N zeros. It has no limits,
-//! no metrics and no certificate but one it makes: not for use.
+//! `cargo run --release -p fathom-http --example stock_quinn [ADDRESS]` answers every request for
+//! `/bytes/N` with N zeros. The server has no limits and no metrics, and its certificate is
+//! generated. Do not use it in production.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -50,7 +52,8 @@ async fn serve(incoming: Incoming) -> LoadReport<()> {
                 left -= piece;
             }
             stream.finish().await?;
-            // A client's FIN may come after its request: a stream that is dropped before is stopped with an error.
+            // A client's FIN may come after its request. A stream dropped before the FIN is stopped
+            // with an error.
             while stream.recv_data().await?.is_some() {}
             LoadReport::Ok(())
         });
@@ -58,7 +61,8 @@ async fn serve(incoming: Incoming) -> LoadReport<()> {
     Ok(())
 }
 
-/// quinn's own choices but for the controller that both sides of the measurement have by default: CUBIC.
+/// Returns quinn's default configuration. The controller is CUBIC, the default on both sides of the
+/// measurement.
 fn config() -> LoadReport<ServerConfig> {
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));

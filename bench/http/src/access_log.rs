@@ -1,5 +1,5 @@
-//! A line for each request, in Combined Log Format or as JSON. Lines are written by a thread of their own; one that cannot keep up, because a
-//! disk or a pipe stands still, costs lines, and no connection waits for it.
+//! A line for each request, in Combined Log Format or as JSON. A separate thread writes the lines.
+//! If it cannot keep up, because a disk or a pipe stalls, lines are lost and no connection waits.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,28 +19,28 @@ use crate::line_file::LineFile;
 use crate::metrics::{AccessLogMetrics, ControllerLabels};
 use crate::request::SiteRequest;
 
-/// Lines that wait to be written.
+/// Lines that wait to be written, at most.
 const WAITING: usize = 8_192;
-/// Bytes of a target, and of another field, that a line keeps.
+/// Bytes of a target, and of another field, that a line keeps at most.
 const TARGET: usize = 2_048;
 const FIELD: usize = 512;
-/// How soon the writer sees that it is to reopen its file, when no line comes.
+/// Interval at which the writer checks for a reopen request while no lines arrive.
 const LOOK: Duration = Duration::from_millis(200);
-/// At the end, lines that are not written within this time are lost.
+/// Time limit for the remaining lines at the end. Later lines are lost.
 const FINISH: Duration = Duration::from_secs(2);
 
-/// How lines are written.
+/// Format of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum AccessLogFormat {
-    /// Combined Log Format, as Apache and nginx write it, and four fields more.
+    /// Combined Log Format, as written by Apache and nginx, with four more fields.
     #[default]
     Combined,
-    /// An object per line.
+    /// One JSON object per line.
     Json,
 }
 
-/// A request that was answered, or not.
+/// A request and the outcome of its response.
 #[derive(Debug)]
 pub struct AccessRecord {
     time: SystemTime,
@@ -58,7 +58,7 @@ pub struct AccessRecord {
     complete: bool,
 }
 
-/// As much of a text as a line keeps.
+/// Returns the part of a text that a line keeps.
 fn cut(text: &str, most: usize) -> String {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
@@ -72,7 +72,7 @@ fn field(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 }
 
 impl AccessRecord {
-    /// Of a request that came now, on a connection with this label.
+    /// Returns the record of a request that arrived now, on a connection with this label.
     // A log has the time of day.
     #[allow(clippy::disallowed_methods)]
     pub fn new(request: &SiteRequest, label: &ControllerLabels) -> Self {
@@ -94,7 +94,8 @@ impl AccessRecord {
         }
     }
 
-    /// With what became of it: `complete` if the client has acknowledged all.
+    /// Returns the record with its outcome: `complete` if the client has acknowledged the whole
+    /// response.
     #[must_use]
     pub fn with_outcome(self, status: u16, bytes: u64, duration: Duration, complete: bool) -> Self {
         Self { status, bytes, duration, complete, ..self }
@@ -155,7 +156,8 @@ impl AccessRecord {
     }
 }
 
-/// Without what could end a field or a line, or move a terminal's cursor, as nginx has it.
+/// Appends a text, escaping bytes that could end a field or a line or move a terminal's cursor, as
+/// nginx does.
 fn escaped(text: &str, line: &mut String) {
     use std::fmt::Write;
     for byte in text.bytes() {
@@ -167,7 +169,7 @@ fn escaped(text: &str, line: &mut String) {
     }
 }
 
-/// The date in Combined Log Format, made once a second.
+/// The date in Combined Log Format, updated once a second.
 #[derive(Default)]
 struct Date {
     second: u64,
@@ -178,7 +180,7 @@ impl Date {
     fn of(&mut self, time: SystemTime) -> &str {
         let second = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         if self.text.is_empty() || second != self.second {
-            // `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7) has the parts.
+            // Take the parts from `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
             let date = httpdate::fmt_http_date(time);
             let mut parts = date.split(' ').skip(1);
             let mut part = || parts.next().unwrap_or("-");
@@ -196,16 +198,16 @@ pub struct AccessLog {
     sender: Mutex<Option<SyncSender<AccessRecord>>>,
     metrics: AccessLogMetrics,
     reopen: Arc<AtomicBool>,
-    /// It was said that lines are lost.
+    /// Whether the warning about lost lines was logged.
     behind: AtomicBool,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl AccessLog {
-    /// Begins to write to the end of `target`.
+    /// Starts a log at the end of `target`.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// Returns an error if the target cannot be opened.
     pub fn open(
         target: AccessLogTarget,
         format: AccessLogFormat,
@@ -222,7 +224,7 @@ impl AccessLog {
         Ok(Arc::new(Self { sender, metrics, reopen, behind: AtomicBool::new(false), writer }))
     }
 
-    /// Writes a line, if there is room for it: never waits.
+    /// Queues a line. Drops the line if the queue is full, so this never waits.
     pub fn write(&self, record: AccessRecord) {
         let sent =
             self.sender.lock().as_ref().is_some_and(|sender| sender.try_send(record).is_ok());
@@ -236,12 +238,12 @@ impl AccessLog {
         }
     }
 
-    /// Opens the file again, under its name: after it was renamed, lines go to a new one.
+    /// Reopens the file by its name. After a rename, lines go to a new file.
     pub fn reopen(&self) {
         self.reopen.store(true, Ordering::Relaxed);
     }
 
-    /// Writes what waits, for two seconds at most.
+    /// Writes the remaining lines, for at most two seconds.
     pub fn finish(&self) {
         drop(self.sender.lock().take());
         let Some(writer) = self.writer.lock().take() else { return };
@@ -266,7 +268,7 @@ impl Writer {
     fn run(mut self, records: &Receiver<AccessRecord>) {
         let mut line = String::new();
         loop {
-            // While lines come one after the other, they are written together.
+            // Write consecutive lines together.
             let record = match records.try_recv() {
                 Ok(record) => record,
                 Err(_) => {
@@ -384,7 +386,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
             .unwrap();
-        // Opened by a reader that reads nothing.
+        // The reader opens the pipe but reads nothing.
         let reader = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
         let metrics = Metrics::new();
         let log = AccessLog::open(

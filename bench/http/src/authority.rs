@@ -1,20 +1,23 @@
-//! The host that a request asks for, as its version of HTTP allows to say it.
+//! Checks the host in a request, according to the request's version of HTTP.
 
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, StatusCode, Uri, Version};
 
-/// Why a request is refused before anybody looks at its path, with its status.
+/// Status and reason of a request that is refused before its path is examined.
 pub(crate) type Malformed = (StatusCode, &'static str);
 
 const fn bad(line: &'static str) -> Malformed {
     (StatusCode::BAD_REQUEST, line)
 }
 
-/// Checks what a request says of its host and its body's coding: an upstream server might read either in another way.
+/// Checks a request's host and the transfer coding of its body, because an upstream server might
+/// read either in another way.
 ///
 /// # Errors
-/// HTTP/1.1 without exactly one `host` (RFC 9112 §3.2); HTTP/2 and HTTP/3 without an authority, or with two that differ (RFC 9114 §4.3.1);
-/// an authority that is no host and port, or names a user (RFC 9110 §4.2.4); a transfer coding other than chunked (RFC 9112 §6.1).
+/// Returns an error for HTTP/1.1 without exactly one `host` (RFC 9112 §3.2), for HTTP/2 and HTTP/3
+/// without an authority or with two that differ (RFC 9114 §4.3.1), for an authority that is not a
+/// host and port or names a user (RFC 9110 §4.2.4), and for a transfer coding other than chunked
+/// (RFC 9112 §6.1).
 pub(crate) fn check(
     method: &Method,
     uri: &Uri,
@@ -40,7 +43,7 @@ pub(crate) fn check(
     if [asked, host].into_iter().flatten().any(|authority| !is_host_and_port(authority)) {
         return Err(bad("the request's host is none"));
     }
-    // HTTP/1.1's absolute form overrules the field (RFC 9112 §3.2.2).
+    // In HTTP/1.1, the absolute form overrides the field (RFC 9112 §3.2.2).
     if matches!(version, Version::HTTP_2 | Version::HTTP_3)
         && let (Some(asked), Some(host)) = (asked, host)
         && !asked.eq_ignore_ascii_case(host)
@@ -58,7 +61,8 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2), with a host that is not empty.
+/// Returns whether `authority` is `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2) with a
+/// non-empty host.
 pub(crate) fn is_host_and_port(authority: &[u8]) -> bool {
     let (host, port) = match authority {
         [b'[', rest @ ..] => {
@@ -82,7 +86,8 @@ pub(crate) fn is_host_and_port(authority: &[u8]) -> bool {
     port && !host.is_empty() && is_registered_name(host)
 }
 
-/// Unreserved characters, sub-delimiters and escapes (RFC 3986 §3.2.2).
+/// Returns whether `host` has only unreserved characters, sub-delimiters and escapes
+/// (RFC 3986 §3.2.2).
 fn is_registered_name(host: &[u8]) -> bool {
     let mut rest = host;
     while let [byte, after @ ..] = rest {

@@ -1,4 +1,5 @@
-//! Conditional requests and ranges of served content (RFC 9110 §13, §14), the same over every version of HTTP.
+//! Conditional requests and ranges of served content (RFC 9110 §13, §14), for every version of
+//! HTTP.
 
 use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,50 +10,51 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method};
 
-/// What is served under a path now.
+/// The content currently served under a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Representation {
-    /// Bytes.
+    /// Length in bytes.
     pub(crate) length: u64,
-    /// `None` for what is synthetic.
+    /// Validators; `None` for synthetic content.
     pub(crate) validators: Option<Validators>,
 }
 
-/// What tells one state of a file from another (RFC 9110 §8.8).
+/// Values that distinguish the states of a file (RFC 9110 §8.8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Validators {
-    /// A strong entity tag, with its quotation marks.
+    /// Strong entity tag, with its quotation marks.
     etag: String,
-    /// When the file was modified, in whole seconds since 1970 as dates of HTTP have them; `None` before that.
+    /// Modification time in whole seconds since 1970, as in HTTP dates; `None` before 1970.
     modified: Option<u64>,
 }
 
 impl Validators {
-    /// Of a file with this number and length whose content and attributes were changed at these times, in nanoseconds since 1970. The
-    /// change of attributes cannot be set back, and another file has another number: states of a file share a tag only if both lie
-    /// within a tick of the kernel's clock, some milliseconds.
+    /// Returns the validators of a file with this inode number and length, whose content and
+    /// attributes were changed at these times, in nanoseconds since 1970. The time of the attribute
+    /// change cannot be set back, and another file has another number. Two states of a file share a
+    /// tag only if both lie within a tick of the kernel's clock, a few milliseconds.
     pub(crate) fn new(inode: u64, length: u64, modified_ns: i128, changed_ns: i128) -> Self {
         let etag = format!("\"{inode:x}-{length:x}-{modified_ns:x}-{changed_ns:x}\"");
         Self { etag, modified: u64::try_from(modified_ns / 1_000_000_000).ok() }
     }
 }
 
-/// Which part of a representation is the answer.
+/// Part of a representation that answers a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Selection {
-    /// All of it: 200.
+    /// The whole representation: 200.
     Whole,
     /// These bytes: 206.
     Part(Range<u64>),
-    /// None: the client has it (304).
+    /// No content, because the client has the representation: 304.
     NotModified,
-    /// None: it is not what the client expects (412).
+    /// No content, because the representation is not the one the client expects: 412.
     PreconditionFailed,
-    /// None: it has no such bytes (416).
+    /// No content, because the representation does not have the requested bytes: 416.
     Unsatisfiable,
 }
 
-/// What a request says about the representation that it wants.
+/// Conditions and range of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
     if_match: Vec<HeaderValue>,
@@ -64,7 +66,8 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// Reads the conditions of a GET or HEAD request. Dates and ranges that are invalid, or of which there are several, are ignored.
+    /// Reads the conditions of a GET or HEAD request. Ignores dates and ranges that are invalid or
+    /// occur several times.
     pub(crate) fn read(method: &Method, headers: &HeaderMap) -> Self {
         let all = |name: HeaderName| headers.get_all(name).iter().cloned().collect();
         let date = |name: HeaderName| {
@@ -83,7 +86,7 @@ impl Conditions {
         }
     }
 
-    /// Selects the answer, in the order of RFC 9110 §13.2.2.
+    /// Selects the response, in the order of RFC 9110 §13.2.2.
     pub(crate) fn select(&self, of: &Representation) -> Selection {
         let etag = of.validators.as_ref().map(|validators| validators.etag.as_bytes());
         let modified = of.validators.as_ref().and_then(|validators| validators.modified);
@@ -111,20 +114,20 @@ impl Conditions {
     }
 }
 
-/// The value of a field that comes once.
+/// Returns the value of a field that occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut all = headers.get_all(name).iter();
     all.next().filter(|_| all.next().is_none())
 }
 
-/// How entity tags are compared (RFC 9110 §8.8.3.2). Our own is strong.
+/// Comparison of entity tags (RFC 9110 §8.8.3.2). Our own tag is strong.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Comparison {
     Strong,
     Weak,
 }
 
-/// Returns whether lists of entity tags have `etag`, or are `*`: any.
+/// Returns whether lists of entity tags contain `etag`, or are `*`, which matches any.
 fn names(lists: &[HeaderValue], etag: Option<&[u8]>, comparison: Comparison) -> bool {
     lists.iter().any(|list| {
         let list = list.as_bytes().trim_ascii();
@@ -134,7 +137,7 @@ fn names(lists: &[HeaderValue], etag: Option<&[u8]>, comparison: Comparison) -> 
     })
 }
 
-/// The entity tags of a list, and whether each is weak; up to what is none.
+/// Returns the entity tags of a list up to the first invalid one, and whether each is weak.
 fn etags(mut list: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
     std::iter::from_fn(move || {
         while let [b' ' | b'\t' | b',', rest @ ..] = list {
@@ -152,7 +155,8 @@ fn etags(mut list: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
     })
 }
 
-/// Returns whether an `If-Range` names the representation as it is (RFC 9110 §13.1.5): its tag, or exactly its date.
+/// Returns whether an `If-Range` matches the current representation (RFC 9110 §13.1.5): its tag, or
+/// exactly its date.
 fn is_current(value: &HeaderValue, of: &Representation) -> bool {
     let Some(validators) = &of.validators else { return false };
     let text = value.as_bytes().trim_ascii();
@@ -165,17 +169,18 @@ fn is_current(value: &HeaderValue, of: &Representation) -> bool {
     seconds.is_some() && seconds == validators.modified
 }
 
-/// One range of bytes as it is requested (RFC 9110 §14.1.2).
+/// One requested range of bytes (RFC 9110 §14.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ByteRange {
-    /// From a byte on, up to another and with it if there is one.
+    /// From a byte on, up to and including another if there is one.
     From(u64, Option<u64>),
     /// This many bytes at the end.
     Suffix(u64),
 }
 
 impl ByteRange {
-    /// `None` for other units, for several ranges, which a server may ignore (RFC 9110 §14.2), and for what is invalid.
+    /// Reads a range. Returns `None` for other units, for several ranges, which a server may ignore
+    /// (RFC 9110 §14.2), and for invalid ranges.
     fn read(value: &[u8]) -> Option<Self> {
         let (unit, range) = value.split_at_checked(6)?;
         if !unit.eq_ignore_ascii_case(b"bytes=") {
@@ -201,21 +206,22 @@ impl ByteRange {
                 Selection::Part(first..end)
             }
             Self::Suffix(0) => Selection::Unsatisfiable,
-            // Nothing has no part, and the end of nothing is all of it.
+            // An empty representation has no part, so a suffix of it is the whole.
             Self::Suffix(_) if length == 0 => Selection::Whole,
             Self::Suffix(bytes) => Selection::Part(length.saturating_sub(bytes)..length),
         }
     }
 }
 
-/// A number of digits; one that is too large is the largest.
+/// Returns the value of a string of digits, capped at `u64::MAX`, or `None` if there are other
+/// characters.
 fn number(text: &[u8]) -> Option<u64> {
     let digit =
         |value: u64, byte: &u8| value.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
     (!text.is_empty() && text.iter().all(u8::is_ascii_digit)).then(|| text.iter().fold(0, digit))
 }
 
-/// Adds the fields that describe a representation: its validators, and that it has ranges.
+/// Adds the fields that describe a representation: its validators and support for ranges.
 pub(crate) fn describe(of: &Representation, headers: &mut HeaderMap) {
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     let Some(validators) = &of.validators else { return };
@@ -225,7 +231,7 @@ pub(crate) fn describe(of: &Representation, headers: &mut HeaderMap) {
     let date = validators
         .modified
         .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
-    // Dates of HTTP have years of four digits.
+    // HTTP dates have years of four digits.
     let last = Duration::from_secs(253_402_300_799);
     let date = date.filter(|date| date.duration_since(UNIX_EPOCH).is_ok_and(|since| since <= last));
     if let Some(Ok(date)) = date.map(|date| HeaderValue::try_from(httpdate::fmt_http_date(date))) {
@@ -233,7 +239,7 @@ pub(crate) fn describe(of: &Representation, headers: &mut HeaderMap) {
     }
 }
 
-/// Adds `content-range`: these bytes, or none.
+/// Adds `content-range` for these bytes, or for an unsatisfiable range.
 pub(crate) fn add_content_range(part: Option<&Range<u64>>, length: u64, headers: &mut HeaderMap) {
     let value = match part {
         Some(part) => format!("bytes {}-{}/{length}", part.start, part.end.saturating_sub(1)),
@@ -250,7 +256,8 @@ mod tests {
 
     use proptest::prelude::*;
 
-    /// Of 1,000 bytes, last modified Sun, 06 Nov 1994 08:49:37 GMT (RFC 9110 §5.6.7).
+    /// Returns a representation of 1,000 bytes, last modified Sun, 06 Nov 1994 08:49:37 GMT
+    /// (RFC 9110 §5.6.7).
     fn file() -> Representation {
         let validators =
             Validators::new(42, 1_000, 784_111_777_500_000_000, 784_111_777_600_000_000);
@@ -309,7 +316,7 @@ mod tests {
             ("bytes=1000-", Selection::Unsatisfiable),
             ("bytes=99999999999999999999999-", Selection::Unsatisfiable),
             ("bytes=-0", Selection::Unsatisfiable),
-            // Invalid, other units, several: as if it were not there.
+            // Ignored: invalid ranges, other units, several ranges.
             ("bytes=5-2", Selection::Whole),
             ("bytes=", Selection::Whole),
             ("bytes=-", Selection::Whole),
@@ -348,7 +355,7 @@ mod tests {
             (&[("if-match", &weak)], Selection::PreconditionFailed),
             (&[("if-match", other)], Selection::PreconditionFailed),
             (&[("if-match", "no tag")], Selection::PreconditionFailed),
-            // If-Match decides, not If-Unmodified-Since.
+            // If-Match overrides If-Unmodified-Since.
             (&[("if-match", TAG), ("if-unmodified-since", BEFORE)], Selection::Whole),
             (&[("if-unmodified-since", BEFORE)], Selection::PreconditionFailed),
             (&[("if-unmodified-since", THEN)], Selection::Whole),
@@ -358,13 +365,13 @@ mod tests {
             (&[("if-none-match", "*")], Selection::NotModified),
             (&[("if-none-match", &list)], Selection::NotModified),
             (&[("if-none-match", other)], Selection::Whole),
-            // If-None-Match decides, not If-Modified-Since.
+            // If-None-Match overrides If-Modified-Since.
             (&[("if-none-match", other), ("if-modified-since", AFTER)], Selection::Whole),
             (&[("if-modified-since", AFTER)], Selection::NotModified),
             (&[("if-modified-since", THEN)], Selection::NotModified),
             (&[("if-modified-since", BEFORE)], Selection::Whole),
             (&[("if-modified-since", "yesterday")], Selection::Whole),
-            // The first that fails is told.
+            // The first failing condition decides.
             (&[("if-match", other), ("if-none-match", TAG)], Selection::PreconditionFailed),
             (&[("if-none-match", TAG), ("range", "bytes=0-1")], Selection::NotModified),
             (&[("range", "bytes=0-1"), ("if-range", TAG)], part.clone()),

@@ -1,10 +1,12 @@
-//! Whether a request's path stays below a folder, however the server behind decodes it.
+//! Decides whether a request's path stays below a folder, however an upstream server decodes it.
 //!
-//! A path goes to an upstream server as its client wrote it, and servers differ in how they read one: some decode `%2e` twice, take `\` or
-//! `%2f` for a separator, cut `;parameters` off a segment, or accept overlong UTF-8. So every reading counts here, and the one that climbs
+//! The proxy sends a path to the upstream server as the client wrote it, and servers read paths
+//! differently. Some decode `%2e` twice, treat `\` or `%2f` as a separator, cut `;parameters` off a
+//! segment, or accept overlong UTF-8. Therefore every reading counts, and the reading that climbs
 //! furthest decides.
 
-/// Whether `path` is `prefix`, or lies below it, in every reading of its `..` segments. The prefix ends on a boundary of segments.
+/// Returns whether `path` equals `prefix` or lies below it in every reading of its `..` segments.
+/// The prefix ends at a segment boundary.
 pub(crate) fn stays_below(path: &str, prefix: &str) -> bool {
     let Some(rest) = path.strip_prefix(prefix) else { return false };
     let mut depth = 0_usize;
@@ -22,11 +24,11 @@ pub(crate) fn stays_below(path: &str, prefix: &str) -> bool {
     true
 }
 
-/// What one reading of a segment consists of.
+/// Contents of one reading of a segment.
 struct Parts {
-    /// `..` in it.
+    /// Number of `..` parts.
     up: usize,
-    /// It has a name besides.
+    /// Whether there is also a name.
     named: bool,
 }
 
@@ -35,12 +37,12 @@ impl Parts {
         let plain = without_disguise(&reading);
         let mut parts = Self { up: 0, named: false };
         for part in plain.split(|byte| matches!(byte, b'/' | b'\\')) {
-            // A path's parameters, its query, and what follows a NUL may be cut off.
+            // A server may cut off a path's parameters, its query, and everything after a NUL.
             let cut = part
                 .iter()
                 .position(|byte| matches!(byte, b';' | b'?' | b'#' | 0))
                 .unwrap_or(part.len());
-            // Control characters and spaces may be left out.
+            // A server may drop control characters and spaces.
             let shown = |part: &[u8]| -> Vec<u8> {
                 part.iter().copied().filter(|byte| *byte > b' ' && *byte != 0x7f).collect()
             };
@@ -55,11 +57,12 @@ impl Parts {
     }
 }
 
-/// Percent-decoded, with `%uHHHH` as some servers have it: once, or until nothing is left to decode. Takes time in proportion to the
-/// length, however often it is encoded.
+/// Returns a segment percent-decoded once or until nothing is left to decode, including `%uHHHH`,
+/// which some servers decode. The time is proportional to the length, however often the segment is
+/// encoded.
 fn decoded(segment: &[u8], fully: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(segment.len());
-    // What was decoded before this is not decoded again.
+    // Bytes decoded before this offset are not decoded again.
     let mut settled = 0;
     for byte in segment {
         out.push(*byte);
@@ -80,7 +83,7 @@ fn decoded(segment: &[u8], fully: bool) -> Vec<u8> {
     out
 }
 
-/// The escape that these bytes end with: its length, and what it stands for.
+/// Returns the escape at the end of these bytes: its length and its value.
 fn last_escape(bytes: &[u8]) -> Option<(usize, u32)> {
     let (length, digits) = match bytes {
         [.., b'%', b'u' | b'U', _, _, _, _] => (6, &bytes[bytes.len() - 4..]),
@@ -93,7 +96,8 @@ fn last_escape(bytes: &[u8]) -> Option<(usize, u32)> {
     Some((length, code))
 }
 
-/// Letters that some servers take for a dot or a separator: the compatibility forms of Unicode (NFKC), and slashes that Windows maps to `/`.
+/// Characters that some servers take for a dot or a separator: Unicode compatibility forms (NFKC),
+/// and slashes that Windows maps to `/`.
 const LOOKALIKES: [(&str, &[u8]); 10] = [
     ("\u{2024}", b"."),
     ("\u{2025}", b".."),
@@ -107,7 +111,8 @@ const LOOKALIKES: [(&str, &[u8]); 10] = [
     ("\u{ff3c}", b"\\"),
 ];
 
-/// With overlong UTF-8 (RFC 3629 §10) and [`LOOKALIKES`] as the characters that they are taken for.
+/// Returns the bytes with overlong UTF-8 (RFC 3629 §10) and [`LOOKALIKES`] replaced by the
+/// characters they are taken for.
 fn without_disguise(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -187,7 +192,7 @@ mod tests {
         ] {
             assert!(!stays_below(path, "/api"), "{path}");
         }
-        // Which of them is a name there, and which a way down, the server behind decides.
+        // The upstream server may read `a%2f..` as one name or as two segments.
         assert!(!stays_below("/api/a%2f../x/../../y", "/api"));
         assert!(!stays_below("/other/x", "/api"));
     }
@@ -219,7 +224,8 @@ mod tests {
 
     #[test]
     fn a_path_of_any_encoding_takes_time_in_proportion() {
-        // As long as a request's header may be; decoded round by round it would be looked at eight thousand times.
+        // The path is as long as a request header may be. Decoding in rounds would scan it eight
+        // thousand times.
         let path = format!("/api/%{}2e%2e/secret", "25".repeat(8_000));
         assert!(!stays_below(&path, "/api"));
         let path = format!("/api/{}", "..%2f".repeat(3_000));

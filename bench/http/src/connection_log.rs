@@ -1,4 +1,4 @@
-//! A connection's qlog: what its controller and its responses do.
+//! A connection's qlog: events of its controller and its responses.
 
 use std::convert::Infallible;
 use std::sync::OnceLock;
@@ -23,7 +23,7 @@ use crate::metrics::{ControllerLabels, ResponseTimes};
 /// Sampling interval of native controllers.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Writes the qlog of a connection: an observer of its controller and responses.
+/// The qlog of a connection, written by an observer of its controller and its responses.
 #[derive(Debug)]
 pub struct ConnectionLog {
     log: DeferredLog,
@@ -31,13 +31,14 @@ pub struct ConnectionLog {
     observed: Mutex<ObservedState>,
 }
 
-/// A log that begins after the handshake: a spoofed datagram starts a connection, and must not create a file.
+/// A log that starts after the handshake. A spoofed datagram starts a connection and must not
+/// create a file.
 #[derive(Debug)]
 struct DeferredLog {
     log: OnceLock<Log>,
-    /// Until it has begun.
+    /// Header; `None` once the log has begun.
     header: Mutex<Option<TraceHeader>>,
-    /// Notified when it has begun.
+    /// Signals that the log has begun.
     begun: Notify,
 }
 
@@ -54,7 +55,7 @@ impl DeferredLog {
         self.log.get().is_some()
     }
 
-    /// Logs an event, where the log has begun.
+    /// Logs an event if the log has begun.
     fn event(&self, at: Duration, event: Event) {
         if let Some(log) = self.log.get() {
             log.event(at, event);
@@ -62,37 +63,38 @@ impl DeferredLog {
     }
 }
 
-/// What was observed since the last metrics event, and the base of the next ones.
+/// State observed since the last metrics event, and the base of the next events.
 #[derive(Debug, Default)]
 struct ObservedState {
-    /// Round trips and counts of the last batch.
+    /// Round-trip times and counts of the last batch.
     pending: Metrics,
     /// Bytes sent so far.
     sent: u64,
-    /// Packets lost so far, where a stack only counts them.
+    /// Packets lost so far, on stacks that only count them.
     lost: u64,
     phase: Option<Phase>,
-    /// There was a round trip before: the first smoothed one is a guess of the stack's.
+    /// Whether there was a round-trip time before. The first smoothed value is the stack's guess.
     smooths: bool,
     /// Smallest one-way delay so far.
     base: Option<OneWayDelay>,
 }
 
 impl ConnectionLog {
-    /// The log of a server's connection `id` with these labels. Events are logged from [`Self::begin`] on.
+    /// Returns the log of a server's connection `id` with these labels. Events are logged once
+    /// [`Self::begin`] was called.
     pub(crate) fn deferred(id: String, of: &ControllerLabels) -> Self {
         let title = ServerTitle { stack: of.stack, controller: &of.controller };
         Self::of(id, VantagePoint::Server, title.to_string())
     }
 
-    /// Begins the log of the connection `id`, seen from one of its ends.
+    /// Opens the log of the connection `id`, seen from one of its ends.
     pub fn open(folder: &LogFolder, id: String, vantage: VantagePoint, title: String) -> Self {
         let log = Self::of(id, vantage, title);
         log.begin(folder);
         log
     }
 
-    // A log says when its connection began.
+    // A log states when its connection began.
     #[allow(clippy::disallowed_methods)]
     fn of(id: String, vantage: VantagePoint, title: String) -> Self {
         let header = TraceHeader { id, vantage, title, began: SystemTime::now() };
@@ -113,13 +115,14 @@ impl ConnectionLog {
         self.observed.lock()
     }
 
-    /// For what the controllers' clock does not time.
+    /// Returns the time of events that the controllers' clock does not time.
     #[allow(clippy::disallowed_methods)]
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// The handshake is over, and this frame carries one-way delays; none is no event.
+    /// Logs the frame that carries one-way delays, after the handshake. Logs nothing if there is
+    /// none.
     pub(crate) fn timestamps_negotiated(&self, in_use: InUse) {
         if in_use != InUse::None {
             self.log.event(
@@ -129,7 +132,7 @@ impl ConnectionLog {
         }
     }
 
-    /// The client has acknowledged all of a response.
+    /// Logs that the client has acknowledged a whole response.
     pub(crate) fn response_acknowledged(&self, status: u16, bytes: u64, times: &ResponseTimes) {
         let ResponseTimes { first_byte, handed_over, acknowledged } = *times;
         let response = ResponseCompleted {
@@ -142,7 +145,7 @@ impl ConnectionLog {
         self.log.event(self.now(), Event::Response(response));
     }
 
-    /// A response ended, of which the client had not acknowledged all.
+    /// Logs that a response ended before the client had acknowledged all of it.
     pub(crate) fn response_abandoned(
         &self,
         status: u16,
@@ -153,7 +156,7 @@ impl ConnectionLog {
             .event(self.now(), Event::Abandoned(ResponseAbandoned { status, bytes, handed_over }));
     }
 
-    /// Looks at a connection every [`SAMPLE_INTERVAL`], from the log's beginning on, and logs what has changed.
+    /// Samples a connection every [`SAMPLE_INTERVAL`] once the log has begun, and logs changes.
     pub(crate) async fn sample(&self, report: impl Fn() -> ConnectionStats) -> Infallible {
         self.log.begun.notified().await;
         loop {
@@ -162,7 +165,7 @@ impl ConnectionLog {
         }
     }
 
-    /// Logs what has changed since it was looked at last.
+    /// Logs changes since the last call.
     pub(crate) fn record_changes(&self, now: &ConnectionStats) {
         if !self.log.has_begun() {
             return;
@@ -186,14 +189,14 @@ impl ConnectionLog {
     }
 }
 
-/// Controllers' time begins with the connection, as the log does.
+/// Returns a controller's time as time since the log's beginning. Both start with the connection.
 const fn since_begin(at: Time) -> Duration {
     Duration::from_nanos(at.as_nanos())
 }
 
 impl Observer for ConnectionLog {
     fn on_metrics(&self, now: Time, snapshot: &ControllerMetrics, _: Option<OneWayDelay>) {
-        // The log's first events tell the state that the connection has then.
+        // Skip earlier events: the log's first events show the state at its beginning.
         if !self.log.has_begun() {
             return;
         }

@@ -1,22 +1,23 @@
-//! Which controller a connection gets.
+//! The controllers among which a server divides its connections.
 
 use std::fmt;
 use std::str::FromStr;
 
 use fathom_cc::catalogue;
 
-/// Controllers with weights that divide the connections, as users write it: `sync`, or `sync=50,native:cubic=50`. Numbers are weights. Options
-/// go with their controller: `sync:floor=1ms=50,reno=50`.
+/// Controllers with weights that divide the connections, as users write them: `sync`, or
+/// `sync=50,native:cubic=50`. The numbers are weights. Options are written with their controller:
+/// `sync:floor=1ms=50,reno=50`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerShares(Vec<(String, u32)>);
 
 impl ControllerShares {
-    /// Controllers, each once, in the order in which they were written.
+    /// Returns the controllers in the order in which they were written, each once.
     pub fn controllers(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.iter().map(|(controller, _)| controller.as_str())
     }
 
-    /// Number of the controller of a connection; `sample` is uniform in [0, 1).
+    /// Returns the index of a connection's controller; `sample` is uniform in [0, 1).
     pub fn pick(&self, sample: f64) -> usize {
         let sum: u32 = self.0.iter().map(|(_, weight)| weight).sum();
         let mut left = sample * f64::from(sum);
@@ -69,7 +70,8 @@ impl FromStr for ControllerShares {
     }
 }
 
-/// A controller and its weight. The number after the last `=` is a weight, not an option's value, where the rest is a controller already.
+/// Splits a controller from its weight. The number after the last `=` is a weight, and not an
+/// option's value, if the text before it is a complete controller.
 fn split_weight(piece: &str) -> (&str, &str) {
     match piece.rsplit_once('=') {
         Some((rest, weight)) if rest.starts_with("native:") || catalogue::parse(rest).is_ok() => {

@@ -1,35 +1,37 @@
-//! Divides the process's file descriptors. Served files and logs, which may need any number, have limits, so that some remain for sockets,
-//! the metrics endpoint and everything else.
+//! Divides the process's file descriptors. Served files and logs could use any number, so they have
+//! limits that leave some for sockets, the metrics endpoint and everything else.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Reserve for standard streams, the runtime, the server's sockets, scrapes of the metrics, and everything else.
+/// Reserve for standard streams, the runtime, the server's sockets, metrics scrapes and everything
+/// else.
 const RESERVE: u64 = 128;
-/// More than this is not requested.
+/// Largest number of descriptors that is requested.
 const ENOUGH: u64 = 1 << 16;
 
-/// Descriptors by use.
+/// Numbers of descriptors by use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptors {
-    /// Files that stay open for as long as they are sent.
+    /// Files that stay open while they are sent.
     pub files: usize,
-    /// Files that are open while something is read of them: always some, or nothing could be.
+    /// Files that are open only during a read. Never 0, because then no file could be read.
     pub reads: usize,
-    /// Logs.
+    /// Log files.
     pub logs: usize,
-    /// Clients' connections over TCP.
+    /// Clients' TCP connections.
     pub tcp: usize,
     /// Connections to an upstream server.
     pub upstream: usize,
 }
 
 impl Descriptors {
-    /// Of what this process may have.
+    /// Divides the descriptors that this process may have.
     pub fn of_process() -> Self {
         Self::within(getrlimit(Resource::Nofile).current.unwrap_or(ENOUGH).min(ENOUGH))
     }
 
-    /// Raises the process's limit as far as it may: the low one is for programs that use `select`. Where that fails, it stays.
+    /// Raises the process's limit as far as permitted: the low default is for programs that use
+    /// `select`. If this fails, the limit stays.
     pub fn raise_limit() {
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         let most = maximum.unwrap_or(ENOUGH).min(ENOUGH);
@@ -38,12 +40,12 @@ impl Descriptors {
         }
     }
 
-    /// Of so many.
+    /// Divides this number of descriptors.
     pub fn within(limit: u64) -> Self {
         let ours = usize::try_from(limit.saturating_sub(RESERVE)).unwrap_or(usize::MAX);
         let (files, reads, logs) = (ours / 2, (ours / 8).clamp(1, 64), ours / 4);
         let rest = ours.saturating_sub(files + reads + logs);
-        // Of 1,024: 448, 64, 224, 80 and 80, and 128 for the rest.
+        // 1,024 give 448, 64, 224, 80 and 80, with 128 for the rest.
         Self { files, reads, logs, tcp: rest / 2, upstream: rest / 2 }
     }
 }

@@ -1,26 +1,27 @@
-//! Digests of bodies (RFC 9530): a client that requests one with `want-content-digest` gets it in the trailers, computed while the body is
-//! sent. So nothing is read twice, and corruption on the way is detected.
+//! Digests of bodies (RFC 9530). A client that requests a digest with `want-content-digest` gets it
+//! in the trailers. The digest is computed while the body is sent, so nothing is read twice and
+//! corruption on the way is detected.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use ring::digest::{Context, SHA256};
 
-/// The field that holds a digest (RFC 9530 §2).
+/// Field that holds a digest (RFC 9530 §2).
 pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
-/// The field that asks for one (RFC 9530 §4).
+/// Field that requests a digest (RFC 9530 §4).
 pub const WANT_CONTENT_DIGEST: HeaderName = HeaderName::from_static("want-content-digest");
-/// What a client asks for: SHA-256, and nothing else.
+/// Value with which a client requests SHA-256 and nothing else.
 pub const WANTED: HeaderValue = HeaderValue::from_static("sha-256=10");
 
 const ALGORITHM: &str = "sha-256";
 
-/// Whether a request asks for a digest that can be given here: SHA-256, with a preference above 0.
+/// Returns whether a request asks for a supported digest: SHA-256 with a preference above 0.
 pub fn is_wanted(request: &HeaderMap) -> bool {
     request.get_all(WANT_CONTENT_DIGEST).into_iter().any(|value| is_wanted_by(value.as_bytes()))
 }
 
-/// The same of one such field's value.
+/// Returns whether one field value asks for a supported digest.
 pub fn is_wanted_by(value: &[u8]) -> bool {
     members(value).any(|(name, value)| {
         name == ALGORITHM
@@ -28,7 +29,8 @@ pub fn is_wanted_by(value: &[u8]) -> bool {
     })
 }
 
-/// The members of a dictionary (RFC 8941 §3.2) whose values hold neither commas nor parameters, which those of digests do not.
+/// Returns the members of a dictionary (RFC 8941 §3.2) whose values have neither commas nor
+/// parameters. Digest values have none.
 fn members(value: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     let members = std::str::from_utf8(value).unwrap_or_default().split(',');
     members
@@ -36,7 +38,7 @@ fn members(value: &[u8]) -> impl Iterator<Item = (&str, &str)> {
         .map(|(name, value)| (name.trim(), value.trim()))
 }
 
-/// SHA-256 of a body that comes piece by piece.
+/// SHA-256 of a body that arrives in pieces.
 #[derive(Clone)]
 pub struct Digest(Context);
 
@@ -53,20 +55,20 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// The next piece.
+    /// Adds the next piece.
     pub fn add(&mut self, piece: &[u8]) {
         self.0.update(piece);
     }
 
-    /// The field's value for all pieces.
+    /// Returns the field value for all pieces.
     pub fn value(self) -> String {
         format!("{ALGORITHM}=:{}:", STANDARD.encode(self.0.finish()))
     }
 
-    /// Compares with what `fields` say of the body.
+    /// Compares the digest with the digest in `fields`.
     ///
     /// # Errors
-    /// They say something else, or nothing. The message is a line.
+    /// Returns a message of one line if `fields` have another digest or none.
     pub fn check(self, fields: &HeaderMap) -> Result<(), String> {
         let found = self.value();
         let values = fields.get_all(CONTENT_DIGEST).into_iter();
@@ -109,7 +111,7 @@ mod tests {
         assert!(is_wanted(&[(WANT_CONTENT_DIGEST, WANTED)].into_iter().collect()));
     }
 
-    /// RFC 9530 §D.1: the body is a line of JSON with its end of line.
+    /// The digest of RFC 9530 §D.1. The body is one line of JSON including its line end.
     const DIGEST: &str = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:";
 
     #[test]

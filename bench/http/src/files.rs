@@ -1,7 +1,8 @@
 //! Served files, with a limit of open descriptors.
 //!
-//! A file is open while it is sent, as long as few are. Beyond that it is opened for each piece and closed again: clients that take
-//! nothing of their responses then hold no descriptor, and others are served.
+//! A file stays open while it is sent, as long as few files are open. Beyond that number, a file is
+//! opened and closed for each piece. Clients that read nothing of their responses then hold no
+//! descriptor, and others are served.
 
 use std::fs::{File, Metadata};
 use std::future::Future;
@@ -23,19 +24,20 @@ use crate::conditional::{Representation, Validators};
 use crate::descriptors::Descriptors;
 use crate::regular_file;
 
-/// Bytes read at once.
+/// Bytes per read.
 const PIECE: u64 = 64 << 10;
-/// A read that waits longer for a descriptor is given up: the disk stands still.
+/// Time limit for getting a descriptor to read. A longer wait means that the disk is stalled.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A read that takes longer is on a disk that stands still: one that only has to start turning takes some ten seconds.
+/// Time limit for a read. A longer read means that the disk is stalled: a disk that only has to
+/// spin up takes about 10 s.
 const STALLED: Duration = Duration::from_secs(30);
 
-/// The descriptors of all files that are served.
+/// The descriptors of all served files.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
-    /// Of those that stay open.
+    /// Permits for files that stay open.
     kept: Arc<Semaphore>,
-    /// Of those that are open while something is read of them.
+    /// Permits for files that are open only during a read.
     reads: Arc<Semaphore>,
 }
 
@@ -47,11 +49,12 @@ impl Files {
         }
     }
 
-    /// Finds the file `inside` a root that is canonical, and reads the first piece of the bytes that `select` chooses: what fits it is open
-    /// no longer. Returns the file with what `select` says besides; `None` where what is there is no file, or hidden.
+    /// Opens the file `inside` a canonical root and reads the first piece of the bytes that
+    /// `select` chooses. If the piece holds all of them, the file is closed. Returns the file with
+    /// the other result of `select`, or `None` if the path is not a file or is hidden.
     ///
     /// # Errors
-    /// It is not there ([`is_missing`]), or cannot be read now.
+    /// Returns an error if the file does not exist ([`is_missing`]) or cannot be read now.
     pub(crate) async fn open<T: Send + 'static>(
         &self,
         root: &Path,
@@ -78,7 +81,7 @@ impl Files {
                 id: id(&meta),
                 kept: kept.map(|permit| (file, permit)),
             };
-            // Until the file is closed, or another permit is for it.
+            // Hold the permit until the file is closed or has another permit.
             drop(permit);
             let file = ServedFile {
                 path,
@@ -100,7 +103,8 @@ impl Files {
     }
 }
 
-/// What takes longer than [`STALLED`] is given up, and goes on by itself: its permit is its own.
+/// Runs `work` on a blocking thread. Work that takes longer than [`STALLED`] is abandoned: it
+/// continues alone and keeps its own permit.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
@@ -108,7 +112,8 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|_| io::ErrorKind::TimedOut)?.map_err(io::Error::other)?
 }
 
-/// It will not be there in a moment either; anything else may pass: too many open files, a disk that fails, no memory.
+/// Returns whether the file is permanently missing. Other errors may pass: too many open files, a
+/// failing disk, no memory.
 pub(crate) fn is_missing(e: &io::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, IsADirectory, NotADirectory, NotFound, PermissionDenied};
     matches!(e.kind(), NotFound | PermissionDenied | NotADirectory | IsADirectory | InvalidFilename)
@@ -116,7 +121,7 @@ pub(crate) fn is_missing(e: &io::Error) -> bool {
 }
 
 fn find(root: &Path, inside: &Path) -> io::Result<Option<(PathBuf, File, Metadata)>> {
-    // Links may lead out of the root, or to what is hidden in it: what they lead to counts.
+    // Links may lead out of the root or to hidden files, so their targets are checked.
     let canonical = |path: PathBuf| {
         Ok::<_, io::Error>(Some(path.canonicalize()?).filter(|found| is_visible(root, found)))
     };
@@ -136,24 +141,24 @@ fn find(root: &Path, inside: &Path) -> io::Result<Option<(PathBuf, File, Metadat
     Ok(Some((found, file, meta)))
 }
 
-/// Below the root, with no name on the way that begins with a dot.
+/// Returns whether a path lies below the root and none of its names begins with a dot.
 fn is_visible(root: &Path, found: &Path) -> bool {
     found.strip_prefix(root).is_ok_and(|inside| inside.components().all(is_shown))
 }
 
-/// A name that does not begin with a dot.
+/// Returns whether a path component is a name that does not begin with a dot.
 pub(crate) fn is_shown(part: Component<'_>) -> bool {
     matches!(part, Component::Normal(name) if !name.to_string_lossy().starts_with('.'))
 }
 
-/// So many bytes from where the file stands, or those up to its end.
+/// Reads this many bytes from the file's position, or all bytes up to its end.
 fn piece(file: &mut File, length: u64) -> io::Result<Bytes> {
     let mut piece = Vec::with_capacity(length as usize);
     file.take(length).read_to_end(&mut piece)?;
     Ok(piece.into())
 }
 
-/// Length and validators of a file.
+/// Returns the length and the validators of a file.
 fn representation(meta: &Metadata) -> Representation {
     let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
     let modified = ns(meta.mtime(), meta.mtime_nsec());
@@ -162,7 +167,8 @@ fn representation(meta: &Metadata) -> Representation {
     Representation { length: meta.len(), validators: Some(validators) }
 }
 
-/// What stays the same while a file is written to, and does not when another takes its name.
+/// Returns an identity that is the same while a file is written to, and changes if another file
+/// takes its name.
 fn id(meta: &Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }
@@ -170,7 +176,7 @@ fn id(meta: &Metadata) -> (u64, u64) {
 struct Source {
     path: Arc<Path>,
     id: (u64, u64),
-    /// Open, at the next piece.
+    /// The open file, positioned at the next piece.
     kept: Option<(File, OwnedSemaphorePermit)>,
 }
 
@@ -193,31 +199,31 @@ type Reading = Pin<Box<dyn Future<Output = io::Result<(Source, Bytes)>> + Send>>
 enum State {
     Idle(Source),
     Reading(Reading),
-    /// A read has failed.
+    /// A read failed.
     Failed,
 }
 
-/// A file on its way to a client.
+/// A file that is being sent to a client.
 pub struct ServedFile {
     path: Arc<Path>,
-    /// Bytes that were selected.
+    /// Number of selected bytes.
     length: u64,
-    /// Where the next read begins, and where the last ends.
+    /// Offset at which the next read begins, and offset at which the last read ends.
     at: u64,
     end: u64,
-    /// Read and not handed over.
+    /// Bytes that were read but not handed over.
     piece: Bytes,
     files: Files,
     state: State,
 }
 
 impl ServedFile {
-    /// Where it is, links followed.
+    /// Returns the file's path with links resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes of it that are sent.
+    /// Returns the number of bytes to send.
     pub const fn length(&self) -> u64 {
         self.length
     }
@@ -263,7 +269,7 @@ impl AsyncRead for ServedFile {
                     let (source, piece) = read?;
                     this.state = State::Idle(source);
                     if piece.is_empty() {
-                        // It has become shorter.
+                        // The file has become shorter.
                         return Poll::Ready(Ok(()));
                     }
                     this.at += piece.len() as u64;
@@ -335,7 +341,7 @@ mod tests {
         };
         let (first, again) = (of().await, of().await);
         assert_eq!(first, again);
-        // As long, and as old, as before.
+        // The new file has the same length and modification time.
         let old = std::fs::metadata(root.join("large")).unwrap().modified().unwrap();
         std::fs::write(root.join("new"), vec![7; bytes.len()]).unwrap();
         std::fs::File::options()

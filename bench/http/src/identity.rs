@@ -16,64 +16,65 @@ use crate::regular_file;
 /// HTTP/3's ALPN token (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";
 
-/// Tickets that a server remembers, with less than a kilobyte each.
+/// Session tickets that a server remembers, each smaller than a kilobyte.
 const TICKETS: usize = 16_384;
 
-/// Bytes of a file of certificates, or of a key: chains have some ten thousand.
+/// Largest file of certificates or of a key, in bytes. Chains have about ten thousand bytes.
 const MOST: u64 = 1 << 20;
 
-/// Why there is no identity. Each message is one line with a hint.
+/// Reason why there is no identity. Each message is one line with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// A file cannot be read, or holds no PEM of the kind.
+    /// A file cannot be parsed, or does not hold PEM of this kind.
     #[error("'{path}' holds no {what} in PEM: {why}; name a file that does", path = path.display())]
     File {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was looked for.
+        /// Expected contents.
         what: &'static str,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
-    /// A file cannot be read at all.
+    /// A file cannot be read.
     #[error("the {what} '{path}' cannot be read: {why}; name a file that the server's user may read", path = path.display())]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was looked for.
+        /// Expected contents.
         what: &'static str,
-        /// What the system says.
+        /// Error of the system.
         why: std::io::Error,
     },
-    /// Nothing came of the files for so long.
+    /// The files could not be read within this time.
     #[error("'{path}' and its key cannot be read within {limit:?}: the disk stands still; they are taken up when it goes on", path = .0.display(), limit = .1)]
     Stalled(PathBuf, std::time::Duration),
-    /// A key behind a password, which nobody is there to type.
+    /// The key is encrypted with a password, which nobody is there to type.
     #[error("the private key '{}' is encrypted; decrypt it first: openssl pkey -in KEY -out PLAIN", .0.display())]
     Encrypted(PathBuf),
-    /// rustls does not take them.
+    /// rustls rejects the certificate or key.
     #[error(
         "certificate and key do not go together: {0}; name the private key of this certificate"
     )]
     Mismatch(rustls::Error),
-    /// BoringSSL, which quiche has, does not take them.
+    /// BoringSSL, which quiche uses, rejects the certificate or key.
     #[error("BoringSSL rejects the certificate or key: {0}; name others, or use another stack")]
     BoringSsl(String),
-    /// No certificate could be made.
+    /// No certificate could be generated.
     #[error("cannot generate a certificate: {0}")]
     Generate(#[from] rcgen::Error),
 }
 
 impl IdentityError {
-    /// BoringSSL's words in ours.
+    /// Returns an error of BoringSSL as one line.
     #[cfg(feature = "quiche")]
     pub(crate) fn boring_error(why: &dyn std::fmt::Display) -> Self {
-        // An error stack has a line for each error.
+        // An error stack has one line per error.
         Self::BoringSsl(why.to_string().trim().replace('\n', "; "))
     }
 }
 
-/// A PEM file whose key only a password opens (RFC 7468 §11, and the older form with a header).
+/// Returns whether a PEM file's key is encrypted with a password (RFC 7468 §11, and the older form
+/// with a header).
 fn is_encrypted(pem: &[u8]) -> bool {
     let text = String::from_utf8_lossy(pem);
     text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED")
@@ -84,7 +85,7 @@ fn is_encrypted(pem: &[u8]) -> bool {
 pub struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
-    /// The public key of the leaf, as it stands in the certificate, where this made the certificate.
+    /// Public key of the leaf as in the certificate; only for certificates generated here.
     public_key: Option<Vec<u8>>,
 }
 
@@ -92,7 +93,7 @@ impl Identity {
     /// Reads a chain and a key from PEM files.
     ///
     /// # Errors
-    /// A file cannot be read or holds something else.
+    /// Returns an error if a file cannot be read or has other contents.
     pub fn read(certificates: &Path, key: &Path) -> Result<Self, IdentityError> {
         let file = |path: &Path, what, why: String| IdentityError::File {
             path: path.to_owned(),
@@ -120,11 +121,12 @@ impl Identity {
         Ok(Self { chain, key, public_key: None })
     }
 
-    /// Makes a certificate for `localhost` and these addresses, valid for two weeks: browsers take no longer ones by their key's hash.
-    /// ECDSA on P-256, which browsers know.
+    /// Generates a certificate for `localhost` and these addresses that is valid for two weeks,
+    /// because browsers accept no longer ones by their key's hash. The key is ECDSA on P-256, which
+    /// browsers support.
     ///
     /// # Errors
-    /// The cryptography library refused.
+    /// Returns an error if the cryptography library refuses.
     // The certificate is valid from now on.
     #[allow(clippy::disallowed_methods)]
     pub fn self_signed(addresses: &[IpAddr]) -> Result<Self, IdentityError> {
@@ -142,21 +144,23 @@ impl Identity {
         Ok(Self { chain: vec![certificate.der().clone()], key, public_key })
     }
 
-    /// SHA-256 of the public key in base64, as Chromium's `--ignore-certificate-errors-spki-list` wants it, where this made the certificate.
+    /// Returns the SHA-256 hash of the public key in base64, for Chromium's
+    /// `--ignore-certificate-errors-spki-list`; only for certificates generated here.
     pub fn key_hash(&self) -> Option<String> {
         let digest = ring::digest::digest(&ring::digest::SHA256, self.public_key.as_ref()?);
         Some(base64::engine::general_purpose::STANDARD.encode(digest.as_ref()))
     }
 
-    /// The leaf.
+    /// Returns the leaf certificate.
     pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
         self.chain.first()
     }
 
-    /// TLS 1.3 for servers on BoringSSL, without protocols to choose from. Secrets are logged as in [`Identity::server`].
+    /// Returns a TLS 1.3 server configuration for BoringSSL, without a list of protocols. Secrets
+    /// are logged as in [`Identity::server`].
     ///
     /// # Errors
-    /// BoringSSL does not take certificate or key.
+    /// Returns an error if BoringSSL rejects the certificate or key.
     #[cfg(feature = "quiche")]
     pub fn boring(&self) -> Result<boring::ssl::SslContextBuilder, IdentityError> {
         let made = || self.boring_keys()?.context();
@@ -170,32 +174,34 @@ impl Identity {
             .iter()
             .map(|der| boring::x509::X509::from_der(der))
             .collect::<Result<Vec<_>, _>>()?;
-        // Never empty: what reads and makes identities sees to it.
+        // The chain is never empty: code that reads or creates identities ensures this.
         let leaf = chain.remove(0);
         let key = boring::pkey::PKey::private_key_from_der(self.key.secret_der())?;
         Ok(BoringKeys { leaf, above: chain, key })
     }
 
-    /// TLS 1.3 for servers, HTTP/3 only. Secrets are logged to the file that the environment's SSLKEYLOGFILE names.
+    /// Returns a TLS 1.3 server configuration for HTTP/3 only. Secrets are logged to the file in
+    /// the environment variable SSLKEYLOGFILE.
     ///
     /// # Errors
-    /// Certificate and key do not go together.
+    /// Returns an error if certificate and key do not match.
     pub fn server(&self) -> Result<Arc<ServerConfig>, IdentityError> {
         self.tls_config(ALPN, ring_provider()).map(Arc::new)
     }
 
-    /// As [`Identity::server`], and clients that come again may send at once (0-RTT).
+    /// Returns the configuration of [`Identity::server`], with 0-RTT for returning clients.
     ///
     /// # Errors
-    /// Certificate and key do not go together.
+    /// Returns an error if certificate and key do not match.
     pub fn server_with_early_data(&self) -> Result<Arc<ServerConfig>, IdentityError> {
         self.tls_config(ALPN, ring_provider()).map(|config| Arc::new(with_early_data(config)))
     }
 
-    /// As [`Identity::server`], for another protocol and with other cryptography.
+    /// Returns the configuration of [`Identity::server`], for another protocol and cryptography
+    /// provider.
     ///
     /// # Errors
-    /// Certificate and key do not go together.
+    /// Returns an error if certificate and key do not match.
     pub fn tls_config(
         &self,
         protocol: &[u8],
@@ -207,7 +213,8 @@ impl Identity {
     }
 }
 
-/// TLS 1.3 for servers: `identify` says where the certificate comes from. Secrets are logged as in [`Identity::server`].
+/// Returns a TLS 1.3 server configuration; `identify` sets the source of the certificate. Secrets
+/// are logged as in [`Identity::server`].
 pub(crate) fn server_config(
     provider: Arc<CryptoProvider>,
     protocols: &[&[u8]],
@@ -228,11 +235,12 @@ pub(crate) fn ring_provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Clients that come again may send at once.
+/// Returns the configuration with 0-RTT for returning clients.
 pub fn with_early_data(mut config: ServerConfig) -> ServerConfig {
     // The only value that QUIC allows (RFC 9001 §4.6.1).
     config.max_early_data_size = u32::MAX;
-    // rustls takes early data with tickets that it remembers, each once: that is what keeps it from being replayed.
+    // rustls accepts early data only with tickets that it remembers, each once. This prevents
+    // replays.
     config.session_storage = rustls::server::ServerSessionMemoryCache::new(TICKETS);
     config
 }
@@ -247,7 +255,7 @@ pub(crate) struct BoringKeys {
 
 #[cfg(feature = "quiche")]
 impl BoringKeys {
-    /// For connections that all have these.
+    /// Returns a context for connections that all use this certificate and key.
     pub(crate) fn context(
         &self,
     ) -> Result<boring::ssl::SslContextBuilder, boring::error::ErrorStack> {
@@ -260,7 +268,7 @@ impl BoringKeys {
     }
 }
 
-/// TLS 1.3, without a certificate yet.
+/// Returns a TLS 1.3 context without a certificate.
 #[cfg(feature = "quiche")]
 pub(crate) fn boring_context() -> Result<boring::ssl::SslContextBuilder, boring::error::ErrorStack>
 {
@@ -270,7 +278,7 @@ pub(crate) fn boring_context() -> Result<boring::ssl::SslContextBuilder, boring:
     Ok(context)
 }
 
-/// As rustls's `KeyLogFile`, for BoringSSL.
+/// Logs TLS secrets for BoringSSL, like rustls's `KeyLogFile`.
 #[cfg(feature = "quiche")]
 pub fn log_secrets(context: &mut boring::ssl::SslContextBuilder) {
     use parking_lot::Mutex;

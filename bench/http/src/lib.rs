@@ -4,18 +4,18 @@
 //! |---|---|
 //! | `controller_shares.rs` | controllers with weights that divide the connections |
 //! | `identity.rs` | certificate and key, from files or self-signed |
-//! | `served_identity.rs` | certificate and key as handshakes use them, replaced when their files change |
+//! | `served_identity.rs` | the current certificate and key, replaced when their files change |
 //! | `access_log.rs` | a line for each request |
-//! | `line_file.rs` | lines at the end of a file, and how many arrived |
-//! | `site.rs` | what is served: files under a root, synthetic bodies, delays, an upstream server |
-//! | `authority.rs` | the host that a request asks for |
+//! | `line_file.rs` | a file of lines that counts written and lost lines |
+//! | `site.rs` | served content: files under a root, synthetic bodies, delays, an upstream server |
+//! | `authority.rs` | checks of the host in a request |
 //! | `confinement.rs` | whether a path stays below a folder in every reading |
 //! | `conditional.rs` | conditional requests and ranges |
-//! | `request.rs` | a request as it came, over any version of HTTP |
+//! | `request.rs` | a request as received, over any version of HTTP |
 //! | `proxy/` | the reverse proxy: requests that an upstream server answers |
-//! | `regular_file.rs` | files that cannot hold their reader up |
+//! | `regular_file.rs` | opening files without blocking on pipes or devices |
 //! | `files.rs` | served files, with a limit of open descriptors |
-//! | `descriptors.rs` | how the process's file descriptors are divided |
+//! | `descriptors.rs` | division of the process's file descriptors |
 //! | `digest.rs` | digests of bodies (RFC 9530) |
 //! | `limits.rs` | limits per client and for the whole server |
 //! | `metrics.rs` | Prometheus metrics per controller |

@@ -5,60 +5,73 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Bytes besides DATA frames that a response may bring to a client: its header and trailers, and frames that nobody knows. Header fields
-/// may take as many when they are unpacked.
+/// Bytes of a response, besides DATA frames, that a client accepts: header, trailers and unknown
+/// frames. The limit for decompressed header fields is the same.
 pub(crate) const RESPONSE_BYTES: u64 = 64 << 10;
 
 /// Limits of a server. The defaults suit a public server on a small machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once; more are refused.
+    /// Connections at once. Further attempts are refused.
     pub connections: usize,
-    /// Connections at once of one client prefix, those in their handshake too; more are refused. `None`: a fiftieth of all
-    /// ([`Self::per_client_by_default`]), and any number for loopback, private and link-local addresses.
+    /// Connections at once of one client prefix; further attempts are refused. Connections without
+    /// a validated address do not count for refusals: they only make further clients of the prefix
+    /// validate their address with a Retry. `None`: a fiftieth of all
+    /// ([`Self::per_client_by_default`]), and no limit for loopback, private, shared (RFC 6598) and
+    /// link-local addresses.
     pub connections_per_client: Option<usize>,
-    /// How much of an address is one client's.
+    /// Prefix of an address that counts as one client.
     pub client_prefix: ClientPrefix,
-    /// Handshakes at once; while there are more, clients prove their address with a Retry (RFC 9000 §8.1.2) first.
+    /// Handshakes at once. At this number, clients must first validate their address with a Retry
+    /// (RFC 9000 §8.1.2).
     pub handshakes: usize,
-    /// Connections per second from clients without a validated address; above that, they get a Retry as well.
-    /// What fails at once is a handshake under way for no time.
+    /// Connections per second from clients without a validated address. Above this rate, clients
+    /// get a Retry as well. This also covers attempts that fail at once, which hardly count as
+    /// handshakes in progress.
     pub unvalidated_per_second: u32,
     /// Requests at once on a connection.
     pub streams: u32,
     /// Bytes of a request's header fields (RFC 9114 §4.2.2).
     pub header_bytes: u64,
-    /// A connection on which nothing happens for so long ends.
+    /// Time after which an idle connection is closed.
     pub idle_timeout: Duration,
-    /// A request whose header is not complete so long after its stream was opened is refused.
+    /// Time limit for a request's header, from the opening of its stream. Requests above it are
+    /// refused.
     pub header_timeout: Duration,
-    /// A connection without a complete request for so long, and without a response that is open, ends: whatever else its client sends.
+    /// Time after which a connection without a complete request and without an open response is
+    /// closed, whatever else its client sends.
     pub request_timeout: Duration,
-    /// In each such time a client takes of its responses what they held at its beginning, or 500 bytes per second, or they are given up.
+    /// Period in which a client must acknowledge the bytes that its responses held at the start of
+    /// the period, or 500 bytes per second if that is less. Otherwise its responses are reset.
     pub stall_timeout: Duration,
-    /// Bytes of responses that a connection may have unacknowledged or unsent, at most.
+    /// Largest number of response bytes that a connection may have unacknowledged or unsent.
     pub send_buffer: u64,
-    /// Bytes of responses that all connections together may have unacknowledged or unsent. Each may have 16 KiB whatever the others have.
+    /// Largest number of response bytes that all connections together may have unacknowledged or
+    /// unsent. Each connection may have 16 KiB regardless of the others.
     pub unacknowledged: u64,
-    /// While more than half of `unacknowledged` is in use, a connection that has more than 16 KiB of it ends if its client does not take a
-    /// fourth of it in so long.
+    /// Period that applies while more than half of `unacknowledged` is in use. A connection that
+    /// holds more than 16 KiB is closed if its client does not acknowledge a fourth of that within
+    /// the period.
     pub pressure_timeout: Duration,
-    /// The longest delay that `/delay/MS/` grants.
+    /// Longest delay of `/delay/MS/`.
     pub max_delay: Duration,
-    /// Requests are taken in 0-RTT: somebody may send them again, which GET and HEAD bear (RFC 9001 §9.2).
+    /// Whether requests are accepted in 0-RTT. An attacker may replay them, which is harmless for
+    /// GET and HEAD (RFC 9001 §9.2).
     pub early_data: bool,
-    /// The largest body that `/bytes/N` grants.
+    /// Largest body of `/bytes/N`.
     pub max_body: u64,
 }
 
 impl Limits {
-    /// Bytes besides DATA frames that a request may bring: its header fields, and as much again for frames that nobody knows.
+    /// Returns the bytes of a request, besides DATA frames, that are accepted: its header fields,
+    /// and as many again for unknown frames.
     pub(crate) const fn request_bytes(&self) -> u64 {
         self.header_bytes.saturating_mul(2)
     }
 
-    /// Connections of one client prefix where there are so many for all: fifty prefixes fill a server, and an office behind one address
-    /// has some hundred.
+    /// Returns the default limit of connections per client prefix: a fiftieth of `connections`, and
+    /// at least 16. Fifty prefixes then fill a server. An office behind one address has about a
+    /// hundred connections.
     pub const fn per_client_by_default(connections: usize) -> usize {
         let part = connections / 50;
         if part < 16 { 16 } else { part }
@@ -89,8 +102,9 @@ impl Default for Limits {
     }
 }
 
-/// How many bits of an address tell one client from another. An IPv4 address is a household's, or more: neighbours in a /24 share
-/// nothing. An IPv6 customer has a /56 (RIPE-690 §4.2, RFC 6177), from which every connection may have an address of its own.
+/// Number of address bits that identify a client. An IPv4 address belongs to a household or more,
+/// and neighbours in a /24 have nothing in common. An IPv6 customer has a /56 (RIPE-690 §4.2,
+/// RFC 6177), in which every connection may have its own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientPrefix {
     v4: u8,
@@ -104,7 +118,8 @@ impl Default for ClientPrefix {
 }
 
 impl ClientPrefix {
-    /// The address of this prefix in which all other bits are zero. IPv4 within IPv6 is IPv4.
+    /// Returns the first address of this prefix, with all other bits zero. IPv4 addresses mapped
+    /// into IPv6 count as IPv4.
     pub(crate) fn of(self, ip: IpAddr) -> IpAddr {
         match ip.to_canonical() {
             IpAddr::V4(ip) => {

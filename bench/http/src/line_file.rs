@@ -1,4 +1,5 @@
-//! Lines at the end of a file, written by a thread of its own: how many arrived, and how many are lost where a disk is full.
+//! A file to which lines are appended by a separate thread. Counts the lines that were written and
+//! those that are lost because the disk is full.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,23 +13,24 @@ use tokio::time::Instant;
 
 use crate::metrics::AccessLogMetrics;
 
-/// Bytes that are written together.
+/// Number of bytes that are written together.
 const TOGETHER: usize = 8 << 10;
-/// A file that cannot be written is opened again, and the operator told of it, no more often than this.
+/// Shortest interval between attempts to reopen a file that cannot be written, and between warnings
+/// to the operator about it.
 const ATTEMPTS: Duration = Duration::from_secs(1);
 const WARNINGS: Duration = Duration::from_secs(60);
 
-/// Where lines go.
+/// Destination of the lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessLogTarget {
     /// Standard output.
     Stdout,
-    /// The end of this file, or this pipe, which somebody reads.
+    /// The end of this file, or a pipe that has a reader.
     File(PathBuf),
 }
 
 impl AccessLogTarget {
-    /// Never waits: a pipe without a reader is an error.
+    /// Opens the target without waiting. A pipe without a reader is an error.
     fn open(&self) -> io::Result<File> {
         let path = match self {
             Self::Stdout => return Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
@@ -48,19 +50,19 @@ impl AccessLogTarget {
                 e
             }
         })?;
-        // Written by a thread that may wait.
+        // Remove the flag: the writing thread may wait.
         let flags = rustix::fs::fcntl_getfl(&file)?;
         rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
         Ok(file)
     }
 }
 
-/// A file that takes lines.
+/// A file to which lines are appended.
 pub(crate) struct LineFile<W = File> {
     target: AccessLogTarget,
     out: W,
     waiting: Vec<u8>,
-    /// Its last line was cut.
+    /// Whether the last line was cut.
     torn: bool,
     metrics: AccessLogMetrics,
     opened: Instant,
@@ -71,13 +73,13 @@ impl LineFile {
     /// Opens the end of `target`.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// Returns an error if the target cannot be opened.
     pub(crate) fn open(target: AccessLogTarget, metrics: AccessLogMetrics) -> io::Result<Self> {
         let out = target.open()?;
         Ok(Self::on(target, out, metrics))
     }
 
-    /// Opens the file again by its name.
+    /// Reopens the file by its name.
     pub(crate) fn reopen(&mut self) {
         self.flush();
         match self.target.open() {
@@ -88,7 +90,7 @@ impl LineFile {
         }
     }
 
-    /// Writes what waits.
+    /// Writes the buffered lines.
     pub(crate) fn flush(&mut self) {
         if self.write_waiting().is_err() && self.opened.elapsed() >= ATTEMPTS {
             self.opened = Instant::now();
@@ -98,7 +100,7 @@ impl LineFile {
         }
     }
 
-    /// Writes a line, with those after it.
+    /// Adds a line. Lines are buffered and written together.
     pub(crate) fn push(&mut self, line: &str) {
         self.waiting.extend_from_slice(line.as_bytes());
         if self.waiting.len() >= TOGETHER {
@@ -113,13 +115,13 @@ impl<W: Write> LineFile<W> {
         Self { target, out, waiting: Vec::new(), torn: false, metrics, opened, warned: None }
     }
 
-    /// Writes what waits. A line that was not written whole is lost.
+    /// Writes the buffered lines. A line that was not written completely is lost.
     fn write_waiting(&mut self) -> Result<(), ()> {
         if self.waiting.is_empty() {
             return Ok(());
         }
         let lines = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
-        // What was cut is a line of its own.
+        // Terminate a cut line, so that it does not run into the next one.
         let (mut written, mut result) =
             (0, if self.torn { self.out.write_all(b"\n") } else { Ok(()) });
         self.torn &= result.is_err();
@@ -152,7 +154,7 @@ mod tests {
 
     use crate::metrics::Metrics;
 
-    /// A disk with room for so many bytes.
+    /// A disk with room for this many bytes.
     struct Disk {
         bytes: Vec<u8>,
         room: usize,

@@ -40,18 +40,19 @@ struct ExtensionLabels {
     extension: &'static str,
 }
 
-/// Label: why a slow reader was dropped.
+/// Label: reason why a slow reader was dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonLabels {
     reason: &'static str,
 }
 
-/// Why a client that reads its responses too slowly is dropped.
+/// Reason why a client that reads its responses too slowly is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlowReader {
-    /// It acknowledged almost nothing for [`Limits::stall_timeout`](crate::limits::Limits::stall_timeout): its responses are reset.
+    /// The client acknowledged almost nothing for
+    /// [`Limits::stall_timeout`](crate::limits::Limits::stall_timeout). Its responses are reset.
     Stall,
-    /// It held response memory that others needed: its connection is closed.
+    /// The client held response memory that others needed. Its connection is closed.
     Pressure,
 }
 
@@ -72,18 +73,18 @@ pub struct ResponseMemoryMetrics {
     given_up: Family<ReasonLabels, Counter>,
 }
 
-/// As gauges count.
+/// Returns a number in the type of gauges.
 fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 impl ResponseMemoryMetrics {
-    /// Sets the limit in bytes.
+    /// Sets the limit of the memory in bytes.
     pub fn set_limit(&self, total: u64) {
         self.total.set(signed(total));
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     pub fn used(&self) -> u64 {
         u64::try_from(self.used.get()).unwrap_or(0)
     }
@@ -108,31 +109,32 @@ impl ResponseMemoryMetrics {
     }
 }
 
-/// What became of a request for an upstream server.
+/// Outcome of a request to an upstream server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum UpstreamOutcome {
     /// The upstream server sent a header.
     Answered,
-    /// No connection to it (502).
+    /// There was no connection to the upstream server (502).
     Connect,
-    /// The connection broke, or what came was no answer (502).
+    /// The connection broke, or the response was invalid (502).
     Broken,
-    /// It did not answer in time (504).
+    /// The upstream server did not answer in time (504).
     Timeout,
-    /// Too many requests at once (503).
+    /// There were too many requests at once (503).
     Busy,
-    /// The request itself was not fit to be forwarded (4xx).
+    /// The request itself could not be forwarded (4xx).
     Request,
-    /// Its body broke off, after the header: the response was reset.
+    /// The response's body broke off after the header: the response was reset.
     BodyBroken,
-    /// Nothing came of its body for too long, after the header: the response was reset.
+    /// No data of the body arrived for too long after the header: the response was reset.
     BodyTimeout,
-    /// The client took too little while slots were scarce, or had more than its part of them: the response was reset.
+    /// The client read too little while slots were scarce, or had more than its share of them: the
+    /// response was reset.
     Evicted,
 }
 
-/// Label: what became of something.
+/// Label: outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OutcomeLabels {
     outcome: &'static str,
@@ -147,17 +149,17 @@ pub struct UpstreamMetrics {
 }
 
 impl UpstreamMetrics {
-    /// Counts what became of a request.
+    /// Counts the outcome of a request.
     pub fn count(&self, outcome: UpstreamOutcome) {
         self.requests.get_or_create(&OutcomeLabels { outcome: outcome.into() }).inc();
     }
 
-    /// The upstream server sent a header after this time.
+    /// Records the time until the upstream server sent a header.
     pub fn answered_after(&self, time: Duration) {
         self.times.observe(time.as_secs_f64());
     }
 
-    /// Open connections to it.
+    /// Returns the gauge of open connections to the upstream server.
     pub fn connections(&self) -> Gauge {
         self.connections.clone()
     }
@@ -176,7 +178,7 @@ impl AccessLogMetrics {
         self.lines.inc_by(lines);
     }
 
-    /// Counts lines that were not.
+    /// Counts lines that were lost.
     pub fn dropped(&self, lines: u64) {
         self.dropped.inc_by(lines);
     }
@@ -262,22 +264,23 @@ pub struct Metrics {
     extensions: Family<ExtensionLabels, Counter>,
 }
 
-/// 1 ms to about two minutes, each bound 1.5 times the one before.
+/// Returns a histogram from 1 ms to about two minutes. Each bound is 1.5 times the previous one.
 fn response_times() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 1.5, 30))
 }
 
-/// 100 us to about 4 s, each bound 1.6 times the one before.
+/// Returns a histogram from 100 us to about 4 s. Each bound is 1.6 times the previous one.
 fn delays() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 1.6, 24))
 }
 
-/// Handles to one controller's response metrics, looked up once: a lookup costs more than an increment.
+/// Handles to one controller's response metrics. They are looked up once, because a lookup costs
+/// more than an increment.
 #[derive(Debug)]
 pub struct ResponseMetrics {
     of: ControllerLabels,
     responses: Family<StatusLabels, Counter>,
-    /// Those with status 200, as nearly all are.
+    /// Counter of status 200, which nearly all responses have.
     ok: OnceLock<Counter>,
     body_bytes: Counter,
     first_byte: Histogram,
@@ -285,19 +288,21 @@ pub struct ResponseMetrics {
     response: Histogram,
 }
 
-/// Times of a response, from its request's header.
+/// Times of a response, measured from its request's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseTimes {
-    /// Until QUIC took the first byte of the body: of a body that is handed over in one piece, the last, too.
+    /// Time until QUIC took the first byte of the body. If the body is handed over in one piece,
+    /// this is also the time of the last byte.
     pub first_byte: Duration,
-    /// Until QUIC took the last byte: what fits its send buffer is taken at once.
+    /// Time until QUIC took the last byte. Data that fit the send buffer are taken at once.
     pub handed_over: Duration,
-    /// Until the client had acknowledged the last byte: what it waited for, and the acknowledgement's way back.
+    /// Time until the client had acknowledged the last byte: the client's waiting time, and the
+    /// acknowledgement's way back.
     pub acknowledged: Duration,
 }
 
 impl ResponseMetrics {
-    /// A response is complete.
+    /// Records a complete response.
     pub fn record(&self, status: u16, bytes: u64, times: &ResponseTimes) {
         let find = || {
             let label = StatusLabels {
@@ -346,7 +351,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// New metrics, all zero.
+    /// Returns new metrics, all zero.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("fathom");
         let r = &mut registry;
@@ -504,7 +509,7 @@ impl Metrics {
         }
     }
 
-    /// The metrics in OpenMetrics text format.
+    /// Returns the metrics in OpenMetrics text format.
     pub fn text(&self) -> String {
         self.logs.update();
         self.unread.update();
@@ -529,22 +534,22 @@ impl Metrics {
         self.slow_headers.inc();
     }
 
-    /// Counts a request over HTTP/3 whose header is malformed.
+    /// Counts an HTTP/3 request whose header is malformed.
     pub fn malformed(&self) {
         self.malformed.inc();
     }
 
-    /// Counts a request over HTTP/3 whose header fields are too large.
+    /// Counts an HTTP/3 request whose header fields are too large.
     pub fn fields_too_large(&self) {
         self.fields_too_large.inc();
     }
 
-    /// Counts a connection that was closed for want of a request.
+    /// Counts a connection that was closed because it had no request.
     pub fn no_request(&self) {
         self.no_request.inc();
     }
 
-    /// Sets the folder whose totals are exported.
+    /// Sets the qlog folder whose totals are exported.
     pub fn set_log_folder(&self, folder: Arc<LogFolder>) {
         let _ = self.logs.folder.set(folder);
     }
@@ -554,23 +559,23 @@ impl Metrics {
         self.retried.inc();
     }
 
-    /// A handshake failed.
+    /// Counts a failed handshake.
     pub fn failed(&self, of: &ControllerLabels) {
         self.failed.get_or_create(of).inc();
     }
 
-    /// A connection is open.
+    /// Counts an open connection.
     pub fn opened(&self, of: &ControllerLabels) {
         self.connections.get_or_create(of).inc();
         self.open.get_or_create(of).inc();
     }
 
-    /// A connection without packets of ours to count has ended.
+    /// Counts the end of a TCP connection, which has no packet counts of ours.
     pub fn closed_tcp(&self, of: &ControllerLabels) {
         self.open.get_or_create(of).dec();
     }
 
-    /// It has ended.
+    /// Counts the end of a connection and adds its statistics.
     pub fn closed(&self, of: &ControllerLabels, stats: &ConnectionStats) {
         self.open.get_or_create(of).dec();
         if let Some(rtt) = stats.rtt {
@@ -590,7 +595,7 @@ impl Metrics {
             .inc();
     }
 
-    /// Handles for the responses of a connection.
+    /// Returns handles to the response metrics of a connection.
     pub fn response_metrics(&self, of: &ControllerLabels) -> ResponseMetrics {
         ResponseMetrics {
             of: of.clone(),
@@ -603,12 +608,12 @@ impl Metrics {
         }
     }
 
-    /// Metrics of the response memory.
+    /// Returns the metrics of the response memory.
     pub fn response_memory(&self) -> ResponseMemoryMetrics {
         self.response_memory.clone()
     }
 
-    /// Metrics of the access log.
+    /// Returns the metrics of the access log.
     pub fn access_log(&self) -> AccessLogMetrics {
         self.access_log.clone()
     }
@@ -619,7 +624,7 @@ impl Metrics {
         self.certificates.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
-    /// Metrics of the upstream server.
+    /// Returns the metrics of the upstream server.
     pub fn upstream(&self) -> UpstreamMetrics {
         self.upstream.clone()
     }

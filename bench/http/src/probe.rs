@@ -1,7 +1,9 @@
-//! Probes one server: does HTTP/3 work with our transport parameters, which timestamp extension does it support, how does it acknowledge?
+//! Probes one server: whether HTTP/3 works with our transport parameters, which timestamp extension
+//! the server supports, and how it acknowledges.
 //!
-//! Polite: one connection at a time, a few requests one after the other, bodies cut short. Where a connection with our parameters fails, one
-//! without them tells whether they are to blame.
+//! The probe is polite: one connection at a time, a few requests in sequence, bodies cut short. If
+//! a connection with our parameters fails, a connection without them shows whether the parameters
+//! are the cause.
 
 use std::fmt;
 use std::net::UdpSocket;
@@ -22,19 +24,19 @@ use crate::http3::{self, Closer};
 use crate::load::{LoadError, Origin, Trust, wildcard_address};
 use crate::server::NO_ERROR;
 
-/// How long to wait for a closed connection to drain.
+/// Time to wait for a closed connection to drain.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Options of a probe.
 #[derive(Clone, Debug)]
 pub struct ProbeOptions {
-    /// Which certificates to accept.
+    /// Certificates to accept.
     pub trust: Trust,
-    /// Requests, one after the other.
+    /// Number of requests, sent in sequence.
     pub requests: u32,
-    /// How long a connection and all its requests may take.
+    /// Time limit for a connection and all its requests.
     pub timeout: Duration,
-    /// Bytes of a body after which the rest is not read.
+    /// Number of body bytes after which the rest is not read.
     pub max_body_bytes: u64,
 }
 
@@ -49,16 +51,17 @@ impl Default for ProbeOptions {
     }
 }
 
-/// How a server reacts to the timestamp transport parameters.
+/// Reaction of a server to the timestamp transport parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExtensionSupport {
-    /// It supports this frame, which is in use.
+    /// The server supports this frame, and the frame is in use.
     Speaks(InUse),
-    /// It goes on as if they were not there, as RFC 9000 §7.4.2 asks.
+    /// The server ignores the parameters, as RFC 9000 §7.4.2 requires.
     Ignores,
-    /// It serves only without them. This is why with them it did not.
+    /// The server works only without the parameters. The text is the error with them.
     Refuses(String),
-    /// It does not serve with them or without.
+    /// The server works neither with nor without the parameters. The text is the error without
+    /// them.
     Unreachable(String),
 }
 
@@ -78,49 +81,50 @@ impl fmt::Display for ExtensionSupport {
 /// Result of a probe.
 #[derive(Clone, Debug)]
 pub struct ProbeReport {
-    /// How it reacts to the parameters.
+    /// Reaction to the parameters.
     pub verdict: ExtensionSupport,
-    /// The connection that served; `None` where none did.
+    /// The successful connection; `None` if there was none.
     pub visit: Option<ConnectionReport>,
 }
 
-/// A connection that served.
+/// Report of a successful connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionReport {
-    /// From the first packet to the end of the handshake.
+    /// Time from the first packet to the end of the handshake.
     pub handshake: Duration,
-    /// Smoothed round-trip time in the end.
+    /// Smoothed round-trip time at the end.
     pub rtt: Duration,
     /// Status of the last response.
     pub status: u16,
-    /// Bytes of its body, as far as they were wanted.
+    /// Bytes read of the last response's body.
     pub bytes: u64,
-    /// The field `server` of the response.
+    /// Field `server` of the last response.
     pub server: Option<String>,
     /// Number of the cipher suite (RFC 8446 §B.4).
     pub suite: Option<u16>,
-    /// Its parameter sync_timestamp.
+    /// The server's parameter sync_timestamp.
     pub sync_timestamp: Option<Offer>,
-    /// Its parameter enable_timestamp (draft-huitema-quic-ts).
+    /// The server's parameter enable_timestamp (draft-huitema-quic-ts).
     pub enable_timestamp: Option<EnableTimestamp>,
-    /// Stamps that came.
+    /// Timestamps received.
     pub stamps: u64,
-    /// ECN counts of its last ACK frame that had any; `None`: it tells none, or the path takes the marks off.
+    /// ECN counts of the server's last ACK frame that had any. `None` if the server reports none or
+    /// the path removes the marks.
     pub ecn: Option<EcnCounts>,
-    /// Its ACK frames in 1-RTT packets.
+    /// ACK frames in the server's 1-RTT packets.
     pub acks: u64,
-    /// The longest time for which it says that it held one back.
+    /// Longest delay of an ACK frame that the server reported.
     pub longest_ack_delay: Duration,
-    /// Our packets, and those of them that were lost.
+    /// Packets sent.
     pub sent: u64,
-    /// See `sent`.
+    /// Packets lost, of those sent.
     pub lost: u64,
 }
 
 /// Probes a server.
 ///
 /// # Errors
-/// The client cannot be set up: nothing is said of the server.
+/// Returns an error if the client cannot be set up, which says nothing about the server.
 pub async fn probe(
     origin: &Origin,
     url: &Uri,
@@ -189,7 +193,7 @@ async fn visit(
     Ok(visited)
 }
 
-// How long things take is real time.
+// Durations are in real time.
 #[allow(clippy::disallowed_methods)]
 async fn run_requests(
     connecting: Connecting,
@@ -208,7 +212,7 @@ async fn run_requests(
         }
         Ok::<_, String>(got)
     };
-    // What the server sends by itself is taken meanwhile; where that ends first, so does the connection.
+    // Process the server's other streams meanwhile. If they end first, the connection is over.
     let (status, bytes, server) = tokio::select! {
         responses = responses => responses?,
         closed = std::future::poll_fn(|cx| driver.poll_close(cx)) => return Err(closed.to_string()),
@@ -234,7 +238,8 @@ async fn run_requests(
     Ok((visit, report.in_use))
 }
 
-/// A response's status, the bytes of its body, and who says to have sent it.
+/// Sends a request. Returns the response's status, the bytes read of its body, and its field
+/// `server`.
 async fn get(
     sender: &mut http3::RequestSender<<Connection as fathom_stacks::Connection>::H3Opener>,
     url: &Uri,
@@ -245,7 +250,8 @@ async fn get(
         Request::get(url.clone()).header(http::header::USER_AGENT, "fathom-probe").body(());
     let mut stream =
         sender.send_request(request.map_err(|e| e.to_string())?).await.map_err(said)?;
-    // A server that has read enough may stop the rest (RFC 9114 §4.1); what else went wrong, the response tells.
+    // A server that has read enough may stop the rest (RFC 9114 §4.1). The response shows any other
+    // error.
     let _ = stream.finish().await;
     let head = stream.recv_response().await.map_err(said)?;
     let mut bytes = 0;
@@ -256,7 +262,7 @@ async fn get(
             break;
         }
     }
-    // Printed on a terminal: nothing but letters that show.
+    // The text is printed on a terminal, so remove control characters.
     let text = |value: &http::HeaderValue| {
         let shown = value.to_str().unwrap_or_default().chars().filter(|c| !c.is_control());
         shown.take(60).collect::<String>()

@@ -1,4 +1,5 @@
-//! Files that are read whole, and cannot hold their reader up: no pipe or device, and of a bounded size.
+//! Reads whole regular files of limited size. Pipes and devices are refused, so that they cannot
+//! block the reader.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,10 +8,10 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Opens a file without waiting for whoever is at the other end of a pipe.
+/// Opens a file without waiting for the other end of a pipe.
 ///
 /// # Errors
-/// It cannot be opened, or is a pipe, a device or a folder.
+/// Returns an error if the file cannot be opened, or is a pipe, a device or a folder.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     // Regular files ignore the flag.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
@@ -22,10 +23,10 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Reads a file of at most so many bytes.
+/// Reads a file of at most this many bytes.
 ///
 /// # Errors
-/// As [`open`], or it is larger.
+/// Returns the errors of [`open`], or an error if the file is larger.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most + 1).read_to_end(&mut bytes)?;

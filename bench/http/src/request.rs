@@ -1,4 +1,4 @@
-//! A request as it came, over any version of HTTP.
+//! A request as received, over any version of HTTP.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,7 +9,8 @@ use http::{HeaderMap, Method, Uri, Version};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty};
 
-/// Fields that belong to one connection (RFC 9110 §7.6.1), and that HTTP/2 and HTTP/3 do not have but for TE (RFC 9114 §4.2).
+/// Fields that belong to one connection (RFC 9110 §7.6.1). HTTP/2 and HTTP/3 allow none of them
+/// except TE (RFC 9114 §4.2).
 pub const HOP_BY_HOP: [HeaderName; 6] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -19,27 +20,27 @@ pub const HOP_BY_HOP: [HeaderName; 6] = [
     UPGRADE,
 ];
 
-/// The body of a request, read as its reader asks for it.
+/// Body of a request, read on demand.
 pub type RequestBody = UnsyncBoxBody<Bytes, RequestBodyError>;
 
-/// Why a request's body ended before its end.
+/// Reason why a request's body ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestBodyError {
-    /// It is larger than the bound.
+    /// The body is larger than the limit.
     #[error("the request body is larger than {0} bytes")]
     TooLarge(u64),
     /// The client sends too slowly.
     #[error("the request body came too slowly")]
     Slow,
-    /// It is not as long as `content-length` says.
+    /// The length of the body differs from `content-length`.
     #[error("the request body is not as long as content-length says")]
     Length,
-    /// The client gave it up, or broke the protocol.
+    /// The client gave the request up or violated the protocol.
     #[error("the request body broke off: {0}")]
     Broken(String),
 }
 
-/// No body.
+/// Returns an empty body.
 pub fn empty() -> RequestBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
@@ -48,7 +49,7 @@ pub fn empty() -> RequestBody {
 pub struct SiteRequest {
     /// Method.
     pub method: Method,
-    /// Target: path, query, and the authority, where the request had one.
+    /// Target: path, query, and the authority if the request had one.
     pub uri: Uri,
     /// Version of HTTP.
     pub version: Version,
@@ -58,12 +59,12 @@ pub struct SiteRequest {
     pub client: SocketAddr,
     /// Body.
     pub body: RequestBody,
-    /// What is known to be wrong with the body before it is read.
+    /// Error of the body that is known before the body is read.
     pub body_fault: Option<RequestBodyError>,
 }
 
 impl SiteRequest {
-    /// Without header fields or a body.
+    /// Returns a request over HTTP/3 without header fields or a body.
     pub fn new(method: Method, uri: Uri, client: SocketAddr) -> Self {
         Self {
             method,
@@ -76,10 +77,11 @@ impl SiteRequest {
         }
     }
 
-    /// Checks what the request says of the length of its body.
+    /// Checks the request's statements about the length of its body.
     ///
     /// # Errors
-    /// A line for clients: `content-length` is no number, several differ, or the body has another length (RFC 9110 §8.6, RFC 9114 §4.1.2).
+    /// Returns a line for clients if `content-length` is not a number, occurs with different
+    /// values, or differs from the body's length (RFC 9110 §8.6, RFC 9114 §4.1.2).
     pub(crate) fn check_length(&self) -> Result<(), &'static str> {
         let mut lengths = self
             .headers
@@ -97,20 +99,21 @@ impl SiteRequest {
         }
     }
 
-    /// The authority that was asked: `:authority`, or `host`.
+    /// Returns the requested authority: `:authority` or `host`.
     pub fn authority(&self) -> Option<&str> {
         let host = || self.headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
         self.uri.authority().map(http::uri::Authority::as_str).or_else(host)
     }
 }
 
-/// Returns whether this is a token, as methods and names of fields are (RFC 9110 §5.6.2).
+/// Returns whether the text is a token, as methods and field names are (RFC 9110 §5.6.2).
 pub(crate) fn is_token(text: &[u8]) -> bool {
     !text.is_empty()
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }
 
-/// Reads the value of a `content-length` field; `None` if it is no number (RFC 9110 §8.6).
+/// Reads the value of a `content-length` field. Returns `None` if it is not a number
+/// (RFC 9110 §8.6).
 pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
     let digits = std::str::from_utf8(value)
         .ok()

@@ -1,4 +1,5 @@
-//! The certificate and key that handshakes use now: replaced while a server runs, when their files change.
+//! The certificate and key for new handshakes. They are replaced while a server runs when their
+//! files change.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,15 +18,17 @@ use crate::identity::{
 #[cfg(feature = "quiche")]
 use crate::identity::{BoringKeys, boring_context};
 
-/// How often files are looked at. A change is taken up when it is this old, so that a certificate and its key, which are written one after
-/// the other, are read together.
+/// Interval at which the files are checked. A change is loaded when it is this old, so that a
+/// certificate and its key, which are written one after the other, are read together.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A look at the files that takes longer is said to stand still. It goes on, and no other begins beside it.
+/// Time after which an access to the files is reported as stalled. The access continues, and no
+/// other one starts beside it.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest wait before files that could not be used are read again although they look the same. It begins with [`INTERVAL`] and doubles.
+/// Longest wait before unusable files are read again although they look unchanged. The wait starts
+/// with [`INTERVAL`] and doubles.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// A handle to what a server's handshakes use: clones are the same.
+/// A handle to the keys of a server's handshakes. Clones share the keys.
 #[derive(Clone, Debug)]
 pub struct ServedIdentity(Arc<RwLock<Keys>>);
 
@@ -54,7 +57,7 @@ impl Keys {
         #[cfg(feature = "quiche")]
         let boring = {
             let keys = identity.boring_keys().map_err(|e| IdentityError::boring_error(&e))?;
-            // What it does not take is known here, and not in a handshake.
+            // Detect a rejection by BoringSSL here and not in a handshake.
             keys.context().map_err(|e| IdentityError::boring_error(&e))?;
             Arc::new(keys)
         };
@@ -73,18 +76,19 @@ impl ResolvesServerCert for ServedIdentity {
 }
 
 impl ServedIdentity {
-    /// Begins with this one.
+    /// Returns a handle that starts with this identity.
     ///
     /// # Errors
-    /// Certificate and key do not go together.
+    /// Returns an error if certificate and key do not match.
     pub fn new(identity: &Identity) -> Result<Self, IdentityError> {
         Ok(Self(Arc::new(RwLock::new(Keys::new(identity)?))))
     }
 
-    /// Handshakes from now on use this one. Those that have begun, and connections, are not disturbed.
+    /// Uses this identity for handshakes from now on. Handshakes that have begun and open
+    /// connections are not affected.
     ///
     /// # Errors
-    /// Certificate and key do not go together: the one before stays.
+    /// Returns an error if certificate and key do not match. The previous identity then stays.
     pub fn replace(&self, identity: &Identity) -> Result<(), IdentityError> {
         let keys = Keys::new(identity)?;
         *self.0.write() = keys;
@@ -97,18 +101,20 @@ impl ServedIdentity {
         })
     }
 
-    /// TLS 1.3 for HTTP/3 over a stack with rustls. With `early_data`, clients that come again may send at once (0-RTT).
+    /// Returns a TLS 1.3 configuration for HTTP/3 over a stack with rustls. With `early_data`,
+    /// returning clients may use 0-RTT.
     pub(crate) fn http3(&self, early_data: bool) -> Result<Arc<ServerConfig>, IdentityError> {
         let config = self.config(&[ALPN])?;
         Ok(Arc::new(if early_data { with_early_data(config) } else { config }))
     }
 
-    /// TLS 1.3 for HTTP/2 and HTTP/1.1 over TCP.
+    /// Returns a TLS 1.3 configuration for HTTP/2 and HTTP/1.1 over TCP.
     pub(crate) fn tcp(&self) -> Result<Arc<ServerConfig>, IdentityError> {
         Ok(Arc::new(self.config(&[b"h2", b"http/1.1"])?))
     }
 
-    /// TLS 1.3 on BoringSSL, whose connections ask for the certificate when their client's first message is there.
+    /// Returns a TLS 1.3 configuration for BoringSSL. Its connections get the certificate when the
+    /// client's first message has arrived.
     #[cfg(feature = "quiche")]
     pub(crate) fn boring(&self) -> Result<boring::ssl::SslContextBuilder, IdentityError> {
         let mut context = boring_context().map_err(|e| IdentityError::boring_error(&e))?;
@@ -132,12 +138,13 @@ impl ServedIdentity {
 pub struct IdentityFiles {
     certificates: PathBuf,
     key: PathBuf,
-    /// Their state before they were first read.
+    /// Marks of both files before they were first read.
     first: [Mark; 2],
 }
 
-/// What tells one state of a file from another: links are followed, as ACME clients replace them. The time of the last change of status
-/// (ctime) tells of a changed mode or owner, too. `None` where it cannot be looked at.
+/// Mark that distinguishes the states of a file. Links are followed, because ACME clients replace
+/// them. The time of the last status change (ctime) also reveals a changed mode or owner. `None` if
+/// the file cannot be inspected.
 type Mark = Option<[i128; 4]>;
 
 fn mark(path: &Path) -> Mark {
@@ -152,13 +159,14 @@ fn mark(path: &Path) -> Mark {
 }
 
 impl IdentityFiles {
-    /// A chain and its key in PEM. To be made before they are read: what changes from here on is taken up.
+    /// Returns the files of a chain and its key in PEM. Call this before the files are first read,
+    /// so that every later change is noticed.
     pub fn new(certificates: &Path, key: &Path) -> Self {
         let first = [mark(certificates), mark(key)];
         Self { certificates: certificates.to_owned(), key: key.to_owned(), first }
     }
 
-    /// The file of the chain.
+    /// Returns the file of the chain.
     pub fn certificates(&self) -> &Path {
         &self.certificates
     }
@@ -167,16 +175,18 @@ impl IdentityFiles {
         [mark(&self.certificates), mark(&self.key)]
     }
 
-    /// Reads them and puts them into use.
+    /// Reads the files and replaces the served identity.
     ///
     /// # Errors
-    /// They are no certificate and its key: what is served stays.
+    /// Returns an error if the files are not a certificate and its key. The served identity then
+    /// stays.
     pub fn load(&self, into: &ServedIdentity) -> Result<(), IdentityError> {
         into.replace(&Identity::read(&self.certificates, &self.key)?)
     }
 
-    /// Puts them into use whenever they have changed, and when `now` is notified; says how it went. What could not be used is tried again,
-    /// less and less often. Never ends, and never holds up its task: the files are read by a thread of its own.
+    /// Loads the files whenever they have changed and when `now` is notified, and reports the
+    /// result. Files that could not be used are tried again at growing intervals. Never returns,
+    /// and never blocks its task, because a separate thread reads the files.
     pub async fn watch(
         &self,
         into: &ServedIdentity,
@@ -194,7 +204,7 @@ impl IdentityFiles {
             let Some(marks) = self.patiently(move || files.marks(), &report).await else {
                 continue;
             };
-            // A change that goes on is waited out.
+            // Wait until a change is complete.
             let changed = marks != loaded && marks == seen;
             let again = failed.as_ref().is_some_and(|failed| failed.again <= Instant::now());
             seen = marks;
@@ -206,7 +216,7 @@ impl IdentityFiles {
                 continue;
             };
             loaded = marks;
-            // A failure is said once.
+            // Report a repeated failure only once.
             let next = result
                 .as_ref()
                 .err()
@@ -221,14 +231,15 @@ impl IdentityFiles {
         }
     }
 
-    /// What `work` gives, from a thread of its own; `None` where there can be none now. One that stands still is reported, and waited for.
+    /// Returns the result of `work`, run on a separate thread, or `None` if there is no result.
+    /// Work that stalls is reported and waited for.
     async fn patiently<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
         report: &impl Fn(Result<(), IdentityError>),
     ) -> Option<T> {
         let (send, mut done) = oneshot::channel();
-        // Not of the runtime's: that one waits for its threads when it ends.
+        // Not a thread of the runtime, because the runtime waits for its threads when it ends.
         let thread = std::thread::Builder::new().name("certificates".into());
         thread.spawn(move || drop(send.send(work()))).ok()?;
         if let Ok(found) = tokio::time::timeout(PATIENCE, &mut done).await {
@@ -239,7 +250,7 @@ impl IdentityFiles {
     }
 }
 
-/// Files that could not be used.
+/// A failed attempt to use the files.
 struct Failure {
     line: String,
     wait: Duration,
@@ -265,7 +276,7 @@ mod tests {
         (signed.cert.pem(), signed.signing_key.serialize_pem())
     }
 
-    /// A file that stands still, as one on a lost network disk: it holds its reader up, and nobody else.
+    /// Work that stalls, like a file on a lost network disk, delays its reader and nothing else.
     #[tokio::test]
     async fn files_that_stand_still_hold_nobody_up() {
         let folder = tempfile::tempdir().unwrap();
@@ -303,7 +314,7 @@ mod tests {
             failure = Failure::after(Some(&failure), &e);
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
-        // A mode is a change as well.
+        // A changed mode is a change too.
         let before = mark(&key);
         std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600))
             .unwrap();
@@ -337,7 +348,7 @@ mod tests {
             until(1).await;
             let second = leaf();
             assert_ne!(first, second);
-            // A key of another certificate, and no certificate at all.
+            // First a key of another certificate, then a file without a certificate.
             for (path, text) in
                 [(&files.key, pem("three").1), (&files.certificates, "nothing".to_owned())]
             {
@@ -354,8 +365,9 @@ mod tests {
             now.notify_one();
             until(4).await;
             assert_eq!(leaf(), second);
-            // Files that the server may not read yet, as after `install -m 600`: neither their length nor their time changes later. Root
-            // may read everything, so a folder stands in the way here.
+            // The server may not read these files yet, as after `install -m 600`: neither their
+            // length nor their modification time changes later. Root may read everything, so this
+            // test puts a folder in the way.
             let (cert, key) = pem("four");
             std::fs::remove_file(&files.key).unwrap();
             std::fs::create_dir(&files.key).unwrap();

@@ -1,4 +1,5 @@
-//! What is served: files under a root, synthetic bodies, delays, and an upstream server behind a proxy.
+//! Served content: files under a root, synthetic bodies, delays, and an upstream server behind a
+//! proxy.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,10 +18,11 @@ use crate::proxy::{Proxy, UpstreamBody};
 use crate::request::SiteRequest;
 use tokio::sync::mpsc;
 
-/// Seconds after which a request that was answered with 503 may be sent again (RFC 9110 §10.2.3): a full server has room soon.
+/// Seconds after which a request answered with 503 may be repeated (RFC 9110 §10.2.3). A full
+/// server soon has room.
 pub(crate) const RETRY_AFTER: &str = "1";
 
-/// Methods that are answered for what is here.
+/// Methods that are supported for local content.
 const ALLOWED: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
 
 /// The response to a request.
@@ -34,12 +36,13 @@ pub struct SiteResponse {
     pub wait: Duration,
     /// The body, empty for HEAD.
     pub body: Body,
-    /// `content-length`: that of the body, or of what GET would bring; `None` where only its end tells.
+    /// Value of `content-length`: the length of the body, or of the body that GET would get. `None`
+    /// if only the end of the body determines its length.
     pub length: Option<u64>,
 }
 
 impl SiteResponse {
-    /// With a body of this type and length.
+    /// Returns a response with a body of this type and length.
     fn new(status: StatusCode, content_type: &str, length: u64, body: Body) -> Self {
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_LENGTH, length.into());
@@ -49,28 +52,28 @@ impl SiteResponse {
         Self { status, headers, wait: Duration::ZERO, body, length: Some(length) }
     }
 
-    /// With a status that has no content.
+    /// Returns a response with a status that has no content.
     fn without_content(status: StatusCode, headers: HeaderMap) -> Self {
         Self { status, headers, wait: Duration::ZERO, body: Body::Empty, length: None }
     }
 }
 
-/// A body.
+/// Body of a response.
 #[derive(Debug)]
 pub enum Body {
-    /// None.
+    /// No body.
     Empty,
-    /// So many zeros.
+    /// This many zero bytes.
     Zeros(u64),
-    /// A few words.
+    /// A short text.
     Text(String),
-    /// A file, of which as much is sent as it was long when it was opened.
+    /// A file. At most its length at opening is sent.
     File(ServedFile),
-    /// What an upstream server sends.
+    /// Body from an upstream server.
     Upstream(Box<UpstreamBody>),
 }
 
-/// A root folder and what is synthetic.
+/// A root folder and synthetic content.
 #[derive(Clone, Debug)]
 pub struct Site {
     root: Option<PathBuf>,
@@ -79,11 +82,11 @@ pub struct Site {
     proxy: Option<ProxiedPaths>,
 }
 
-/// What a proxy answers.
+/// The paths that a proxy answers.
 #[derive(Clone, Debug)]
 struct ProxiedPaths {
     proxy: Proxy,
-    /// Paths that begin so, on a boundary of segments.
+    /// Prefix of the paths; it ends at a segment boundary.
     prefix: String,
 }
 
@@ -91,23 +94,25 @@ impl ProxiedPaths {
     fn has(&self, path: &str) -> bool {
         let rest = path.strip_prefix(self.prefix.as_str());
         let all = self.prefix == "/";
-        // `*` is the whole server, of which OPTIONS may ask.
+        // `*` is the whole server, which OPTIONS may ask about.
         rest.is_some_and(|rest| {
             self.prefix.ends_with('/') || rest.is_empty() || rest.starts_with('/')
         }) || (all && path == "*")
     }
 
-    /// Whether the upstream server may be asked for this path: one that leads out of the prefix would reach what is not to be proxied.
+    /// Returns whether this path may be sent to the upstream server. A path that leads out of the
+    /// prefix would reach content that must not be proxied.
     fn confines(&self, path: &str) -> bool {
         self.prefix == "/" || stays_below(path, &self.prefix)
     }
 }
 
 impl Site {
-    /// Serves the files under `root`, where there is one, and `/bytes/N` and `/delay/MS/bytes/N` always.
+    /// Returns a site that serves the files under `root`, if there is one, and always `/bytes/N`
+    /// and `/delay/MS/bytes/N`.
     ///
     /// # Errors
-    /// The root is no folder that can be read.
+    /// Returns an error if the root is not a readable folder.
     pub fn new(root: Option<&Path>, limits: Limits) -> Result<Self, String> {
         let root = root.map(|root| {
             let whole = root.canonicalize().map_err(|e| {
@@ -130,31 +135,33 @@ impl Site {
         })
     }
 
-    /// With so many descriptors for files, which are else what the process's limit allows.
+    /// Limits the descriptors for files. The default follows the process's limit.
     #[must_use]
     pub fn with_descriptors(mut self, descriptors: Descriptors) -> Self {
         self.files = Files::new(descriptors);
         self
     }
 
-    /// With what `proxy` brings for paths that begin with `prefix`: `/` is all of them, synthetic ones too.
+    /// Adds a proxy for paths that begin with `prefix`. The prefix `/` covers all paths, including
+    /// synthetic ones.
     #[must_use]
     pub fn with_proxy(mut self, proxy: Proxy, prefix: &str) -> Self {
         self.proxy = Some(ProxiedPaths { proxy, prefix: prefix.to_owned() });
         self
     }
 
-    /// Whether an upstream server answers this path, which may take long.
+    /// Returns whether an upstream server answers this path, which may take long.
     pub fn is_proxied(&self, path: &str) -> bool {
         self.proxy.as_ref().is_some_and(|proxied| proxied.has(path))
     }
 
-    /// Whether anything here reads requests' bodies.
+    /// Returns whether the site reads the bodies of requests.
     pub(crate) const fn reads_bodies(&self) -> bool {
         self.proxy.is_some()
     }
 
-    /// The answer of an upstream server, where the path is its; else that of [`Site::answer`]. Interim responses (1xx) go to `interim`.
+    /// Returns the upstream server's response if the path is proxied, and otherwise the response of
+    /// [`Site::answer`]. Interim responses (1xx) go to `interim`.
     pub async fn forward(
         &self,
         request: SiteRequest,
@@ -174,8 +181,8 @@ impl Site {
         }
     }
 
-    /// The answer to a request for what is here; `path` is as it came, still percent-encoded, without a query. Of the fields, conditions and
-    /// ranges count.
+    /// Returns the response to a request for local content. `path` is as received, still
+    /// percent-encoded, without a query. Only the conditions and the range in `headers` are used.
     pub async fn answer(&self, method: &Method, path: &str, headers: &HeaderMap) -> SiteResponse {
         match *method {
             Method::GET | Method::HEAD => {}
@@ -246,7 +253,8 @@ impl Site {
     }
 }
 
-/// The response for what of a representation was selected; `body` has this many bytes of it.
+/// Returns the response for the selected part of a representation. `body` creates a body of this
+/// many bytes.
 fn select(
     selection: Selection,
     of: &Representation,
@@ -281,7 +289,7 @@ fn select(
     answer
 }
 
-/// The part of a path below the root. No hidden files, nothing that leads up.
+/// Returns the part of a path below the root, or `None` for hidden files and paths that lead up.
 fn inside(path: &str) -> Option<PathBuf> {
     let decoded = percent_decode_str(path).decode_utf8().ok()?;
     if decoded.contains(['\0', '\\']) {
@@ -291,7 +299,8 @@ fn inside(path: &str) -> Option<PathBuf> {
     relative.components().all(is_shown).then(|| relative.to_owned())
 }
 
-/// The delay and the bytes of `/bytes/N` and `/delay/MS/bytes/N`, or what is wrong with them; `None` for other paths.
+/// Returns the delay and the bytes of `/bytes/N` and `/delay/MS/bytes/N`, or an error message.
+/// Returns `None` for other paths.
 fn synthetic(path: &str, limits: &Limits) -> Option<Result<(Duration, u64), String>> {
     let (wait, rest) = match path.strip_prefix("/delay/") {
         Some(rest) => {
@@ -376,7 +385,7 @@ mod tests {
                 (beyond.status.as_u16(), text(&beyond, "content-range")),
                 (416, "bytes */10")
             );
-            // HEAD has the fields of GET, whatever the range.
+            // HEAD has the header fields of GET, whatever the range.
             let head = ask(&site, Method::HEAD, path, &[("range", "bytes=2-4")]).await;
             assert_eq!((head.status, &head.headers), (answer.status, &answer.headers), "{path}");
             assert!(matches!(head.body, Body::Empty));
@@ -456,7 +465,7 @@ mod tests {
                 (status(&site, "/out.txt").await, status(&site, "/in.html").await),
                 (404, 200)
             );
-            // What a link leads to is hidden if its name is, or a folder's on the way.
+            // A link's target is hidden if its name, or a folder on its path, begins with a dot.
             std::fs::create_dir_all(root.join(".git")).unwrap();
             write(root.join(".git/config"));
             for (link, to) in [("shown", ".hidden"), ("config", ".git/config"), ("git", ".git")] {

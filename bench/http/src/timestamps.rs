@@ -2,27 +2,29 @@
 
 use fathom_plugin::{EnableTimestamp, Extension, Offer, ReceiveTimestamps};
 
-/// How one-way delays are exchanged with the other side.
+/// Exchange of one-way delays with the other side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
 pub enum Timestamps {
-    /// Beside acknowledgements: in SYNC_TIMESTAMP frames, and in TIMESTAMP frames with others that have only those.
+    /// Beside acknowledgements: in SYNC_TIMESTAMP frames, or in TIMESTAMP frames with peers that
+    /// support only those.
     #[default]
     Any,
     /// Beside acknowledgements, in SYNC_TIMESTAMP frames only.
     Lean,
-    /// On every packet, in SYNC_TIMESTAMP frames, as Sync-TCP §3.2 has it.
+    /// On every packet, in SYNC_TIMESTAMP frames, as described in Sync-TCP §3.2.
     Paper,
     /// Beside acknowledgements, in TIMESTAMP frames only.
     Timestamp,
-    /// In acknowledgements, which say when packets arrived: in ACK_RECEIVE_TIMESTAMPS frames only.
+    /// In acknowledgements with the arrival times of packets: in ACK_RECEIVE_TIMESTAMPS frames
+    /// only.
     Receive,
-    /// Not at all.
+    /// No exchange.
     Off,
 }
 
 impl Timestamps {
-    /// What the transport parameters say.
+    /// Returns the transport parameters for this choice.
     pub(crate) fn extension(self) -> Extension {
         match self {
             Self::Any => Extension::default(),

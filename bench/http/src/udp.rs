@@ -6,22 +6,25 @@ use std::net::{SocketAddr, UdpSocket};
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Bytes of receive and of send buffer requested of the system. The kernel counts some 800 bytes for the smallest datagram, and a busy server
-/// finds a request and a few acknowledgements of each client there before it reads again: these are 10,000 clients' (docs/serve-measured.md). A
-/// datagram that finds the buffer full is lost, and its sender takes that for congestion.
+/// Size of the receive buffer and of the send buffer that is requested from the system, in bytes.
+/// The kernel counts about 800 bytes for the smallest datagram. Between two reads, a busy server
+/// receives a request and a few acknowledgements from each client; this size holds those of 10,000
+/// clients (docs/serve-measured.md). A datagram that arrives at a full buffer is lost, and its
+/// sender takes the loss for congestion.
 pub const BUFFER_SIZE: usize = 16 << 20;
 
-/// What the system granted a socket, in bytes as they were requested: Linux sets aside twice as much for what it stores beside them.
+/// Buffer sizes that the system granted a socket, in requested bytes. Linux reserves twice as much,
+/// for the data that it stores beside the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketBuffers {
-    /// For datagrams that have come and were not read yet.
+    /// Buffer for datagrams that have arrived but were not read yet.
     pub receive: usize,
-    /// For datagrams that have not left yet.
+    /// Buffer for datagrams that were not sent yet.
     pub send: usize,
 }
 
 impl SocketBuffers {
-    /// Says which setting of the system bounds them.
+    /// Warns about small buffers and names the setting that limits them.
     pub(crate) fn warn_if_small(self) {
         for (granted, what, setting) in
             [(self.receive, "receive", "rmem_max"), (self.send, "send", "wmem_max")]
@@ -37,10 +40,12 @@ impl SocketBuffers {
     }
 }
 
-/// Binds a socket, for both families where `address` is every IPv6 address, and asks for buffers of [`BUFFER_SIZE`] bytes.
+/// Binds a socket and requests buffers of [`BUFFER_SIZE`] bytes. If `address` is the IPv6 wildcard,
+/// the socket serves both families.
 ///
 /// # Errors
-/// The address is taken, or not of this host. A small buffer is no error.
+/// Returns an error if the address is taken or does not belong to this host. A small buffer is not
+/// an error.
 pub fn bind(address: SocketAddr) -> io::Result<(UdpSocket, SocketBuffers)> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6()
@@ -53,14 +58,15 @@ pub fn bind(address: SocketAddr) -> io::Result<(UdpSocket, SocketBuffers)> {
     Ok((socket.into(), buffers))
 }
 
-/// Asks for the same buffers for a socket that is bound already.
+/// Requests the same buffers for a socket that is already bound.
 pub fn adopt(socket: UdpSocket) -> (UdpSocket, SocketBuffers) {
     let socket = Socket::from(socket);
     let buffers = enlarge(&socket, BUFFER_SIZE);
     (socket.into(), buffers)
 }
 
-/// Asks for buffers of so many bytes: first as everybody may, up to `net.core.rmem_max` and `wmem_max`, then as an administrator.
+/// Requests buffers of this many bytes: first without privileges, up to `net.core.rmem_max` and
+/// `wmem_max`, then as an administrator.
 fn enlarge(socket: &Socket, bytes: usize) -> SocketBuffers {
     let receive = enlarge_buffer(
         bytes,
@@ -77,7 +83,7 @@ fn enlarge(socket: &Socket, bytes: usize) -> SocketBuffers {
     SocketBuffers { receive, send }
 }
 
-/// What was granted in the end. An error of the calls means that the system stays with what it has.
+/// Returns the size that was granted. If the calls fail, the system keeps its size.
 fn enlarge_buffer(
     requested: usize,
     request: impl Fn() -> io::Result<()>,
@@ -95,13 +101,13 @@ fn enlarge_buffer(
 /// Linux reports twice what was requested (socket(7)).
 const FACTOR: usize = if cfg!(target_os = "linux") { 2 } else { 1 };
 
-/// Beyond the system's bound, which takes CAP_NET_ADMIN.
+/// Sets the buffer beyond the system's limit, which requires CAP_NET_ADMIN.
 #[cfg(target_os = "linux")]
 fn force_receive(socket: &Socket, bytes: usize) -> io::Result<()> {
     Ok(sockopt::set_socket_recv_buffer_size_force(socket, bytes)?)
 }
 
-/// As [`force_receive`].
+/// Like [`force_receive`], for the send buffer.
 #[cfg(target_os = "linux")]
 fn force_send(socket: &Socket, bytes: usize) -> io::Result<()> {
     Ok(sockopt::set_socket_send_buffer_size_force(socket, bytes)?)
@@ -121,7 +127,7 @@ fn force_send(_: &Socket, _: usize) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What anybody is granted here.
+    /// Returns the buffer size that any process is granted here.
     fn bound(name: &str) -> usize {
         let text =
             std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Strangers who want a server's places, files, descriptors or time: what they get, and that others are served meanwhile.
+//! Clients that exhaust a server's connections, files, descriptors or time: tests that they are
+//! limited and that other clients are served meanwhile.
 
 use crate::common;
 
@@ -19,7 +20,7 @@ use quinn::{Connection, ReadError, TransportConfig, VarInt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-/// Of a loaded machine, too.
+/// Waits for a future, with a time limit that also suits a loaded machine.
 async fn within<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(120), what).await.expect("in time")
 }
@@ -31,7 +32,7 @@ fn get(path: &str) -> Request<()> {
     Request::get(format!("https://localhost{path}")).body(()).unwrap()
 }
 
-/// A connection on which this was requested.
+/// Returns a connection on which this path was requested.
 async fn asker(running: &Running, path: &str) -> (Sender, RequestStream) {
     let connection = within(running.connect()).await.unwrap();
     let (mut driver, mut sender) =
@@ -42,19 +43,19 @@ async fn asker(running: &Running, path: &str) -> (Sender, RequestStream) {
     (sender, request)
 }
 
-/// A counter of the metrics that has no labels.
+/// Returns a metric's counter without labels.
 fn count(running: &Running, name: &str) -> u64 {
     let text = running.metrics.text();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
 }
 
-/// What looks like a client's first packet, and whose protection is noise.
+/// Returns a datagram that looks like a client's first packet but whose protected part is noise.
 fn junk(number: u32) -> Vec<u8> {
     let mut packet = vec![0xa5; 1_200];
     packet[..6].copy_from_slice(&[0xc3, 0, 0, 0, 1, 8]);
     packet[6..14].copy_from_slice(&(u64::from(number) << 20 | 0xf00d).to_be_bytes());
-    // No source connection ID, no token, 1,182 bytes follow.
+    // No source connection ID, no token, 1,182 more bytes.
     packet[14..18].copy_from_slice(&[0, 0, 0x44, 0x9e]);
     packet
 }
@@ -69,7 +70,8 @@ async fn junk_initials_create_no_logs_and_cause_retries() {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let mut number = 0;
         within(async {
-            // Faster than they may begin: however slow this is, a hundred do.
+            // Faster than the limit of new connections: a hundred attempts follow, however slow the
+            // machine is.
             while count(&running, "fathom_retries_total") == 0 {
                 for _ in 0..100 {
                     number += 1;
@@ -90,7 +92,7 @@ async fn junk_initials_create_no_logs_and_cause_retries() {
     }
 }
 
-/// A file that takes nothing until it is let go.
+/// A file whose writes block until it is released.
 struct Held(mpsc::Receiver<()>);
 
 impl Write for Held {
@@ -117,9 +119,10 @@ async fn a_stalled_log_disk_delays_no_request() {
             ))
         });
         let folder = Arc::new(folder.unwrap());
-        // Let go before the folder ends, which waits for its disk, however this test ends.
+        // Release the file before dropping the folder, which waits for its disk, however this test
+        // ends.
         let release = release;
-        // As much as may wait, and more.
+        // Fill the queue beyond its limit.
         let began = std::time::UNIX_EPOCH;
         let log = folder.begin(TraceHeader {
             id: "full".into(),
@@ -146,12 +149,12 @@ async fn a_stalled_log_disk_delays_no_request() {
     }
 }
 
-/// A HEADERS frame of 25 bytes, of which four come.
+/// The first four bytes of a HEADERS frame with 25 bytes of payload.
 const HALF: &[u8] = b"\x01\x19\x00\x00\xd1\xd7";
 /// H3_REQUEST_REJECTED (RFC 9114 §8.1).
 const REQUEST_REJECTED: VarInt = VarInt::from_u32(0x10b);
 
-/// A connection that its client keeps alive, with this many half requests.
+/// Returns a connection that its client keeps alive, with this many incomplete requests.
 async fn half_requests(
     running: &Running,
     many: usize,
@@ -209,7 +212,7 @@ async fn a_connection_in_use_outlives_the_request_timeout() {
     let one = |stack: Stack| async move {
         let limits = Limits { request_timeout: Duration::from_secs(2), ..Limits::default() };
         let running = start(stack, "reno", None, limits);
-        // Longer than the bound on their own, and one after the other.
+        // Each response takes longer than the limit, and one follows the other.
         let (mut sender, mut request) = asker(&running, "/delay/5000/bytes/10").await;
         assert_eq!(
             within(request.recv_response()).await.unwrap().status(),
@@ -245,7 +248,7 @@ async fn one_client_gets_no_more_than_its_share() {
         assert_eq!(within(running.get("/bytes/1000")).await.2.len(), 1_000, "{stack}");
         assert_eq!(count(&running, "fathom_connections_refused_client_total"), 1, "{stack}");
         open.pop().unwrap().close(0u32.into(), b"");
-        // The place is free once the server knows it.
+        // The place becomes free once the server notices the close.
         within(async {
             while let Err(why) = running.connect_from("127.0.0.66").await {
                 assert!(why.contains("refused"), "{stack}: {why}");
@@ -259,7 +262,7 @@ async fn one_client_gets_no_more_than_its_share() {
 #[tokio::test]
 async fn new_clients_are_refused_during_shutdown() {
     for stack in Stack::ALL {
-        // What is open would go on for longer than this test takes.
+        // The open response would take longer than this test.
         let settings = settings(
             *stack,
             "reno",
@@ -268,11 +271,12 @@ async fn new_clients_are_refused_during_shutdown() {
         );
         let running = start_with(settings, None, Duration::from_secs(600));
         let (mut sender, slow) = asker(&running, "/delay/600000/bytes/1").await;
-        // Its request is there, if one that was sent later is answered.
+        // The slow request has arrived if a later one is answered.
         let mut later = sender.send_request(get("/bytes/1")).await.unwrap();
         within(later.recv_response()).await.unwrap();
         running.stop.send(true).unwrap();
-        // It may be accepted until the server has seen the word; then its connection ends before it has requested anything.
+        // Until the server sees the signal, it may accept a connection, which then ends before its
+        // first request.
         let why = within(async {
             loop {
                 if let Err(why) = running.connect().await {
@@ -325,7 +329,7 @@ async fn unread_files_hold_no_descriptors() {
         settings.site =
             Site::new(Some(root.path()), Limits::default()).unwrap().with_descriptors(few);
         let running = start_with(settings, None, Duration::from_secs(5));
-        // Begun, and not read.
+        // Requested, but not read.
         let (mut sender, first) = asker(&running, "/large").await;
         let mut unread = vec![first];
         for _ in 1..40 {
@@ -369,7 +373,7 @@ async fn slow_scrapers_do_not_block_others() {
         stream.read_to_string(&mut text).await.unwrap();
         text
     };
-    // 300 of ten seconds each, sixteen at once, would be three minutes.
+    // The scrape replaces the oldest slow scrape instead of waiting for all of them.
     assert!(within(scraped).await.ends_with("# EOF\n"));
     running.end().await;
 }

@@ -1,4 +1,5 @@
-//! Clients that ask in ways no browser does, on real sockets: quinn, with HTTP/3 written by hand where `h3` would not.
+//! Clients with requests that no browser sends, on real sockets. They use quinn, with hand-written
+//! HTTP/3 if `h3` would not send it.
 
 use crate::common;
 
@@ -14,14 +15,15 @@ use quinn::{Connection, VarInt, WriteError};
 
 /// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
 const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(0x107);
-/// `GET https://localhost/bytes/0` in a HEADERS frame: static fields 17 and 23 of QPACK, and two that refer to names (RFC 9204 §4.5).
+/// `GET https://localhost/bytes/0` in a HEADERS frame: static fields 17 and 23 of QPACK, and two
+/// fields with name references (RFC 9204 §4.5).
 const GET_NOTHING: &[u8] = b"\x01\x19\x00\x00\xd1\xd7\x50\x09localhost\x51\x08/bytes/0";
-/// The same of `/delay/60000/bytes/1`.
+/// The HEADERS frame of a request for `/delay/60000/bytes/1`.
 const GET_LATER: &[u8] = b"\x01\x25\x00\x00\xd1\xd7\x50\x09localhost\x51\x14/delay/60000/bytes/1";
-/// A frame's length: 2^40 as a varint.
+/// A frame length of 2^40 as a varint.
 const ENDLESS: u64 = 0xc0 << 56 | 1 << 40;
 
-/// A connection whose control stream is open.
+/// Returns a connection whose control stream is open.
 async fn greeted(running: &Running) -> (Connection, quinn::SendStream) {
     let connection = running.connect().await.expect("a connection");
     let mut control = connection.open_uni().await.unwrap();
@@ -29,7 +31,7 @@ async fn greeted(running: &Running) -> (Connection, quinn::SendStream) {
     (connection, control)
 }
 
-/// What a stream can be written until it is stopped.
+/// Writes to a stream until it is stopped. Returns the number of bytes written, and the error.
 async fn pour(stream: &mut quinn::SendStream) -> (usize, WriteError) {
     let (mut written, zeros) = (0, [0; 4096]);
     loop {
@@ -46,18 +48,18 @@ async fn an_endless_frame_is_not_buffered() {
     for stack in Stack::ALL.iter().copied() {
         let running = start(stack, "native:cubic", None, Limits::default());
         let (connection, _control) = greeted(&running).await;
-        // HEADERS, and a reserved frame (RFC 9114 §7.2.8), each of 2^40 bytes.
+        // HEADERS and a reserved frame (RFC 9114 §7.2.8), each of 2^40 bytes.
         for kind in [b"\x01", b"\x21"] {
             let (mut request, _) = connection.open_bi().await.unwrap();
             request.write_all(kind).await.unwrap();
             request.write_all(&ENDLESS.to_be_bytes()).await.unwrap();
             let (written, why) = pour(&mut request).await;
             assert_eq!(why, WriteError::Stopped(EXCESSIVE_LOAD), "{stack}");
-            // The bound, and what the stream's window let through before the word came.
+            // The limit, and the bytes that the stream's window permitted before the stop arrived.
             assert!(written < 128 << 10, "{stack}: {written}");
         }
         assert_eq!(running.get("/bytes/10").await.2.len(), 10);
-        // The same on the control stream ends the connection.
+        // Such a frame on the control stream ends the connection.
         let (connection, mut control) = greeted(&running).await;
         control.write_all(b"\x21").await.unwrap();
         control.write_all(&ENDLESS.to_be_bytes()).await.unwrap();
@@ -91,7 +93,8 @@ async fn unread_request_bodies_are_flow_controlled() {
                 Some(())
             });
         }
-        // 32 KiB of each stream, 256 KiB of all: before the answers come, in a minute.
+        // 32 KiB of each stream, 256 KiB of the connection, before the responses come after a
+        // minute.
         let taken = || taken.load(Ordering::Relaxed);
         within(async {
             while taken() < 200_000 {
@@ -99,7 +102,7 @@ async fn unread_request_bodies_are_flow_controlled() {
             }
         })
         .await;
-        // A server that took more would do so at once.
+        // A server that accepted more would do so at once.
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(taken() <= 256 << 10, "{stack}: {}", taken());
         connection.close(0u32.into(), b"");
@@ -107,14 +110,14 @@ async fn unread_request_bodies_are_flow_controlled() {
     }
 }
 
-/// Panics of all threads of this process.
+/// Number of panics of this process outside the tests.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 #[tokio::test]
 async fn an_unfinished_request_is_answered_and_stopped() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        // Those of tests are theirs.
+        // Ignore panics of the tests.
         if !info.location().is_some_and(|at| at.file().contains("tests/")) {
             PANICS.fetch_add(1, Ordering::Relaxed);
         }
@@ -171,7 +174,7 @@ async fn a_truncated_response_is_reset() {
     }
 }
 
-/// As clients do that drop a stream when they have all that they want of it.
+/// Some clients drop a stream when they have received enough of it.
 #[tokio::test]
 async fn stopped_streams_free_their_credit() {
     for stack in Stack::ALL {

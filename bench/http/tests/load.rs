@@ -1,4 +1,4 @@
-//! Loads against the server, in one process.
+//! Loads against a server in the same process.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{VarInt, WriteError};
 use tokio::sync::{mpsc, watch};
 
-/// Longer than anything here takes on a machine that is busy otherwise: only what hangs comes to its end.
+/// Time limit that only a test that hangs reaches, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 struct Running {
@@ -142,7 +142,7 @@ impl Memory {
     }
 }
 
-/// `fathom load` runs on quinn and noq; a server also on quiche.
+/// `fathom load` runs on quinn and noq; a server runs on quiche too.
 #[tokio::test(flavor = "multi_thread")]
 async fn stacks_measure_delays_by_receive_timestamps_with_each_other() {
     for server_stack in Stack::ALL.iter().copied() {
@@ -198,7 +198,7 @@ async fn stacks_measure_delays_by_receive_timestamps_with_each_other() {
                 logs.iter().all(|log| log.matches(event).count() == 1),
                 "{stack} of {server_stack}: {logs:?}"
             );
-            // A connection may come too late for any of the requests.
+            // A connection may be established too late to carry requests.
             assert!(
                 logs.iter().any(|log| log.contains("fathom:one_way_delay")),
                 "{stack} of {server_stack}: {logs:?}"
@@ -275,7 +275,7 @@ async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
 async fn two_thousand_connections_all_get_responses() {
     const MANY: usize = 2_000;
     for stack in Stack::ALL.iter().copied() {
-        // However slow the machine is.
+        // Long enough for a slow machine.
         let slow = Duration::from_secs(600);
         let server =
             serve(stack, "sync:signal=either", Limits { idle_timeout: slow, ..Limits::default() });
@@ -294,7 +294,7 @@ async fn two_thousand_connections_all_get_responses() {
             (2 * MANY as u64, 0, 0),
             "{counts:?}"
         );
-        // Fewer, where requests are over before the last handshakes are.
+        // Fewer connections if the requests are over before the last handshakes.
         assert!(outcome.connections.opened <= MANY as u64);
         server.stop.send(true).unwrap();
     }
@@ -310,7 +310,7 @@ async fn servers_request_large_socket_buffers() {
             .parse()
             .unwrap()
     };
-    // The last one through a shaping socket, where the stack has none of its own.
+    // The last ones use a shaping socket, because the stacks cannot do this themselves.
     let all = Stack::ALL.iter().map(|stack| (*stack, "reno"));
     for (stack, controller) in all.chain([(Stack::Quinn, "sdc"), (Stack::Noq, "packet-size")]) {
         let limits = Limits::default();
@@ -355,7 +355,7 @@ async fn bodies_are_verified_by_digest() {
         );
         let traffic =
             closed(server.address, 2, 2, &["/file", "/bytes/100000", "/bytes/0", "/nothing"]);
-        // quiche only serves.
+        // The load generator does not run on quiche.
         let stack = if stack.on_rustls() { stack } else { Stack::Quinn };
         let config = LoadConfig {
             stack,
@@ -393,13 +393,13 @@ async fn an_open_loop_keeps_its_schedule_on_all_connections() {
         let counts = &outcome.counts;
         assert_eq!((counts.started, counts.completed), (40, 40), "{stack} {kept:?}: {counts:?}");
         let made = outcome.connections.opened;
-        // Those of the warm-up too.
+        // Includes connections of the warm-up.
         assert!(
             kept.map_or(made == 59, |kept| made <= kept.connections as u64),
             "{stack} {kept:?}: {made}"
         );
         assert!(outcome.open_loop && outcome.phases.lag.count() == 40);
-        // On a busy machine some end too late to count.
+        // On a busy machine, some end too late to count.
         assert!(
             counts.in_time <= 40 && (outcome.rate() - counts.in_time as f64 / 0.4).abs() < 1e-6,
             "{counts:?}"
@@ -436,12 +436,13 @@ async fn waiting_for_a_connection_counts_as_response_time() {
     let outcome =
         run(LoadConfig { requests: Some(10), ..config(server.address, traffic) }).await.unwrap();
     let (service, response) = (&outcome.phases.service, &outcome.phases.response);
-    // One after the other takes a second; they were to begin within 200 ms.
+    // In sequence, the requests take 1 s, although they were scheduled within 200 ms.
     assert!(response.max().unwrap() >= Duration::from_millis(750), "{:?}", response.max());
-    // Waiting is no service: of requests that wait for each other, all services together are no longer than the longest wait and one.
+    // Waiting is not part of the service time. If requests wait for each other, the sum of all
+    // service times is at most the longest wait plus one service time.
     let (service, longest) = (service.quantile(0.5).unwrap(), response.max().unwrap());
     assert!(service < longest / 2, "{service:?} of {longest:?}");
-    // They come every 20 ms, or later and at once, and take 100.
+    // Requests arrive every 20 ms, or late and in bursts, and take 100 ms each.
     assert!(outcome.counts.waited >= 5, "{:?}", outcome.counts);
     server.stop.send(true).unwrap();
 }
@@ -499,7 +500,7 @@ async fn csv_and_interval_log_are_written_during_the_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn timeouts_and_resets_are_counted_by_kind() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
-    // The handshake must be made in this time.
+    // The handshake must complete within this time.
     let timeout = Duration::from_secs(2);
     let traffic = closed(server.address, 1, 2, &["/delay/60000/bytes/1"]);
     let outcome = run(LoadConfig { requests: Some(4), timeout, ..config(server.address, traffic) })
@@ -511,7 +512,7 @@ async fn timeouts_and_resets_are_counted_by_kind() {
         "{:?}",
         outcome.counts
     );
-    // The server goes away in the middle.
+    // The server stops in the middle of the run.
     let traffic =
         at_rate(server.address, 20.0, "/bytes/10", Some(PoolSize { connections: 1, streams: 1 }));
     let config = LoadConfig {
@@ -537,7 +538,7 @@ async fn timeouts_and_resets_are_counted_by_kind() {
 async fn a_stopped_run_reports_its_results() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     for (traffic, done) in [
-        // Of eight requests four are answered; the others keep all streams.
+        // Four of the eight requests are answered; the others occupy all streams.
         (closed(server.address, 2, 2, &["/bytes/100", "/delay/60000/bytes/1"]), 4),
         (at_rate(server.address, 100.0, "/delay/60000/bytes/1", None), 0),
     ] {
@@ -576,7 +577,7 @@ async fn an_unreachable_server_is_named() {
         matches!(error, LoadError::Unreachable(..)) && line.contains(&at.to_string()),
         "{line}"
     );
-    // A certificate that nobody vouches for.
+    // A certificate that no trusted root has signed.
     let server = serve(Stack::Quinn, "reno", Limits::default());
     let roots = tempfile::NamedTempFile::new().unwrap();
     let other = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
@@ -635,7 +636,7 @@ async fn accepted_zero_rtt_saves_a_round_trip() {
             let outcome = run(config).await.unwrap();
             assert_eq!(outcome.counts.completed, 50, "{stack} at {serving}: {:?}", outcome.counts);
             let of = &outcome.connections;
-            // On a busy machine a ticket may come too late.
+            // On a busy machine, a ticket may arrive too late.
             assert_eq!(
                 (of.early_accepted + of.early_without, of.early_rejected),
                 (50, 0),
@@ -650,7 +651,7 @@ async fn accepted_zero_rtt_saves_a_round_trip() {
             server.stop.send(true).unwrap();
         }
     }
-    // A server that takes none.
+    // A server that accepts no 0-RTT.
     let server = serve(Stack::Quinn, "reno", Limits::default());
     let traffic = at_rate(server.address, 50.0, "/bytes/5000", None);
     let config =
@@ -660,7 +661,7 @@ async fn accepted_zero_rtt_saves_a_round_trip() {
     server.stop.send(true).unwrap();
 }
 
-/// Gives tickets, and has forgotten each when it comes back.
+/// Session store of a server that issues tickets but recognises none.
 #[derive(Debug)]
 struct Forgetful;
 
@@ -682,7 +683,8 @@ impl rustls::server::StoresServerSessions for Forgetful {
     }
 }
 
-/// A server that answers with `promised` as content-length and five bytes, and takes no 0-RTT though it promises to.
+/// Starts a server that answers with five bytes and `promised` as the content-length. The server
+/// offers 0-RTT but rejects it.
 fn odd_server(promised: &'static str) -> SocketAddr {
     let identity = Identity::self_signed(&[]).unwrap();
     let mut tls = (*identity.server_with_early_data().unwrap()).clone();
@@ -714,22 +716,24 @@ fn odd_server(promised: &'static str) -> SocketAddr {
     address
 }
 
-/// A frame's length: 2^40 as a varint.
+/// A frame length of 2^40 as a varint.
 const ENDLESS: u64 = 0xc0 << 56 | 1 << 40;
 /// Status 200 in a HEADERS frame: field 25 of QPACK's static table.
 const OK: &[u8] = b"\x01\x03\x00\x00\xd9";
 
-/// What comes before a busy client looks: 16 MiB, and what it has given back for up to 1 MiB of a control stream, and to spare.
+/// Bytes that arrive before a busy client reads: 16 MiB, the credit returned for up to 1 MiB of a
+/// control stream, and some margin.
 const WINDOW: u64 = 20 << 20;
 
-/// The server's streams.
+/// Stream on which the server writes.
 #[derive(Clone, Copy)]
 enum On {
     Answer,
     Control,
 }
 
-/// A server that writes `begin` and then `more` again and again. It tells how many bytes it could write, and what stopped it.
+/// Starts a server that writes `begin` once and then `more` repeatedly. The channel reports how
+/// many bytes it wrote, and the error that stopped it.
 fn endless_server(
     on: On,
     begin: Vec<u8>,
@@ -740,7 +744,7 @@ fn endless_server(
     )
     .unwrap();
     let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    // What is written has been sent, but for this much.
+    // Limits the unsent part of the written data.
     Arc::get_mut(&mut config.transport).unwrap().send_window(64 << 10);
     let endpoint = quinn::Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
     let address = endpoint.local_addr().unwrap();
@@ -777,7 +781,8 @@ async fn an_endless_frame_of_a_server_is_not_buffered() {
     let excessive = WriteError::Stopped(VarInt::from_u32(0x107));
     for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
         for begin in [
-            // HEADERS, and a reserved frame (RFC 9114 §7.2.8); that behind a header; trailers.
+            // HEADERS; a reserved frame (RFC 9114 §7.2.8); a reserved frame after a header;
+            // trailers.
             [b"\x01", &endless[..]].concat(),
             [b"\x21", &endless[..]].concat(),
             [OK, b"\x21", &endless].concat(),
@@ -793,7 +798,7 @@ async fn an_endless_frame_of_a_server_is_not_buffered() {
             assert_eq!(why, excessive, "{stack}");
             assert!(written < WINDOW, "{stack}: {written}");
         }
-        // On the control stream it ends the connection.
+        // On the control stream, such a frame ends the connection.
         let (address, mut ends) =
             endless_server(On::Control, [b"\x21", &endless[..]].concat(), zeros.clone());
         let config = config(address, closed(address, 1, 1, &["/"]));
@@ -824,12 +829,12 @@ async fn a_body_in_small_frames_is_flow_controlled() {
             run(LoadConfig { stack, timeout, requests: Some(1), ..config(address, traffic) })
                 .await
                 .unwrap();
-        // It takes too long. noq 1.4 gives up before: 2,048 packets that nobody has read are gaps to it, as once to quinn
-        // (quinn-rs/quinn#2809).
+        // The request times out. noq 1.4 gives up earlier: it counts 2,048 unread packets as gaps,
+        // as quinn once did (quinn-rs/quinn#2809).
         assert_eq!(outcome.counts.failed(), 1, "{stack}: {:?}", outcome.counts);
         let (written, _) = ends.recv().await.unwrap();
         let read = outcome.counts.bytes * 3;
-        // `h3` by itself takes in hundreds of megabytes, and gives credit for them.
+        // `h3` alone would buffer hundreds of megabytes and give credit for them.
         assert!(written < read + WINDOW, "{stack}: {written}, of which {read} were read");
     }
 }
@@ -881,7 +886,7 @@ async fn a_body_of_wrong_length_is_a_failure() {
     );
 }
 
-/// A server that answers every request with these bytes and the end of the stream.
+/// Starts a server that answers every request with these bytes and the end of the stream.
 fn fixed_server(answer: Vec<u8>) -> SocketAddr {
     let crypto = QuicServerConfig::try_from(
         (*Identity::self_signed(&[]).unwrap().server().unwrap()).clone(),
@@ -908,11 +913,11 @@ fn fixed_server(answer: Vec<u8>) -> SocketAddr {
     address
 }
 
-/// HEADERS of entries of QPACK's static table and literal fields (RFC 9204 §4.5).
+/// Returns a HEADERS frame of entries of QPACK's static table and literal fields (RFC 9204 §4.5).
 fn head(status: &[u8], fields: &[(&str, &str)]) -> Vec<u8> {
     let mut section = [b"\0\0", status].concat();
     for (name, value) in fields {
-        // Names of less than 7 + 128 bytes, values of less than 127.
+        // Names have less than 7 + 128 bytes, values less than 127.
         section.extend_from_slice(&[0x27, u8::try_from(name.len() - 7).unwrap()]);
         section.extend_from_slice(name.as_bytes());
         section.push(u8::try_from(value.len()).unwrap());

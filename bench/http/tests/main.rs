@@ -1,4 +1,4 @@
-//! The integration tests of this crate as one program, which links once: a file here is a module of it.
+//! The integration tests of this crate as one program, which is linked once. Each file is a module.
 
 mod common;
 mod guard;

@@ -1,5 +1,6 @@
-//! Requests and frames that break RFC 9114 or RFC 9204, written by hand: each ends with the error that the RFC names, on every stack, and
-//! the next request is served. And those that look odd and break nothing.
+//! Hand-written requests and frames that violate RFC 9114 or RFC 9204. On every stack, each ends
+//! with the error that the RFC specifies, and the next request is served. Also unusual requests
+//! that violate nothing.
 
 use crate::common;
 
@@ -30,7 +31,7 @@ mod code {
     pub(crate) const DECODER_STREAM: u64 = 0x202;
 }
 
-/// What becomes of a request.
+/// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
     Status(u16),
@@ -53,7 +54,8 @@ fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&[kind][..], &varint(payload.len()), payload].concat()
 }
 
-/// An integer of QPACK with a prefix of this many bits, behind these flags (RFC 9204 §4.1.1).
+/// Returns an integer of QPACK with a prefix of this many bits, after these flags
+/// (RFC 9204 §4.1.1).
 fn integer(prefix: u32, flags: u8, value: usize) -> Vec<u8> {
     let mask = (1 << prefix) - 1;
     if value < mask {
@@ -68,7 +70,7 @@ fn integer(prefix: u32, flags: u8, value: usize) -> Vec<u8> {
     bytes
 }
 
-/// HEADERS of literal fields (RFC 9204 §4.5.6).
+/// Returns a HEADERS frame of literal fields (RFC 9204 §4.5.6).
 fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut section = vec![0, 0];
     for (name, value) in fields {
@@ -91,7 +93,8 @@ fn without(name: &str, more: &[(&str, &str)]) -> Vec<u8> {
     headers(&fields)
 }
 
-/// The requests, with a method that the site answers or the upstream server, and what becomes of them whoever answers.
+/// Returns requests with methods that the site and the upstream server support, and their expected
+/// outcomes with either.
 fn requests() -> Vec<(&'static str, Vec<u8>, End)> {
     let (ok, reset, closed) = (End::Status(200), End::Reset, End::Closed);
     let large = "x".repeat(20_000);
@@ -201,7 +204,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>, End)> {
     ]
 }
 
-/// What the client's unidirectional streams bring, each ended or not, and the code that closes the connection.
+/// Contents of the client's unidirectional streams. The flag tells whether the stream ends.
 type Streams = Vec<(Vec<u8>, bool)>;
 
 fn unidirectional() -> Vec<(&'static str, Streams, Option<u64>)> {
@@ -277,7 +280,7 @@ impl Client {
         let Ok((mut send, mut receive)) = self.connection.open_bi().await else {
             return self.closed().await;
         };
-        // It may be stopped before.
+        // The stream may be stopped before.
         let _ = send.write_all(request).await;
         let _ = send.finish();
         match within(receive.read_to_end(100_000)).await {
@@ -296,7 +299,8 @@ impl Client {
     }
 }
 
-/// The status of a response: in QPACK's static table (RFC 9204 Appendix A), or a literal of its entry 24.
+/// Returns the status of a response: from QPACK's static table (RFC 9204 Appendix A), or from a
+/// literal value for its entry 24.
 fn status(answer: &[u8]) -> End {
     let section = match answer {
         [1, length, rest @ ..] if *length < 64 => &rest[2..],
@@ -304,7 +308,7 @@ fn status(answer: &[u8]) -> End {
         _ => return End::Other(format!("{answer:?}")),
     };
     match section {
-        // 200 and 400 have entries; h3 writes other literals in Huffman's code, of which none is here.
+        // 200 and 400 have entries. h3 Huffman-codes other literals, but none of them occurs here.
         [0xd9, ..] => End::Status(200),
         [0xff, 0x04, ..] => End::Status(400),
         [0x5f, 0x09, 0x03, digits @ ..] => End::Status(
@@ -314,7 +318,7 @@ fn status(answer: &[u8]) -> End {
     }
 }
 
-/// Panics of all threads of this process that are not a test's.
+/// Number of panics of this process outside the tests.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 fn count_panics() {
@@ -330,7 +334,8 @@ fn count_panics() {
     });
 }
 
-/// An upstream server of HTTP/1.1 that answers every request, once all of its body has come, with 200.
+/// Starts an upstream server over HTTP/1.1 that answers every request with 200 once its whole body
+/// has arrived.
 async fn upstream() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -372,7 +377,7 @@ async fn every_request_ends_as_it_must(running: &Running, stack: Stack, how: &st
         if !matches!(end, End::Status(_) | End::Reset(_)) {
             client = Client::new(running).await;
         }
-        // On the same connection, unless that is over.
+        // Use the same connection unless it is closed.
         let next = client.ask(&get(&[])).await;
         if next != End::Status(200) {
             wrong.push(format!("after {what}: {next:?}"));
@@ -410,7 +415,7 @@ async fn unidirectional_streams_are_checked() {
             let mut open = Vec::new();
             for (bytes, ends) in streams {
                 let Ok(mut stream) = connection.open_uni().await else { break };
-                // A byte at a time: what is cut is put together.
+                // Write byte by byte, so that the server must reassemble.
                 for byte in bytes {
                     let _ = stream.write_all(&[byte]).await;
                 }

@@ -1,4 +1,5 @@
-//! The server as a reverse proxy, on every stack: what the upstream server gets, and what clients get of it.
+//! The server as a reverse proxy, on every stack: the requests that the upstream server gets, and
+//! the responses that clients get.
 
 use crate::common;
 
@@ -27,7 +28,7 @@ use tokio::net::TcpListener;
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// Byte `n` of the body that `seed` names: no two bodies are the same anywhere.
+/// Returns byte `n` of the body of `seed`. Any two bodies differ everywhere.
 fn byte(seed: usize, n: usize) -> u8 {
     (n.wrapping_mul(31) ^ (n >> 8).wrapping_mul(17) ^ seed.wrapping_mul(101)) as u8
 }
@@ -40,8 +41,8 @@ fn full(bytes: impl Into<Bytes>) -> BoxBody<Bytes, Infallible> {
     Full::new(bytes.into()).boxed()
 }
 
-/// What the upstream server answers: `/data/SEED/LENGTH`, `/echo` (the body, as it comes), `/head` (the request's fields), `/trailers`,
-/// `/empty`, `/never`.
+/// Returns the upstream server's response: `/data/SEED/LENGTH`, `/echo` (the body, as it arrives),
+/// `/head` (the request's fields), `/trailers`, `/empty`, `/never`.
 async fn upstream_answer(
     request: Request<Incoming>,
     aborted: Arc<AtomicUsize>,
@@ -52,7 +53,7 @@ async fn upstream_answer(
     if let Some(rest) = path.strip_prefix("/data/") {
         let (seed, length) = rest.split_once('/').unwrap();
         if head {
-            // hyper's HTTP/2 would send a body.
+            // Set the length by hand: hyper's HTTP/2 would send a body.
             response.headers_mut().insert("content-length", length.parse().unwrap());
         } else {
             *response.body_mut() = full(body(seed.parse().unwrap(), length.parse().unwrap()));
@@ -108,7 +109,8 @@ async fn upstream_answer(
     Ok(response)
 }
 
-/// An upstream server over HTTP/1.1, or HTTP/2 with prior knowledge; request bodies that broke off.
+/// Starts an upstream server over HTTP/1.1, or over HTTP/2 with prior knowledge. The counter counts
+/// request bodies that broke off.
 async fn upstream(http2: bool) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, aborted) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
@@ -135,7 +137,8 @@ async fn upstream(http2: bool) -> (SocketAddr, Arc<AtomicUsize>) {
     (address, aborted)
 }
 
-/// A server of raw bytes: what it says to every connection after the first bytes of a request.
+/// Starts a server of raw bytes: it sends `says` on every connection after the first bytes of a
+/// request.
 async fn raw_upstream(says: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -162,7 +165,7 @@ fn proxy(stack: Stack, url: &str, change: impl FnOnce(&mut ProxySettings)) -> Ru
 
 type Sender = h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>;
 
-/// HTTP/3 on a connection of its own, driven until it is closed.
+/// Returns HTTP/3 on a separate connection, which is driven until it is closed.
 async fn http(running: &Running) -> (quinn::Connection, Sender) {
     let connection = running.connect().await.expect("a connection");
     let (mut driver, sender) =
@@ -184,14 +187,14 @@ impl Got {
     }
 }
 
-/// A request whose body is sent while the response is read.
+/// Sends a request. Its body is sent while the response is read.
 async fn ask(sender: &mut Sender, request: Request<()>, body: Vec<u8>) -> Result<Got, String> {
     let text = |e: h3::error::StreamError| e.to_string();
     let (mut send, mut receive) = sender.send_request(request).await.map_err(text)?.split();
     let sending = async {
         for piece in body.chunks(10_000) {
             if send.send_data(Bytes::copy_from_slice(piece)).await.is_err() {
-                // A server that has answered may want no more of it.
+                // A server that has answered may refuse the rest of the body.
                 return;
             }
         }
@@ -232,10 +235,11 @@ async fn bodies_stream_both_ways_on_every_stack() {
                     .await
                     .unwrap();
                 assert_eq!(got.status, StatusCode::OK);
-                // HTTP/2's server leaves it out where there is nothing.
+                // The HTTP/2 server omits the field if the body is empty.
                 assert!(length == 0 || got.headers["content-length"] == length.to_string());
                 assert!(got.body == body(seed, length), "{stack} {url} {length}");
-                // Longer than every window on the way: without a flow both ways it would never end.
+                // The body is longer than every window on the way, so it only arrives if data flow
+                // both ways.
                 let sent = body(seed, length);
                 for declared in [false, true] {
                     let mut request = with_method(Method::POST, "/echo");
@@ -249,7 +253,7 @@ async fn bodies_stream_both_ways_on_every_stack() {
                     );
                 }
             }
-            // A GET with a body, of which no length is said.
+            // A GET with a body and without a content-length.
             let got = ask(&mut sender, get("/echo"), body(9, 5_000)).await.unwrap();
             assert!(got.body == body(9, 5_000), "{stack} {url}");
             let head = ask(&mut sender, with_method(Method::HEAD, "/data/1/12345"), Vec::new())
@@ -316,7 +320,7 @@ async fn header_fields_and_trailers_cross_the_proxy() {
             );
             assert_eq!(got.headers["via"], if http2 { "2 fathom" } else { "1.1 fathom" });
             let mut request = get("/trailers");
-            // Of HTTP/1.1 servers trailers come only to who says that they may.
+            // HTTP/1.1 servers send trailers only to clients that accept them.
             request.headers_mut().insert("te", "trailers".parse().unwrap());
             let got = ask(&mut sender, request, Vec::new()).await.unwrap();
             assert_eq!(got.body, b"abc");
@@ -399,7 +403,8 @@ async fn request_bodies_are_bounded() {
             ask(&mut sender, post(Some(100_000)), body(1, 100_000)).await.unwrap().body.len(),
             100_000
         );
-        // The upstream server has answered before it is known: the response breaks off.
+        // The upstream server has answered before the body exceeds the limit, so the response
+        // breaks off.
         let before = aborted.load(Ordering::Relaxed);
         if let Ok(got) = ask(&mut sender, post(None), body(1, 1_000_000)).await {
             assert_eq!(got.status, StatusCode::PAYLOAD_TOO_LARGE, "{stack}");
@@ -410,7 +415,7 @@ async fn request_bodies_are_bounded() {
             }
         })
         .await;
-        // More or less than was said: never passed on as whole.
+        // A body that is longer or shorter than declared is never passed on as complete.
         for (said, sent) in [(10, 20), (20, 10), (0, 10)] {
             if let Ok(got) = ask(&mut sender, post(Some(said)), body(1, sent)).await {
                 assert!(
@@ -442,7 +447,8 @@ async fn a_client_that_goes_away_frees_its_slot() {
             for _ in 0..3 {
                 let (connection, mut sender) = http(&running).await;
                 let before = aborted.load(Ordering::Relaxed);
-                // One that uploads, one that waits for an answer: of four slots a client may have one, so the second waits.
+                // One request uploads, and one waits for a response. A client may have one of the
+                // four slots, so the second request waits.
                 let mut upload =
                     sender.send_request(with_method(Method::POST, "/echo")).await.unwrap();
                 upload.send_data(Bytes::from_static(b"abc")).await.unwrap();
@@ -519,7 +525,7 @@ async fn an_https_upstream_is_verified() {
         );
         drop(sender);
         running.end().await;
-        // Another name than the certificate's.
+        // A name that differs from the certificate's.
         let url = format!("https://127.0.0.1:{port}");
         let running = proxy(Stack::Quinn, &url, |settings| {
             settings.trust(&Trust::File(cert.clone())).unwrap()

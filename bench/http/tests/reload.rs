@@ -1,4 +1,4 @@
-//! A certificate is replaced while a server serves: on every stack, and over TCP.
+//! Replacing a certificate while a server runs, on every stack and over TCP.
 
 use crate::common;
 
@@ -28,7 +28,7 @@ fn tls(identities: &[Identity; 2], protocol: &[u8]) -> rustls::ClientConfig {
     .with_root_certificates(roots)
     .with_no_client_auth();
     tls.alpn_protocols = vec![protocol.to_vec()];
-    // A session that is resumed shows no certificate.
+    // A resumed session shows no certificate.
     tls.resumption = rustls::client::Resumption::disabled();
     tls
 }
@@ -78,7 +78,7 @@ async fn handshakes_use_the_new_certificate_and_none_fails() {
             "{stack}"
         );
         let before = within(tokio::net::TcpStream::connect(address)).await.unwrap();
-        // Handshakes of both kinds while it is replaced.
+        // Handshakes of both kinds during the replacement.
         let mut shown = Vec::new();
         for n in 0..20 {
             if n == 5 {
@@ -100,8 +100,9 @@ async fn handshakes_use_the_new_certificate_and_none_fails() {
     }
 }
 
-/// A certificate on a disk that stands still, for which a pipe stands that nobody writes to: handshakes go on with the one before, the
-/// server ends when it is told to, and the file is taken up when it can be read.
+/// A certificate on a stalled disk, simulated by a pipe that nobody writes to. Handshakes continue
+/// with the previous certificate, the server stops when told to, and the file is loaded once it can
+/// be read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_certificate_that_cannot_be_read_disturbs_no_handshake() {
     let folder = tempfile::tempdir().unwrap();
@@ -145,7 +146,7 @@ async fn a_certificate_that_cannot_be_read_disturbs_no_handshake() {
         std::fs::remove_file(&certificates).unwrap();
         write();
         loop {
-            // A look between the two files finds a key of another certificate.
+            // A check between the two writes finds a key of another certificate.
             if within(says.recv()).await.unwrap().is_ok() {
                 break;
             }

@@ -1,4 +1,4 @@
-//! The server on real sockets, with requests of stock quinn under h3.
+//! The server on real sockets, with requests from stock quinn under h3.
 
 use crate::common;
 
@@ -62,7 +62,8 @@ async fn connections_divide_among_controllers_in_metrics() {
         for _ in 0..40 {
             running.get("/bytes/1000").await;
         }
-        // The last is counted when its acknowledgement comes, which is after its client has it.
+        // The last response is counted when its acknowledgement arrives, which is after the client
+        // has the response.
         scraped(
             &running,
             &format!("fathom_connections_open{{stack=\"{stack}\",controller=\"reno\"}} 0\n"),
@@ -95,13 +96,13 @@ async fn connections_divide_among_controllers_in_metrics() {
             line[name.len()..].parse().unwrap()
         };
         let (reno, cubic) = (count("reno"), count("native:cubic"));
-        // Both all 40, or none: once in 2^39.
+        // All 40 under one controller happens once in 2^39 runs.
         assert!(reno + cubic == 40 && reno > 0 && cubic > 0, "{reno} {cubic}");
         running.end().await;
     }
 }
 
-/// What a log says: its events by name, the responses' bytes, and the bytes that were sent.
+/// Returns the contents of a log: its events by name, the responses' bytes, and the bytes sent.
 fn logged(folder: &Path) -> (Vec<String>, Vec<f64>, f64) {
     let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
@@ -169,14 +170,14 @@ async fn shutdown_finishes_open_requests_and_takes_no_new() {
         let mut open = sender.send_request(get("/bytes/2000000")).await.unwrap();
         open.finish().await.unwrap();
         assert_eq!(open.recv_response().await.unwrap().status(), StatusCode::OK);
-        // Nothing is read before: most of the body is still to be sent.
+        // Nothing was read before, so most of the body is still to be sent.
         running.stop.send(true).unwrap();
         let mut got = 0;
         while let Some(data) = open.recv_data().await.expect("the open response ends") {
             got += data.remaining();
         }
         assert_eq!(got, 2_000_000, "{stack}");
-        // GOAWAY may be under way: one more may be answered, others are not.
+        // GOAWAY may still be on its way: one more request may be answered, others are not.
         let begun = async {
             for _ in 0..3 {
                 let Ok(mut late) = sender.send_request(get("/bytes/1")).await else { return false };
@@ -235,7 +236,7 @@ async fn a_stalled_reader_is_dropped() {
             .await
             .unwrap();
         stream.finish().await.unwrap();
-        // Nothing is read: the flow control window fills.
+        // Nothing is read, so the flow control window fills.
         let gave_up = async {
             while !running.metrics.text().contains(&format!(
                 "fathom_responses_abandoned_total{{stack=\"{stack}\",controller=\"reno\"}} 1"
@@ -249,7 +250,8 @@ async fn a_stalled_reader_is_dropped() {
     }
 }
 
-/// Asks for a path on a connection and reads nothing of the answer. The stream, and what has to stay for it.
+/// Requests a path on a connection and reads nothing of the response. Returns the stream, and
+/// objects that must stay alive for it.
 async fn unread(
     connection: quinn::Connection,
     path: &str,
@@ -263,7 +265,7 @@ async fn unread(
     (stream, (sender, drive))
 }
 
-/// Waits until the metrics have this line, for as long as a busy machine may need.
+/// Waits until the metrics contain this line, for as long as a busy machine may need.
 async fn scraped(running: &common::Running, line: &str) {
     let is_there = async {
         while !running.metrics.text().contains(line) {
@@ -281,7 +283,7 @@ async fn an_unacknowledged_response_counts_as_abandoned() {
         let folder = Arc::new(LogFolder::open(dir.path()).unwrap());
         let running = start_logging(*stack, "reno", None, Limits::default(), Some(&folder));
         let connection = running.connect().await.unwrap();
-        // More than a stream's window, and less than QUIC takes at once.
+        // More than a stream's window, and less than QUIC accepts at once.
         let (stream, others) = unread(connection.clone(), "/bytes/3000000").await;
         scraped(
             &running,
@@ -326,7 +328,8 @@ async fn a_delay_ends_with_its_stream_and_its_connection() {
         )
         .await;
         connection.close(0x100u32.into(), b"");
-        // Requested or not when it closed, nothing of it stays for a minute.
+        // Whether or not the request had arrived before the close, no memory stays in use for a
+        // minute.
         scraped(&running, "fathom_unacknowledged_bytes 0\n").await;
         drop((stream, others));
         running.end().await;
@@ -336,7 +339,8 @@ async fn a_delay_ends_with_its_stream_and_its_connection() {
 #[tokio::test]
 async fn stalled_readers_do_not_starve_others() {
     for stack in Stack::ALL {
-        // Each has 64 KiB that its client gives no credit for: all together more than half of it.
+        // Each connection holds 64 KiB for which its client gives no credit. Together they hold
+        // more than half of the budget.
         let limits = Limits {
             unacknowledged: 600 << 10,
             pressure_timeout: Duration::from_secs(2),
@@ -349,7 +353,7 @@ async fn stalled_readers_do_not_starve_others() {
             let streams = [unread(connection.clone(), "/bytes/100000000").await];
             stalled.push((connection, streams));
         }
-        // They hold most of the budget, and somebody else is served all the same.
+        // The connections hold most of the budget, and another client is still served.
         assert_eq!(running.get("/bytes/2000000").await.2.len(), 2_000_000, "{stack}");
         scraped(&running, "fathom_clients_given_up_total{reason=\"pressure\"}").await;
         let closed = one_is_given_up(&stalled);
@@ -362,7 +366,7 @@ async fn stalled_readers_do_not_starve_others() {
     }
 }
 
-/// Waits until one of these connections is closed for holding too much.
+/// Waits until one of these connections is closed because it holds too much memory.
 async fn one_is_given_up<T>(stalled: &[(quinn::Connection, T)]) {
     loop {
         for (connection, _) in stalled {
@@ -415,7 +419,8 @@ async fn requests_of_a_connection_are_served_concurrently() {
                 let uri = format!("https://localhost/bytes/{}", n * 1_000);
                 let mut stream =
                     sender.send_request(Request::get(uri).body(()).unwrap()).await.unwrap();
-                // Half of them with a body, which nobody wants: it may be stopped, and the answer comes all the same.
+                // Half of the requests have a body that nobody reads. It may be stopped, but the
+                // response still arrives.
                 if n % 2 == 0 {
                     let _ = stream.send_data(Bytes::from_static(b"hello")).await;
                 }
@@ -478,7 +483,7 @@ async fn invalid_settings_are_explained_in_one_line() {
     }
     #[cfg(feature = "quiche")]
     of("packet-size,sdc,native:bbr2", Stack::Quiche).unwrap();
-    // What the stack lacks goes through a shaping socket.
+    // A shaping socket provides the capabilities that the stack lacks.
     of("sdc", Stack::Quinn).unwrap();
     of("packet-size,sdc,native:bbr3", Stack::Noq).unwrap();
 }

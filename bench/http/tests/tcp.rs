@@ -1,4 +1,4 @@
-//! HTTP/1.1 and HTTP/2 beside HTTP/3: the same site, which says where HTTP/3 is.
+//! HTTP/1.1 and HTTP/2 beside HTTP/3: the same site, with the address of HTTP/3.
 
 use crate::common;
 
@@ -25,7 +25,7 @@ use tokio_rustls::client::TlsStream;
 
 type Body = Empty<Bytes>;
 
-/// A server with TCP, and a client's TLS for it.
+/// A server with TCP, and the client's TLS configuration for it.
 struct Served {
     running: Running,
     tls: rustls::ClientConfig,
@@ -131,9 +131,9 @@ async fn http1_and_http2_serve_the_site_and_name_http3() {
         assert_eq!(response.status(), status);
         assert!(method == Method::POST || response.headers()["content-length"] == "1000");
     }
-    // HTTP/3 at the same port has the same.
+    // HTTP/3 on the same port serves the same site.
     assert!(served.running.get("/page.html").await.2 == page);
-    // All are counted as complete, those without a body too.
+    // All responses count as complete, including those without a body.
     let line = "fathom_responses_total{stack=\"tcp\",controller=\"kernel\",status=\"200\"} 13\n";
     within(async {
         while !served.running.metrics.text().contains(line) {
@@ -145,7 +145,7 @@ async fn http1_and_http2_serve_the_site_and_name_http3() {
     served.running.end().await;
 }
 
-/// A response, as far as it must be the same over every version of HTTP.
+/// The parts of a response that must be the same over every version of HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Answer {
     status: u16,
@@ -179,7 +179,8 @@ impl Answer {
     }
 }
 
-/// The answers over HTTP/1.1, HTTP/2 and HTTP/3, which are one.
+/// Requests a path over HTTP/1.1, HTTP/2 and HTTP/3. Checks that the responses are equal, and
+/// returns one.
 async fn ask(served: &Served, method: Method, path: &str, fields: &[(&str, &str)]) -> Answer {
     let request = |target: String| {
         let request = Request::builder().method(&method).uri(target).header("host", "localhost");
@@ -343,7 +344,7 @@ async fn idle_and_incomplete_connections_are_closed() {
         ..Limits::default()
     };
     let served = serve(limits, |_| {});
-    // A header that never ends.
+    // A header without an end.
     let mut stream = served.connect(b"http/1.1").await;
     stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n").await.unwrap();
     let mut rest = Vec::new();
@@ -367,7 +368,7 @@ async fn a_client_that_reads_nothing_is_dropped() {
                 http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
             let driver = tokio::spawn(connection);
             let response = within(sender.send_request(get("/bytes/100000000"))).await.unwrap();
-            // The body's window stays shut: until the connection is closed.
+            // The client grants no more credit for the body, until the connection is closed.
             let _ = within(driver).await;
             drop(response);
         } else {
@@ -387,16 +388,18 @@ async fn a_client_that_reads_nothing_is_dropped() {
     served.running.end().await;
 }
 
-/// A thousand connections that say nothing, half a handshake, noise, or half a request: whoever comes after them is served.
+/// A thousand connections that send nothing, half a handshake, noise, or half a request. Later
+/// clients are served.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_say_nothing_leave_room_for_others() {
     let limits = Limits { header_timeout: Duration::from_secs(2), ..Limits::default() };
-    // All come from one address, which may have all places: as from many with a part each.
+    // All come from one address, which may take all places, just as many addresses with a part each
+    // could.
     let served = serve(limits, |settings| {
         settings.tcp = Some(TcpSettings { alt_svc_port: None, connections: Some(200) })
     });
     let mut held = Vec::new();
-    // A ClientHello's record header and no more; a record of no known kind; HTTP without TLS.
+    // Only the record header of a ClientHello; a record of unknown type; HTTP without TLS.
     let said: [&[u8]; 4] =
         [b"", b"\x16\x03\x01\x02\x00\x01", &[0xa5; 600], b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"];
     for n in 0..1_000 {
@@ -418,7 +421,7 @@ async fn connections_that_say_nothing_leave_room_for_others() {
         assert_eq!(whole(response).await.1.len(), 1_000);
         assert_eq!(within(served.running.get("/bytes/1000")).await.2.len(), 1_000);
     }
-    // Half requests end when their time is over.
+    // Incomplete requests end at their time limit.
     for mut stream in slow {
         let _ = within(stream.read_to_end(&mut Vec::new())).await;
     }

@@ -1,4 +1,4 @@
-//! What steers the window, as users write it.
+//! Congestion controllers as users write them.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use fathom_cc::catalogue::{self, SpecError};
 
 use crate::stack::Stack;
 
-/// What steers the window: one of our controllers or one of the stack's own.
+/// A congestion controller: one of ours or one of the stack's own.
 #[derive(Clone, Debug)]
 pub enum Controller {
-    /// Ours, through the stack's plug-in.
+    /// One of our controllers, through the stack's plug-in.
     Fathom(Arc<dyn ControllerConfig>),
-    /// The stack's own of this name, on the stack as it comes: no extension is offered.
+    /// The stack's own controller of this name, on the unmodified stack: no extension is offered.
     Native(&'static str),
 }
 
 impl Controller {
-    /// Reads `sync:floor=1ms` or `native:cubic`.
+    /// Parses a spec such as `sync:floor=1ms` or `native:cubic`.
     ///
     /// # Errors
-    /// One line that says what is wrong and what to write instead.
+    /// Returns one line that says what is wrong and what to write instead.
     pub fn read(spec: &str, stack: Stack) -> Result<Self, String> {
         let natives = stack.natives();
         let known = || natives.iter().map(|n| format!("native:{n}")).collect::<Vec<_>>().join(", ");
@@ -30,7 +30,8 @@ impl Controller {
                 .map_err(|e| hint_at_natives(&e, stack));
         };
         let named = natives.iter().find(|native| **native == name);
-        // One word for all stacks: each has its own version of BBR, and another name for Reno.
+        // Accept one name on all stacks: each stack has its own version of BBR and its own name for
+        // Reno.
         let alike = || natives.iter().find(|native| is_like(name, native));
         named.or_else(alike).map(|native| Self::Native(native)).ok_or_else(|| {
             let known = known();
@@ -41,22 +42,23 @@ impl Controller {
         })
     }
 
-    /// Returns Reno, for runs whose queues stay empty: there the choice does not matter.
+    /// Returns Reno, for runs whose queues stay empty, where the choice does not matter.
     ///
     /// # Errors
-    /// As [`Controller::read`].
+    /// Returns the errors of [`Controller::read`].
     pub fn reference(stack: Stack) -> Result<Self, String> {
         Self::read("reno", stack)
     }
 
-    /// Whether this stack needs a shaping socket to set packet sizes or delay packets as it requires. noq by itself turns a delay into a
-    /// pacing rate; quiche sets sizes and pace in its own code and has no such socket.
+    /// Returns whether this stack needs a shaping socket to set packet sizes or to delay packets as
+    /// the controller requires. Without this socket, noq turns a delay into a pacing rate. quiche
+    /// sets sizes and pace in its own code and has no such socket.
     pub fn needs_shaping(&self, stack: Stack) -> bool {
         let Self::Fathom(config) = self else { return false };
         stack.on_rustls() && (config.required().pacing || config.required().datagram)
     }
 
-    /// The spec that [`Controller::read`] reads.
+    /// Returns the spec that [`Controller::read`] parses.
     pub fn spec(&self) -> String {
         match self {
             Self::Fathom(config) => config.spec(),
@@ -65,7 +67,8 @@ impl Controller {
     }
 }
 
-/// Whether a stack's own controller is what this name stands for on all stacks: `bbr` for bbr, bbr2 or bbr3, `reno` and `new-reno` for each other.
+/// Returns whether `name` means a stack's own controller `native` on all stacks: `bbr` means bbr,
+/// bbr2 or bbr3; `reno` and `new-reno` mean each other.
 fn is_like(name: &str, native: &str) -> bool {
     match name {
         "bbr" => native
@@ -76,7 +79,8 @@ fn is_like(name: &str, native: &str) -> bool {
     }
 }
 
-/// What is wrong with a spec; where the name is that of a stack's own controller, how to write it.
+/// Returns the text of a spec error. If the name is that of a stack's own controller, the text says
+/// how to write it.
 fn hint_at_natives(e: &SpecError, stack: Stack) -> String {
     let SpecError::UnknownController { given } = e else { return e.to_string() };
     let has = |stack: &Stack| stack.natives().contains(&given.as_str());

@@ -1,4 +1,5 @@
-//! The traits for a stack with quinn's interface. Compiled once per such stack: `super` names its types, and has what differs.
+//! Implements the traits for a stack with quinn's interface. Compiled once per such stack: `super`
+//! names the stack's types and has the differences.
 
 use std::future::Future;
 use std::io;
@@ -28,7 +29,7 @@ use crate::traits::{
     ReadOrder, SetPriority,
 };
 
-/// How connections of one controller begin.
+/// Configuration from which connections under one controller start.
 enum Share {
     Client(ClientPlugin),
     Server(ServerPlugin),
@@ -41,7 +42,8 @@ pub struct Endpoint {
     endpoint: stack::Endpoint,
     shares: Vec<Share>,
     transport: TransportSettings,
-    /// Packets leave through a shaping socket, which sets their size: MTU discovery must be off.
+    /// Whether packets leave through a shaping socket. The socket sets their size, so MTU discovery
+    /// must be off.
     shaping: bool,
     watch_natives: Option<NativeClock>,
 }
@@ -53,20 +55,20 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// On a socket of the system's. Needs a tokio runtime.
+    /// Creates an endpoint on a system socket. Needs a tokio runtime.
     ///
     /// # Errors
-    /// A controller, the TLS configuration or the socket does not serve.
+    /// Returns an error if a controller, the TLS configuration or the socket cannot be used.
     pub fn on_tokio(socket: UdpSocket, settings: EndpointSettings) -> Result<Self, SetupError> {
         let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
         let socket = runtime.wrap_udp_socket(socket)?;
         Self::new(socket, runtime, settings)
     }
 
-    /// On any socket and runtime of the stack's kind.
+    /// Creates an endpoint on any socket and runtime of the stack's traits.
     ///
     /// # Errors
-    /// A controller, the TLS configuration or the socket does not serve.
+    /// Returns an error if a controller, the TLS configuration or the socket cannot be used.
     pub fn new(
         socket: Socket,
         runtime: Arc<dyn stack::Runtime>,
@@ -178,7 +180,7 @@ impl Endpoint {
         t
     }
 
-    /// Sets the stack's own controller, watched where somebody wants to know.
+    /// Sets the stack's own controller. Returns its monitor if `watch_natives` is set.
     fn set_native(
         &self,
         transport: &mut TransportConfig,
@@ -197,7 +199,7 @@ impl Endpoint {
     }
 }
 
-/// A window as transport parameters carry it.
+/// Returns a window as a QUIC integer, at most the largest one.
 fn window_size(bytes: u64) -> stack::VarInt {
     stack::VarInt::from_u64(bytes).unwrap_or(stack::VarInt::MAX)
 }
@@ -251,7 +253,7 @@ impl traits::Endpoint for Endpoint {
     ) -> Result<Connecting, String> {
         let mut transport = self.transport();
         if let Some(rtt) = initial_rtt {
-            // RFC 9002 §6.2.2. noq paces by it, also in 0-RTT.
+            // RFC 9002 §6.2.2. noq paces by this value, also in 0-RTT.
             transport.initial_rtt(rtt);
         }
         let (config, monitor) = match self.shares.first() {

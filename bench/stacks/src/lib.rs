@@ -1,21 +1,23 @@
-//! QUIC stacks under one set of traits. The one place that knows them: the laboratory, the server, the load generator and the interop
-//! endpoint are written against the traits.
+//! QUIC stacks behind one set of traits. Only this crate knows the stacks: the laboratory, the
+//! server, the load generator and the interop endpoint use the traits.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `stack.rs` | [`Stack`]: the stacks by name, what each provides |
+//! | `stack.rs` | [`Stack`]: the stacks by name and their capabilities |
 //! | `controller.rs` | [`Controller`]: one of ours or a stack's own, as users write it |
-//! | `traits.rs` | what an endpoint, a connection attempt, a connection and its HTTP/3 streams can do |
-//! | `settings.rs` | what an endpoint is made from |
-//! | `native.rs` | watching a stack's own controller from outside |
-//! | `quinn.rs`, `noq.rs` | what differs between the two: names, numbers, the signature of a controller |
-//! | `endpoint.rs`, `watched.rs` | the traits for both, and how a controller of theirs is watched: compiled once per stack, on its types |
-//! | `prioritised.rs`, `zeros.rs` | HTTP/3 whose streams have priorities, for both; what its streams send without a copy |
-//! | `quiche.rs`, `quiche/` | quiche, and what runs it |
+//! | `traits.rs` | traits of endpoints, connection attempts, connections and HTTP/3 streams |
+//! | `settings.rs` | settings of an endpoint |
+//! | `native.rs` | observing a stack's own controller from outside |
+//! | `quinn.rs`, `noq.rs` | differences of the two: names, numbers, controller signatures |
+//! | `endpoint.rs`, `watched.rs` | traits and watched controllers of both; compiled per stack |
+//! | `prioritised.rs`, `zeros.rs` | HTTP/3 with stream priorities for both; copy-free bodies |
+//! | `quiche.rs`, `quiche/` | quiche and its driver |
 //!
-//! quiche does no I/O and has its own TLS: `quiche.rs` and `quiche/` run it, on quinn's traits of a runtime and a socket.
+//! quiche does no I/O and has its own TLS. `quiche.rs` and `quiche/` drive it on quinn's runtime
+//! and socket traits.
 
-// `endpoint.rs`, `watched.rs` and the files of `quiche/` are meant to be loaded twice: once on the types of each stack.
+// `endpoint.rs`, `watched.rs` and the files of `quiche/` are deliberately loaded twice, once on
+// each stack's types.
 #![allow(clippy::duplicate_mod)]
 
 mod controller;

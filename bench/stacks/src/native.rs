@@ -1,4 +1,4 @@
-//! Watching a stack's own controller from outside, so that its window can be drawn beside ours.
+//! Observes a stack's own controller from outside, so that its window can be plotted beside ours.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,30 +10,30 @@ use fathom_cc::{
 };
 use fathom_plugin::Observer;
 
-/// Tells the time at which a native controller's window is reported.
+/// Clock for the reports of a native controller's window.
 pub type NativeClock = Arc<dyn Fn() -> Time + Send + Sync>;
 
-/// The window of a stack's own controller, as it is seen from outside.
+/// Counters of a stack's own controller, observed from outside.
 #[derive(Debug, Default)]
 pub struct NativeMonitor {
     reductions: AtomicU64,
 }
 
 impl NativeMonitor {
-    /// Times the window fell at a loss or mark.
+    /// Returns how often the window fell at a loss or mark.
     pub fn reductions(&self) -> u64 {
         self.reductions.load(Ordering::Relaxed)
     }
 }
 
-/// Reports a controller's window to an observer, and counts its reductions.
+/// Reporter of a controller's window to an observer, which also counts its reductions.
 #[derive(Clone)]
 pub struct NativeWatch {
-    /// Its time.
+    /// Clock of the reports.
     pub clock: NativeClock,
-    /// Who hears of the window.
+    /// Observer of the window.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Counts.
+    /// Counters.
     pub monitor: Arc<NativeMonitor>,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Debug for NativeWatch {
 }
 
 impl NativeWatch {
-    /// The window after an event, in bytes. What else the controller thinks cannot be seen.
+    /// Reports the window after an event, in bytes. Other state of the controller is not visible.
     pub fn record(&self, window: u64, threshold: Option<u64>) {
         let Some(observer) = &self.observer else { return };
         let slow_start = threshold.is_none_or(|threshold| window < threshold);
@@ -61,14 +61,14 @@ impl NativeWatch {
         observer.on_metrics((self.clock)(), &metrics, None);
     }
 
-    /// Bytes left.
+    /// Reports sent bytes.
     pub fn sent(&self, bytes: u64) {
         if let Some(observer) = &self.observer {
             observer.on_sent(&Sent { now: (self.clock)(), bytes });
         }
     }
 
-    /// An ACK frame is complete.
+    /// Reports a complete ACK frame.
     pub fn acked(
         &self,
         batch: &NativeBatch,
@@ -92,7 +92,7 @@ impl NativeWatch {
         observer.on_ack(&acks, pacing_rate);
     }
 
-    /// Bytes were lost; none: a mark came.
+    /// Reports lost bytes. If `bytes` is 0, reports a mark.
     pub fn lost(&self, bytes: u64) {
         let Some(observer) = &self.observer else { return };
         let now = (self.clock)();
@@ -100,14 +100,14 @@ impl NativeWatch {
         observer.on_congestion_event(&CongestionEvent { now, sent: now, cause });
     }
 
-    /// How things have stood since the stack sent last ([`Observer::on_send_state`]).
+    /// Reports the send state since the stack last sent ([`Observer::on_send_state`]).
     pub fn send_state(&self, in_flight: u64, more: bool) {
         if let Some(observer) = &self.observer {
             observer.on_send_state((self.clock)(), in_flight, more);
         }
     }
 
-    /// A loss or mark came: it counts when the window fell.
+    /// Counts a reduction if the window fell at a loss or mark.
     pub fn reduced(&self, before: u64, after: u64) {
         if after < before {
             self.monitor.reductions.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl NativeWatch {
     }
 }
 
-/// Packets that one ACK frame acknowledged, as one.
+/// Packets acknowledged by one ACK frame, combined into one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeBatch {
     bytes: u64,
@@ -125,7 +125,7 @@ pub struct NativeBatch {
 }
 
 impl NativeBatch {
-    /// A packet was acknowledged; `smoothed` and `min` are the stack's round-trip times.
+    /// Adds an acknowledged packet. `smoothed` and `min` are the stack's round-trip times.
     pub fn add(
         &mut self,
         now: Instant,
@@ -139,7 +139,7 @@ impl NativeBatch {
         (self.smoothed, self.min) = (smoothed, min);
     }
 
-    /// Returns the batch, and begins another; `None`: nothing was acknowledged.
+    /// Returns the batch and starts another, or returns `None` if nothing was acknowledged.
     pub fn take(&mut self) -> Option<Self> {
         (self.bytes > 0).then(|| std::mem::take(self))
     }

@@ -1,4 +1,4 @@
-//! noq: its types for `endpoint.rs`, and what differs from quinn.
+//! noq's types for `endpoint.rs`, and its differences from quinn.
 
 #[path = "endpoint.rs"]
 mod endpoint;
@@ -28,7 +28,8 @@ pub use self::endpoint::{Connecting, Connection, Endpoint, Incoming};
 use self::watched::{Watched, watched};
 use crate::traits::ConnectionStats;
 
-/// Reads what is there, or leaves the task's waker with noq, which keeps the state of a read in the stream.
+/// Reads available data or registers the task's waker. noq keeps the state of a read in the stream,
+/// so dropping the future loses nothing.
 pub(crate) fn poll_read(
     stream: &mut noq::RecvStream,
     cx: &mut Context<'_>,
@@ -36,15 +37,15 @@ pub(crate) fn poll_read(
     pin!(stream.read_chunk(usize::MAX)).poll(cx)
 }
 
-/// A receiving stream that is read as data come.
+/// A receiving stream that is read in arrival order.
 pub(crate) type UnorderedRecvStream = noq::UnorderedRecvStream;
 
-/// Makes a stream that nothing was read of one that is read as data come.
+/// Converts an unread stream to one that is read in arrival order.
 pub(crate) fn unordered(stream: noq::RecvStream) -> UnorderedRecvStream {
     stream.into_unordered()
 }
 
-/// As [`poll_read`], in the order in which data came: their offset with them.
+/// Reads like [`poll_read`], but in arrival order; returns each chunk with its offset.
 pub(crate) fn poll_read_unordered(
     stream: &mut UnorderedRecvStream,
     cx: &mut Context<'_>,
@@ -54,8 +55,8 @@ pub(crate) fn poll_read_unordered(
         .map_ok(|chunk| chunk.map(|chunk| (chunk.offset, chunk.bytes)))
 }
 
-/// Hands over some of `chunk`, without a copy if noq keeps it whole (its own bound is 1,452 bytes); how many bytes. As with reads, no state
-/// is lost with the future.
+/// Writes part of `chunk` and returns the number of bytes taken. There is no copy if noq keeps the
+/// chunk whole (noq's own bound is 1,452 bytes). As with reads, dropping the future loses no state.
 pub(crate) fn poll_write_chunk(
     stream: &mut noq::SendStream,
     cx: &mut Context<'_>,
@@ -64,10 +65,10 @@ pub(crate) fn poll_write_chunk(
     pin!(stream.write_many_chunks(&mut &mut [chunk][..])).poll(cx)
 }
 
-/// A socket as an endpoint holds it.
+/// The socket type of an endpoint.
 pub type Socket = Box<dyn noq::AsyncUdpSocket>;
 
-/// One of noq's own controllers, by its name in the table of `stack.rs`.
+/// Returns one of noq's own controllers by its name in the table of `stack.rs`.
 fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
     match name {
         "cubic" => Arc::new(CubicConfig::default()),

@@ -1,14 +1,15 @@
-//! HTTP/3 with stream priorities (RFC 9218), for a stack with quinn's interface: the sources of `h3-noq` on streams that look up their
-//! priority when they are first written to. The `h3` crate keeps its streams to itself; a stream's number is all that a server sees of it.
+//! HTTP/3 with stream priorities (RFC 9218), for a stack with quinn's interface. The sources are
+//! those of `h3-noq`, on streams that look up their priority at the first write. The lookup is by
+//! stream number, because the `h3` crate exposes nothing else of its streams to a server.
 //!
-//! Streams are read in the order of their data, or as these come (`unordered.rs`).
+//! Streams are read in stream order or in arrival order (`unordered.rs`).
 //!
-//! Compiled once per such stack, as `endpoint.rs`.
+//! Compiled once per such stack, like `endpoint.rs`.
 
 #[path = "../../../cc/noq/h3/src/bidi.rs"]
 mod bidi;
 #[path = "../../../cc/noq/h3/src/connection.rs"]
-#[allow(dead_code)] // `stack`, which the crates give their users.
+#[allow(dead_code)] // `stack`, which the published crates expose to their users.
 mod connection;
 #[path = "../../../cc/noq/h3/src/error.rs"]
 mod error;
@@ -29,7 +30,8 @@ pub use self::recv::RecvStream;
 pub use self::send::{NotReady, SendStream};
 use crate::traits::{ReadOrder, SetPriority};
 
-/// The connection for HTTP/3 that reads streams in this order, and what sets their priority.
+/// Returns the connection for HTTP/3, which reads streams in this order, and the function that sets
+/// the priority of a stream.
 pub fn prioritised(
     connection: super::stack::Connection,
     order: ReadOrder,
@@ -43,13 +45,13 @@ pub fn prioritised(
     )
 }
 
-/// The stream's number as h3's.
+/// Returns the stream number in h3's type.
 fn stream_id(id: stack::StreamId) -> h3::quic::StreamId {
-    // Both have 62 bits (RFC 9000 §2.1): h3 refuses none that the stack has.
+    // Both numbers have 62 bits (RFC 9000 §2.1), so h3 accepts every number of the stack.
     h3::quic::StreamId::try_from(u64::from(id)).expect("a stream number of 62 bits")
 }
 
-/// The stack's types under the names that the shared modules use, its sending streams with a priority.
+/// The stack's types under the names that the shared modules use. Sending streams have priorities.
 mod stack {
     use std::collections::HashMap;
     use std::fmt;
@@ -66,7 +68,8 @@ mod stack {
     use plain::{ClosedStream, StoppedError};
     pub(crate) use plain::{ConnectionError, ReadError, StreamId, VarInt, WriteError};
 
-    /// Priorities of streams that have not been written to yet, as the stack orders them: higher first.
+    /// Priorities of streams that have not been written to yet, as the stack's levels: higher is
+    /// sent first.
     #[derive(Debug, Default)]
     pub(crate) struct Priorities(Mutex<HashMap<u64, i32>>);
 
@@ -81,8 +84,9 @@ mod stack {
         }
     }
 
-    /// The stack sends the highest first and shares between equals. Of one urgency, what is not incremental comes first, in the order of its
-    /// streams; incremental responses share what is left (RFC 9218 §10).
+    /// Returns the priority level of a stream. The stack sends the highest level first and shares
+    /// between equal levels. Within one urgency, non-incremental responses come first, in stream
+    /// order; incremental responses share the rest (RFC 9218 §10).
     pub(crate) fn level(stream: u64, urgency: u8, incremental: bool) -> i32 {
         const STREAMS: i32 = 1 << 24;
         let order = i32::try_from(stream / 4).unwrap_or(i32::MAX).min(STREAMS - 2);
@@ -137,10 +141,10 @@ mod stack {
         }
     }
 
-    /// A sending stream. It takes its priority with the first write, and keeps it.
+    /// A sending stream. The first write sets its priority, which then stays.
     pub(crate) struct SendStream {
         plain: plain::SendStream,
-        /// `None`: it was written to.
+        /// `None` after the first write.
         priorities: Option<Arc<Priorities>>,
     }
 
@@ -163,7 +167,7 @@ mod stack {
             if let Some(priority) =
                 self.priorities.take().and_then(|all| all.take(self.plain.id().into()))
             {
-                // Refused only by a stream that is closed, which the write tells.
+                // This fails only on a closed stream, which the write below reports.
                 let _ = self.plain.set_priority(priority);
             }
             match as_static(data) {

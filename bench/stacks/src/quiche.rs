@@ -1,13 +1,13 @@
-//! quiche: the derived crate. quiche does no I/O and has no runtime; the driver of `quiche/` runs it on quinn's traits of a runtime and a
-//! socket, which tokio and the simulation have.
+//! The derived quiche crate. quiche does no I/O and has no runtime. The driver in `quiche/` runs it
+//! on quinn's runtime and socket traits, which tokio and the simulation implement.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `endpoint.rs` | the configuration of connections; the traits |
-//! | `router.rs` | the socket: packets by connection, new connections, replies to packets of none |
+//! | `endpoint.rs` | configuration of connections; the traits |
+//! | `router.rs` | the socket: packets by connection, new connections, stateless replies |
 //! | `stateless.rs` | Retry tokens and refusals, without state per client |
-//! | `connection.rs` | one connection: its handle |
-//! | `connection/driver.rs` | the task that reads, sends and keeps its timers |
+//! | `connection.rs` | handle to one connection |
+//! | `connection/driver.rs` | task that reads, sends and keeps a connection's timers |
 //! | `native.rs` | quiche's own controllers |
 //! | `send_batch.rs` | sending packets in batches and at their time |
 //! | `coalesced.rs` | coalesced packets |
@@ -38,7 +38,8 @@ use self::native::{Quic, native, needs_pacing};
 pub use self::stream::{RecvStream, SendStream};
 use crate::controller::Controller;
 
-/// A controller as quiche's configuration takes it; an error where one of ours needs what quiche lacks.
+/// Returns a controller as quiche's configuration takes it, or an error if one of our controllers
+/// needs a capability that quiche lacks.
 fn algorithm(controller: &Controller) -> Result<CongestionControlAlgorithm, String> {
     match controller {
         Controller::Fathom(config) => algorithm_of(Arc::clone(config)).map_err(|e| e.to_string()),
@@ -46,10 +47,11 @@ fn algorithm(controller: &Controller) -> Result<CongestionControlAlgorithm, Stri
     }
 }
 
-/// How connections of one controller begin.
+/// Configuration from which connections under one controller start.
 struct Share {
     algorithm: CongestionControlAlgorithm,
-    /// Clock and extension of our controllers; quiche's own run on quiche as it comes.
+    /// Clock and extension of our controllers; `None` for quiche's own, which run on unmodified
+    /// quiche.
     plugin: Option<ConnectionConfig>,
 }
 
@@ -78,7 +80,7 @@ impl Share {
         self.plugin.is_none()
     }
 
-    /// Readies a configuration for the next connection.
+    /// Prepares a configuration for the next connection.
     fn apply(&self, config: &mut quiche::Config, observer: Option<Arc<dyn Observer>>) {
         config.set_cc_algorithm(self.algorithm);
         config.enable_pacing(needs_pacing(self.algorithm));
@@ -88,12 +90,12 @@ impl Share {
     }
 }
 
-/// What the connection's plug-in reports, where it has one.
+/// Returns the monitor of the connection's plug-in, if there is one.
 fn monitor(quic: &Quic) -> Option<ConnectionMonitor> {
     quic.fathom()
 }
 
-/// Bytes in flight, and whether flow control lets more out.
+/// Returns the bytes in flight and whether flow control permits more.
 fn send_state(quic: &Quic) -> Option<(u64, bool)> {
     quic.send_state()
 }

@@ -1,4 +1,4 @@
-//! quinn: its types for `endpoint.rs`, and what differs from noq.
+//! quinn's types for `endpoint.rs`, and its differences from noq.
 
 #[path = "endpoint.rs"]
 mod endpoint;
@@ -28,7 +28,8 @@ pub use self::endpoint::{Connecting, Connection, Endpoint, Incoming};
 use self::watched::{Watched, watched};
 use crate::traits::ConnectionStats;
 
-/// Reads what is there, or leaves the task's waker with quinn, which keeps the state of a read in the stream.
+/// Reads available data or registers the task's waker. quinn keeps the state of a read in the
+/// stream, so dropping the future loses nothing.
 pub(crate) fn poll_read(
     stream: &mut quinn::RecvStream,
     cx: &mut Context<'_>,
@@ -37,15 +38,15 @@ pub(crate) fn poll_read(
     Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| chunk.bytes)))
 }
 
-/// A receiving stream that is read as data come.
+/// A receiving stream that is read in arrival order.
 pub(crate) type UnorderedRecvStream = quinn::RecvStream;
 
-/// Makes a stream that nothing was read of one that is read as data come.
+/// Converts an unread stream to one that is read in arrival order.
 pub(crate) const fn unordered(stream: quinn::RecvStream) -> UnorderedRecvStream {
     stream
 }
 
-/// As [`poll_read`], in the order in which data came: their offset with them.
+/// Reads like [`poll_read`], but in arrival order; returns each chunk with its offset.
 pub(crate) fn poll_read_unordered(
     stream: &mut UnorderedRecvStream,
     cx: &mut Context<'_>,
@@ -54,7 +55,8 @@ pub(crate) fn poll_read_unordered(
     Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| (chunk.offset, chunk.bytes))))
 }
 
-/// Hands over some of `chunk` without a copy; how many bytes. As with reads, no state is lost with the future.
+/// Writes part of `chunk` without a copy and returns the number of bytes taken. As with reads,
+/// dropping the future loses no state.
 pub(crate) fn poll_write_chunk(
     stream: &mut quinn::SendStream,
     cx: &mut Context<'_>,
@@ -63,10 +65,10 @@ pub(crate) fn poll_write_chunk(
     pin!(stream.write_chunks(&mut [chunk])).poll(cx).map_ok(|written| written.bytes)
 }
 
-/// A socket as an endpoint holds it.
+/// The socket type of an endpoint.
 pub type Socket = Arc<dyn quinn::AsyncUdpSocket>;
 
-/// One of quinn's own controllers, by its name in the table of `stack.rs`.
+/// Returns one of quinn's own controllers by its name in the table of `stack.rs`.
 pub fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
     match name {
         "cubic" => Arc::new(CubicConfig::default()),

@@ -1,4 +1,4 @@
-//! What an endpoint is made from.
+//! Settings of an endpoint and of its connections.
 
 use std::fmt;
 use std::io;
@@ -12,79 +12,81 @@ use crate::controller::Controller;
 use crate::native::NativeClock;
 use crate::stack::Stack;
 
-/// The TLS of an endpoint, which says what it is.
+/// TLS configuration of an endpoint. The variant makes the endpoint a client or a server.
 #[derive(Clone, Debug)]
 pub enum Tls {
-    /// It opens connections.
+    /// The endpoint opens connections.
     Client(Arc<rustls::ClientConfig>),
-    /// It accepts them.
+    /// The endpoint accepts connections.
     Server(Arc<rustls::ServerConfig>),
 }
 
-/// The TLS of an endpoint on quiche: BoringSSL's.
+/// TLS configuration of an endpoint on quiche, for BoringSSL.
 #[cfg(feature = "quiche")]
 pub struct BoringTls {
-    /// It accepts connections; else it opens them.
+    /// Whether the endpoint accepts connections. If false, it opens them.
     pub server: bool,
-    /// Certificates, whom it trusts, groups.
+    /// Certificates, trusted issuers and key exchange groups.
     pub context: boring::ssl::SslContextBuilder,
-    /// The application protocol (ALPN).
+    /// Application protocol (ALPN).
     pub protocol: Vec<u8>,
-    /// 0-RTT is offered or accepted. BoringSSL has no protection against replay.
+    /// Whether 0-RTT is offered or accepted. BoringSSL has no protection against replay.
     pub early_data: bool,
-    /// Where a client keeps session tickets; without, it resumes no session.
+    /// Store for a client's session tickets. Without one, the client resumes no session.
     pub sessions: Option<Arc<Sessions>>,
 }
 
-/// The session ticket that a client on quiche got last, for its next connection.
+/// The latest session ticket of a client on quiche, for its next connection.
 #[cfg(feature = "quiche")]
 #[derive(Debug, Default)]
 pub struct Sessions(parking_lot::Mutex<Option<Vec<u8>>>);
 
 #[cfg(feature = "quiche")]
 impl Sessions {
-    /// Whether there is a ticket.
+    /// Returns whether there is a ticket.
     pub fn any(&self) -> bool {
         self.0.lock().is_some()
     }
 
-    /// Keeps a ticket for the next connection, in place of the one before.
+    /// Stores a ticket for the next connection, replacing the previous ticket.
     pub fn keep(&self, ticket: &[u8]) {
         *self.0.lock() = Some(ticket.to_vec());
     }
 
-    /// Takes the ticket out, where there is one.
+    /// Removes and returns the ticket, if there is one.
     pub fn take(&self) -> Option<Vec<u8>> {
         self.0.lock().take()
     }
 }
 
-/// What an endpoint is made from.
+/// Settings of an endpoint.
 pub struct EndpointSettings<T = Tls> {
-    /// Its TLS.
+    /// TLS configuration.
     pub tls: T,
-    /// The cipher suite of Initial packets, where TLS itself is not to say.
+    /// Cipher suite of Initial packets; `None` takes the TLS configuration's.
     pub initial: Option<Suite>,
-    /// Its controllers. A server chooses one for each connection; a client uses the first.
+    /// Controllers. A server chooses one for each connection; a client uses the first.
     pub controllers: Vec<Controller>,
-    /// What connections under our controllers negotiate.
+    /// Extension that connections under our controllers negotiate.
     pub extension: Extension,
-    /// The clock behind our timestamps, where it is not the system's.
+    /// Clock of our timestamps; `None` is the system's.
     pub clock: Option<Arc<dyn Clock>>,
-    /// The window of the stack's own controllers is reported, at the times of this clock.
+    /// Clock for reports of the window of the stack's own controllers; `None` disables these
+    /// reports.
     pub watch_natives: Option<NativeClock>,
-    /// Reports tell of every ACK frame.
+    /// Whether every ACK frame is read for the reports.
     pub monitor_acks: bool,
-    /// Packets leave through a shaping socket.
+    /// Whether packets leave through a shaping socket.
     pub shaping: bool,
-    /// Seeds everything random: packet numbers skipped, spin and grease bits, connection IDs, reset tokens.
+    /// Seed of everything random: skipped packet numbers, spin and grease bits, connection IDs,
+    /// reset tokens.
     pub seed: Option<[u8; 32]>,
-    /// Settings of its connections.
+    /// Settings of the connections.
     pub transport: TransportSettings,
 }
 
 impl<T> EndpointSettings<T> {
-    /// With the defaults of the plug-in and the stack, without a shaping socket.
+    /// Returns settings with the defaults of the plug-in and the stack, without a shaping socket.
     pub fn new(tls: T, controllers: Vec<Controller>) -> Self {
         Self {
             tls,
@@ -109,8 +111,8 @@ impl<T> fmt::Debug for EndpointSettings<T> {
     }
 }
 
-/// A receive window that never binds, in bytes: a quarter of what QUIC can say (RFC 9000 §16), so that no
-/// sum of an offset and a window exceeds that.
+/// Receive window that never limits a sender, in bytes. It is a quarter of QUIC's integer range
+/// (RFC 9000 §16), so that no sum of an offset and a window exceeds that range.
 pub const UNLIMITED: u64 = 1 << 60;
 
 /// Settings of connections; `None` is the stack's default.
@@ -122,34 +124,36 @@ pub struct TransportSettings {
     pub bidi_streams: Option<u32>,
     /// Unidirectional streams that a peer may have open.
     pub uni_streams: Option<u32>,
-    /// Bytes on their way on one stream, from a peer; at most [`UNLIMITED`].
+    /// Receive window of one stream, in bytes; at most [`UNLIMITED`].
     pub stream_window: Option<u64>,
-    /// Bytes on their way on all streams, from a peer; at most [`UNLIMITED`].
+    /// Receive window of a connection, over all streams, in bytes; at most [`UNLIMITED`].
     pub window: Option<u64>,
-    /// Bytes that a connection keeps until they are acknowledged.
+    /// Bytes that a connection buffers until they are acknowledged.
     pub send_window: Option<u64>,
-    /// UDP payload of a full packet, which the path carries: nothing is discovered unless `mtu_discovery` says so.
+    /// UDP payload size of a full packet, in bytes. The path is assumed to carry it: without
+    /// `mtu_discovery`, no discovery takes place.
     pub datagram: Option<u16>,
-    /// With a `datagram`: packets have 1200 bytes first, and as many as `datagram` once the path has carried that (RFC 8899).
+    /// Whether to discover the path MTU up to `datagram`: packets have 1200 bytes at first, and
+    /// `datagram` bytes once the path has carried a packet of that size (RFC 8899).
     pub mtu_discovery: bool,
-    /// DATAGRAM frames (RFC 9221) are taken and sent, and so many bytes of them kept until they can leave: the oldest give way. `None`: there
-    /// are none.
+    /// Bytes of DATAGRAM frames (RFC 9221) that a connection queues until it can send them; the
+    /// oldest are dropped first. `None` disables DATAGRAM frames in both directions.
     pub datagrams: Option<usize>,
 }
 
-/// Why an endpoint cannot be made.
+/// Reason why an endpoint cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// A stack that runs in the laboratory only.
+    /// The stack runs only in the laboratory.
     #[error("{0} is not run here; write {others}", others = Stack::names(Stack::is_everywhere))]
     Stack(Stack),
-    /// A controller: its spec, and what is wrong.
+    /// A controller is invalid: its spec, and the reason.
     #[error("controller '{0}': {1}")]
     Controller(String, String),
     /// The stack refused the TLS configuration.
     #[error("TLS: {0}")]
     Tls(String),
-    /// The socket.
+    /// The socket cannot be used.
     #[error("endpoint: {0}")]
     Endpoint(#[from] io::Error),
 }

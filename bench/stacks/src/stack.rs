@@ -1,4 +1,4 @@
-//! The stacks by name.
+//! The QUIC stacks by name, with their capabilities and their own controllers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,8 @@ use fathom_cc::Capabilities;
 use fathom_plugin::with_shaping_socket;
 use serde::{Deserialize, Serialize};
 
-/// A QUIC stack. Whoever runs stacks has an arm for each that it runs, and says of the others that it does not.
+/// A QUIC stack. Code that runs stacks has a match arm for each stack it supports and returns an
+/// error for the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
 #[non_exhaustive]
@@ -20,23 +21,23 @@ pub enum Stack {
     /// quiche 0.30 with BoringSSL.
     #[cfg(feature = "quiche")]
     Quiche,
-    /// No QUIC: TCP at packet level under our controllers, in the laboratory only.
+    /// No QUIC: packet-level TCP under our controllers, in the laboratory only.
     Tcp,
 }
 
-/// What is known of a stack.
+/// A stack's row in [`TABLE`].
 struct Entry {
     stack: Stack,
     name: &'static str,
-    /// Capabilities that the stack delivers to our controllers.
+    /// Capabilities that the stack provides to our controllers.
     provided: Capabilities,
     natives: &'static [&'static str],
     on_rustls: bool,
-    /// It runs everywhere: `serve`, `load` and interop have it. The others run in the laboratory.
+    /// Whether `serve`, `load` and interop run the stack. Other stacks run only in the laboratory.
     everywhere: bool,
 }
 
-/// Every stack that is built in, in the order of the enum: first those that run everywhere.
+/// Every built-in stack, in the order of the enum. Stacks that run everywhere come first.
 const TABLE: &[Entry] = &[
     Entry {
         stack: Stack::Quinn,
@@ -66,7 +67,7 @@ const TABLE: &[Entry] = &[
     Entry {
         stack: Stack::Tcp,
         name: "tcp",
-        // ECN where a scenario asks for the accurate one.
+        // ECN if a scenario requests accurate ECN.
         provided: Capabilities { one_way: true, ecn: true, pacing: true, datagram: true },
         natives: &[],
         on_rustls: false,
@@ -74,11 +75,11 @@ const TABLE: &[Entry] = &[
     },
 ];
 
-/// Stacks behind a feature of their name, and what building them takes.
+/// Stacks behind a feature of the same name, with the build tools that each needs.
 const OPTIONAL: &[(&str, &str)] = &[("quiche", "cmake and libclang-dev")];
 
 impl Stack {
-    /// Every stack that is built in.
+    /// Every built-in stack.
     pub const BUILT_IN: &'static [Self] = &{
         let mut all = [Self::Quinn; TABLE.len()];
         let mut at = 0;
@@ -89,7 +90,7 @@ impl Stack {
         all
     };
 
-    /// Stacks that run everywhere: users call them `all`. TCP runs in the laboratory only.
+    /// Stacks that run everywhere, which users call `all`. TCP runs only in the laboratory.
     pub const ALL: &'static [Self] = {
         let mut count = 0;
         while count < TABLE.len() && TABLE[count].everywhere {
@@ -102,37 +103,39 @@ impl Stack {
         &TABLE[self as usize]
     }
 
-    /// The name users type.
+    /// Returns the name that users type.
     pub const fn name(self) -> &'static str {
         self.entry().name
     }
 
-    /// It runs everywhere, not only in the laboratory.
+    /// Returns whether the stack runs everywhere, not only in the laboratory.
     pub const fn is_everywhere(self) -> bool {
         self.entry().everywhere
     }
 
-    /// What the stack by itself delivers to a controller and honours of its advice.
+    /// Returns the capabilities without a shaping socket: signals that the stack delivers to a
+    /// controller and send parameters that it honours.
     pub const fn provided(self) -> Capabilities {
         self.entry().provided
     }
 
-    /// What it offers when its endpoint sends through a shaping socket, which cuts datagrams and keeps them back.
+    /// Returns the capabilities if the endpoint sends through a shaping socket, which trims and
+    /// delays datagrams.
     pub const fn provided_with_shaping(self) -> Capabilities {
         with_shaping_socket(self.provided())
     }
 
-    /// The stack's own controllers, as `native:NAME` has them.
+    /// Returns the names of the stack's own controllers, as in `native:NAME`.
     pub const fn natives(self) -> &'static [&'static str] {
         self.entry().natives
     }
 
-    /// Its TLS is rustls.
+    /// Returns whether the stack's TLS is rustls.
     pub const fn on_rustls(self) -> bool {
         self.entry().on_rustls
     }
 
-    /// The names of the stacks for which `choose` holds, as a list in a sentence.
+    /// Returns the names of the stacks for which `choose` returns true, as a list for a sentence.
     pub fn names(choose: impl Fn(Self) -> bool) -> String {
         let chosen = Self::BUILT_IN.iter().copied().filter(|stack| choose(*stack));
         chosen.map(Self::name).collect::<Vec<_>>().join(" or ")

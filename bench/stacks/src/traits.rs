@@ -1,4 +1,4 @@
-//! What an endpoint, a connection attempt, a connection and its HTTP/3 streams can do.
+//! Traits of an endpoint, a connection attempt, a connection and its HTTP/3 streams.
 
 use std::fmt;
 use std::future::Future;
@@ -16,29 +16,31 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::native::NativeMonitor;
 
-/// Resolves to whether the server accepted 0-RTT, once the handshake is complete; on servers, once it is.
+/// Future that resolves once the handshake is complete. On clients, its output is whether the
+/// server accepted 0-RTT.
 pub type EarlyDataAccepted = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Resolves when the peer has acknowledged all data of a stream and its end, or with the reason why it cannot any more: it has stopped the
-/// stream, or the connection is closed.
+/// Future that resolves when the peer has acknowledged all data of a stream and its end, or with an
+/// error if the peer has stopped the stream or the connection is closed.
 pub type Delivery = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// Sets the priority of a stream by its number, before anything is sent on it: urgency from 0, the first, to 7, and whether it is of use
-/// in parts (RFC 9218 §4). What is urgent is sent first.
+/// Function that sets the priority of a stream by its number, before anything is sent on the
+/// stream. The arguments are the stream number, the urgency from 0 (sent first) to 7, and whether
+/// the response is incremental (RFC 9218 §4).
 pub type SetPriority = Arc<dyn Fn(u64, u8, bool) + Send + Sync>;
 
-/// The order in which HTTP/3 takes the data of streams from the stack.
+/// Order in which HTTP/3 reads the data of streams from the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOrder {
-    /// In that of the stream, as most applications read. quinn and noq keep what came behind a loss,
-    /// and close a connection that has more than 1,024 such pieces in one stream (noq: 2,048 packets).
+    /// Stream order, as most applications read. quinn and noq buffer data received after a gap, and
+    /// close a connection that has more than 1,024 such chunks in one stream (noq: 2,048 packets).
     Ordered,
-    /// As they come, and put in order here: the number of pieces has no bound, nor has the memory
-    /// that they take but flow control.
+    /// Arrival order, reassembled in this crate. The number of chunks has no limit, and only flow
+    /// control limits their memory.
     Unordered,
 }
 
-/// A socket, and the connections over it: a client or a server.
+/// A socket and the connections over it, of a client or a server.
 pub trait Endpoint: Send + Sync + Sized + 'static {
     /// A client's connection attempt.
     type Incoming: Incoming;
@@ -47,16 +49,17 @@ pub trait Endpoint: Send + Sync + Sized + 'static {
     /// A connection.
     type Connection: Connection;
 
-    /// Where its socket is bound.
+    /// Returns the address to which the socket is bound.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system does not report the address.
     fn local_address(&self) -> io::Result<SocketAddr>;
 
-    /// Opens a connection. `initial_rtt` is known from an earlier connection; the observer hears of everything the controller does.
+    /// Opens a connection. `initial_rtt` is known from an earlier connection. The observer sees
+    /// every event of the controller.
     ///
     /// # Errors
-    /// One line that says why it cannot.
+    /// Returns an error of one line if the connection cannot be opened.
     fn connect(
         &self,
         to: SocketAddr,
@@ -65,13 +68,13 @@ pub trait Endpoint: Send + Sync + Sized + 'static {
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<Self::Connecting, String>;
 
-    /// The next connection attempt; `None` once the endpoint is closed.
+    /// Returns the next connection attempt, or `None` once the endpoint is closed.
     fn accept(&self) -> impl Future<Output = Option<Self::Incoming>> + Send;
 
-    /// Accepts an attempt under the controller of this number.
+    /// Accepts an attempt under the controller with this index.
     ///
     /// # Errors
-    /// Its first packet was invalid: there is no connection.
+    /// Returns an error if the first packet was invalid; then there is no connection.
     fn begin(
         &self,
         incoming: Self::Incoming,
@@ -88,48 +91,50 @@ pub trait Endpoint: Send + Sync + Sized + 'static {
 
 /// A client's connection attempt.
 pub trait Incoming: Send + Sized + 'static {
-    /// The client's address.
+    /// Returns the client's address.
     fn remote_address(&self) -> SocketAddr;
-    /// The address the client sent to, where the socket has several.
+    /// Returns the address the client sent to, if the socket has several.
     fn local_ip(&self) -> Option<IpAddr>;
-    /// The client has proved its address.
+    /// Returns whether the client has proved its address.
     fn remote_address_validated(&self) -> bool;
-    /// A Retry may be sent: none was before.
+    /// Returns whether a Retry may be sent, because none was sent before.
     fn may_retry(&self) -> bool;
-    /// Its original destination connection ID in hexadecimal.
+    /// Returns the original destination connection ID in hexadecimal.
     fn original_dcid(&self) -> String;
-    /// Refuses it.
+    /// Refuses the attempt.
     fn refuse(self);
-    /// Sends a Retry to validate the client's address. One that needs none has proved it.
+    /// Sends a Retry to validate the client's address. Does nothing if a Retry is not possible,
+    /// because the client has then proved its address.
     fn retry(self);
 }
 
-/// A connection in its handshake; the future ends with it.
+/// A connection in its handshake. The future resolves when the handshake ends.
 pub trait Connecting:
     Future<Output = Result<Self::Connection, Close>> + Unpin + Send + Sized + 'static
 {
-    /// What it becomes.
+    /// The connection after the handshake.
     type Connection;
-    /// The connection before its handshake is complete: a client's, if a ticket allows 0-RTT; a server's always.
+    /// Returns the connection before its handshake is complete: on a client if a ticket allows
+    /// 0-RTT, on a server always.
     ///
     /// # Errors
-    /// It is not possible; the handshake goes on.
+    /// Returns `self` if this is not possible; the handshake goes on.
     fn into_0rtt(self) -> Result<(Self::Connection, EarlyDataAccepted), Self>;
-    /// What its controller reports.
+    /// Returns the reports of the connection's controller.
     fn monitor(&self) -> Option<&Monitor>;
 }
 
-/// What a connection's controller reports.
+/// Reports of a connection's controller.
 #[derive(Clone, Debug)]
 pub enum Monitor {
-    /// One of ours.
+    /// Reports of one of our controllers.
     Fathom(ConnectionMonitor),
-    /// The stack's own.
+    /// Reports of the stack's own controller.
     Native(Arc<NativeMonitor>),
 }
 
 impl Monitor {
-    /// The plug-in's report, where the controller is ours.
+    /// Returns the plug-in's report, if the controller is ours.
     pub fn report(&self) -> Option<Report> {
         match self {
             Self::Fathom(monitor) => Some(monitor.report()),
@@ -138,13 +143,13 @@ impl Monitor {
     }
 }
 
-/// A connection. A handle: clones are the same connection.
+/// A handle to a connection. Clones refer to the same connection.
 pub trait Connection: Clone + Send + Sync + 'static {
     /// Sending half of a stream.
     type Send: AsyncWrite + Unpin + Send + 'static;
     /// Receiving half of a stream.
     type Recv: AsyncRead + Unpin + Send + 'static;
-    /// The connection as the `h3` crate takes it.
+    /// The connection as the `h3` crate uses it.
     type H3: h3::quic::Connection<
             Bytes,
             BidiStream = Self::H3Stream,
@@ -153,16 +158,17 @@ pub trait Connection: Clone + Send + Sync + 'static {
             RecvStream: Send,
         > + Send
         + 'static;
-    /// Its request streams.
+    /// Request streams of `H3`.
     type H3Stream: h3::quic::BidiStream<Bytes> + Send + 'static;
-    /// Opens streams.
+    /// Opener of streams.
     type H3Opener: h3::quic::OpenStreams<Bytes, BidiStream = Self::H3Stream>
         + Clone
         + Send
         + Sync
         + 'static;
 
-    /// The connection as the `h3` crate takes it, with streams that tell when their data are acknowledged.
+    /// The connection as the `h3` crate uses it, with streams that report when their data are
+    /// acknowledged.
     type AcknowledgedH3: h3::quic::Connection<
             Bytes,
             BidiStream: RequestStream + Send + 'static,
@@ -174,7 +180,7 @@ pub trait Connection: Clone + Send + Sync + 'static {
 
     /// Request streams that have priorities.
     type PrioritisedStream: h3::quic::BidiStream<Bytes> + Send + 'static;
-    /// The connection with them.
+    /// The connection as the `h3` crate uses it, with prioritised streams.
     type PrioritisedH3: h3::quic::Connection<
             Bytes,
             BidiStream = Self::PrioritisedStream,
@@ -187,55 +193,64 @@ pub trait Connection: Clone + Send + Sync + 'static {
         > + Send
         + 'static;
 
-    /// The connection for HTTP/3, through the transport that most applications of the stack use.
+    /// Returns the connection for HTTP/3, through the transport that most applications of the stack
+    /// use.
     fn h3(&self) -> Self::H3;
-    /// The connection for an HTTP/3 server that must know when its responses have arrived.
+    /// Returns the connection for an HTTP/3 server that must know when its responses have arrived.
     fn acknowledged_h3(&self) -> Self::AcknowledgedH3;
-    /// The connection for an HTTP/3 server that sends what is urgent first, and what says how urgent a stream is. It sends
-    /// synthetic bodies without a copy, and reads streams in this order.
+    /// Returns the connection for an HTTP/3 server that sends urgent streams first, and the
+    /// function that sets a stream's priority. The connection sends synthetic bodies without a copy
+    /// and reads streams in this order.
     fn prioritised_h3(&self, order: ReadOrder) -> (Self::PrioritisedH3, SetPriority);
-    /// Opens a bidirectional stream once the peer's limit permits. The flag says whether it starts in 0-RTT.
+    /// Opens a bidirectional stream once the peer's limit permits. The flag is true if the stream
+    /// starts in 0-RTT.
     fn open_bi(&self) -> impl Future<Output = io::Result<(Self::Send, Self::Recv, bool)>> + Send;
-    /// The peer's next bidirectional stream; `None` once the connection is closed. The flag says whether it started in 0-RTT.
+    /// Returns the peer's next bidirectional stream, or `None` once the connection is closed. The
+    /// flag is true if the stream started in 0-RTT.
     fn accept_bi(&self) -> impl Future<Output = Option<(Self::Send, Self::Recv, bool)>> + Send;
-    /// Sends a DATAGRAM frame (RFC 9221), once the window permits. Older ones that still wait give way where too much does.
+    /// Queues a DATAGRAM frame (RFC 9221), to be sent once the window permits. If the queue is
+    /// full, the oldest datagrams are dropped.
     ///
     /// # Errors
-    /// It is too large, either end has no datagrams, or the connection is closed.
+    /// Returns an error if the datagram is too large, if either end does not support datagrams, or
+    /// if the connection is closed.
     fn send_datagram(&self, data: Bytes) -> Result<(), String>;
-    /// Bytes of the largest datagram; `None`: either end has none.
+    /// Returns the size of the largest datagram in bytes, or `None` if either end does not support
+    /// datagrams.
     fn max_datagram_size(&self) -> Option<usize>;
-    /// The next datagram; `None` once the connection is closed.
+    /// Returns the next datagram, or `None` once the connection is closed.
     fn read_datagram(&self) -> impl Future<Output = Option<Bytes>> + Send;
-    /// Resets a stream (RESET_STREAM). A finished one needs no reset.
+    /// Resets a stream (RESET_STREAM). A finished stream needs no reset.
     fn reset(stream: &mut Self::Send, code: u32);
     /// Closes the connection with this application error code.
     fn close(&self, code: u32);
-    /// How it was closed; `None` while it is open.
+    /// Returns how the connection was closed, or `None` while it is open.
     fn close_reason(&self) -> Option<Close>;
-    /// Waits until it is closed.
+    /// Waits until the connection is closed.
     fn closed(&self) -> impl Future<Output = Close> + Send;
-    /// Begins a key update.
+    /// Starts a key update.
     fn update_keys(&self);
-    /// The handshake is confirmed; only then may a client update keys (RFC 9001 §6).
+    /// Returns whether the handshake is confirmed. A client may update keys only after that
+    /// (RFC 9001 §6).
     fn handshake_confirmed(&self) -> bool;
-    /// The application protocol that was negotiated.
+    /// Returns the negotiated application protocol.
     fn protocol(&self) -> Option<String>;
-    /// TLS resumed a session; `None` where only the plug-in's report knows.
+    /// Returns whether TLS resumed a session, or `None` if the stack does not tell. Then the
+    /// plug-in's report may have the answer.
     fn resumed(&self) -> Option<bool> {
         None
     }
-    /// What its controller reports.
+    /// Returns the reports of the connection's controller.
     fn monitor(&self) -> Option<&Monitor>;
-    /// Its counts.
+    /// Returns the connection's counts.
     fn stats(&self) -> ConnectionStats;
 }
 
-/// What a stream of HTTP/3 can do beyond `h3`'s traits.
+/// Methods of an HTTP/3 stream beyond the traits of `h3`.
 pub trait RequestStream: SendStream<Bytes> + RecvStream<Buf = Bytes> {
-    /// Resolves when all data is acknowledged.
+    /// Resolves when all data are acknowledged.
     fn delivery(&self) -> Delivery;
-    /// Writes all of `chunks` as they are; they are empty then.
+    /// Writes all of `chunks` unchanged and leaves them empty.
     fn poll_write_chunks(
         &mut self,
         cx: &mut Context<'_>,
@@ -243,18 +258,18 @@ pub trait RequestStream: SendStream<Bytes> + RecvStream<Buf = Bytes> {
     ) -> Poll<Result<(), StreamErrorIncoming>>;
 }
 
-/// How a connection was closed.
+/// Close of a connection: the side that closed it, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Close {
-    /// Who closed it.
+    /// Side that closed the connection.
     pub by: Closer,
-    /// In which way.
+    /// Kind of close.
     pub kind: CloseKind,
-    /// Error code, where there is one.
+    /// Error code, if there is one.
     pub code: Option<u64>,
     /// Reason phrase.
     pub reason: Bytes,
-    /// All of it as the stack puts it.
+    /// Complete text as the stack words it.
     pub text: String,
 }
 
@@ -266,38 +281,38 @@ impl fmt::Display for Close {
 
 impl std::error::Error for Close {}
 
-/// Who closed a connection.
+/// Side that closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closer {
     /// This end.
     Us,
     /// The other end.
     Peer,
-    /// Neither: it timed out.
+    /// Neither side: the connection timed out.
     Nobody,
 }
 
-/// The way in which a connection was closed.
+/// Kind of a connection's close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseKind {
     /// A transport error code.
     Transport,
     /// An application error code.
     Application,
-    /// Idle, or without an answer.
+    /// The connection was idle or got no answer.
     Timeout,
     /// A stateless reset.
     Reset,
-    /// Another.
+    /// Another kind.
     Other,
 }
 
-/// Counts of one connection.
+/// Counters and current values of one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ConnectionStats {
     /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
-    /// Mean forward queueing delay, where one-way delays were measured.
+    /// Mean forward queueing delay, if one-way delays were measured.
     pub queueing: Option<Duration>,
     /// Congestion window in bytes.
     pub window: u64,
@@ -309,23 +324,24 @@ pub struct ConnectionStats {
     pub received_bytes: u64,
     /// Packets declared lost.
     pub lost: u64,
-    /// Packets of them that were acknowledged later; `None` where the stack does not count them.
+    /// Packets declared lost but acknowledged later; `None` if the stack does not count them.
     pub spurious: Option<u64>,
-    /// DATA_BLOCKED and STREAM_DATA_BLOCKED frames received (RFC 9000 §19.12, §19.13): times that the peer says our windows keep it from
-    /// sending. 0 on quiche, which is not asked; noq sends none.
+    /// DATA_BLOCKED and STREAM_DATA_BLOCKED frames received (RFC 9000 §19.12, §19.13): how often
+    /// the peer reported that our receive windows kept it from sending. Always 0 on quiche, because
+    /// this crate does not query quiche for it. noq sends no such frames.
     pub peer_blocked: u64,
     /// Window reductions for delay.
     pub early: u64,
     /// Window reductions for loss or marks.
     pub reductions: u64,
-    /// One-way delays were negotiated.
+    /// Whether one-way delays were negotiated.
     pub one_way: bool,
-    /// The frame that carries one-way delays, in one direction at least.
+    /// Frame that carries one-way delays, in one direction at least.
     pub in_use: InUse,
 }
 
 impl ConnectionStats {
-    /// With what the plug-in reports, where the controller is ours.
+    /// Returns these counts with the plug-in's report added, if the controller is ours.
     #[must_use]
     pub fn with_report(self, report: Option<Report>) -> Self {
         let Some(report) = report else { return self };

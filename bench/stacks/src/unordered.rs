@@ -1,5 +1,5 @@
-//! A receiving stream that is read in the order of its data, or as they come. Compiled once per stack, as
-//! `prioritised.rs`.
+//! A receiving stream that is read in stream order or in arrival order. Compiled once per stack,
+//! like `prioritised.rs`.
 
 use std::collections::BTreeMap;
 use std::task::{Context, Poll, ready};
@@ -14,19 +14,19 @@ use crate::traits::ReadOrder;
 /// A receiving stream.
 #[derive(Debug)]
 pub(crate) enum RecvStream {
-    /// The stack puts its data in order.
+    /// The stack puts the data in order.
     Ordered(stack::RecvStream),
-    /// They are put in order here.
+    /// This module puts the data in order.
     Unordered(Reordered),
 }
 
-/// A stream that is read as data come.
+/// A stream that is read in arrival order.
 #[derive(Debug)]
 pub(crate) struct Reordered {
     stream: UnorderedRecvStream,
-    /// What came before what is next, by offset. The stack hands out no byte twice.
+    /// Data beyond `next`, by offset. The stack delivers no byte twice.
     ahead: BTreeMap<u64, Bytes>,
-    /// Offset of the byte that is to be handed on next.
+    /// Offset of the next byte to deliver.
     next: u64,
 }
 
@@ -60,7 +60,7 @@ impl RecvStream {
     }
 }
 
-/// Reads what is next, or leaves the task's waker with the stack.
+/// Reads the next data in stream order, or registers the task's waker with the stack.
 pub(crate) fn poll_read(
     stream: &mut RecvStream,
     cx: &mut Context<'_>,
@@ -77,7 +77,7 @@ pub(crate) fn poll_read(
                 match ready!(poll_read_unordered(stream, cx))? {
                     Some((_, chunk)) if chunk.is_empty() => {}
                     Some((offset, chunk)) => drop(ahead.insert(offset, chunk)),
-                    // The stack says so when all data are read.
+                    // The stack returns `None` only after all data were read.
                     None => return Poll::Ready(Ok(None)),
                 }
             }

@@ -1,4 +1,5 @@
-//! A stack's own controller, watched. Compiled once per stack, on the types that `super` names: the controller's trait differs.
+//! A stack's own controller under observation. Compiled once per stack, on the types that `super`
+//! names, because the controller traits differ.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::Instant;
 use super::stack::congestion::{Controller, ControllerFactory};
 use crate::native::{NativeBatch, NativeWatch};
 
-/// Makes watched controllers.
+/// Returns a factory of watched controllers.
 pub(super) fn watched(
     inner: Arc<dyn ControllerFactory + Send + Sync>,
     watch: NativeWatch,
@@ -29,7 +30,7 @@ impl ControllerFactory for WatchedFactory {
     }
 }
 
-/// A controller, and who observes its window.
+/// A controller with the observer of its window.
 pub(super) struct Watched {
     pub(super) inner: Box<dyn Controller>,
     pub(super) watch: NativeWatch,

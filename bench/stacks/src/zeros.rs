@@ -1,9 +1,9 @@
-//! Bodies of zeros, which streams with priorities send without a copy.
+//! Zero bytes of synthetic bodies, which prioritised streams send without a copy.
 
-/// The bytes of any synthetic body, 64 KiB at a time: as many as stacks buffer for a fresh stream anyway.
+/// A piece of any synthetic body. Stacks buffer its 64 KiB for a fresh stream anyway.
 pub static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// These bytes as a part of [`ZEROS`], if that is where they lie.
+/// Returns `bytes` as a part of [`ZEROS`] if they lie there.
 pub(crate) fn as_static(bytes: &[u8]) -> Option<&'static [u8]> {
     let start = bytes.as_ptr().addr().checked_sub(ZEROS.as_ptr().addr())?;
     ZEROS.get(start..start.checked_add(bytes.len())?)

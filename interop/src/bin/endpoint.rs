@@ -1,4 +1,5 @@
-//! `fathom-endpoint`: a client or server for the quic-interop-runner, configured by environment variables.
+//! `fathom-endpoint`: a client or server for the quic-interop-runner, configured by environment
+//! variables.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! `fathom-interop`: runs QUIC clients and servers against each other on this host, through a relay that emulates the link.
+//! `fathom-interop`: runs QUIC clients and servers against each other on this host, through a relay
+//! that emulates the link.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -200,7 +201,8 @@ fn run(cli: &Cli) -> Result<bool, Failure> {
     Ok(passed)
 }
 
-/// Sets a flag on SIGINT and SIGTERM. The run then ends in order, and dropping each `Process` ends its child.
+/// Returns a flag that SIGINT and SIGTERM set. The run then ends in order, and dropping each
+/// `Process` ends its child.
 fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signal_hook::consts::TERM_SIGNALS {
@@ -217,7 +219,7 @@ fn is_selected(cli: &Cli, implementation: &Implementation) -> bool {
     named(&cli.client) || named(&cli.server)
 }
 
-/// All implementations: our stacks, then the peers.
+/// Returns all implementations: our stacks, then the peers.
 fn implementations(cli: &Cli) -> Result<Vec<Implementation>, Failure> {
     let program = std::env::current_exe().map_err(Failure::run)?.with_file_name("fathom-endpoint");
     if !program.is_file() {
@@ -245,7 +247,7 @@ fn implementations(cli: &Cli) -> Result<Vec<Implementation>, Failure> {
     Ok(all)
 }
 
-/// The selected pairs of client and server. At least one of the two is under test.
+/// Returns the selected pairs of client and server. At least one of the two is under test.
 fn pairs<'a>(
     cli: &Cli,
     implementations: &'a [Implementation],
@@ -429,7 +431,7 @@ fn run_delays(
     all
 }
 
-/// Whether the client or the server is unavailable; prints why.
+/// Returns whether the client or the server is unavailable, and prints the reason.
 fn is_unavailable(client: &Implementation, server: &Implementation) -> bool {
     let missing = [client.unavailable(), server.unavailable()].into_iter().flatten().next();
     if let Some(why) = missing {

@@ -1,4 +1,4 @@
-//! The client on any stack.
+//! The client, which runs on any stack.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -25,7 +25,7 @@ use super::{Outcome, Setup, TestName, hq};
 const MAX_CONCURRENT: usize = 256;
 /// Time limit for a session ticket after the first file.
 const TICKET_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for a closed connection to drain.
+/// Time for closed connections to drain.
 const DRAIN: Duration = Duration::from_millis(500);
 /// HTTP/3's H3_NO_ERROR (RFC 9114 §8.1).
 const NO_ERROR: u32 = 0x100;
@@ -102,7 +102,8 @@ struct Client<E> {
 }
 
 impl<E: Endpoint> Client<E> {
-    /// Fetches `requests` over one connection; `second` if it resumes the session of the first.
+    /// Fetches `requests` over one connection. `second` is true if the connection resumes the
+    /// session of the first one.
     async fn connection(&self, requests: &[Request], second: bool) -> Result<(), String> {
         let setup = &*self.setup;
         let number = self.facts_log.add(facts::Connection {
@@ -169,7 +170,7 @@ impl<E: Endpoint> Client<E> {
             facts = noted.clone();
         });
         *self.rtt.lock() = connection.stats().rtt;
-        // Read before closing, which would replace it.
+        // Read the reason before closing, because the close would replace it.
         let reason = connection.close_reason();
         connection.close(if setup.test_name == TestName::Http3 { NO_ERROR } else { 0 });
         let close = reason.unwrap_or(connection.closed().await).into();
@@ -222,7 +223,7 @@ impl<E: Endpoint> Client<E> {
     }
 }
 
-/// Initiates a key update once the handshake is confirmed.
+/// Starts a key update once the handshake is confirmed.
 async fn update_keys<C: Connection>(connection: C) {
     while !connection.handshake_confirmed() {
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -230,7 +231,7 @@ async fn update_keys<C: Connection>(connection: C) {
     connection.update_keys();
 }
 
-/// Checks the test's requirements as far as this endpoint knows.
+/// Checks the test's requirements that this endpoint can observe.
 fn check_requirements(
     test_name: TestName,
     second: bool,
@@ -254,7 +255,7 @@ fn check_requirements(
     }
 }
 
-/// Waits for all tasks; returns the first error.
+/// Waits for all tasks and returns the first error.
 async fn all(mut tasks: JoinSet<Result<(), String>>) -> Result<(), String> {
     while let Some(done) = tasks.join_next().await {
         done.map_err(|e| e.to_string())??;

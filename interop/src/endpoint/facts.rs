@@ -1,4 +1,5 @@
-//! Facts about each connection. A value that the stack does not report is `null`.
+//! Facts about each connection, written to `facts.json`. A value that the stack does not report is
+//! `null`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ pub struct Connection {
     pub extension: Extension,
     /// Our congestion controller.
     pub controller: String,
-    /// How it was closed; `null` while open.
+    /// Close of the connection; `null` while it is open.
     pub close: Option<Close>,
     /// Bytes of UDP payload sent.
     pub bytes_sent: Option<u64>,
@@ -81,7 +82,7 @@ pub struct Ecn {
     pub reported_ce: Option<u64>,
 }
 
-/// Our extension on a connection.
+/// State of our extension on a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extension {
     /// Whether our transport parameter was sent.
@@ -96,7 +97,7 @@ pub struct Extension {
     pub stamps_received: Option<u64>,
 }
 
-/// How a connection was closed.
+/// Description of how a connection was closed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Close {
     /// `us`, `peer` or `nobody`.
@@ -116,7 +117,7 @@ pub struct Close {
 pub const PROTOCOL_ERRORS: [u64; 3] = [0x07, 0x08, 0x0a];
 
 impl Close {
-    /// Closed by one endpoint with a transport or application error code.
+    /// Returns a close by one endpoint with a transport or application error code.
     pub(crate) fn with_code(by: &str, transport: bool, code: u64, reason: &[u8]) -> Self {
         Self {
             by: by.into(),
@@ -127,14 +128,14 @@ impl Close {
         }
     }
 
-    /// Closed without a code.
+    /// Returns a close without a code.
     pub(crate) fn without_code(by: &str, kind: &str, reason: &str) -> Self {
         Self { by: by.into(), kind: kind.into(), reason: reason.into(), ..Self::default() }
     }
 }
 
 impl Connection {
-    /// Adds the plugin's report.
+    /// Adds the plug-in's report.
     pub(crate) fn add_monitor_report(&mut self, report: &Report) {
         if let Some(handshake) = report.handshake {
             self.resumed = Some(handshake.resumed);
@@ -159,7 +160,7 @@ impl Connection {
     }
 }
 
-/// The name of a TLS 1.3 cipher suite (RFC 8446 §B.4).
+/// Returns the name of a TLS 1.3 cipher suite (RFC 8446 §B.4).
 pub fn suite_name(number: u16) -> String {
     match number {
         0x1301 => "TLS_AES_128_GCM_SHA256".into(),
@@ -195,7 +196,7 @@ impl FactsLog {
         self.facts.lock()
     }
 
-    /// Adds a connection and returns its index.
+    /// Adds a connection and returns its index. Above the limit, the connection is not recorded.
     pub(crate) fn add(&self, connection: Connection) -> usize {
         let mut facts = self.facts();
         if facts.connections.len() < MAX_CONNECTIONS {

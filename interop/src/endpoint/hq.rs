@@ -1,9 +1,10 @@
-//! HTTP/0.9 over QUIC (`hq-interop`): a request is `GET /path` and CRLF on its own stream; the response is the file's contents.
+//! HTTP/0.9 over QUIC (`hq-interop`): a request is `GET /path` and CRLF on its own stream; the
+//! response is the file's contents.
 
-/// Limit for a request in bytes.
+/// Longest request in bytes.
 pub(crate) const MAX_REQUEST: usize = 4096;
 
-/// Reset code for a request of a missing file; HTTP/0.9 defines none.
+/// Code with which a request for a missing file is reset; HTTP/0.9 defines none.
 pub(crate) const NOT_FOUND: u32 = 4;
 
 /// Encodes a request for a path.
@@ -14,7 +15,7 @@ pub(crate) fn request(path: &str) -> Vec<u8> {
 /// Parses a request and returns its path.
 ///
 /// # Errors
-/// The request is malformed.
+/// Returns an error if the request is malformed.
 pub(crate) fn parse(request: &[u8]) -> Result<&str, &'static str> {
     let text = std::str::from_utf8(request).map_err(|_| "the request is not UTF-8")?;
     let line = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).unwrap_or(text);

@@ -1,15 +1,16 @@
-//! An endpoint for the quic-interop-runner: client or server, on any stack, configured by environment variables.
+//! An endpoint for the quic-interop-runner: a client or server, on any stack, configured by
+//! environment variables.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `setup.rs` | the configuration from the environment |
 //! | `test_name.rs` | values of TESTCASE |
-//! | `outcome.rs` | how it ended, as exit code |
+//! | `outcome.rs` | outcomes and their exit codes |
 //! | `facts.rs` | facts about each connection, written to `facts.json` |
 //! | `hq.rs` | HTTP/0.9: the request line |
 //! | `request.rs` | requested URLs and the files for their responses |
-//! | `tls.rs` | TLS for a test case, on rustls |
-//! | `stack_endpoint.rs` | what an endpoint is made from |
+//! | `tls.rs` | TLS configurations for the tests |
+//! | `stack_endpoint.rs` | creates an endpoint on a stack, and records its facts |
 //! | `client.rs`, `server.rs` | client and server |
 
 mod client;
@@ -43,7 +44,7 @@ use facts::FactsLog;
 use stack_endpoint::on_quiche;
 use stack_endpoint::{OpenEndpoint, on_rustls};
 
-/// Runs the endpoint. `stop` ends it.
+/// Runs the endpoint until it is done or `stop` is set.
 pub fn run(setup: Setup, stop: Arc<AtomicBool>) -> Outcome {
     if let Some(why) = setup.unsupported() {
         return Outcome::Unsupported(why);
@@ -102,7 +103,7 @@ fn on_tokio<E: Endpoint>(
             Role::Server => server::run(open, setup, facts_log, stopped(stop)).await,
         }
     });
-    // Remaining tasks have had their time.
+    // Remaining tasks have had time to finish.
     runtime.shutdown_timeout(Duration::from_millis(100));
     outcome
 }

@@ -1,20 +1,20 @@
-//! How an endpoint ended.
+//! Outcomes of an endpoint and their exit codes.
 
-/// The outcome of an endpoint, which determines its exit code.
+/// Outcome of an endpoint, which determines the exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All files arrived and, as far as this endpoint knows, the test's requirements are met.
+    /// All files arrived, and the test's requirements are met as far as this endpoint knows.
     Success,
-    /// The test failed; the reason.
+    /// The test failed, for this reason.
     Failed(String),
-    /// The stack does not support the test; the reason.
+    /// The stack does not support the test, for this reason.
     Unsupported(String),
-    /// An environment variable or argument is invalid; a one-line message with a hint.
+    /// An environment variable or argument is invalid. The message has one line and a hint.
     InvalidInput(String),
 }
 
 impl Outcome {
-    /// The exit code.
+    /// Returns the exit code.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Success => 0,
@@ -24,7 +24,7 @@ impl Outcome {
         }
     }
 
-    /// The message for standard error.
+    /// Returns the message for standard error.
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Success => None,

@@ -14,7 +14,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request for `url`, with the last segment of its path as the file's name in `folder`.
+    /// Returns a request for `url`. The file in `folder` is named like the last segment of the
+    /// URL's path.
     pub(crate) fn new(url: Uri, folder: &Path) -> Result<Self, String> {
         let name = url.path().rsplit('/').next().unwrap_or_default();
         // The environment is trusted, but a file name outside the directory is still a mistake.
@@ -26,7 +27,7 @@ impl Request {
         Ok(Self { file: folder.join(name), url })
     }
 
-    /// The path of the URL.
+    /// Returns the path of the URL.
     pub fn path(&self) -> &str {
         self.url.path()
     }

@@ -1,4 +1,4 @@
-//! The server on any stack.
+//! The server, which runs on any stack.
 
 use std::future::Future;
 use std::io;
@@ -22,7 +22,7 @@ use super::facts::{self, FactsLog};
 use super::stack_endpoint::{self, OpenEndpoint};
 use super::{Outcome, Setup, TestName, hq};
 
-/// Limit for concurrent connections; more are refused.
+/// Limit for concurrent connections. Further connections are refused.
 const MAX_CONNECTIONS: usize = 1_000;
 /// Bytes written to a stream at once.
 const CHUNK: usize = 64 << 10;
@@ -132,7 +132,7 @@ impl<E: Endpoint> Server<E> {
         let mut connecting =
             self.endpoint.begin(incoming, 0, self.observer(id)).map_err(refused)?;
         if self.setup.test_name == TestName::ZeroRtt {
-            // A server can always do this; 0-RTT data is then available at once.
+            // A server can always do this. 0-RTT data are then available at once.
             match connecting.into_0rtt() {
                 Ok((connection, _)) => return Ok(connection),
                 Err(failed) => connecting = failed,
@@ -227,7 +227,7 @@ impl<E: Endpoint> Server<E> {
     }
 }
 
-/// Writes the body of a successful answer.
+/// Writes the body of a successful response.
 async fn body(answer: SiteResponse, out: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
     if answer.status != StatusCode::OK {
         return Err(io::ErrorKind::NotFound.into());
@@ -239,7 +239,7 @@ async fn body(answer: SiteResponse, out: &mut (impl AsyncWrite + Unpin)) -> io::
     Ok(())
 }
 
-/// Reads a body in chunks.
+/// Reader of a body in chunks.
 struct BodyChunks {
     body: Body,
     left: u64,
@@ -247,11 +247,11 @@ struct BodyChunks {
 
 impl BodyChunks {
     fn of(answer: SiteResponse) -> Self {
-        // Only an upstream server's bodies have no length, and there is none here.
+        // Only bodies from an upstream server have no length, and this server has no upstream.
         Self { body: answer.body, left: answer.length.unwrap_or_default() }
     }
 
-    /// The next chunk; `None` at the end.
+    /// Returns the next chunk, or `None` at the end.
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         if self.left == 0 {
             return Ok(None);

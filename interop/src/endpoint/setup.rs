@@ -1,4 +1,4 @@
-//! The configuration of an endpoint, from environment variables.
+//! Configuration of an endpoint, from environment variables.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -26,14 +26,14 @@ pub enum Role {
 pub struct EndpointStack {
     /// The stack.
     pub stack: Stack,
-    /// It is unmodified and offers no extension of ours.
+    /// Whether the stack is unmodified and does not offer our extension.
     pub stock: bool,
 }
 
 impl EndpointStack {
-    /// The endpoints in this build.
+    /// Returns the endpoints in this build.
     pub fn all() -> impl Iterator<Item = Self> {
-        // Unmodified noq is not among the endpoints.
+        // There is no endpoint with unmodified noq.
         let with = |stock| move |stack: &Stack| Self { stack: *stack, stock };
         Stack::ALL
             .iter()
@@ -41,23 +41,23 @@ impl EndpointStack {
             .chain(Stack::ALL.iter().filter(|stack| **stack != Stack::Noq).map(with(true)))
     }
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> String {
         let stock = if self.stock { "stock-" } else { "" };
         format!("{stock}{}", self.stack)
     }
 
-    /// Whether it has our plugin or patch and offers our extension.
+    /// Returns whether the stack has our plug-in or patch and offers our extension.
     pub const fn is_ours(self) -> bool {
         !self.stock
     }
 
-    /// Whether it is quiche, patched or not.
+    /// Returns whether the stack is quiche, patched or not.
     pub const fn is_quiche(self) -> bool {
         !self.stack.on_rustls()
     }
 
-    /// The default congestion controller.
+    /// Returns the name of the default congestion controller.
     pub const fn default_controller(self) -> &'static str {
         if self.is_ours() { "sync:signal=either" } else { "native:cubic" }
     }
@@ -89,7 +89,7 @@ pub struct Overrides {
     pub controller: Option<String>,
 }
 
-/// The configuration of an endpoint.
+/// Configuration of an endpoint.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Role.
@@ -104,7 +104,7 @@ pub struct Setup {
     pub requests: Vec<Request>,
     /// Client: name in the server's certificate.
     pub server_name: String,
-    /// Client: the server's address. Server: the address to listen at.
+    /// Client: the server's address. Server: the address to listen on.
     pub address: SocketAddr,
     /// Server: directory of the files.
     pub www: PathBuf,
@@ -114,7 +114,7 @@ pub struct Setup {
     pub certs: PathBuf,
     /// Directory for `facts.json`.
     pub logs: PathBuf,
-    /// Directory for qlog, if enabled.
+    /// Directory for qlog files, if enabled.
     pub qlog: Option<PathBuf>,
 }
 
@@ -122,7 +122,8 @@ impl Setup {
     /// Reads the configuration; `env` looks up environment variables.
     ///
     /// # Errors
-    /// [`Outcome::InvalidInput`] for an invalid value, [`Outcome::Unsupported`] for an unknown test.
+    /// Returns [`Outcome::InvalidInput`] if a value is invalid, and [`Outcome::Unsupported`] if the
+    /// test is unknown.
     pub fn read(
         overrides: &Overrides,
         env: impl Fn(&str) -> Option<String>,
@@ -211,7 +212,8 @@ impl Setup {
         })
     }
 
-    /// Why this stack does not support this test in this role; `None` if it does.
+    /// Returns the reason why this stack does not support this test in this role, or `None` if it
+    /// does.
     pub fn unsupported(&self) -> Option<String> {
         let no = |why: &str| {
             Some(format!("{} as {}: {}: {why}", self.stack.name(), self.role, self.test_name))

@@ -1,4 +1,4 @@
-//! What an endpoint is made from, and facts about its connections.
+//! Creates an endpoint on a stack and records facts about its connections.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use fathom_stacks::{
 use super::facts;
 use super::{Role, Setup, tls};
 
-/// Makes an endpoint of a stack of its socket and settings.
+/// Function that creates an endpoint of a stack from a socket and settings.
 type Open<E, T> = fn(UdpSocket, EndpointSettings<T>) -> Result<E, SetupError>;
 
-/// An endpoint.
+/// An open endpoint.
 pub(super) struct OpenEndpoint<E> {
     pub(super) endpoint: E,
-    /// It has a session ticket, which the next connection resumes.
+    /// Returns whether the endpoint has a session ticket, which the next connection uses to resume.
     pub(super) has_ticket: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// Settings large enough never to limit a transfer.
+/// Settings that are large enough never to limit a transfer.
 const TRANSPORT: TransportSettings = TransportSettings {
-    // With 30 % loss, the first round-trip time sample may be 1 s, and the probe timeout doubles from 3 s, so that the usual 30 s are too
-    // short.
+    // With 30 % loss, the first round-trip time sample may be 1 s, and the probe timeout then
+    // doubles from 3 s. The usual idle timeout of 30 s is too short for this.
     idle: Some(Duration::from_secs(90)),
     bidi_streams: Some(256),
     uni_streams: Some(8),
@@ -39,7 +39,7 @@ const TRANSPORT: TransportSettings = TransportSettings {
     datagrams: None,
 };
 
-/// The endpoint of `setup` on a stack with rustls.
+/// Creates the endpoint of `setup` on a stack with rustls.
 pub(super) fn on_rustls<E: Endpoint>(
     open: Open<E, Tls>,
     setup: &Setup,
@@ -57,13 +57,14 @@ pub(super) fn on_rustls<E: Endpoint>(
     }
 }
 
-/// The endpoint of `setup` on quiche.
+/// Creates the endpoint of `setup` on quiche.
 #[cfg(feature = "quiche")]
 pub(super) fn on_quiche<E: Endpoint>(
     open: Open<E, BoringTls>,
     setup: &Setup,
 ) -> Result<OpenEndpoint<E>, String> {
-    // As tokio-quiche has it: the runner's network carries more, and nothing is discovered.
+    // tokio-quiche's packet size. The runner's network carries larger packets, and MTU discovery is
+    // off.
     let transport = TransportSettings { datagram: Some(1350), ..TRANSPORT };
     let tls = tls::boring(setup)?;
     let sessions = tls.sessions.clone();
@@ -74,7 +75,7 @@ pub(super) fn on_quiche<E: Endpoint>(
     })
 }
 
-/// A server listens at the setup's address.
+/// Creates an endpoint. A server listens on the setup's address.
 fn make<E, T>(
     open: Open<E, T>,
     setup: &Setup,
@@ -103,7 +104,7 @@ fn make<E, T>(
     })
 }
 
-/// Records what the stack and the plug-in report.
+/// Records the reports of the stack and the plug-in.
 pub(super) fn record<C: Connection>(connection: &C, facts: &mut facts::Connection) {
     let stats = connection.stats();
     facts.bytes_sent = Some(stats.sent_bytes);

@@ -1,12 +1,13 @@
-//! The values of TESTCASE.
+//! Values of TESTCASE.
 
-/// The test that an endpoint runs. Several test cases of the runner share one name, as they differ only in what happens to packets on the link.
+/// Test that an endpoint runs. Several test cases of the runner share one name, because they differ
+/// only in the treatment of packets on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum TestName {
     /// One small file.
     Handshake,
-    /// Several files at once over one connection.
+    /// Several files concurrently over one connection.
     Transfer,
     /// A handshake with a long round-trip time.
     LongRtt,
@@ -14,13 +15,13 @@ pub enum TestName {
     Retry,
     /// The second connection resumes the session of the first.
     Resumption,
-    /// The same with requests in 0-RTT packets.
+    /// Like `Resumption`, with requests in 0-RTT packets.
     ZeroRtt,
-    /// HTTP/3.
+    /// A transfer over HTTP/3.
     Http3,
     /// A connection for each file.
     MultiConnect,
-    /// The client initiates a key update.
+    /// The client starts a key update.
     KeyUpdate,
     /// Both endpoints mark packets ECT and report ECN counts.
     Ecn,
@@ -33,7 +34,7 @@ pub enum TestName {
 }
 
 impl TestName {
-    /// The application protocol (ALPN).
+    /// Returns the application protocol (ALPN).
     pub const fn protocol(self) -> &'static [u8] {
         match self {
             Self::Http3 => b"h3",
@@ -41,7 +42,8 @@ impl TestName {
         }
     }
 
-    /// Whether the first URL gets its own connection, whose session the second connection resumes.
+    /// Returns whether the first URL gets its own connection, whose session the second connection
+    /// resumes.
     pub const fn resumes(self) -> bool {
         matches!(self, Self::Resumption | Self::ZeroRtt)
     }

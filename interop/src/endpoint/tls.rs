@@ -19,7 +19,7 @@ use rustls::quic::Suite;
 use super::Role;
 use super::{Setup, TestName};
 
-/// The cipher suite of Initial packets, which a configuration with other suites lacks.
+/// Returns the cipher suite of Initial packets, which a configuration with other suites lacks.
 pub(crate) fn initial() -> Option<Suite> {
     cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite())
 }
@@ -32,7 +32,8 @@ fn provider(test_name: TestName) -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// The client's trust anchor: the runner's CA if there is one, else any certificate is accepted.
+/// Returns the client's trust anchor: the runner's CA if there is one. Otherwise any certificate is
+/// accepted.
 pub(crate) fn trust(setup: &Setup) -> Trust {
     let authority = setup.certs.join("ca.pem");
     if authority.is_file() { Trust::File(authority) } else { Trust::Insecure }
@@ -43,7 +44,7 @@ pub(crate) fn identity(setup: &Setup) -> Result<Identity, String> {
         .map_err(|e| e.to_string())
 }
 
-/// The client's configuration and its session tickets.
+/// Returns the client's configuration and its session tickets.
 pub(crate) fn client(
     setup: &Setup,
 ) -> Result<(Arc<rustls::ClientConfig>, Arc<TicketStore>), String> {
@@ -60,7 +61,7 @@ pub(crate) fn client(
     Ok((Arc::new(config), tickets))
 }
 
-/// The server's configuration.
+/// Returns the server's configuration.
 pub(crate) fn server(setup: &Setup) -> Result<Arc<rustls::ServerConfig>, String> {
     let config = identity(setup)?
         .tls_config(setup.test_name.protocol(), provider(setup.test_name))
@@ -72,7 +73,7 @@ pub(crate) fn server(setup: &Setup) -> Result<Arc<rustls::ServerConfig>, String>
     }))
 }
 
-/// The configuration on BoringSSL of either role.
+/// Returns the configuration of either role on BoringSSL.
 #[cfg(feature = "quiche")]
 pub(crate) fn boring(setup: &Setup) -> Result<BoringTls, String> {
     let resumes = setup.role == Role::Client && setup.test_name.resumes();

@@ -8,24 +8,24 @@ use super::test_case::TestCase;
 use super::trace::{Capture, ConnectionTrace, Trace};
 use crate::endpoint::Facts;
 
-/// The result of a test.
+/// Result of a test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", content = "why", rename_all = "kebab-case")]
 pub enum TestResult {
     /// All requirements are met.
     Passed,
-    /// At least one requirement is not met; the reasons.
+    /// At least one requirement is not met, for these reasons.
     Failed(Vec<String>),
     /// The client or the server does not support the test.
     Unsupported(String),
-    /// The files arrived, but a requirement could not be checked, for want of TLS secrets.
+    /// The files arrived, but a requirement could not be checked because TLS secrets are missing.
     Unverified(String),
     /// The test did not run.
     Skipped(String),
 }
 
 impl TestResult {
-    /// The character in the result table.
+    /// Returns the character in the result table.
     pub const fn mark(&self) -> char {
         match self {
             Self::Passed => '✓',
@@ -36,7 +36,7 @@ impl TestResult {
         }
     }
 
-    /// The reason in one line; empty if passed.
+    /// Returns the reason in one line, or an empty string if the test passed.
     pub fn why(&self) -> String {
         match self {
             Self::Passed => String::new(),
@@ -46,7 +46,7 @@ impl TestResult {
     }
 }
 
-/// What the runner observed of a test.
+/// Observations of the runner during a test.
 #[derive(Debug)]
 pub(super) struct Evidence {
     /// `None` if the server exited before the client started.
@@ -62,7 +62,7 @@ pub(super) struct Evidence {
     pub(super) capture: Capture,
 }
 
-/// Decides the result of a test.
+/// Returns the result of a test.
 pub(super) fn check(test_case: TestCase, evidence: &Evidence) -> TestResult {
     match (evidence.client, evidence.server) {
         (Some(ExitReason::Code(127)), _) => return TestResult::Unsupported("the client".into()),
@@ -95,7 +95,7 @@ pub(super) fn check(test_case: TestCase, evidence: &Evidence) -> TestResult {
     }
 }
 
-/// The first messages, and the number of the others.
+/// Returns the first messages and the number of the others.
 fn first_few(all: &[String]) -> Vec<String> {
     const MOST: usize = 3;
     let mut first_few: Vec<String> = all.iter().take(MOST).cloned().collect();
@@ -105,7 +105,8 @@ fn first_few(all: &[String]) -> Vec<String> {
     first_few
 }
 
-/// Connection closes that a faulty extension may have caused, from the trace and from our endpoints' facts.
+/// Returns connection closes that a faulty extension may have caused, from the trace and from our
+/// endpoints' facts.
 fn extension_closes(evidence: &Evidence) -> Vec<String> {
     const OURS: &str = "CLOSED BECAUSE OF OUR EXTENSION?";
     let mut found: Vec<String> = evidence
@@ -132,7 +133,7 @@ fn extension_closes(evidence: &Evidence) -> Vec<String> {
     found
 }
 
-/// Requirements that are not met, and those that could not be checked.
+/// Requirements that are not met, and requirements that could not be checked.
 #[derive(Default)]
 struct Requirements {
     failures: Vec<String>,
@@ -146,7 +147,8 @@ impl Requirements {
         }
     }
 
-    /// As [`Requirements::require`] for what only decrypted packets show; `seen` is `None` without TLS secrets.
+    /// Like [`Requirements::require`], for properties that only decrypted packets show. `seen` is
+    /// `None` without TLS secrets.
     fn require_observed<T>(
         &mut self,
         seen: Option<T>,
@@ -160,7 +162,7 @@ impl Requirements {
     }
 }
 
-/// The connection, if 1-RTT packets of both sides could be decrypted.
+/// Returns the connection if 1-RTT packets of both sides could be decrypted.
 fn readable(c: &ConnectionTrace) -> Option<&ConnectionTrace> {
     let read = |side: &super::trace::EndpointTrace| {
         side.packets.iter().sum::<u64>() > side.unopened && side.acks > 0
@@ -280,7 +282,7 @@ fn check_early_data(second: &ConnectionTrace, requirements: &mut Requirements) {
     requirements.require(second.client.packets[1] > 0, "no 0-RTT packet was sent");
     let accepted = second.extensions.as_ref().map(|e| e.early_data);
     requirements.require_observed(accepted, |accepted| accepted, "0-RTT was not accepted");
-    // As in the official runner: no more request bytes in 1-RTT packets than in 0-RTT packets.
+    // Like the official runner, allow no more request bytes in 1-RTT packets than in 0-RTT packets.
     let read = second.client.early_bytes > 0;
     let most = second.client.stream_bytes <= second.client.early_bytes;
     requirements.require_observed(

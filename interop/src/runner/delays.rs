@@ -1,4 +1,5 @@
-//! One-way delays over asymmetric links: the delays that timestamps report, compared with those that the link caused.
+//! One-way delays over asymmetric links: compares the delays that timestamps report with those that
+//! the link caused.
 
 use std::fmt::Write as _;
 use std::io;
@@ -19,16 +20,18 @@ use super::test_run::{RunConfig, secrets};
 use super::trace::{ConnectionTrace, EndpointTrace, SendTimestamp, Trace, TransportParameters};
 use crate::endpoint::TestName;
 
-/// Size of the file in bytes: four seconds at 10 Mbps.
+/// Size of the file in bytes: about 4 s at 10 Mbps.
 const FILE: u64 = 5 << 20;
 /// Time limit for a transfer.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The fewest samples that count. A downloading client has fewer, as most of its packets are not ack-eliciting.
+/// Fewest samples that count. A downloading client has fewer, because most of its packets are not
+/// ack-eliciting.
 const MIN_SAMPLES: usize = 20;
-/// The largest error for 95 % of the samples. The rest may be scheduling delay: both endpoints share this machine's cores.
+/// Largest error allowed for 95 % of the samples. Other errors may be scheduling delay, because
+/// both endpoints share this machine's cores.
 const MAX_ERROR: Duration = Duration::from_millis(5);
 
-/// Where the queue is.
+/// Direction in which packets queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 pub enum DelayScenario {
@@ -41,7 +44,8 @@ pub enum DelayScenario {
 }
 
 impl DelayScenario {
-    /// 40 ms and 10 Mbps down; 10 ms up, with either more bandwidth than acknowledgements need or less.
+    /// Returns the link: 40 ms and 10 Mbps down; 10 ms up, with more bandwidth than
+    /// acknowledgements need or with less.
     fn link(self, seed: u64) -> RelaySpec {
         let line = |bits: u64, delay: u64| DirectedPath {
             link: Some((Rate::from_bits_per_sec(bits).into(), QueueSpec::droptail_packets(100))),
@@ -73,20 +77,21 @@ impl MeanMax {
     }
 }
 
-/// Delays in one direction, from the receiver's timestamps. Times are in milliseconds.
+/// Delays in one direction, from the receiver's timestamps, in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DirectionDelays {
-    /// The sender of the packets: `server` or `client`.
+    /// Sender of the packets: `server` or `client`.
     pub from: &'static str,
-    /// The frame that carries the timestamps.
+    /// Frame that carries the timestamps.
     pub frame: &'static str,
-    /// The number of packets with a reported delay.
+    /// Number of packets with a reported delay.
     pub samples: usize,
-    /// Their queueing delay in the link, by the link's clock.
+    /// Queueing delay of these packets in the link, by the link's clock.
     pub waited: MeanMax,
     /// Queueing delay in the reverse direction, which must not appear in the reported delays.
     pub back: MeanMax,
-    /// Difference between timestamps and link, less the constant clock offset: median, 95th percentile, maximum.
+    /// Difference between the delays from the timestamps and those of the link, without the
+    /// constant clock offset: median, 95th percentile, maximum.
     pub error: [f64; 3],
     /// The sender's own estimate of the queueing delay, from its qlog; only for our endpoints.
     pub estimated: Option<MeanMax>,
@@ -98,17 +103,18 @@ pub struct DelayReport {
     /// [`Measurement::Delays`].
     #[serde(rename = "measure")]
     pub measurement: Measurement,
-    /// The scenario.
+    /// Scenario of the transfer.
     #[serde(rename = "course")]
     pub scenario: DelayScenario,
     /// Client's name.
     pub client: String,
     /// Server's name.
     pub server: String,
-    /// The server's packets, then the client's; a direction without timestamps is missing.
+    /// Delays of the server's packets, then of the client's. A direction without timestamps is
+    /// missing.
     #[serde(rename = "ways")]
     pub directions: Vec<DirectionDelays>,
-    /// Why the measurement failed or is inaccurate.
+    /// Reason why the measurement failed or is inaccurate.
     pub failed: Option<String>,
 }
 
@@ -198,7 +204,7 @@ fn run_in(
     Ok(directions)
 }
 
-/// Both directions of a connection.
+/// Returns the delays in both directions of a connection.
 fn directions_of(connection: &ConnectionTrace) -> Vec<DirectionDelays> {
     let parameters = |found: Option<&TransportParameters>| found.and_then(|p| p.ack_delay_exponent);
     let clients = parameters(connection.client_hello.as_ref().map(|hello| &hello.parameters));
@@ -210,7 +216,8 @@ fn directions_of(connection: &ConnectionTrace) -> Vec<DirectionDelays> {
     down.into_iter().chain(up).collect()
 }
 
-/// The delays of `sender`'s packets, from `receiver`'s timestamps; `exponent` is the receiver's ack_delay_exponent.
+/// Returns the delays of `sender`'s packets, from `receiver`'s timestamps. `exponent` is the
+/// receiver's ack_delay_exponent.
 fn direction(
     from: &'static str,
     sender: &EndpointTrace,
@@ -235,7 +242,8 @@ fn direction(
             SendTimestamp::Timestamp(timestamp) => ("TIMESTAMP", timestamp.micros(exponent)),
         };
         let arrived = sent.wrapping_sub(ack_delay(ack.raw_delay, exponent).as_micros() as u32);
-        // Timestamp less the link's time: constant but for errors. Modulo 2^32 microseconds, as the timestamps are.
+        // Difference between the timestamp and the link's time. Without errors the difference is
+        // constant. It is modulo 2^32 microseconds, like the timestamps.
         offsets.push(arrived.wrapping_sub(departed.as_micros() as u32));
         transits.push(millis(departed.saturating_sub(packet.arrived)));
     }
@@ -268,13 +276,14 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Queueing delays: transit times less their minimum.
+/// Returns queueing delays: transit times minus the smallest transit time.
 fn queueing(transits: &[f64]) -> Option<MeanMax> {
     let least = transits.iter().copied().fold(f64::INFINITY, f64::min);
     MeanMax::of(&transits.iter().map(|transit| transit - least).collect::<Vec<_>>())
 }
 
-/// The queueing delays in ms that the plugin reported to controllers, from the qlogs in a directory. Peers' qlogs have none.
+/// Returns the queueing delays in ms that the plug-in reported to controllers, from the qlogs in a
+/// directory. Peers' qlogs have none.
 fn estimates(folder: &Path) -> Vec<f64> {
     let mut found = Vec::new();
     for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -287,7 +296,7 @@ fn estimates(folder: &Path) -> Vec<f64> {
     found
 }
 
-/// The measurements as a table.
+/// Returns the measurements as a table.
 pub fn text(all: &[DelayReport]) -> String {
     let mut text = String::new();
     if all.is_empty() {
@@ -344,7 +353,9 @@ mod tests {
     use super::super::trace::{RelayedPacket, TimestampedAck};
     use super::*;
 
-    /// Packets that leave the link after 40 ms and their queueing delay, with timestamps of a clock that is 7 s ahead, each `late` by some time.
+    /// Returns the delays of packets that leave the link after 40 ms and their queueing delay. The
+    /// timestamps come from a clock that is 7 s ahead, and each is `late` by some time in
+    /// microseconds.
     fn synthetic(queueing: &[u64], late: &[i64]) -> DirectionDelays {
         let (mut sender, mut receiver) = (EndpointTrace::default(), EndpointTrace::default());
         for (number, (wait, late)) in queueing.iter().zip(late).enumerate() {
@@ -357,7 +368,7 @@ mod tests {
                 departed: Some(departed),
                 ack_eliciting: true,
             });
-            // An ACK delay of 8 ms.
+            // With an ACK delay of 8 ms.
             let sent = (departed.as_micros() as i64 + 7_000_000 + 8_000 + late) as u64;
             let timestamp = SendTimestamp::Timestamp(Timestamp { scaled: sent >> 3 });
             receiver.timestamped_acks.push(TimestampedAck {
@@ -382,7 +393,7 @@ mod tests {
         assert_eq!((direction.samples, direction.waited), (24, MeanMax { mean: 10.0, max: 30.0 }));
         assert!(direction.error[2] < 0.01, "{direction:?}");
         assert_eq!(accuracy_error(&direction), None);
-        // One in six is 20 ms off: more than 5 %.
+        // One in six timestamps is 20 ms off: more than 5 %.
         let direction = synthetic(&queueing, &[0, 0, 20_000, 0, 0, 0].repeat(4));
         assert!(
             (direction.error[2] - 20.0).abs() < 0.01 && direction.error[0] < 0.01,

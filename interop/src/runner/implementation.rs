@@ -1,4 +1,4 @@
-//! Implementations under test: our endpoints, and the peers in `interop/peers`.
+//! The implementations that the runner runs: our endpoints, and the peers in `interop/peers`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ pub use crate::endpoint::Role;
 /// Directory of the peers, relative to the repository's root.
 pub const PEERS: &str = "interop/peers";
 
-/// The contents of a peer's `peer.toml`.
+/// Contents of a peer's `peer.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Manifest {
@@ -33,7 +33,7 @@ struct Manifest {
 pub struct Implementation {
     name: String,
     kind: Kind,
-    /// Why it cannot run; `None` if it can.
+    /// Reason why the implementation cannot run; `None` if it can.
     unavailable: Option<String>,
     version: Option<String>,
 }
@@ -42,12 +42,12 @@ pub struct Implementation {
 enum Kind {
     /// Our endpoint on a stack, with a controller.
     Ours { program: PathBuf, stack: String, controller: Option<String> },
-    /// A peer: its directory, its `peer.toml`, and where peers are installed.
+    /// A peer: its directory, its `peer.toml`, and the directory in which peers are installed.
     Peer { folder: PathBuf, manifest: Manifest, installed: PathBuf },
 }
 
 impl Implementation {
-    /// Our endpoint on a stack.
+    /// Returns our endpoint on a stack.
     pub fn ours(program: &Path, stack: &str) -> Self {
         let kind =
             Kind::Ours { program: program.to_owned(), stack: stack.to_owned(), controller: None };
@@ -59,7 +59,7 @@ impl Implementation {
         }
     }
 
-    /// Sets the controller of one of our endpoints; no effect on peers.
+    /// Sets the controller of one of our endpoints. Has no effect on peers.
     #[must_use]
     pub fn with_controller(mut self, name: &str) -> Self {
         if let Kind::Ours { controller, .. } = &mut self.kind {
@@ -68,10 +68,10 @@ impl Implementation {
         self
     }
 
-    /// Reads the peer in `folder`; `installed` is the directory in which peers are installed.
+    /// Reads the peer in `folder`. `installed` is the directory in which peers are installed.
     ///
     /// # Errors
-    /// Its `peer.toml` cannot be read or parsed; the message is one line.
+    /// Returns a message of one line if the peer's `peer.toml` cannot be read or parsed.
     pub fn peer(folder: &Path, installed: &Path) -> Result<Self, String> {
         let file = folder.join("peer.toml");
         let wrong = |why: String| {
@@ -98,17 +98,17 @@ impl Implementation {
         })
     }
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The version, if known.
+    /// Returns the version, if known.
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
-    /// The notes in `peer.toml`.
+    /// Returns the notes in `peer.toml`.
     pub fn notes(&self) -> &str {
         match &self.kind {
             Kind::Ours { .. } => "",
@@ -116,22 +116,22 @@ impl Implementation {
         }
     }
 
-    /// Whether it is `fathom-endpoint`, which writes `facts.json`.
+    /// Returns whether the implementation is `fathom-endpoint`, which writes `facts.json`.
     pub const fn is_ours(&self) -> bool {
         matches!(self.kind, Kind::Ours { .. })
     }
 
-    /// Whether it is under test: a stack with our plugin or patch.
+    /// Returns whether the implementation is under test: a stack with our plug-in or patch.
     pub fn is_under_test(&self) -> bool {
         self.is_ours() && !self.name.starts_with("stock-")
     }
 
-    /// Why it cannot run; `None` if it can.
+    /// Returns the reason why the implementation cannot run, or `None` if it can.
     pub fn unavailable(&self) -> Option<&str> {
         self.unavailable.as_deref()
     }
 
-    /// Whether it supports a test in a role, according to its `peer.toml`.
+    /// Returns whether the implementation supports a test in a role, according to its `peer.toml`.
     pub fn supports(&self, role: Role, test_name: TestName) -> bool {
         let Kind::Peer { manifest, .. } = &self.kind else { return true };
         let own = match role {
@@ -143,7 +143,8 @@ impl Implementation {
         manifest.roles.iter().any(|known| known == role.as_ref()) && claimed(test_name.as_ref())
     }
 
-    /// Runs a peer's `install` script. The last line of output is the version, or the reason for a failure.
+    /// Runs a peer's `install` script. The last line of output is the version, or the reason for a
+    /// failure.
     pub fn install(&mut self) {
         let Kind::Peer { folder, installed, .. } = &self.kind else { return };
         let done = Command::new(folder.join("install"))
@@ -168,7 +169,7 @@ impl Implementation {
         };
     }
 
-    /// The command that starts the endpoint; environment variables configure it.
+    /// Returns the command that starts the endpoint, which environment variables configure.
     pub(super) fn command(&self) -> Command {
         match &self.kind {
             Kind::Ours { program, stack, controller } => {
@@ -188,10 +189,10 @@ impl Implementation {
     }
 }
 
-/// The peers in a directory, sorted by name; none if the directory does not exist.
+/// Returns the peers in a directory, sorted by name, or none if the directory does not exist.
 ///
 /// # Errors
-/// A `peer.toml` cannot be read or parsed.
+/// Returns an error if a `peer.toml` cannot be read or parsed.
 pub fn peers(folder: &Path, installed: &Path) -> Result<Vec<Implementation>, String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
     let mut folders: Vec<PathBuf> =

@@ -17,7 +17,7 @@ struct KnownFailure {
     server: String,
     /// Name of the test case.
     test: String,
-    /// Which implementation fails, and why.
+    /// Implementation that fails, and the reason.
     why: String,
 }
 
@@ -30,10 +30,10 @@ pub struct KnownFailures {
 }
 
 impl KnownFailures {
-    /// Reads a file.
+    /// Reads a list from a file.
     ///
     /// # Errors
-    /// The file cannot be read or parsed; the message is one line.
+    /// Returns a message of one line if the file cannot be read or parsed.
     pub fn read(file: &Path) -> Result<Self, String> {
         let wrong = |why: String| {
             format!("'{}': {why}; docs/interop.md describes the format", file.display())
@@ -56,7 +56,7 @@ impl KnownFailures {
         Ok(known)
     }
 
-    /// Why this test fails, if that is known.
+    /// Returns the reason why this test fails, if it is known.
     pub fn why(&self, client: &str, server: &str, test_case: TestCase) -> Option<&str> {
         let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;
         let of = |e: &&KnownFailure| {
@@ -65,7 +65,7 @@ impl KnownFailures {
         self.failure.iter().find(of).map(|entry| entry.why.as_str())
     }
 
-    /// Names in the list that no implementation has; a typing error would hide failures.
+    /// Returns names in the list that no implementation has. A typing error would hide failures.
     pub fn unknown_names<'a>(&'a self, names: &[&str]) -> Vec<(Role, &'a str)> {
         let roles = |e: &'a KnownFailure| {
             [(Role::Client, e.client.as_str()), (Role::Server, e.server.as_str())]

@@ -21,7 +21,7 @@ pub struct Matrix {
 struct Cell {
     run: TestRun,
     record: TestRecord,
-    /// Why it fails, if that is known.
+    /// Reason of a known failure.
     known: Option<String>,
 }
 
@@ -51,19 +51,20 @@ impl Matrix {
         self.cells.push(Cell { known: why, run, record });
     }
 
-    /// Whether a test failed that is not a known failure.
+    /// Returns whether a test failed without a known failure.
     pub fn has_failed(&self) -> bool {
         self.cells
             .iter()
             .any(|e| matches!(e.record.result, TestResult::Failed(_)) && e.known.is_none())
     }
 
-    /// Whether a test could not be verified.
+    /// Returns whether a test could not be verified.
     pub fn has_unverified(&self) -> bool {
         self.cells.iter().any(|e| matches!(e.record.result, TestResult::Unverified(_)))
     }
 
-    /// One table for each of our stacks in each role, then the reasons for all results other than passed.
+    /// Returns one table for each of our stacks in each role, then the reasons for all results
+    /// other than passed.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let test_cases: Vec<TestCase> = TestCase::VARIANTS
@@ -186,7 +187,7 @@ impl Matrix {
         }
     }
 
-    /// All results as JSON.
+    /// Returns all results as JSON.
     pub fn json(&self) -> serde_json::Value {
         let run = |e: &Cell| {
             let connections = e.record.trace.as_ref().map(|trace| &trace.connections);

@@ -21,7 +21,7 @@ use crate::endpoint::TestName;
 
 /// Size of the file in bytes.
 const FILE: u64 = 10 << 20;
-/// Time limit for a transfer: ten times what the link needs.
+/// Time limit for a transfer, which takes about 8.4 s if it has the link to itself.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A kind of measurement.
@@ -29,11 +29,11 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
 pub enum Measurement {
-    /// Goodput alone.
+    /// Goodput of a transfer without other traffic.
     Goodput,
-    /// Goodput against a flow of stock quinn with CUBIC that has started before.
+    /// Goodput against a flow of stock quinn with CUBIC that started earlier.
     CrossTraffic,
-    /// One-way delays: see [`super::delays`].
+    /// One-way delays; see [`super::delays`].
     Delays,
 }
 
@@ -54,23 +54,23 @@ fn unknown(s: &str) -> String {
 /// All repetitions of one measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct MeasurementResult {
-    /// What was measured.
+    /// Kind of measurement.
     #[serde(rename = "measure")]
     pub measurement: Measurement,
     /// Client's name.
     pub client: String,
-    /// Server's name; the server sends the file.
+    /// Name of the server, which sends the file.
     pub server: String,
     /// The server's controller.
     pub controller: String,
     /// Goodput of each repetition in kbps.
     pub kbps: Vec<f64>,
-    /// Why repetitions failed.
+    /// Reasons why repetitions failed.
     pub failed: Vec<String>,
 }
 
 impl MeasurementResult {
-    /// Mean and sample standard deviation in kbps.
+    /// Returns the mean and the sample standard deviation in kbps.
     pub fn mean_and_deviation(&self) -> Option<(f64, f64)> {
         let n = self.kbps.len() as f64;
         if self.kbps.is_empty() {
@@ -85,7 +85,7 @@ impl MeasurementResult {
 /// Runs one repetition and returns the goodput in kbps.
 ///
 /// # Errors
-/// Why the transfer failed.
+/// Returns the reason if the transfer fails.
 pub fn run(
     measurement: Measurement,
     client: &Implementation,
@@ -138,7 +138,8 @@ fn run_in(
     rate(&capture, main).ok_or_else(|| "no packets were captured".into())
 }
 
-/// Runs one transfer of all files, perhaps with cross traffic. Returns the capture and the server's address.
+/// Runs one transfer of all files, with cross traffic if given. Returns the capture and the
+/// server's address.
 pub(super) fn transfer(
     (client, server): (&Implementation, &Implementation),
     test_name: TestName,
@@ -173,7 +174,8 @@ pub(super) fn transfer(
     Ok((capture, main))
 }
 
-/// Goodput in kbps as in the official runner: the file's size over the time from the server's first 1-RTT packet to its last.
+/// Returns the goodput in kbps as the official runner does: the file's size over the time from the
+/// server's first 1-RTT packet to its last.
 fn rate(capture: &Capture, server: SocketAddr) -> Option<f64> {
     let datagrams = capture.datagrams().iter();
     let mut times = datagrams
@@ -188,7 +190,7 @@ fn rate(capture: &Capture, server: SocketAddr) -> Option<f64> {
     (!duration.is_zero()).then(|| FILE as f64 * 8.0 / 1e3 / duration.as_secs_f64())
 }
 
-/// The measurements as a table.
+/// Returns the measurements as a table.
 pub fn text(all: &[MeasurementResult]) -> String {
     let mut text = String::new();
     if all.is_empty() {

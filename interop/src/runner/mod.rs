@@ -1,6 +1,7 @@
-//! The runner: starts a client and a server as processes with the laboratory's relay between them, and checks what passed the relay.
+//! The runner: starts a client and a server as processes with the laboratory's relay between them,
+//! and checks the packets that passed the relay.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `test_case.rs` | the test cases: files, link, timeout |
 //! | `implementation.rs` | implementations: our endpoints, and peers |

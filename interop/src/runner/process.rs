@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// How often a child's state is polled.
+/// Interval at which a child's state is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Time from SIGTERM to SIGKILL.
 const TERM_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a child process ended.
+/// Reason why a child process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExitReason {
-    /// It exited with this code.
+    /// The child exited with this code.
     Code(i32),
-    /// It was killed by this signal.
+    /// The child was killed by this signal.
     Signal(i32),
     /// A server exited before it was stopped.
     Premature,
-    /// It ran too long and was terminated.
+    /// The child ran too long and was terminated.
     Timeout,
     /// The whole run was interrupted.
     Interrupted,
@@ -49,14 +49,14 @@ fn exit_reason(status: ExitStatus) -> ExitReason {
     }
 }
 
-/// A child in its own process group, so that its descendants end with it.
+/// A child in its own process group, so that its descendants end with the child.
 pub(super) struct Process {
     child: Child,
     ended: Option<ExitReason>,
 }
 
 impl Process {
-    /// Starts the command; standard output and standard error go to a file.
+    /// Starts the command. Standard output and standard error go to a file.
     pub(super) fn start(mut command: Command, output: &Path) -> io::Result<Self> {
         let out = File::create(output)?;
         let err = out.try_clone()?;
@@ -65,7 +65,7 @@ impl Process {
         Ok(Self { child, ended: None })
     }
 
-    /// Why the child ended, once it has. Its descendants are killed then.
+    /// Returns the reason why the child ended, once it has, and kills its descendants.
     pub(super) fn try_wait(&mut self) -> Option<ExitReason> {
         if self.ended.is_none() && self.is_over() {
             // The process ID is not reused before `wait`.
@@ -80,7 +80,7 @@ impl Process {
         self.pid().is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_))))
     }
 
-    /// Waits until the child exits; terminates it after the timeout or when `stop` is set.
+    /// Waits until the child exits. Terminates the child after the timeout or when `stop` is set.
     // Children run in real time.
     #[allow(clippy::disallowed_methods)]
     pub(super) fn wait(&mut self, timeout: Duration, stop: &AtomicBool) -> ExitReason {

@@ -1,4 +1,5 @@
-//! The test cases: files, link, timeout. The parameters are the quic-interop-runner's, except where seconds suffice instead of minutes.
+//! The test cases: files, link, timeout. The parameters are the quic-interop-runner's, unless
+//! seconds suffice instead of minutes.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ const KB: u64 = 1_000;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A test case of the runner, in the order of the official table, which lacks `rebind-handshake` and a separate `multiconnect`.
+/// A test case of the runner, in the order of the official table. The official table lacks
+/// `rebind-handshake` and a separate `multiconnect`.
 #[derive(
     Clone,
     Copy,
@@ -33,27 +35,27 @@ const MIB: u64 = 1 << 20;
 pub enum TestCase {
     /// One small file.
     Handshake,
-    /// 10 MiB in three files at once.
+    /// 10 MiB in three concurrent files.
     Transfer,
     /// A handshake with a round-trip time of 1.5 s.
     LongRtt,
-    /// ChaCha20 only.
+    /// A transfer with only ChaCha20 enabled.
     ChaCha20,
-    /// Two thousand files on one connection.
+    /// About two thousand files on one connection.
     Multiplexing,
-    /// Retry.
+    /// A transfer after a Retry.
     Retry,
     /// The second connection resumes the session of the first.
     Resumption,
-    /// 0-RTT.
+    /// Requests in 0-RTT packets.
     ZeroRtt,
-    /// HTTP/3.
+    /// A transfer over HTTP/3.
     Http3,
     /// A transfer with blackouts of the link.
     Blackhole,
-    /// Key update.
+    /// A transfer with a key update.
     KeyUpdate,
-    /// ECN.
+    /// A transfer with ECN.
     Ecn,
     /// A connection for each file.
     MultiConnect,
@@ -83,7 +85,7 @@ fn unknown(name: &str) -> String {
 }
 
 impl TestCase {
-    /// The abbreviation in the result table, as in the official runner.
+    /// Returns the abbreviation in the result table, as in the official runner.
     pub const fn abbreviation(self) -> &'static str {
         match self {
             Self::Handshake => "H",
@@ -108,7 +110,7 @@ impl TestCase {
         }
     }
 
-    /// The value of TESTCASE that endpoints get. Several test cases share one.
+    /// Returns the value of TESTCASE for the endpoints. Several test cases share one value.
     pub const fn test_name(self) -> TestName {
         match self {
             Self::Handshake => TestName::Handshake,
@@ -133,7 +135,7 @@ impl TestCase {
         }
     }
 
-    /// Sizes of the files in bytes, and the length of their names.
+    /// Returns the sizes of the files in bytes and the length of their names.
     pub fn files(self) -> (Vec<u64>, usize) {
         match self {
             Self::Handshake | Self::LongRtt | Self::Retry => (vec![KIB], 10),
@@ -141,13 +143,13 @@ impl TestCase {
             Self::ChaCha20 | Self::KeyUpdate => (vec![3 * MIB], 10),
             Self::Multiplexing => (vec![32; 1_999], 6),
             Self::Resumption => (vec![5 * KIB, 10 * KIB], 10),
-            // Long names, so that the requests need more than one 0-RTT packet.
+            // Long names make the requests need more than one 0-RTT packet.
             Self::ZeroRtt => (vec![32; 40], 250),
             Self::Http3 => (vec![5 * KIB, 10 * KIB, 500 * KIB], 10),
             Self::Blackhole | Self::RebindPort => (vec![10 * MIB], 10),
             Self::Ecn => (vec![100 * KB], 10),
             Self::MultiConnect => (vec![KIB; 10], 10),
-            // The official runner uses fifty; each takes seconds.
+            // The official runner uses fifty files, each of which takes seconds.
             Self::HandshakeLoss | Self::HandshakeCorruption => (vec![KIB; 10], 10),
             Self::TransferLoss | Self::TransferCorruption | Self::RebindHandshake => {
                 (vec![2 * MIB], 10)
@@ -155,7 +157,7 @@ impl TestCase {
         }
     }
 
-    /// The number of connections that the client makes.
+    /// Returns the number of connections that the client makes.
     pub fn connections(self) -> usize {
         match self.test_name() {
             TestName::MultiConnect => self.files().0.len(),
@@ -164,9 +166,9 @@ impl TestCase {
         }
     }
 
-    /// The emulated link.
+    /// Returns the emulated link.
     pub fn link(self, seed: u64) -> RelaySpec {
-        // At most three in a row, as in the runner's simulator.
+        // At most three packets in a row, as in the official runner's simulator.
         let bad = |loss, corrupt| Impairments {
             loss: Loss::Random(loss),
             corrupt,
@@ -205,7 +207,7 @@ impl TestCase {
         RelaySpec { down: line.clone(), up: line, events, seed }
     }
 
-    /// The time limit for the client.
+    /// Returns the time limit for the client.
     pub const fn timeout(self) -> Duration {
         Duration::from_secs(match self {
             Self::HandshakeLoss | Self::HandshakeCorruption => 240,

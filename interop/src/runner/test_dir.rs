@@ -22,7 +22,8 @@ pub(super) struct TestDir {
 }
 
 impl TestDir {
-    /// Creates the tree in the empty directory `root`, with random files of these sizes. The same seed gives the same files.
+    /// Creates the tree in the empty directory `root`, with random files of these sizes. One seed
+    /// always gives the same files.
     pub(super) fn new(
         root: &Path,
         sizes: &[u64],
@@ -52,7 +53,7 @@ impl TestDir {
         self.root.join(name)
     }
 
-    /// The downloads that are missing or differ from the served files, one message each.
+    /// Returns one message for each download that is missing or differs from the served file.
     pub(super) fn check_downloads(&self) -> Vec<String> {
         let folder = self.folder("downloads");
         let wrong = |file: &ServedFile| match fs::read(folder.join(&file.name)) {
@@ -80,7 +81,8 @@ fn digest(contents: &[u8]) -> Vec<u8> {
     ring::digest::digest(&ring::digest::SHA256, contents).as_ref().to_vec()
 }
 
-/// Writes a CA certificate and a leaf certificate for `localhost`, both on P-256, which every stack supports.
+/// Writes a CA certificate and a leaf certificate for `localhost`, both on P-256, which every stack
+/// supports.
 fn certificates(folder: &Path) -> io::Result<()> {
     let wrong = io::Error::other::<rcgen::Error>;
     let key = || rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(wrong);
@@ -92,7 +94,8 @@ fn certificates(folder: &Path) -> io::Result<()> {
     let authority = rcgen::CertifiedIssuer::self_signed(authority, key()?).map_err(wrong)?;
     let mut leaf = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).map_err(wrong)?;
     leaf.distinguished_name.push(rcgen::DnType::CommonName, "localhost");
-    // No key usage: with digitalSignature alone, which is correct, kwik rejects a certificate with an EC key.
+    // Set no key usage: kwik rejects a certificate with an EC key if the key usage is
+    // digitalSignature alone, which would be correct.
     leaf.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
     leaf.use_authority_key_identifier_extension = true;
     let leaf_key = key()?;

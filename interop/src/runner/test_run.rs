@@ -38,7 +38,7 @@ pub struct TestRun {
 }
 
 impl TestRun {
-    /// `client-server-test`, which is also the name of its log directory.
+    /// Returns `client-server-test`, which is also the name of the test's log directory.
     pub fn name(&self) -> String {
         format!("{}-{}-{}", self.client.name(), self.server.name(), self.test_case)
     }
@@ -49,29 +49,29 @@ impl TestRun {
 pub struct RunConfig {
     /// Parent of the tests' log directories.
     pub log_dir: PathBuf,
-    /// Keep the logs of tests that passed.
+    /// Whether to keep the logs of tests that passed.
     pub keep: bool,
     /// Seed for test files, loss and corruption.
     pub seed: u64,
-    /// Set to interrupt the run.
+    /// Flag that interrupts the run.
     pub stop: Arc<AtomicBool>,
 }
 
-/// The outcome of a test run.
+/// Record of a test run.
 #[derive(Debug)]
 pub struct TestRecord {
-    /// The result.
+    /// Result of the test.
     pub result: TestResult,
     /// Duration of the test.
     pub duration: Duration,
-    /// The log directory, if it was kept.
+    /// Log directory, if it was kept.
     pub logs: Option<PathBuf>,
-    /// The packets that passed the relay; `None` if the test did not run.
+    /// Packets that passed the relay; `None` if the test did not run.
     pub trace: Option<Trace>,
 }
 
 impl TestRecord {
-    /// The record of a test that did not run.
+    /// Returns the record of a test that did not run.
     pub fn not_run(result: TestResult) -> Self {
         Self { result, duration: Duration::ZERO, logs: None, trace: None }
     }
@@ -174,7 +174,7 @@ fn execute(run: &TestRun, config: &RunConfig, root: &Path) -> Result<Evidence, S
     })
 }
 
-/// The TLS secrets that client and server logged.
+/// Returns the TLS secrets that client and server logged.
 pub(super) fn secrets(test_dir: &TestDir) -> Secrets {
     let mut secrets = Secrets::default();
     for role in ["client", "server"] {
@@ -184,14 +184,15 @@ pub(super) fn secrets(test_dir: &TestDir) -> Secrets {
     secrets
 }
 
-/// Whether the server started.
+/// Outcome of a testbed's start.
 pub(super) enum Started<'a> {
     Ready(Box<Testbed<'a>>),
-    /// The server exited with 127: it does not support the test.
+    /// The server exited with 127 because it does not support the test.
     Unsupported(ExitReason),
 }
 
-/// A running server with the relay in front of it, and perhaps cross traffic through the same link.
+/// A running server with the relay in front of it, and optionally cross traffic through the same
+/// link.
 pub(super) struct Testbed<'a> {
     client: &'a Implementation,
     server: Process,
@@ -200,7 +201,7 @@ pub(super) struct Testbed<'a> {
     test_name: TestName,
     shared: Arc<RelayState>,
     thread: Option<std::thread::JoinHandle<RelayStats>>,
-    /// The cross traffic's client and server.
+    /// Client and server of the cross traffic.
     cross_traffic: Option<[Process; 2]>,
 }
 
@@ -211,7 +212,7 @@ struct RelayState {
     capture: Mutex<Capture>,
 }
 
-/// The relay's capture and counters.
+/// Capture and counters of the relay.
 type RelayOutput = (Capture, RelayStats);
 
 /// A competing flow that starts before the client.
@@ -221,9 +222,10 @@ pub(super) struct CrossTraffic<'a> {
 }
 
 impl<'a> CrossTraffic<'a> {
-    /// Time from its start to the client's.
+    /// Time from the start of the cross traffic to the start of the client.
     const HEAD_START: Duration = Duration::from_secs(1);
-    /// The size of its download, more than the link carries within the client's time limit.
+    /// Size of the cross traffic's download in bytes, more than the link carries within the
+    /// client's time limit.
     const BYTES: u64 = 1 << 30;
 
     pub(super) fn new(implementation: &'a Implementation, root: &Path) -> io::Result<Self> {
@@ -246,7 +248,8 @@ impl<'a> CrossTraffic<'a> {
     }
 }
 
-/// Starts a server and waits until it listens. The inner `Err` means that it does not support the test.
+/// Starts a server and waits until it listens. The inner `Err` means that the server does not
+/// support the test.
 fn start_server(
     implementation: &Implementation,
     test_name: TestName,
@@ -336,12 +339,12 @@ impl<'a> Testbed<'a> {
         Ok(Started::Ready(Box::new(testbed)))
     }
 
-    /// The server's address.
+    /// Returns the server's address.
     pub(super) const fn server_address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether the cross traffic is still running; `None` if there is none.
+    /// Returns whether the cross traffic is still running, or `None` if there is none.
     pub(super) fn cross_traffic_is_running(&mut self) -> Option<bool> {
         self.cross_traffic
             .as_mut()
@@ -394,7 +397,7 @@ impl Drop for Testbed<'_> {
     }
 }
 
-/// Sets the environment variables that client and server get.
+/// Sets the environment variables for a client or a server.
 fn set_environment(
     command: &mut std::process::Command,
     role: Role,
@@ -417,12 +420,13 @@ fn set_environment(
         .env("LOGS", logs);
 }
 
-/// A UDP port that is free now.
+/// Returns a UDP port that is free now.
 fn free_port() -> io::Result<SocketAddr> {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// Waits until the port is bound; false if the server exits or the time is over.
+/// Waits until the port is bound. Returns false if the server exits, the time is over or `stop` is
+/// set.
 // Servers start in real time.
 #[allow(clippy::disallowed_methods)]
 fn wait_until_listening(server: &mut Process, port: u16, stop: &AtomicBool) -> bool {
@@ -439,7 +443,7 @@ fn wait_until_listening(server: &mut Process, port: u16, stop: &AtomicBool) -> b
     false
 }
 
-/// Whether a local UDP socket is bound to the port (proc(5), `/proc/net/udp`).
+/// Returns whether a local UDP socket is bound to the port (proc(5), `/proc/net/udp`).
 fn is_bound(port: u16) -> bool {
     ["/proc/net/udp", "/proc/net/udp6"]
         .iter()

@@ -1,4 +1,4 @@
-//! What a peer did wrong, and how far the error reaches.
+//! Errors of the peer, and their scope.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use h3::error::{Code, ConnectionError, StreamError};
 use h3::quic::{ConnectionErrorIncoming, StreamErrorIncoming};
 
-/// An error of the peer's.
+/// An error of the peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PeerError {
-    /// It ends the connection (RFC 9114 §8).
+    /// The error ends the connection (RFC 9114 §8).
     #[error("{1} ({0})")]
     Connection(Code, Cow<'static, str>),
     /// The request ended before its header was complete (RFC 9114 §4.1).
@@ -18,14 +18,14 @@ pub(crate) enum PeerError {
     /// The message is malformed (RFC 9114 §4.1.2).
     #[error("malformed: {0} (H3_MESSAGE_ERROR)")]
     Malformed(Cow<'static, str>),
-    /// The body is not as long as `content-length` says (RFC 9114 §4.1.2).
+    /// The length of the body differs from `content-length` (RFC 9114 §4.1.2).
     #[error("malformed: content-length says {declared} bytes and the body has {} (H3_MESSAGE_ERROR)", body_length(*.received, *.over))]
     Length {
-        /// Bytes that `content-length` says.
+        /// Length in bytes according to `content-length`.
         declared: u64,
         /// Bytes of the DATA frames so far.
         received: u64,
-        /// The body is complete.
+        /// Whether the body is complete.
         over: bool,
     },
     /// The header or trailer fields take more bytes than this limit (RFC 9114 §4.2.2).
@@ -43,12 +43,12 @@ fn body_length(received: u64, over: bool) -> String {
 }
 
 impl PeerError {
-    /// An error of the connection.
+    /// Returns an error that ends the connection.
     pub(super) fn connection(code: Code, reason: impl Into<Cow<'static, str>>) -> Self {
         Self::Connection(code, reason.into())
     }
 
-    /// The code that the peer is told.
+    /// Returns the code that is sent to the peer.
     pub(crate) const fn code(&self) -> Code {
         match self {
             Self::Connection(code, _) => *code,
@@ -63,9 +63,10 @@ impl PeerError {
         matches!(self, Self::Connection(..))
     }
 
-    /// Returns the peer's error that is behind an error of `h3`, if there is one.
+    /// Returns the peer's error that caused an error of `h3`, if there is one.
     pub(crate) fn of(error: &StreamError) -> Option<&Self> {
-        // Whether the variants may be named without their rest is up to a feature of h3's, which other crates of a build choose.
+        // A feature of `h3`, which other crates of a build may enable, decides whether the variants
+        // can be matched without `..`.
         match error {
             StreamError::Undefined(error, ..) => error.downcast_ref(),
             StreamError::ConnectionError(

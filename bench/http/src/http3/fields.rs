@@ -1,4 +1,4 @@
-//! The rules of RFC 9114 §4.2 and §4.3 for the fields of a message.
+//! Checks the fields of a message against RFC 9114 §4.2 and §4.3.
 
 use std::borrow::Cow;
 
@@ -9,21 +9,22 @@ use super::qpack::{SectionError, SectionReader};
 use crate::authority::is_host_and_port;
 use crate::request::is_token;
 
-/// Which fields a section has.
+/// Kind of a field section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
     /// The header of a request.
     Request,
     /// The header of a response.
     Response,
-    /// Trailers of either.
+    /// The trailers of a request or a response.
     Trailers,
 }
 
-/// What a well-formed section says about its message.
+/// Contents of a well-formed section that matter for its message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Bytes of the body. `None` without a `content-length`, or with an invalid one, which requests are answered for.
+    /// Length of the body in bytes. `None` without a `content-length`, or with an invalid one; a
+    /// request with an invalid one gets a response that says so.
     pub(super) content_length: Option<u64>,
     /// Status of a response.
     status: Option<u16>,
@@ -39,7 +40,8 @@ impl Found {
 /// Checks the field section of a HEADERS frame, whose fields may take `limit` bytes.
 ///
 /// # Errors
-/// It cannot be decoded, which ends the connection, takes more than the limit, or is malformed.
+/// Returns an error if the section cannot be decoded, which ends the connection, if it takes more
+/// than the limit, or if it is malformed.
 pub(super) fn check(section: Section, payload: &[u8], limit: u64) -> Result<Found, PeerError> {
     let mut checker = Checker::new(section);
     let mut reader = SectionReader::new(payload, limit).map_err(undecodable)?;
@@ -63,30 +65,30 @@ fn malformed<T>(reason: impl Into<Cow<'static, str>>) -> Result<T, PeerError> {
     Err(PeerError::Malformed(reason.into()))
 }
 
-/// A name or value of the peer's as a line may show it: the beginning of it, without control characters.
+/// Returns the beginning of a peer's name or value for a message, without control characters.
 fn shown(text: &[u8]) -> String {
     text[..text.len().min(40)].escape_ascii().to_string()
 }
 
-/// Fields that belong to one connection (RFC 9114 §4.2). `te` has a rule of its own.
+/// Fields that belong to one connection (RFC 9114 §4.2). `te` has a separate rule.
 const CONNECTION_SPECIFIC: [&[u8]; 5] =
     [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
 
-/// Follows the fields of one section.
+/// State of the check of one section.
 struct Checker {
     section: Section,
-    /// A field that is no pseudo-header field came.
+    /// Whether a regular field was seen.
     regular: bool,
     method: Option<Method>,
     scheme: bool,
     path: Option<Path>,
-    /// `:authority`, which came first, or else the first `host`.
+    /// Value of `:authority`, or else of the first `host`.
     authority: Option<Vec<u8>>,
-    /// `:authority` came.
+    /// Whether `:authority` was seen.
     has_authority: bool,
     host: bool,
     found: Found,
-    /// A `content-length` that is no number, or two that differ.
+    /// Whether `content-length` is not a number, or has several values that differ.
     invalid_length: bool,
 }
 
@@ -99,7 +101,7 @@ enum Method {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Path {
-    /// `*`, which means the server as a whole.
+    /// `*`, which means the whole server.
     Asterisk,
     Absolute,
 }
@@ -121,7 +123,7 @@ impl Checker {
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), PeerError> {
-        // RFC 9114 §10.3 and RFC 9110 §5.5: no control character but HTAB.
+        // No control character except HTAB is allowed (RFC 9114 §10.3, RFC 9110 §5.5).
         if value.iter().any(|byte| matches!(byte, 0..=8 | 10..=31 | 127)) {
             return malformed(format!("the field '{}' has a control character", shown(name)));
         }
@@ -134,7 +136,7 @@ impl Checker {
         }
     }
 
-    /// A pseudo-header field, whose name is without its colon (RFC 9114 §4.3).
+    /// Checks a pseudo-header field, whose name is given without the colon (RFC 9114 §4.3).
     fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), PeerError> {
         let wrong =
             |why: &str| malformed(format!("the pseudo-header field ':{}' {why}", shown(name)));
@@ -207,7 +209,7 @@ impl Checker {
             return malformed(format!("the field 'host' has the invalid value '{}'", shown(value)));
         }
         match &self.authority {
-            // RFC 9114 §4.3.1.
+            // RFC 9114 §4.3.1: both must be equal.
             Some(authority) if authority != value => malformed(format!(
                 "the field 'host' is '{}' and ':authority' is '{}'",
                 shown(value),
@@ -238,7 +240,7 @@ impl Checker {
         Ok(self.found)
     }
 
-    /// What a request must have (RFC 9114 §4.3.1, §4.4).
+    /// Checks that a request has all necessary fields (RFC 9114 §4.3.1, §4.4).
     fn request(&self) -> Result<(), PeerError> {
         let missing = |name| malformed(format!("the pseudo-header field '{name}' is missing"));
         let Some(method) = self.method else { return missing(":method") };
@@ -273,7 +275,7 @@ fn method(value: &[u8]) -> Method {
     }
 }
 
-/// A status of three digits from 100 on; zero if it is none.
+/// Returns a status of three digits, at least 100, or 0 if the value is none.
 fn status(value: &[u8]) -> u16 {
     match value {
         [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => {
@@ -283,13 +285,14 @@ fn status(value: &[u8]) -> u16 {
     }
 }
 
-/// RFC 3986 §3.1.
+/// Returns whether the value is a scheme (RFC 3986 §3.1).
 fn is_scheme(value: &[u8]) -> bool {
     value.first().is_some_and(u8::is_ascii_alphabetic)
         && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
 }
 
-/// A path with an optional query, without a fragment, or `*`. Bytes above ASCII pass, as in URIs of clients that do not encode them.
+/// Returns whether the value is `*`, or a path with an optional query and without a fragment. Bytes
+/// above ASCII are accepted, because some clients do not encode them.
 fn is_path(value: &[u8]) -> bool {
     value == b"*"
         || (value.first() == Some(&b'/')

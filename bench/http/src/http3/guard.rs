@@ -15,7 +15,7 @@ use super::PeerError;
 use super::message::{MessageFrames, Peer, SectionLimits};
 use super::unidirectional::{ControlStream, UnidirectionalStreams};
 
-/// Closes a connection with a code of HTTP/3.
+/// Handle that closes a connection with an HTTP/3 error code.
 #[derive(Clone)]
 pub(crate) struct Closer {
     close: Arc<dyn Fn(Code) + Send + Sync>,
@@ -24,7 +24,7 @@ pub(crate) struct Closer {
 }
 
 impl Closer {
-    /// Of this connection.
+    /// Returns the closer of this connection.
     pub(crate) fn new<C: fathom_stacks::Connection>(connection: &C) -> Self {
         let connection = connection.clone();
         // Codes of HTTP/3 and QPACK have ten bits (RFC 9114 §8.1, RFC 9204 §6).
@@ -52,7 +52,7 @@ impl fmt::Debug for Closer {
     }
 }
 
-/// How the streams of a connection are checked.
+/// Rules for the checks of a connection's streams.
 #[derive(Clone, Debug)]
 struct Rules {
     peer: Peer,
@@ -60,7 +60,7 @@ struct Rules {
     closer: Closer,
 }
 
-/// The opener of a connection's streams, whose incoming bytes are checked.
+/// Opener of a connection's streams, whose incoming bytes are checked.
 #[derive(Clone)]
 pub(crate) struct GuardedOpener<O> {
     inner: O,
@@ -75,7 +75,7 @@ pub(crate) struct GuardedConnection<C: Connection<Bytes>> {
 }
 
 impl<C: Connection<Bytes>> GuardedConnection<C> {
-    /// Checks what `peer` sends on `inner`, which `closer` closes.
+    /// Returns a connection that checks the bytes from `peer` on `inner`. `closer` closes `inner`.
     pub(crate) fn new(inner: C, peer: Peer, limits: SectionLimits, closer: Closer) -> Self {
         let unidirectional = UnidirectionalStreams::new(peer, closer.clone());
         Self { inner, rules: Rules { peer, limits, closer }, unidirectional }
@@ -132,7 +132,8 @@ impl<C: Connection<Bytes>> Connection<Bytes> for GuardedConnection<C> {
     type RecvStream = ControlStream<C::RecvStream>;
     type OpenStreams = GuardedOpener<C::OpenStreams>;
 
-    /// Hands `h3` the control stream. The others are read here, each time `h3` looks for one.
+    /// Gives `h3` the control stream. This module reads the other streams whenever `h3` asks for a
+    /// stream.
     fn poll_accept_recv(
         &mut self,
         cx: &mut Context<'_>,
@@ -164,11 +165,12 @@ pub(crate) struct GuardedStream<S> {
     id: StreamId,
     frames: MessageFrames,
     closer: Closer,
-    /// What has come and was not handed over.
+    /// Received data that were not handed over.
     rest: Bytes,
-    /// The last read is still waiting. `h3-quinn` has then lent its stream to the read: whatever is called, it panics.
+    /// Whether the last read is pending. `h3-quinn` has then moved its stream into the read, and
+    /// panics on any other call.
     reading: bool,
-    /// Why nothing more is read.
+    /// Error after which nothing more is read.
     failed: Option<PeerError>,
 }
 
@@ -185,7 +187,7 @@ impl<S: RecvStream> GuardedStream<S> {
         }
     }
 
-    /// Nothing more is read. Never while a read is waiting.
+    /// Ends reading with an error. Must not be called while a read is pending.
     fn fail(&mut self, error: PeerError) -> StreamErrorIncoming {
         self.rest.clear();
         if error.ends_connection() {
@@ -220,13 +222,13 @@ impl<S: RecvStream> RecvStream for GuardedStream<S> {
                 let ended = self.frames.end();
                 return Poll::Ready(ended.map(|()| None).map_err(|error| self.fail(error)));
             };
-            // Of `Bytes`, which all stacks here bring, this is no copy.
+            // All stacks here deliver `Bytes`, for which this is not a copy.
             self.rest = data.copy_to_bytes(data.remaining());
         }
     }
 
     fn stop_sending(&mut self, error_code: u64) {
-        // A stream that is being read is stopped when it is dropped.
+        // A stream with a pending read is stopped when it is dropped.
         if !self.reading {
             self.inner.stop_sending(error_code);
         }

@@ -1,8 +1,10 @@
 //! The Huffman code of HPACK and QPACK (RFC 7541 Appendix B).
 //!
-//! The code is canonical: codes of one length follow each other in the order of their symbols. So the lengths say all.
+//! The code is canonical: codes of equal length are consecutive in the order of their symbols.
+//! Therefore the lengths determine the code.
 
-/// Bits of each symbol's code; the last is the end of a string (EOS), which must not occur.
+/// Length of each symbol's code in bits. The last symbol is the end of a string (EOS), which must
+/// not occur.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
     28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5,
@@ -16,25 +18,26 @@ const LENGTHS: [u8; 257] = [
     22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
 ];
 
-/// Symbols that are bytes.
+/// Index of EOS. The symbols before it are bytes.
 const EOS: usize = 256;
 const SHORTEST: usize = 5;
 const LONGEST: usize = 30;
 
-/// What decoding needs of the codes of one length.
+/// Decoding data for the codes of one length.
 #[derive(Clone, Copy)]
 struct Length {
-    /// The first code of this length, in the upper bits of 32.
+    /// First code of this length, in the upper bits of 32.
     first: u32,
-    /// The code after the last, in the upper bits; wider, for it may not fit.
+    /// Code after the last one, in the upper bits. The type is wider because this code may not fit
+    /// into 32 bits.
     end: u64,
-    /// Number of the first symbol in [`Table::symbols`].
+    /// Index of the first symbol in [`Table::symbols`].
     symbols: usize,
 }
 
 struct Table {
     lengths: [Length; LONGEST + 1],
-    /// By length, then by value.
+    /// Symbols sorted by code length, then by value.
     symbols: [u16; 257],
 }
 
@@ -64,16 +67,18 @@ const fn table() -> Table {
     Table { lengths, symbols }
 }
 
-/// The string is no valid Huffman string (RFC 7541 §5.2).
+/// The string is not a valid Huffman string (RFC 7541 §5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Invalid;
 
-/// Decodes `encoded` and appends it to `to`: at most eight fifths of its bytes.
+/// Decodes `encoded` and appends the result to `to`. The result has at most 8/5 of the bytes of
+/// `encoded`.
 ///
 /// # Errors
-/// The end-of-string symbol occurs, or the padding is longer than seven bits or not of ones.
+/// Returns an error if the end-of-string symbol occurs, or if the padding is longer than seven bits
+/// or does not consist of ones.
 pub(super) fn decode(encoded: &[u8], to: &mut Vec<u8>) -> Result<(), Invalid> {
-    // Bits that were read and not decoded, in the upper end.
+    // Bits that were read and not decoded, at the upper end.
     let (mut window, mut bits, mut rest) = (0_u64, 0_usize, encoded.iter());
     loop {
         while bits <= 56
@@ -85,7 +90,7 @@ pub(super) fn decode(encoded: &[u8], to: &mut Vec<u8>) -> Result<(), Invalid> {
         let next = (window >> 32) as u32;
         let Some((symbol, length)) = symbol(next) else { return Err(Invalid) };
         if length > bits {
-            // What is left is padding: the beginning of EOS, which is all ones (RFC 7541 §5.2).
+            // The rest is padding: the beginning of EOS, which is all ones (RFC 7541 §5.2).
             let padding = bits < 8 && window.leading_ones() as usize >= bits;
             return if padding { Ok(()) } else { Err(Invalid) };
         }
@@ -98,7 +103,7 @@ pub(super) fn decode(encoded: &[u8], to: &mut Vec<u8>) -> Result<(), Invalid> {
     }
 }
 
-/// The symbol whose code `next` begins with, and the bits of the code.
+/// Returns the symbol whose code `next` begins with, and the length of the code in bits.
 fn symbol(next: u32) -> Option<(u16, usize)> {
     for bits in SHORTEST..=LONGEST {
         let length = &TABLE.lengths[bits];
@@ -117,7 +122,7 @@ pub(super) mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// Encodes a string, padded with ones.
+    /// Returns the encoded string, padded with ones.
     pub(in super::super) fn encode(text: &[u8]) -> Vec<u8> {
         let mut bits = Vec::new();
         for byte in text {
@@ -177,15 +182,15 @@ pub(super) mod tests {
 
     #[test]
     fn padding_and_end_of_string_are_checked() {
-        // 'a' is 00011, then padding.
+        // 'a' is 00011, followed by padding.
         assert_eq!(decoded(&[0b0001_1111]), Ok(b"a".to_vec()));
         assert_eq!(decoded(&[]), Ok(Vec::new()));
         for wrong in [
-            // Zeros, a byte of ones too many, eight ones and nothing else.
+            // Padding of zeros, a byte of ones too many, only eight ones.
             &[0b0001_1000][..],
             &[0b0001_1111, 0xff],
             &[0xff],
-            // EOS, whole, and behind a symbol.
+            // A whole EOS, alone and after a symbol.
             &[0xff, 0xff, 0xff, 0xff],
             &[0b0001_1111, 0xff, 0xff, 0xff, 0xff],
         ] {

@@ -1,4 +1,4 @@
-//! The frames of a request or response, in the order of RFC 9114 §4.1.
+//! Checks the frames of a request or response and their order (RFC 9114 §4.1).
 
 use bytes::{Buf, Bytes, BytesMut};
 use h3::error::Code;
@@ -16,41 +16,43 @@ pub(super) mod frame_type {
     pub(crate) const PUSH_PROMISE: u64 = 0x5;
     pub(crate) const GOAWAY: u64 = 0x7;
     pub(crate) const MAX_PUSH_ID: u64 = 0xd;
-    /// PRIORITY, PING, WINDOW_UPDATE and CONTINUATION of HTTP/2, which must not be sent (RFC 9114 §7.2.8).
+    /// PRIORITY, PING, WINDOW_UPDATE and CONTINUATION of HTTP/2, which must not be sent
+    /// (RFC 9114 §7.2.8).
     pub(crate) const HTTP2: [u64; 4] = [0x2, 0x6, 0x8, 0x9];
 }
 use frame_type::{CANCEL_PUSH, DATA, GOAWAY, HEADERS, HTTP2, MAX_PUSH_ID, PUSH_PROMISE, SETTINGS};
 
-/// The end of a connection whose bytes are checked.
+/// End of a connection whose bytes are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// It sends requests.
+    /// The peer sends requests.
     Client,
-    /// It sends responses.
+    /// The peer sends responses.
     Server,
 }
 
 /// Limits of a message, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SectionLimits {
-    /// Frames of a stream, without the payload of DATA frames.
+    /// Limit of the frames of a stream, without the payload of DATA frames.
     pub(crate) stream: u64,
-    /// Fields of a header or trailer section (RFC 9114 §4.2.2).
+    /// Limit of the fields of a header or trailer section (RFC 9114 §4.2.2).
     pub(crate) section: u64,
 }
 
-/// What the stream may bring next.
+/// Frames that may come next on the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
-    /// The header section of a request, or of a final response after any number of interim responses.
+    /// The header section of a request, or of a final response after any number of interim
+    /// responses.
     Head,
     /// Parts of the body, or trailers.
     Body,
-    /// Nothing but frames of unknown types.
+    /// Only frames of unknown types.
     Nothing,
 }
 
-/// Where the stream is.
+/// Position in the stream.
 #[derive(Debug)]
 enum Position {
     /// At a frame's header.
@@ -59,36 +61,37 @@ enum Position {
     Data(u64),
     /// In a HEADERS frame.
     Section {
-        /// Its bytes so far, with its header.
+        /// Bytes of the frame so far, including its header.
         frame: BytesMut,
-        /// Bytes of the header.
+        /// Length of the header in bytes.
         header: usize,
-        /// Bytes that are missing.
+        /// Number of missing bytes.
         missing: usize,
     },
-    /// In a frame that means nothing, before this many bytes.
+    /// In a frame without meaning, before this many bytes.
     Skipped(u64),
 }
 
-/// Follows the frames of one message through bytes that are cut anywhere, and hands on what is well-formed: HEADERS frames whole, the
-/// headers of DATA frames, and pieces of their payload, each by itself. `h3` reads once for each, so nothing heaps up in it.
+/// Parses the frames of one message from chunks that may be cut anywhere, and returns the
+/// well-formed parts: whole HEADERS frames, the headers of DATA frames, and pieces of their
+/// payload, each separately. `h3` reads once for each part, so nothing accumulates in it.
 #[derive(Debug)]
 pub(super) struct MessageFrames {
     peer: Peer,
     limits: SectionLimits,
-    /// Bytes that frames besides DATA may still take.
+    /// Number of bytes that frames other than DATA may still take.
     left: u64,
     expected: Expected,
     position: Position,
     header: HeaderReader,
-    /// Bytes of the body that `content-length` says.
+    /// Length of the body in bytes according to `content-length`.
     declared: Option<u64>,
-    /// Bytes of the body that DATA frames announced.
+    /// Bytes of the body that DATA frames have announced.
     body: u64,
 }
 
 impl MessageFrames {
-    /// Of a stream on which `peer` sends.
+    /// Returns the state at the start of a stream on which `peer` sends.
     pub(super) fn new(peer: Peer, limits: SectionLimits) -> Self {
         Self {
             peer,
@@ -102,10 +105,10 @@ impl MessageFrames {
         }
     }
 
-    /// Returns the next piece of `input` to hand on; `None` once all of it is used up.
+    /// Returns the next piece of `input` for `h3`, or `None` once all of `input` is used up.
     ///
     /// # Errors
-    /// What the peer did wrong. The stream must not be read any further.
+    /// Returns the error of the peer. The stream must not be read any further.
     pub(super) fn next(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, PeerError> {
         loop {
             match &mut self.position {
@@ -152,7 +155,8 @@ impl MessageFrames {
         }
     }
 
-    /// A frame begins; `before` is the input with its header. Returns what of it is handed on at once.
+    /// Starts a frame; `before` is the input including the frame's header. Returns the part of the
+    /// frame that is passed on at once.
     fn begin(
         &mut self,
         header: FrameHeader,
@@ -175,10 +179,10 @@ impl MessageFrames {
             self.position = Position::Skipped(length);
             return Ok(None);
         }
-        // Both are within the limit.
+        // Both lengths are within the limit.
         let length = length as usize;
         if cut || input.len() < length {
-            // The whole frame is collected: `next` goes on with what is there.
+            // Collect the whole frame; `next` continues with the available bytes.
             let mut frame = BytesMut::with_capacity(bytes.len() + length.min(input.len()));
             frame.extend_from_slice(&bytes);
             self.position = Position::Section { frame, header: bytes.len(), missing: length };
@@ -198,7 +202,8 @@ impl MessageFrames {
             return Err(PeerError::connection(Code::H3_FRAME_UNEXPECTED, reason));
         }
         if length == 0 {
-            // Means nothing, and `h3` would take it for the end of the body. A peer may not send them without end.
+            // An empty DATA frame has no meaning, and `h3` would take it for the end of the body.
+            // Count these frames, because a peer must not send them without end.
             self.left = self.left.checked_sub(header.len() as u64).ok_or(PeerError::TooMuch)?;
             return Ok(None);
         }
@@ -208,8 +213,9 @@ impl MessageFrames {
         Ok(Some(header))
     }
 
-    /// A client's body must be as long as it says. Of a server's responses, those to HEAD and with 304 have a length and no body: who
-    /// sent the request knows.
+    /// Checks the length of the body, which must be as declared on a client's side. A server's body
+    /// is not checked: responses to HEAD and with status 304 have a length and no body, and only
+    /// the sender of the request can tell.
     fn check_length(&self, over: bool) -> Result<(), PeerError> {
         match self.declared {
             Some(declared) if self.body > declared || (over && self.body < declared) => {
@@ -239,7 +245,8 @@ impl MessageFrames {
         }
     }
 
-    /// A HEADERS frame is complete. Returns whether it is handed on: interim responses are not.
+    /// Handles a complete HEADERS frame. Returns whether it is passed on; interim responses are
+    /// not.
     fn section(&mut self, payload: &[u8]) -> Result<bool, PeerError> {
         let section = match (self.expected, self.peer) {
             (Expected::Head, Peer::Client) => Section::Request,
@@ -262,12 +269,12 @@ impl MessageFrames {
         Ok(true)
     }
 
-    /// The stream ended here.
+    /// Handles the end of the stream.
     ///
     /// # Errors
-    /// A frame or the message is cut off.
+    /// Returns an error if a frame or the message is cut off.
     pub(super) fn end(&mut self) -> Result<(), PeerError> {
-        // RFC 9114 §7.1.
+        // A stream must not end within a frame (RFC 9114 §7.1).
         if !matches!(self.position, Position::Header) || self.header.is_within() {
             return Err(PeerError::connection(
                 Code::H3_FRAME_ERROR,
@@ -311,7 +318,7 @@ mod tests {
         headers(&[&head[..], more].concat())
     }
 
-    /// What `h3` gets of a stream that comes in these chunks, piece by piece.
+    /// Returns the pieces that `h3` gets of a stream that arrives in these chunks.
     fn pieces<'a>(
         peer: Peer,
         chunks: impl IntoIterator<Item = &'a [u8]>,
@@ -389,7 +396,7 @@ mod tests {
             assert_eq!(with(&[frame(kind, b"\0")]), unexpected, "{kind:#x}");
             assert_eq!(code(Peer::Client, &frame(kind, b"\0")), unexpected, "{kind:#x}");
         }
-        // WebTransport's, which nobody negotiated, is one that nobody knows.
+        // WebTransport's frame type was not negotiated, so it counts as unknown.
         assert_eq!(with(&[frame(0x3f, b"x"), frame(DATA, b"a"), trailers, frame(0x21, b"")]), None);
         let push = [headers(&[(":status", "200")]), frame(PUSH_PROMISE, b"\0\0\0")].concat();
         assert_eq!(code(Peer::Server, &push), Some((Code::H3_ID_ERROR, true)));
@@ -423,7 +430,7 @@ mod tests {
         assert_eq!(body("3", &[b"\0\x02ab"]), wrong);
         assert_eq!(body("3", &[b"\0\x02ab", b"\0\x02cd"]), wrong);
         assert_eq!(body("3", &[b"\0\x02ab", &headers(&[("a", "b")])]), wrong);
-        // Told at once, before the payload has come.
+        // The error is reported at once, before the payload has arrived.
         let mut frames = MessageFrames::new(Peer::Client, LIMITS);
         let mut input =
             Bytes::from([&get(&[("content-length", "3")])[..], &[0], &varint(1 << 40, 8)].concat());

@@ -1,17 +1,18 @@
 //! Checks of a peer's HTTP/3 bytes (RFC 9114, RFC 9204), in front of the `h3` crate.
 //!
-//! `h3` 0.0.8 panics at a DATA frame that is cut off, takes an empty DATA frame for the end of a body, merges pseudo-header fields of
-//! which there are two, and collects frames of any length. [`GuardedConnection`] wraps a connection of any stack and hands `h3` only
-//! what is well-formed: whole HEADERS frames, DATA frames that are not empty, and frames of the control stream. Whatever else a peer
-//! sends is skipped, or ends the stream or the connection with the error that the RFCs name.
+//! `h3` 0.0.8 panics at a DATA frame that is cut off, takes an empty DATA frame for the end of a
+//! body, merges repeated pseudo-header fields, and collects frames of any length.
+//! [`GuardedConnection`] wraps a connection of any stack and gives `h3` only well-formed input:
+//! whole HEADERS frames, non-empty DATA frames, and frames of the control stream. Any other input
+//! is skipped, or ends the stream or the connection with the error that the RFCs specify.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `error.rs` | [`PeerError`]: what a peer did wrong, and how far the error reaches |
-//! | `varint.rs` | variable-length integers, and the headers of frames |
-//! | `unidirectional.rs` | the control stream and QPACK's two |
+//! | `error.rs` | [`PeerError`]: errors of the peer, and their scope |
+//! | `varint.rs` | variable-length integers, and frame headers |
+//! | `unidirectional.rs` | the control stream and QPACK's two streams |
 //! | `fields.rs` | the rules of RFC 9114 §4.2 and §4.3 for header and trailer fields |
-//! | `qpack.rs`, `huffman.rs`, `static_table.rs` | decodes field sections (RFC 9204) |
+//! | `qpack.rs`, `huffman.rs`, `static_table.rs` | decoding of field sections (RFC 9204) |
 //! | `message.rs` | the frames of a request or response, in order |
 //! | `guard.rs` | connections and streams whose incoming bytes are checked |
 
@@ -35,16 +36,17 @@ pub(crate) use message::{Peer, SectionLimits};
 
 use crate::limits::RESPONSE_BYTES;
 
-/// Drives a client's HTTP/3 connection: settings, GOAWAY.
+/// Driver of a client's HTTP/3 connection: settings, GOAWAY.
 pub(crate) type Http3Driver<C> = h3::client::Connection<GuardedConnection<C>, Bytes>;
 
-/// Sends a client's requests.
+/// Sender of a client's requests.
 pub(crate) type RequestSender<O> = h3::client::SendRequest<GuardedOpener<O>, Bytes>;
 
-/// Begins HTTP/3 on a client's connection, which `closer` closes when the server breaks the protocol.
+/// Starts HTTP/3 on a client's connection. `closer` closes the connection if the server violates
+/// the protocol.
 ///
 /// # Errors
-/// The connection was lost, or the server broke the protocol.
+/// Returns an error if the connection was lost or the server violated the protocol.
 pub(crate) async fn client<C: Connection<Bytes>>(
     transport: C,
     closer: Closer,

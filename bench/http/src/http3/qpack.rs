@@ -1,24 +1,25 @@
-//! Decodes field sections of a peer that was granted no dynamic table (RFC 9204).
+//! Decodes field sections of a peer that may not use a dynamic table (RFC 9204).
 //!
-//! A decoder that announces a capacity of zero, as ours do by default, gets references to the static table and literals only
-//! (RFC 9204 §3.2.3). Whatever else is in a section cannot be decoded, which ends the connection.
+//! A decoder that announces a capacity of zero, as ours do by default, receives only literals and
+//! references to the static table (RFC 9204 §3.2.3). Any other contents cannot be decoded, which
+//! ends the connection.
 
 use super::huffman;
 use super::static_table::STATIC_TABLE;
 
-/// Bytes that each field counts beside its name and value (RFC 9114 §4.2.2).
+/// Bytes that each field counts besides its name and value (RFC 9114 §4.2.2).
 const OVERHEAD: u64 = 32;
 
-/// Why a section cannot be decoded.
+/// Reason why a section cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SectionError {
-    /// It ends within a field.
+    /// The section ends within a field.
     #[error("a field section ends within a field")]
     Cut,
-    /// An integer is larger than 62 bits (RFC 9204 §4.1.1).
+    /// An integer has more than 62 bits (RFC 9204 §4.1.1).
     #[error("an integer of a field section is too large")]
     Integer,
-    /// A string is no valid Huffman string.
+    /// A string is not a valid Huffman string.
     #[error("a string of a field section is no valid Huffman string")]
     Huffman,
     /// A field refers to the dynamic table, which is empty.
@@ -27,21 +28,21 @@ pub(super) enum SectionError {
     /// A field refers to this index, which the static table does not have.
     #[error("a field section refers to entry {0} of the static table")]
     Static(u64),
-    /// The fields take more than the limit: no error of the encoding.
+    /// The fields take more than the limit, which is not an encoding error.
     #[error("the fields take more than {0} bytes")]
     TooLarge(u64),
 }
 
-/// Reads fields off a section.
+/// Reader of the fields of a section.
 #[derive(Debug)]
 pub(super) struct SectionReader<'a> {
     rest: &'a [u8],
-    /// Bytes that fields may still take, and may take in all.
+    /// Number of bytes that fields may still take, and limit for all fields.
     left: u64,
     limit: u64,
 }
 
-/// A string that is read: in the section, or decoded into the buffer.
+/// A string that was read: either in the section, or decoded into the buffer.
 enum Text<'a> {
     Plain(&'a [u8]),
     Decoded(std::ops::Range<usize>),
@@ -63,22 +64,24 @@ impl<'a> SectionReader<'a> {
     /// Reads the prefix of `section` (RFC 9204 §4.5.1), whose fields may take `limit` bytes.
     ///
     /// # Errors
-    /// It cannot be decoded.
+    /// Returns an error if the prefix cannot be decoded.
     pub(super) fn new(section: &'a [u8], limit: u64) -> Result<Self, SectionError> {
         let mut reader = Self { rest: section, left: limit, limit };
         let (_, required) = reader.integer(8)?;
         if required != 0 {
             return Err(SectionError::Dynamic);
         }
-        // The base, of no use without a dynamic table. A negative one would lie before the first entry (RFC 9204 §4.5.1.2).
+        // The base has no use without a dynamic table. A negative one would lie before the first
+        // entry (RFC 9204 §4.5.1.2).
         let (negative, _) = reader.integer(7)?;
         if negative & 1 == 1 { Err(SectionError::Dynamic) } else { Ok(reader) }
     }
 
-    /// Gives the next field's name and value to `take`; `None` at the end. Huffman strings are decoded into `buffer`.
+    /// Passes the next field's name and value to `take`. Returns `None` at the end. Huffman strings
+    /// are decoded into `buffer`.
     ///
     /// # Errors
-    /// It cannot be decoded, or takes more than the limit.
+    /// Returns an error if the field cannot be decoded or the fields take more than the limit.
     pub(super) fn next<T>(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -99,7 +102,7 @@ impl<'a> SectionReader<'a> {
             }
             // Literal field line with literal name (§4.5.6).
             0x20.. => (self.string(3, buffer)?, self.string(7, buffer)?),
-            // Both post-base (§4.5.3, §4.5.5).
+            // Both post-base forms (§4.5.3, §4.5.5).
             _ => return Err(SectionError::Dynamic),
         };
         let (name, value) = (name.bytes(buffer), value.bytes(buffer));
@@ -108,7 +111,8 @@ impl<'a> SectionReader<'a> {
         Ok(Some(take(name, value)))
     }
 
-    /// An entry of the static table: its index has a prefix of this many bits, and the bit before says which table.
+    /// Returns an entry of the static table. Its index has a prefix of this many bits, and the bit
+    /// before the prefix selects the table.
     fn entry(&mut self, prefix: u32) -> Result<(&'static [u8], &'static [u8]), SectionError> {
         let (flags, index) = self.integer(prefix)?;
         if flags & 1 == 0 {
@@ -120,7 +124,7 @@ impl<'a> SectionReader<'a> {
             .ok_or(SectionError::Static(index))
     }
 
-    /// A string literal (§4.1.2) whose length has a prefix of this many bits.
+    /// Reads a string literal (§4.1.2) whose length has a prefix of this many bits.
     fn string(&mut self, prefix: u32, buffer: &mut Vec<u8>) -> Result<Text<'a>, SectionError> {
         let (flags, length) = self.integer(prefix)?;
         let length = usize::try_from(length).map_err(|_| SectionError::Cut)?;
@@ -141,11 +145,11 @@ impl<'a> SectionReader<'a> {
     }
 }
 
-/// Reads a prefixed integer (RFC 9204 §4.1.1, RFC 7541 §5.1): the bits before the prefix, its value, and how many bytes it takes; `None` if
-/// it is not complete.
+/// Reads a prefixed integer (RFC 9204 §4.1.1, RFC 7541 §5.1). Returns the bits before the prefix,
+/// the value, and the number of bytes, or `None` if the integer is incomplete.
 ///
 /// # Errors
-/// It is larger than 62 bits.
+/// Returns an error if the integer has more than 62 bits.
 pub(super) fn integer(bytes: &[u8], prefix: u32) -> Result<Option<(u8, u64, usize)>, SectionError> {
     let Some((first, rest)) = bytes.split_first() else { return Ok(None) };
     let mask = u8::MAX >> (8 - prefix);
@@ -156,7 +160,7 @@ pub(super) fn integer(bytes: &[u8], prefix: u32) -> Result<Option<(u8, u64, usiz
     let mut value = u64::from(mask);
     for (number, byte) in rest.iter().enumerate() {
         let shift = 7 * number as u32;
-        // Ten bytes hold 62 bits and zeros besides.
+        // Ten bytes hold 62 bits; the remaining bits must be zero.
         let part = u64::from(byte & 0x7f).checked_mul(1_u64.checked_shl(shift).unwrap_or_default());
         value = part.and_then(|part| value.checked_add(part)).ok_or(SectionError::Integer)?;
         if value >> 62 != 0 || shift > 63 || (shift == 63 && byte & 0x7f != 0) {
@@ -177,7 +181,7 @@ pub(super) mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// Writes a prefixed integer with these flags before it.
+    /// Returns a prefixed integer after these flags.
     pub(in super::super) fn write_integer(prefix: u32, flags: u8, value: u64) -> Vec<u8> {
         let mask = u64::from(u8::MAX >> (8 - prefix));
         let flags = flags.checked_shl(prefix).unwrap_or_default();
@@ -193,13 +197,13 @@ pub(super) mod tests {
         bytes
     }
 
-    /// Writes a string literal, Huffman-coded or not.
+    /// Returns a string literal, Huffman-coded or not.
     fn write_string(prefix: u32, flags: u8, text: &[u8], coded: bool) -> Vec<u8> {
         let text = if coded { huffman(text) } else { text.to_vec() };
         [write_integer(prefix, flags << 1 | u8::from(coded), text.len() as u64), text].concat()
     }
 
-    /// Writes a section of literal fields.
+    /// Returns a section of literal fields.
     pub(in super::super) fn section(fields: &[(&[u8], &[u8])], coded: bool) -> Vec<u8> {
         let mut bytes = vec![0, 0];
         for (name, value) in fields {
@@ -224,7 +228,7 @@ pub(super) mod tests {
 
     #[test]
     fn every_representation_is_decoded() {
-        // GET, https, a name reference with a plain and one with a Huffman value, RFC 9204 §B.1.
+        // GET, https, name references with a plain value and with a Huffman value (RFC 9204 §B.1).
         let section = [
             &b"\x00\x00\xd1\xd7\x50\x09localhost\x51\x0b/index.html"[..],
             b"\x5f\x50\x82",
@@ -272,10 +276,10 @@ pub(super) mod tests {
         for (wrong, error) in [
             (decode(b"", 1_000), SectionError::Cut),
             (decode(b"\0", 1_000), SectionError::Cut),
-            // A required insert count, a negative base.
+            // A required insert count; a negative base.
             (decode(b"\x02\0\xd1", 1_000), SectionError::Dynamic),
             (decode(b"\0\x81\xd1", 1_000), SectionError::Dynamic),
-            // Dynamic: indexed, name reference, both post-base.
+            // The dynamic table: indexed, name reference, both post-base forms.
             (with(b"\x80"), SectionError::Dynamic),
             (with(b"\x40\x01a"), SectionError::Dynamic),
             (with(b"\x10"), SectionError::Dynamic),

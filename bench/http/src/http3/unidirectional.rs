@@ -1,5 +1,5 @@
-//! The unidirectional streams of a peer (RFC 9114 §6.2): `h3` gets the control stream, checked; QPACK's two are read here, and all others
-//! are refused.
+//! The unidirectional streams of a peer (RFC 9114 §6.2). `h3` gets the control stream after checks.
+//! This module reads QPACK's two streams and refuses all others.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,9 +17,10 @@ use super::message::{Peer, frame_type as frame};
 use super::qpack;
 use super::varint::{self, HeaderReader};
 
-/// Bytes that such a stream may bring in all its time: settings, and the priorities of some fifty thousand requests.
+/// Bytes that such a stream may bring in its lifetime: settings, and the priorities of about fifty
+/// thousand requests.
 const LIMIT: u64 = 1 << 20;
-/// Bytes of the payload of a SETTINGS frame, of which clients send less than a hundred.
+/// Largest payload of a SETTINGS frame, in bytes. Clients send less than a hundred bytes.
 const SETTINGS_LIMIT: u64 = 4 << 10;
 
 /// Types of streams (RFC 9114 §6.2, RFC 9204 §4.2).
@@ -28,7 +29,8 @@ const PUSH: u64 = 0x1;
 const ENCODER: u64 = 0x2;
 const DECODER: u64 = 0x3;
 
-/// Settings whose value is 0 or 1: SETTINGS_ENABLE_CONNECT_PROTOCOL (RFC 9220 §3), SETTINGS_H3_DATAGRAM (RFC 9297 §2.1.1).
+/// Settings whose value is 0 or 1: SETTINGS_ENABLE_CONNECT_PROTOCOL (RFC 9220 §3),
+/// SETTINGS_H3_DATAGRAM (RFC 9297 §2.1.1).
 const FLAGS: [u64; 2] = [0x8, 0x33];
 /// Settings of HTTP/2, which must not be sent (RFC 9114 §7.2.4.1, §11.2.2).
 const HTTP2_SETTINGS: [u64; 5] = [0x0, 0x2, 0x3, 0x4, 0x5];
@@ -44,24 +46,25 @@ fn critical(name: &'static str) -> PeerError {
     PeerError::connection(Code::H3_CLOSED_CRITICAL_STREAM, format!("the {name} stream ended"))
 }
 
-/// A stream that is read here.
+/// A stream that this module reads.
 struct Pending<S> {
     stream: S,
     kind: Kind,
-    /// What of the type, or of an instruction, has come.
+    /// Received part of the stream type or of an instruction.
     begun: Vec<u8>,
     left: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Its type has not come.
+    /// The type has not arrived.
     Unknown,
     Encoder,
     Decoder,
 }
 
-/// Remembers that a stream has something to read, and wakes the connection's task: that task polls far more often than that.
+/// Records that a stream has data to read and wakes the connection's task. The task polls far more
+/// often than streams have data.
 #[derive(Default)]
 struct Readable {
     woken: AtomicBool,
@@ -80,17 +83,17 @@ pub(super) struct UnidirectionalStreams<S> {
     peer: Peer,
     closer: Closer,
     pending: Vec<Pending<S>>,
-    /// The control, encoder and decoder streams came.
+    /// Whether the control, encoder and decoder streams were seen.
     seen: [bool; 3],
     readable: Arc<Readable>,
     waker: Waker,
 }
 
-/// What became of a stream that was read.
+/// Result of reading a stream.
 enum Read {
-    /// It is the control stream.
+    /// The stream is the control stream.
     Control,
-    /// It ended before its type, or has a type that nobody knows.
+    /// The stream ended before its type, or its type is unknown.
     Over,
 }
 
@@ -101,16 +104,16 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
         Self { peer, closer, pending: Vec::new(), seen: [false; 3], readable, waker }
     }
 
-    /// A stream was opened.
+    /// Adds a stream that the peer has opened.
     pub(super) fn push(&mut self, stream: S) {
         self.pending.push(Pending { stream, kind: Kind::Unknown, begun: Vec::new(), left: LIMIT });
         self.readable.woken.store(true, Ordering::Relaxed);
     }
 
-    /// Reads what has come; ready with the control stream, once.
+    /// Reads the received data. Returns ready with the control stream, once.
     ///
     /// # Errors
-    /// What the peer did wrong; all of it ends the connection.
+    /// Returns the error of the peer; every such error ends the connection.
     pub(super) fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<ControlStream<S>, PeerError>> {
         self.readable.task.register(cx.waker());
         if !self.readable.woken.swap(false, Ordering::Acquire) {
@@ -124,7 +127,7 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
             match self.read(&mut pending, &mut cx)? {
                 Poll::Ready(Read::Over) => {}
                 Poll::Ready(Read::Control) => {
-                    // Others may have something, too.
+                    // Other streams may have data too.
                     self.readable.woken.store(true, Ordering::Relaxed);
                     return Poll::Ready(Ok(ControlStream::new(
                         pending,
@@ -152,7 +155,7 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
             let data = match pending.stream.poll_data(cx) {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Ok(Some(mut data))) => data.copy_to_bytes(data.remaining()),
-                // Ended or reset. A lost connection is told elsewhere.
+                // The stream ended or was reset. A lost connection is reported elsewhere.
                 Poll::Ready(_) => {
                     return match pending.kind {
                         Kind::Unknown => Ok(Poll::Ready(Read::Over)),
@@ -168,7 +171,7 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
         }
     }
 
-    /// Takes what came on a stream.
+    /// Processes the data that arrived on a stream.
     fn take(&mut self, pending: &mut Pending<S>, data: Bytes) -> Result<Option<Read>, PeerError> {
         pending.begun.extend_from_slice(&data);
         if pending.kind == Kind::Unknown {
@@ -213,7 +216,7 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
         Ok(None)
     }
 
-    /// A second one is an error (RFC 9114 §6.2.1, RFC 9204 §4.2).
+    /// Records a stream of this type. A second one is an error (RFC 9114 §6.2.1, RFC 9204 §4.2).
     fn first(&mut self, number: usize, name: &str) -> Result<(), PeerError> {
         if std::mem::replace(&mut self.seen[number], true) {
             let reason = format!("a second {name} stream");
@@ -223,7 +226,8 @@ impl<S: RecvStream> UnidirectionalStreams<S> {
     }
 }
 
-/// Takes whole instructions off `bytes` (RFC 9204 §4.3). The dynamic table has no room: nothing but a capacity of zero is allowed.
+/// Takes whole instructions off `bytes` (RFC 9204 §4.3). The dynamic table has no room, so only a
+/// capacity of zero is allowed.
 fn encoder_instructions(bytes: &mut Vec<u8>) -> Result<(), PeerError> {
     /// Set Dynamic Table Capacity (§4.3.1), to zero.
     const NO_CAPACITY: u8 = 0x20;
@@ -235,7 +239,8 @@ fn encoder_instructions(bytes: &mut Vec<u8>) -> Result<(), PeerError> {
     Ok(())
 }
 
-/// Takes whole instructions off `bytes` (RFC 9204 §4.4). Our encoders use no dynamic table: only streams are cancelled.
+/// Takes whole instructions off `bytes` (RFC 9204 §4.4). Our encoders use no dynamic table, so only
+/// cancellations of streams are allowed.
 fn decoder_instructions(bytes: &mut Vec<u8>) -> Result<(), PeerError> {
     let error = |reason| PeerError::connection(Code::QPACK_DECODER_STREAM_ERROR, reason);
     let mut at = 0;
@@ -256,16 +261,16 @@ fn decoder_instructions(bytes: &mut Vec<u8>) -> Result<(), PeerError> {
     Ok(())
 }
 
-/// The control stream, whose frames are checked: `h3` gets SETTINGS and GOAWAY, each whole.
+/// The control stream, whose frames are checked. `h3` gets whole SETTINGS and GOAWAY frames.
 pub(crate) struct ControlStream<S> {
     stream: S,
-    /// `h3-quinn` panics when it is asked while a read waits.
+    /// Stored because `h3-quinn` panics if asked during a pending read.
     id: StreamId,
     closer: Closer,
     rest: Bytes,
     left: u64,
     frames: ControlFrames,
-    /// `h3` has not read the type.
+    /// Whether `h3` has yet to read the type.
     begins: bool,
     failed: Option<PeerError>,
 }
@@ -324,7 +329,7 @@ impl<S: RecvStream> RecvStream for ControlStream<S> {
     }
 
     fn stop_sending(&mut self, _: u64) {
-        // It must not be stopped (RFC 9114 §6.2.1).
+        // The control stream must not be stopped (RFC 9114 §6.2.1).
     }
 
     fn recv_id(&self) -> StreamId {
@@ -332,27 +337,28 @@ impl<S: RecvStream> RecvStream for ControlStream<S> {
     }
 }
 
-/// Follows the frames of a control stream (RFC 9114 §7.2).
+/// Parses the frames of a control stream (RFC 9114 §7.2).
 struct ControlFrames {
     peer: Peer,
     header: HeaderReader,
     position: Position,
-    /// SETTINGS came.
+    /// Whether SETTINGS was seen.
     settings: bool,
-    /// The largest push ID that the client allowed.
+    /// Largest push ID that the client allowed.
     max_push_id: Option<u64>,
 }
 
 enum Position {
     Header,
-    /// Within a frame of this type that is collected, with its header: its bytes so far, the header's, and those that are missing.
+    /// Within a frame of this type that is collected: its bytes so far including the header, the
+    /// length of the header, and the number of missing bytes.
     Frame {
         kind: u64,
         frame: BytesMut,
         header: usize,
         missing: usize,
     },
-    /// Within a frame that means nothing, before this many bytes.
+    /// Within a frame without meaning, before this many bytes.
     Skipped(u64),
 }
 
@@ -367,7 +373,7 @@ impl ControlFrames {
         }
     }
 
-    /// Returns the next frame of `input` for `h3`; `None` once all of it is used up.
+    /// Returns the next frame of `input` for `h3`, or `None` once all of `input` is used up.
     fn next(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, PeerError> {
         loop {
             match &mut self.position {
@@ -376,7 +382,7 @@ impl ControlFrames {
                     self.position = if self.begin(header.kind, header.length)? {
                         let frame = BytesMut::from(&header.bytes[..]);
                         let header_size = header.bytes.len();
-                        // Not more than a SETTINGS frame may have.
+                        // At most the limit of a SETTINGS frame.
                         let missing = header.length as usize;
                         Position::Frame { kind: header.kind, frame, header: header_size, missing }
                     } else {
@@ -409,7 +415,7 @@ impl ControlFrames {
         }
     }
 
-    /// A frame begins. Returns whether its payload is looked at.
+    /// Starts a frame. Returns whether its payload is checked.
     fn begin(&mut self, kind: u64, length: u64) -> Result<bool, PeerError> {
         if kind != frame::SETTINGS && !self.settings {
             let reason = "the control stream does not begin with a SETTINGS frame";
@@ -442,7 +448,7 @@ impl ControlFrames {
         }
     }
 
-    /// A frame is complete. Returns whether `h3` gets it.
+    /// Handles a complete frame. Returns whether `h3` gets it.
     fn frame(&mut self, kind: u64, payload: &[u8]) -> Result<bool, PeerError> {
         if kind == frame::SETTINGS {
             return settings(payload).map(|()| true);
@@ -467,7 +473,8 @@ impl ControlFrames {
                 self.max_push_id = Some(id);
                 Ok(false)
             }
-            // Nothing was promised, by us or by a server that may not push (RFC 9114 §7.2.3).
+            // Nothing was promised, neither by us nor by a server that may not push
+            // (RFC 9114 §7.2.3).
             frame::CANCEL_PUSH => Err(PeerError::connection(
                 Code::H3_ID_ERROR,
                 "a CANCEL_PUSH frame for what was not promised",

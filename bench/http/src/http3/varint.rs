@@ -1,11 +1,12 @@
-//! Variable-length integers (RFC 9000 §16), and the headers of frames (RFC 9114 §7.1).
+//! Variable-length integers (RFC 9000 §16) and frame headers (RFC 9114 §7.1).
 
 use bytes::Bytes;
 
-/// Bytes of the longest header of a frame: a type and a length.
+/// Length of the longest frame header in bytes: a type and a length.
 const LONGEST: usize = 16;
 
-/// Reads an integer at the beginning of `bytes`: its value and how many bytes it takes; `None` if it is not complete.
+/// Reads an integer at the beginning of `bytes`. Returns its value and its length in bytes, or
+/// `None` if it is incomplete.
 pub(super) fn read(bytes: &[u8]) -> Option<(u64, usize)> {
     let first = *bytes.first()?;
     let length = 1 << (first >> 6);
@@ -21,22 +22,23 @@ pub(super) fn read(bytes: &[u8]) -> Option<(u64, usize)> {
 pub(super) struct FrameHeader {
     pub(super) kind: u64,
     pub(super) length: u64,
-    /// Its bytes as they came.
+    /// Bytes of the header as received.
     pub(super) bytes: Bytes,
-    /// Some of them came before this input.
+    /// Whether some of these bytes arrived before this input.
     pub(super) cut: bool,
 }
 
-/// Reads headers of frames from chunks that are cut anywhere.
+/// Reader of frame headers from chunks that may be cut anywhere.
 #[derive(Debug, Default)]
 pub(super) struct HeaderReader {
-    /// The beginning of a header whose rest has not come.
+    /// Beginning of a header whose rest has not arrived.
     begun: [u8; LONGEST],
     length: usize,
 }
 
 impl HeaderReader {
-    /// Returns the next header, which is taken off `input`; `None` if `input` ends before.
+    /// Returns the next header and removes it from `input`, or returns `None` if `input` ends
+    /// before.
     pub(super) fn read(&mut self, input: &mut Bytes) -> Option<FrameHeader> {
         if self.length == 0
             && let Some((kind, length, size)) = header(input)
@@ -59,13 +61,13 @@ impl HeaderReader {
         None
     }
 
-    /// Returns whether a part of a header has come.
+    /// Returns whether a part of a header has arrived.
     pub(super) const fn is_within(&self) -> bool {
         self.length > 0
     }
 }
 
-/// Type and length of a frame, and the bytes they take.
+/// Returns type and length of a frame, and the length of the header in bytes.
 fn header(bytes: &[u8]) -> Option<(u64, u64, usize)> {
     let (kind, first) = read(bytes)?;
     let (length, second) = read(&bytes[first..])?;
@@ -78,7 +80,7 @@ pub(super) mod tests {
 
     use proptest::prelude::*;
 
-    /// Writes a number in this many bytes: 1, 2, 4 or 8.
+    /// Returns a number in this many bytes: 1, 2, 4 or 8.
     pub(in super::super) fn varint(value: u64, bytes: usize) -> Vec<u8> {
         let prefix = u64::from(bytes.trailing_zeros()) << (bytes * 8 - 2);
         (value | prefix).to_be_bytes()[8 - bytes..].to_vec()

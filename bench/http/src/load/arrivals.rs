@@ -10,12 +10,12 @@ use rand_pcg::Pcg64;
 
 use super::target::Origin;
 
-/// A request that begins at a set time, whatever became of those before it.
+/// A request that starts at a set time, independent of earlier requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrival {
-    /// When, since the run began.
+    /// Scheduled start, since the run began.
     pub at: Duration,
-    /// What it asks for.
+    /// Requested URL.
     pub url: Uri,
 }
 
@@ -23,10 +23,10 @@ pub struct Arrival {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
 pub enum Spacing {
-    /// Independent of each other, as many users are: exponential gaps.
+    /// Independent arrivals, like those of many users: exponential gaps.
     #[default]
     Poisson,
-    /// All gaps the same.
+    /// Equal gaps.
     Even,
 }
 
@@ -34,7 +34,7 @@ fn unknown(s: &str) -> String {
     format!("'{}' is no spacing; write poisson or even", s.escape_debug())
 }
 
-/// Endless requests for these URLs in turn, `rate` per second, which is above zero.
+/// Returns endless requests for these URLs in turn, `rate` per second, which must be above 0.
 pub fn at_rate(
     rate: f64,
     spacing: Spacing,
@@ -54,13 +54,13 @@ pub fn at_rate(
     })
 }
 
-/// The requests of a trace: lines of `seconds,path`, in order of time.
+/// Reads the requests of a trace: lines of `seconds,path`, sorted by time.
 ///
 /// # Errors
-/// A line is invalid: the error names the line and gives a hint.
+/// Returns an error that names the line and gives a hint if a line is invalid.
 pub fn trace(lines: impl BufRead, origin: &Origin) -> Result<Vec<Arrival>, String> {
     let mut arrivals: Vec<Arrival> = Vec::new();
-    // Traces ask for the same things again and again.
+    // Reuse URLs, because traces request the same paths again and again.
     let mut known: std::collections::HashMap<Arc<str>, Uri> = std::collections::HashMap::new();
     for (number, line) in (1..).zip(lines.lines()) {
         let wrong = |why: String| format!("line {number}: {why}");

@@ -1,4 +1,4 @@
-//! A client on any stack: its sockets, and connections to one server.
+//! A client on any stack: its sockets, and its connections to one server.
 
 use std::net::UdpSocket;
 use std::pin::Pin;
@@ -19,35 +19,36 @@ use super::{LoadError, Timestamps};
 use crate::http3::Closer;
 use crate::udp;
 
-/// How clients are made.
+/// Configuration of clients.
 #[derive(Clone, Debug)]
 pub(super) struct ClientConfig {
     pub(super) stack: Stack,
     pub(super) origin: Origin,
     pub(super) tls: Arc<rustls::ClientConfig>,
     pub(super) timestamps: Timestamps,
-    /// Number of UDP sockets; connections are spread over them.
+    /// Number of UDP sockets, among which connections are divided.
     pub(super) sockets: usize,
     pub(super) idle: Duration,
-    /// What a response may have on the way, in bytes.
+    /// Flow control window of a response, in bytes.
     pub(super) stream_window: u64,
 }
 
 impl ClientConfig {
     fn endpoint(&self) -> Result<EndpointSettings, String> {
         let extension = self.timestamps.extension();
-        // What this end sends is a few requests and acknowledgements: any controller does.
+        // This end sends only a few requests and acknowledgements, so any controller does.
         let controller = if extension.is_off() { "native:cubic" } else { "cubic" };
         let controller = Controller::read(controller, self.stack)?;
         Ok(EndpointSettings {
             extension,
             transport: TransportSettings {
                 idle: Some(self.idle),
-                // Servers open three: control and QPACK's two (RFC 9114 §6.2). Nothing else is accepted.
+                // Servers open three: the control stream and QPACK's two streams (RFC 9114 §6.2).
+                // No other streams are accepted.
                 uni_streams: Some(8),
                 bidi_streams: Some(0),
                 stream_window: Some(self.stream_window),
-                // What streams have in all is bounded by their number.
+                // The number of streams limits the total.
                 window: Some(UNLIMITED),
                 ..TransportSettings::default()
             },
@@ -56,7 +57,7 @@ impl ClientConfig {
     }
 }
 
-/// Sockets and configuration.
+/// Sockets and configuration of a client.
 pub(super) struct Client<E> {
     endpoints: Vec<E>,
     next: AtomicUsize,
@@ -105,7 +106,7 @@ pub(super) struct Connecting<E: Endpoint> {
 }
 
 impl<E: Endpoint> Connecting<E> {
-    /// The connection before its handshake is complete, if a ticket allows 0-RTT.
+    /// Returns the connection before its handshake is complete, if a ticket allows 0-RTT.
     pub(super) fn into_0rtt(self) -> Result<(Connection<E>, EarlyDataAccepted), Self> {
         let Self { connecting, uplink_delay } = self;
         match connecting.into_0rtt() {
@@ -133,27 +134,27 @@ pub(super) struct Connection<E: Endpoint> {
 }
 
 impl<E: Endpoint> Connection<E> {
-    /// The connection for HTTP/3.
+    /// Returns the connection for HTTP/3.
     pub(super) fn h3(&self) -> <E::Connection as fathom_stacks::Connection>::H3 {
         self.connection.h3()
     }
 
-    /// Closes it if the server breaks HTTP/3.
+    /// Returns the closer for a server that violates HTTP/3.
     pub(super) fn closer(&self) -> Closer {
         Closer::new(&self.connection)
     }
 
-    /// It is still open.
+    /// Returns whether the connection is open.
     pub(super) fn is_open(&self) -> bool {
         self.connection.close_reason().is_none()
     }
 
-    /// Closes it with this error code.
+    /// Closes the connection with this error code.
     pub(super) fn close(&self, code: u32) {
         self.connection.close(code);
     }
 
-    /// Its statistics; the queueing delay is that of its own packets.
+    /// Returns the connection's statistics. The queueing delay is that of the client's packets.
     pub(super) fn stats(&self) -> ConnectionStats {
         let stats = self.connection.stats();
         match &self.uplink_delay {

@@ -1,4 +1,4 @@
-//! Closed loop: a fixed number of requests is in flight; each starts when its predecessor ends.
+//! Closed loop: a fixed number of requests is in flight, and each starts when its predecessor ends.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,18 +16,19 @@ use super::pool::ConnectionPool;
 use super::request::{Failure, FailureKind, Request};
 use crate::server::stopped;
 
-/// After a request that broke off, the next waits so long: a server that is down is not worth a busy loop.
+/// Wait after a request that broke off, so that a server that is down does not cause a busy loop.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
-/// Handshakes at once: a thousand first packets in one moment are more than sockets hold, and would measure that.
+/// Handshakes at once. A thousand simultaneous first packets would overflow socket buffers, and the
+/// run would measure that.
 const HANDSHAKES: usize = 64;
 
-/// What to request, and how often.
+/// Requests to send.
 pub(super) struct ClosedLoopConfig {
     pub(super) connections: usize,
     pub(super) streams: usize,
     pub(super) urls: Vec<Uri>,
-    /// Requests that are measured, at most.
+    /// Measured requests, at most.
     pub(super) requests: Option<u64>,
 }
 
@@ -41,7 +42,7 @@ struct ClosedLoop<E: Endpoint> {
 }
 
 impl<E: Endpoint> ClosedLoop<E> {
-    /// The next request, beginning now, if there is one more.
+    /// Returns the next request, which starts now, if there is one.
     fn next(&self) -> Option<Request> {
         let start = now();
         if self.until.is_some_and(|until| start >= until) {
@@ -56,7 +57,7 @@ impl<E: Endpoint> ClosedLoop<E> {
         Some(Request::new(start, start, self.urls[turn % self.urls.len()].clone()))
     }
 
-    /// Counts it; whether it broke off.
+    /// Records a finished request. Returns whether it broke off.
     fn done(&self, request: &Request, result: Result<(), Failure>) -> bool {
         use FailureKind::{Connect, Protocol, Reset};
         let broke_off =
@@ -66,7 +67,7 @@ impl<E: Endpoint> ClosedLoop<E> {
     }
 }
 
-/// Runs until all requests are over, or it is stopped.
+/// Runs until all requests are over or `stop` becomes true.
 pub(super) async fn run<E: Endpoint>(
     context: Arc<LoadContext<E>>,
     config: ClosedLoopConfig,
@@ -93,7 +94,7 @@ pub(super) async fn run<E: Endpoint>(
 async fn work<E: Endpoint>(closed_loop: Arc<ClosedLoop<E>>, slot: usize) {
     let limit = closed_loop.context.options.timeout;
     loop {
-        // Made before a request begins: closed-loop times are of requests on connections that are there.
+        // Connect before a request starts: closed-loop times exclude connection setup.
         let session = match closed_loop.pool.session(slot, &closed_loop.context).await {
             Ok(session) => session,
             Err(failure) => {
@@ -109,7 +110,8 @@ async fn work<E: Endpoint>(closed_loop: Arc<ClosedLoop<E>>, slot: usize) {
             let Some(mut request) = closed_loop.next() else { return };
             request.connection = session.id;
             let result = {
-                // Pinned where it is made: moved, it would be copied for each request.
+                // Pinned where it is created, because a moved future would be copied for each
+                // request.
                 let sent =
                     pin!(session.send_request(&mut sender, &request.url, &mut request.progress));
                 tokio::time::timeout(limit, sent).await

@@ -12,7 +12,7 @@ use super::load_stats::{EarlyData, LoadStats};
 use super::request::{Failure, FailureKind, Request};
 use super::session::{RequestFields, Session};
 
-/// How requests are made.
+/// Options of all requests.
 #[derive(Clone, Debug)]
 pub(super) struct RequestOptions {
     /// Timeout of a request.
@@ -48,7 +48,7 @@ impl<E: Endpoint> LoadContext<E> {
             Err(_) => return Err(failed(late(self.options.timeout))),
         };
         self.stats.record_handshake(now() - began, true, began);
-        // A server that lets no stream be opened would be waited for without end.
+        // A server that permits no stream would keep the setup from completing.
         let started = Session::start(
             connection,
             self.number(),
@@ -60,7 +60,7 @@ impl<E: Endpoint> LoadContext<E> {
             .unwrap_or_else(|_| Err(failed(late(self.options.timeout))))
     }
 
-    /// Sends a request on a fresh connection, which is left in `kept`.
+    /// Sends a request on a fresh connection, which is stored in `kept`.
     pub(super) async fn fresh(
         &self,
         request: &mut Request,
@@ -164,12 +164,12 @@ fn failed_handshake() -> Failure {
     Failure::new(FailureKind::Connect, "the handshake failed")
 }
 
-/// Message for a step that exceeded its time limit.
+/// Returns the message for a step that exceeded its time limit.
 pub(super) fn late(limit: Duration) -> String {
     format!("not complete within {}", fathom_cc::units::duration_text(limit))
 }
 
-/// Failure of a request that timed out.
+/// Returns the failure of a request that timed out.
 pub(super) fn timed_out(request: &Request, limit: Duration) -> Failure {
     let kind = if request.connection == 0 { FailureKind::Connect } else { FailureKind::Timeout };
     Failure::new(kind, late(limit))

@@ -8,48 +8,51 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
-/// The longest duration that is distinguished from longer ones.
+/// Longest duration that is distinguished; longer ones count as this one.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Durations in microseconds, to three digits, up to ten minutes; longer ones count as that.
+/// Histogram of durations in microseconds, with three significant digits, up to ten minutes. Longer
+/// durations count as ten minutes.
 #[derive(Clone, Debug)]
 pub struct LatencyHistogram(Histogram<u64>);
 
 impl Default for LatencyHistogram {
     fn default() -> Self {
-        // These bounds are sound; the library refuses others.
+        // The library rejects only invalid bounds, and these are valid.
         Self(Histogram::new_with_bounds(1, LONGEST.as_micros() as u64, 3).expect("sound bounds"))
     }
 }
 
 impl LatencyHistogram {
-    /// Counts one.
+    /// Records a duration.
     pub fn record(&mut self, time: Duration) {
         self.0.saturating_record(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// How many there are.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// What this part of them, from 0 to 1, does not exceed; `None` where there is none.
+    /// Returns the duration that this fraction of all, from 0 to 1, does not exceed, or `None` if
+    /// there is no duration.
     pub fn quantile(&self, part: f64) -> Option<Duration> {
         (!self.0.is_empty()).then(|| Duration::from_micros(self.0.value_at_quantile(part)))
     }
 
-    /// Their mean.
+    /// Returns the mean, or `None` if there is no duration.
     pub fn mean(&self) -> Option<Duration> {
         (!self.0.is_empty()).then(|| Duration::from_secs_f64(self.0.mean() / 1e6))
     }
 
-    /// The longest.
+    /// Returns the longest duration, or `None` if there is none.
     pub fn max(&self) -> Option<Duration> {
         (!self.0.is_empty()).then(|| Duration::from_micros(self.0.max()))
     }
 
-    /// The distribution: times with the part of all, from 0 to 1, that took no longer. In steps of half a percent, and finer towards the end
-    /// where there are enough.
+    /// Returns the distribution: durations with the fraction of all, from 0 to 1, that did not
+    /// exceed them. The fractions are in steps of 0.5 %, and finer towards the end if there are
+    /// enough durations.
     pub fn curve(&self) -> Vec<(Duration, f64)> {
         let tail = [0.9975, 0.999, 0.9995, 0.9999]
             .into_iter()
@@ -60,7 +63,8 @@ impl LatencyHistogram {
         parts.into_iter().filter_map(|part| Some((self.quantile(part)?, part))).collect()
     }
 
-    /// The percentile distribution as HdrHistogram's tools write it (`.hgrm`), in milliseconds.
+    /// Returns the percentile distribution in the format of HdrHistogram's tools (`.hgrm`), in
+    /// milliseconds.
     pub fn hgrm(&self) -> String {
         let ms = |micros: u64| micros as f64 / 1e3;
         let mut text = format!(
@@ -95,14 +99,15 @@ impl LatencyHistogram {
     }
 }
 
-/// The times of one interval of a run.
+/// Durations of one interval of a run.
 pub(super) struct Interval {
     pub(super) start: Duration,
     pub(super) length: Duration,
     pub(super) times: LatencyHistogram,
 }
 
-/// Writes intervals as they come, as HdrHistogram's interval log (version 1.3, histograms in V2 compressed), in microseconds.
+/// Writes intervals as they arrive, as HdrHistogram's interval log (version 1.3, histograms in V2
+/// compressed), in microseconds.
 pub(super) fn log(
     mut out: impl io::Write,
     began: SystemTime,

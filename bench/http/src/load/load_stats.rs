@@ -19,9 +19,9 @@ pub struct RequestCounts {
     pub started: u64,
     /// Complete responses with a status below 400. Only these are in the latencies.
     pub completed: u64,
-    /// Those of them that completed within the measured time.
+    /// Completed responses that ended within the measured time.
     pub in_time: u64,
-    /// Bytes of their bodies.
+    /// Bytes of the bodies of these responses.
     pub bytes_in_time: u64,
     /// Bytes of all bodies, complete or not.
     pub bytes: u64,
@@ -36,7 +36,7 @@ pub struct RequestCounts {
 }
 
 impl RequestCounts {
-    /// All failures.
+    /// Returns the number of all failures.
     pub fn failed(&self) -> u64 {
         self.failures.iter().map(|(count, _)| count).sum()
     }
@@ -45,15 +45,15 @@ impl RequestCounts {
 /// Latencies of complete responses, by phase.
 #[derive(Clone, Debug, Default)]
 pub struct PhaseTimes {
-    /// From the scheduled start to the last byte. In a closed loop the same as `service`.
+    /// Time from the scheduled start to the last byte. In a closed loop, equal to `service`.
     pub response: LatencyHistogram,
-    /// From the actual start to the last byte, including a handshake if there was one.
+    /// Time from the actual start to the last byte, including a handshake if there was one.
     pub service: LatencyHistogram,
-    /// From the actual start to the response header.
+    /// Time from the actual start to the response header.
     pub first_byte: LatencyHistogram,
-    /// Handshakes, from the first packet.
+    /// Duration of handshakes, from the first packet.
     pub connect: LatencyHistogram,
-    /// How late the client started requests.
+    /// Delay of actual starts after scheduled starts.
     pub lag: LatencyHistogram,
 }
 
@@ -62,31 +62,32 @@ pub struct PhaseTimes {
 pub struct ConnectionTotals {
     /// Connections established.
     pub opened: u64,
-    /// Connections with one-way delays.
+    /// Connections that negotiated one-way delays.
     pub one_way: u64,
-    /// Those of them that use TIMESTAMP frames.
+    /// Connections with one-way delays that use TIMESTAMP frames.
     pub by_timestamp: u64,
-    /// Those of them that use ACK_RECEIVE_TIMESTAMPS frames. One run uses one frame or the other.
+    /// Connections with one-way delays that use ACK_RECEIVE_TIMESTAMPS frames. A run uses one of
+    /// the two frames.
     pub by_receive_timestamps: u64,
     /// Packets that the client sent.
     pub sent: u64,
-    /// Those of them declared lost.
+    /// Packets of these that were declared lost.
     pub lost: u64,
-    /// Connections whose server said that the client's flow control kept it from sending.
+    /// Connections whose server reported that the client's flow control kept it from sending.
     pub server_blocked: u64,
-    /// Smoothed round-trip times when they ended.
+    /// Smoothed round-trip times at the end of the connections.
     pub rtt: LatencyHistogram,
-    /// Mean queueing delay of the client's packets, where one-way delays were measured.
+    /// Mean queueing delay of the client's packets, on connections that measured one-way delays.
     pub queueing: LatencyHistogram,
-    /// 0-RTT accepted by the server.
+    /// Connections whose 0-RTT the server accepted.
     pub early_accepted: u64,
-    /// 0-RTT rejected; the request was sent again.
+    /// Connections whose 0-RTT the server rejected; the request was sent again.
     pub early_rejected: u64,
-    /// Started without 0-RTT because there was no ticket.
+    /// Connections without 0-RTT because there was no ticket.
     pub early_without: u64,
 }
 
-/// Whether 0-RTT was used.
+/// Outcome of 0-RTT on a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum EarlyData {
     Accepted,
@@ -110,7 +111,7 @@ pub(super) struct Totals {
 /// Statistics of a run, shared by its requests.
 pub(super) struct LoadStats {
     pub(super) began: Instant,
-    /// When the warm-up is over.
+    /// End of the warm-up.
     pub(super) measured_from: Instant,
     totals: Mutex<Totals>,
 }
@@ -135,19 +136,19 @@ impl LoadStats {
         self.totals.lock()
     }
 
-    /// Takes the totals at the end.
+    /// Takes the totals at the end of the run.
     pub(super) fn finish(&self) -> Totals {
         let mut totals = std::mem::take(&mut *self.totals());
         totals.counts.unfinished = totals.in_progress();
         totals
     }
 
-    /// Whether a request of this scheduled time is after the warm-up.
+    /// Returns whether a request with this scheduled time is after the warm-up.
     pub(super) fn is_measured(&self, intended: Instant) -> bool {
         intended >= self.measured_from
     }
 
-    /// End of the measured time, if known.
+    /// Returns the end of the measured time, if known.
     pub(super) fn until(&self) -> Option<Instant> {
         self.totals().until
     }
@@ -176,7 +177,7 @@ impl LoadStats {
         }
     }
 
-    /// Records the end of a request: at its last byte, or now.
+    /// Records the end of a request, at its last byte or otherwise `now`.
     pub(super) fn record_end(&self, request: &Request, now: Instant, result: Result<(), Failure>) {
         if !self.is_measured(request.intended) {
             return;
@@ -206,7 +207,8 @@ impl LoadStats {
         }
     }
 
-    /// Records a handshake. Those of pooled connections always count, as there may be none after the warm-up.
+    /// Records a handshake. Handshakes of pooled connections always count, because there may be
+    /// none after the warm-up.
     pub(super) fn record_handshake(&self, took: Duration, kept: bool, intended: Instant) {
         if kept || self.is_measured(intended) {
             self.totals().phases.connect.record(took);
@@ -261,7 +263,7 @@ impl Totals {
         }
     }
 
-    /// Requests in progress.
+    /// Returns the number of requests in progress.
     pub(super) fn in_progress(&self) -> u64 {
         self.counts.started.saturating_sub(self.ended)
     }

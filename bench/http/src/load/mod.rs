@@ -1,8 +1,9 @@
 //! Load generator: sends requests to an HTTP/3 server and measures response times.
 //!
-//! A closed loop keeps a fixed number of requests in flight and starts one when another ends: a stalled server gets fewer requests, and the
-//! percentiles leave out the requests that were not sent meanwhile (coordinated omission). An open loop starts requests at scheduled times,
-//! and measures from those times even if the client is late.
+//! A closed loop keeps a fixed number of requests in flight and starts one when another ends. A
+//! stalled server then gets fewer requests, and the percentiles leave out requests that were not
+//! sent meanwhile (coordinated omission). An open loop starts requests at scheduled times, and
+//! measures from those times even if the client is late.
 //!
 //! | file | contents |
 //! |---|---|
@@ -15,7 +16,9 @@
 //! | `pool.rs` | persistent connections |
 //! | `closed_loop.rs`, `open_loop.rs`, `pacer.rs` | the loops |
 //! | `request.rs` | one request |
-//! | `load_stats.rs`, `latency.rs`, `over_time.rs`, `request_csv.rs`, `uplink_delay.rs` | statistics and their files |
+//! | `load_stats.rs`, `latency.rs`, `over_time.rs` | statistics |
+//! | `request_csv.rs` | a file with a line for each request |
+//! | `uplink_delay.rs` | queueing delay towards the server |
 //! | `saturation.rs` | whether the client was the bottleneck |
 //! | `run.rs` | a run from start to end |
 //! | `clock.rs` | the only place that reads clocks |
@@ -64,15 +67,17 @@ pub use trust::{TicketStore, Trust};
 pub struct PoolSize {
     /// Maximum number of connections.
     pub connections: usize,
-    /// Concurrent requests on each.
+    /// Concurrent requests on each connection.
     pub streams: usize,
 }
 
-/// When requests start, and on which connections.
+/// Start times of requests and their connections.
 pub enum Traffic {
-    /// Closed loop: each stream slot starts a request when its previous one has ended; URLs in turn.
+    /// Closed loop: each stream slot starts a request when its previous one has ended, with the
+    /// URLs in turn.
     Closed(PoolSize, Vec<Uri>),
-    /// Open loop: arrivals in order of time, on pooled connections or, without a pool, each on a fresh one.
+    /// Open loop: arrivals sorted by time, on pooled connections. Without a pool, each arrival uses
+    /// a fresh connection.
     Open(Box<dyn Iterator<Item = Arrival> + Send>, Option<PoolSize>),
 }
 
@@ -94,9 +99,9 @@ pub struct LoadConfig {
     pub origin: Origin,
     /// Requests.
     pub traffic: Traffic,
-    /// Requests that start in this time are not measured.
+    /// Warm-up: requests that start in this time are not measured.
     pub warm_up: Duration,
-    /// How long requests start after the warm-up.
+    /// Time after the warm-up during which requests start.
     pub duration: Option<Duration>,
     /// Maximum number of measured requests.
     pub requests: Option<u64>,
@@ -104,19 +109,20 @@ pub struct LoadConfig {
     pub timeout: Duration,
     /// Timestamp extension to negotiate.
     pub timestamps: Timestamps,
-    /// Which certificates to accept.
+    /// Certificates to accept.
     pub trust: Trust,
-    /// Fresh connections send their request in 0-RTT if they have a ticket.
+    /// Whether fresh connections send their request in 0-RTT if they have a ticket.
     pub zero_rtt: bool,
-    /// Requests a digest of each body; a mismatch is a failure.
+    /// Whether to request a digest of each body. A mismatch is a failure.
     pub check_digests: bool,
-    /// Fields of each request.
+    /// Header fields of each request.
     pub headers: http::HeaderMap,
-    /// Flow control window of a response in bytes: what it may have on the way. [`STREAM_WINDOW`] is usual.
+    /// Flow control window of a response in bytes. The usual value is [`STREAM_WINDOW`].
     pub stream_window: u64,
 }
 
-/// What a response may have on the way, in bytes: enough for 1 Gbps over 100 ms, so that flow control is not what is measured.
+/// Usual flow control window of a response, in bytes. The size is enough for 1 Gbps over 100 ms, so
+/// that flow control does not limit the measurement.
 pub const STREAM_WINDOW: u64 = 16 << 20;
 
 /// Detailed outputs that are written during a run.
@@ -124,7 +130,7 @@ pub const STREAM_WINDOW: u64 = 16 << 20;
 pub struct Outputs {
     /// A line for each request: CSV with the columns [`COLUMNS`].
     pub rows: Option<Box<dyn io::Write + Send>>,
-    /// The response times of each second: HdrHistogram's interval log.
+    /// The response times of each second, as HdrHistogram's interval log.
     pub intervals: Option<Box<dyn io::Write + Send>>,
 }
 
@@ -138,46 +144,46 @@ impl fmt::Debug for Outputs {
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Time since the warm-up was over; `None` before.
+    /// Time since the end of the warm-up; `None` before it.
     pub measured: Option<Duration>,
-    /// Requests over.
+    /// Finished requests.
     pub done: u64,
-    /// Those of them that failed.
+    /// Finished requests that failed.
     pub failed: u64,
-    /// Requests that are measured and not over.
+    /// Measured requests that are not finished.
     pub open: u64,
 }
 
 /// Results of a run.
 #[derive(Clone, Debug)]
 pub struct LoadReport {
-    /// The run was an open loop.
+    /// Whether the run was an open loop.
     pub open_loop: bool,
-    /// Measured time; rates refer to it.
+    /// Measured time, to which rates refer.
     pub window: Duration,
     /// Request counts.
     pub counts: RequestCounts,
-    /// Latency of whole responses.
+    /// Latencies of complete responses.
     pub phases: PhaseTimes,
     /// Ends of requests over the measured time.
     pub over_time: OverTime,
     /// Connection statistics.
     pub connections: ConnectionTotals,
-    /// How busy and how late the client was.
+    /// CPU usage and lateness of the client.
     pub saturation: ClientSaturation,
     /// Lines of [`Outputs::rows`] that were dropped because the disk was too slow.
     pub rows_lost: u64,
-    /// The [`Outputs`] that could not be written completely, and why.
+    /// Names of the [`Outputs`] that could not be written completely, and the reasons.
     pub unwritten: Vec<(&'static str, String)>,
 }
 
 impl LoadReport {
-    /// Whole responses per second.
+    /// Returns the complete responses per second.
     pub fn rate(&self) -> f64 {
         per_second(self.counts.in_time as f64, self.window)
     }
 
-    /// Bits per second of their bodies.
+    /// Returns the bits per second of the bodies of complete responses.
     pub fn goodput(&self) -> f64 {
         per_second(self.counts.bytes_in_time as f64 * 8.0, self.window)
     }
@@ -187,19 +193,19 @@ fn per_second(what: f64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { what / time.as_secs_f64() }
 }
 
-/// Why there are no results. Each message is one line with a hint.
+/// Reason why there are no results. Each message is one line with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The configuration is inconsistent.
     #[error("{0}")]
     Config(&'static str),
-    /// A stack that makes no load.
+    /// The stack does not generate load.
     #[error("{0} makes no load; write {others}", others = Stack::names(Stack::on_rustls))]
     Stack(Stack),
-    /// Certificates.
+    /// Certificates cannot be used.
     #[error("{0}")]
     Trust(String),
-    /// Sockets, or the stack.
+    /// The sockets or the stack cannot be set up.
     #[error("cannot set up the client: {0}")]
     Setup(String),
     /// No connection to the server could be made.

@@ -17,17 +17,19 @@ use super::request::{Failure, FailureKind, Request};
 use super::session::Session;
 use crate::server::stopped;
 
-/// A connection on which 0-RTT is wanted stays for two round trips, at least so long: then its tickets are here.
+/// Shortest time that a connection stays open to receive tickets for 0-RTT. The time is two round
+/// trips if these are longer.
 const LINGER: Duration = Duration::from_millis(5);
 
 /// Arrivals and the connections for them.
 pub(super) struct OpenLoopConfig<I> {
     pub(super) arrivals: I,
-    /// Connections that are kept and requests at once on each; `None`: each request makes its own.
+    /// Number of persistent connections and of concurrent requests on each. `None`: each request
+    /// opens its own connection.
     pub(super) kept: Option<(usize, usize)>,
 }
 
-/// Runs until all requests are over, or it is stopped.
+/// Runs until all requests are over or `stop` becomes true.
 pub(super) async fn run<E: Endpoint>(
     context: Arc<LoadContext<E>>,
     open: OpenLoopConfig<impl Iterator<Item = Arrival> + Send + 'static>,
@@ -40,7 +42,7 @@ pub(super) async fn run<E: Endpoint>(
         (tokio::runtime::Handle::current(), Arc::clone(&requests), Arc::clone(&context.stats));
     let mut pacer = Pacer::start(stats.began, open.arrivals, move |arrival, due| {
         let mut tasks = tasks.lock();
-        // Those that are over are let go as new ones come.
+        // Drop finished tasks as new ones arrive.
         while tasks.try_join_next().is_some() {}
         tasks.spawn_on(request(Arc::clone(&context), pool.clone(), arrival, due), &runtime);
     });
@@ -82,7 +84,7 @@ async fn request<E: Endpoint>(
     }
 }
 
-/// Waits for the tickets that a server sends when its handshake is over.
+/// Waits for the tickets that a server sends at the end of its handshake.
 pub(super) async fn linger<E: Endpoint>(session: &Session<E>) {
     tokio::time::sleep(LINGER.max(session.rtt() * 2)).await;
 }

@@ -1,12 +1,12 @@
-//! How many requests ended when, in bounded memory.
+//! Counts the ends of requests over time, in bounded memory.
 
 use std::time::Duration;
 
-/// Bins at most, and their first width: a minute fits before they get wider.
+/// Largest number of bins, and their initial width. A minute fits before the bins become wider.
 const MOST: usize = 240;
 const WIDTH: Duration = Duration::from_millis(250);
 
-/// What ended in a bin.
+/// Requests that ended in a bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     /// Complete responses.
@@ -15,7 +15,7 @@ pub struct Ended {
     pub failed: u64,
 }
 
-/// Requests over the measured time, in bins of one width from its start on.
+/// Ends of requests over the measured time, in bins of equal width from its start on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverTime {
     width: Duration,
@@ -29,11 +29,11 @@ impl Default for OverTime {
 }
 
 impl OverTime {
-    /// Counts a request that ended so long after the start of the measured time.
+    /// Counts a request that ended at this time after the start of the measured time.
     pub(super) fn record(&mut self, at: Duration, completed: bool) {
         let mut bin = self.bin(at);
         while bin >= MOST as u128 {
-            // Two bins become one.
+            // Merge each pair of bins.
             self.bins = self
                 .bins
                 .chunks(2)
@@ -53,8 +53,9 @@ impl OverTime {
         at.as_nanos() / self.width.as_nanos()
     }
 
-    /// The bins that end within `window`, each with the second of its middle: what comes later has nothing beside it. Those without an end
-    /// are empty.
+    /// Returns the bins that end within `window`, each with the second of its middle. Later bins
+    /// are left out, because no load runs beside their requests. Bins in which no request ended are
+    /// empty.
     pub fn within(&self, window: Duration) -> impl Iterator<Item = (f64, Ended)> {
         let width = self.width.as_secs_f64();
         let whole = (window.as_nanos() / self.width.as_nanos()) as usize;
@@ -62,7 +63,7 @@ impl OverTime {
             .map(move |i| ((i as f64 + 0.5) * width, self.bins.get(i).copied().unwrap_or_default()))
     }
 
-    /// Width of a bin.
+    /// Returns the width of a bin.
     pub fn width(&self) -> Duration {
         self.width
     }
@@ -105,7 +106,7 @@ mod tests {
             .collect();
         assert_eq!(shown, [(0.125, 0), (0.375, 1), (0.625, 0), (0.875, 0)]);
         assert_eq!(OverTime::default().within(Duration::from_secs(1)).count(), 4);
-        // A request that ends when the run is long over is no reason to panic.
+        // A request that ends long after the run must not cause a panic.
         over_time.record(Duration::from_secs(1 << 40), false);
     }
 }

@@ -1,4 +1,5 @@
-//! Begins requests at their times, on a thread of its own: the runtime's timers are in whole milliseconds.
+//! Starts requests at their scheduled times, on a separate thread, because the runtime's timers
+//! have whole milliseconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,7 @@ use tokio::sync::oneshot;
 use super::arrivals::Arrival;
 use super::clock::now;
 
-/// A thread that begins requests. Ends when all have begun, or this is dropped.
+/// A thread that starts requests. The thread ends when all have started or the pacer is dropped.
 pub(super) struct Pacer {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -18,7 +19,7 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    /// Calls `begin` for each arrival when it is due, in order; `at` counts from `began`.
+    /// Calls `begin` for each arrival when it is due, in order. `at` counts from `began`.
     pub(super) fn start(
         began: Instant,
         arrivals: impl Iterator<Item = Arrival> + Send + 'static,
@@ -42,14 +43,14 @@ impl Pacer {
                 }
                 begin(arrival, due);
             }
-            // What it held is let go before others hear of the end.
+            // Release the state of `begin` before reporting the end.
             drop(begin);
             let _ = released.send(());
         });
         Self { over, thread: Some(thread), done }
     }
 
-    /// Waits until all have begun.
+    /// Waits until all requests have started.
     pub(super) async fn done(&mut self) {
         let _ = (&mut self.done).await;
     }
@@ -60,7 +61,7 @@ impl Drop for Pacer {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // At once: it sleeps, or begins one request.
+            // The thread ends at once, because it only sleeps or starts one request.
             let _ = thread.join();
         }
     }

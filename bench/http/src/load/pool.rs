@@ -1,4 +1,5 @@
-//! Persistent connections: each is established when it is first needed, and again when it has ended.
+//! Persistent connections. Each is established when it is first needed, and again after it has
+//! ended.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::session::Session;
 /// A fixed number of connections, established on demand.
 pub(super) struct ConnectionPool<E: Endpoint> {
     slots: Vec<Mutex<Option<Arc<Session<E>>>>>,
-    /// Limits concurrent handshakes.
+    /// Limits the number of concurrent handshakes.
     handshakes: Semaphore,
 }
 
@@ -22,7 +23,7 @@ impl<E: Endpoint> ConnectionPool<E> {
         Self { slots, handshakes: Semaphore::new(handshakes) }
     }
 
-    /// The connection with this number, established if needed.
+    /// Returns the connection with this index, established if necessary.
     pub(super) async fn session(
         &self,
         slot: usize,
@@ -32,9 +33,9 @@ impl<E: Endpoint> ConnectionPool<E> {
         if let Some(session) = slot.as_ref().filter(|session| session.usable()) {
             return Ok(Arc::clone(session));
         }
-        // Closes the one that has ended, once nothing is open on it.
+        // This closes the ended connection once no request is open on it.
         *slot = None;
-        // It is never closed: this only waits.
+        // The semaphore is never closed, so this only waits.
         let _turn = self.handshakes.acquire().await;
         let session = Arc::new(context.connect().await?);
         *slot = Some(Arc::clone(&session));
@@ -42,10 +43,11 @@ impl<E: Endpoint> ConnectionPool<E> {
     }
 }
 
-/// Hands out stream slots on pooled connections: the one used last first, so that there are as few connections as the load needs.
+/// Assigns stream slots on pooled connections. The slot used last is assigned first, so that the
+/// load uses as few connections as it needs.
 pub(super) struct StreamPool<E: Endpoint> {
     pub(super) connections: ConnectionPool<E>,
-    /// Numbers of connections with room, once for each request that they may take.
+    /// Indices of connections with room, once for each request that they can take.
     idle: std::sync::Mutex<Vec<usize>>,
     room: Semaphore,
 }
@@ -59,10 +61,11 @@ pub(super) struct StreamPermit<'a> {
 
 impl<E: Endpoint> StreamPool<E> {
     pub(super) fn new(connections: usize, streams: usize) -> Self {
-        // What is taken first is at the end: one request on each connection before a second one on any.
+        // Slots are taken from the end, so each connection gets one request before any gets a
+        // second one.
         let mut idle: Vec<usize> = (0..streams).flat_map(|_| 0..connections).collect();
         idle.reverse();
-        // Requests wait for no handshake but their own.
+        // Each request waits only for its own handshake.
         Self {
             connections: ConnectionPool::new(connections, connections),
             room: Semaphore::new(idle.len()),
@@ -70,12 +73,12 @@ impl<E: Endpoint> StreamPool<E> {
         }
     }
 
-    /// A free stream, if there is one now.
+    /// Returns a free stream slot, if there is one now.
     pub(super) fn try_acquire_stream(&self) -> Option<StreamPermit<'_>> {
         self.permit(self.room.try_acquire().ok()?)
     }
 
-    /// A free stream; waiting requests are served in order.
+    /// Returns a free stream slot. Waiting requests are served in order.
     pub(super) async fn acquire_stream(&self) -> Option<StreamPermit<'_>> {
         self.permit(self.room.acquire().await.ok()?)
     }
@@ -88,7 +91,7 @@ impl<E: Endpoint> StreamPool<E> {
 
 impl Drop for StreamPermit<'_> {
     fn drop(&mut self) {
-        // Before the permit goes back: who has a permit finds a number.
+        // Return the index before the permit, so that each holder of a permit finds an index.
         if let Ok(mut idle) = self.idle.lock() {
             idle.push(self.slot);
         }

@@ -1,4 +1,4 @@
-//! One request of a run, and why it failed.
+//! One request of a run, and the reason why it failed.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ pub enum FailureKind {
     Timeout,
     /// The stream or connection ended before the response was complete.
     Reset,
-    /// The response is malformed, or the server broke HTTP/3 otherwise (RFC 9114 §4.1.2, §8).
+    /// The response is malformed, or the server violated HTTP/3 in another way (RFC 9114 §4.1.2,
+    /// §8).
     Protocol,
     /// The status was 400 or above.
     Status,
@@ -33,7 +34,7 @@ impl FailureKind {
     pub const ALL: &[Self] = Self::VARIANTS;
 }
 
-/// Why a request failed.
+/// Reason why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) kind: FailureKind,
@@ -46,7 +47,7 @@ impl Failure {
     }
 }
 
-/// How much of a response has arrived.
+/// Received part of a response.
 #[derive(Debug, Default)]
 pub(super) struct ResponseProgress {
     pub(super) status: Option<u16>,
@@ -62,10 +63,10 @@ pub(super) struct Request {
     pub(super) intended: Instant,
     /// Actual start.
     pub(super) start: Instant,
-    /// Duration of its connection's handshake, if it waited for one.
+    /// Duration of the connection's handshake, if the request waited for one.
     pub(super) connect: Option<Duration>,
     pub(super) progress: ResponseProgress,
-    /// Number of its connection, from 1; 0 before there is one.
+    /// Number of the connection, from 1; 0 before there is one.
     pub(super) connection: u64,
     pub(super) url: Uri,
 }

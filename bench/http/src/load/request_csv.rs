@@ -9,10 +9,12 @@ use http::Uri;
 
 use super::request::{Failure, Request};
 
-/// The names of the columns; times are seconds, `intended` and `start` since the run began.
+/// Names of the columns. Times are in seconds; `intended` and `start` count from the start of the
+/// run.
 pub const COLUMNS: &str =
     "intended,start,connect,first_byte,service,response,bytes,result,connection,path";
-/// Rows that wait for the disk; more are lost, and counted, rather than let the disk decide when requests begin.
+/// Rows that wait for the disk, at most. Further rows are lost and counted, so that the disk does
+/// not delay the start of requests.
 const WAITING: usize = 65_536;
 
 struct Row {
@@ -28,7 +30,7 @@ struct Row {
     url: Uri,
 }
 
-/// Writes rows on a thread of its own.
+/// Writer of rows on a separate thread.
 pub(super) struct RequestCsv {
     rows: SyncSender<Row>,
     thread: JoinHandle<io::Result<()>>,
@@ -61,13 +63,13 @@ impl RequestCsv {
             connection: request.connection,
             url: request.url.clone(),
         };
-        // A thread that has ended failed to write, and says so at the end.
+        // A thread that has ended could not write, and reports this at the end.
         if let Err(TrySendError::Full(_)) = self.rows.try_send(row) {
             self.lost += 1;
         }
     }
 
-    /// Waits until all is written; how many rows were lost.
+    /// Waits until all rows are written. Returns the number of lost rows.
     pub(super) fn finish(self) -> io::Result<u64> {
         drop(self.rows);
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer ended")))?;
@@ -100,7 +102,7 @@ fn write(out: Box<dyn Write + Send>, rows: &Receiver<Row>) -> io::Result<()> {
     out.flush()
 }
 
-/// A field of CSV (RFC 4180 §2).
+/// Returns a field of CSV (RFC 4180 §2), quoted if necessary.
 fn quoted(field: &str) -> std::borrow::Cow<'_, str> {
     match field.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", field.replace('"', "\"\"")).into(),

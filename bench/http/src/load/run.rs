@@ -25,22 +25,25 @@ use super::session::RequestFields;
 use super::{LoadConfig, LoadError, LoadReport, Outputs, PoolSize, Progress, Traffic};
 use crate::server::{NO_ERROR, stopped};
 
-/// How often progress is reported and CPU usage is read.
+/// Interval at which progress is reported and CPU usage is read.
 const TICK: Duration = Duration::from_millis(100);
 /// Length of an interval of the log.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long to wait for closed connections to drain, and the time that each adds. A server that missed a CONNECTION_CLOSE keeps the
-/// connection until its idle timeout.
+/// Time to wait for closed connections to drain, and additional time for each connection. A server
+/// that missed a CONNECTION_CLOSE keeps the connection until its idle timeout.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 const CLOSE_TIMEOUT_PER_CONNECTION: Duration = Duration::from_micros(500);
-/// How long the first connection waits for session tickets, plus a multiple of its round-trip time.
+/// Time that the first connection waits for session tickets, in addition to a multiple of its
+/// round-trip time.
 const TICKETS: Duration = Duration::from_millis(100);
 
-/// Runs a load until it is complete or `stop` becomes true. `watch` gets the progress ten times a second. Needs a tokio runtime. One
-/// connection is made beforehand to check that the server is reachable; it is not counted.
+/// Runs a load until it is complete or `stop` becomes true. `watch` gets the progress ten times a
+/// second. Needs a tokio runtime. A first connection, which is not counted, checks that the server
+/// is reachable.
 ///
 /// # Errors
-/// The configuration is inconsistent, the server is unreachable, or certificates cannot be read.
+/// Returns an error if the configuration is inconsistent, if the server is unreachable, or if
+/// certificates cannot be read.
 pub async fn run(
     config: LoadConfig,
     outputs: Outputs,
@@ -53,7 +56,8 @@ pub async fn run(
         origin: config.origin.clone(),
         tls: config.trust.client(config.zero_rtt)?,
         timestamps: config.timestamps,
-        // One socket is one task of the stack's: with one for each core, no core waits for another's.
+        // Each socket is one task of the stack. With a socket per core, no core waits for another's
+        // task.
         sockets: std::thread::available_parallelism()
             .map_or(1, std::num::NonZero::get)
             .min(connections),
@@ -73,7 +77,7 @@ pub async fn run(
     }
 }
 
-/// Checks the configuration; returns the number of concurrent connections.
+/// Checks the configuration and returns the number of concurrent connections.
 fn check(config: &LoadConfig) -> Result<usize, LoadError> {
     let kept = match &config.traffic {
         Traffic::Closed(_, urls) if urls.is_empty() => {
@@ -159,7 +163,7 @@ async fn drive<E: Endpoint>(
             }
         }
     }
-    // With nothing to do in the rest of its time, a run is over before; its rates are over the whole of it.
+    // A run whose remaining time has no arrivals ends early, but its rates refer to the whole time.
     let ended = match stats.until() {
         Some(until) if full_time.load(Ordering::Relaxed) => now().max(until),
         _ => now(),
@@ -172,7 +176,7 @@ async fn drive<E: Endpoint>(
     Ok(meter.outcome(ended, open_loop))
 }
 
-/// Checks that the server is reachable; with `zero_rtt`, waits for session tickets.
+/// Checks that the server is reachable. With `zero_rtt`, also waits for session tickets.
 async fn check_reachable<E: Endpoint>(
     client: &Client<E>,
     timeout: Duration,
@@ -188,7 +192,8 @@ async fn check_reachable<E: Endpoint>(
     Ok(())
 }
 
-/// Arrivals of the warm-up and the measured time, and so many of the latter. `full` becomes true if they reach the end of that time.
+/// Returns the arrivals of the warm-up and of the measured time, with at most `requests` in the
+/// latter. Sets `full` if the arrivals reach the end of that time.
 fn limited(
     arrivals: impl Iterator<Item = Arrival> + Send + 'static,
     warm_up: Duration,
@@ -210,10 +215,10 @@ fn limited(
     })
 }
 
-/// A moment, and the CPU time used by then: the process's, and the machine's.
+/// Time of a reading, CPU time of the process until then, and CPU time of the machine.
 type Reading = (Instant, Duration, Option<MachineTime>);
 
-/// Reads CPU usage and writes the interval log during a run.
+/// Reader of the CPU usage, and writer of the interval log during a run.
 struct Meter {
     stats: Arc<LoadStats>,
     first: Option<Reading>,
@@ -265,14 +270,14 @@ impl Meter {
         }
     }
 
-    /// Hands the interval that ends now to the log.
+    /// Passes the interval that ends now to the log.
     fn rotate(&mut self, now: Instant) {
         let Some((intervals, _)) = &self.log else { return };
         let next = LatencyHistogram::default();
         let Some(times) = self.stats.totals().interval.replace(next) else { return };
         let length = now.saturating_duration_since(self.rotated);
         let start = self.rotated.saturating_duration_since(self.stats.began);
-        // A log that cannot be written says so at the end.
+        // A log that cannot be written reports this at the end.
         let _ = intervals.send(Interval { start, length, times });
         self.rotated = now;
     }

@@ -1,4 +1,4 @@
-//! Whether the client was the bottleneck.
+//! Determines whether the client was the bottleneck.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use super::latency::LatencyHistogram;
 
 /// CPU utilisation from which the client counts as saturated.
 const BUSY: f64 = 0.85;
-/// Part of the machine's cores that all programs together used from which CPU was short for somebody.
+/// Utilisation of the machine's cores by all programs from which CPU time was scarce.
 const MACHINE_BUSY: f64 = 0.9;
-/// Lateness up to this is tolerated: what sleeping costs on a busy system.
+/// Lateness that is always tolerated, because sleeping costs this much on a busy system.
 const LATE: Duration = Duration::from_millis(1);
 /// Lateness beyond this fraction of the median response time counts as saturation.
 const LATE_PART: f64 = 0.1;
@@ -19,19 +19,21 @@ const LATE_PART: f64 = 0.1;
 pub struct ClientSaturation {
     /// CPU time of the process while it measured.
     pub cpu: Duration,
-    /// How long it measured.
+    /// Duration of the measurement.
     pub wall: Duration,
-    /// Cores it may use.
+    /// Number of cores that the process may use.
     pub cores: usize,
-    /// How late 99 of 100 requests began at most, in an open loop.
+    /// 99th percentile of the lateness of requests, in an open loop.
     pub late_p99: Option<Duration>,
-    /// How late one began at most.
+    /// Largest lateness of a request, in an open loop.
     pub late_max: Option<Duration>,
-    /// The median response time.
+    /// Median response time.
     pub response_p50: Option<Duration>,
-    /// Part of the machine's cores that was busy, with all programs, from 0 to 1; `None` where the system does not say.
+    /// Busy fraction of the machine's cores by all programs, from 0 to 1; `None` if the system does
+    /// not report it.
     pub machine: Option<f64>,
-    /// Datagrams that the kernel dropped because the client had not read those before them; `None` where the system does not say.
+    /// Datagrams that the kernel dropped because the client had not read earlier ones; `None` if
+    /// the system does not report them.
     pub unread: Option<u64>,
 }
 
@@ -57,19 +59,21 @@ impl ClientSaturation {
         }
     }
 
-    /// Part of the cores that was used.
+    /// Returns the fraction of the cores that the process used.
     pub fn utilisation(&self) -> f64 {
         let there = self.wall.as_secs_f64() * self.cores as f64;
         if there > 0.0 { self.cpu.as_secs_f64() / there } else { 0.0 }
     }
 
-    /// The results probably reflect the client's limits, not those of the server or the network.
+    /// Returns whether the results probably reflect the client's limits, not those of the server or
+    /// the network.
     pub fn is_limit(&self) -> bool {
         let bearable = self.response_p50.map_or(LATE, |p50| p50.mul_f64(LATE_PART).max(LATE));
         self.utilisation() >= BUSY || self.late_p99.is_some_and(|late| late > bearable)
     }
 
-    /// All programs together used nearly all cores: where the client was not the limit, the server or a relay on this machine may have been.
+    /// Returns whether all programs together used nearly all cores. Even if the client was not the
+    /// limit, the server or a relay on this machine may then have been.
     pub fn machine_is_busy(&self) -> bool {
         self.machine.is_some_and(|busy| busy >= MACHINE_BUSY)
     }

@@ -18,34 +18,34 @@ use crate::digest::{self, Digest};
 use crate::http3::{self, Closer, PeerError};
 use crate::server::NO_ERROR;
 
-/// Sends requests.
+/// Sender of requests.
 pub(super) type RequestSender<E> =
     http3::RequestSender<<<E as Endpoint>::Connection as fathom_stacks::Connection>::H3Opener>;
 
-/// Drives the HTTP/3 connection: settings, GOAWAY.
+/// Driver of the HTTP/3 connection: settings, GOAWAY.
 pub(super) type Http3Driver<E> =
     http3::Http3Driver<<<E as Endpoint>::Connection as fathom_stacks::Connection>::H3>;
 
-/// An HTTP/3 connection. When dropped, it is closed and its statistics are recorded.
+/// An HTTP/3 connection. Dropping it closes the connection and records its statistics.
 pub(super) struct Session<E: Endpoint> {
     pub(super) id: u64,
-    /// `None` once it is given back.
+    /// `None` once the connection is given back.
     connection: Option<Connection<E>>,
     /// Knows why it closed the connection.
     closer: Closer,
     sender: RequestSender<E>,
     driver: Option<AbortHandle>,
-    /// The server has sent GOAWAY.
+    /// Whether the server has sent GOAWAY.
     spent: AtomicBool,
     stats: Arc<LoadStats>,
     fields: Arc<RequestFields>,
 }
 
-/// What every request has besides its URL.
+/// Fields of every request besides its URL.
 #[derive(Debug)]
 pub(super) struct RequestFields {
     headers: http::HeaderMap,
-    /// Bodies are checked against the server's digests.
+    /// Whether bodies are checked against the server's digests.
     check_digests: bool,
 }
 
@@ -59,7 +59,7 @@ impl RequestFields {
 }
 
 impl<E: Endpoint> Session<E> {
-    /// Begins HTTP/3 on a connection.
+    /// Starts HTTP/3 on a connection.
     pub(super) async fn start(
         connection: Connection<E>,
         id: u64,
@@ -71,7 +71,8 @@ impl<E: Endpoint> Session<E> {
         Ok(session)
     }
 
-    /// As [`Session::start`], but without driving the connection: that begins with [`Session::drive`].
+    /// Like [`Session::start`], but without driving the connection, which starts with
+    /// [`Session::drive`].
     pub(super) async fn prepare(
         connection: Connection<E>,
         id: u64,
@@ -104,7 +105,7 @@ impl<E: Endpoint> Session<E> {
         }
     }
 
-    /// Drives the connection: settings, GOAWAY.
+    /// Starts the task that drives the connection: settings, GOAWAY.
     pub(super) fn drive(&mut self, mut http3: Http3Driver<E>) {
         let driver = tokio::spawn(async move {
             std::future::poll_fn(|cx| http3.poll_close(cx)).await;
@@ -112,28 +113,28 @@ impl<E: Endpoint> Session<E> {
         self.driver = Some(driver.abort_handle());
     }
 
-    /// For requests on it.
+    /// Returns the sender of requests on this connection.
     pub(super) fn sender(&self) -> RequestSender<E> {
         self.sender.clone()
     }
 
-    /// It takes requests.
+    /// Returns whether the connection takes requests.
     pub(super) fn usable(&self) -> bool {
         !self.spent.load(Ordering::Relaxed)
             && self.connection.as_ref().is_some_and(Connection::is_open)
     }
 
-    /// Smoothed round-trip time.
+    /// Returns the smoothed round-trip time.
     pub(super) fn rtt(&self) -> Duration {
         self.connection.as_ref().and_then(|connection| connection.stats().rtt).unwrap_or_default()
     }
 
-    /// Gives the connection back as it is, where this was never driven: so nothing closes it.
+    /// Returns the connection unchanged, if it was never driven and thus nothing closes it.
     pub(super) fn give_back(mut self) -> Option<Connection<E>> {
         self.connection.take()
     }
 
-    /// Sends a request and takes its response.
+    /// Sends a request and receives its response.
     pub(super) async fn send_request(
         &self,
         sender: &mut RequestSender<E>,
@@ -154,7 +155,7 @@ impl<E: Endpoint> Session<E> {
     }
 }
 
-/// Failure after GOAWAY (RFC 9114 §5.2).
+/// Reason of a failure after GOAWAY (RFC 9114 §5.2).
 const GOAWAY_RECEIVED: &str =
     "the server sent GOAWAY and accepts no more requests on this connection";
 
@@ -184,7 +185,8 @@ async fn send_request<E: Endpoint>(
     fields: &RequestFields,
     progress: &mut ResponseProgress,
 ) -> Result<(), Failure> {
-    // Whether the variant may be named without its braces is up to a feature of h3's, which other crates of a build choose.
+    // A feature of `h3`, which other crates of a build may enable, decides whether this variant can
+    // be matched without `{ .. }`.
     #[allow(clippy::unneeded_struct_pattern)]
     let reset = |e: h3::error::StreamError| match e {
         h3::error::StreamError::RemoteClosing { .. } => {
@@ -197,11 +199,12 @@ async fn send_request<E: Endpoint>(
     };
     let mut request = http::Request::new(());
     *request.uri_mut() = url.clone();
-    // A map without fields holds no memory.
+    // A map without fields allocates no memory.
     request.headers_mut().clone_from(&fields.headers);
     let mut digest = fields.check_digests.then(Digest::default);
     let mut stream = sender.send_request(request).await.map_err(reset)?;
-    // A server that has read enough may stop the rest (RFC 9114 §4.1); what else went wrong, the response tells.
+    // A server that has read enough may stop the rest (RFC 9114 §4.1). The response shows other
+    // errors.
     let _ = stream.finish().await;
     let head = stream.recv_response().await.map_err(reset)?;
     progress.first_byte = Some(now());
@@ -215,13 +218,14 @@ async fn send_request<E: Endpoint>(
                 data.advance(piece.len());
             }
         }
-        // While there is always more, nobody else would have a turn: not even the request's timeout.
+        // Without this, a response with endless data would give no other task a turn, not even the
+        // request's timeout.
         tokio::task::coop::consume_budget().await;
     }
     let promised = head.headers().get(http::header::CONTENT_LENGTH);
     let promised =
         promised.map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok()));
-    // The stream's own end is still to come: dropped before, the stream would be stopped.
+    // Read the end of the stream, because dropping the stream before would stop it.
     let trailers = stream.recv_trailers().await.map_err(reset)?;
     progress.last_byte = Some(now());
     if head.status().is_client_error() || head.status().is_server_error() {
@@ -238,7 +242,7 @@ async fn send_request<E: Endpoint>(
         _ => {}
     }
     let Some(digest) = digest else { return Ok(()) };
-    // Where a server knows the whole body beforehand, it tells the digest before it.
+    // A server that knows the whole body in advance sends the digest in the header.
     let digests =
         trailers.as_ref().filter(|trailers| trailers.contains_key(digest::CONTENT_DIGEST));
     digest

@@ -1,11 +1,11 @@
-//! URLs, and the server they name.
+//! URLs and the server that they name.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 
-/// A server, as URLs name it, and where its packets go.
+/// A server: its name in URLs and its address.
 #[derive(Clone, Debug)]
 pub struct Origin {
     authority: Authority,
@@ -13,25 +13,25 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The server of this name, at this address.
+    /// Returns the server with this name at this address.
     pub const fn new(authority: Authority, address: SocketAddr) -> Self {
         Self { authority, address }
     }
 
-    /// Where packets go.
+    /// Returns the address to which packets are sent.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The name that the certificate must hold.
+    /// Returns the name that the certificate must contain.
     pub fn server_name(&self) -> &str {
         bare(self.authority.host())
     }
 
-    /// The URL of this path on the server; the path may bring a query.
+    /// Returns the URL of this path on the server. The path may contain a query.
     ///
     /// # Errors
-    /// It is no path: one line with a hint.
+    /// Returns one line with a hint if the text is not a path.
     pub fn url(&self, path: &str) -> Result<Uri, String> {
         let wrong = |why: &dyn std::fmt::Display| {
             format!("'{}' is no path: {why}; write one such as /index.html", path.escape_debug())
@@ -54,10 +54,10 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// Reads the URLs of one server: its name with the port, and the URLs as requests bear them.
+/// Parses the URLs of one server. Returns its name with the port, and the URLs for requests.
 ///
 /// # Errors
-/// One is no `https` URL, or they are of several servers: one line with a hint.
+/// Returns one line with a hint if a URL is not an `https` URL or if the URLs name several servers.
 pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), String> {
     let mut found: Option<Authority> = None;
     let mut urls = Vec::with_capacity(texts.len());
@@ -93,30 +93,32 @@ pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), String>
     found.map(|authority| (authority, urls)).ok_or_else(|| "there is no URL; write one".into())
 }
 
-/// It names a port, or none: what is no number of a port would be taken for none.
+/// Returns whether the authority has a valid port or none. The `http` crate would treat an invalid
+/// port as none.
 fn has_port(authority: &Authority) -> bool {
     let given =
         authority.as_str().strip_prefix(authority.host()).and_then(|rest| rest.strip_prefix(':'));
     given.is_none_or(str::is_empty) || authority.port_u16().is_some_and(|port| port > 0)
 }
 
-/// The port of a server: 443 when its URL has none.
+/// Returns the port of a server: 443 if its URL has none.
 pub fn port(authority: &Authority) -> u16 {
     authority.port_u16().unwrap_or(443)
 }
 
-/// The host of a server, without the brackets of an IPv6 address.
+/// Returns the host of a server, without the brackets of an IPv6 address.
 pub fn host(authority: &Authority) -> &str {
     bare(authority.host())
 }
 
-/// Of a server's addresses the one to ask. Servers often listen at one kind only, and of these most at IPv4's.
+/// Returns the address to use among a server's addresses. Servers often listen on only one IP
+/// version, usually IPv4.
 pub fn choose_address(found: impl IntoIterator<Item = SocketAddr>) -> Option<SocketAddr> {
     let found: Vec<_> = found.into_iter().collect();
     found.iter().find(|a| a.is_ipv4()).or(found.first()).copied()
 }
 
-/// Any port of this host's for packets to there.
+/// Returns the wildcard address and any port, for packets to `towards`.
 pub const fn wildcard_address(towards: SocketAddr) -> SocketAddr {
     match towards {
         SocketAddr::V4(_) => SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),

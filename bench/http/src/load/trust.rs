@@ -17,20 +17,20 @@ use rustls::{ClientConfig, DigitallySignedStruct, NamedGroup, RootCertStore, Sig
 use super::LoadError;
 use crate::identity::ALPN;
 
-/// Which certificates a client accepts.
+/// Certificates that a client accepts.
 #[derive(Clone, Debug, Default)]
 pub enum Trust {
-    /// Those that chain to the platform's root certificates.
+    /// Certificates that chain to the platform's root certificates.
     #[default]
     Platform,
-    /// Those that chain to a certificate in this PEM file.
+    /// Certificates that chain to a certificate in this PEM file.
     File(PathBuf),
-    /// Any.
+    /// Any certificate.
     Insecure,
 }
 
 impl Trust {
-    /// From `--ca` and `--insecure`.
+    /// Returns the choice of the options `--ca` and `--insecure`.
     pub fn from_options(ca: Option<&Path>, insecure: bool) -> Self {
         match ca {
             Some(file) => Self::File(file.to_owned()),
@@ -39,8 +39,9 @@ impl Trust {
         }
     }
 
-    /// TLS 1.3 for clients, HTTP/3 only. Secrets are logged to the file that the environment's SSLKEYLOGFILE names. Without `zero_rtt`
-    /// nothing is resumed: every handshake is a whole one.
+    /// Returns a TLS 1.3 client configuration for HTTP/3 only. Secrets are logged to the file in
+    /// the environment variable SSLKEYLOGFILE. Without `zero_rtt`, no session is resumed: every
+    /// handshake is a full one.
     pub(super) fn client(&self, zero_rtt: bool) -> Result<Arc<ClientConfig>, LoadError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = self.tls_config(ALPN, provider)?;
@@ -53,11 +54,11 @@ impl Trust {
         Ok(Arc::new(config))
     }
 
-    /// TLS 1.3 for clients, for this protocol and with this cryptography. Secrets are logged as by servers. What is resumed, and whether
-    /// 0-RTT is used, is as rustls has it.
+    /// Returns a TLS 1.3 client configuration for this protocol and cryptography provider. Secrets
+    /// are logged as on servers. Resumption and 0-RTT have rustls's defaults.
     ///
     /// # Errors
-    /// There are no certificates to trust.
+    /// Returns an error if there are no certificates to trust.
     pub fn tls_config(
         &self,
         protocol: &[u8],
@@ -160,10 +161,11 @@ impl ServerCertVerifier for AcceptAnyCertificate {
     }
 }
 
-/// Tickets kept at once; older ones go. rustls's own store keeps eight of a server: too few when many connections begin at once.
+/// Number of tickets kept; older ones are dropped. rustls's own store keeps eight per server, too
+/// few if many connections start at once.
 const TICKETS: usize = 4096;
 
-/// The tickets of one server, each used once (RFC 8446 §C.4).
+/// Tickets of one server, each used once (RFC 8446 §C.4).
 #[derive(Default)]
 pub struct TicketStore {
     tickets: Mutex<VecDeque<Tls13ClientSessionValue>>,
@@ -171,7 +173,7 @@ pub struct TicketStore {
 }
 
 impl TicketStore {
-    /// Whether there is a ticket.
+    /// Returns whether there is a ticket.
     pub fn any(&self) -> bool {
         !locked(&self.tickets).is_empty()
     }

@@ -6,14 +6,14 @@ use fathom_cc::{ControllerMetrics, OneWayDelay, Time};
 use fathom_plugin::Observer;
 use parking_lot::Mutex;
 
-/// One-way delays of what one connection sent: how far they lie above the least of them, on average. A few numbers, however long the
-/// connection lives.
+/// Mean of the one-way delays of one connection's sent packets above the smallest delay. Takes
+/// constant memory, however long the connection lives.
 #[derive(Debug, Default)]
 pub(super) struct UplinkDelay(Mutex<Option<Delays>>);
 
 #[derive(Debug)]
 struct Delays {
-    /// The first; the others count from it, as the clocks' difference is arbitrary.
+    /// First delay. Others are relative to it, because the difference of the clocks is arbitrary.
     first: i64,
     least: i64,
     sum: i128,
@@ -21,7 +21,7 @@ struct Delays {
 }
 
 impl UplinkDelay {
-    /// The mean queueing delay; `None` without a single delay.
+    /// Returns the mean queueing delay, or `None` if there was no delay.
     pub(super) fn mean(&self) -> Option<Duration> {
         let delays = self.0.lock();
         let delays = delays.as_ref()?;

@@ -1,4 +1,4 @@
-//! A request's body on its way to the upstream server: its bounds, and what became of it.
+//! Body of a request to the upstream server: its limits and its progress.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,10 +15,11 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::headers::remove_hop_by_hop;
 use crate::request::{RequestBody, RequestBodyError};
 
-/// Least rate of a client that sends a body, in bytes per second: that of clients that read responses.
+/// Lowest rate of a client that sends a body, in bytes per second. Clients that read responses have
+/// the same limit.
 const LEAST_RATE: f64 = 500.0;
 
-/// What is known of a body while others read it.
+/// State of a body while another task reads it.
 #[derive(Debug)]
 pub(super) struct BodyProgress {
     state: Mutex<State>,
@@ -26,10 +27,10 @@ pub(super) struct BodyProgress {
 
 #[derive(Debug)]
 struct State {
-    /// When the upstream server took the last piece.
+    /// Time when the upstream server took the last piece.
     last: Instant,
     error: Option<RequestBodyError>,
-    /// All of it was taken.
+    /// Whether all of the body was taken.
     over: bool,
 }
 
@@ -38,27 +39,28 @@ impl BodyProgress {
         Arc::new(Self { state: Mutex::new(State { last: Instant::now(), error: None, over }) })
     }
 
-    /// Whether the upstream server has taken all of it.
+    /// Returns whether the upstream server has taken all of the body.
     pub(super) fn is_over(&self) -> bool {
         self.state.lock().over
     }
 
-    /// When something of it went on last.
+    /// Returns the time of the last progress.
     pub(super) fn last(&self) -> Instant {
         self.state.lock().last
     }
 
-    /// Why it broke off, if it did.
+    /// Returns the reason why the body broke off, if it did.
     pub(super) fn error(&self) -> Option<RequestBodyError> {
         self.state.lock().error.clone()
     }
 }
 
-/// How fast a client sends, while somebody waits for it: in each stretch of `patience` it has to send [`LEAST_RATE`].
+/// Pace of a client while it is waited for. In each stretch of `patience` it must transfer
+/// [`LEAST_RATE`].
 #[derive(Debug)]
 pub(super) struct Pace {
     patience: Duration,
-    /// Time waited for it in this stretch, and bytes that came in it.
+    /// Time waited in this stretch, and bytes transferred in it.
     waited: Duration,
     bytes: u64,
     since: Option<Instant>,
@@ -69,12 +71,12 @@ impl Pace {
         Self { patience, waited: Duration::ZERO, bytes: 0, since: None }
     }
 
-    /// It is waited for. When the stretch ends.
+    /// Starts a wait, unless one has started. Returns the end of the stretch.
     pub(super) fn wait(&mut self, now: Instant) -> Instant {
         *self.since.get_or_insert(now) + self.patience.saturating_sub(self.waited)
     }
 
-    /// The wait is over, for so many bytes.
+    /// Ends the wait, which brought this many bytes.
     pub(super) fn brought(&mut self, now: Instant, bytes: u64) {
         if let Some(since) = self.since.take() {
             self.waited += now.saturating_duration_since(since);
@@ -82,7 +84,7 @@ impl Pace {
         self.bytes += bytes;
     }
 
-    /// The stretch has ended; whether too little came in it.
+    /// Ends the stretch. Returns whether the client was too slow in it.
     pub(super) fn is_slow(&mut self) -> bool {
         let slow = (self.bytes as f64) < LEAST_RATE * self.patience.as_secs_f64();
         *self = Self::new(self.patience);
@@ -90,17 +92,17 @@ impl Pace {
     }
 }
 
-/// A body within its bounds.
+/// A body with its limits.
 pub(super) struct BoundedBody {
     inner: RequestBody,
-    /// Bytes that it may still bring.
+    /// Number of bytes that the body may still bring.
     left: u64,
     bound: u64,
-    /// Bytes that `content-length` says are still to come.
+    /// Number of bytes still to come according to `content-length`.
     declared: Option<u64>,
     pace: Pace,
     alarm: Pin<Box<Sleep>>,
-    /// The first frame, read to learn whether there is one.
+    /// First frame, read in advance to learn whether there is one.
     peeked: Option<Frame<Bytes>>,
     ended: bool,
     progress: Arc<BodyProgress>,
@@ -131,7 +133,7 @@ impl BoundedBody {
         Arc::clone(&self.progress)
     }
 
-    /// Whether it brings anything. Waits for its first frame, or its end.
+    /// Returns whether the body is empty. Waits for its first frame or its end.
     pub(super) async fn is_empty(&mut self) -> Result<bool, RequestBodyError> {
         if self.peeked.is_none() && !self.ended {
             let first = std::future::poll_fn(|cx| self.poll_within(cx)).await;
@@ -149,7 +151,7 @@ impl BoundedBody {
         Poll::Ready(Some(Err(error)))
     }
 
-    /// The next frame, or an error if the client takes too long for it.
+    /// Returns the next frame, or an error if the client takes too long for it.
     fn poll_within(
         &mut self,
         cx: &mut Context<'_>,
@@ -195,7 +197,8 @@ impl BoundedBody {
                 return self.fail(RequestBodyError::TooLarge(self.bound));
             };
             if let Some(declared) = &mut self.declared {
-                // More than was said would be the beginning of another request to a server that believes it.
+                // A server that trusts the length would take additional bytes as the start of
+                // another request.
                 let Some(left) = declared.checked_sub(length) else {
                     return self.fail(RequestBodyError::Length);
                 };
@@ -207,7 +210,7 @@ impl BoundedBody {
         }
         let mut state = self.progress.state.lock();
         state.last = Instant::now();
-        // hyper asks for no more than it was told.
+        // hyper reads no further than the declared length.
         state.over = self.declared == Some(0) || frame.is_trailers();
         drop(state);
         Poll::Ready(Some(Ok(frame)))
@@ -234,14 +237,14 @@ impl Body for BoundedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // What was peeked at is still to come.
+        // The frame that was read in advance is still to come.
         let peeked =
             self.peeked.as_ref().and_then(Frame::data_ref).map_or(0, |data| data.len() as u64);
         self.declared.map_or_else(SizeHint::default, |left| SizeHint::with_exact(left + peeked))
     }
 }
 
-/// What an upstream server's body brings at the end.
+/// Returns the trailers of an upstream server's body without hop-by-hop fields.
 pub(super) fn trailers(mut fields: HeaderMap) -> HeaderMap {
     remove_hop_by_hop(&mut fields);
     fields
@@ -256,7 +259,7 @@ mod tests {
 
     type Piece = Result<Frame<Bytes>, RequestBodyError>;
 
-    /// A body that is written piece by piece.
+    /// Returns a body and the sender of its pieces.
     fn written() -> (mpsc::UnboundedSender<Piece>, RequestBody) {
         let (send, mut receive) = mpsc::unbounded_channel();
         let stream = futures_util::stream::poll_fn(move |cx| receive.poll_recv(cx));
@@ -307,7 +310,7 @@ mod tests {
                 assert_eq!(pace.wait(now), now + 30 * second - pace.waited);
                 now += 10 * second;
                 pace.brought(now, bytes);
-                // Nobody asks for more in this time, which does not count.
+                // In this time nobody waits for the client, so it does not count.
                 now += 60 * second;
             }
             assert_eq!(pace.waited, 20 * second);

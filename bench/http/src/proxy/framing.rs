@@ -1,26 +1,30 @@
-//! How long an upstream server says that its response is. One that contradicts itself is an error: a client that believed the other part of
-//! it would take a cut response for a whole one (RFC 9112 §6.3).
+//! Length of an upstream server's response according to its header. A contradictory header is an
+//! error, because a client that trusts the other part of it would take a cut response for a
+//! complete one (RFC 9112 §6.3).
 
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, StatusCode, Version};
 
 use super::headers::content_length;
 
-/// What a response's header says of its body.
+/// Framing of a response's body according to its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Framing {
-    /// The response has no content, whatever its header says: its status or its request's method is one of those.
+    /// Whether the response has no content whatever its header says, because of its status or its
+    /// request's method.
     pub(super) empty: bool,
-    /// `content-length`.
+    /// Value of `content-length`.
     pub(super) length: Option<u64>,
 }
 
-/// Reads the framing of a response to a request with this method, and leaves one `content-length` at most.
+/// Reads the framing of a response to a request with this method, and leaves at most one
+/// `content-length`.
 ///
 /// # Errors
-/// The framing contradicts itself, or is none that is spoken here. RFC 9112 §6.3 allows to drop a `content-length` beside
-/// `transfer-encoding`, but calls it a sign of response splitting that "ought to be handled as an error": a response whose end is in doubt
-/// is none.
+/// Returns an error if the framing is contradictory or not supported. RFC 9112 §6.3 permits a proxy
+/// to drop a `content-length` beside `transfer-encoding`, but calls the combination a sign of
+/// response splitting that "ought to be handled as an error". A response whose end is in doubt is
+/// not forwarded.
 pub(super) fn framing(
     method: &Method,
     status: StatusCode,
@@ -40,7 +44,8 @@ pub(super) fn framing(
         if length.is_some() {
             return Err("content-length beside transfer-encoding");
         }
-        // No other was asked for (`te`), and what is not undone here would arrive encoded without a word.
+        // The request offered no other coding (`te`). A coding that is not decoded here would reach
+        // the client without any indication.
         if codings.next().is_some()
             || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked")
         {
@@ -49,7 +54,7 @@ pub(super) fn framing(
     }
     let bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let empty = bodiless || *method == Method::HEAD;
-    // RFC 9110 §8.6: there is none in a 204.
+    // A 204 response has no `content-length` (RFC 9110 §8.6).
     match length.filter(|_| status != StatusCode::NO_CONTENT) {
         Some(length) => headers.insert(CONTENT_LENGTH, length.into()),
         None => headers.remove(CONTENT_LENGTH),

@@ -1,4 +1,4 @@
-//! Header fields on their way through the proxy.
+//! Edits header fields on their way through the proxy.
 
 use std::net::SocketAddr;
 
@@ -11,17 +11,18 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// The pseudonym in `via`.
+/// Pseudonym in `via`.
 const PSEUDONYM: &str = "fathom";
 
-/// Removes what belongs to one connection only (RFC 9110 §7.6.1), and what `connection` names.
+/// Removes fields that belong to one connection only (RFC 9110 §7.6.1), and fields that
+/// `connection` names.
 pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
         .iter()
         .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
         .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
-        // What tells how long a message is, or whose it is, is nobody's to take out.
+        // Fields that give a message's length or host must not be removed.
         .filter(|name| *name != CONTENT_LENGTH && *name != HOST)
         .collect();
     for name in named {
@@ -32,7 +33,7 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// The version as `via` has it (RFC 9110 §7.6.3).
+/// Returns the version as written in `via` (RFC 9110 §7.6.3).
 const fn received(version: Version) -> &'static str {
     match version {
         Version::HTTP_3 => "3",
@@ -48,8 +49,8 @@ fn add_via(headers: &mut HeaderMap, version: Version) {
     }
 }
 
-/// Makes a client's header fields those of a request to the upstream server. What clients say about proxies before this one is not believed:
-/// they could say anything.
+/// Turns a client's header fields into those of a request to the upstream server. Statements of
+/// clients about earlier proxies are dropped, because clients could invent them.
 pub(super) fn to_upstream(
     headers: &mut HeaderMap,
     version: Version,
@@ -61,9 +62,9 @@ pub(super) fn to_upstream(
         headers.remove(name);
     }
     let ip = client.ip().to_canonical();
-    // An IPv6 address is quoted, in brackets (RFC 7239 §6).
+    // An IPv6 address is in brackets and quoted (RFC 7239 §6).
     let node = if ip.is_ipv6() { format!("\"[{ip}]\"") } else { ip.to_string() };
-    // A host of these characters only needs no escapes in a quoted string.
+    // A host of only these characters needs no escapes in a quoted string.
     let plain = authority.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~:[]%".contains(&b));
     let host = if plain { format!("host=\"{authority}\";") } else { String::new() };
     for (name, value) in [
@@ -80,17 +81,19 @@ pub(super) fn to_upstream(
     add_via(headers, version);
 }
 
-/// Makes an upstream server's header fields those of a response. What it says of other protocols is true of its own address, not of ours.
+/// Turns an upstream server's header fields into those of a response. Its `alt-svc` applies to its
+/// own address and not to ours.
 pub(super) fn to_client(headers: &mut HeaderMap, version: Version) {
     remove_hop_by_hop(headers);
     headers.remove(ALT_SVC);
     add_via(headers, version);
 }
 
-/// Reads `content-length`: `Ok(None)` without one. One length in several lines, or in a list, is that length (RFC 9110 §8.6).
+/// Reads `content-length`, or returns `Ok(None)` without one. One length that is repeated in
+/// several lines or in a list is that length (RFC 9110 §8.6).
 ///
 /// # Errors
-/// It is no number, or several that differ.
+/// Returns an error if the value is not a number, or if there are several that differ.
 pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, &'static str> {
     let mut found = None;
     let values = headers

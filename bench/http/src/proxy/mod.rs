@@ -1,13 +1,14 @@
-//! A reverse proxy: requests go on to an upstream server over HTTP/1.1 or HTTP/2, bodies stream both ways.
+//! A reverse proxy: forwards requests to an upstream server over HTTP/1.1 or HTTP/2, and streams
+//! bodies both ways.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `upstream.rs` | the upstream server's URL |
-//! | `headers.rs` | header fields on their way through |
-//! | `body.rs` | bounds of request bodies |
-//! | `framing.rs` | how long a response is, by its header |
+//! | `headers.rs` | editing header fields on their way through |
+//! | `body.rs` | limits of request bodies |
+//! | `framing.rs` | length of a response according to its header |
 //! | `upstream_body.rs` | a response's body |
-//! | `slots.rs` | requests at once, of all clients and of each |
+//! | `slots.rs` | limits of concurrent requests, for all clients and for each |
 //! | `pool.rs` | connections to the upstream server |
 
 mod body;
@@ -47,44 +48,48 @@ use upstream_body::Answered;
 pub(crate) use upstream_body::Piece;
 pub use upstream_body::UpstreamBody;
 
-/// The least time a client gets for a body, however little it sends.
+/// Least time that a client gets for a body, however little it sends.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Interim responses (1xx) to a request; more are none of an honest server. (Go's `net/http` bears five.)
+/// Largest number of interim responses (1xx) to a request; honest servers send fewer. (Go's
+/// `net/http` accepts five.)
 const MOST_INTERIM: usize = 32;
-/// What clients are told of an answer that is none.
+/// Message to clients about an invalid response.
 const INVALID: &str = "the upstream server gave no valid answer";
 
 /// Settings of a proxy.
 #[derive(Clone, Debug)]
 pub struct ProxySettings {
-    /// Where requests go.
+    /// Upstream server to which requests are forwarded.
     pub upstream: Upstream,
-    /// TLS for an `https` upstream: see [`Self::trust`].
+    /// TLS configuration for an `https` upstream; see [`Self::trust`].
     tls: Option<Arc<ClientConfig>>,
-    /// Requests with the upstream server at once, and so connections to it. A client prefix may have as many as are free, and a quarter.
+    /// Requests at the upstream server at once, and therefore connections to it. A client prefix
+    /// may have as many as are free, but at most a quarter of all.
     pub requests: usize,
-    /// Time for a connection to the upstream server, and for a free slot.
+    /// Time limit for a connection to the upstream server, and for a free slot.
     pub connect_timeout: Duration,
-    /// Time until the upstream server's header, and between two pieces of its body.
+    /// Time limit for the upstream server's header, and between two pieces of its body.
     pub timeout: Duration,
-    /// How long an idle connection is kept.
+    /// Time for which an idle connection is kept.
     pub idle_timeout: Duration,
-    /// Bytes of a request body.
+    /// Largest request body, in bytes.
     pub max_body: u64,
-    /// How much of an address is one client's.
+    /// Prefix of an address that counts as one client.
     pub client_prefix: ClientPrefix,
-    /// How long a request waits for a slot before a client that has more than an equal part of them gives one back.
+    /// Time that a request waits for a slot before a client that holds more than an equal share
+    /// must give one back.
     pub grace: Duration,
-    /// How long a request's slot is kept after its client broke off what the upstream server was working on.
+    /// Time for which a request's slot is kept after its client aborted work of the upstream
+    /// server.
     pub cooldown: Duration,
-    /// While fewer than a fourth of the slots are free, the client of a response takes 500 bytes per second of it, over each such time that
-    /// it is waited for.
+    /// Period over which the client of a response must take 500 bytes per second while fewer than a
+    /// fourth of the slots are free. Only time spent waiting for the client counts.
     pub pace: Duration,
 }
 
 impl ProxySettings {
-    /// The defaults for this upstream server.
+    /// Returns the defaults for this upstream server.
     pub fn new(upstream: Upstream) -> Self {
         Self {
             upstream,
@@ -92,7 +97,8 @@ impl ProxySettings {
             requests: 512,
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(60),
-            // Shorter than what servers allow by default (nginx 75 s, Apache 5 s): who closes first sees no request lost.
+            // Shorter than the defaults of servers (nginx 75 s, Apache 5 s): the side that closes
+            // first loses no request.
             idle_timeout: Duration::from_secs(4),
             max_body: 100 << 20,
             client_prefix: ClientPrefix::default(),
@@ -102,10 +108,11 @@ impl ProxySettings {
         }
     }
 
-    /// Whom an `https` upstream's certificate must chain to. Others need none.
+    /// Sets the certificates to which an `https` upstream's certificate must chain. Other upstreams
+    /// need none.
     ///
     /// # Errors
-    /// There are no certificates to trust.
+    /// Returns an error if there are no certificates to trust.
     pub fn trust(&mut self, trust: &Trust) -> Result<(), LoadError> {
         if self.upstream.scheme() == Scheme::Https {
             let mut tls =
@@ -132,7 +139,7 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// An error and what caused it, in a line.
+/// Returns an error and its causes in one line.
 fn one_line(e: &(dyn std::error::Error + 'static)) -> String {
     let mut text = e.to_string();
     let mut cause = e.source();
@@ -143,13 +150,13 @@ fn one_line(e: &(dyn std::error::Error + 'static)) -> String {
     text.replace('\n', "; ")
 }
 
-/// Why a request got no answer of the upstream server.
+/// Reason why a request got no response from the upstream server.
 struct Refusal {
     status: StatusCode,
     outcome: UpstreamOutcome,
-    /// What clients are told.
+    /// Message to the client.
     line: &'static str,
-    /// What the operator is told besides.
+    /// Additional message to the operator.
     why: String,
 }
 
@@ -163,7 +170,7 @@ impl Refusal {
         Self { status, outcome, line, why: why.to_string() }
     }
 
-    /// What the upstream server said is no answer.
+    /// Returns the refusal for an invalid response of the upstream server.
     fn invalid(why: impl fmt::Display) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, UpstreamOutcome::Broken, INVALID, why)
     }
@@ -195,7 +202,7 @@ impl Refusal {
 }
 
 impl Proxy {
-    /// To the upstream server of `settings`. Nothing is connected yet.
+    /// Returns a proxy for the upstream server of `settings`. Makes no connection yet.
     pub fn new(settings: ProxySettings, metrics: UpstreamMetrics) -> Self {
         let tls = settings.tls.clone().filter(|_| settings.upstream.scheme() == Scheme::Https);
         let pool = Pool::new(
@@ -260,13 +267,14 @@ impl Proxy {
         let method = request.method.clone();
         let client = self.settings.client_prefix.of(request.client.ip());
         let (head, mut body) = self.request(request, declared)?;
-        // GET and its like have no body as a rule. Whether this one has is known with its first frame, or its end.
+        // GET and similar methods rarely have a body. The first frame or the end shows whether this
+        // one has.
         let rarely = matches!(
             method,
             Method::GET | Method::HEAD | Method::OPTIONS | Method::DELETE | Method::TRACE
         );
         let empty = match declared {
-            // A body that was said to be empty must be.
+            // A body that was declared empty must be empty.
             Some(0) => body.is_empty().await.map_err(|e| Refusal::of_body(&e))?,
             Some(_) => false,
             None if rarely => body.is_empty().await.map_err(|e| Refusal::of_body(&e))?,
@@ -301,7 +309,7 @@ impl Proxy {
         let again: &(dyn Fn() -> UpstreamRequest + Send + Sync) = &|| anew(nothing());
         let mut first = if empty { anew(nothing()) } else { anew(body) };
         if !empty && declared.is_none() {
-            // hyper takes a GET without a length for one without a body.
+            // hyper assumes that a GET without a length has no body.
             first.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
         let sending =
@@ -329,7 +337,7 @@ impl Proxy {
             .await
     }
 
-    /// What goes to the upstream server.
+    /// Returns the request for the upstream server, and its body.
     fn request(
         &self,
         request: SiteRequest,
@@ -342,11 +350,11 @@ impl Proxy {
             headers.get_all(TE).iter().any(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
         to_upstream(&mut headers, version, client, &authority);
         if trailers && self.settings.upstream.scheme() != Scheme::Http {
-            // gRPC asks for it; HTTP/2 allows no other (RFC 9113 §8.2.2).
+            // gRPC requires this value, and HTTP/2 permits no other (RFC 9113 §8.2.2).
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
         let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-        // `*` is the whole server, which OPTIONS may ask for.
+        // `*` is the whole server, which OPTIONS may ask about.
         let path = if path.starts_with('/') || (path == "*" && method == Method::OPTIONS) {
             path
         } else {
@@ -405,7 +413,7 @@ impl Proxy {
     }
 }
 
-/// Interim responses to a request.
+/// Counter of interim responses to a request.
 #[derive(Debug, Default)]
 struct InterimCount {
     count: AtomicUsize,
@@ -430,7 +438,7 @@ impl InterimCount {
     }
 }
 
-/// Hands an interim response on, if there is room for it: nobody waits for one.
+/// Passes an interim response on if there is room for it. Never waits.
 fn forward_interim(to: &mpsc::Sender<Response<()>>, status: StatusCode, headers: &HeaderMap) {
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return;
@@ -442,7 +450,8 @@ fn forward_interim(to: &mpsc::Sender<Response<()>>, status: StatusCode, headers:
     let _ = to.try_send(response);
 }
 
-/// Resolves when the upstream server has taken nothing of the request's body, and said nothing, for so long.
+/// Resolves when the upstream server has neither taken anything of the request's body nor answered
+/// for this long.
 async fn silence(progress: &BodyProgress, patience: Duration) {
     let begun = Instant::now();
     loop {

@@ -1,9 +1,12 @@
-//! Connections to the upstream server: made when they are needed, kept for the next request, and never more than there are slots.
+//! Connections to the upstream server. They are made on demand and kept for the next request, and
+//! there are never more than slots.
 //!
-//! hyper's pooling client looks connections up by the request's authority. Here that is the client's, any number of names, and all of them
-//! go to one server: so connections are kept by hand. Requests wait in line for a connection, whether it is a new one or one that another
-//! request is done with. A connection is made to its end although the request that asked for it is gone: the next one has it. So clients that
-//! cancel their requests at once cost no connection each.
+//! hyper's pooling client looks connections up by the request's authority. Here the authority is
+//! the client's and can be any name, while all requests go to one server. Therefore this module
+//! keeps the connections itself. Requests queue for a connection, which may be new or returned by
+//! another request. A connection attempt is completed even if the request that started it is gone,
+//! and the next request uses the connection. So clients that cancel their requests at once do not
+//! cost a connection each.
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,37 +33,42 @@ use super::upstream::{Scheme, Upstream};
 
 /// Bytes that a connection buffers, each way.
 const BUFFER: usize = 64 << 10;
-/// The kernel's buffers of an HTTP/1.1 connection, each way: what a response brings that its client does not read waits there, and at the
-/// server. Linux would let them grow to 6 MiB (`tcp_rmem`) for each of some hundred connections. It counts twice the number (socket(7)).
+/// Size of the kernel's buffers of an HTTP/1.1 connection, each way. Response data that a client
+/// does not read wait there, and at the server. By default, Linux would let the buffers grow to 6
+/// MiB (`tcp_rmem`) for each of about a hundred connections. Linux doubles the given number
+/// (socket(7)).
 const KERNEL_BUFFER: usize = 128 << 10;
-/// Flow control windows of an HTTP/2 connection: what its streams may bring before they are read. Each stream's is its part of the memory
-/// that a proxied response may take.
+/// Flow control windows of an HTTP/2 connection: bytes that its streams may bring before they are
+/// read. A stream's window is its part of the memory for proxied responses.
 const STREAM_WINDOW: u32 = 128 << 10;
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// A connection shows within this time that a response is over on it. Its task is on this machine, and has nothing to wait for.
+/// Time limit for a connection to show that a response on it is over. The connection's task runs on
+/// this machine and has nothing to wait for.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// A request to the upstream server.
 pub(super) type UpstreamRequest = http::Request<BoundedBody>;
 
-/// Why there is no response.
+/// Reason why there is no response.
 #[derive(Debug)]
 pub(super) enum SendError {
-    /// No connection: nothing was sent.
+    /// There was no connection, so nothing was sent.
     Connect(String),
-    /// The connection broke while the request was on it. The flag says whether it had been used before: then the server may have closed
-    /// it while the request was on its way.
+    /// The connection broke while the request was on it. The flag is true if the connection had
+    /// been used before: then the server may have closed it while the request was on its way.
     Broken(hyper::Error, bool),
 }
 
-/// A connection for one request after the other.
+/// A connection for one request after another.
 struct Http1 {
     sender: http1::SendRequest<BoundedBody>,
-    /// Tells when the connection is over, and why if the server said something that nobody had asked for.
+    /// Resolves when the connection is over, with the reason if the server sent data that no
+    /// request had asked for.
     over: oneshot::Receiver<Option<String>>,
 }
 
-/// A connection that can take a request, and whether it has been there before.
+/// A connection that can take a request. The flag is true if the connection existed before, so that
+/// the server may have closed it.
 enum Connection {
     Http1(Http1, bool),
     Http2(http2::SendRequest<BoundedBody>, bool),
@@ -68,17 +76,18 @@ enum Connection {
 
 type Waiting = oneshot::Sender<Result<Connection, String>>;
 
-/// The connections, and who waits for one.
+/// The connections, and the requests that wait for one.
 #[derive(Default)]
 struct State {
-    /// The one used last is the last.
+    /// Idle connections, with the one used last at the end.
     idle: Vec<(Instant, Http1)>,
-    /// The connection that all requests share, where the server speaks HTTP/2.
+    /// Connection that all requests share, if the server supports HTTP/2.
     shared: Option<http2::SendRequest<BoundedBody>>,
-    /// The last connection over TLS was for HTTP/1.1: the next ones are made side by side, as none can be shared.
+    /// Whether the last connection over TLS was for HTTP/1.1. The next connections are then made in
+    /// parallel, because none can be shared.
     chose_http1: bool,
     waiting: VecDeque<Waiting>,
-    /// Connections under way.
+    /// Number of connection attempts in progress.
     connecting: usize,
 }
 
@@ -94,7 +103,7 @@ pub(super) struct Pool {
     open: Gauge,
 }
 
-/// Counts an open connection.
+/// Counter guard of an open connection.
 struct Open(Gauge);
 
 impl Open {
@@ -110,19 +119,19 @@ impl Drop for Open {
     }
 }
 
-/// The connection of a response that is not over. Dropped before, it is kept if the response can be read to its end at once, and closed
-/// otherwise.
+/// Connection of a response that is not over. If dropped early, the connection is kept if the
+/// response can be read to its end at once, and closed otherwise.
 pub(super) struct Tail {
     http1: Option<Http1>,
     pool: Arc<Pool>,
 }
 
 impl Tail {
-    /// The response is over: the connection is for the next one. If `sent`, so is the request, and what the server says beyond its
-    /// response shows here, unless it comes later.
+    /// Ends the response and returns the connection to the pool. If `sent` is true, the request is
+    /// over as well, and excess data of the server show here unless they arrive later.
     ///
     /// # Errors
-    /// It said more than its response.
+    /// Returns an error if the server sent more than its response.
     pub(super) async fn end(&mut self, sent: bool) -> Result<(), String> {
         let Some(mut http1) = self.http1.take() else { return Ok(()) };
         if !sent {
@@ -141,7 +150,7 @@ impl Tail {
         Ok(())
     }
 
-    /// The connection is not used again: where a response ends on it is in doubt.
+    /// Discards the connection, because the end of a response on it is in doubt.
     pub(super) fn discard(&mut self) {
         self.http1 = None;
     }
@@ -178,8 +187,9 @@ impl Pool {
         })
     }
 
-    /// Sends a request, on a connection that is there or a new one; `again` makes the same request anew where that is harmless. A request of
-    /// which nothing was sent is sent on another connection. Calls `sending` before a connection has the request.
+    /// Sends a request on an existing or a new connection. A request of which nothing was sent is
+    /// sent on another connection. `again` creates the same request anew if a repetition is
+    /// harmless. Calls `sending` before a connection gets the request.
     pub(super) async fn send(
         self: &Arc<Self>,
         mut request: UpstreamRequest,
@@ -208,7 +218,7 @@ impl Pool {
         }
     }
 
-    /// A connection that is free; `fresh`: none that was there before.
+    /// Returns a free connection. With `fresh`, returns a new one.
     async fn connection(self: &Arc<Self>, fresh: bool) -> Result<Connection, String> {
         let gone = || "the connection was given up".to_owned();
         let (to, connection) = oneshot::channel();
@@ -238,7 +248,8 @@ impl Pool {
         connection.await.map_err(|_| gone())?
     }
 
-    /// Makes connections for those who wait: one for each, or one for all as long as it may be shared.
+    /// Starts connections for the waiting requests: one for each, or one for all while it may be
+    /// shared.
     fn connect_for(self: &Arc<Self>, state: &mut State) {
         state.waiting.retain(|waiting| !waiting.is_closed());
         let side_by_side = match self.upstream.scheme() {
@@ -258,7 +269,7 @@ impl Pool {
         }
     }
 
-    /// Hands a new connection to whom it is for, or who waits; without anybody it is kept.
+    /// Hands a new connection to `to` or to a waiting request, or keeps it if nobody waits.
     fn made(self: &Arc<Self>, made: Result<Connection, String>, to: Option<Waiting>) {
         let mut state = self.state.lock();
         if let Some(to) = to {
@@ -278,7 +289,7 @@ impl Pool {
                 self.connect_for(&mut state);
             }
             Err(why) => {
-                // Nobody waits longer than for one attempt.
+                // No request waits for more than one attempt.
                 let shared = state.connecting == 0;
                 let mut told = false;
                 while let Some(waiting) = state.waiting.pop_front() {
@@ -291,7 +302,7 @@ impl Pool {
         }
     }
 
-    /// A connection that is free is for whoever waits longest, or is kept.
+    /// Hands a free connection to the request that has waited longest, or keeps it.
     fn give(&self, state: &mut State, http1: Http1, used: bool) {
         let mut offered = Ok(Connection::Http1(http1, used));
         while let Some(waiting) = state.waiting.pop_front() {
@@ -312,10 +323,10 @@ impl Pool {
         self.give(&mut self.state.lock(), http1, true);
     }
 
-    /// Keeps a connection for the next request, once its response was read.
+    /// Keeps a connection for the next request once its response was read.
     fn keep(self: &Arc<Self>, mut http1: Http1) {
         let pool = Arc::clone(self);
-        // Without a runtime the connections are gone as well.
+        // Without a runtime, the connections are gone as well.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 if http1.sender.ready().await.is_ok() {
@@ -333,7 +344,8 @@ impl Pool {
     async fn connect_patiently(&self) -> Result<Connection, String> {
         let text = |e: io::Error| e.to_string();
         let stream = TcpStream::connect(self.upstream.address()).await.map_err(text)?;
-        // Heads and small bodies are written in one piece: nothing is gained by waiting for more.
+        // Headers and small bodies are written in one piece, so waiting for more data gains
+        // nothing.
         stream.set_nodelay(true).map_err(text)?;
         let Some((tls, name)) = &self.tls else {
             let http2 = self.upstream.scheme() == Scheme::H2c;
@@ -379,8 +391,8 @@ impl Pool {
     }
 }
 
-/// Whether a connection ended because the server said something on it that no request had asked for. hyper has no predicate for that: it is
-/// what remains, and has no cause.
+/// Returns whether a connection ended because the server sent data that no request had asked for.
+/// hyper has no predicate for this error: it is the remaining kind, and has no cause.
 fn is_excess(e: &hyper::Error) -> bool {
     let other = e.is_parse()
         || e.is_user()
@@ -393,16 +405,17 @@ fn is_excess(e: &hyper::Error) -> bool {
         && !e.is_timeout()
 }
 
-/// All of HTTP/2's requests share a connection, whose windows bound what it brings.
+/// Limits the kernel's buffers, except for HTTP/2: all its requests share a connection, whose
+/// windows limit the data.
 fn bound_kernel_buffers(stream: &TcpStream, http2: bool) {
     if !http2 {
         let socket = SockRef::from(stream);
-        // Where the system refuses, its own bounds hold.
+        // If the system refuses, its own limits apply.
         let _ = socket.set_recv_buffer_size(KERNEL_BUFFER);
         let _ = socket.set_send_buffer_size(KERNEL_BUFFER);
     }
 }
-/// HTTP/2's requests name their scheme and have no `host` beside `:authority`.
+/// Converts a request to HTTP/2, where requests have a scheme and no `host` beside `:authority`.
 fn set_version(request: &mut UpstreamRequest, tls: bool) {
     *request.version_mut() = http::Version::HTTP_2;
     let host = request.headers_mut().remove(http::header::HOST);
@@ -417,7 +430,7 @@ fn set_version(request: &mut UpstreamRequest, tls: bool) {
     request.headers_mut().remove(http::header::TRANSFER_ENCODING);
 }
 
-/// The request for another connection, where it may be sent again.
+/// Returns the request for another connection, if it may be sent again.
 fn another_try(
     mut failed: TrySendError<UpstreamRequest>,
     used: bool,
@@ -431,7 +444,8 @@ fn another_try(
     }
     match (unsent, again) {
         (Some(request), _) => Ok(request),
-        // The server closed a connection that it had answered on before: not what it thinks of this request.
+        // The server closed a connection on which it had answered before, so this request is not
+        // the cause.
         (None, Some(again)) if used && !error.is_parse() => Ok(again()),
         _ => Err(SendError::Broken(error, used)),
     }

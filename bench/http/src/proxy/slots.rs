@@ -1,11 +1,13 @@
-//! How many requests may be with the upstream server at once: of all clients, and of each.
+//! Limits the requests that are at the upstream server at once, for all clients and for each.
 //!
-//! Slots are shared as memory is (`server/memory_budget.rs`): a client prefix may hold as many as are free, and a quarter at most. So n
-//! clients that all want more get a part of n + 1 each, and one such part stays free for whoever comes next. Who holds more than an equal
-//! part when others have waited for a while, because there were fewer clients before, gives slots back: its slowest responses end.
+//! Slots are shared like memory (`server/memory_budget.rs`): a client prefix may hold as many as
+//! are free, but at most a quarter of all. So if n clients all want more, each gets one of n + 1
+//! equal parts, and one such part stays free for the next client. A client may hold more than an
+//! equal part because there were fewer clients before. If others have waited for a while, such a
+//! client gives slots back: its slowest responses end.
 //!
-//! A response whose client reads it slowly holds its slot for long. While few are free,
-//! each has to move on by itself (`upstream_body.rs`).
+//! A response whose client reads slowly holds its slot for long. While few slots are free, each
+//! response must make progress by itself (`upstream_body.rs`).
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -18,18 +20,20 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout};
 
-/// While fewer than one part in this many is free, slots are scarce.
+/// Slots are scarce while fewer than one in this many is free.
 const SCARCE: usize = 4;
 
 /// The slots of a server.
 #[derive(Debug)]
 pub(super) struct Slots {
     all: usize,
-    /// Of one client prefix at most.
+    /// Limit of one client prefix.
     each: usize,
-    /// Who has waited so long has others give slots back that hold more than their part; what has begun within this time is left alone.
+    /// Wait after which a client makes others give back slots beyond their part. Requests that
+    /// began within this time are left alone.
     grace: Duration,
-    /// How long a slot is kept after its client broke off a request that was with the upstream server: each such costs a connection.
+    /// Time for which a slot is kept after its client aborted a request at the upstream server,
+    /// because each aborted request costs a connection.
     cooldown: Duration,
     state: Mutex<State>,
 }
@@ -37,9 +41,9 @@ pub(super) struct Slots {
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// Those that hold a slot, or wait for one.
+    /// Clients that hold a slot or wait for one.
     clients: HashMap<IpAddr, ClientSlots>,
-    /// Clients that wait, in the order in which they will be looked at.
+    /// Number of requests that have asked for a slot, which determines their turn.
     turns: u64,
 }
 
@@ -55,13 +59,13 @@ struct Waiting {
     grant: oneshot::Sender<Slot>,
 }
 
-/// What is known of a request that holds a slot.
+/// State of a request that holds a slot.
 #[derive(Debug)]
 pub(super) struct Hold {
     since: Instant,
-    /// Bytes that its client has taken.
+    /// Bytes that the client has taken.
     moved: AtomicU64,
-    /// The response has begun: its client decides how long it takes.
+    /// Whether the response has begun. Its client then determines how long it takes.
     streams: AtomicBool,
     evicted: AtomicBool,
     told: Notify,
@@ -78,7 +82,8 @@ impl Hold {
         })
     }
 
-    /// Ordered as slots are taken back: responses before what waits for the upstream server, the slowest first.
+    /// Returns the order in which slots are taken back: responses before requests that wait for the
+    /// upstream server, and the slowest response first.
     fn order(&self, now: Instant) -> (Reverse<bool>, u64) {
         let held = now.saturating_duration_since(self.since).as_secs_f64().max(1e-3);
         let rate = self.moved.load(Ordering::Relaxed) as f64 / held;
@@ -92,7 +97,7 @@ impl Hold {
     }
 }
 
-/// A request's slot, until it is dropped.
+/// A request's slot, given back on drop.
 #[derive(Debug)]
 pub(super) struct Slot {
     of: Arc<Slots>,
@@ -107,32 +112,33 @@ impl Slot {
         evicted(&self.hold).await;
     }
 
-    /// The response has begun.
+    /// Records that the response has begun.
     pub(super) fn streams(&self) {
         self.hold.streams.store(true, Ordering::Relaxed);
     }
 
-    /// The client has taken so many bytes.
+    /// Records that the client has taken this many bytes.
     pub(super) fn moved(&self, bytes: u64) {
         self.hold.moved.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Whether few slots are free.
+    /// Returns whether few slots are free.
     pub(super) fn is_scarce(&self) -> bool {
         self.of.state.lock().free < self.of.all.div_ceil(SCARCE)
     }
 
-    /// The request is on a connection: broken off by its client from here on, it costs one.
+    /// Records that the request is on a connection. From here on, aborting the request costs a
+    /// connection.
     pub(super) fn begun(&self) {
         self.begun.store(true, Ordering::Relaxed);
     }
 
-    /// The response is over, or the server gave it up.
+    /// Records that the response is over or that the proxy gave it up.
     pub(super) fn settled(&self) {
         self.begun.store(false, Ordering::Relaxed);
     }
 
-    /// Keeps the slot a little longer, unless others need it.
+    /// Keeps the slot a little longer, unless others need it. Returns whether it is kept.
     fn cool_down(&self) -> bool {
         let (of, client, hold) = (Arc::clone(&self.of), self.client, Arc::clone(&self.hold));
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return false };
@@ -178,24 +184,24 @@ impl Drop for Slot {
 
 type Grant = (oneshot::Sender<Slot>, Slot);
 
-/// Hands slots to those who wait. One that is gone meanwhile gives its slot to the next.
+/// Hands slots to waiting requests. A slot for a request that is gone goes to the next.
 fn send(grants: Vec<Grant>) {
     for (to, slot) in grants {
-        // Dropped, it is granted to another.
+        // If the receiver is gone, the slot is dropped here and granted to another request.
         let _ = to.send(slot);
     }
 }
 
 impl Slots {
-    /// So many of all clients. `grace` and `cooldown` are those of [`Slots`].
+    /// Returns this many slots for all clients. `grace` and `cooldown` are the fields of [`Slots`].
     pub(super) fn new(all: usize, grace: Duration, cooldown: Duration) -> Arc<Self> {
         let all = all.max(1);
         let state = State { free: all, clients: HashMap::new(), turns: 0 };
         Arc::new(Self { all, each: (all / 4).max(1), grace, cooldown, state: Mutex::new(state) })
     }
 
-    /// A slot for a request of this client prefix, as soon as there is one. The client that has the fewest is served first, and each
-    /// client's requests in turn.
+    /// Takes a slot for a request of this client prefix, as soon as there is one. The client with
+    /// the fewest slots is served first, and each client's requests are served in turn.
     pub(super) async fn take(self: &Arc<Self>, client: IpAddr) -> Option<Slot> {
         let (grant, granted) = oneshot::channel();
         let mut place = Place { slots: self, client, granted };
@@ -215,7 +221,7 @@ impl Slots {
         }
     }
 
-    /// What may be handed out now.
+    /// Returns the slots that can be granted now.
     fn grants(self: &Arc<Self>, state: &mut State) -> Vec<Grant> {
         let mut grants = Vec::new();
         while state.free > 0 {
@@ -241,7 +247,8 @@ impl Slots {
         grants
     }
 
-    /// Takes a slot back for a client that has waited, if it has less than an equal part and another has more.
+    /// Takes a slot back for a waiting client, if this client has less than an equal part and
+    /// another client has more.
     fn take_back(&self, client: IpAddr) {
         let state = self.state.lock();
         let part = (self.all / state.clients.len().max(1)).max(1);
@@ -250,7 +257,7 @@ impl Slots {
             return;
         }
         let now = Instant::now();
-        // What is taken back already counts no more.
+        // Slots that are being taken back do not count.
         let kept = |slots: &ClientSlots| {
             slots.held.iter().filter(|h| !h.evicted.load(Ordering::Relaxed)).count()
         };
@@ -266,7 +273,7 @@ impl Slots {
     }
 }
 
-/// A place among those who wait.
+/// A place in the queue.
 struct Place<'a> {
     slots: &'a Slots,
     client: IpAddr,
@@ -275,7 +282,7 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        // A slot that was granted meanwhile is given back with this.
+        // A slot granted meanwhile is given back when the receiver is dropped.
         self.granted.close();
         let mut state = self.slots.state.lock();
         if let Some(slots) = state.clients.get_mut(&self.client) {
@@ -295,9 +302,9 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    /// What it gets at once.
+    /// Returns the output of a future that is ready at once.
     fn now<T>(what: impl Future<Output = T>) -> Option<T> {
-        // Without tokio's budget, which lets a task do so much before others have their turn.
+        // Bypass tokio's budget, which limits a task's work before others get their turn.
         match pin!(tokio::task::unconstrained(what)).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => Some(done),
             Poll::Pending => None,
@@ -314,7 +321,7 @@ mod tests {
         slot.hold.evicted.load(Ordering::Relaxed)
     }
 
-    /// Waits for a slot that it must not get, until this one is taken back.
+    /// Waits for a slot that must not be granted, until `slot` is taken back.
     async fn until_evicted(slots: &Arc<Slots>, of: IpAddr, slot: &Slot) {
         let waited = async {
             tokio::select! {
@@ -354,7 +361,8 @@ mod tests {
     async fn greedy_clients_leave_an_equal_part_to_the_next() {
         let slots = Slots::new(512, GRACE, GRACE);
         let mut held = Vec::new();
-        // Each takes what it gets, in turns, as four addresses did that held all of them.
+        // In turns, each of four clients takes all it gets. Four addresses once held all slots this
+        // way.
         for _ in 0..600 {
             for n in 1..=4 {
                 held.extend(now(slots.take(client(n))).flatten());
@@ -377,7 +385,7 @@ mod tests {
         for (n, slot) in held.iter().enumerate() {
             slot.moved([9_000, 100, 5_000, 7_000][n]);
         }
-        // Others take the rest, one each.
+        // Other clients take the rest, one slot each.
         let others: Vec<Slot> = (2..14).map(take).collect();
         assert!(
             now(slots.take(client(20))).is_none() && !held.iter().any(is_evicted),
@@ -420,7 +428,7 @@ mod tests {
         {
             let mut waiting = pin!(slots.take(client(3)));
             assert!(now(waiting.as_mut()).is_none());
-            // Granted, and never looked at.
+            // The slot is granted but the future is never polled again.
             drop(held);
         }
         assert!(now(slots.take(client(4))).flatten().is_some());

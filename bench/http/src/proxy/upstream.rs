@@ -1,4 +1,4 @@
-//! The server behind the proxy, as it is written on the command line.
+//! The server behind the proxy, as written on the command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use http::Uri;
 use rustls::pki_types::ServerName;
 
-/// The URL of an upstream server: `http://HOST[:PORT]`, `https://HOST[:PORT]` or `h2c://HOST[:PORT]`.
+/// URL of an upstream server: `http://HOST[:PORT]`, `https://HOST[:PORT]` or `h2c://HOST[:PORT]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
     scheme: Scheme,
@@ -14,12 +14,12 @@ pub struct Upstream {
     port: u16,
 }
 
-/// What is spoken with an upstream server.
+/// Protocol of an upstream server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     /// HTTP/1.1 without TLS.
     Http,
-    /// HTTP/2 or HTTP/1.1 over TLS 1.3, as ALPN has it.
+    /// HTTP/2 or HTTP/1.1 over TLS 1.3, chosen by ALPN.
     Https,
     /// HTTP/2 without TLS, by prior knowledge (RFC 9113 §3.3).
     H2c,
@@ -30,17 +30,17 @@ impl Upstream {
         self.scheme
     }
 
-    /// Where to connect to. IPv6 addresses without their brackets.
+    /// Returns the host and port to connect to. IPv6 addresses have no brackets.
     pub(super) fn address(&self) -> (&str, u16) {
         (self.host.trim_matches(['[', ']']), self.port)
     }
 
-    /// Its name in TLS.
+    /// Returns the server's name in TLS.
     pub(super) fn server_name(&self) -> Option<ServerName<'static>> {
         ServerName::try_from(self.address().0.to_owned()).ok()
     }
 
-    /// The authority for requests that name none.
+    /// Returns the authority for requests without one.
     pub(super) fn authority(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }

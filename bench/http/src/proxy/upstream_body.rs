@@ -1,4 +1,4 @@
-//! The body of an upstream server's response, on its way to a client.
+//! Body of an upstream server's response, on its way to a client.
 
 use std::fmt;
 use std::future::Future;
@@ -19,31 +19,32 @@ use super::slots::Slot;
 use super::{body, one_line};
 use crate::metrics::{UpstreamMetrics, UpstreamOutcome};
 
-/// Why a slot was taken back.
+/// Reason for which a slot was taken back.
 pub(super) const SHARE: &str =
     "the client has more than its part of the slots, for which others wait";
 
-/// A request that was answered: what it still holds.
+/// Resources that an answered request still holds.
 pub(super) struct Answered {
     pub(super) slot: Slot,
     pub(super) tail: Tail,
-    /// How far its body has come, where it has one.
+    /// Progress of the request's body, if it has one.
     pub(super) request: Option<Arc<BodyProgress>>,
     pub(super) metrics: UpstreamMetrics,
-    /// The longest wait for a piece of the response.
+    /// Longest wait for a piece of the response.
     pub(super) patience: Duration,
-    /// While slots are scarce, the client takes 500 bytes per second in each such time that it is waited for.
+    /// Period over which the client must take 500 bytes per second while slots are scarce. Only
+    /// time spent waiting for the client counts.
     pub(super) pace: Duration,
 }
 
-/// An upstream server's body, with the slot of its request.
+/// Body from an upstream server, with the slot of its request.
 pub struct UpstreamBody {
     body: Incoming,
     of: Answered,
     pace: Pace,
-    /// Bytes that `content-length` says are still to come.
+    /// Number of bytes still to come according to `content-length`.
     left: Option<u64>,
-    /// What follows the last piece, if it was read already.
+    /// End of the body, if it was read in advance.
     end: Option<Piece>,
     http2: bool,
 }
@@ -62,21 +63,23 @@ pub(crate) enum Piece {
 }
 
 impl UpstreamBody {
-    /// Of a response that is as long as `length` says.
+    /// Returns the body of a response. `length` is its length, if the header says it.
     pub(super) fn new(body: Incoming, version: Version, length: Option<u64>, of: Answered) -> Self {
         let pace = Pace::new(of.pace);
         of.slot.streams();
         Self { body, of, pace, left: length, end: None, http2: version == Version::HTTP_2 }
     }
 
-    /// Returns the next piece of it. The last bytes of a known length come when the end was read: a client that counts them takes the
-    /// response for whole then.
+    /// Returns the next piece of the body. If the length is known, the last bytes are returned only
+    /// after the end was read, because a client that counts them then takes the response for
+    /// complete.
     ///
     /// # Errors
-    /// It broke off, is not as long as it said, or nothing came for too long.
+    /// Returns an error if the body broke off, has another length than declared, or brought nothing
+    /// for too long.
     pub(crate) async fn next(&mut self) -> Result<Piece, String> {
         if let Some(end) = self.end.take() {
-            // Asked again, it is over.
+            // Further calls return the end again.
             self.end = Some(Piece::End);
             return Ok(end);
         }
@@ -95,7 +98,7 @@ impl UpstreamBody {
     /// Reads to the end of a response that has no content.
     ///
     /// # Errors
-    /// As [`Self::next`], or there is content.
+    /// Returns the errors of [`Self::next`], or an error if there is content.
     pub(super) async fn read_end(&mut self) -> Result<Piece, String> {
         loop {
             match self.read().await? {
@@ -131,7 +134,8 @@ impl UpstreamBody {
     /// Waits until the client has room for these bytes.
     ///
     /// # Errors
-    /// It takes too little while slots are scarce, or has more of them than its part.
+    /// Returns an error if the client takes too little while slots are scarce, or holds more than
+    /// its share of the slots.
     pub(crate) async fn until_client_takes<T>(
         &mut self,
         room: impl Future<Output = T>,
@@ -152,7 +156,7 @@ impl UpstreamBody {
         }
     }
 
-    /// The client has room for so many bytes more.
+    /// Records that the client has taken this many more bytes.
     pub(crate) fn taken(&mut self, bytes: u64) {
         self.pace.brought(Instant::now(), bytes);
         self.of.slot.moved(bytes);
@@ -170,7 +174,8 @@ impl UpstreamBody {
             return Err("the upstream server sent nothing for too long".into());
         };
         let frame = match next {
-            // hyper takes a stream that is reset without an error for one that is over (RFC 9113 §8.1), for the sake of requests.
+            // hyper treats a stream that is reset without an error as complete (RFC 9113 §8.1),
+            // because this is normal for requests.
             None if self.http2 && !self.body.is_end_stream() => {
                 return Err(self.broken("its stream was reset"));
             }

@@ -1,16 +1,16 @@
-//! When a connection last had a request.
+//! Tracks when a connection last had a request.
 
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-/// Longer than any connection lasts.
+/// A duration longer than any connection lasts.
 const FAR_FUTURE: Duration = Duration::from_secs(365 * 86_400);
 
-/// When a connection last had a request: other frames do not count as activity.
+/// Request activity of a connection. Other frames do not count as activity.
 pub(super) struct RequestActivity {
-    /// Requests in progress, and when the last one started or ended.
+    /// Number of requests in progress, and time when the last one ended or the connection started.
     open: Mutex<(usize, Instant)>,
 }
 
@@ -23,7 +23,7 @@ impl RequestActivity {
         self.open.lock()
     }
 
-    /// Records a complete request; the returned guard is dropped when it is answered.
+    /// Records a complete request. The returned guard is dropped when the request is answered.
     pub(super) fn request(&self) -> impl Drop + use<'_> {
         struct Answering<'a>(&'a RequestActivity);
         impl Drop for Answering<'_> {
@@ -37,7 +37,7 @@ impl RequestActivity {
         Answering(self)
     }
 
-    /// When the connection will have had no request for this long.
+    /// Returns the time at which the connection will have had no request for `bound`.
     pub(super) fn unused_from(&self, bound: Duration) -> Instant {
         let (open, last) = *self.open();
         let since = if open > 0 { Instant::now() } else { last };

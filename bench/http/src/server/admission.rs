@@ -1,8 +1,10 @@
-//! Admission control: which connection attempts are accepted, which must validate their address with a Retry, and which are refused.
+//! Admission control: which connection attempts are accepted, which must validate their address
+//! with a Retry, and which are refused.
 //!
-//! Clients are counted by address prefix. Source addresses can be spoofed until the handshake is complete or a Retry was answered
-//! (RFC 9000 §8.1). So connections without a validated address never cause a refusal: they only make further clients of the same prefix
-//! validate theirs. Otherwise an attacker could lock out a client by spoofing its address.
+//! Clients are counted by address prefix. Source addresses can be spoofed until the handshake is
+//! complete or a Retry was answered (RFC 9000 §8.1). Therefore connections without a validated
+//! address never cause a refusal: they only make further clients of the same prefix validate their
+//! address. Otherwise an attacker could lock out a client by spoofing its address.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,18 +16,18 @@ use tokio::time::Instant;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 
-/// What to do with a connection attempt.
+/// Decision on a connection attempt.
 #[derive(Debug)]
 pub(super) enum AdmissionDecision {
-    /// Accept it; the guard counts it until it is dropped.
+    /// Accept the attempt. The guard counts the connection until it is dropped.
     Accept(AdmissionGuard),
-    /// Validate its address first.
+    /// Validate the client's address first.
     Retry,
-    /// Refuse it.
+    /// Refuse the attempt.
     Refuse,
 }
 
-/// Counts the connections of a server and enforces its limits.
+/// Admission control of a server: counts its connections and enforces its limits.
 pub(super) struct AdmissionControl {
     limits: Limits,
     metrics: Arc<Metrics>,
@@ -40,21 +42,21 @@ struct State {
     attempts: Option<Attempts>,
 }
 
-/// Connections of a client prefix.
+/// Number of connections of a client prefix.
 #[derive(Clone, Copy, Default)]
 struct Client {
     proved: usize,
     unproved: usize,
 }
 
-/// Token bucket of attempts without a validated address; it holds one second's worth.
+/// Token bucket for attempts without a validated address. It holds at most one second's tokens.
 struct Attempts {
     left: f64,
     at: Instant,
 }
 
 impl Attempts {
-    /// Takes a token, if there is one.
+    /// Takes a token. Returns whether there was one.
     fn take(&mut self, now: Instant, per_second: u32) -> bool {
         let most = f64::from(per_second);
         self.left =
@@ -71,7 +73,8 @@ impl AdmissionControl {
         Arc::new(Self { limits, metrics, state: Mutex::default() })
     }
 
-    /// Decides on an attempt from this address, whose address is validated if `proved`; counts Retries and refusals.
+    /// Decides on an attempt from this address, which is validated if `proved` is true. Counts
+    /// Retries and refusals.
     pub(super) fn decide(
         self: &Arc<Self>,
         from: SocketAddr,
@@ -112,7 +115,7 @@ impl AdmissionControl {
         })
     }
 
-    /// Limit of connections of this client prefix.
+    /// Returns the limit of connections for this client prefix.
     fn bound(&self, ip: IpAddr) -> usize {
         match self.limits.connections_per_client {
             Some(bound) => bound,
@@ -126,9 +129,10 @@ impl AdmissionControl {
     }
 }
 
-/// Not a public address: a laboratory, or a proxy whose address all clients share.
+/// Returns whether an address is not public: an address of a laboratory, or of a proxy that all
+/// clients share.
 fn is_private(ip: IpAddr) -> bool {
-    /// Between a carrier and its customers (RFC 6598).
+    /// Returns whether an address is shared between a carrier and its customers (RFC 6598).
     const fn is_shared(ip: Ipv4Addr) -> bool {
         let [a, b, ..] = ip.octets();
         a == 100 && b & 0xc0 == 64
@@ -141,7 +145,7 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// Counts an accepted connection until it is dropped.
+/// Guard that counts an accepted connection until it is dropped.
 pub(super) struct AdmissionGuard {
     of: Arc<AdmissionControl>,
     prefix: IpAddr,
@@ -156,7 +160,7 @@ impl std::fmt::Debug for AdmissionGuard {
 }
 
 impl AdmissionGuard {
-    /// The handshake is complete, which also validates the client's address.
+    /// Records that the handshake is complete, which also validates the client's address.
     pub(super) fn connected(&mut self) {
         let mut state = self.of.state();
         if std::mem::take(&mut self.in_handshake) {
@@ -214,7 +218,7 @@ mod tests {
             admission(Limits { unvalidated_per_second: 100, ..Limits::default() });
         let start = Instant::now();
         let mut accepted = 0;
-        // 10,000 in a second, none of which keeps its place.
+        // 10,000 attempts in a second. Each gives its place back at once.
         for n in 0..10_000 {
             let now = start + Duration::from_micros(100 * n);
             accepted += u32::from(matches!(

@@ -1,4 +1,4 @@
-//! The requests of one connection.
+//! Serves the requests of one connection.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,17 +34,20 @@ use crate::request::{self, RequestBodyError, SiteRequest};
 pub(crate) const NO_ERROR: u32 = 0x100;
 /// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
 pub(super) const EXCESSIVE_LOAD: u32 = 0x107;
-/// The shortest silence after which a connection has nothing left to send: a peer may wait 25 ms with an acknowledgement.
+/// Shortest silence after which a connection has nothing left to send. A peer may delay an
+/// acknowledgement by 25 ms.
 pub(super) const QUIET: Duration = Duration::from_millis(100);
-/// The longest wait for that silence: sixteen round trips, between these. A client that sends PINGs is answered and never silent.
+/// Returns the longest wait for that silence: sixteen round trips, within these bounds. A client
+/// that sends PINGs gets answers, so its connection is never silent.
 pub(super) fn longest_drain(rtt: Duration) -> Duration {
     (rtt * 16).clamp(Duration::from_secs(2), Duration::from_secs(10))
 }
-/// A client takes a GOAWAY within this time.
+/// Time limit for a client to take a GOAWAY.
 const GOAWAY: Duration = Duration::from_secs(2);
-/// A handshake that takes longer has failed. Where a client's first packets are lost, its probe timeouts come 1, 3, 7 and 15 s after them
-/// (RFC 9002 §6.2.2), or 3, 9 and 21 s once it has measured a round trip of a second; over a path that loses 6 % of all packets, one
-/// handshake in a thousand takes more than ten seconds.
+/// Time limit for a handshake. If a client's first packets are lost, its probe timeouts come 1, 3,
+/// 7 and 15 s after them (RFC 9002 §6.2.2), or after 3, 9 and 21 s once the client has measured a
+/// round-trip time of 1 s. On a path that loses 6 % of all packets, one handshake in a thousand
+/// takes more than 10 s.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 
 /// Serves one client from its first packet to its last.
@@ -77,7 +80,7 @@ pub(super) async fn run<E: Endpoint>(
         }
     };
     server.metrics.opened(label);
-    // Counted as closed whatever becomes of this task.
+    // Count the connection as closed however this task ends.
     let _closed = Closed::<E> { connection: &connection, server, label };
     let mut connected = || {
         admission_guard.connected();
@@ -104,7 +107,7 @@ pub(super) async fn run<E: Endpoint>(
     let served = async {
         let served = requests::<E>(&connection, &context, stop);
         match context.log.as_ref().filter(|_| native) {
-            // Native controllers report nothing by themselves.
+            // Native controllers report nothing by themselves, so sample them.
             Some(log) => {
                 let served = tokio::select! {
                     served = served => served,
@@ -123,10 +126,12 @@ pub(super) async fn run<E: Endpoint>(
     connection.close(NO_ERROR);
 }
 
-/// The rest of a handshake whose connection already serves 0-RTT. Resolves to whether the connection is still open.
+/// Rest of a handshake whose connection already serves 0-RTT. Resolves to whether the connection is
+/// still open.
 type HandshakeCompletion = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Completes the handshake under the controller of this number; with `early_data`, returns early, with the rest of it.
+/// Completes the handshake under the controller with this index. With `early_data`, returns early,
+/// together with the rest of the handshake.
 async fn accept<E: Endpoint>(
     endpoint: &E,
     incoming: E::Incoming,
@@ -136,11 +141,11 @@ async fn accept<E: Endpoint>(
 ) -> Result<(E::Connection, Option<HandshakeCompletion>), String> {
     let mut connecting = endpoint.begin(incoming, share, observer)?;
     if early_data {
-        // Servers can always; what the client sent in 0-RTT is here at once.
+        // A server can always do this. The client's 0-RTT data are then available at once.
         match connecting.into_0rtt() {
             Ok((connection, over)) => {
                 let ours = connection.clone();
-                // What the stack says here means nothing on servers.
+                // On servers, the output of `over` has no meaning.
                 let completion = async move {
                     over.await;
                     ours.close_reason().is_none()
@@ -177,15 +182,16 @@ async fn requests<E: Endpoint>(
     let sections = SectionLimits { stream: limits.request_bytes(), section: limits.header_bytes };
     let transport =
         GuardedConnection::new(transport, Peer::Client, sections, Closer::new(connection));
-    // A client that lets no stream be opened never gets there.
+    // A client that permits no stream would keep the setup from completing.
     let Ok(begun) = tokio::time::timeout(HANDSHAKE, builder.build(transport)).await else {
         return Ok(());
     };
     let mut http = begun?;
-    // A client that cancels its requests may open others at once: what was begun for them must not heap up.
+    // Limit the open requests: a client that cancels requests may open others at once, and the
+    // cancelled ones must not accumulate.
     let most = (limits.streams as usize).max(1);
     let activity = RequestActivity::new();
-    // In this task, not in one of each request's: what that costs is a tenth of a small response.
+    // Run all requests in this task. A task for each request costs a tenth of a small response.
     let mut open = FuturesUnordered::new();
     let mut shutting_down = false;
     let mut unused = pin!(sleep_until(activity.unused_from(limits.request_timeout)));
@@ -193,7 +199,8 @@ async fn requests<E: Endpoint>(
         tokio::select! {
             accepted = http.accept(), if open.len() < most => match accepted {
                 Ok(Some(resolver)) => {
-                    // In 0-RTT before the handshake is over: whoever asks has a ticket of this server's, which serves once.
+                    // This may be in 0-RTT before the handshake is complete. The client then has a
+                    // ticket of this server, which is valid once.
                     context.connected();
                     open.push(request(resolver, &streams, context, &activity));
                 }
@@ -204,7 +211,8 @@ async fn requests<E: Endpoint>(
                 connection.close(EXCESSIVE_LOAD);
                 break Ok(());
             },
-            // GOAWAY (RFC 9114 §5.2): what is open is still answered, and a request that is on its way.
+            // Send GOAWAY (RFC 9114 §5.2). Open requests are still answered, and so is one request
+            // that is already on its way.
             () = stopped(&mut stop), if !shutting_down => {
                 shutting_down = true;
                 if let Some(over) = announced(http.shutdown(1)).await {
@@ -228,7 +236,8 @@ async fn requests<E: Endpoint>(
             break Ok(());
         }
     };
-    // Where the connection is over they hear of it at once; what the client acknowledged before is counted.
+    // If the connection is over, the requests end at once. Responses that the client acknowledged
+    // before are still counted.
     while poll_fn(|cx| poll_open(&mut open, cx)).await {}
     if shutting_down && over.is_ok() {
         drained::<E>(connection).await;
@@ -236,7 +245,8 @@ async fn requests<E: Endpoint>(
     over
 }
 
-/// Runs requests until one is over that matters to the connection: it may take more again, or has nothing left to do, or is to end.
+/// Runs requests until the end of one matters to the connection: because the connection can accept
+/// requests again, has nothing left to do, or must be closed.
 async fn some_are_over(
     open: &mut FuturesUnordered<impl Future<Output = ()>>,
     most: usize,
@@ -247,7 +257,7 @@ async fn some_are_over(
         loop {
             let was_full = open.len() >= most;
             if !ready!(poll_open(open, cx)) {
-                // A request that begins wakes the connection.
+                // A new request wakes the connection.
                 return Poll::Pending;
             }
             if was_full || (shutting_down && open.is_empty()) || memory.is_evicted() {
@@ -258,7 +268,8 @@ async fn some_are_over(
     .await;
 }
 
-/// Runs requests until one is over; `false` if none is open. One that panics ends alone: its stream is reset, and the set lets it go.
+/// Runs requests until one is over. Returns `false` if none is open. A request that panics ends
+/// alone: its stream is reset and the set drops the request.
 fn poll_open(
     open: &mut FuturesUnordered<impl Future<Output = ()>>,
     cx: &mut Context<'_>,
@@ -274,7 +285,7 @@ fn poll_open(
     }
 }
 
-/// Says GOAWAY; how the connection ends where that fails, or its client does not take it.
+/// Sends GOAWAY. If this fails or the client does not take it, returns how the connection ends.
 async fn announced<E>(shutdown: impl Future<Output = Result<(), E>>) -> Option<Result<(), E>> {
     match tokio::time::timeout(GOAWAY, shutdown).await {
         Ok(Ok(())) => None,
@@ -283,8 +294,10 @@ async fn announced<E>(shutdown: impl Future<Output = Result<(), E>>) -> Option<R
     }
 }
 
-/// Waits until a connection has nothing left to send: what is not acknowledged would be sent again within a probe timeout. Closed before,
-/// its peer loses what it has not got; and quinn 0.11, while congestion control holds data back, does not even say that it closes.
+/// Waits until a connection has nothing left to send: unacknowledged data would be sent again
+/// within a probe timeout. If the connection were closed earlier, the peer would lose data that it
+/// has not received, and quinn 0.11 would not even send the close while congestion control holds
+/// data back.
 async fn drained<E: Endpoint>(connection: &E::Connection) {
     let quiet = async {
         loop {
@@ -299,7 +312,7 @@ async fn drained<E: Endpoint>(connection: &E::Connection) {
     let _ = tokio::time::timeout(longest, quiet).await;
 }
 
-// Response times are of real time.
+// Response times are in real time.
 #[allow(clippy::disallowed_methods)]
 async fn request<C, S>(
     mut resolver: RequestResolver<C, Bytes>,
@@ -311,14 +324,15 @@ async fn request<C, S>(
     C::BidiStream: BidiStream<Bytes, SendStream: Send, RecvStream: Send + 'static> + Send,
     S: ResponseStream + Send,
 {
-    // Kept until it is known what becomes of it: a stream that is dropped ends as if its response were whole.
+    // Hold the stream until the outcome is known: a dropped stream ends as if its response were
+    // complete.
     let Some(mut shared) = streams.take(resolver.frame_stream.id()) else { return };
     let _reset = ResetOnPanic(shared.clone());
     let header = poll_fn(|cx| resolver.frame_stream.poll_next(cx));
     let patience = context.server.limits.header_timeout;
     let Ok(header) = tokio::time::timeout(patience, header).await else {
         context.server.metrics.slow_header();
-        // Nothing was done for the request: it may be sent again.
+        // No work was done for the request, so the client may send it again.
         resolver.frame_stream.reset(Code::H3_REQUEST_REJECTED.value());
         return;
     };
@@ -340,7 +354,8 @@ async fn request<C, S>(
     } else {
         (request::empty(), Some(received))
     };
-    // What has come of a body that nobody reads is looked at: it may break the protocol, and mostly there is none.
+    // Check the received part of a body that nobody reads, because it may violate the protocol.
+    // Most requests have no body.
     let begun = unread.as_mut().map_or(Poll::Pending, begin_reading);
     let body_fault = match &begun {
         Poll::Ready(Err(error)) => match PeerError::of(error) {
@@ -367,7 +382,8 @@ async fn request<C, S>(
     if answer(&mut response, delivery, started, request, context).await
         != DeliveryOutcome::Acknowledged
     {
-        // Dropped, it would end as if it were whole; and what nobody takes is not kept.
+        // A dropped stream would end as if its response were complete. Stopping it also releases
+        // data that nobody takes.
         stream.stop_stream(Code::H3_INTERNAL_ERROR);
     }
     if let Some(mut unread) = unread {
@@ -386,7 +402,8 @@ impl<S: ResponseStream> Drop for ResetOnPanic<S> {
     }
 }
 
-/// Refuses a request whose header is invalid: with 431 what is too large, and otherwise by a reset with the code that RFC 9114 names.
+/// Refuses a request whose header is invalid: with 431 if it is too large, and otherwise with a
+/// reset and the code that RFC 9114 specifies.
 async fn refuse<S: ResponseStream>(
     shared: &mut SharedStream<S>,
     error: &StreamError,
@@ -410,9 +427,9 @@ async fn refuse<S: ResponseStream>(
         Some(error) if error.ends_connection() => return,
         Some(error) => error.code(),
         None => match error {
-            // What `h3` found.
+            // An error that `h3` found.
             StreamError::StreamError { code, .. } => *code,
-            // The client gave it up (RFC 9114 §4.1).
+            // The client gave the request up (RFC 9114 §4.1).
             _ => Code::H3_REQUEST_INCOMPLETE,
         },
     };
@@ -423,10 +440,12 @@ async fn refuse<S: ResponseStream>(
     shared.stop_sending(code.value());
 }
 
-/// Bytes of a body that nobody reads which are looked at before the response: more would give its client credit to send more.
+/// Number of bytes of an unread body that are checked before the response. Reading more would give
+/// the client credit to send more.
 const LOOKED_AT: usize = 256;
 
-/// Reads the beginning of a request's body, as far as it has arrived; whether that is all of it.
+/// Reads the beginning of a request's body, as far as it has arrived. Returns whether that is the
+/// whole body.
 fn begin_reading<S: RecvStream>(
     stream: &mut RequestStream<S, Bytes>,
 ) -> Poll<Result<bool, StreamError>> {
@@ -440,8 +459,8 @@ fn begin_reading<S: RecvStream>(
     Poll::Ready(Ok(true))
 }
 
-/// Reads the end of a request, as far as it has arrived: the rest is stopped with H3_NO_ERROR (RFC 9114 §4.1), for h2load
-/// counts a request that is stopped with code 0 as failed.
+/// Reads the end of a request, as far as it has arrived. Stops the rest with H3_NO_ERROR
+/// (RFC 9114 §4.1), because h2load counts a request that is stopped with code 0 as failed.
 async fn finish_reading<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
     let over =
         poll_fn(|cx| Poll::Ready(matches!(stream.poll_recv_data(cx), Poll::Ready(Ok(None))))).await;
@@ -450,7 +469,7 @@ async fn finish_reading<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
     }
 }
 
-/// A response: its header and its end go through `h3`, its body past it.
+/// A response. Its header and its end go through `h3`, and its body bypasses `h3`.
 struct StreamResponse<'a, T, S> {
     stream: &'a mut RequestStream<T, Bytes>,
     shared: SharedStream<S>,
@@ -504,12 +523,13 @@ mod tests {
         assert_eq!((done.get(), open.len()), (4, 0));
     }
 
-    /// Size of what a function of four arguments returns.
+    /// Returns the size of the value that a function of four arguments returns.
     fn size_of_returned<A, B, C, D, F>(_: impl FnOnce(A, B, C, D) -> F) -> usize {
         size_of::<F>()
     }
 
-    /// What a proxy keeps made a request's future 55 KB once, which is copied as it is begun: that was half of a small response's CPU time.
+    /// The state of the proxy once made a request's future 55 KB. The future is copied when it
+    /// starts, which was half of a small response's CPU time.
     #[test]
     fn a_request_takes_little_room() {
         type H3<E> = <<E as Endpoint>::Connection as Connection>::AcknowledgedH3;

@@ -1,10 +1,18 @@
-//! Memory for responses: limits the data that was handed to QUIC and is not acknowledged, over the whole server.
+//! Memory for responses: limits the data that were handed to QUIC and are not acknowledged, over
+//! the whole server.
 //!
-//! A connection may hold the least of three: [`Limits::send_buffer`]; twice what its client takes in a second, and [`START`] at first, so
-//! that a slow client does not pile up what a fast one could use; and as much as the budget has left. The last is the dynamic threshold of
-//! Choudhury and Hahne (1998) for buffers that queues share: n connections that all want more get an equal part each, and one such part
-//! stays free for whoever comes next. [`FLOOR`] it may always hold, so everybody gets on. And while a fourth of the budget is free each of
-//! its responses may hold as much: one that the client does not read for now, as players do, is in no other's way.
+//! A connection may hold the smallest of three amounts:
+//!
+//! - [`Limits::send_buffer`];
+//! - twice the bytes that its client acknowledges in a second, and at least [`START`], so that a
+//!   slow client does not accumulate memory that a fast one could use;
+//! - the free part of the budget.
+//!
+//! The last amount is the dynamic threshold of Choudhury and Hahne (1998) for buffers that queues
+//! share: n connections that all want more get an equal part each, and one such part stays free for
+//! the next connection. A connection may always hold [`FLOOR`], so every connection makes progress.
+//! While a fourth of the budget is free, each response of a connection may hold [`FLOOR`] too: a
+//! response that the client does not read for now, as media players do, then does not block others.
 //!
 //! Slow readers are dropped: see [`ConnectionBudget::check`].
 
@@ -20,29 +28,31 @@ use tokio::time::Instant;
 use crate::limits::Limits;
 use crate::metrics::{ResponseMemoryMetrics, SlowReader};
 
-/// What a connection may always hold.
+/// Bytes that a connection may always hold.
 pub(super) const FLOOR: u64 = 16 << 10;
-/// What a response may hold beyond its connection's part while memory is not short, so that the upstream server that brings it is done with
-/// it: most pages and images are smaller.
+/// Bytes that a response may hold beyond its connection's part while memory is not short, so that
+/// the upstream server can finish it. Most pages and images are smaller.
 pub(super) const AHEAD: u64 = 64 << 10;
-/// What it may hold before it is known how fast its client is.
+/// Bytes that a connection may hold before its client's rate is known.
 const START: u64 = 256 << 10;
-/// A client's rate is averaged over this time: acknowledgements come in bursts.
+/// Interval over which a client's rate is averaged, because acknowledgements come in bursts.
 const SAMPLE: Duration = Duration::from_millis(10);
-/// A piece of a body is no smaller, unless it is the last: each is one allocation, and noq copies what is smaller than a packet.
+/// Smallest piece of a body, except the last. Each piece is an allocation, and noq copies pieces
+/// that are smaller than a packet.
 const PIECE: u64 = 4 << 10;
-/// Assumed memory of a response besides its body: header, trailers, and a stream.
+/// Assumed memory of a response besides its body: header, trailers and a stream.
 pub(super) const OVERHEAD: u64 = 256;
 /// Least rate at which a client must acknowledge what it holds, in bytes per second.
 const LEAST_RATE: f64 = 500.0;
-/// Under memory pressure, a client must acknowledge one part in this many of what it held a window ago.
+/// Under memory pressure, a client must acknowledge one part in this many of the bytes that it held
+/// at the start of the period.
 const TURNOVER: u64 = 4;
 
 /// The budget of all connections of a server.
 #[derive(Debug)]
 pub(super) struct MemoryBudget {
     total: u64,
-    /// A connection at most.
+    /// Limit of one connection.
     each: u64,
     stall: Duration,
     window: Duration,
@@ -60,12 +70,12 @@ impl MemoryBudget {
         self.total.saturating_sub(self.metrics.used())
     }
 
-    /// Whether more than half of it is in use.
+    /// Returns whether more than half of the budget is in use.
     fn is_under_pressure(&self) -> bool {
         self.metrics.used() > self.total / 2
     }
 
-    /// For a connection.
+    /// Returns the budget of a new connection.
     pub(super) fn connection(self: &Arc<Self>) -> Arc<ConnectionBudget> {
         let now = Instant::now();
         Arc::new(ConnectionBudget {
@@ -81,25 +91,25 @@ impl MemoryBudget {
     }
 }
 
-/// What a connection holds of the budget.
+/// Part of the budget that a connection holds.
 #[derive(Debug)]
 pub(super) struct ConnectionBudget {
     budget: Arc<MemoryBudget>,
     /// Bytes of bodies.
     held: AtomicU64,
-    /// What is beside them.
+    /// Bytes besides the bodies.
     fixed: AtomicU64,
-    /// Bytes acknowledged, or given up, so far.
+    /// Bytes acknowledged or given up so far.
     released: AtomicU64,
     freed: Notify,
     rate: Mutex<Rate>,
-    /// One for stalls, one for pressure.
+    /// Windows for stalls and for pressure.
     windows: Mutex<[Window; 2]>,
-    /// Evicted because others need the memory.
+    /// Whether the connection was evicted because others need the memory.
     evicted: AtomicBool,
 }
 
-/// How fast a client acknowledges: its best recent rate, which halves each second.
+/// Rate at which a client acknowledges: its best recent rate, which halves each second.
 #[derive(Debug)]
 struct Rate {
     since: Instant,
@@ -121,13 +131,13 @@ impl Window {
     }
 }
 
-/// Locks what no panic leaves half done.
+/// Locks a mutex whose data stay consistent if a thread panics.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock()
 }
 
 impl ConnectionBudget {
-    /// What the connection may hold.
+    /// Returns the bytes of bodies that the connection may hold.
     fn allowance(&self, now: Instant) -> u64 {
         let mut rate = lock(&self.rate);
         let passed = now.saturating_duration_since(rate.since);
@@ -141,7 +151,8 @@ impl ConnectionBudget {
         by_rate.min(self.budget.each).min(self.budget.free()).max(FLOOR)
     }
 
-    /// For a response that takes so many bytes beside its body: [`OVERHEAD`], or 0 as long as that is bounded elsewhere.
+    /// Returns the budget of a response that takes this many bytes besides its body: [`OVERHEAD`],
+    /// or 0 while these bytes are limited elsewhere.
     pub(super) fn response(self: &Arc<Self>, beside: u64) -> Arc<ResponseBudget> {
         self.fixed.fetch_add(beside, Ordering::Relaxed);
         self.budget.metrics.hold(beside);
@@ -154,11 +165,15 @@ impl ConnectionBudget {
         self.budget.metrics.release(bytes);
     }
 
-    /// Whether the client reads too slowly and must be dropped. To be called regularly while it holds memory.
+    /// Checks whether the client reads too slowly and must be dropped. Call this regularly while
+    /// the connection holds memory.
     ///
-    /// In each [`Limits::stall_timeout`] it has to take what it held at its beginning, or 500 bytes per second. While more than half of the budget is
-    /// in use, it has to take in each [`Limits::pressure_timeout`] a fourth of what it held at its beginning, if that was more than [`FLOOR`]: the
-    /// time runs at all times, so that pressure finds at once who takes nothing.
+    /// In each [`Limits::stall_timeout`], the client must acknowledge the bytes held at the
+    /// beginning of that period, or 500 bytes per second if that is less. In each
+    /// [`Limits::pressure_timeout`], while more than half of the budget is in use, it must
+    /// acknowledge a fourth of the bytes held at the beginning if these are more than [`FLOOR`].
+    /// The periods run at all times, so that a client that acknowledges nothing is found as soon as
+    /// there is pressure.
     pub(super) fn check(&self, now: Instant) -> Result<(), SlowReader> {
         if self.evicted.load(Ordering::Relaxed) {
             return Err(SlowReader::Pressure);
@@ -170,7 +185,7 @@ impl ConnectionBudget {
         let over = |window: &mut Window, lasts: Duration| {
             let begun = *window;
             let fresh = Window { since: now, released, held };
-            // Before there was anything to take, no time has passed.
+            // No time passes while there is nothing to acknowledge.
             let passed = if begun.held > 0 {
                 now.saturating_duration_since(begun.since)
             } else {
@@ -200,29 +215,31 @@ impl ConnectionBudget {
         Ok(())
     }
 
-    /// The connection was evicted: its responses end at their next check, and it must be closed.
+    /// Returns whether the connection was evicted. Its responses then end at their next check, and
+    /// the connection must be closed.
     pub(super) fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// How often to [`ConnectionBudget::check`].
+    /// Returns the interval at which [`ConnectionBudget::check`] is called.
     pub(super) fn tick(&self) -> Duration {
         (self.budget.window.min(self.budget.stall) / 4)
             .clamp(Duration::from_millis(20), Duration::from_secs(1))
     }
 }
 
-/// What a response holds of its connection's budget.
+/// Part of its connection's budget that a response holds.
 #[derive(Debug)]
 pub(super) struct ResponseBudget {
     connection: Arc<ConnectionBudget>,
-    /// What it takes beside its body.
+    /// Bytes besides the body.
     beside: u64,
     held: AtomicU64,
 }
 
 impl ResponseBudget {
-    /// Charges `wanted` bytes, or the part of it that is free if that is worth a piece.
+    /// Charges `wanted` bytes, or as many of them as are free if these are worth a piece. With
+    /// `all`, charges `wanted` bytes or nothing.
     fn try_charge(
         self: &Arc<Self>,
         now: Instant,
@@ -259,30 +276,31 @@ impl ResponseBudget {
         Some(Charge { response: Arc::clone(self), bytes })
     }
 
-    /// Charges all of it, if there is room now.
+    /// Charges all of these bytes, if there is room now.
     pub(super) fn charge_all(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
         self.try_charge(Instant::now(), bytes, true, 0)
     }
 
-    /// Charges at most what is wanted, as soon as there is room.
+    /// Charges at most `wanted` bytes, as soon as there is room.
     pub(super) async fn charge(self: &Arc<Self>, wanted: u64) -> Charge {
         self.charge_within(wanted, 0).await
     }
 
-    /// As [`Self::charge`] for what somebody else brings, whom a slow client would keep waiting: unless more than half of the budget is in
-    /// use, the response may hold [`AHEAD`].
+    /// Charges like [`Self::charge`] for data from another source, which a slow client would keep
+    /// waiting. The response may hold [`AHEAD`] unless more than half of the budget is in use.
     pub(super) async fn charge_ahead(self: &Arc<Self>, wanted: u64) -> Charge {
         self.charge_within(wanted, AHEAD).await
     }
 
     async fn charge_within(self: &Arc<Self>, wanted: u64, ahead: u64) -> Charge {
         loop {
-            // Before it is looked whether there is room: what is freed meanwhile is noticed.
+            // Register before checking for room, so that memory freed meanwhile is noticed.
             let freed = self.connection.freed.notified();
             if let Some(charge) = self.try_charge(Instant::now(), wanted, false, ahead) {
                 return charge;
             }
-            // Only what the connection itself frees is reported: others are looked for now and then.
+            // Only memory freed by this connection is reported, so check for other memory now and
+            // then.
             let _ = tokio::time::timeout(self.connection.tick(), freed).await;
         }
     }
@@ -294,7 +312,7 @@ impl Drop for ResponseBudget {
     }
 }
 
-/// Bytes of a body, until it is dropped.
+/// Charge for bytes of a body, released on drop.
 #[derive(Debug)]
 pub(super) struct Charge {
     response: Arc<ResponseBudget>,
@@ -306,7 +324,7 @@ impl Charge {
         self.bytes
     }
 
-    /// Gives back what is not needed.
+    /// Releases bytes that are not needed.
     pub(super) fn shrink_to(&mut self, bytes: u64) {
         let back = self.bytes.saturating_sub(bytes);
         if back > 0 {
@@ -322,8 +340,8 @@ impl Charge {
         connection.freed.notify_waiters();
     }
 
-    /// These bytes: they count until a stack lets go of the last of them, which it does when they are acknowledged, or their stream or
-    /// connection is over.
+    /// Returns these bytes with the charge attached. They count until a stack drops the last of
+    /// them, when they are acknowledged or their stream or connection is over.
     pub(super) fn of(self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(ChargedBytes { bytes, _charge: self })
     }
@@ -359,7 +377,7 @@ mod tests {
         )
     }
 
-    /// What a response gets that never has enough, in pieces of 64 KiB.
+    /// Returns the charges of a response that always wants more, in pieces of 64 KiB.
     fn all_it_gets(connection: &Arc<ConnectionBudget>, now: Instant) -> Vec<Charge> {
         let response = connection.response(OVERHEAD);
         std::iter::from_fn(|| response.try_charge(now, 64 << 10, false, 0)).collect()
@@ -375,7 +393,7 @@ mod tests {
         let accounts: Vec<_> = (0..1_000).map(|_| budget.connection()).collect();
         let held: Vec<_> = accounts.iter().map(|connection| all_it_gets(connection, now)).collect();
         let each: Vec<u64> = held.iter().map(|charges| bytes(charges)).collect();
-        // The first take what they may at first, the last the floor.
+        // The first connections get the initial allowance, the last ones the floor.
         assert_eq!((each[0], each[999]), (START, FLOOR));
         assert!(each.iter().all(|bytes| *bytes >= FLOOR));
         let over = 1_000 * (FLOOR + OVERHEAD);
@@ -391,7 +409,7 @@ mod tests {
         let (budget, mut now) = (budget(16 * MB), Instant::now());
         let accounts: Vec<_> = (0..7).map(|_| budget.connection()).collect();
         let mut held: Vec<Vec<Charge>> = accounts.iter().map(|_| Vec::new()).collect();
-        // All are fast, and each in turn gives a piece back and takes what it gets.
+        // All clients are fast. In turn, each gives some pieces back and takes all it gets.
         for _ in 0..2_000 {
             now += SAMPLE;
             for (connection, held) in accounts.iter().zip(&mut held) {
@@ -399,7 +417,7 @@ mod tests {
                 held.extend(all_it_gets(connection, now));
             }
         }
-        // Seven parts, and one that stays free: 2 MB each.
+        // Seven parts and one that stays free: 2 MB each.
         for charges in &held {
             assert!((MB..3 * MB).contains(&bytes(charges)), "{}", bytes(charges));
         }
@@ -417,7 +435,8 @@ mod tests {
         }
     }
 
-    /// Holds so much, and lets go of a part in each second, for a minute. When it is given up.
+    /// Holds `holding` bytes and releases `per_second` bytes in each second, for two minutes.
+    /// Returns when and why the client is dropped.
     fn taking(
         budget: &Arc<MemoryBudget>,
         holding: u64,
@@ -446,7 +465,7 @@ mod tests {
     #[test]
     fn a_trickling_reader_is_dropped() {
         let budget = budget(128 * MB);
-        // What is taken 64 KiB at a time is enough, 100 bytes per second are not, nor is nothing.
+        // 65,536 and 1,000 bytes per second are enough; 100 bytes per second and none are not.
         assert_eq!(taking(&budget, 200_000, 65_536), None);
         assert_eq!(taking(&budget, 200_000, 1_000), None);
         assert_eq!(taking(&budget, 200_000, 100), Some((30, SlowReader::Stall)));
@@ -457,10 +476,10 @@ mod tests {
     fn large_holders_must_read_under_memory_pressure() {
         let budget = budget(MB);
         budget.metrics.hold(MB * 3 / 4);
-        // A fourth of it in five seconds.
+        // A fourth of the bytes in five seconds.
         assert_eq!(taking(&budget, 200_000, 11_000), None);
         assert_eq!(taking(&budget, 200_000, 9_000), Some((5, SlowReader::Pressure)));
-        // The floor is everybody's.
+        // The floor is always permitted.
         assert_eq!(taking(&budget, FLOOR - OVERHEAD, 1_000), None);
     }
 
@@ -484,7 +503,7 @@ mod tests {
         let budget = budget(128 * MB);
         let connection = budget.connection();
         let _unread = all_it_gets(&connection, Instant::now());
-        // A hundred responses beside it, none of which is read.
+        // A hundred responses on the same connection, none of which the client reads.
         let mut held = Vec::new();
         for _ in 0..100 {
             let response = connection.response(0);
@@ -499,7 +518,7 @@ mod tests {
                 more.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
             assert!(now.is_pending(), "no more than that");
         }
-        // While memory is short each waits for its client.
+        // While memory is short, each response waits for its client.
         budget.metrics.hold(128 * MB);
         let response = connection.response(0);
         let mut ahead = std::pin::pin!(response.charge_ahead(AHEAD));
@@ -519,7 +538,7 @@ mod tests {
         let response = connection.response(OVERHEAD);
         let piece = response.charge(64 << 10).await;
         assert_eq!(piece.bytes(), FLOOR);
-        // The next one when that is acknowledged.
+        // The next piece waits until the first one is acknowledged.
         tokio::select! {
             biased;
             _ = response.charge(64 << 10) => panic!("a second piece beside the first"),

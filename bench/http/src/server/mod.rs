@@ -2,15 +2,15 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `activity.rs` | when a connection last had a request |
+//! | `activity.rs` | time of a connection's last request |
 //! | `admission.rs` | which clients are accepted, validated with a Retry, or refused |
 //! | `connection.rs` | the requests of one connection |
-//! | `request_body.rs` | a request's body, for who reads it |
+//! | `request_body.rs` | a request's body, read on demand |
 //! | `response_stream.rs` | request streams, shared between `h3` and the response |
-//! | `response.rs` | a response, from its request to the acknowledgement of its last byte, on any stack |
+//! | `response.rs` | a response, from its request to its last acknowledgement, on any stack |
 //! | `memory_budget.rs` | memory for unacknowledged data, and which slow readers to drop |
-//! | `tcp.rs` | HTTP/1.1 and HTTP/2 beside HTTP/3, which say where HTTP/3 is |
-//! | `tcp_handshakes.rs` | TLS handshakes over TCP, which take a part of the places |
+//! | `tcp.rs` | HTTP/1.1 and HTTP/2 beside HTTP/3, with `Alt-Svc` |
+//! | `tcp_handshakes.rs` | limit of TLS handshakes over TCP |
 //! | `scrape.rs` | the metrics, over HTTP/1.1 |
 
 mod activity;
@@ -58,11 +58,11 @@ use memory_budget::MemoryBudget;
 pub use scrape::Scrape;
 use tcp::TcpServer;
 
-/// Flow control window of a connection: what all its requests may bring before it is read.
+/// Flow control window of a connection: bytes that all its requests may bring before they are read.
 const WINDOW: u32 = 256 << 10;
 
-/// Flow control window of a stream: a request without a body, or half of a connection's window, so that a body nobody reads for now leaves
-/// others room.
+/// Returns the flow control window of a stream: a request without a body, or half of a connection's
+/// window, so that a body that is not read for now leaves room for others.
 fn stream_window(limits: &Limits, bodies: bool) -> u32 {
     if bodies {
         return WINDOW / 2;
@@ -81,63 +81,63 @@ pub struct Settings {
     pub shares: ControllerShares,
     /// Certificate and key.
     pub identity: Identity,
-    /// What is served.
+    /// Served content.
     pub site: Site,
     /// Limits.
     pub limits: Limits,
     /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// Timestamp extension to negotiate, with controllers that are not native.
+    /// Timestamp extension to negotiate; native controllers ignore it.
     pub timestamps: Timestamps,
-    /// HTTP/1.1 and HTTP/2 over TCP at the same port.
+    /// Settings for HTTP/1.1 and HTTP/2 over TCP on the same port, if enabled.
     pub tcp: Option<TcpSettings>,
-    /// Sockets that somebody else has bound, to be used instead of [`Self::listen`].
+    /// Sockets that are already bound, used instead of [`Self::listen`].
     pub sockets: Option<BoundSockets>,
 }
 
-/// Sockets that are bound already, as a service manager hands them over.
+/// Sockets that are already bound, as passed by a service manager.
 #[derive(Debug)]
 pub struct BoundSockets {
-    /// For QUIC.
+    /// Socket for QUIC.
     pub udp: std::net::UdpSocket,
-    /// For TCP, listening; without one it is bound to the address of `udp`.
+    /// Listening socket for TCP. If absent, a listener is bound to the address of `udp`.
     pub tcp: Option<std::net::TcpListener>,
 }
 
-/// Settings of the listener for TCP.
+/// Settings of the TCP listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpSettings {
-    /// The port at which clients find HTTP/3, for `Alt-Svc`, where it is not the one that is listened on.
+    /// Port of HTTP/3 for `Alt-Svc`, if it differs from the port that the server listens on.
     pub alt_svc_port: Option<u16>,
-    /// Connections at once; `None`: as many as of QUIC.
+    /// Connections at once; `None` takes the limit for QUIC.
     pub connections: Option<usize>,
 }
 
-/// Why a server cannot be set up. Each message is one line with a hint.
+/// Reason why a server cannot be set up. Each message is one line with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// Certificate or key.
+    /// Certificate or key cannot be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// A controller, or the stack's TLS.
+    /// A controller, or the stack's TLS, cannot be used.
     #[error(transparent)]
     Stack(fathom_stacks::SetupError),
-    /// 0-RTT on a stack without replay protection.
+    /// 0-RTT is enabled on a stack without replay protection.
     #[error(
         "{0} does not support 0-RTT: BoringSSL has no replay protection; leave out --zero-rtt, or write --stack quinn or noq"
     )]
     EarlyData(Stack),
-    /// The address.
+    /// The address cannot be used.
     #[error("cannot listen on {0}: {1}; {hint}", hint = listen_hint(.1))]
     Listen(SocketAddr, io::Error),
-    /// The same port for TCP.
+    /// The port cannot be used for TCP.
     #[error(
         "cannot listen on {0} for TCP: {1}; choose a port that is free for both, or leave TCP out with --no-tcp"
     )]
     Tcp(SocketAddr, io::Error),
 }
 
-/// What to do where an address cannot be had.
+/// Returns the hint for an address that cannot be used.
 fn listen_hint(why: &io::Error) -> &'static str {
     match why.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -148,7 +148,7 @@ fn listen_hint(why: &io::Error) -> &'static str {
 }
 
 impl SetupError {
-    /// A controller cannot be used.
+    /// Returns an error for a controller that cannot be used.
     pub(crate) fn controller(spec: &str, why: String) -> Self {
         Self::Stack(fathom_stacks::SetupError::Controller(spec.to_owned(), why))
     }
@@ -162,7 +162,7 @@ pub(crate) struct ServerContext {
     /// Labels of the controllers, in the order of the shares.
     pub(crate) labels: Vec<ControllerLabels>,
     pub(crate) shares: ControllerShares,
-    /// qlog folder, if connections are logged.
+    /// Folder for qlogs, if connections are logged.
     pub(crate) logs: Option<Arc<LogFolder>>,
     /// Log of requests, if there is one.
     pub(crate) access_log: Option<Arc<AccessLog>>,
@@ -197,7 +197,8 @@ impl Server {
     /// Binds the socket. Needs a tokio runtime.
     ///
     /// # Errors
-    /// The address is taken, a controller is unknown or lacks something, certificate and key do not go together.
+    /// Returns an error if the address is taken, if a controller is unknown or needs a capability
+    /// that the stack lacks, or if certificate and key do not match.
     pub fn bind(settings: Settings) -> Result<Self, SetupError> {
         let Settings {
             listen,
@@ -282,7 +283,7 @@ impl Server {
     /// Logs every connection to this folder.
     #[must_use]
     pub fn logging(mut self, logs: Arc<LogFolder>) -> Self {
-        // Nobody else has it before it serves.
+        // There is no other reference to the context before the server runs.
         if let Some(context) = Arc::get_mut(&mut self.context) {
             context.metrics.set_log_folder(Arc::clone(&logs));
             context.logs = Some(logs);
@@ -290,7 +291,8 @@ impl Server {
         self
     }
 
-    /// What its handshakes use: to be replaced while it serves.
+    /// Returns a handle to the identity of the server's handshakes, which can be replaced while it
+    /// runs.
     pub fn identity(&self) -> ServedIdentity {
         self.identity.clone()
     }
@@ -304,18 +306,18 @@ impl Server {
         self
     }
 
-    /// Where it listens.
+    /// Returns the address on which the server listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The socket buffers that the system granted, of the [`udp::BUFFER_SIZE`] requested.
+    /// Returns the socket buffers that the system granted, of the [`udp::BUFFER_SIZE`] requested.
     pub const fn buffers(&self) -> SocketBuffers {
         self.buffers
     }
 
-    /// Serves until `stop` becomes true; then accepts no new connection or request, waits for open ones for at most `grace`, and closes the
-    /// rest.
+    /// Serves until `stop` becomes true. Then accepts no new connection or request, waits at most
+    /// `grace` for open ones, and closes the rest.
     pub async fn serve(self, stop: watch::Receiver<bool>, grace: Duration) {
         self.buffers.warn_if_small();
         let (context, tcp_stop) = (Arc::clone(&self.context), stop.clone());
@@ -336,13 +338,13 @@ impl Server {
     }
 }
 
-/// A socket for QUIC, and one for TCP of the same port.
+/// Binds a socket for QUIC, and one for TCP on the same port if `tcp` is true.
 fn bind_sockets(
     listen: SocketAddr,
     tcp: bool,
 ) -> Result<(std::net::UdpSocket, SocketBuffers, Option<std::net::TcpListener>), SetupError> {
     let listen_error = |e| SetupError::Listen(listen, e);
-    // A port that the system chose for one may be taken for the other.
+    // If the system chose the port for UDP, the port may be taken for TCP.
     let mut tries = if listen.port() == 0 { 16 } else { 1 };
     loop {
         tries -= 1;
@@ -359,7 +361,7 @@ fn bind_sockets(
     }
 }
 
-/// What the endpoint of a stack is made from.
+/// Returns the endpoint settings of a stack.
 fn endpoint_settings<T>(
     stack: Stack,
     shares: &ControllerShares,
@@ -377,7 +379,7 @@ fn endpoint_settings<T>(
         transport: TransportSettings {
             idle: Some(limits.idle_timeout),
             bidi_streams: Some(limits.streams),
-            // HTTP/3 has three of them: control and QPACK's two (RFC 9114 §6.2).
+            // HTTP/3 uses three: the control stream and QPACK's two streams (RFC 9114 §6.2).
             uni_streams: Some(8),
             stream_window: Some(stream_window(limits, bodies).into()),
             window: Some(WINDOW.into()),
@@ -422,7 +424,7 @@ async fn serve<E: Endpoint>(
             () = stopped(&mut stop) => break,
         }
     }
-    // Who comes now hears at once that there is nothing more, while those who are there are served.
+    // Refuse new clients while existing ones drain.
     let all = async {
         while !connections.is_empty() {
             tokio::select! {
@@ -434,11 +436,11 @@ async fn serve<E: Endpoint>(
     let _ = tokio::time::timeout(grace, all).await;
     connections.abort_all();
     endpoint.close(NO_ERROR);
-    // Peers hear of it; their answers are not worth a long wait.
+    // Peers are told of the close. Their answers are not worth a long wait.
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
 }
 
-/// Waits for the stop signal; a dropped sender means the same.
+/// Waits for the stop signal. A dropped sender counts as the signal.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }

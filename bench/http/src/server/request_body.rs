@@ -12,7 +12,8 @@ use http_body::{Body, Frame};
 use crate::http3::PeerError;
 use crate::request::RequestBodyError;
 
-/// A request's body: read as its reader asks for it, so that flow control holds the client back. Dropped before its end, it is stopped.
+/// Body of a request, read on demand so that flow control holds the client back. Dropping it before
+/// its end stops the stream.
 pub(super) struct H3Body<S: RecvStream> {
     stream: RequestStream<S, Bytes>,
     state: State,
@@ -36,7 +37,7 @@ impl<S: RecvStream> H3Body<S> {
     }
 }
 
-/// Why a body ended before its end.
+/// Returns the reason why a body ended early.
 pub(super) fn body_error(error: &StreamError) -> RequestBodyError {
     match PeerError::of(error) {
         Some(PeerError::Length { .. }) => RequestBodyError::Length,
@@ -45,7 +46,7 @@ pub(super) fn body_error(error: &StreamError) -> RequestBodyError {
     }
 }
 
-// Nothing in it is pinned.
+// No field is pinned.
 impl<S: RecvStream> Unpin for H3Body<S> {}
 
 impl<S: RecvStream> Body for H3Body<S> {
@@ -60,7 +61,7 @@ impl<S: RecvStream> Body for H3Body<S> {
         if this.state == State::Data {
             match ready!(this.stream.poll_recv_data(cx)) {
                 Ok(Some(mut data)) => {
-                    // Of `Bytes`, which all stacks here bring, this is no copy.
+                    // All stacks here deliver `Bytes`, for which this is not a copy.
                     let data = data.copy_to_bytes(data.remaining());
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }

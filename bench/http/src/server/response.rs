@@ -27,30 +27,31 @@ use crate::site::{Body, ServedFile, Site, SiteResponse, plain};
 /// Bytes handed to a stream at once.
 const CHUNK: usize = 64 * 1024;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
-/// The end of a body, if it is no larger, counts until the whole response is acknowledged: noq copies what is smaller than a packet, and lets
-/// go of the original at once.
+/// Largest last piece of a body that is charged until the whole response is acknowledged: noq
+/// copies pieces that are smaller than a packet and releases the original at once.
 const SMALL: u64 = 2 << 10;
-/// Pieces of an upstream server's body that are smaller are copied out of the buffer they came in.
+/// Size below which pieces of an upstream server's body are copied out of their buffer.
 const COPIED: usize = 16 << 10;
-/// The status of a request whose client went away before there was a response, as nginx logs it.
+/// Status of a request whose client disconnected before there was a response, as logged by nginx.
 const CLIENT_GONE: u16 = 499;
 
-/// Interim responses that wait for the client; what finds no room is left out.
+/// Interim responses that wait for the client; further ones are dropped.
 const INTERIM: usize = 4;
-/// A client that does not take an interim response within this time takes nothing.
+/// Time limit for a client to take an interim response. A slower client is assumed to take nothing.
 const INTERIM_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Writes a response to a stream. Each step completes when QUIC has accepted the data, limited by flow control and the send buffer.
+/// Writer of a response to a stream. Each step completes when QUIC has accepted the data, limited
+/// by flow control and the send buffer.
 pub(super) trait ResponseWriter: Send {
-    /// A header: the response's, or that of an interim response (1xx) before it.
+    /// Writes a header: the final one, or one of an interim response (1xx) before it.
     fn head(
         &mut self,
         status: StatusCode,
         headers: HeaderMap,
     ) -> impl Future<Output = Result<(), String>> + Send;
-    /// A part of the body.
+    /// Writes a part of the body.
     fn data(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), String>> + Send;
-    /// There is no more but these trailers, where there are any.
+    /// Ends the response with these trailers, if there are any.
     fn finish(
         &mut self,
         trailers: Option<HeaderMap>,
@@ -61,17 +62,18 @@ pub(super) trait ResponseWriter: Send {
 pub(super) struct ConnectionContext {
     pub(super) server: Arc<ServerContext>,
     share: usize,
-    /// The client's address, as the connection began.
+    /// The client's address at the start of the connection.
     pub(super) client: SocketAddr,
     /// The connection's qlog.
     pub(super) log: Option<Arc<ConnectionLog>>,
     metrics: ResponseMetrics,
-    /// What its responses hold of the server's memory.
+    /// Part of the server's memory that the connection's responses hold.
     pub(super) memory: Arc<ConnectionBudget>,
 }
 
 impl ConnectionContext {
-    /// Of a connection with the controller of this number. It is logged under `id`, from [`Self::connected`] on.
+    /// Returns the context of a connection with the controller of this index. The connection is
+    /// logged under `id` from [`Self::connected`] on.
     pub(super) fn new(
         server: Arc<ServerContext>,
         share: usize,
@@ -85,7 +87,7 @@ impl ConnectionContext {
         Self { server, share, client, log, metrics, memory }
     }
 
-    /// Of a connection over TCP, which has no qlog: the last of the labels is TCP's.
+    /// Returns the context of a TCP connection, which has no qlog. The last of the labels is TCP's.
     pub(super) fn of_tcp(server: Arc<ServerContext>, client: SocketAddr) -> Self {
         let share = server.labels.len() - 1;
         let metrics = server.metrics.response_metrics(&server.labels[share]);
@@ -93,36 +95,37 @@ impl ConnectionContext {
         Self { server, share, client, log: None, metrics, memory }
     }
 
-    /// The client has shown that it receives at its address: the log begins, unless it has.
+    /// Begins the log, unless it has begun: the client has shown that it receives at its address.
     pub(super) fn connected(&self) {
         if let (Some(log), Some(logs)) = (&self.log, &self.server.logs) {
             log.begin(logs);
         }
     }
 
-    /// The connection's controller.
+    /// Returns the labels of the connection's controller.
     pub(super) fn label(&self) -> &ControllerLabels {
         &self.server.labels[self.share]
     }
 
-    /// The observer of the connection's controller.
+    /// Returns the observer of the connection's controller.
     pub(super) fn observer(&self) -> Option<Arc<dyn Observer>> {
         self.log.clone().map(|log| log as Arc<dyn Observer>)
     }
 }
 
-/// How far a response was delivered.
+/// Delivery state of a response at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeliveryOutcome {
-    /// The client has acknowledged all of it.
+    /// The client has acknowledged the whole response.
     Acknowledged,
-    /// QUIC took all of it, and the client did not acknowledge all.
+    /// QUIC took the whole response, but the client did not acknowledge all of it.
     HandedOver,
-    /// QUIC did not take all of it.
+    /// QUIC did not take the whole response.
     Cut,
 }
 
-/// Answers a request whose header came at `started`; counts and logs it, whatever becomes of it.
+/// Answers a request whose header arrived at `started`. Counts and logs the request whatever its
+/// outcome.
 pub(super) async fn answer(
     writer: &mut impl ResponseWriter,
     mut delivery: Delivery,
@@ -131,7 +134,7 @@ pub(super) async fn answer(
     context: &ConnectionContext,
 ) -> DeliveryOutcome {
     let site = &context.server.site;
-    // An answer to HEAD has no content, and nothing to tell of it.
+    // A response to HEAD has no content, and thus no digest.
     let head = request.method == Method::HEAD;
     let digest = (!head && digest::is_wanted(&request.headers)).then(Digest::default);
     let access_log = context.server.access_log.as_ref();
@@ -155,7 +158,7 @@ pub(super) async fn answer(
     } else if let Err(line) = request.check_length() {
         plain(StatusCode::BAD_REQUEST, &format!("{line}\n"))
     } else if site.is_proxied(request.uri.path()) {
-        // Apart: other responses need no room for what a proxy keeps.
+        // Boxed, so that other responses need no room for the proxy's state.
         match Box::pin(forward(writer, &mut delivery, request, site)).await {
             Ok(answer) => answer,
             Err(why) => {
@@ -171,7 +174,7 @@ pub(super) async fn answer(
         answer.body = Body::Empty;
     }
     if matches!(answer.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-        // Without content there is no digest of it.
+        // Without content there is no digest.
         sent.digest = None;
     }
     sent.status = answer.status.as_u16();
@@ -191,7 +194,8 @@ pub(super) async fn answer(
     }
 }
 
-/// Asks the upstream server, and hands its interim responses on meanwhile. A client that goes away ends it.
+/// Forwards a request to the upstream server and passes on its interim responses. Ends if the
+/// client disconnects.
 async fn forward(
     writer: &mut impl ResponseWriter,
     delivery: &mut Delivery,
@@ -202,7 +206,7 @@ async fn forward(
     let mut forwarding = pin!(site.forward(request, send));
     loop {
         let response = tokio::select! {
-            // What came with the answer came before it.
+            // Interim responses that arrive together with the final one precede it.
             biased;
             Some(response) = interim.recv() => response,
             answer = &mut forwarding => return Ok(answer),
@@ -215,19 +219,20 @@ async fn forward(
     }
 }
 
-/// How far a response has come. Dropped before it is acknowledged, it is abandoned.
+/// Progress of a response. Dropping it before the acknowledgement counts the response as abandoned.
 struct ResponseProgress<'a> {
     context: &'a ConnectionContext,
-    /// What the access log is to have of it.
+    /// Access log and record of the request, if requests are logged.
     record: Option<(Arc<AccessLog>, AccessRecord)>,
     status: u16,
     started: Instant,
-    /// Of a body that is at hand: when all of it was taken, as it is handed over as one.
+    /// Time when QUIC took the first byte. For a body in one piece, the time when QUIC took all of
+    /// it.
     first_byte: Option<Duration>,
-    /// When QUIC had taken the last byte.
+    /// Time when QUIC had taken the last byte.
     handed_over: Option<Duration>,
     bytes: u64,
-    /// Where the client wants one.
+    /// Digest of the body, if the client wants one.
     digest: Option<Digest>,
     open: bool,
 }
@@ -239,13 +244,13 @@ impl ResponseProgress<'_> {
         }
     }
 
-    // Response times are of real time.
+    // Response times are in real time.
     #[allow(clippy::disallowed_methods)]
     fn passed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Trailers of the response: these, and the body's digest where it was requested.
+    /// Returns the response's trailers: these, and the body's digest if it was requested.
     fn trailers(&mut self, own: Option<HeaderMap>) -> Option<HeaderMap> {
         let digest =
             self.digest.take().and_then(|digest| HeaderValue::try_from(digest.value()).ok());
@@ -291,7 +296,7 @@ impl Drop for ResponseProgress<'_> {
     }
 }
 
-/// Runs `work`, and aborts it if the client reads too slowly.
+/// Runs `work` and aborts it if the client reads too slowly.
 async fn with_progress_checks(
     memory: &ConnectionBudget,
     mut work: Pin<&mut impl Future<Output = Result<(), String>>>,
@@ -304,7 +309,7 @@ async fn with_progress_checks(
     }
 }
 
-/// Waits, sends, and waits until all of it is acknowledged.
+/// Waits for the response's delay, sends the response, and waits until all of it is acknowledged.
 async fn send_all(
     writer: &mut impl ResponseWriter,
     mut delivery: Delivery,
@@ -312,14 +317,15 @@ async fn send_all(
     sent: &mut ResponseProgress<'_>,
 ) -> Result<(), String> {
     let held = {
-        // Pinned where it is made: a future that is moved takes its room twice.
+        // Pinned where it is created, because a moved future takes its space twice.
         let work = pin!(async {
             if !answer.wait.is_zero() {
                 tokio::time::sleep(answer.wait).await;
             }
             send(writer, answer, sent).await
         });
-        // A client that goes away, or does not want it any more, ends a response at any point of it, also one that has not begun.
+        // A client that disconnects or cancels the request ends a response at any point, even
+        // before its beginning.
         tokio::select! {
             biased;
             sent = work => sent?,
@@ -332,13 +338,13 @@ async fn send_all(
     Ok(())
 }
 
-/// What a response holds until all of it is acknowledged.
+/// Memory that a response holds until all of it is acknowledged.
 struct HeldMemory {
     _budget: Arc<ResponseBudget>,
     _charge: Option<Charge>,
 }
 
-/// Hands all of a response to QUIC.
+/// Hands a whole response to QUIC.
 async fn send(
     writer: &mut impl ResponseWriter,
     answer: SiteResponse,
@@ -393,9 +399,11 @@ async fn send(
     Ok(HeldMemory { _budget: budget, _charge: last })
 }
 
-/// Hands an upstream server's response to QUIC. It is read ahead of the client as far as memory goes, so that a small one is with the
-/// upstream server no longer than that server needs. While that server sends nothing, the client owes nothing: what is beside the body
-/// counts from its end on. Until then the proxy's limit of requests bounds it.
+/// Hands an upstream server's response to QUIC. The response is read ahead of the client as far as
+/// memory permits, so that a small response occupies the upstream server only as long as that
+/// server needs. The client cannot be blamed while the upstream server sends nothing. Therefore the
+/// bytes besides the body are charged only from the body's end on. Before that, the proxy's limit
+/// of requests bounds them.
 async fn send_upstream(
     writer: &mut impl ResponseWriter,
     status: StatusCode,
@@ -405,11 +413,11 @@ async fn send_upstream(
 ) -> Result<HeldMemory, String> {
     let beside: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if headers.contains_key(CONTENT_DIGEST) {
-        // The upstream server's own, which the client can check all the way.
+        // The upstream server sends its own digest, which the client can check over the whole path.
         sent.digest = None;
     }
     let pieces = sent.context.memory.response(0);
-    // Of no length, since each piece in it is charged.
+    // Unbounded, because each piece in the queue is charged.
     let (queue, mut queued) = mpsc::unbounded_channel();
     let read = async move {
         let trailers = loop {
@@ -423,13 +431,13 @@ async fn send_upstream(
                 let charge = body.until_client_takes(room).await?;
                 let piece = data.split_to(charge.bytes() as usize);
                 body.taken(charge.bytes());
-                // A small part of a buffer would keep all of the buffer.
+                // A small part of a buffer would keep the whole buffer alive.
                 let piece =
                     if piece.len() < COPIED { Bytes::copy_from_slice(&piece) } else { piece };
                 let _ = queue.send((piece, charge));
             }
         };
-        // The upstream server may have another request now.
+        // The upstream server can take another request now.
         drop((body, queue));
         Ok::<_, String>(trailers)
     };
@@ -449,7 +457,7 @@ async fn send_upstream(
     Ok(HeldMemory { _budget: budget, _charge: None })
 }
 
-/// Source of a body that is here.
+/// Source of a local body.
 enum Source {
     Zeros(u64),
     Text(Bytes),
@@ -457,7 +465,7 @@ enum Source {
 }
 
 impl Source {
-    /// Bytes that are still to come.
+    /// Returns the number of bytes that are still to come.
     const fn left(&self) -> u64 {
         match self {
             Self::Zeros(left) | Self::File(left, _) => *left,
@@ -465,7 +473,7 @@ impl Source {
         }
     }
 
-    /// At most so many bytes of it, and at least one.
+    /// Returns the next bytes of the body: at least one, and at most `most`.
     async fn next(&mut self, most: usize) -> Result<Bytes, String> {
         match self {
             Self::Zeros(left) => {
@@ -481,7 +489,7 @@ impl Source {
                     .read_buf(&mut piece)
                     .await
                     .map_err(|e| e.to_string())?;
-                // The length was promised: what is there is no whole response.
+                // The length was promised, so a shorter body is not a complete response.
                 if piece.is_empty() {
                     return Err("the file became shorter while it was sent".into());
                 }

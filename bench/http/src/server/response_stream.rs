@@ -1,5 +1,5 @@
-//! Request streams that `h3` and the response share: `h3` owns its streams, but a response must learn when its data is acknowledged, and
-//! writes bodies without copying.
+//! Request streams that `h3` and the response share. `h3` owns its streams, but a response must
+//! learn when its data are acknowledged, and writes bodies without a copy.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -15,12 +15,13 @@ use parking_lot::{Mutex, MutexGuard};
 
 use fathom_stacks::{Delivery, RequestStream as ResponseStream};
 
-/// Locks what no panic leaves half done.
+/// Locks a mutex whose data stay consistent if a thread panics.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock()
 }
 
-/// A stream that `h3`, a response and the reader of a request's body share. Nobody keeps it locked for longer than a poll.
+/// A stream shared by `h3`, a response and the reader of a request's body. No user holds the lock
+/// for longer than a poll.
 pub(crate) struct SharedStream<S>(Arc<Mutex<S>>);
 
 impl<S> Clone for SharedStream<S> {
@@ -29,7 +30,8 @@ impl<S> Clone for SharedStream<S> {
     }
 }
 
-/// Both halves are the stream: what is left of it when one is dropped, the other has.
+/// Both halves are the stream: after one half is dropped, the other half still has the whole
+/// stream.
 impl<S: ResponseStream> BidiStream<Bytes> for SharedStream<S> {
     type SendStream = Self;
     type RecvStream = Self;
@@ -44,9 +46,9 @@ impl<S: ResponseStream> SharedStream<S> {
         lock(&self.0).delivery()
     }
 
-    /// Answers 431 (RFC 6585 §5) to a request whose fields take more than this many bytes.
+    /// Answers with 431 (RFC 6585 §5) a request whose fields take more than this many bytes.
     pub(super) async fn fields_too_large(&mut self, limit: u64) -> Result<(), StreamErrorIncoming> {
-        // Less than a hundred bytes, whatever the limit is.
+        // Less than a hundred bytes, whatever the limit.
         let text =
             format!("the header fields take more than {limit} bytes; send fewer or shorter ones\n");
         let header = too_large_header(text.len());
@@ -62,15 +64,18 @@ impl<S: ResponseStream> SharedStream<S> {
     }
 }
 
-/// HEADERS of a 431 with content of a type and a length of two digits: entries of QPACK's static table and literals (RFC 9204 §4.5).
+/// Returns the HEADERS frame of a 431 response with a content type and a length of two digits, from
+/// entries of QPACK's static table and literals (RFC 9204 §4.5).
 fn too_large_header(length: usize) -> Vec<u8> {
-    // :status 24 with a value, content-type 54, content-length 4 with a value.
+    // Static entry 24 (:status) with a value, entry 54 (content-type), entry 4 (content-length)
+    // with a value.
     let fields =
         [b"\x00\x00\x5f\x09\x03431\xf6\x54\x02", format!("{length:02}").as_bytes()].concat();
     [&[1, fields.len() as u8], &fields[..]].concat()
 }
 
-/// Type and length of a DATA frame, the length in four bytes (RFC 9000 §16): bodies come in pieces far below 2^30.
+/// Returns type and length of a DATA frame. The length takes four bytes (RFC 9000 §16), because
+/// pieces of a body are far below 2^30 bytes.
 fn data_header(length: usize) -> Bytes {
     let [a, b, c, d] = (length as u32 | 0x8000_0000).to_be_bytes();
     Bytes::copy_from_slice(&[0, a, b, c, d])
@@ -86,7 +91,7 @@ impl<S> Clone for StreamRegistry<S> {
 }
 
 impl<S: RecvStream> StreamRegistry<S> {
-    /// The stream with this ID, for the response to its request.
+    /// Returns the stream with this ID, for the response to its request.
     pub(super) fn take(&self, id: StreamId) -> Option<SharedStream<S>> {
         lock(&self.0).remove(&id)?.upgrade().map(SharedStream)
     }
@@ -95,7 +100,7 @@ impl<S: RecvStream> StreamRegistry<S> {
         let (id, stream) = (stream.recv_id(), Arc::new(Mutex::new(stream)));
         let mut streams = lock(&self.0);
         if streams.len() == streams.capacity() {
-            // Streams on which no request came.
+            // Remove streams on which no request arrived.
             streams.retain(|_, stream| stream.strong_count() > 0);
         }
         streams.insert(id, Arc::downgrade(&stream));

@@ -1,4 +1,4 @@
-//! The metrics, over HTTP/1.1.
+//! Serves the metrics over HTTP/1.1.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -18,12 +18,12 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::SetupError;
 use crate::metrics::Metrics;
 
-/// Scrapes at once. Who comes then takes the place of the first of them, which has had the most time: nobody waits for clients that say
-/// nothing, and a scrape takes milliseconds.
+/// Scrapes at once. A further one replaces the oldest, which has had the most time. So clients that
+/// send nothing block nobody, and a scrape takes only milliseconds.
 const AT_ONCE: usize = 32;
-/// A request that takes longer to come is given up.
+/// Time limit for the header of a request.
 const HEADER: Duration = Duration::from_secs(2);
-/// The same of a scrape as a whole.
+/// Time limit for a whole scrape.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A listener for Prometheus.
@@ -34,30 +34,31 @@ pub struct Scrape {
 }
 
 impl Scrape {
-    /// Begins to listen.
+    /// Starts to listen.
     ///
     /// # Errors
-    /// The address is taken or not this host's.
+    /// Returns an error if the address is taken or does not belong to this host.
     pub async fn bind(address: SocketAddr, metrics: Arc<Metrics>) -> Result<Self, SetupError> {
         let listener =
             TcpListener::bind(address).await.map_err(|e| SetupError::Listen(address, e))?;
         Ok(Self { listener, metrics })
     }
 
-    /// Where it listens.
+    /// Returns the address on which the listener listens.
     ///
     /// # Errors
-    /// The system does not say.
+    /// Returns an error if the system does not report the address.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers for as long as it is polled.
+    /// Answers scrapes while it is polled.
     pub async fn serve(self) {
         let mut scrapes = JoinSet::new();
         let mut oldest: VecDeque<AbortHandle> = VecDeque::new();
         loop {
-            // A failed accept is the client's loss, or the system is out of files for a moment.
+            // Either the client disconnected, or the system is out of file descriptors for a
+            // moment.
             let Ok((stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;

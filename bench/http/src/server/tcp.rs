@@ -1,5 +1,6 @@
-//! HTTP/1.1 and HTTP/2 over TLS and TCP: the same site for clients that do not know HTTP/3 yet, or cannot reach it. Every response says where
-//! HTTP/3 is (`Alt-Svc`, RFC 7838), so that browsers come over.
+//! HTTP/1.1 and HTTP/2 over TLS and TCP: the same site for clients that do not know HTTP/3 yet or
+//! cannot reach it. Every response advertises HTTP/3 (`Alt-Svc`, RFC 7838), so that browsers
+//! switch.
 
 use std::io;
 use std::net::SocketAddr;
@@ -36,20 +37,20 @@ use crate::metrics::Metrics;
 use crate::request::{RequestBodyError, SiteRequest};
 use crate::served_identity::ServedIdentity;
 
-/// How long browsers remember where HTTP/3 is: a day, as most sites have it.
+/// Time for which browsers remember the HTTP/3 endpoint, in seconds: a day, as on most sites.
 const MAX_AGE: u32 = 86_400;
-/// Connections that wait to be accepted.
+/// Connections that wait to be accepted, at most.
 const BACKLOG: i32 = 1_024;
-/// A TLS handshake that takes longer has failed.
+/// Time limit for a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How often a quiet HTTP/2 client is asked whether it is there, and how long it may take to say so.
+/// Interval of PINGs to a quiet HTTP/2 client, and time limit for the client's answer.
 const PING: Duration = Duration::from_secs(20);
-/// What a connection buffers of a response, besides the kernel.
+/// Bytes of a response that a connection buffers, besides the kernel's buffer.
 const BUFFER: usize = 64 << 10;
-/// A connection takes the end of a response that broke off within this time, or is closed.
+/// Time for a connection to notice a response that broke off. After it, the connection is closed.
 const BREAK_OFF: Duration = Duration::from_secs(5);
 
-/// Binds a listener, for both families where `address` is every IPv6 address.
+/// Binds a listener. If `address` is the IPv6 wildcard, the listener serves both families.
 pub(super) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6()
@@ -57,21 +58,21 @@ pub(super) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     {
         tracing::debug!("no IPv4 at {address}: {e}");
     }
-    // Connections of a server before this one may still be closing.
+    // Connections of a previous server process may still be closing.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 
-/// A listener for TCP that is not serving yet.
+/// A TCP listener that is not serving yet.
 pub(super) struct TcpServer {
     listener: TcpListener,
     tls: TlsAcceptor,
     alt_svc: HeaderValue,
     admission: Arc<AdmissionControl>,
     limits: Limits,
-    /// Request bodies are read.
+    /// Whether request bodies are read.
     bodies: bool,
 }
 
@@ -104,7 +105,7 @@ impl TcpServer {
         })
     }
 
-    /// Serves until `stop`, then lets open requests finish for at most `grace`.
+    /// Serves until `stop`, then waits at most `grace` for open requests to finish.
     pub(super) async fn serve(
         self,
         context: Arc<ServerContext>,
@@ -118,11 +119,12 @@ impl TcpServer {
             tokio::select! {
                 accepted = this.listener.accept() => {
                     let Ok((stream, from)) = accepted else {
-                        // The client's loss, or the system is out of files for a moment.
+                        // Either the client disconnected, or the system is out of file descriptors
+                        // for a moment.
                         tokio::time::sleep(Duration::from_millis(100)).await;
                         continue;
                     };
-                    // Its address is proved by TCP's handshake. Who is refused has its connection closed.
+                    // TCP's handshake has validated the address. A refused connection is closed.
                     let AdmissionDecision::Accept(guard) = this.admission.decide(from, true, Instant::now()) else {
                         continue;
                     };
@@ -153,7 +155,8 @@ impl TcpServer {
     ) {
         let context = Arc::new(ConnectionContext::of_tcp(Arc::clone(server), from));
         let label = context.label();
-        // Heads and small bodies are written in one piece: nothing is gained by waiting for more.
+        // Headers and small bodies are written in one piece, so waiting for more data gains
+        // nothing.
         let _ = stream.set_nodelay(true);
         bound_kernel_buffer(&stream);
         let stream = match timeout(HANDSHAKE, self.tls.accept(stream)).await {
@@ -236,8 +239,8 @@ impl TcpServer {
         }
     }
 
-    /// Runs a connection until it ends: by itself, at a stop of the server, without a request for too long, or because its client takes
-    /// nothing any more.
+    /// Runs a connection until it ends by itself, the server stops, there is no request for too
+    /// long, or its client reads nothing any more.
     async fn drive<C: Future<Output = hyper::Result<()>>>(
         &self,
         connection: C,
@@ -277,7 +280,8 @@ impl TcpServer {
     }
 }
 
-/// What the kernel takes and has not sent waits for a client that reads slowly: it would be up to 4 MiB (`tcp_wmem`) for each.
+/// Limits the unsent data in the kernel's send buffer, which wait for a client that reads slowly.
+/// The default is up to 4 MiB (`tcp_wmem`) for each connection.
 fn bound_kernel_buffer(stream: &TcpStream) {
     #[cfg(target_os = "linux")]
     let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(BUFFER as u32);
@@ -293,15 +297,15 @@ impl Drop for Closed<'_> {
     }
 }
 
-/// What a response writes to the task of its connection.
+/// A message from a response to the task of its connection.
 enum Message {
     Data(Bytes),
     Trailers(HeaderMap),
     End,
 }
 
-/// Answers a request on a task of its own, whose response is read here as the connection takes it.
-// Response times are of real time.
+/// Answers a request on a separate task. The connection reads the response from the returned body.
+// Response times are in real time.
 #[allow(clippy::disallowed_methods)]
 async fn respond(
     request: Request<Incoming>,
@@ -331,7 +335,8 @@ async fn respond(
         let _answering = activity.request();
         let outcome = answer(&mut writer, delivery, started, request, &context).await;
         if outcome != DeliveryOutcome::Acknowledged {
-            // Without its end, the body breaks off as soon as the connection looks for more of it. One whose client takes nothing does not.
+            // A body without its end breaks off when the connection next asks for data. A
+            // connection whose client takes nothing does not ask, so close it after a while.
             drop(writer);
             if timeout(BREAK_OFF, gone).await.is_err() {
                 broken.notify_one();
@@ -353,7 +358,7 @@ async fn respond(
     Ok(response)
 }
 
-/// Tells a response when the connection has taken all of it, or that it never will.
+/// Sender that tells a response when the connection has taken all of it, or that it never will.
 struct Delivered(Option<oneshot::Sender<()>>);
 
 impl Delivered {
@@ -371,7 +376,7 @@ fn delivery() -> (Delivered, Delivery) {
     (Delivered(Some(sender)), delivery)
 }
 
-/// A response on its way to its connection's task.
+/// Writer of a response to its connection's task.
 struct PipeWriter {
     head: Option<oneshot::Sender<(StatusCode, HeaderMap)>>,
     messages: mpsc::Sender<Message>,
@@ -379,7 +384,7 @@ struct PipeWriter {
 
 impl ResponseWriter for PipeWriter {
     async fn head(&mut self, status: StatusCode, headers: HeaderMap) -> Result<(), String> {
-        // hyper has no way to write interim responses, but for 100, which it writes by itself.
+        // hyper cannot write interim responses, except 100, which it writes by itself.
         if status.is_informational() {
             return Ok(());
         }
@@ -395,7 +400,8 @@ impl ResponseWriter for PipeWriter {
     }
 
     async fn finish(&mut self, trailers: Option<HeaderMap>) -> Result<(), String> {
-        // A body whose length is known may be over before its end is said: delivery tells.
+        // A body of known length may be dropped before its end message. In that case `delivery`
+        // tells whether it was complete.
         if let Some(trailers) = trailers {
             let _ = self.messages.send(Message::Trailers(trailers)).await;
         }
@@ -404,17 +410,18 @@ impl ResponseWriter for PipeWriter {
     }
 }
 
-/// The body of a response, as its connection takes it.
+/// Body of a response, as read by its connection.
 struct PipedBody {
     receiver: mpsc::Receiver<Message>,
-    /// What the header says, also of a response that has no body.
+    /// Length according to the header, also of a response without a body.
     length: Option<u64>,
-    /// Bytes that are still to come, where that is known.
+    /// Number of bytes that are still to come, if known.
     left: Option<u64>,
-    /// The header ends the stream: after a `content-length`, an empty DATA frame would be a body that is too short.
+    /// Whether the header ends the stream. After a `content-length`, an empty DATA frame would be a
+    /// body that is too short.
     over: bool,
     delivered: Delivered,
-    /// Dropped with the body.
+    /// Dropped with the body, to signal its end.
     _held: oneshot::Sender<()>,
 }
 
@@ -440,7 +447,7 @@ impl Body for PipedBody {
                 self.delivered.complete();
                 None
             }
-            // It was not said that this is the end.
+            // The end was not announced.
             None if self.delivered.0.is_some() => {
                 Some(Err(io::Error::other("the response broke off")))
             }
@@ -459,7 +466,7 @@ impl Body for PipedBody {
 
 impl Drop for PipedBody {
     fn drop(&mut self) {
-        // Who knows how long it is does not ask for its end.
+        // If the length is known, the connection does not ask for the end.
         if self.left == Some(0) {
             self.delivered.complete();
         }

@@ -1,5 +1,5 @@
-//! Connections over TCP that are in their TLS handshake, or say nothing at all: they take no more than a part of the places, so that who
-//! completes a handshake is served.
+//! Limits TCP connections that are in their TLS handshake or send nothing at all to a part of the
+//! places. Clients that complete a handshake are then served.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -7,18 +7,18 @@ use std::sync::{Arc, Weak};
 
 use tokio::task::AbortHandle;
 
-/// One part in this many of a server's places, and this many at least.
+/// Handshakes may take one in this many of a server's places, and at least this many places.
 const PART: usize = 4;
 const LEAST: usize = 16;
 
-/// A handshake is under way as long as one of these is there.
+/// Marker of a handshake in progress, dropped at its end.
 pub(super) type UnderWay = Arc<()>;
 
-/// The handshakes of a listener.
+/// Handshakes in progress on a listener.
 #[derive(Debug)]
 pub(super) struct Handshakes {
     most: usize,
-    /// The oldest first.
+    /// Handshakes, the oldest first.
     open: VecDeque<Handshake>,
 }
 
@@ -30,13 +30,13 @@ struct Handshake {
 }
 
 impl Handshakes {
-    /// Of a listener with so many places.
+    /// Returns the handshakes of a listener with this many places.
     pub(super) fn new(connections: usize) -> Self {
         Self { most: (connections / PART).max(LEAST), open: VecDeque::new() }
     }
 
-    /// One of this client prefix more, which `task` makes. If there are too many then, the oldest of the prefix with the most of them is
-    /// aborted.
+    /// Adds a handshake of this client prefix, which runs in `task`. If there are then too many,
+    /// aborts the oldest handshake of the prefix that has the most.
     pub(super) fn add(&mut self, client: IpAddr, task: AbortHandle, under_way: &UnderWay) {
         self.open.push_back(Handshake { client, task, under_way: Arc::downgrade(under_way) });
         if self.open.len() <= self.most {
@@ -75,7 +75,7 @@ mod tests {
             (task, under_way)
         };
         let (honest, done) = (begin(&mut handshakes, 9), begin(&mut handshakes, 1));
-        // Its handshake is over: it counts no more, whatever it does.
+        // This handshake is over, so it no longer counts.
         let (done, over) = done;
         drop(over);
         for _ in 0..100 {

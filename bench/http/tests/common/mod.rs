@@ -1,4 +1,4 @@
-//! A server at work, and a client to ask it: stock quinn under h3.
+//! A running server, and a client for it: stock quinn under h3.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use std::net::{IpAddr, SocketAddr};
@@ -20,10 +20,10 @@ use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, Endpoint};
 use tokio::sync::watch;
 
-/// Longer than anything here takes on a machine that is busy otherwise: only what hangs comes to its end.
+/// Time limit that only a test that hangs reaches, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A server at work, and how to end it.
+/// A running server, and the means to stop it.
 pub struct Running {
     pub address: SocketAddr,
     pub metrics: Arc<Metrics>,
@@ -32,7 +32,7 @@ pub struct Running {
     pub task: tokio::task::JoinHandle<()>,
 }
 
-/// On a free port, with a certificate of its own.
+/// Returns settings for a free port, with a generated certificate.
 pub fn settings(stack: Stack, controller: &str, root: Option<&Path>, limits: Limits) -> Settings {
     Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
@@ -87,7 +87,7 @@ pub fn client(identity: &Identity) -> quinn::ClientConfig {
     quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))
 }
 
-/// What does not hang.
+/// Waits for a future, with a time limit.
 pub async fn within<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, what).await.expect("in time")
 }
@@ -97,7 +97,7 @@ impl Running {
         self.connect_from("127.0.0.1").await
     }
 
-    /// From this address of this host.
+    /// Connects from this address of the host.
     pub async fn connect_from(&self, ip: &str) -> Result<Connection, String> {
         let endpoint = Endpoint::client((ip.parse::<IpAddr>().unwrap(), 0).into()).unwrap();
         let connecting =
@@ -110,7 +110,7 @@ impl Running {
         request(&connection, Method::GET, path).await.expect("an answer")
     }
 
-    /// Ends it, which must not wait for clients that ask for nothing.
+    /// Stops the server, which must not wait for idle clients.
     pub async fn end(self) {
         self.stop.send(true).unwrap();
         within(self.task).await.unwrap();
@@ -130,7 +130,7 @@ pub async fn request(
     let request =
         Request::builder().method(method).uri(format!("https://localhost{path}")).body(()).unwrap();
     let mut stream = sender.send_request(request).await.map_err(|e| text(&e))?;
-    // A server that has answered may want no more of the request, not even its end.
+    // A server that has answered may refuse the rest of the request, even its end.
     let _ = stream.finish().await;
     let head = stream.recv_response().await.map_err(|e| text(&e))?;
     let content_type = head.headers()["content-type"].to_str().unwrap().to_owned();

@@ -1,4 +1,5 @@
-//! Clients who want an upstream server's slots and connections, or a path that is not to be proxied.
+//! Clients that exhaust an upstream server's slots and connections, or request paths that must not
+//! be proxied.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,14 +19,15 @@ use tokio::net::TcpListener;
 use super::{Served, client_tls};
 use crate::common::{Running, settings, start_with, within};
 
-/// An upstream server over HTTP/1.1 that answers `/LENGTH` with so many bytes; connections to it, and the targets that it was asked for.
+/// An upstream server over HTTP/1.1 that answers `/LENGTH` with this many bytes. Records the number
+/// of connections and the headers of requests.
 struct Upstream {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
     heads: Arc<parking_lot::Mutex<Vec<String>>>,
 }
 
-/// Each answer comes after `delay`.
+/// Starts an upstream server that sends each response after `delay`.
 async fn upstream(delay: Duration) -> Upstream {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (connections, heads) = (Arc::new(AtomicUsize::new(0)), Arc::default());
@@ -81,7 +83,8 @@ fn proxied(
     Served { running: start_with(settings, None, Duration::from_secs(5)), tls }
 }
 
-/// A connection from this address of this host, which takes so many bytes of each stream before it reads.
+/// Connects from this address of the host. The client accepts `window` bytes of each stream before
+/// it reads.
 async fn connect(running: &Running, from: Ipv4Addr, window: u32) -> Connection {
     let mut endpoint = quinn::Endpoint::client((IpAddr::from(from), 0).into()).unwrap();
     let mut config = running.client.clone();
@@ -105,7 +108,7 @@ fn get(path: &str) -> Request<()> {
     Request::get(format!("https://localhost{path}")).body(()).unwrap()
 }
 
-/// The status and the length of what comes.
+/// Returns the status of a response and the length of its body.
 async fn fetch(sender: &mut Sender, path: &str) -> Result<(StatusCode, usize), String> {
     let mut stream = sender.send_request(get(path)).await.map_err(|e| e.to_string())?;
     let _ = stream.finish().await;
@@ -126,7 +129,8 @@ fn count(running: &Running, line: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Four addresses ask for large bodies on many connections, and read nothing: as many as there are slots, four times.
+/// Four addresses request large bodies on many connections and read nothing. There are four times
+/// as many requests as slots.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_addresses_do_not_hold_all_slots() {
     const SLOTS: usize = 64;
@@ -152,14 +156,15 @@ async fn four_addresses_do_not_hold_all_slots() {
                 kept.push((connection, sender));
             }
         }
-        // They have what they get: their parts, which leave one of the same size.
+        // The four clients hold all that they get: their parts, which leave a part of the same
+        // size.
         within(async {
             while upstream.heads.lock().len() < SLOTS * 3 / 5 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         })
         .await;
-        // Another is served meanwhile, many requests at once, large and small.
+        // Another client is served meanwhile, with many concurrent requests, large and small.
         let connection = connect(&served.running, Ipv4Addr::new(127, 0, 9, 9), 1 << 20).await;
         let sender = http3(&connection).await;
         let mut asked = tokio::task::JoinSet::new();
@@ -176,7 +181,8 @@ async fn four_addresses_do_not_hold_all_slots() {
     }
 }
 
-/// So many addresses that each has an equal part already: what decides then is whether their clients read.
+/// So many addresses that each has an equal part already. Then progress of the clients' reading
+/// decides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_response_that_is_not_read_gives_its_slot_back_while_slots_are_scarce() {
     let upstream = upstream(Duration::ZERO).await;
@@ -207,14 +213,14 @@ async fn a_response_that_is_not_read_gives_its_slot_back_while_slots_are_scarce(
     served.running.end().await;
 }
 
-/// Bodies that fit into memory keep no slot, although nobody reads them.
+/// Bodies that fit into memory occupy no slot, even if nobody reads them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn small_bodies_that_are_not_read_hold_no_slot() {
     for stack in Stack::ALL.iter().copied() {
         let upstream = upstream(Duration::ZERO).await;
         let served = proxied(stack, &upstream, "/", |settings| {
             settings.requests = 4;
-            // Nothing is taken back, and nothing gives up.
+            // No slot is taken back, and no request times out.
             settings.grace = Duration::from_secs(600);
             settings.pace = Duration::from_secs(600);
             settings.connect_timeout = Duration::from_secs(600);
@@ -222,7 +228,7 @@ async fn small_bodies_that_are_not_read_hold_no_slot() {
         let connection = connect(&served.running, Ipv4Addr::LOCALHOST, 1_000).await;
         let mut sender = http3(&connection).await;
         let mut held = Vec::new();
-        // Of four slots it may have one: each waits for the one before.
+        // The client may have one of the four slots, so each request waits for the previous one.
         for _ in 0..60 {
             let mut stream = sender.send_request(get("/60000")).await.unwrap();
             let _ = stream.finish().await;
@@ -239,16 +245,18 @@ async fn small_bodies_that_are_not_read_hold_no_slot() {
     }
 }
 
-/// Requests that are stopped as soon as they are sent: 1,000 of them made 1,000 connections without a request once.
+/// Requests that are cancelled immediately after sending. 1,000 of them once caused 1,000
+/// connections without a request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_storm_of_cancelled_requests_costs_few_connections() {
     const REQUESTS: usize = 1_000;
     for stack in Stack::ALL.iter().copied() {
-        // Long enough for the client to leave before the answer, on any machine.
+        // Long enough for the client to cancel before the response, on any machine.
         let upstream = upstream(Duration::from_millis(20)).await;
         let served = proxied(stack, &upstream, "/", |settings| {
             settings.requests = 64;
-            // Longer than the test takes: a slow machine makes no more connections than a fast one.
+            // Longer than the test, so that a slow machine makes no more connections than a fast
+            // one.
             settings.cooldown = Duration::from_secs(600);
             settings.connect_timeout = Duration::from_secs(60);
         });
@@ -264,7 +272,7 @@ async fn a_storm_of_cancelled_requests_costs_few_connections() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         }
-        // Somebody else is served meanwhile.
+        // Another client is served meanwhile.
         let other = connect(&served.running, Ipv4Addr::new(127, 0, 0, 2), 1 << 20).await;
         let mut asking = http3(&other).await;
         assert_eq!(within(fetch(&mut asking, "/100")).await, Ok((StatusCode::OK, 100)), "{stack}");
@@ -275,7 +283,7 @@ async fn a_storm_of_cancelled_requests_costs_few_connections() {
     }
 }
 
-/// What an HTTP/1.1 client gets that says this.
+/// Returns the response to an HTTP/1.1 client that sends this.
 async fn say(served: &Served, head: &str) -> String {
     let mut stream = served.connect(b"http/1.1").await;
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -370,7 +378,7 @@ async fn a_request_names_one_host_and_a_known_coding() {
             say(&served, &format!("{line}\r\n{fields}connection: close\r\n\r\n{body}")).await;
         assert_eq!(status(&answer), wanted, "{line} {fields}: {answer}");
         let mut heads = upstream.heads.lock();
-        // The end of a body is none.
+        // Ignore the end of a body, which is no header.
         heads.retain(|head| head.contains("HTTP/1."));
         assert_eq!(heads.len(), usize::from(wanted == 200), "{line} {fields}: {heads:?}");
         if wanted == 200 && (line.contains("example.org") || fields.contains("example.org")) {

@@ -1,4 +1,5 @@
-//! A reverse proxy between strangers: upstream servers that contradict themselves, and clients who want more than their part.
+//! A reverse proxy between untrusted peers: upstream servers that contradict themselves, and
+//! clients that want more than their share.
 
 mod clients;
 mod upstreams;
@@ -13,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::common::Running;
 
-/// A server with TCP, and a client's TLS for it.
+/// A server with TCP, and the client's TLS configuration for it.
 struct Served {
     running: Running,
     tls: rustls::ClientConfig,

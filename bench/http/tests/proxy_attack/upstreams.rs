@@ -1,5 +1,6 @@
-//! Upstream servers whose responses contradict themselves, or break off: over every version of HTTP a client sees that, or gets a response
-//! that is whole. None is cut without a sign (RFC 9112 §6.3, §8).
+//! Upstream servers whose responses are contradictory or break off. Over every version of HTTP, a
+//! client sees an error or gets a complete response. No response is cut without an indication
+//! (RFC 9112 §6.3, §8).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,20 +20,20 @@ use tokio::net::{TcpListener, TcpStream};
 use super::{Served, client_tls};
 use crate::common::{settings, start_with, within};
 
-/// What a client must get.
+/// Expected result for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
-    /// A status of 5xx, or an error: nothing that looks complete.
+    /// A status of 5xx or an error, and nothing that looks complete.
     Visible,
-    /// This status, and this body.
+    /// This status and this body.
     Whole(u16, &'static str),
 }
 use Wanted::{Visible, Whole};
 
-/// How an upstream server ends a connection.
+/// Way in which an upstream server ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Stays open: the next request comes on it.
+    /// The connection stays open for the next request.
     Open,
     /// FIN.
     Close,
@@ -44,7 +45,7 @@ use End::{Close, Open, Reset};
 const GET: Method = Method::GET;
 const HEAD: Method = Method::HEAD;
 
-/// What an HTTP/1.1 server says, and how that must end.
+/// Returns responses of an HTTP/1.1 server, and their expected results.
 fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
     let response = |fields: &str, body: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\n{body}");
     let status =
@@ -80,7 +81,7 @@ fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
         (GET, response("transfer-encoding: identity\r\n", "hello"), Close, Visible),
         (GET, response(&format!("{chunked}{chunked}"), hello), Open, Visible),
         (GET, format!("HTTP/1.0 200 OK\r\n{chunked}\r\n{hello}"), Close, Visible),
-        // Shorter, and longer, than was said.
+        // Shorter and longer than declared.
         (GET, response("content-length: 9\r\n", "hello"), Close, Visible),
         (GET, response("content-length: 9\r\n", "hello"), Reset, Visible),
         (GET, response("content-length: 9\r\n", ""), Close, Visible),
@@ -96,7 +97,7 @@ fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
         ),
         (GET, response("content-length: 0\r\n", "hello"), Open, Visible),
         (GET, response(chunked, "5\r\nhello\r\n0\r\n\r\nmore"), Open, Visible),
-        // Cut anywhere.
+        // Cut at various points.
         (GET, response(chunked, "5\r\nhello\r\n"), Close, Visible),
         (GET, response(chunked, "5\r\nhello\r\n0\r\n"), Close, Visible),
         (GET, response(chunked, "5\r\nhel"), Close, Visible),
@@ -109,7 +110,7 @@ fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
         (GET, response("", "hello"), Reset, Visible),
         (GET, "HTTP/1.1 200 OK\r\ncontent-le".into(), Close, Visible),
         (GET, String::new(), Close, Visible),
-        // No content, and yet some.
+        // No content is allowed, but some is sent.
         (HEAD, response("content-length: 5\r\n", ""), Open, Whole(200, "")),
         (HEAD, response(chunked, ""), Open, Whole(200, "")),
         (HEAD, response("content-length: 5\r\n", "hello"), Open, Visible),
@@ -119,7 +120,7 @@ fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
         (GET, status("204 No Content", "content-length: 5\r\n", "hello"), Open, Visible),
         (GET, status("304 Not Modified", "content-length: 5\r\n", ""), Open, Whole(304, "")),
         (GET, status("304 Not Modified", chunked, hello), Open, Visible),
-        // Interim responses: some, and without an end.
+        // Interim responses: a few, and an endless series.
         (
             GET,
             interim.repeat(3) + &response("content-length: 5\r\n", "hello"),
@@ -138,7 +139,7 @@ fn http1_cases() -> Vec<(Method, String, End, Wanted)> {
     ]
 }
 
-/// A server of raw HTTP/1.1, for one case.
+/// Starts a server of raw HTTP/1.1 for one case.
 async fn http1_upstream(says: String, end: End) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -161,7 +162,7 @@ async fn http1_upstream(says: String, end: End) -> SocketAddr {
     address
 }
 
-/// Ends a connection of which everything was said.
+/// Ends a connection on which everything was sent.
 async fn finish(mut stream: TcpStream, end: End) {
     match end {
         Open | Close => {
@@ -169,7 +170,8 @@ async fn finish(mut stream: TcpStream, end: End) {
             while stream.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {}
         }
         Reset => {
-            // What was said is read before the reset comes: the other way it would be thrown away.
+            // Wait until the data were read, because the peer would otherwise discard them at the
+            // reset.
             tokio::time::sleep(Duration::from_millis(50)).await;
             #[allow(deprecated)]
             let _ = stream.set_linger(Some(Duration::ZERO));
@@ -177,14 +179,14 @@ async fn finish(mut stream: TcpStream, end: End) {
     }
 }
 
-/// A frame of HTTP/2 (RFC 9113 §4.1) on the stream of the request.
+/// A frame of HTTP/2 (RFC 9113 §4.1) on the request's stream.
 #[derive(Clone, Debug)]
 struct H2Frame(u8, u8, Vec<u8>);
 
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// HEADERS with this status and these fields, as literals (RFC 7541 §6.2.2).
+/// Returns HEADERS with this status and these fields, as literals (RFC 7541 §6.2.2).
 fn head(status: &str, fields: &[(&str, &str)], end: u8) -> H2Frame {
     let mut block = vec![0x08, 3];
     block.extend_from_slice(status.as_bytes());
@@ -204,7 +206,7 @@ fn data(text: &str, end: u8) -> H2Frame {
     H2Frame(0, end, text.as_bytes().to_vec())
 }
 
-/// What an HTTP/2 server says, and how that must end.
+/// Returns responses of an HTTP/2 server, and their expected results.
 fn http2_cases() -> Vec<(Method, Vec<H2Frame>, End, Wanted)> {
     let length = |n: &'static str| [("content-length", n)];
     let reset = H2Frame(3, 0, vec![0, 0, 0, 2]);
@@ -274,7 +276,7 @@ fn http2_cases() -> Vec<(Method, Vec<H2Frame>, End, Wanted)> {
     ]
 }
 
-/// A server of raw HTTP/2 without TLS, for one case.
+/// Starts a server of raw HTTP/2 without TLS for one case.
 async fn http2_upstream(says: Vec<H2Frame>, end: End) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -297,7 +299,7 @@ async fn http2_upstream(says: Vec<H2Frame>, end: End) -> SocketAddr {
                     stream.read_exact(&mut vec![0; length as usize]).await?;
                     let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
                     match (head[3], head[4]) {
-                        // SETTINGS and PING are acknowledged.
+                        // Acknowledge SETTINGS.
                         (4, 0) => stream.write_all(&frame(&H2Frame(4, 1, Vec::new()), 0)).await?,
                         (1, _) => {
                             let all: Vec<u8> =
@@ -317,7 +319,7 @@ async fn http2_upstream(says: Vec<H2Frame>, end: End) -> SocketAddr {
     address
 }
 
-/// What a client got: `None` where it saw that something is wrong.
+/// Response that a client got; `None` if the client noticed an error.
 type Got = Option<(u16, Vec<u8>)>;
 
 fn serve(stack: Stack, url: &str, tcp: bool) -> Served {
@@ -326,7 +328,7 @@ fn serve(stack: Stack, url: &str, tcp: bool) -> Served {
         ..settings(stack, "native:cubic", None, Limits::default())
     };
     let mut proxied = ProxySettings::new(url.parse().unwrap());
-    // Only what hangs comes to its end.
+    // Time limit that only a response that hangs reaches.
     proxied.timeout = Duration::from_secs(20);
     settings.site = settings.site.with_proxy(Proxy::new(proxied, settings.metrics.upstream()), "/");
     let tls = client_tls(&settings.identity);
@@ -378,7 +380,7 @@ impl Served {
         while let Some(mut data) = stream.recv_data().await.ok()? {
             body.extend_from_slice(&data.copy_to_bytes(data.remaining()));
         }
-        // What it counts itself shows as well.
+        // A client that counts the bytes itself also notices a wrong length.
         let bodiless = *method == HEAD || response.status() == StatusCode::NOT_MODIFIED;
         let whole =
             bodiless || length(response.headers()).is_none_or(|length| length == body.len());
@@ -401,14 +403,14 @@ fn check(got: &Got, wanted: Wanted, what: &str) -> Result<(), String> {
     if right { Ok(()) } else { Err(format!("{what}: wanted {wanted:?}, got {shown:?}")) }
 }
 
-/// What every client gets of this upstream server; what is wrong.
+/// Requests from this upstream server with every client. Returns the wrong results.
 async fn ask(url: &str, method: &Method, wanted: Wanted, what: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     for (n, stack) in Stack::ALL.iter().copied().enumerate() {
         let served = serve(stack, url, n == 0);
         let got = within(served.over_quic(method)).await;
         wrong.extend(check(&got, wanted, &format!("HTTP/3 on {stack}: {what}")).err());
-        // TCP is the same beside every stack.
+        // TCP is the same beside every stack, so test it once.
         for protocol in [&b"http/1.1"[..], b"h2"].into_iter().filter(|_| n == 0) {
             let got = within(served.over_tcp(method, protocol)).await;
             let name = String::from_utf8_lossy(protocol);

@@ -1,7 +1,9 @@
-//! Packets that share a datagram (RFC 9000 §12.2).
+//! Packets coalesced in one datagram (RFC 9000 §12.2).
 
-/// What follows the packets with long headers. quiche forgets the handshake's keys when it is over, and drops what comes behind a packet
-/// that it cannot decrypt: a client that closes at once would go unheard, as it says so under the keys of the handshake, too.
+/// Returns the part of a datagram after the packets with long headers. quiche discards the
+/// handshake keys once the handshake is over, and drops everything after a packet that it cannot
+/// decrypt. A client that closes at once sends its close under the handshake keys too, so without
+/// this function the close would be lost.
 pub(super) fn packets_after_handshake(mut datagram: &mut [u8]) -> &mut [u8] {
     while let Some(length) = long(datagram) {
         datagram = datagram.split_at_mut_checked(length).map_or(&mut [], |(_, rest)| rest);
@@ -9,11 +11,12 @@ pub(super) fn packets_after_handshake(mut datagram: &mut [u8]) -> &mut [u8] {
     datagram
 }
 
-/// Length of the packet that a datagram begins with, if its header is a long one of version 1 (RFC 9000 §17.2).
+/// Returns the length of the first packet of a datagram, if the packet has a long header of version
+/// 1 (RFC 9000 §17.2).
 fn long(datagram: &[u8]) -> Option<usize> {
     const INITIAL: u8 = 0;
     let (first, rest) = datagram.split_first().filter(|(first, _)| **first & 0x80 != 0)?;
-    // The version, both connection IDs.
+    // Skip the version and both connection IDs.
     let mut rest = rest.get(4..)?;
     for _ in 0..2 {
         let (length, id) = rest.split_first()?;
@@ -27,12 +30,12 @@ fn long(datagram: &[u8]) -> Option<usize> {
     (datagram.len() - rest.len()).checked_add(length)
 }
 
-/// A number of variable length (RFC 9000 §16), and what follows.
+/// Returns a variable-length integer (RFC 9000 §16) and the bytes after it.
 fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let length = 1usize << (bytes.first()? >> 6);
     let (number, rest) = bytes.split_at_checked(length)?;
     let value = number.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
-    // The two highest bits tell the length.
+    // The two highest bits encode the length.
     let value = value & (u64::MAX >> (66 - 8 * length));
     usize::try_from(value).ok().map(|value| (value, rest))
 }

@@ -1,6 +1,6 @@
-//! A connection: its handle. `driver.rs` has the task that reads, sends and keeps its timers.
+//! Handle to a connection. `driver.rs` has the task that reads, sends and keeps its timers.
 
-// Its place is said, since `bench/stacks/stock` compiles this file, too.
+// The path is explicit because `bench/stacks/stock` compiles this file too.
 #[path = "connection/driver.rs"]
 mod driver;
 
@@ -29,7 +29,8 @@ use crate::traits::{Close, CloseKind, Closer, ConnectionStats, Monitor};
 /// Both halves of a bidirectional stream.
 type Halves = (SendStream, RecvStream);
 
-/// Streams that go both ways, and streams that go one way, as bit 1 of their numbers (RFC 9000 §2.1).
+/// Direction of streams, bidirectional or unidirectional, as bit 1 of the stream number
+/// (RFC 9000 §2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dir {
     Bi = 0,
@@ -42,47 +43,49 @@ impl Dir {
     }
 }
 
-/// What tasks wait for on a connection's streams.
+/// Tasks that wait on a connection's streams.
 #[derive(Default)]
 pub(super) struct Streams {
-    /// Tasks that wait for something to read.
+    /// Tasks that wait for data to read.
     pub(super) readers: BTreeMap<u64, Waker>,
-    /// Streams whose sending half somebody has, and the tasks that wait for room.
+    /// Streams whose sending half is still in use, and the tasks that wait for room.
     pub(super) writers: BTreeMap<u64, Option<Waker>>,
-    /// Who waits until a stream's data are acknowledged.
+    /// Tasks that wait until a stream's data are acknowledged.
     deliveries: BTreeMap<u64, DeliveryWait>,
-    /// Streams of the peer that nobody has accepted, by [`Dir`], and whether they began in 0-RTT.
+    /// The peer's streams that nobody has accepted yet, by [`Dir`], and whether they began in
+    /// 0-RTT.
     incoming: [VecDeque<(u64, bool)>; 2],
-    /// The first of the peer's streams that has brought nothing, nor any after it; those before it that have not.
+    /// Number of the first peer stream from which on no stream has brought data, in each direction.
+    /// `skipped` holds the earlier peer streams that have brought no data yet.
     next: [u64; 2],
     skipped: BTreeSet<u64>,
-    /// Streams opened from here.
+    /// Number of streams opened by this end, by [`Dir`].
     opened: [u64; 2],
-    /// Somebody waits until a stream may be opened, by [`Dir`].
+    /// Whether a task waits until a stream may be opened, by [`Dir`].
     credit_wanted: [bool; 2],
 }
 
-/// Somebody waits until a stream's data are acknowledged.
+/// Tasks that wait until one stream's data are acknowledged.
 struct DeliveryWait {
-    /// All of it was handed over.
+    /// Whether all data were handed over.
     finished: bool,
     waiting: Vec<oneshot::Sender<Result<Option<VarInt>, Close>>>,
 }
 
 impl Streams {
-    /// A stream of the peer has something to read: whether for the first time.
+    /// Returns whether a peer stream with data to read is new.
     fn is_new(&mut self, stream: u64) -> bool {
         let (next, number) = (&mut self.next[Dir::of(stream) as usize], stream >> 2);
         if number < *next {
             return self.skipped.remove(&stream);
         }
-        // No more than the peer may have open.
+        // The peer's stream limit bounds how many are skipped.
         self.skipped.extend((*next..number).map(|skipped| skipped << 2 | stream & 3));
         *next = number + 1;
         true
     }
 
-    /// The end of the stream is written.
+    /// Records that the end of the stream is written.
     pub(super) fn on_finished(&mut self, stream: u64) {
         if let Some(wait) = self.deliveries.get_mut(&stream) {
             wait.finished = true;
@@ -90,72 +93,72 @@ impl Streams {
     }
 }
 
-/// The window of quiche's own controller, which it says nothing of by itself.
+/// Window of quiche's own controller, polled because quiche does not report changes.
 pub(super) struct NativeWindow {
     pub(super) watch: NativeWatch,
     bytes: u64,
 }
 
-/// Which end of a connection this is.
+/// Side of a connection.
 pub(super) enum Role {
     Server,
-    /// Where its session ticket goes.
+    /// A client, with the store for its session ticket.
     Client(Option<Arc<Sessions>>),
 }
 
-/// What is behind a connection's lock.
+/// State behind a connection's lock.
 pub(super) struct State {
     pub(super) quic: Quic,
     rng: ConnectionRng,
     server: bool,
-    /// Where the session ticket goes, until there is one.
+    /// Store for the session ticket, until there is one.
     sessions: Option<Arc<Sessions>>,
     /// Wakes the [`Driver`].
     driver: Option<Waker>,
     send_batch: SendBatch,
     pub(super) streams: Streams,
     native: Option<NativeWindow>,
-    /// Follows what limits the sender, whosever the controller is.
+    /// Observer of the send state, under any controller.
     send_watch: Option<NativeWatch>,
-    /// Probe timeouts of the path in use, when they were last looked at.
+    /// Probe timeouts of the active path when last checked.
     timeouts: usize,
     established: bool,
-    /// A client may send in 0-RTT.
+    /// Whether a client may send in 0-RTT.
     early: bool,
-    /// The driver has let readers go first.
+    /// Whether the driver has let readers run first.
     yielded: bool,
-    /// How it was closed.
+    /// How the connection was closed.
     pub(super) over: Option<Close>,
-    /// Bytes of datagrams that wait to be sent at most.
+    /// Limit on the bytes of queued datagrams.
     datagrams_kept: usize,
 }
 
 impl State {
-    /// Has the driver look at what was done.
+    /// Wakes the driver to process changes.
     pub(super) fn wake_driver(&mut self) {
         self.driver.take().into_iter().for_each(Waker::wake);
     }
 
     pub(super) fn close(&mut self, code: u64, reason: &[u8]) {
-        // Whatever closed the connection before was first.
+        // If the connection is already closed, the earlier close stands.
         let _ = self.quic.close(true, code, reason);
         self.wake_driver();
     }
 }
 
-/// A connection as its handles and its driver share it.
+/// State that a connection's handles and its driver share.
 pub(super) struct Shared {
     state: Mutex<State>,
     router: Arc<Router>,
     monitor: Option<Monitor>,
     native: Option<Arc<NativeMonitor>>,
-    /// The handshake is complete, or the connection over.
+    /// Signals that the handshake is complete or the connection is over.
     settled: Notify,
-    /// Streams may be opened.
+    /// Signals that streams may be opened.
     credit: Notify,
-    /// Streams have come, by [`Dir`].
+    /// Signals that streams have arrived, by [`Dir`].
     incoming: [Notify; 2],
-    /// Datagrams have come.
+    /// Signals that datagrams have arrived.
     datagrams: Notify,
 }
 
@@ -164,7 +167,7 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Does something with the connection at its time and with its random numbers.
+    /// Runs `work` on the connection with its clock and its random numbers.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state();
         let mut rng = state.rng;
@@ -174,7 +177,7 @@ impl Shared {
     }
 }
 
-/// Closes the connection when nobody has it any more.
+/// Handle that closes the connection when dropped, after its last user.
 struct Handle(Arc<Shared>);
 
 impl Drop for Handle {
@@ -183,7 +186,8 @@ impl Drop for Handle {
     }
 }
 
-/// A connection. A handle: clones are the same connection, which is closed when the last of them and of its streams is dropped.
+/// A handle to a connection. Clones refer to the same connection, which is closed when the last
+/// handle and the last of its streams are dropped.
 #[derive(Clone)]
 pub struct Connection(Arc<Handle>);
 
@@ -194,7 +198,8 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Runs a connection of quiche's on its route, from its first packet on. Of datagrams it keeps so many bytes.
+    /// Runs a quiche connection on its route, from its first packet on. Queues at most
+    /// `datagrams_kept` bytes of datagrams.
     pub(super) fn start(
         quic: Quic,
         rng: ConnectionRng,
@@ -252,7 +257,7 @@ impl Connection {
         Ok(Self(Arc::new(Handle(shared))))
     }
 
-    /// Has what limits the sender followed.
+    /// Starts reports of the send state to `watch`.
     pub(super) fn watch_sending(&self, watch: NativeWatch) {
         let mut state = self.shared().state();
         if state.native.is_some() {
@@ -274,9 +279,9 @@ impl Connection {
         state.established.then(|| state.quic.is_resumed())
     }
 
-    /// What a client sent in 0-RTT was taken; on servers, the handshake is complete.
+    /// Returns whether the server accepted the client's 0-RTT data. Always true on servers.
     pub(super) fn early_data_accepted(&self) -> bool {
-        /// BoringSSL's `ssl_early_data_accepted`.
+        /// Value of BoringSSL's `ssl_early_data_accepted`.
         const ACCEPTED: u32 = 2;
         let state = self.shared().state();
         state.server || state.quic.early_data_reason() == ACCEPTED
@@ -296,7 +301,7 @@ impl Connection {
         .await
     }
 
-    /// Waits until it is closed.
+    /// Waits until the connection is closed.
     pub(super) async fn closed(&self) -> Close {
         wait(&self.shared().settled, || self.shared().state().over.clone()).await
     }
@@ -306,7 +311,8 @@ impl Connection {
         self.shared().with(|state| state.close(code.into_inner(), reason));
     }
 
-    /// Opens a stream once the peer's limit permits; whether it starts in 0-RTT.
+    /// Opens a stream once the peer's limit permits. Returns its number and whether it starts in
+    /// 0-RTT.
     async fn open(&self, dir: Dir) -> Result<(u64, bool), Close> {
         let shared = self.shared();
         wait(&shared.credit, || {
@@ -320,7 +326,7 @@ impl Connection {
                 if early && !state.server && !state.quic.is_in_early_data() {
                     return None;
                 }
-                // quiche begins a stream with the first write to it.
+                // quiche creates a stream at the first write to it.
                 if state.quic.stream_send(stream, b"", false).is_err() {
                     state.streams.credit_wanted[dir as usize] = true;
                     return None;
@@ -346,7 +352,8 @@ impl Connection {
         self.open(Dir::Uni).await.map(|(id, _)| SendStream::new(self.clone(), id))
     }
 
-    /// Sends a datagram. Where more waits than the sender is to keep, the oldest give way: quiche would refuse the newest.
+    /// Queues a datagram. If the queue would exceed its limit, drops the oldest datagrams first,
+    /// because quiche would refuse the newest.
     pub(super) fn send_datagram(&self, data: &[u8]) -> Result<(), String> {
         self.shared().with(|state| {
             if state.over.is_some() {
@@ -368,7 +375,7 @@ impl Connection {
         })
     }
 
-    /// The next datagram; `None` once the connection is closed.
+    /// Returns the next datagram, or `None` once the connection is closed.
     pub(super) async fn read_datagram(&self) -> Option<Bytes> {
         let shared = self.shared();
         wait(&shared.datagrams, || {
@@ -377,14 +384,14 @@ impl Connection {
                 return state.over.as_ref().map(|_| None);
             };
             let mut datagram = vec![0; length];
-            // It is as long as it was said to be.
+            // The buffer has the length that quiche reported.
             let read = state.quic.dgram_recv(&mut datagram).ok();
             read.map(|_| Some(datagram.into()))
         })
         .await
     }
 
-    /// The peer's next stream.
+    /// Returns the peer's next stream and whether it began in 0-RTT.
     async fn accept(&self, dir: Dir) -> Result<(u64, bool), Close> {
         let shared = self.shared();
         wait(&shared.incoming[dir as usize], || {
@@ -410,7 +417,8 @@ impl Connection {
         self.accept(Dir::Uni).await.map(|(id, _)| RecvStream::new(self.clone(), id))
     }
 
-    /// Ends with `None` when the peer has acknowledged all data of the stream and its end, with a code when it was stopped or reset.
+    /// Resolves to `None` when the peer has acknowledged all data of the stream and its end, or to
+    /// a code if the stream was stopped or reset.
     pub(super) fn delivery(
         &self,
         stream: u64,
@@ -424,7 +432,7 @@ impl Connection {
             let wait = state.streams.deliveries.entry(stream);
             let wait = wait.or_insert_with(|| DeliveryWait { finished, waiting: Vec::new() });
             wait.waiting.push(sender);
-            // It may be over already.
+            // All data may already be acknowledged.
             state.wake_driver();
         }
         async move { told.await.unwrap_or_else(|_| Err(ended())) }
@@ -436,7 +444,7 @@ impl Connection {
         let (quic, stats) = (&state.quic, state.quic.stats());
         let path = quic.path_stats().find(|path| path.active);
         let own = ConnectionStats {
-            // Without a sample it is a guess.
+            // Without a sample, the RTT is only quiche's initial guess.
             rtt: path.as_ref().filter(|path| path.min_rtt.is_some()).map(|path| path.rtt),
             window: path.map_or(0, |path| path.cwnd as u64),
             sent: stats.sent as u64,
@@ -462,7 +470,7 @@ fn window(quic: &Quic) -> u64 {
     quic.path_stats().find(|path| path.active).map_or(0, |path| path.cwnd as u64)
 }
 
-/// How a connection was closed.
+/// Returns how a connection was closed.
 fn close_of(quic: &Quic) -> Close {
     let (by, error) = match (quic.peer_error(), quic.local_error()) {
         (Some(e), _) => (Closer::Peer, e),
@@ -487,7 +495,7 @@ fn close_of(quic: &Quic) -> Close {
     Close { by, kind, code: Some(error.error_code), reason, text }
 }
 
-/// Without a word of either side.
+/// Returns the close of a connection that ended without an error from either side.
 fn ended() -> Close {
     Close {
         by: Closer::Peer,

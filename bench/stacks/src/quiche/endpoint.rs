@@ -1,4 +1,4 @@
-//! The endpoint, and the traits.
+//! The endpoint and the trait implementations.
 
 use std::fmt;
 use std::future::Future;
@@ -28,27 +28,29 @@ use crate::traits::{
     self, Close, ConnectionStats, Delivery, EarlyDataAccepted, Monitor, ReadOrder, SetPriority,
 };
 
-/// The largest packet sent, as tokio-quiche has it: it fits where tunnels take their share of an Ethernet frame. Larger ones are discovered.
+/// Largest UDP payload sent, in bytes: tokio-quiche's value. It leaves room for tunnel headers in
+/// an Ethernet frame. Path MTU discovery goes from 1200 bytes up to this size.
 const PACKET: usize = 1350;
-/// Receive windows that a stream and a connection begin with where settings have none, in bytes: tokio-quiche's,
-/// as quiche has no defaults for these. quiche then doubles them up to 16 and 24 MiB, its own defaults.
+/// Initial receive windows of a stream and a connection in bytes, if the settings have none. The
+/// values are tokio-quiche's, because quiche has no defaults for these windows. quiche then doubles
+/// them up to 16 and 24 MiB, its own defaults.
 const STREAM_WINDOW: u64 = 1_000_000;
 const WINDOW: u64 = 10_000_000;
-/// What quiche has no defaults for, as quinn's: idle timeout, streams of each kind.
+/// quinn's values where quiche has no defaults: idle timeout, streams of each kind.
 const IDLE: Duration = Duration::from_secs(30);
 const STREAMS: u32 = 100;
-/// Connection IDs that a peer may give, as quinn's.
+/// Connection IDs that a peer may issue; quinn's value.
 const CONNECTION_IDS: u64 = 5;
 
 /// A client or a server.
 pub struct Endpoint {
     router: Arc<Router>,
-    /// Boxed: it is large.
+    /// Boxed because it is large.
     config: Box<Mutex<stack::Config>>,
     shares: Vec<Share>,
     server: bool,
     early_data: bool,
-    /// Bytes of datagrams that a connection keeps until they can leave.
+    /// Bytes of datagrams that a connection queues until it can send them.
     datagrams: usize,
     sessions: Option<Arc<Sessions>>,
     watch_natives: Option<NativeClock>,
@@ -67,10 +69,10 @@ impl Drop for Endpoint {
 }
 
 impl Endpoint {
-    /// On a socket of the system's. Needs a tokio runtime.
+    /// Creates an endpoint on a system socket. Needs a tokio runtime.
     ///
     /// # Errors
-    /// A controller, the TLS configuration or the socket does not serve.
+    /// Returns an error if a controller, the TLS configuration or the socket cannot be used.
     pub fn on_tokio(
         socket: UdpSocket,
         settings: EndpointSettings<BoringTls>,
@@ -79,10 +81,11 @@ impl Endpoint {
         Self::new(socket, Arc::new(TokioRuntime), settings)
     }
 
-    /// On any socket and runtime of quinn's kind. With a seed, quiche's time and randomness are the runtime's and the seed's.
+    /// Creates an endpoint on any socket and runtime of quinn's traits. With a seed, quiche takes
+    /// its time from the runtime and its random numbers from the seed.
     ///
     /// # Errors
-    /// A controller, the TLS configuration or the socket does not serve.
+    /// Returns an error if a controller, the TLS configuration or the socket cannot be used.
     pub fn new(
         socket: Arc<dyn AsyncUdpSocket>,
         runtime: Arc<dyn Runtime>,
@@ -107,7 +110,7 @@ impl Endpoint {
             return Err(SetupError::Controller(String::new(), "name one".into()));
         }
         let BoringTls { server, context, protocol, early_data, sessions } = tls;
-        // An error stack has a line for each error.
+        // An error stack has one line per error.
         let wrong = |e: stack::Error| SetupError::Tls(e.to_string().trim().replace('\n', "; "));
         let mut config =
             stack::Config::with_boring_ssl_ctx_builder(stack::PROTOCOL_VERSION, context)
@@ -119,7 +122,7 @@ impl Endpoint {
         set_transport(&mut config, &transport);
         let datagrams = transport.datagrams.unwrap_or(0);
         if seed.is_none() {
-            // For paths that the peer moves to. Those of a simulation stay.
+            // Needed for paths that the peer moves to. In a simulation, paths do not move.
             config.set_active_connection_id_limit(CONNECTION_IDS);
         }
         let router = Router::new(socket, runtime, server, seed)?;
@@ -135,7 +138,7 @@ impl Endpoint {
         })
     }
 
-    /// Begins a connection of this controller with what `open` makes of the configuration.
+    /// Starts a connection under this controller. `open` creates it from the configuration.
     fn start(
         &self,
         share: &Share,
@@ -148,7 +151,7 @@ impl Endpoint {
             let mut config = self.config.lock();
             share.apply(&mut config, observer.clone());
             let quic = self.router.clock.run(&mut rng, || open(&mut config));
-            // The observer goes with its connection, not with the next one.
+            // Remove the observer, which belongs to this connection and not to the next one.
             share.apply(&mut config, None);
             quic.map_err(|e| e.to_string())?
         };
@@ -181,7 +184,8 @@ impl Endpoint {
 }
 
 fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
-    // quiche keeps no more of what was written than the congestion window lets out.
+    // `send_window` is not used: quiche buffers no more written data than the congestion window
+    // permits.
     let TransportSettings {
         idle,
         bidi_streams,
@@ -200,7 +204,7 @@ fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
         .set_max_idle_timeout(u64::try_from(idle.unwrap_or(IDLE).as_millis()).unwrap_or(u64::MAX));
     config.set_initial_max_streams_bidi(bidi_streams.unwrap_or(STREAMS).into());
     config.set_initial_max_streams_uni(uni_streams.unwrap_or(STREAMS).into());
-    // Windows that were set stay as they begin: the other stacks do not tune theirs.
+    // Windows from the settings stay fixed, because the other stacks do not tune theirs.
     if let Some(bytes) = stream_window {
         config.set_max_stream_window(bytes);
     }
@@ -218,7 +222,8 @@ fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
     config.grease(false);
 }
 
-/// Datagrams that quiche keeps in either direction at most; the bound in bytes comes first unless they are small.
+/// Largest number of datagrams that quiche queues in each direction. The limit in bytes applies
+/// first unless the datagrams are small.
 const DATAGRAMS: usize = 10_000;
 
 impl traits::Endpoint for Endpoint {
@@ -292,7 +297,7 @@ const INITIAL_RTT: Duration = Duration::from_millis(333);
 /// A client's connection attempt.
 pub struct Incoming {
     pub(super) header: Header<'static>,
-    /// What a Retry token proves: the destination connection ID of the client's first packet.
+    /// Destination connection ID of the client's first packet, if a Retry token proves it.
     pub(super) original: Option<Vec<u8>>,
     pub(super) id: Cid,
     pub(super) rng: ConnectionRng,
@@ -345,9 +350,10 @@ impl traits::Incoming for Incoming {
 
 /// A connection in its handshake.
 pub struct Connecting {
-    /// Until the handshake is over.
+    /// `None` once the handshake is over.
     connection: Option<Connection>,
-    /// It may send before: a server always, a client with a ticket that permits it.
+    /// Whether the connection may send before the handshake is over: a server always, a client with
+    /// a ticket that permits it.
     early: bool,
     over: Pin<Box<dyn Future<Output = Result<(), Close>> + Send>>,
 }
@@ -407,12 +413,13 @@ impl traits::Connection for Connection {
         h3::Connection::new(self.clone())
     }
 
-    /// quiche keeps any number of pieces: the order makes no difference.
+    /// Ignores the order: quiche buffers any number of chunks, so the order makes no difference.
     fn prioritised_h3(&self, _: ReadOrder) -> (h3::Connection, SetPriority) {
         let connection = self.clone();
-        // quiche's urgencies begin at 0 with what is not said otherwise at 127: the control streams come last, which they can.
+        // quiche's urgencies begin at 0, and a stream without one has 127. The control streams have
+        // none, so they come last, which does no harm.
         let set = move |stream, urgency, incremental| {
-            // Refused only for a stream that is gone.
+            // This fails only if the stream is gone.
             let _ = connection
                 .shared()
                 .with(|state| state.quic.stream_priority(stream, urgency, incremental));
@@ -456,7 +463,7 @@ impl traits::Connection for Connection {
         Self::closed(self).await
     }
 
-    /// quiche has no way to begin one.
+    /// Does nothing: quiche cannot start a key update.
     fn update_keys(&self) {}
 
     fn handshake_confirmed(&self) -> bool {

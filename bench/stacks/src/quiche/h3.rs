@@ -1,9 +1,10 @@
-//! Transport for the `h3` crate: the sources of `h3-noq` (`cc/noq/h3`) on the types of `stream.rs` and `connection.rs`.
+//! Transport for the `h3` crate: the sources of `h3-noq` (`cc/noq/h3`) on the types of `stream.rs`
+//! and `connection.rs`.
 
 #[path = "../../../../cc/noq/h3/src/bidi.rs"]
 mod bidi;
 #[path = "../../../../cc/noq/h3/src/connection.rs"]
-#[allow(dead_code)] // `stack`, which the crates give their users.
+#[allow(dead_code)] // `stack`, which the published crates expose to their users.
 mod connection;
 #[path = "../../../../cc/noq/h3/src/recv.rs"]
 mod recv;
@@ -17,12 +18,12 @@ pub use self::connection::{Connection, OpenStreams};
 pub use self::recv::RecvStream;
 pub use self::send::{NotReady, SendStream};
 
-/// The stream's number as h3's.
+/// Returns the stream number in h3's type.
 fn stream_id(id: u64) -> h3::quic::StreamId {
     h3::quic::StreamId::try_from(id).expect("a stream number of 62 bits")
 }
 
-/// This stack under the names that the shared modules use.
+/// This stack's types under the names that the shared modules use.
 mod stack {
     use std::task::{Context, Poll, ready};
 
@@ -40,7 +41,7 @@ mod stack {
         stream.poll_chunk(cx)
     }
 
-    /// Hands over some of `chunks` without a copy; what quiche took is empty then.
+    /// Writes some of `chunks` without a copy. Chunks that quiche took are empty afterwards.
     pub(crate) fn poll_write(
         stream: &mut SendStream,
         cx: &mut Context<'_>,
@@ -57,7 +58,8 @@ mod stack {
     }
 }
 
-/// The stack's errors in the terms of [`h3::quic`]. What HTTP/3 gives a meaning to keeps its code.
+/// Converts the stack's errors to those of [`h3::quic`]. Codes that have a meaning in HTTP/3 are
+/// kept.
 mod error {
     use std::sync::Arc;
 
@@ -73,7 +75,8 @@ mod error {
                 ConnectionErrorIncoming::ApplicationClose { error_code }
             }
             (_, CloseKind::Timeout, _) => ConnectionErrorIncoming::Timeout,
-            // A close by the transport carries a code of another space (RFC 9000 §20.1): it must not pass for HTTP/3's.
+            // A transport close has a code from another space (RFC 9000 §20.1), which must not be
+            // taken for an HTTP/3 code.
             _ => ConnectionErrorIncoming::Undefined(Arc::new(close)),
         }
     }
@@ -104,7 +107,7 @@ mod error {
         }
     }
 
-    /// A code as QUIC carries it: of 62 bits.
+    /// Returns a code as a QUIC integer of 62 bits, or `H3_INTERNAL_ERROR` if the code is larger.
     pub(crate) fn code(code: u64) -> VarInt {
         VarInt::from_u64(code)
             .unwrap_or_else(|_| VarInt::from_u32(Code::H3_INTERNAL_ERROR.value() as u32))

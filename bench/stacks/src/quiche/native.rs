@@ -1,8 +1,8 @@
-//! quiche's connections with buffers that share bodies, and its own controllers.
+//! quiche connections whose buffers share bodies, and quiche's own controllers.
 
 use super::stack::{self, BufFactory, CongestionControlAlgorithm};
 
-/// quiche's connections, which take bodies without copying them.
+/// A quiche connection that takes bodies without a copy.
 pub(super) type Quic = stack::Connection<Buffers>;
 
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,7 @@ impl BufFactory for Buffers {
     }
 }
 
-/// quiche's own controller of this name.
+/// Returns quiche's own controller of this name.
 pub(super) fn native(name: &str) -> CongestionControlAlgorithm {
     match name {
         "cubic" => CongestionControlAlgorithm::CUBIC,
@@ -30,7 +30,8 @@ pub(super) fn native(name: &str) -> CongestionControlAlgorithm {
     }
 }
 
-/// Whether quiche must pace for it. Only BBR needs that: the others' windows are all there is to them, and ours pace themselves.
+/// Returns whether quiche must pace for this algorithm. Only BBR needs pacing: quiche's other
+/// controllers limit sending by their window alone, and ours pace themselves.
 pub(super) fn needs_pacing(algorithm: CongestionControlAlgorithm) -> bool {
     algorithm == CongestionControlAlgorithm::Bbr2Gcongestion
 }

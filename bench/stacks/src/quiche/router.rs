@@ -1,4 +1,5 @@
-//! An endpoint's socket: its packets by connection, and replies to those of none.
+//! An endpoint's socket: assigns packets to connections and replies to packets without a
+//! connection.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -21,33 +22,36 @@ use super::stack::{self, ConnectionId, Header};
 use super::stateless::{RetryTokens, refusal, version_negotiation};
 use super::{ConnectionRng, run_at};
 
-/// The largest packet received, and room for the largest sent.
+/// Size of the largest packet received, and of the buffer for a packet to send, in bytes.
 pub(super) const LARGEST: usize = 1500;
-/// Length of the connection IDs given here, as quinn's.
+/// Length of the connection IDs issued by this endpoint; quinn's value.
 const CID_LEN: usize = 8;
-/// A client's first datagram is no shorter (RFC 9000 §14.1), nor the connection ID it makes up (§7.2).
+/// Minimum size of a client's first datagram (RFC 9000 §14.1) and of the connection ID that the
+/// client makes up (§7.2), in bytes.
 const MIN_INITIAL_DATAGRAM: usize = 1_200;
 const MIN_INITIAL_DCID: usize = 8;
-/// Buffers filled at once, each with datagrams of one peer.
+/// Buffers filled by one receive call, each with datagrams of one peer.
 const BATCH: usize = 8;
-/// Longest series of datagrams that the kernel hands over as one.
+/// Longest series of datagrams that the kernel delivers as one, in bytes.
 const MAX_GRO_BYTES: usize = 64 << 10;
-/// Times the socket is read before other tasks have their turn.
+/// Socket reads before other tasks get their turn.
 const ROUNDS: usize = 8;
-/// Packets that wait for a connection; more are lost, as in a router.
+/// Packets queued for a connection. Further packets are dropped, as in a router.
 const QUEUE: usize = 128;
-/// Packets that wait for an attempt to be accepted: a ClientHello has two or three.
+/// Packets queued for an attempt that is not accepted yet. A ClientHello takes two or three.
 const FIRST_QUEUE: usize = 8;
 /// Packets that a connection reads before it sends anything.
 const AT_ONCE: usize = 32;
-/// Buffers for sending that are kept for the next connection.
+/// Send buffers that are kept for the next connection.
 const BUFFERS: usize = 16;
-/// Connection attempts that wait to be accepted; more are lost, and their clients try again.
+/// Connection attempts queued for acceptance. Further attempts are dropped, and their clients
+/// retry.
 const BACKLOG: usize = 1_024;
-/// The same for clients that have shown their address: others do not crowd them out.
+/// Like [`BACKLOG`], for clients that have proved their address, so that other clients do not crowd
+/// them out.
 const VALIDATED_BACKLOG: usize = 2 * BACKLOG;
 
-/// Where a packet came from and went to, and its ECN field.
+/// Source and destination of a packet, and its ECN field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PacketPath {
     pub(super) from: SocketAddr,
@@ -61,18 +65,18 @@ pub(super) struct Packet {
     pub(super) path: PacketPath,
 }
 
-/// What has come for a connection.
+/// Packets and events queued for a connection.
 #[derive(Default)]
 pub(super) struct Inbox(Mutex<Queue>);
 
 #[derive(Default)]
 struct Queue {
     packets: VecDeque<Packet>,
-    /// The application error code with which the endpoint closes its connections.
+    /// Application error code with which the endpoint closes its connections.
     close: Option<u32>,
-    /// The attempt was accepted.
+    /// Whether the attempt was accepted.
     begun: bool,
-    /// The connection is over: nothing is kept.
+    /// Whether the connection is over: further packets are dropped.
     over: bool,
     waker: Option<Waker>,
 }
@@ -95,14 +99,14 @@ impl Inbox {
         }
     }
 
-    /// Some packets, whether there are others, and the code to close the connection with. Where there are none, wakes the task of `cx` when
-    /// some come.
+    /// Returns some packets, whether there are more, and the code to close the connection with.
+    /// Unless there are more, the task of `cx` is woken when a packet arrives.
     pub(super) fn take(&self, cx: &Context<'_>) -> (VecDeque<Packet>, bool, Option<u32>) {
         let mut queue = self.0.lock();
         let rest = queue.packets.len().min(AT_ONCE);
         let rest = queue.packets.split_off(rest);
         let more = !rest.is_empty();
-        // What was there takes its memory along: most connections are idle most of the time.
+        // Give the allocation away with the packets: most connections are idle most of the time.
         let packets = std::mem::replace(&mut queue.packets, rest);
         if !more && !queue.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             queue.waker = Some(cx.waker().clone());
@@ -110,14 +114,14 @@ impl Inbox {
         (packets, more, queue.close.take())
     }
 
-    /// The packet that the connection begins with, where one has come.
+    /// Marks the attempt as accepted and returns the connection's first packet, if one has arrived.
     pub(super) fn begin(&self) -> Option<Packet> {
         let mut queue = self.0.lock();
         queue.begun = true;
         queue.packets.pop_front()
     }
 
-    /// Nothing is wanted any more.
+    /// Drops all queued packets and all later ones.
     pub(super) fn end(&self) {
         let mut queue = self.0.lock();
         (queue.over, queue.packets, queue.waker) = (true, VecDeque::new(), None);
@@ -144,7 +148,7 @@ impl Cid {
         Some(Self { bytes, len: id.len() as u8 })
     }
 
-    /// The ID a packet is addressed to (RFC 8999 §5).
+    /// Returns the destination connection ID of a packet (RFC 8999 §5).
     fn addressed(packet: &[u8]) -> Option<Self> {
         let long = packet.first()? & 0x80 != 0;
         Self::new(if long {
@@ -163,7 +167,8 @@ impl Cid {
     }
 }
 
-/// The time of an endpoint's runtime. Where the endpoint is seeded, quiche sees no other, and the connection's random numbers.
+/// Clock of an endpoint's runtime. If the endpoint is seeded, quiche uses only this clock and the
+/// connection's random numbers.
 #[derive(Clone)]
 pub(super) struct Clock {
     pub(super) runtime: Arc<dyn Runtime>,
@@ -182,17 +187,18 @@ pub(super) struct Router {
     pub(super) local: SocketAddr,
     pub(super) clock: Clock,
     server: bool,
-    /// Of connection IDs, random numbers and tokens.
+    /// Key from which connection IDs and random numbers are derived.
     key: hmac::Key,
     connections: AtomicU64,
     tokens: RetryTokens,
     began: Instant,
     routes: Mutex<Routes>,
-    /// A connection attempt has come, or none will.
+    /// Signals that a connection attempt has arrived or that none will.
     arrived: Notify,
-    /// The last connection is over.
+    /// Signals that the last connection is over.
     idle: Notify,
-    /// For sending: connections have one only while something is in it, as most are idle most of the time.
+    /// Spare send buffers. A connection has one only while it holds data, because most connections
+    /// are idle most of the time.
     buffers: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -201,15 +207,15 @@ struct Routes {
     by_id: HashMap<Cid, Arc<Inbox>>,
     open: usize,
     incoming: VecDeque<Incoming>,
-    /// No further attempts are taken.
+    /// Whether further attempts are dropped.
     closed: bool,
-    /// Nobody has the endpoint any more.
+    /// Whether the endpoint was dropped.
     dropped: bool,
     /// Wakes the [`Receiver`].
     waker: Option<Waker>,
 }
 
-/// The routes of a connection, until it is over.
+/// The routes of a connection, removed on drop.
 pub(super) struct Route {
     router: Arc<Router>,
     ids: [Cid; 2],
@@ -237,7 +243,7 @@ impl Drop for Route {
 }
 
 impl Router {
-    /// Spawns the task that receives, too.
+    /// Creates a router and spawns its receiving task.
     pub(super) fn new(
         socket: Arc<dyn AsyncUdpSocket>,
         runtime: Arc<dyn Runtime>,
@@ -276,12 +282,12 @@ impl Router {
         Ok(router)
     }
 
-    /// A buffer of so many bytes at least.
+    /// Returns a send buffer of at least this many bytes.
     pub(super) fn buffer(&self, bytes: usize) -> Vec<u8> {
         self.buffers.lock().pop().unwrap_or_else(|| vec![0; bytes])
     }
 
-    /// Gives it back.
+    /// Takes a send buffer back.
     pub(super) fn recycle(&self, buffer: Vec<u8>) {
         let mut buffers = self.buffers.lock();
         if buffers.len() < BUFFERS {
@@ -297,7 +303,7 @@ impl Router {
         self.clock.runtime.now().saturating_duration_since(self.began)
     }
 
-    /// A connection ID that is nobody's, and the random numbers of its connection.
+    /// Returns an unused connection ID and the random numbers of its connection.
     fn unused(&self, routes: &Routes) -> (Cid, ConnectionRng) {
         loop {
             let number = self.connections.fetch_add(1, Ordering::Relaxed);
@@ -310,7 +316,8 @@ impl Router {
         }
     }
 
-    /// Routes the packets of a new connection: those to an ID of its own, and those to the one that its client made up.
+    /// Routes the packets of a new connection: those to its own ID, and those to the ID that its
+    /// client made up.
     pub(super) fn open(self: &Arc<Self>, asked: Option<&[u8]>) -> (Cid, ConnectionRng, Route) {
         let mut routes = self.routes();
         let (id, rng) = self.unused(&routes);
@@ -323,7 +330,7 @@ impl Router {
         (id, rng, Route { router: Arc::clone(self), ids: [id, asked], inbox })
     }
 
-    /// The next connection attempt; `None` once the endpoint is closed.
+    /// Returns the next connection attempt, or `None` once the endpoint is closed.
     pub(super) async fn accept(&self) -> Option<Incoming> {
         wait(&self.arrived, || {
             let mut routes = self.routes();
@@ -332,25 +339,25 @@ impl Router {
         .await
     }
 
-    /// Takes no further attempts.
+    /// Drops waiting attempts and all later ones.
     fn refuse_attempts(&self) {
         let waiting = {
             let mut routes = self.routes();
             routes.closed = true;
             std::mem::take(&mut routes.incoming)
         };
-        // Without the lock, which their routes take.
+        // Drop them without the lock, because their routes take it.
         drop(waiting);
         self.arrived.notify_waiters();
     }
 
-    /// Closes all connections, and takes no further attempts.
+    /// Closes all connections and refuses further attempts.
     pub(super) fn close(&self, code: u32) {
         self.refuse_attempts();
         self.routes().by_id.values().for_each(|inbox| inbox.close(code));
     }
 
-    /// Nobody has the endpoint any more: it ends with its last connection.
+    /// Marks the endpoint as dropped; the receiving task ends with the last connection.
     pub(super) fn abandon(&self) {
         self.refuse_attempts();
         let waker = {
@@ -366,10 +373,10 @@ impl Router {
         wait(&self.idle, || (self.routes().open == 0).then_some(())).await;
     }
 
-    /// Takes a packet to its connection, or begins one.
+    /// Delivers a packet to its connection, or starts a connection.
     fn route(self: &Arc<Self>, packet: &mut [u8], path: PacketPath) {
         let Some(id) = Cid::addressed(packet) else {
-            // Of another version of QUIC, maybe, whose IDs may be longer.
+            // The packet may have another version of QUIC, whose IDs may be longer.
             if self.server {
                 self.negotiate_version(packet, path);
             }
@@ -383,7 +390,7 @@ impl Router {
         }
     }
 
-    /// Handles a packet that belongs to no connection; `None` if it is no attempt to open one.
+    /// Handles a packet that belongs to no connection. Returns `None` if no attempt was queued.
     fn begin(self: &Arc<Self>, packet: &mut [u8], path: PacketPath) -> Option<()> {
         let long = packet.first()? & 0x80 != 0;
         if !long || packet.len() < MIN_INITIAL_DATAGRAM {
@@ -408,7 +415,8 @@ impl Router {
         route.inbox.push(packet, path);
         let incoming = Incoming { header, original, id, rng, path, route };
         {
-            // It may have been closed meanwhile. An attempt that is not taken is dropped without the lock, which its route takes.
+            // The router may have been closed meanwhile. Drop a refused attempt without the lock,
+            // because its route takes the lock.
             let mut routes = self.routes();
             if !is_taken(&routes) {
                 drop(routes);
@@ -420,7 +428,8 @@ impl Router {
         Some(())
     }
 
-    /// Answers a packet of a version that quiche does not speak, if it is long enough; whether it is one.
+    /// Answers a packet of a version that quiche does not speak, if the packet is long enough.
+    /// Returns whether the packet has such a version.
     fn negotiate_version(&self, packet: &[u8], path: PacketPath) -> bool {
         let Some(version) = packet.first_chunk().and_then(|[first, version @ ..]: &[u8; 5]| {
             (first & 0x80 != 0).then_some(u32::from_be_bytes(*version))
@@ -430,7 +439,7 @@ impl Router {
         if stack::version_is_supported(version) {
             return false;
         }
-        // Version 0 is such an answer itself.
+        // Version 0 marks a Version Negotiation packet, which gets no answer.
         if version != 0
             && packet.len() >= MIN_INITIAL_DATAGRAM
             && let Some(answer) = version_negotiation(packet)
@@ -440,7 +449,8 @@ impl Router {
         true
     }
 
-    /// Replies to the sender of a packet that came on this path, or not where the kernel has no room.
+    /// Replies to the sender of a packet that arrived on this path. The reply is lost if the kernel
+    /// has no room.
     fn reply(&self, path: PacketPath, packet: &[u8]) {
         let back = PacketPath { from: path.to, to: path.from, ecn: 0 };
         let _ = self.socket.try_send(&self.transmit(back, packet.len(), packet));
@@ -470,14 +480,14 @@ impl Router {
         }
     }
 
-    /// Packets of `segment` bytes each but for the last, as the socket takes them.
+    /// Returns a transmit of packets that have `segment` bytes each, except the last.
     pub(super) fn transmit<'a>(
         &self,
         path: PacketPath,
         segment: usize,
         contents: &'a [u8],
     ) -> Transmit<'a> {
-        // With several addresses, answers come from the one that was asked.
+        // If the server has several addresses, answer from the one the client sent to.
         let src_ip = self.server.then_some(path.from.ip()).filter(|ip| !ip.is_unspecified());
         let segment_size = (contents.len() > segment).then_some(segment);
         Transmit {
@@ -490,7 +500,8 @@ impl Router {
     }
 }
 
-/// Waits until `look` finds something; whoever changes what it looks at notifies the waiters.
+/// Waits until `look` returns a value. Code that changes the state behind `look` must notify
+/// `changed`.
 pub(super) async fn wait<T>(changed: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
     loop {
         let notified = changed.notified();
@@ -501,7 +512,7 @@ pub(super) async fn wait<T>(changed: &Notify, mut look: impl FnMut() -> Option<T
     }
 }
 
-/// Receives for all connections of an endpoint.
+/// Task that receives for all connections of an endpoint.
 struct Receiver {
     router: Arc<Router>,
     buffers: Vec<Vec<u8>>,
@@ -523,9 +534,9 @@ impl Receiver {
             });
             ready!(router.socket.poll_recv(cx, &mut slices, &mut metas))
         };
-        // An error is the kernel's message about an earlier datagram.
+        // An error is the kernel's report about an earlier datagram.
         for (buffer, meta) in buffers.iter_mut().zip(&metas).take(received.unwrap_or(0)) {
-            // A client has told quiche one address of its own, and takes packets to no other.
+            // quiche knows only one local address of a client and accepts packets to no other.
             let ip = meta.dst_ip.filter(|_| router.server).unwrap_or(router.local.ip());
             let to = (ip, router.local.port()).into();
             let path = PacketPath { from: meta.addr, to, ecn: meta.ecn.map_or(0, |ecn| ecn as u8) };
@@ -538,7 +549,7 @@ impl Receiver {
     }
 }
 
-/// Whoever waits for attempts hears that none will come.
+/// Tells tasks that wait for attempts that none will come.
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.router.refuse_attempts();

@@ -1,4 +1,4 @@
-//! Packets that leave together: those of one size and way go to the socket in one call.
+//! Batches of outgoing packets: packets of one size and path go to the socket in one call.
 
 use std::io;
 use std::pin::Pin;
@@ -11,29 +11,29 @@ use super::native::Quic;
 use super::router::{LARGEST, PacketPath, Router};
 use super::{ecn_to_send, stack};
 
-/// Packets that leave at once, at most.
+/// Packets in one batch, at most.
 const MAX_GSO_SEGMENTS: usize = 16;
-/// Batches of a connection before other tasks have their turn.
+/// Batches that a connection sends before other tasks get their turn.
 const ROUNDS: usize = 8;
-/// Packets leave so much before their time: tokio's timers are no finer.
+/// Time by which packets may leave early, because tokio's timers are no finer.
 const TIMER_GRANULARITY: Duration = Duration::from_millis(1);
-/// The code of a connection that cannot go on (RFC 9000 §20.1).
+/// Error code of a connection that cannot continue (RFC 9000 §20.1).
 const INTERNAL_ERROR: u64 = 1;
 
 /// Packets of one connection on their way to the socket.
 pub(super) struct SendBatch {
-    /// Only there while something is in it.
+    /// Empty unless the batch holds packets.
     buffer: Vec<u8>,
     filled: usize,
     count: usize,
-    /// Size of the first: of all but the last.
+    /// Size of the first packet, and of all others except the last.
     segment: usize,
     path: Option<PacketPath>,
-    /// Nothing more goes with what is there.
+    /// Whether no further packet can join the batch.
     full: bool,
-    /// A packet behind the others that does not go with them: its size and way.
+    /// Size and path of a packet that lies after the batch but cannot join it.
     behind: Option<(usize, PacketPath)>,
-    /// The packet that was written last waits for this time.
+    /// Departure time of the last written packet, if it must wait.
     held: Option<Instant>,
     most: usize,
     granularity: Duration,
@@ -57,12 +57,13 @@ impl SendBatch {
         }
     }
 
-    /// Whether a packet waits for its time.
+    /// Returns whether a packet waits for its departure time.
     pub(super) const fn is_held(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Sends what quiche has to send at `now`. Ready with the time until which the next packet waits; pending while the socket has no room.
+    /// Sends the packets that quiche has at `now`. Returns ready with the time until which the next
+    /// packet waits, or pending while the socket has no room.
     pub(super) fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -87,19 +88,20 @@ impl SendBatch {
                 return Poll::Ready(Some(now));
             }
             if self.buffer.is_empty() {
-                // One more packet may turn out not to go with those before it.
+                // Room for one more packet, which may turn out not to fit into the batch.
                 self.buffer = router.buffer((self.most + 1) * LARGEST);
             }
             match quic.send(&mut self.buffer[self.filled..self.filled + LARGEST]) {
                 Ok((len, info)) => {
                     let path = PacketPath { from: info.from, to: info.to, ecn: ecn_to_send(quic) };
-                    // Without a pace it is the time of sending: a long burst pauses, too, and what came meanwhile is read.
+                    // Without pacing, `info.at` is the time of sending. A long burst therefore also
+                    // pauses, and packets that arrived meanwhile are read.
                     let waits = info.at > now + self.granularity;
                     self.held = waits.then_some(info.at);
                     self.add(len, path, waits);
                 }
                 Err(stack::Error::Done) => break,
-                // It cannot go on.
+                // The connection cannot continue.
                 Err(_) => {
                     if quic.close(false, INTERNAL_ERROR, b"").is_err() {
                         break;
@@ -112,7 +114,7 @@ impl SendBatch {
         Poll::Ready(None)
     }
 
-    /// Takes the packet that was written behind those before it.
+    /// Adds the packet that was written after the batch.
     fn add(&mut self, len: usize, path: PacketPath, waits: bool) {
         let goes_with = self.path == Some(path) && len <= self.segment && !waits;
         if self.count > 0 && !goes_with {
@@ -127,7 +129,8 @@ impl SendBatch {
         self.full = !waits && (len < self.segment || self.count == self.most);
     }
 
-    /// Hands what is there to the socket. What the kernel does not take for another reason than room is lost, as it could be further on.
+    /// Hands the batch to the socket. If the kernel refuses it for a reason other than lack of
+    /// room, its packets are lost, as they could be later on the path.
     fn poll_flush(&mut self, cx: &mut Context<'_>, router: &Router) -> Poll<()> {
         if let Some(path) = self.path {
             let transmit = router.transmit(path, self.segment, &self.buffer[..self.filled]);

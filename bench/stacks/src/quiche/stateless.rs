@@ -1,4 +1,4 @@
-//! Replies without state per client: Retry tokens, refusals and the versions spoken.
+//! Replies without state per client: Retry tokens, refusals and version negotiation.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -10,26 +10,27 @@ use rustls::quic::Version;
 
 use super::stack;
 
-/// A Retry is answered within this time, or not at all.
+/// Lifetime of a Retry token.
 const LIFETIME: Duration = Duration::from_secs(15);
-/// Length of a token's authentication code.
+/// Length of a token's authentication code, in bytes.
 const TAG: usize = 32;
-/// Length of the time in it.
+/// Length of a token's time field, in bytes.
 const TIME: usize = 8;
 
-/// Makes and checks tokens of Retry packets (RFC 9000 §8.1.2): the time, the client's first destination connection ID, and a code over
-/// both, its address and the connection ID that the Retry gave.
+/// Issuer and checker of Retry tokens (RFC 9000 §8.1.2). A token has the time, the client's first
+/// destination connection ID, and a code over both, the client's address and the connection ID that
+/// the Retry issued.
 pub(super) struct RetryTokens {
     key: hmac::Key,
 }
 
 impl RetryTokens {
-    /// With this key.
+    /// Returns the tokens under this key.
     pub(super) const fn new(key: hmac::Key) -> Self {
         Self { key }
     }
 
-    /// `now` is since any moment that stays the same.
+    /// Returns a token. `now` is the time since any fixed moment.
     pub(super) fn make(
         &self,
         now: Duration,
@@ -44,7 +45,8 @@ impl RetryTokens {
         token
     }
 
-    /// The original destination connection ID, where the token is one of ours for this client and not too old.
+    /// Returns the original destination connection ID if the token is ours, was issued to this
+    /// client and has not expired.
     pub(super) fn check<'a>(
         &self,
         now: Duration,
@@ -60,7 +62,8 @@ impl RetryTokens {
     }
 }
 
-/// What a token's code is over. Everything but the first part has its length before it.
+/// Returns the bytes that a token's code authenticates. Every part of variable length except the
+/// last one starts with its length or its type.
 fn signed(said: &[u8], client: SocketAddr, given: &[u8]) -> Vec<u8> {
     let mut all = vec![given.len() as u8];
     all.extend_from_slice(given);
@@ -73,7 +76,8 @@ fn signed(said: &[u8], client: SocketAddr, given: &[u8]) -> Vec<u8> {
     all
 }
 
-/// A Version Negotiation packet for a client's long packet, whose connection IDs may have any length (RFC 8999 §6).
+/// Returns a Version Negotiation packet for a client's packet with a long header, whose connection
+/// IDs may have any length (RFC 8999 §6).
 pub(super) fn version_negotiation(packet: &[u8]) -> Option<Vec<u8>> {
     let (length, rest) = packet.get(5..)?.split_first()?;
     let (asked, rest) = rest.split_at_checked(usize::from(*length))?;
@@ -88,10 +92,12 @@ pub(super) fn version_negotiation(packet: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// An Initial packet that refuses the connection (RFC 9000 §5.2.2, CONNECTION_REFUSED), as quiche has none without a connection. `asked` and
-/// `client` are destination and source of the client's packet.
+/// Returns an Initial packet that refuses the connection (RFC 9000 §5.2.2, CONNECTION_REFUSED),
+/// because quiche cannot make one without a connection. `asked` and `client` are the destination
+/// and source connection IDs of the client's packet.
 pub(super) fn refusal(asked: &[u8], client: &[u8]) -> Option<Vec<u8>> {
-    // CONNECTION_CLOSE: code, frame type, length of the reason; padding, as the header's protection samples 16 bytes.
+    // CONNECTION_CLOSE: code, frame type, reason length. The rest is padding, because header
+    // protection samples 16 bytes.
     const PAYLOAD: [u8; 20] = {
         let mut payload = [0; 20];
         (payload[0], payload[1]) = (0x1c, 0x02);
@@ -102,14 +108,14 @@ pub(super) fn refusal(asked: &[u8], client: &[u8]) -> Option<Vec<u8>> {
         .quic_suite()?
         .keys(asked, Side::Server, Version::V1)
         .local;
-    // Initial, with a packet number of one byte: 0.
+    // Initial packet with a packet number of one byte: 0.
     let mut packet = vec![0xc0, 0, 0, 0, 1];
     for id in [client, asked] {
         packet.push(u8::try_from(id.len()).ok()?);
         packet.extend_from_slice(id);
     }
     let tag = keys.packet.tag_len();
-    // No token; how many bytes follow; the packet number.
+    // No token; the length of the rest; the packet number.
     packet.extend([
         0,
         u8::try_from(1 + PAYLOAD.len() + tag).ok().filter(|length| *length < 64)?,

@@ -1,4 +1,4 @@
-//! The halves of a stream.
+//! The sending and receiving halves of a stream.
 
 use std::fmt;
 use std::future::Future;
@@ -16,41 +16,41 @@ use super::stack;
 use super::stack::{Error, Shutdown};
 use crate::traits::Close;
 
-/// Bytes read at once, at most.
+/// Bytes in one read, at most.
 const MAX_READ: usize = 64 << 10;
 
-/// Why a stream cannot be read.
+/// Reason why a stream cannot be read.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The peer reset it.
+    /// The peer reset the stream.
     #[error("stream reset by peer: error {0}")]
     Reset(VarInt),
     /// The connection is closed.
     #[error("connection lost: {0}")]
     ConnectionLost(Close),
-    /// It was stopped from here, or its end was read.
+    /// This end stopped the stream, or quiche no longer knows the stream.
     #[error("closed stream")]
     ClosedStream,
 }
 
-/// Why a stream cannot be written.
+/// Reason why a stream cannot be written.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The peer stopped it.
+    /// The peer stopped the stream.
     #[error("sending stopped by peer: error {0}")]
     Stopped(VarInt),
     /// The connection is closed.
     #[error("connection lost: {0}")]
     ConnectionLost(Close),
-    /// It was finished or reset.
+    /// The stream was finished or reset.
     #[error("closed stream")]
     ClosedStream,
-    /// The server did not take what was sent in 0-RTT. quiche sends it again by itself.
+    /// The server did not accept data sent in 0-RTT. quiche sends them again by itself.
     #[error("0-RTT rejected")]
     ZeroRttRejected,
 }
 
-/// It was finished, stopped or reset before.
+/// Error of an operation on a stream that was already finished, stopped or reset.
 #[derive(Clone, Copy, Debug)]
 pub struct ClosedStream;
 
@@ -80,18 +80,18 @@ impl From<WriteError> for io::Error {
     }
 }
 
-/// A code of 62 bits, as all are that came over QUIC.
+/// Returns a code as a QUIC integer. Codes received over QUIC have at most 62 bits.
 fn code(code: u64) -> VarInt {
     VarInt::from_u64(code).unwrap_or(VarInt::MAX)
 }
 
-/// The sending half of a stream. Dropped, it is finished.
+/// The sending half of a stream. Dropping it finishes the stream.
 pub struct SendStream {
     connection: Connection,
     id: u64,
-    /// The end was written, or it was reset.
+    /// Whether the end was written or the stream was reset.
     closed: bool,
-    /// The peer stopped it with this code.
+    /// Code with which the peer stopped the stream.
     stopped: Option<VarInt>,
 }
 
@@ -111,7 +111,7 @@ impl SendStream {
         self.id
     }
 
-    /// Hands quiche something, or leaves the task's waker until there is room for it.
+    /// Writes to quiche, or registers the task's waker until there is room.
     fn poll<T>(
         &mut self,
         cx: &Context<'_>,
@@ -133,7 +133,7 @@ impl SendStream {
                     state.wake_driver();
                     Poll::Ready(Ok(written))
                 }
-                // Also said of a stream that quiche has forgotten.
+                // quiche returns `Done` also for a stream that it has forgotten.
                 Err(Error::Done) if state.quic.stream_capacity(id).is_ok() => {
                     state.streams.writers.insert(id, Some(cx.waker().clone()));
                     Poll::Pending
@@ -156,7 +156,8 @@ impl SendStream {
         self.poll(cx, |quic, id| quic.stream_send(id, data, false))
     }
 
-    /// Writes `chunk` without a copy; what is left in it was not taken, and there is no room for it.
+    /// Writes `chunk` without a copy. Returns pending with the rest in `chunk` if there is no more
+    /// room.
     pub(super) fn poll_write_chunk(
         &mut self,
         cx: &mut Context<'_>,
@@ -170,7 +171,7 @@ impl SendStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes the end.
+    /// Writes the end of the stream.
     pub(super) fn finish(&mut self) -> Result<(), ClosedStream> {
         if self.closed || self.stopped.is_some() {
             return Err(ClosedStream);
@@ -187,7 +188,8 @@ impl SendStream {
         if self.closed { Ok(()) } else { Err(ClosedStream) }
     }
 
-    /// Gives up what the peer has not got. Also after the end was written.
+    /// Resets the stream: the peer no longer gets data that it has not received. Possible also
+    /// after the end was written.
     pub(super) fn reset(&mut self, code: VarInt) -> Result<(), ClosedStream> {
         let id = self.id;
         self.closed = true;
@@ -198,7 +200,8 @@ impl SendStream {
         })
     }
 
-    /// Ends with `None` when the peer has acknowledged all data and the end, with a code when it was stopped or reset.
+    /// Resolves to `None` when the peer has acknowledged all data and the end, or to a code if the
+    /// stream was stopped or reset.
     pub(super) fn stopped(
         &self,
     ) -> impl Future<Output = Result<Option<VarInt>, Close>> + Send + Sync + use<> {
@@ -212,7 +215,7 @@ impl Drop for SendStream {
         self.connection.shared().with(|state| {
             state.streams.writers.remove(&id);
             if closed {
-                // quiche keeps a stream that its peer has stopped until somebody has asked for it.
+                // quiche keeps a stream that the peer has stopped until the stream is queried.
                 let _ = state.quic.stream_capacity(id);
             } else if state.quic.stream_send(id, b"", true).is_ok() {
                 state.streams.on_finished(id);
@@ -240,13 +243,13 @@ impl AsyncWrite for SendStream {
     }
 }
 
-/// The receiving half of a stream. Dropped before its end, it is stopped.
+/// The receiving half of a stream. Dropping it before its end stops the stream.
 pub struct RecvStream {
     connection: Connection,
     id: u64,
-    /// What reads bring from here on: the end, or why there is none.
+    /// Result of all further reads: the end, or the reason why there is none.
     ended: Option<Result<(), ReadError>>,
-    /// Read, and too long for who asked.
+    /// Data that were read but did not fit the caller's buffer.
     rest: Bytes,
 }
 
@@ -265,7 +268,7 @@ impl RecvStream {
         self.id
     }
 
-    /// Reads what is there, or leaves the task's waker; `None` at the end.
+    /// Reads available data or registers the task's waker. Returns `None` at the end.
     pub(super) fn poll_chunk(
         &mut self,
         cx: &mut Context<'_>,
@@ -279,7 +282,7 @@ impl RecvStream {
                 .limit(MAX_READ);
             match state.quic.stream_recv_buf(id, &mut chunk) {
                 Ok((_, last)) => {
-                    // There may be credit to send.
+                    // The read may have freed flow control credit to send.
                     state.wake_driver();
                     Poll::Ready(Ok((chunk.into_inner().freeze(), last)))
                 }
@@ -311,7 +314,7 @@ impl RecvStream {
         })
     }
 
-    /// Tells the peer that nothing more is wanted.
+    /// Tells the peer that no more data are wanted.
     pub(super) fn stop(&mut self, code: VarInt) -> Result<(), ClosedStream> {
         if self.ended.is_some() {
             return Err(ClosedStream);

@@ -1,10 +1,11 @@
-//! Unchanged quiche under the traits of `fathom-stacks`, as a peer in tests.
+//! Unmodified quiche under the traits of `fathom-stacks`, as a peer in tests.
 //!
-//! A crate of its own: a feature of `fathom-stacks` would compile everything above it a second time for the tests.
+//! This is a separate crate because a feature of `fathom-stacks` would make the tests compile every
+//! crate above it a second time.
 
 #![cfg(feature = "quiche")]
 
-// The driver's files name what `fathom-stacks` shares by its place there.
+// The driver's files refer to the shared items of `fathom-stacks` by these paths.
 mod native {
     pub(crate) use fathom_stacks::{NativeClock, NativeMonitor, NativeWatch};
 }

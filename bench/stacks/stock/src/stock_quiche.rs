@@ -1,5 +1,6 @@
-//! The driver of `fathom-stacks` on unchanged quiche's types. Unchanged quiche has controllers of its own only, neither ECN nor a clock that
-//! can be set, and tells of a stream's data only that both halves are over.
+//! The driver of `fathom-stacks` on unmodified quiche's types. Unmodified quiche has only its own
+//! controllers and neither ECN nor a settable clock. About the delivery of a stream's data it tells
+//! only that both halves are over.
 
 #[path = "../../src/quiche/coalesced.rs"]
 mod coalesced;
@@ -32,7 +33,7 @@ pub use self::endpoint::{Connecting, Endpoint, Incoming};
 use self::native::{Quic, native, needs_pacing};
 pub use self::stream::{RecvStream, SendStream};
 
-/// Random numbers that nothing takes.
+/// Placeholder: nothing takes these random numbers.
 #[derive(Clone, Copy)]
 struct ConnectionRng;
 
@@ -46,7 +47,7 @@ fn run_at<T>(_: Instant, _: &mut ConnectionRng, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// How connections of one controller begin.
+/// Configuration from which connections under one controller start.
 struct Share(stack::CongestionControlAlgorithm);
 
 impl Share {
@@ -73,10 +74,10 @@ impl Share {
     }
 }
 
-/// What became of what a stream sends.
+/// Delivery state of the data sent on a stream.
 enum StreamDelivery {
     Open,
-    #[allow(dead_code)] // The derived crate's.
+    #[allow(dead_code)] // Only the derived crate reports it.
     Acknowledged,
     Reset,
     Forgotten,

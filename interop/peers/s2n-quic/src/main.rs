@@ -1,4 +1,4 @@
-//! s2n-quic with rustls as client and server of the interop tests.
+//! s2n-quic with rustls as a client and a server for the interop tests.
 
 use std::error::Error;
 use std::io::Write;
@@ -21,7 +21,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 const UNSUPPORTED: i32 = 127;
 const ALPN: &[u8] = b"hq-interop";
-/// The longest request line that is read.
+/// Longest request line that is read, in bytes.
 const LONGEST_REQUEST: usize = 4096;
 const CLIENT_TESTS: &str = "handshake transfer longrtt retry multiconnect ecn chacha20 goodput crosstraffic";
 const SERVER_TESTS: &str = "handshake transfer longrtt retry multiconnect keyupdate ecn chacha20 goodput crosstraffic";
@@ -44,7 +44,7 @@ fn provider(test: &str) -> CryptoProvider {
     provider
 }
 
-/// Asks everybody for a token first.
+/// Connection limiter. If true, every client gets a Retry first.
 struct Retry(bool);
 
 impl Limiter for Retry {
@@ -85,7 +85,7 @@ async fn server(test: &str, certs: &Path) -> Result<()> {
     }
 }
 
-/// A line with GET and a path; then the file, or nothing.
+/// Reads a line with GET and a path, then sends the file or resets the stream.
 async fn serve(mut stream: BidirectionalStream, root: Arc<PathBuf>) {
     let mut line = Vec::new();
     while let Ok(Some(bytes)) = stream.receive().await {
@@ -152,12 +152,12 @@ async fn client(test: &str, certs: &Path) -> Result<()> {
         let connection = client.connect(to).await?;
         fetch(connection, each).await?;
     }
-    // The close of the last connection is to reach the server.
+    // Wait until the close of the last connection has reached the server.
     let _ = tokio::time::timeout(Duration::from_secs(1), async { client.clone().wait_idle().await }).await;
     Ok(())
 }
 
-/// All files of one connection at once.
+/// Fetches all files of one connection concurrently.
 async fn fetch(connection: Connection, requests: Vec<Request>) -> Result<()> {
     let handle = connection.handle();
     let tasks: Vec<_> = requests

@@ -1,4 +1,4 @@
-//! Results for synthetic evidence.
+//! Tests of the results for synthetic evidence.
 
 use super::*;
 use crate::endpoint::facts::{Close, Connection};
@@ -19,14 +19,14 @@ fn evidence(connections: Vec<ConnectionTrace>) -> Evidence {
     }
 }
 
-/// The result for one connection that `change` has modified.
+/// Returns the result for one connection that `change` has modified.
 fn on_one(test_case: TestCase, change: impl FnOnce(&mut Evidence)) -> TestResult {
     let mut evidence = evidence(vec![connection_trace()]);
     change(&mut evidence);
     check(test_case, &evidence)
 }
 
-/// The reasons for a failure.
+/// Returns the reasons for a failure.
 fn failures(result: TestResult) -> String {
     match result {
         TestResult::Failed(why) => why.join("; "),

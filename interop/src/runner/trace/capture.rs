@@ -12,7 +12,7 @@ use fathom_netsim::relay::Passing;
 use pcap_file::DataLink;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 
-/// Limit in bytes for one capture, several times the size of a test's files.
+/// Limit for one capture in bytes, several times the size of a test's files.
 const MAX_BYTES: usize = 128 << 20;
 
 /// A datagram that arrived at the relay.
@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 128 << 20;
 pub struct CapturedDatagram {
     /// Arrival time since the relay's start.
     pub at: Duration,
-    /// Direction: from client to server.
+    /// Whether the datagram goes from client to server.
     pub to_server: bool,
     /// The client's address.
     pub client: SocketAddr,
@@ -28,7 +28,7 @@ pub struct CapturedDatagram {
     pub server: SocketAddr,
     /// ECN field.
     pub ecn: u8,
-    /// Departure time since the relay's start; `None` if the link lost it.
+    /// Departure time since the relay's start; `None` if the link lost the datagram.
     pub leaves: Option<Duration>,
     /// UDP payload.
     pub contents: Vec<u8>,
@@ -61,20 +61,21 @@ impl Capture {
         });
     }
 
-    /// The recorded datagrams.
+    /// Returns the recorded datagrams.
     pub fn datagrams(&self) -> &[CapturedDatagram] {
         &self.datagrams
     }
 
-    /// Whether datagrams are missing because of the limit.
+    /// Returns whether datagrams are missing because of the limit.
     pub const fn is_truncated(&self) -> bool {
         self.truncated
     }
 
-    /// Writes a pcap file with synthetic IP and UDP headers. It includes the datagrams that the link lost.
+    /// Writes a pcap file with synthetic IP and UDP headers. The file includes datagrams that the
+    /// link lost.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write_pcap(&self, path: &Path) -> io::Result<()> {
         let out = io::BufWriter::new(std::fs::File::create(path)?);
         let header = PcapHeader { datalink: DataLink::RAW, ..PcapHeader::default() };

@@ -30,7 +30,8 @@ pub struct ConnectionClose {
 }
 
 impl ConnectionClose {
-    /// Whether it is FRAME_ENCODING_ERROR, TRANSPORT_PARAMETER_ERROR or PROTOCOL_VIOLATION.
+    /// Returns whether the error is FRAME_ENCODING_ERROR, TRANSPORT_PARAMETER_ERROR or
+    /// PROTOCOL_VIOLATION.
     pub fn is_protocol_error(&self) -> bool {
         self.transport && PROTOCOL_ERRORS.contains(&self.code)
     }
@@ -56,11 +57,12 @@ pub struct RelayedPacket {
     pub arrived: Duration,
     /// Departure from the link; `None` if lost.
     pub departed: Option<Duration>,
-    /// Whether it is ack-eliciting.
+    /// Whether the packet is ack-eliciting.
     pub ack_eliciting: bool,
 }
 
-/// A 1-RTT packet with a timestamp and an ACK frame that raises the largest acknowledged packet number: one delay sample.
+/// A delay sample: a 1-RTT packet with a timestamp and an ACK frame that raises the largest
+/// acknowledged packet number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampedAck {
     /// Largest Acknowledged of the ACK frame.
@@ -71,7 +73,7 @@ pub struct TimestampedAck {
     pub timestamp: SendTimestamp,
 }
 
-/// The sending time of a packet by its sender's clock.
+/// Sending time of a packet by its sender's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendTimestamp {
     /// SYNC_TIMESTAMP: microseconds.
@@ -80,12 +82,12 @@ pub enum SendTimestamp {
     Timestamp(Timestamp),
 }
 
-/// The packets that one endpoint sent.
+/// Packets that one endpoint sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EndpointTrace {
     /// Number of Initial, 0-RTT, Handshake and 1-RTT packets.
     pub packets: [u64; 4],
-    /// Packets that could not be decrypted: their secret is missing, or they were corrupted.
+    /// Packets that could not be decrypted, because their secret is missing or they were corrupted.
     pub unopened: u64,
     /// Decrypted packets with an unknown frame type.
     pub unread: u64,
@@ -93,9 +95,9 @@ pub struct EndpointTrace {
     pub acks: u64,
     /// ACK frames with ECN counts.
     pub acks_with_ecn: u64,
-    /// The largest ECT(0), ECT(1) and CE counts in them.
+    /// Largest ECT(0), ECT(1) and CE counts in ACK frames.
     pub counts: [u64; 3],
-    /// Key updates seen in its packets.
+    /// Key updates seen in the endpoint's packets.
     pub key_updates: u64,
     /// SYNC_TIMESTAMP frames.
     pub stamps: u64,
@@ -109,9 +111,9 @@ pub struct EndpointTrace {
     pub early_bytes: u64,
     /// Bytes of STREAM frames in 1-RTT packets.
     pub stream_bytes: u64,
-    /// Whether it sent HANDSHAKE_DONE.
+    /// Whether the endpoint sent HANDSHAKE_DONE.
     pub done: bool,
-    /// Its first CONNECTION_CLOSE frame.
+    /// First CONNECTION_CLOSE frame of the endpoint.
     pub close: Option<ConnectionClose>,
     /// Decrypted 1-RTT packets in order of arrival.
     #[serde(skip)]
@@ -119,12 +121,12 @@ pub struct EndpointTrace {
     /// Delay samples of the other endpoint's packets.
     #[serde(skip)]
     pub timestamped_acks: Vec<TimestampedAck>,
-    /// Largest packet number acknowledged in its 1-RTT packets.
+    /// Largest packet number acknowledged in the endpoint's 1-RTT packets.
     #[serde(skip)]
     largest: Option<u64>,
 }
 
-/// A connection as seen in its packets.
+/// A connection as reconstructed from its packets.
 #[derive(Debug, Serialize)]
 pub struct ConnectionTrace {
     /// The ClientHello.
@@ -184,12 +186,12 @@ impl ConnectionTrace {
         }
     }
 
-    /// Whether the packets show that the handshake completed.
+    /// Returns whether the packets show that the handshake completed.
     pub const fn is_complete(&self) -> bool {
         self.server.done || self.server.stream_bytes > 0 && self.client.packets[3] > 0
     }
 
-    /// Whether the packet's destination connection ID belongs to this connection.
+    /// Returns whether the packet's destination connection ID belongs to this connection.
     pub(super) fn matches(&self, packet: &Packet<'_>, to_server: bool) -> bool {
         let receiver = if to_server { SERVER } else { CLIENT };
         match packet.kind {
@@ -223,7 +225,8 @@ impl ConnectionTrace {
             if sender == SERVER {
                 self.retries += 1;
                 self.add_connection_id(SERVER, packet.scid);
-                // A client ignores a second Retry (RFC 9000 §17.2.5.2), which it gets if its first flight was two packets.
+                // A client ignores a second Retry (RFC 9000 §17.2.5.2). It gets one if its first
+                // flight was two packets.
                 if self.retries == 1 {
                     self.initial = PacketKeys::initial(packet.scid);
                 }
@@ -301,7 +304,8 @@ impl ConnectionTrace {
         PacketKeys::new(suite, secrets.find(&self.client_hello.as_ref()?.random, label)?)
     }
 
-    /// Decrypts a 0-RTT packet. Its cipher suite is that of the previous session and not in the handshake, so all are tried.
+    /// Decrypts a 0-RTT packet. All cipher suites are tried, because the suite is that of the
+    /// previous session and not in the handshake.
     fn decrypt_early(&mut self, packet: &Packet<'_>, secrets: &Secrets) -> Option<DecryptedPacket> {
         if let Some(keys) = &mut self.early {
             return keys.decrypt(packet, packet.packet_number_offset);
@@ -318,7 +322,7 @@ impl ConnectionTrace {
         None
     }
 
-    /// Processes the frames of a packet; returns whether it is ack-eliciting.
+    /// Processes the frames of a packet. Returns whether the packet is ack-eliciting.
     fn on_payload(&mut self, sender: usize, kind: PacketType, decrypted: &DecryptedPacket) -> bool {
         if kind == PacketType::OneRtt {
             let side = self.side(sender);
@@ -369,7 +373,7 @@ impl ConnectionTrace {
         ack_eliciting
     }
 
-    /// Processes one frame; `body` is the whole frame including its type.
+    /// Processes one frame. `body` is the whole frame including its type.
     fn on_frame(&mut self, sender: usize, kind: PacketType, frame: &Frame<'_>, body: &[u8]) {
         let side = self.side(sender);
         match (frame.content, frame.ty) {
@@ -428,7 +432,7 @@ impl ConnectionTrace {
     }
 }
 
-/// A short description of the frames in a payload.
+/// Returns a short description of the frames in a payload.
 fn describe_frames(payload: &[u8]) -> String {
     const NAMES: [&str; 31] = [
         "PADDING",
@@ -502,7 +506,7 @@ fn describe_frames(payload: &[u8]) -> String {
     text
 }
 
-/// The first `N` variable-length integers of a frame.
+/// Returns the first `N` variable-length integers of a frame.
 fn varints<const N: usize>(mut body: &[u8]) -> Option<[u64; N]> {
     let mut varints = [0; N];
     for number in &mut varints {
@@ -512,7 +516,7 @@ fn varints<const N: usize>(mut body: &[u8]) -> Option<[u64; N]> {
     Some(varints)
 }
 
-/// Number of data bytes in a STREAM frame (RFC 9000 §19.8).
+/// Returns the number of data bytes in a STREAM frame (RFC 9000 §19.8).
 fn stream_bytes(ty: u64, mut body: &[u8]) -> Option<u64> {
     let fields = 2 + usize::from(ty & 4 != 0);
     for _ in 0..fields {
@@ -526,7 +530,7 @@ fn stream_bytes(ty: u64, mut body: &[u8]) -> Option<u64> {
     }
 }
 
-/// The connection ID of a NEW_CONNECTION_ID frame (RFC 9000 §19.15).
+/// Returns the connection ID of a NEW_CONNECTION_ID frame (RFC 9000 §19.15).
 fn new_connection_id(mut body: &[u8]) -> Option<&[u8]> {
     for _ in 0..3 {
         let (_, length) = varint::decode(body)?;

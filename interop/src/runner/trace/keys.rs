@@ -7,7 +7,7 @@ use ring::hkdf;
 
 use super::packet::Packet;
 
-/// RFC 9001 §5.2: the salt of Initial secrets, QUIC version 1.
+/// Salt of Initial secrets in QUIC version 1 (RFC 9001 §5.2).
 const SALT: [u8; 20] = [
     0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad,
     0xcc, 0xbb, 0x7f, 0x0a,
@@ -91,7 +91,7 @@ impl hkdf::KeyType for Length {
     }
 }
 
-/// HKDF-Expand-Label (RFC 8446 §7.1) without context.
+/// Returns the output of HKDF-Expand-Label (RFC 8446 §7.1) without context.
 fn expand(prk: &hkdf::Prk, label: &str, length: usize) -> Option<Vec<u8>> {
     let sizes =
         [(length as u16).to_be_bytes()[0], (length as u16).to_be_bytes()[1], 6 + label.len() as u8];
@@ -101,7 +101,7 @@ fn expand(prk: &hkdf::Prk, label: &str, length: usize) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The packet protection keys of one encryption level and direction.
+/// Packet protection keys of one encryption level and direction.
 pub(super) struct PacketKeys {
     suite: Suite,
     secret: Vec<u8>,
@@ -128,7 +128,7 @@ pub(super) struct DecryptedPacket {
     pub(super) payload: Vec<u8>,
     /// Packet number.
     pub(super) number: u64,
-    /// Key updates before this packet's key.
+    /// Number of key updates before this packet's key.
     pub(super) updates: u64,
 }
 
@@ -141,7 +141,8 @@ impl PacketKeys {
         Some(Self { suite, secret: secret.to_vec(), key, iv, header, updates: 0, largest: None })
     }
 
-    /// The client's and the server's Initial keys; `id` is the client's first destination connection ID.
+    /// Returns the client's and the server's Initial keys. `id` is the client's first destination
+    /// connection ID.
     pub(super) fn initial(id: &[u8]) -> Option<[Self; 2]> {
         let common = hkdf::Salt::new(hkdf::HKDF_SHA256, &SALT).extract(id);
         let client = expand(&common, "client in", 32)?;
@@ -149,7 +150,8 @@ impl PacketKeys {
         Some([Self::new(Suite::Aes128, &client)?, Self::new(Suite::Aes128, &server)?])
     }
 
-    /// Decrypts a packet whose packet number begins at `offset`; `None` if these keys do not fit.
+    /// Decrypts a packet whose packet number begins at `offset`. Returns `None` if these keys do
+    /// not fit.
     pub(super) fn decrypt(
         &mut self,
         packet: &Packet<'_>,
@@ -173,7 +175,8 @@ impl PacketKeys {
         let payload = offset + length;
         let newer = phase != (self.updates % 2 == 1);
         let decrypted = if short && newer {
-            // Either the next keys or the previous ones, which no longer matter.
+            // The packet has the next keys or the previous ones. Only the next keys are tried,
+            // because packets with the previous keys no longer matter.
             let next = next_secret(self.suite, &self.secret)?;
             let (key, iv) = key_and_iv(self.suite, &next)?;
             let decrypted = open_in_place(&key, iv, number, &mut bytes, payload)?;
@@ -188,7 +191,7 @@ impl PacketKeys {
     }
 }
 
-/// The secret after a key update.
+/// Returns the secret after a key update.
 fn next_secret(suite: Suite, secret: &[u8]) -> Option<Vec<u8>> {
     expand(&hkdf::Prk::new_less_safe(suite.hash(), secret), "quic ku", secret.len())
 }

@@ -1,7 +1,7 @@
-//! Decrypts and analyses the datagrams that passed the relay, with the TLS secrets that one of the endpoints logged. It works the same for
-//! every pair of implementations.
+//! Decrypts and analyses the datagrams that passed the relay, with the TLS secrets that one of the
+//! endpoints logged. The analysis is the same for every pair of implementations.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `capture.rs` | the captured datagrams; pcap export |
 //! | `packet.rs` | packet headers (RFC 9000 §17) |
@@ -38,7 +38,7 @@ const MAX_LOG: usize = 16 << 20;
 pub struct Trace {
     /// Connections in the order in which they started.
     pub connections: Vec<ConnectionTrace>,
-    /// Datagrams with ECT(0), ECT(1) or CE, from clients and from the server.
+    /// Number of datagrams with ECT(0), ECT(1) or CE, from clients and from the server.
     pub ect: [u64; 2],
     /// Whether datagrams are missing because of the capture's limit.
     pub truncated: bool,
@@ -98,7 +98,8 @@ impl Trace {
         }
     }
 
-    /// Closes with a protocol error, which a faulty extension would cause, and the endpoint that sent them.
+    /// Returns the closes with a protocol error, which a faulty extension would cause, and the
+    /// endpoints that sent them.
     pub fn protocol_errors(&self) -> Vec<(&'static str, ConnectionClose)> {
         let of = |c: &ConnectionTrace| {
             let sides = [("client", &c.client), ("server", &c.server)];
@@ -112,7 +113,7 @@ impl Trace {
         self.connections.iter().flat_map(of).flatten().collect()
     }
 
-    /// Number of Retry packets.
+    /// Returns the number of Retry packets.
     pub fn retries(&self) -> u64 {
         self.connections.iter().map(|c| c.retries).sum()
     }
@@ -124,7 +125,7 @@ pub(super) mod testing {
     use super::tls::{ClientHello, EncryptedExtensions, ServerHello};
     use super::*;
 
-    /// A successful connection without any special event.
+    /// Returns a successful connection without any special event.
     pub(in super::super) fn connection_trace() -> ConnectionTrace {
         let bytes = [0xc0, 0, 0, 0, 1, 1, 7, 1, 8, 0, 1, 0];
         let mut connection_trace = ConnectionTrace::new(&packet::split_datagram(&bytes)[0]);

@@ -2,9 +2,9 @@
 
 use fathom_frames::varint;
 
-/// The only version that is parsed.
+/// The only QUIC version that is parsed.
 const VERSION_1: u32 = 1;
-/// The longest connection ID in version 1.
+/// Length of the longest connection ID in version 1.
 const MAX_CID: usize = 20;
 
 /// The type of a packet.
@@ -30,11 +30,11 @@ pub(super) struct Packet<'a> {
     pub(super) token: &'a [u8],
     /// The whole packet.
     pub(super) bytes: &'a [u8],
-    /// Offset of the packet number; for short headers, of the connection ID.
+    /// Offset of the packet number. For short headers, offset of the connection ID.
     pub(super) packet_number_offset: usize,
 }
 
-/// Splits a datagram into packets (RFC 9000 §12.2); stops at the first malformed one.
+/// Splits a datagram into packets (RFC 9000 §12.2). Stops at the first malformed packet.
 pub(super) fn split_datagram(mut datagram: &[u8]) -> Vec<Packet<'_>> {
     let mut packets = Vec::new();
     while let Some(packet) = parse(datagram) {
@@ -47,7 +47,7 @@ pub(super) fn split_datagram(mut datagram: &[u8]) -> Vec<Packet<'_>> {
 fn parse(bytes: &[u8]) -> Option<Packet<'_>> {
     let head = *bytes.first()?;
     if head & 0x80 == 0 {
-        // The fixed bit is not checked, as it may be greased (RFC 9287).
+        // The fixed bit is not checked, because it may be greased (RFC 9287).
         return Some(Packet {
             kind: PacketType::OneRtt,
             dcid: &[],

@@ -9,9 +9,9 @@ use tls_parser::{TlsExtension, TlsExtensionType, TlsHandshakeType};
 const MAX_CRYPTO: usize = 1 << 16;
 
 const TRANSPORT_PARAMETERS: TlsExtensionType = TlsExtensionType(57);
-/// The random of a HelloRetryRequest (RFC 8446 §4.1.3).
+/// First bytes of the random of a HelloRetryRequest (RFC 8446 §4.1.3).
 const HELLO_RETRY_REQUEST: [u8; 4] = [0xcf, 0x21, 0xad, 0x74];
-/// enable_timestamp (draft-huitema-quic-ts).
+/// Transport parameter enable_timestamp (draft-huitema-quic-ts).
 const ENABLE_TIMESTAMP: u64 = 0x7158;
 
 /// Reassembles the CRYPTO frames of one encryption level and direction.
@@ -39,7 +39,7 @@ impl CryptoStream {
         }
     }
 
-    /// The complete messages: type and body.
+    /// Returns the type and body of each complete message.
     fn messages(&self) -> impl Iterator<Item = (TlsHandshakeType, &[u8])> {
         let mut rest = &self.bytes[..];
         std::iter::from_fn(move || {
@@ -57,7 +57,7 @@ impl CryptoStream {
             .and_then(|(_, body)| ClientHello::read(body))
     }
 
-    /// The ServerHello, which may follow a HelloRetryRequest.
+    /// Returns the ServerHello, which may follow a HelloRetryRequest.
     pub(super) fn server_hello(&self) -> Option<ServerHello> {
         let hellos = self.messages().filter(|(kind, _)| *kind == TlsHandshakeType::ServerHello);
         hellos.filter_map(|(_, body)| ServerHello::read(body)).last()
@@ -73,7 +73,7 @@ impl CryptoStream {
     }
 }
 
-/// What the runner uses of a message's extensions.
+/// Fields of a message's extensions that the runner uses.
 #[derive(Default)]
 struct Extensions {
     protocols: Vec<String>,
@@ -83,7 +83,7 @@ struct Extensions {
 }
 
 impl Extensions {
-    /// Those before the first that is malformed.
+    /// Reads the extensions before the first malformed one.
     fn read(bytes: &[u8]) -> Self {
         let mut extensions = Self::default();
         for extension in
@@ -119,20 +119,20 @@ pub struct ClientHello {
     pub protocols: Vec<String>,
     /// Whether 0-RTT is offered.
     pub early_data: bool,
-    /// Whether it offers to resume a session.
+    /// Whether the client offers to resume a session.
     pub resumes: bool,
     /// Transport parameters.
     pub parameters: TransportParameters,
 }
 
-/// The transport parameters that the runner uses.
+/// Transport parameters that the runner uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TransportParameters {
-    /// sync_timestamp: `lean` or `paper`.
+    /// Value of sync_timestamp: `lean` or `paper`.
     pub sync_timestamp: Option<String>,
-    /// enable_timestamp.
+    /// Value of enable_timestamp.
     pub enable_timestamp: Option<u64>,
-    /// ack_delay_exponent; `None` if invalid.
+    /// Value of ack_delay_exponent; `None` if invalid.
     pub ack_delay_exponent: Option<u8>,
 }
 
@@ -187,7 +187,7 @@ impl ClientHello {
 pub struct ServerHello {
     /// Cipher suite.
     pub suite: u16,
-    /// Whether it resumes a session.
+    /// Whether the server resumes a session.
     pub resumed: bool,
 }
 
@@ -203,7 +203,7 @@ impl ServerHello {
 /// The server's EncryptedExtensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EncryptedExtensions {
-    /// The selected ALPN protocol.
+    /// Selected ALPN protocol.
     pub protocol: Option<String>,
     /// Whether 0-RTT is accepted.
     pub early_data: bool,

@@ -1,4 +1,4 @@
-//! The task of a connection.
+//! The task that drives a connection.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,29 +14,31 @@ use super::super::router::{Packet, Route};
 use super::super::{StreamDelivery, send_state, set_received_ecn, stack, stream_delivery};
 use super::{Dir, Shared, State, close_of, window};
 
-/// Reads, sends and keeps the timers of a connection, until it is closed.
+/// Reads, sends and keeps the timers of a connection until it is closed.
 pub(super) struct Driver {
-    /// Until it is over: what follows is for packets that are still on their way.
+    /// `None` once the connection is over. The task then waits for packets that are still on their
+    /// way.
     pub(super) shared: Option<Arc<Shared>>,
     pub(super) route: Route,
     pub(super) timer: Pin<Box<dyn AsyncTimer>>,
 }
 
-/// What a driver waits for.
+/// Condition under which a driver continues.
 enum Next {
-    /// Packets, somebody who wakes it, this time.
+    /// A packet arrives, a task wakes the driver, or this time is reached.
     Wait(Option<Instant>),
-    /// Its turn: it has more to do.
+    /// The driver's next turn, because it has more to do.
     Turn,
-    /// Tasks that have something to read: what they answer at once goes with the acknowledgement, as one packet and not two. In the
-    /// laboratory they come after it, as they always have.
+    /// Tasks with data to read run first: an answer that they send at once then leaves with the
+    /// acknowledgement, in one packet instead of two. In the laboratory, these tasks still run
+    /// after the acknowledgement.
     Yield,
-    /// The end of the draining period.
+    /// The draining period ends.
     Drained(Option<Instant>),
 }
 
 impl State {
-    /// Counts a reduction when the window of the stack's own controller falls in `work`.
+    /// Runs `work` and counts a reduction if the window of the stack's own controller falls.
     fn watching(&mut self, work: impl FnOnce(&mut Quic)) {
         work(&mut self.quic);
         if let Some(native) = &mut self.native {
@@ -50,14 +52,15 @@ impl State {
         let server = self.server;
         self.watching(|quic| {
             set_received_ecn(quic, path.ecn);
-            // A server's quiche forgets the handshake's keys when it is over.
+            // On a server, quiche discards the handshake keys once the handshake is over.
             let packets = if server && quic.is_established() {
                 packets_after_handshake(&mut bytes)
             } else {
                 &mut bytes[..]
             };
             if !packets.is_empty() {
-                // What cannot be read is dropped; a violation closes the connection, which sending tells the peer.
+                // quiche drops packets that it cannot read. A protocol violation closes the
+                // connection, and the next send tells the peer.
                 let _ = quic.recv(packets, stack::RecvInfo { from: path.from, to: path.to });
             }
         });
@@ -68,7 +71,8 @@ impl State {
             return;
         }
         self.watching(Quic::on_timeout);
-        // What was not acknowledged for so long may have been too large: a path's MTU may fall, and quiche does not look by itself.
+        // Data unacknowledged for this long may have been in packets that were too large: the MTU
+        // of a path may fall, and quiche does not check by itself.
         let timeouts =
             self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.total_pto_count);
         if std::mem::replace(&mut self.timeouts, timeouts) != timeouts {
@@ -76,7 +80,8 @@ impl State {
         }
     }
 
-    /// Tells tasks what came of packets and timers; whether one of them has something to read.
+    /// Tells tasks about the effects of packets and timers. Returns whether one of them has data to
+    /// read.
     fn notify(&mut self, shared: &Shared) -> bool {
         let mut has_readers = false;
         if !self.established && self.quic.is_established() {
@@ -91,11 +96,13 @@ impl State {
             self.sessions = None;
         }
         let Self { quic, streams, .. } = self;
-        // Before a stream is asked for anything: quiche then forgets one that is over.
+        // Do this before any other query of a stream, after which quiche forgets a stream that is
+        // over.
         streams.deliveries.retain(|stream, wait| {
             wait.waiting.retain(|waiting| !waiting.is_closed());
             let result = match stream_delivery(quic, *stream) {
-                // Where quiche has forgotten it, nobody has stopped it before: it was acknowledged, or reset from here.
+                // If quiche has forgotten the stream, the peer had not stopped it: all data were
+                // acknowledged, or this end reset the stream.
                 StreamDelivery::Acknowledged | StreamDelivery::Forgotten if wait.finished => None,
                 StreamDelivery::Reset | StreamDelivery::Forgotten => Some(VarInt::from_u32(0)),
                 _ => return !wait.waiting.is_empty(),
@@ -117,7 +124,7 @@ impl State {
         while let Some(stream) = quic.stream_writable_next() {
             match streams.writers.get_mut(&stream) {
                 Some(writer) => writer.take().into_iter().for_each(Waker::wake),
-                // quiche keeps a stream that its peer has stopped until somebody has asked for it.
+                // quiche keeps a stream that the peer has stopped until the stream is queried.
                 None => drop(quic.stream_capacity(stream)),
             }
         }
@@ -134,12 +141,13 @@ impl State {
         if quic.dgram_recv_queue_len() > 0 {
             shared.datagrams.notify_waiters();
         }
-        // Nobody asks for them, and quiche keeps as many as a client that changes its port makes.
+        // Discard path events: nobody reads them, and quiche keeps one for each port change of a
+        // client.
         while quic.path_event_next().is_some() {}
         has_readers
     }
 
-    /// The connection is over: whoever waits hears of it.
+    /// Ends the connection and tells all waiting tasks.
     fn end(&mut self, shared: &Shared) {
         let close = close_of(&self.quic);
         for wait in std::mem::take(&mut self.streams.deliveries).into_values() {
@@ -154,7 +162,7 @@ impl State {
         }
     }
 
-    /// Everything that is due: packets, timers, events, sending.
+    /// Does everything that is due: packets, timers, events, sending.
     fn drive(&mut self, cx: &mut Context<'_>, shared: &Shared, route: &Route) -> Next {
         let now = shared.router.clock.runtime.now();
         if let (Some(watch), Some((in_flight, waits))) = (&self.send_watch, send_state(&self.quic))
@@ -176,15 +184,17 @@ impl State {
         let Self { quic, send_batch, .. } = self;
         let sent = send_batch.poll_send(cx, quic, &shared.router, now);
         if !self.early && quic.is_in_early_data() {
-            // quiche knows once it has written the ClientHello.
+            // quiche knows this once it has written the ClientHello.
             self.early = true;
             shared.credit.notify_waiters();
         }
         if let Some(native) = &mut self.native {
-            // With packets of another size a window changes that nothing has happened to.
+            // The window in bytes also changes with the packet size. Such a change must not count
+            // as a reduction.
             native.bytes = window(&self.quic);
         }
-        // A close that may not be sent, for the client has not shown its address, is none to wait for.
+        // Do not wait to send a close that may not be sent because the client has not proved its
+        // address.
         let untold = matches!(sent, Poll::Ready(None)) && self.quic.local_error().is_some();
         if self.quic.is_closed() || self.quic.is_draining() || untold {
             self.end(shared);
@@ -202,10 +212,11 @@ impl State {
     }
 }
 
-/// A peer makes probe timeouts, three of which a connection lingers (RFC 9000 §10.2), as long as it likes.
+/// Longest draining period. A connection drains for three probe timeouts (RFC 9000 §10.2), and the
+/// peer can make these as long as it likes.
 const LONGEST_DRAINING: Duration = Duration::from_secs(3);
 
-/// Times that a driver goes on before other tasks have their turn.
+/// Turns of a driver before other tasks get theirs.
 const TURNS: usize = 4;
 
 impl Future for Driver {
@@ -256,7 +267,7 @@ impl Future for Driver {
     }
 }
 
-/// Whoever waits hears of it also where the task ends before its connection: with its runtime, or with a panic.
+/// Tells waiting tasks also if the task ends before its connection, with its runtime or by a panic.
 impl Drop for Driver {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.take() {
