@@ -372,8 +372,8 @@ mod tests {
 
     #[test]
     fn growth_per_segment_is_the_way_to_the_target_over_the_window() {
-        // At t = 2 s with RTT 0.1 s, W_max 1000 and cwnd 700: K = cbrt(750) = 9.0856; W_cubic(2.1)
-        // = 1000 - 0.4 * 6.9856^3 = 863.6448.
+        // At t = 2 s with RTT 0.1 s, W_max 1000 and cwnd 700: K = cbrt(750) = 9.0856;
+        // W_cubic(2.1) = 1000 - 0.4 * 6.9856^3 = 863.6448.
         let mut e = epoch(1_000, 700);
         near(e.k, 9.0856);
         assert_eq!(e.growth(Time::from_millis(2_000), 0.1, 1, 700, 1), 0);

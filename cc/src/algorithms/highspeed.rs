@@ -10,9 +10,9 @@
 //! table is within 0.02 % of the formula.
 //!
 //! Departures:
-//! - **Formula, not table**: RFC 3649 §B tabulates integer values of a(w), computed with p(w) = 1 /
-//!   (12.8 w^1.2). Here a(w) is not rounded, and p(w) = 0.078 / w^1.2 as in RFC 3649 §5, which is
-//!   0.16 % less. The result is within 0.05 of every row.
+//! - **Formula, not table**: RFC 3649 §B tabulates integer values of a(w), computed with p(w) =
+//!   1 / (12.8 w^1.2). Here a(w) is not rounded, and p(w) = 0.078 / w^1.2 as in RFC 3649 §5, which
+//!   is 0.16 % less. The result is within 0.05 of every row.
 //! - **Just above 38 datagrams** the formula gives less than Reno's one datagram (0.955 at 38, 1 at
 //!   41). The increase is at least one.
 //! - **Beyond 100 000 datagrams**, where the RFC's table ends, a(w) and b(w) stay constant. The

@@ -221,8 +221,8 @@ pub fn shrunk_small(rtt_new: Duration, rtt_old: Duration, d: Duration) -> Durati
 }
 
 /// Returns D after `n` packets without congestion in a large window:
-/// `D = W^2 / (W^2 + n) * (RTT + D) - RTT`, but not below zero (equation (2) of SDC §2.2, with `n`
-/// = 1). `window` is in packets.
+/// `D = W^2 / (W^2 + n) * (RTT + D) - RTT`, but not below zero (equation (2) of SDC §2.2, with
+/// `n` = 1). `window` is in packets.
 pub fn shrunk_large(window: f64, packets: u64, rtt: Duration, d: Duration) -> Duration {
     let square = window * window;
     let total = rtt.saturating_add(d).as_nanos() as f64;

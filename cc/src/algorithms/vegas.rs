@@ -1,10 +1,10 @@
 //! Congestion avoidance of TCP Vegas (Brakmo, O'Malley, Peterson: "TCP Vegas: New Techniques for
 //! Congestion Detection and Avoidance", SIGCOMM 1994).
 //!
-//! Once per round trip, the controller compares the rate that it would have without queues, window
-//! / base RTT, with its actual rate, window / RTT. The difference times the base RTT is the number
-//! of its own packets that wait in queues. The controller keeps this number between `alpha` and
-//! `beta`. Slow start ends when more than `gamma` packets wait.
+//! Once per round trip, the controller compares the rate that it would have without queues,
+//! window / base RTT, with its actual rate, window / RTT. The difference times the base RTT is the
+//! number of its own packets that wait in queues. The controller keeps this number between `alpha`
+//! and `beta`. Slow start ends when more than `gamma` packets wait.
 //!
 //! The DCA paper calls this Vegas-CAM: Vegas with the stack's normal loss recovery instead of
 //! Vegas's own (DCA §4.4). QUIC stacks have their own loss detection, so a controller can do no
@@ -511,8 +511,8 @@ mod tests {
 
     #[test]
     fn delta_in_flight_by_hand() {
-        // Two of twelve packets acknowledged: 11 - 12 * 50 / RTT. With the window: 12 (RTT - 50) /
-        // RTT.
+        // Two of twelve packets acknowledged: 11 - 12 * 50 / RTT, or 12 (RTT - 50) / RTT with the
+        // window.
         for (rtt, expected, with_window) in
             [(50, 0, 0), (55, 0, 1), (60, 1, 2), (75, 3, 4), (100, 5, 6)]
         {

@@ -332,8 +332,8 @@ mod tests {
 
     #[test]
     fn mann_kendall_by_its_formula() {
-        // n = 10: Var S = 10 * 9 * 25 / 18 = 125, so the test requires S - 1 > 18.39. n = 4: Var S
-        // = 8.667, and S = 6 gives 1.698. n = 3 gives at most 1.04.
+        // n = 10: Var S = 10 * 9 * 25 / 18 = 125, so the test requires S - 1 > 18.39. n = 4: Var
+        // S = 8.667, and S = 6 gives 1.698. n = 3 gives at most 1.04.
         assert!(mann_kendall_rises(20, 10) && !mann_kendall_rises(19, 10));
         assert!(mann_kendall_rises(6, 4) && !mann_kendall_rises(3, 3));
         assert!(

@@ -37,13 +37,14 @@
 //!   1 s and three smoothed RTTs, RFC 6298 §2). `timeout` forgets them on persistent congestion. A
 //!   change of path always forgets them.
 //! - **Trust** (`trust=limited`): the peer reports the one-way delays and may misreport them. A
-//!   receiver that reported an empty queue got one and a half times Reno's rate, because Algorithm
-//!   2 then grows the window by up to half per round trip. Therefore the window never grows beyond
-//!   Reno's: a Reno window that starts from the window after the last loss or mark and counts the
-//!   same acknowledged bytes. Up to that limit, the window recovers from early cuts as fast as in
-//!   the paper. Before the first loss, the limit is slow start. In addition, a verdict expires if
-//!   no delay arrives for an idle time (as for `reset`); otherwise a receiver that falls silent
-//!   after a cut would hold the window down permanently. `full` follows the paper, for known peers.
+//!   receiver that reported an empty queue got one and a half times Reno's rate, because
+//!   Algorithm 2 then grows the window by up to half per round trip. Therefore the window never
+//!   grows beyond Reno's: a Reno window that starts from the window after the last loss or mark and
+//!   counts the same acknowledged bytes. Up to that limit, the window recovers from early cuts as
+//!   fast as in the paper. Before the first loss, the limit is slow start. In addition, a verdict
+//!   expires if no delay arrives for an idle time (as for `reset`); otherwise a receiver that falls
+//!   silent after a cut would hold the window down permanently. `full` follows the paper, for known
+//!   peers.
 //! - **Floor** (`floor=0ms`): the paper's queues were tens of milliseconds deep. While the largest
 //!   queueing delay is below the floor, every verdict counts as level.
 //! - **RTT** (`signal=rtt`, `signal=either`): contrary to Sync-TCP §3.1, for comparison or for
