@@ -1,18 +1,21 @@
-//! The window that every controller holds and steers: additive increase, multiplicative decrease, in bytes.
+//! The window of every controller: additive increase, multiplicative decrease, in bytes.
 //!
-//! It keeps the rules of RFC 9002 §7 that no controller may break (minimum window, one reaction per recovery period, persistent
-//! congestion, no growth while the application is the limit) and offers growth and cuts as small steps. A controller asks
-//! [`Aimd::on_ack`] how many bytes may count as growth and then picks one `grow_*` function, or cuts.
+//! [`Aimd`] enforces the rules of RFC 9002 §7 that no controller may break: the minimum window, one
+//! reaction per recovery period, persistent congestion, and no growth while the application is the
+//! limit. It offers growth and cuts as small steps. A controller asks [`Aimd::on_ack`] how many
+//! bytes may count as growth, and then calls one `grow_*` function or cuts the window.
 //!
 //! Departures from RFC 9002:
-//! - Slow start stops exactly at the threshold; what an ACK acknowledges beyond it counts as avoidance (RFC 9002 §B.5 overshoots).
-//! - Avoidance divides by the window at the beginning of a round (one window of acknowledged bytes), so a round adds exactly the
-//!   datagrams requested; RFC 9002 §B.5 divides by the window of the moment and loses a little. Remainders of a byte are carried
-//!   through a round.
-//! - A cut never leaves the threshold below the minimum window (RFC 9002 §B.6 allows it; it makes no difference to growth).
-//! - A spurious reduction can be undone (the RFC leaves it out), unless the window has outgrown it since, as RFC 9438 §4.9.2 has it;
-//!   marks are never spurious.
-//! - A window ceiling of 1 TiB keeps all arithmetic far from overflow.
+//! - Slow start stops exactly at the threshold; bytes acknowledged beyond it count for avoidance
+//!   (RFC 9002 §B.5 overshoots).
+//! - Avoidance divides by the window at the beginning of a round (one window of acknowledged
+//!   bytes), so a round adds exactly the requested datagrams. RFC 9002 §B.5 divides by the current
+//!   window and adds a little less. Fractions of a byte are carried through a round.
+//! - A cut never leaves the threshold below the minimum window (RFC 9002 §B.6 allows that; it makes
+//!   no difference to growth).
+//! - A spurious reduction can be undone, unless the window has outgrown the saved one since, as in
+//!   RFC 9438 §4.9.2. RFC 9002 does not define an undo. Marks are never spurious.
+//! - A ceiling of 1 TiB for the window keeps all arithmetic far from overflow.
 
 use crate::controller::{ControllerMetrics, Phase};
 use crate::event::{AckEvent, Cause, CongestionEvent, Start};
@@ -20,17 +23,19 @@ use crate::hystart::{self, CSS_GROWTH_DIVISOR, Growth, HyStart};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
-/// No window grows beyond this many bytes (1 TiB: 100 Gbps for 88 s).
+/// Largest window in bytes (1 TiB: 100 Gbps for 88 s).
 pub const MAX_WINDOW: u64 = 1 << 40;
 
-/// Initial window in datagrams, as long as that is not more than [`INITIAL_BYTES`] (RFC 9002 §7.2).
+/// Initial window in datagrams, unless that is more than [`INITIAL_BYTES`] (RFC 9002 §7.2).
 pub const INITIAL_DATAGRAMS: u64 = 10;
-/// Initial window in bytes beyond which two datagrams are the bound (RFC 9002 §7.2).
+/// Upper bound of the initial window in bytes; if two datagrams are larger, they are the bound
+/// (RFC 9002 §7.2).
 pub const INITIAL_BYTES: u64 = 14_720;
 /// Minimum window in datagrams (RFC 9002 §7.2).
 pub const MINIMUM_DATAGRAMS: u64 = 2;
 
-/// Initial window in bytes for datagrams of `datagram` bytes: min(10 * size, max(14720, 2 * size)) (RFC 9002 §7.2).
+/// Returns the initial window in bytes for datagrams of `datagram` bytes:
+/// `min(10 * size, max(14720, 2 * size))` (RFC 9002 §7.2).
 pub const fn initial_window(datagram: u64) -> u64 {
     let minimum = minimum_window(datagram);
     let bound = if minimum > INITIAL_BYTES { minimum } else { INITIAL_BYTES };
@@ -38,12 +43,13 @@ pub const fn initial_window(datagram: u64) -> u64 {
     if wanted < bound { wanted } else { bound }
 }
 
-/// Minimum window in bytes: two datagrams (RFC 9002 §7.2).
+/// Returns the minimum window in bytes: two datagrams (RFC 9002 §7.2).
 pub const fn minimum_window(datagram: u64) -> u64 {
     MINIMUM_DATAGRAMS * datagram
 }
 
-/// Bytes that slow start may still add below `threshold`, of `acked` acknowledged ones (RFC 9002 §7.3.1).
+/// Returns how many of `acked` bytes slow start may add to the window before it reaches `threshold`
+/// (RFC 9002 §7.3.1).
 pub const fn slow_start_step(window: u64, threshold: Option<u64>, acked: u64) -> u64 {
     match threshold {
         None => acked,
@@ -54,7 +60,7 @@ pub const fn slow_start_step(window: u64, threshold: Option<u64>, acked: u64) ->
     }
 }
 
-/// The window after a cut to `factor`, in bytes, not below the minimum.
+/// Returns the window after a cut to `factor`, in bytes, at least `minimum`.
 pub fn cut_window(window: u64, factor: Ratio, minimum: u64) -> u64 {
     factor.of(window).max(minimum)
 }
@@ -64,26 +70,27 @@ pub fn cut_window(window: u64, factor: Ratio, minimum: u64) -> u64 {
 pub struct Aimd {
     state: State,
     datagram: u64,
-    /// Packets sent before this belong to another path (RFC 9000 §9.4).
+    /// Packets sent before this time belong to another path (RFC 9000 §9.4).
     path_start: Time,
-    /// Nothing was acknowledged or lost yet: the window is still the initial one.
+    /// Whether nothing has been acknowledged or lost yet, so the window is still the initial one.
     fresh: bool,
     undo: Undo<State>,
     hystart: Option<HyStart>,
-    /// What HyStart++ says of the ACK frame at hand.
+    /// HyStart++'s decision about the current ACK frame.
     growth: Growth,
     reductions: u64,
     early_reductions: u64,
 }
 
-/// Everything a reduction changes.
+/// Everything that a reduction changes.
 #[derive(Clone, Debug)]
 struct State {
     window: u64,
     threshold: Option<u64>,
-    /// Only packets sent from here on make the window grow or shrink: the instant after a recovery period began.
+    /// Only packets sent at or after this time change the window: the instant after the last
+    /// recovery period began.
     counts_from: Time,
-    /// No packet sent after the recovery period began is acknowledged yet.
+    /// Whether no packet sent after the recovery period began has been acknowledged yet.
     recovering: bool,
     round: Round,
 }
@@ -103,14 +110,14 @@ impl State {
 /// One window of acknowledged bytes, over which additive growth is spread.
 #[derive(Clone, Debug, Default)]
 struct Round {
-    /// The window when the round began, in bytes.
+    /// Window in bytes when the round began.
     base: u64,
     /// Bytes still to be acknowledged in this round.
     left: u64,
     carry: Carry,
 }
 
-/// The fraction of a byte that growth has earned and not yet given out.
+/// Fraction of a byte that growth has earned but not yet added to the window.
 #[derive(Clone, Debug, Default)]
 struct Carry {
     num: u128,
@@ -118,7 +125,8 @@ struct Carry {
 }
 
 impl Carry {
-    /// Whole bytes in `num / den` plus what was left before. A fraction of another rule is dropped: it is less than one byte.
+    /// Adds `num / den` bytes and returns the whole bytes. If the denominator changes, the old
+    /// fraction is dropped: it is less than one byte.
     fn take(&mut self, num: u128, den: u128) -> u64 {
         if self.den != den {
             *self = Self { num: 0, den };
@@ -130,7 +138,7 @@ impl Carry {
 }
 
 impl Aimd {
-    /// The initial window of a new path.
+    /// Returns the initial window of a new path.
     pub fn new(start: &Start) -> Self {
         let datagram = u64::from(start.datagram.max(1));
         Self {
@@ -152,7 +160,7 @@ impl Aimd {
         }
     }
 
-    /// With HyStart++ on its first slow start, or without.
+    /// Returns the window with HyStart++ on its first slow start, or without HyStart++.
     #[must_use]
     pub fn with_hystart(self, hystart: hystart::Use) -> Self {
         let hystart = match hystart {
@@ -162,37 +170,38 @@ impl Aimd {
         Self { hystart, ..self }
     }
 
-    /// Window in bytes.
+    /// Returns the window in bytes.
     pub const fn window(&self) -> u64 {
         self.state.window
     }
 
-    /// Smallest window in bytes.
+    /// Returns the minimum window in bytes.
     pub const fn minimum(&self) -> u64 {
         minimum_window(self.datagram)
     }
 
-    /// Datagram size in bytes.
+    /// Returns the datagram size in bytes.
     pub const fn datagram(&self) -> u64 {
         self.datagram
     }
 
-    /// Slow-start threshold in bytes, once there is one.
+    /// Returns the slow-start threshold in bytes, if there is one.
     pub const fn threshold(&self) -> Option<u64> {
         self.state.threshold
     }
 
-    /// The window lies below the threshold, or there is no threshold yet (RFC 9002 §7.3.1).
+    /// Returns whether the window is below the threshold, or there is no threshold yet
+    /// (RFC 9002 §7.3.1).
     pub fn in_slow_start(&self) -> bool {
         self.state.threshold.is_none_or(|threshold| self.state.window < threshold)
     }
 
-    /// A recovery period runs (RFC 9002 §7.3.2).
+    /// Returns whether a recovery period is in progress (RFC 9002 §7.3.2).
     pub const fn in_recovery(&self) -> bool {
         self.state.recovering
     }
 
-    /// Phase in the terms of RFC 9002 §7.3.
+    /// Returns the phase, in the terms of RFC 9002 §7.3.
     pub fn phase(&self) -> Phase {
         if self.in_recovery() {
             Phase::Recovery
@@ -203,7 +212,7 @@ impl Aimd {
         }
     }
 
-    /// Telemetry of the window; the controller adds what else it knows.
+    /// Returns the telemetry of the window; the controller adds its own values.
     pub fn metrics(&self) -> ControllerMetrics {
         ControllerMetrics {
             window: self.window(),
@@ -217,8 +226,9 @@ impl Aimd {
         }
     }
 
-    /// Takes note of an ACK frame and gives the bytes that may count as growth: those of packets sent after the last reaction
-    /// (RFC 9002 §7.3.2), and none while the application is the limit (RFC 9002 §7.8).
+    /// Processes an ACK frame and returns the bytes that may count as growth: the bytes of packets
+    /// sent after the last reaction (RFC 9002 §7.3.2), or zero while the application is the limit
+    /// (RFC 9002 §7.8).
     pub fn on_ack(&mut self, acks: &AckEvent<'_>) -> u64 {
         self.fresh = false;
         let mut bytes = 0_u64;
@@ -230,7 +240,7 @@ impl Aimd {
         if acks.app_limited { 0 } else { bytes }
     }
 
-    /// HyStart++ on the first slow start (RFC 9406 §4.2).
+    /// Runs HyStart++ on the first slow start (RFC 9406 §4.2).
     fn watch_slow_start(&mut self, acks: &AckEvent<'_>) {
         let Some(hystart) = self.hystart.as_mut().filter(|_| self.state.threshold.is_none()) else {
             return;
@@ -241,18 +251,20 @@ impl Aimd {
         }
     }
 
-    /// Slow start ends here: the threshold is the window as it stands.
+    /// Ends slow start by setting the threshold to the current window.
     pub fn end_slow_start(&mut self) {
         self.state.threshold = Some(self.state.window);
     }
 
-    /// Slow start, then avoidance by one datagram per round trip: RFC 9002 §7.3.1 and RFC 9002 §7.3.3.
+    /// Grows as NewReno: slow start (RFC 9002 §7.3.1), then avoidance by one datagram per round
+    /// trip (RFC 9002 §7.3.3).
     pub fn grow_as_reno(&mut self, acked: u64) {
         let left = self.grow_slow_start(acked);
         self.grow_additive(Ratio::ONE, left);
     }
 
-    /// Slow start: `window += acked` up to the threshold; gives the acknowledged bytes not used (RFC 9002 §7.3.1).
+    /// Grows in slow start: `window += acked` up to the threshold. Returns the acknowledged bytes
+    /// that were not used (RFC 9002 §7.3.1).
     pub fn grow_slow_start(&mut self, acked: u64) -> u64 {
         if self.growth == Growth::Conservative && self.state.threshold.is_none() {
             self.raise(acked / CSS_GROWTH_DIVISOR);
@@ -266,10 +278,12 @@ impl Aimd {
         acked - step
     }
 
-    /// Additive increase: `window += packets * datagram * acked / base`, base being the window when this round began, so each
-    /// window of acknowledged bytes adds exactly `packets` datagrams (RFC 9002 §7.3.3 with `packets` 1).
+    /// Grows additively: `window += packets * datagram * acked / base`, where `base` is the window
+    /// when this round began. Each window of acknowledged bytes thus adds exactly `packets`
+    /// datagrams (RFC 9002 §7.3.3 if `packets` is 1).
     pub fn grow_additive(&mut self, packets: Ratio, acked: u64) {
-        // One frame never counts for more than a window: at most the end of one round and a part of the next.
+        // A frame counts for at most one window, so it covers at most the end of one round and a
+        // part of the next.
         let mut left = acked.min(self.state.window);
         while left > 0 {
             if self.state.round.left == 0 {
@@ -286,7 +300,8 @@ impl Aimd {
         }
     }
 
-    /// Proportional increase: `window += share * acked`, which is `share` of the window per round trip, spread over its ACKs.
+    /// Grows proportionally: `window += share * acked`. A round trip thus adds `share` of the
+    /// window, spread over its ACKs.
     pub fn grow_proportional(&mut self, share: Ratio, acked: u64) {
         let round = &mut self.state.round;
         (round.base, round.left) = (0, 0);
@@ -295,12 +310,14 @@ impl Aimd {
         self.raise(step);
     }
 
-    /// Growth by a rule of the controller's own, which keeps its own fractions: `window += bytes`.
+    /// Grows by a controller's own rule: `window += bytes`. The controller keeps its own fractions.
     pub fn grow_by(&mut self, bytes: u64) {
         self.raise(bytes);
     }
 
-    /// An early cut to `factor` of the window, at once. It ends slow start, and it stands when a congestion event before it is undone.
+    /// Cuts the window early, at once, to `factor` of its size, but not below the minimum.
+    ///
+    /// The cut ends slow start. It stays in force if an earlier congestion event is undone.
     pub fn cut(&mut self, factor: Ratio) {
         let minimum = self.minimum();
         self.state.cut(factor, minimum);
@@ -308,18 +325,19 @@ impl Aimd {
         self.early_reductions += 1;
     }
 
-    /// Whether `congestion event` is news of this path (RFC 9000 §9.4).
+    /// Returns whether `congestion_event` concerns this path (RFC 9000 §9.4).
     pub fn concerns(&self, congestion_event: &CongestionEvent) -> bool {
         congestion_event.sent >= self.path_start
     }
 
-    /// Whether `congestion event`, given to [`Aimd::on_congestion_event`] next, begins a recovery period (RFC 9002 §7.3.2). Controllers with state of their
-    /// own to reduce ask first.
+    /// Returns whether `congestion_event` begins a recovery period (RFC 9002 §7.3.2) if it is
+    /// passed to [`Aimd::on_congestion_event`] next. Controllers that must reduce state of their
+    /// own call this first.
     pub fn begins_recovery(&self, congestion_event: &CongestionEvent) -> bool {
         self.concerns(congestion_event) && congestion_event.sent >= self.state.counts_from
     }
 
-    /// An early cut by `bytes`, at once, otherwise as [`Aimd::cut`].
+    /// Cuts the window early, at once, by `bytes`; otherwise like [`Aimd::cut`].
     pub fn cut_by(&mut self, bytes: u64) {
         let minimum = self.minimum();
         let less =
@@ -329,8 +347,11 @@ impl Aimd {
         self.early_reductions += 1;
     }
 
-    /// Loss or mark: `threshold = window = factor * window`, once per recovery period (RFC 9002 §7.3.2); persistent congestion
-    /// collapses to the minimum (RFC 9002 §7.6.2) and ends the period (RFC 9002 §B.8). True if the window was reduced.
+    /// Reacts to a loss or a mark and returns whether the window was reduced.
+    ///
+    /// The reaction is `threshold = window = factor * window`, once per recovery period
+    /// (RFC 9002 §7.3.2). Persistent congestion reduces the window to the minimum (RFC 9002 §7.6.2)
+    /// and ends the recovery period (RFC 9002 §B.8).
     pub fn on_congestion_event(
         &mut self,
         congestion_event: &CongestionEvent,
@@ -366,11 +387,13 @@ impl Aimd {
         reacts || persistent
     }
 
-    /// The last loss was spurious: back to the window and threshold before it. True if something was restored.
+    /// Undoes the reaction to the last loss, which was spurious: restores the earlier window and
+    /// threshold. Returns whether anything was restored.
     ///
-    /// A window that has grown beyond the saved one keeps all its values (RFC 9438 §4.9.2): the sender has found its own way back, and
-    /// the threshold of that time could only send it into slow start again. At the saved window itself nothing was lost yet, or the
-    /// reduction took nothing away; all of the state is restored.
+    /// A window that has grown beyond the saved one keeps all its values (RFC 9438 §4.9.2). The
+    /// sender has recovered by itself, and the saved threshold could only send it into slow start
+    /// again. A window that has grown back exactly to the saved one, or that the reduction did not
+    /// change, is restored with all its state.
     pub fn on_spurious_congestion_event(&mut self) -> bool {
         let Some(saved) = self.undo.take().filter(|saved| self.state.window <= saved.window) else {
             return false;
@@ -380,7 +403,8 @@ impl Aimd {
         true
     }
 
-    /// A new datagram size in bytes: an untouched initial window is computed anew, any other keeps its bytes (RFC 9002 §7.2).
+    /// Sets a new datagram size in bytes. A window that is still the initial one is computed again;
+    /// any other window keeps its bytes, but is at least the new minimum (RFC 9002 §7.2).
     pub fn on_datagram(&mut self, datagram: u16) {
         self.datagram = u64::from(datagram.max(1));
         self.state.round = Round::default();
@@ -391,7 +415,8 @@ impl Aimd {
         };
     }
 
-    /// Another network path: the initial window again, and packets sent before count for nothing (RFC 9000 §9.4).
+    /// Starts over on another network path: returns to the initial window and ignores packets sent
+    /// before (RFC 9000 §9.4).
     pub fn on_moved(&mut self, now: Time) {
         self.state = State {
             window: initial_window(self.datagram),
@@ -407,17 +432,18 @@ impl Aimd {
         self.growth = Growth::Full;
     }
 
-    /// Slow start ends at `most` bytes already, if there is such a threshold.
+    /// Lowers the slow-start threshold to at most `most` bytes, or sets it if there is none; `None`
+    /// changes nothing.
     pub fn lower_threshold(&mut self, most: Option<u64>) {
         self.state.threshold = [self.state.threshold, most].into_iter().flatten().min();
     }
 
-    /// Takes back growth beyond `most` bytes.
+    /// Limits the window to `most` bytes, but not below the minimum.
     pub fn confine(&mut self, most: u64) {
         self.state.window = self.state.window.min(most.max(self.minimum()));
     }
 
-    /// Raises the window by `bytes` at once.
+    /// Raises the window by `bytes` at once, up to [`MAX_WINDOW`].
     pub fn raise(&mut self, bytes: u64) {
         self.state.window = self.state.window.saturating_add(bytes).min(MAX_WINDOW);
     }

@@ -1,4 +1,5 @@
-//! A controller's entry in the catalogue: all that commands, pages and tests know of it.
+//! Catalogue entries: everything that commands, documentation pages and tests know about a
+//! controller.
 
 use std::sync::Arc;
 
@@ -14,47 +15,50 @@ use crate::units::Ratio;
 pub struct Algorithm {
     /// Name, as users type it.
     pub name: &'static str,
-    /// Other names under which it is found. Lists and specs show `name`.
+    /// Other names that find this controller. Lists and specs show `name`.
     pub aliases: &'static [&'static str],
-    /// What it does, in one line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// Citation of its source.
+    /// Citation of the source.
     pub source: &'static str,
-    /// Its options.
+    /// Options of the controller.
     pub options: &'static [OptionInfo],
-    /// Signals it needs with all options at their defaults.
+    /// Signals that the controller needs when all options have their defaults.
     pub required: Capabilities,
-    /// For a wrapper: what it is put around when its spec names nothing.
+    /// For a wrapper: the controller that it wraps if the spec names none.
     pub wraps: Option<&'static str>,
-    /// Makes the configuration from options that are already checked.
+    /// Builds the configuration from options that are already checked.
     pub build: fn(&ParsedOptions<'_>) -> Arc<dyn ControllerConfig>,
-    /// What tests hold it to.
+    /// Behaviour that the contract tests expect.
     pub contract: Contract,
-    /// What its documentation says.
+    /// Text for the documentation.
     pub page: Page,
 }
 
-/// What every controller is tested for, as far as papers differ in it; the controller's module says why it differs.
+/// Behaviour that the contract tests expect, as far as papers differ in it. The controller's module
+/// explains each difference.
 #[derive(Clone, Copy, Debug)]
 pub struct Contract {
-    /// What a loss leaves of the initial window.
+    /// Fraction of the initial window that remains after a loss.
     pub loss: Ratio,
-    /// Slow start doubles per round trip without queueing.
+    /// Whether slow start doubles the window per round trip without queueing.
     pub doubles: bool,
-    /// Avoidance adds exactly one datagram per round trip without queueing.
+    /// Whether avoidance adds exactly one datagram per round trip without queueing.
     pub one_per_round: bool,
-    /// The smallest window in bytes that losses alone leave, one after the other from the initial window on, by the path's datagram.
+    /// Smallest window in bytes to which repeated losses reduce the initial window, given the
+    /// path's datagram size in bytes.
     pub least: fn(u64) -> u64,
-    /// The smallest window in bytes once the path's datagram has grown to this.
+    /// Smallest window in bytes after the path's datagram size has grown to the given number of
+    /// bytes.
     pub least_on: fn(u64) -> u64,
-    /// The window after persistent congestion and one packet acknowledged, in datagrams.
+    /// Window in datagrams after persistent congestion and one acknowledged packet.
     pub after_collapse: Ratio,
-    /// Options with which the window never grows, as users type them.
+    /// Options, as users type them, with which the window never grows.
     pub still: &'static [&'static str],
 }
 
 impl Contract {
-    /// NewReno's.
+    /// The contract of NewReno.
     pub const AS_RENO: Self = Self {
         loss: LOSS_REDUCTION,
         doubles: true,
@@ -66,17 +70,18 @@ impl Contract {
     };
 }
 
-/// A controller's section of `docs/controllers.md`, in Markdown; the table of options comes from the entry.
+/// A controller's section of `docs/controllers.md`, in Markdown. The table of options is generated
+/// from the entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// What it is, where it comes from, how it works.
+    /// Description of the controller: its origin and how it works.
     pub about: &'static str,
-    /// How it departs from its source, in brief; more paragraphs may follow.
+    /// Summary of the departures from the source; more paragraphs may follow.
     pub departures: &'static str,
-    /// What the figure shows, for those who cannot see it.
+    /// Alternative text of the figure, for readers who cannot see it.
     pub figure: &'static str,
-    /// What to see in the figure.
+    /// Explanation of the figure.
     pub to_see: &'static str,
-    /// Where it does not do well.
+    /// Conditions under which the controller does badly.
     pub weakness: &'static str,
 }

@@ -1,23 +1,24 @@
-//! Signals that a controller may need and a stack may provide.
+//! Capabilities: signals and parameters that a controller may need and a stack may provide.
 
-/// Signals that a controller may need and a stack may provide.
+/// Signals and parameters that a controller may need and a stack may provide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Forward one-way delays (SYNC_TIMESTAMP or TIMESTAMP negotiated with the peer).
+    /// Whether forward one-way delays are available (SYNC_TIMESTAMP or TIMESTAMP negotiated with
+    /// the peer).
     pub one_way: bool,
-    /// ECN counts per ACK frame.
+    /// Whether ECN counts come with ACK frames.
     pub ecn: bool,
-    /// The stack honours [`crate::Pacing::Rate`] and [`crate::Pacing::Delay`].
+    /// Whether the stack honours [`crate::Pacing::Rate`] and [`crate::Pacing::Delay`].
     pub pacing: bool,
-    /// The stack honours [`crate::SendParams::datagram`].
+    /// Whether the stack honours [`crate::SendParams::datagram`].
     pub datagram: bool,
 }
 
 impl Capabilities {
-    /// Nothing beyond acknowledgements and losses.
+    /// No capability: acknowledgements and losses only.
     pub const NONE: Self = Self { one_way: false, ecn: false, pacing: false, datagram: false };
 
-    /// Names of the signals that are set, as users read them.
+    /// Returns the names of the capabilities that are set, as shown to users.
     pub fn names(self) -> Vec<&'static str> {
         [
             (self.one_way, "one-way delay"),
@@ -30,7 +31,7 @@ impl Capabilities {
         .collect()
     }
 
-    /// Those of `self` that `offered` lacks.
+    /// Returns the capabilities of `self` that `offered` lacks.
     pub const fn lacking_in(self, offered: Self) -> Self {
         Self {
             one_way: self.one_way && !offered.one_way,
@@ -40,7 +41,7 @@ impl Capabilities {
         }
     }
 
-    /// No signal is set.
+    /// Returns whether no capability is set.
     pub const fn is_none(self) -> bool {
         !(self.one_way || self.ecn || self.pacing || self.datagram)
     }

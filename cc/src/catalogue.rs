@@ -1,6 +1,8 @@
-//! Every controller by name: what it is, where it comes from, its options, and the reader of `name:option=value,...`.
+//! The catalogue of all controllers by name, and the parser of specs such as
+//! `name:option=value,...`.
 //!
-//! A new controller is one file in `algorithms/` with an [`Algorithm`] and one line in `algorithms/mod.rs`.
+//! To add a controller, write one file in `algorithms/` with an [`Algorithm`], and add one line to
+//! `algorithms/mod.rs`.
 
 use std::iter;
 use std::sync::{Arc, OnceLock};
@@ -11,16 +13,18 @@ use crate::config::ControllerConfig;
 use crate::options::ParsedOptions;
 pub use crate::options::{OptionInfo, Values};
 
-/// Fathom's controllers, in the order users see them.
+/// Fathom's controllers, in the order in which users see them.
 pub static CATALOGUE: &[Algorithm] = algorithms::ENTRIES;
 
-/// Those that [`extend`] added.
+/// Controllers added by [`extend`].
 static ADDED: OnceLock<&'static [Algorithm]> = OnceLock::new();
 
-/// Makes further controllers known by name to the whole process, beside Fathom's. A program calls it once, first of all.
+/// Adds controllers, beside Fathom's, for the whole process. A program calls this once, before
+/// anything else.
 ///
 /// # Errors
-/// [`ExtendError`]; nothing is added then.
+/// Returns an [`ExtendError`] if a name is invalid or taken, or if the catalogue was extended
+/// before. Nothing is added then.
 pub fn extend(added: &'static [Algorithm]) -> Result<(), ExtendError> {
     let names = |algorithm: &'static Algorithm| {
         iter::once(algorithm.name).chain(algorithm.aliases.iter().copied())
@@ -38,12 +42,12 @@ pub fn extend(added: &'static [Algorithm]) -> Result<(), ExtendError> {
     ADDED.set(added).map_err(|_| ExtendError::Again)
 }
 
-/// Every controller that is known by name: [`CATALOGUE`], then those that [`extend`] added.
+/// Returns every known controller: [`CATALOGUE`], then the controllers added by [`extend`].
 pub fn all() -> impl Iterator<Item = &'static Algorithm> {
     CATALOGUE.iter().chain(ADDED.get().copied().unwrap_or_default())
 }
 
-/// Whether a spec names a controller that [`extend`] added, by itself or in a wrapper.
+/// Returns whether a spec names a controller that [`extend`] added, alone or in a wrapper.
 pub fn is_added(spec: &str) -> bool {
     let added = ADDED.get().copied().unwrap_or_default();
     let name = |part: &str| part.split(':').next().unwrap_or_default().trim().to_owned();
@@ -52,27 +56,28 @@ pub fn is_added(spec: &str) -> bool {
         .any(|name| added.iter().any(|a| a.name == name || a.aliases.contains(&&*name)))
 }
 
-/// Whether specs and lists can hold it: lower-case letters, digits and hyphens, a letter first.
+/// Returns whether specs and lists can contain `text` as a name: lower-case letters, digits and
+/// hyphens, a letter first.
 pub fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_lowercase())
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
 }
 
-/// Controllers that [`extend`] does not add.
+/// Error of [`extend`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExtendError {
-    /// A name that specs cannot hold.
+    /// The name cannot be part of a spec.
     #[error(
         "'{given}' is no name for a controller; use lower-case letters, digits and hyphens, a letter first"
     )]
     NoName {
-        /// The name.
+        /// The invalid name.
         given: &'static str,
     },
-    /// There is one of that name.
+    /// A controller has that name already.
     #[error("there is already a controller '{name}'; name yours otherwise")]
     Taken {
-        /// The name.
+        /// The name that is taken.
         name: &'static str,
     },
     /// The catalogue was extended before.
@@ -80,10 +85,11 @@ pub enum ExtendError {
     Again,
 }
 
-/// Reads `name` or `name:option=value,option=value`; a wrapper's spec may go on with `/` and the spec of what it is put around.
+/// Parses `name` or `name:option=value,option=value`. A wrapper's spec may continue with `/` and
+/// the spec of the controller that it wraps.
 ///
 /// # Errors
-/// One line that names what is wrong and what to write instead.
+/// Returns a one-line error that names what is wrong and what to write instead.
 pub fn parse(spec: &str) -> Result<Arc<dyn ControllerConfig>, SpecError> {
     let (spec, inner) = match spec.split_once('/') {
         Some((outer, inner)) => (outer, Some(inner)),
@@ -115,8 +121,10 @@ pub fn parse(spec: &str) -> Result<Arc<dyn ControllerConfig>, SpecError> {
     Ok((algorithm.build)(&parsed))
 }
 
-/// Splits `reno,sync:floor=1ms,signal=rtt` into controllers: a piece with `=` and no controller's name before it is an option of the one
-/// before. What each is, [`parse`] says.
+/// Splits a list such as `reno,sync:floor=1ms,signal=rtt` into controllers.
+///
+/// A piece with `=` that has no `:` and does not begin with a controller's name is an option of the
+/// previous controller. Use [`parse`] to read each controller.
 pub fn split(list: &str) -> Vec<String> {
     let mut controllers: Vec<String> = Vec::new();
     for piece in list.split(',') {
@@ -133,10 +141,10 @@ pub fn split(list: &str) -> Vec<String> {
     controllers
 }
 
-/// The controller of that name, or that it is another name of.
+/// Returns the controller with that name or alias.
 ///
 /// # Errors
-/// [`SpecError::Empty`] or [`SpecError::UnknownController`].
+/// Returns [`SpecError::Empty`] or [`SpecError::UnknownController`] if there is none.
 pub fn find(name: &str) -> Result<&'static Algorithm, SpecError> {
     if name.is_empty() {
         return Err(SpecError::Empty);
@@ -170,13 +178,13 @@ fn read_option<'a>(
     Ok((info, value))
 }
 
-/// A spec that does not name a configuration.
+/// Error in a spec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No name was given.
     #[error("no controller named; choose one of: {}", list(names()))]
     Empty,
-    /// No controller of that name.
+    /// No controller has that name.
     #[error(
         "unknown controller '{}'{}; known: {}",
         shown(given),
@@ -184,7 +192,7 @@ pub enum SpecError {
         list(names())
     )]
     UnknownController {
-        /// What was given.
+        /// The text given as a name.
         given: String,
     },
     /// The controller has no option of that name.
@@ -195,55 +203,55 @@ pub enum SpecError {
         options_text(controller)
     )]
     UnknownOption {
-        /// The controller.
+        /// Name of the controller.
         controller: &'static str,
-        /// What was given.
+        /// The text given as an option.
         given: String,
     },
-    /// An option came without `=value`.
+    /// An option was given without `=value`.
     #[error("{}", no_value(controller, given))]
     NoValue {
-        /// The controller.
+        /// Name of the controller.
         controller: &'static str,
-        /// What was given.
+        /// The text given as an option.
         given: String,
     },
-    /// The value is not one the option takes.
+    /// The option does not accept the value.
     #[error(
         "'{}' is no value for option '{option}' of '{controller}'; it takes {values}",
         shown(given)
     )]
     BadValue {
-        /// The controller.
+        /// Name of the controller.
         controller: &'static str,
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// The values it takes.
+        /// Values that the option accepts.
         values: String,
-        /// What was given.
+        /// The value given.
         given: String,
     },
-    /// `/` after a controller that is no wrapper.
+    /// `/` follows a controller that is not a wrapper.
     #[error(
         "'{controller}' wraps no other controller; leave '/' out, or write {}/{controller}",
         wrapper()
     )]
     NoWrapper {
-        /// The controller.
+        /// Name of the controller.
         controller: &'static str,
     },
-    /// A wrapper around itself.
+    /// A wrapper wraps itself.
     #[error("'{controller}' is put around itself; name another controller after '/'")]
     WrapsItself {
-        /// The wrapper.
+        /// Name of the wrapper.
         controller: &'static str,
     },
-    /// An option came twice.
+    /// An option was given twice.
     #[error("option '{option}' of '{controller}' is given twice; keep one")]
     Duplicate {
-        /// The controller.
+        /// Name of the controller.
         controller: &'static str,
-        /// The option.
+        /// Name of the option.
         option: &'static str,
     },
 }
@@ -279,7 +287,7 @@ fn options_text(controller: &str) -> String {
     }
 }
 
-/// A controller that wraps others.
+/// Returns the name of a controller that wraps others.
 fn wrapper() -> &'static str {
     CATALOGUE
         .iter()
@@ -291,15 +299,15 @@ fn list(names: impl Iterator<Item = &'static str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// User text on one line, whatever it holds.
+/// Escapes user text so that it stays on one line.
 fn shown(text: &str) -> String {
     text.escape_debug().to_string()
 }
 
-/// Longer input than this many bytes is near no name.
+/// Input longer than this number of bytes gets no hint.
 const LONGEST_HINTED: usize = 64;
 
-/// ` (did you mean 'x'?)` when a name is near; else nothing.
+/// Returns ` (did you mean 'x'?)` if a name is similar, otherwise an empty string.
 pub fn hint(given: &str, names: impl Iterator<Item = &'static str>) -> String {
     let distance =
         |name: &str| (strsim::levenshtein(given, name), name.len().abs_diff(given.len()));

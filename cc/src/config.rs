@@ -1,4 +1,5 @@
-//! Configurations: a controller's name, options and needs; what a stack offers; the clear error when the two do not meet.
+//! Configurations of controllers, and the error that is reported if a stack lacks a required
+//! signal.
 
 use std::fmt;
 
@@ -6,47 +7,49 @@ use crate::capabilities::Capabilities;
 use crate::controller::Controller;
 use crate::event::Start;
 
-/// A controller needs signals that the stack or the peer does not offer.
+/// Error: a controller needs signals that the stack or the peer does not provide.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("controller '{controller}' needs {}, which is not offered here; {hint}", signals.names().join(" and "))]
 pub struct Missing {
-    /// The controller.
+    /// Name of the controller.
     pub controller: &'static str,
-    /// What it lacks.
+    /// Missing signals.
     pub signals: Capabilities,
-    /// What the user may do about it.
+    /// Advice for the user.
     pub hint: &'static str,
 }
 
-/// [`ControllerConfig::hint`] of controllers that know nothing better.
+/// Default of [`ControllerConfig::hint`].
 pub(crate) const DEFAULT_HINT: &str = "choose another controller or stack";
 
-/// A controller ready to be started, options chosen and checked.
+/// A controller's configuration with all options chosen and checked, ready to start controllers.
 pub trait ControllerConfig: fmt::Debug + Send + Sync {
-    /// The controller's name.
+    /// Returns the controller's name.
     fn name(&self) -> &'static str;
-    /// Name and every option that differs from its default, as [`crate::catalogue::parse`] reads it.
+    /// Returns the name and every option that differs from its default, as
+    /// [`crate::catalogue::parse`] reads them.
     fn spec(&self) -> String;
-    /// Signals without which it does not start.
+    /// Returns the signals without which the controller does not start.
     fn required(&self) -> Capabilities;
-    /// Signals it uses when they are there, beyond what it needs.
+    /// Returns the signals that the controller uses if they are provided. The set may include
+    /// required signals.
     fn optional(&self) -> Capabilities {
         Capabilities::NONE
     }
-    /// What a user may do when [`ControllerConfig::required`] is not met.
+    /// Returns advice for users if [`ControllerConfig::required`] is not met.
     fn hint(&self) -> &'static str {
         DEFAULT_HINT
     }
-    /// A controller for a new path.
+    /// Starts a controller on a new path.
     ///
     /// # Errors
-    /// [`Missing`] when the stack does not offer what [`ControllerConfig::required`] names.
+    /// Returns [`Missing`] if the stack does not provide [`ControllerConfig::required`].
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing>;
 
-    /// [`Missing`] unless `provided` covers [`ControllerConfig::required`].
+    /// Checks that `provided` covers [`ControllerConfig::required`].
     ///
     /// # Errors
-    /// [`Missing`], which names the capabilities and a hint.
+    /// Returns [`Missing`], with the missing signals and a hint, if it does not.
     fn check(&self, provided: Capabilities) -> Result<(), Missing> {
         let signals = self.required().lacking_in(provided);
         if signals.is_none() {

@@ -1,4 +1,5 @@
-//! The controller interface: the events a stack reports, and the send parameters it reads.
+//! The controller interface: methods for the events that a stack reports, and the send parameters
+//! that it reads.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,64 +7,68 @@ use std::time::Duration;
 use crate::event::{AckEvent, CongestionEvent, PathChange, Sent};
 use crate::units::{Rate, Time};
 
-/// A congestion controller. Pure: it reads no clock, does no I/O and knows no stack.
+/// A congestion controller. It reads no clock, does no I/O and knows no stack.
 ///
-/// Call order at one instant: acknowledgements first, then congestion events. `send_params` may be called at any time and is cheap.
+/// At one instant, report acknowledgements first and congestion events second. `send_params` is
+/// cheap and may be called at any time.
 pub trait Controller: fmt::Debug + Send + Sync {
-    /// Packets left.
+    /// Records that bytes were sent.
     fn on_sent(&mut self, sent: &Sent);
-    /// One ACK frame newly acknowledged packets.
+    /// Handles the packets that one ACK frame newly acknowledged.
     fn on_ack(&mut self, acks: &AckEvent<'_>);
-    /// Loss or mark, after the acks of the same instant.
+    /// Handles a loss or a mark. Call it after the acknowledgements of the same instant.
     fn on_congestion_event(&mut self, congestion_event: &CongestionEvent);
-    /// The last congestion event was spurious.
+    /// Handles the report that the last congestion event was spurious.
     fn on_spurious_congestion_event(&mut self, now: Time);
-    /// A probe timeout ran out, the `count`th in a row (RFC 9002 §6.2): an acknowledgement is overdue. By itself it is no sign of
-    /// congestion (RFC 9002 §7.6: only persistent congestion is), so most controllers do nothing. Stacks without this event never call it.
+    /// Handles the `count`th probe timeout in a row (RFC 9002 §6.2): an acknowledgement is overdue.
+    ///
+    /// A probe timeout alone is no sign of congestion; only persistent congestion is
+    /// (RFC 9002 §7.6). Most controllers therefore do nothing, which is the default. Stacks without
+    /// this event never call this method.
     fn on_probe_timeout(&mut self, _now: Time, _count: u32) {}
-    /// The path changed.
+    /// Handles a change of the path.
     fn on_path(&mut self, now: Time, change: PathChange);
-    /// What the sender may do now: control.
+    /// Returns the parameters that the sender must obey now.
     fn send_params(&self) -> SendParams;
-    /// What the controller thinks: telemetry only, never read back as control.
+    /// Returns the controller's state for telemetry. Never use it for control.
     fn metrics(&self) -> ControllerMetrics;
-    /// A copy, for stacks that clone their controllers.
+    /// Returns a copy, for stacks that clone their controllers.
     fn boxed(&self) -> Box<dyn Controller>;
 }
 
-/// What the sender may do now.
+/// Parameters that the sender must obey now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendParams {
     /// Congestion window: bytes that may be in flight.
     pub window: u64,
-    /// How to space the packets.
+    /// Spacing of the packets.
     pub pacing: Pacing,
-    /// Largest burst in bytes, where the controller cares.
+    /// Largest burst in bytes; `None` if the controller sets no limit.
     pub burst: Option<u64>,
-    /// Datagram size in bytes, where the controller steers it.
+    /// Datagram size in bytes; `None` if the controller does not set it.
     pub datagram: Option<u16>,
 }
 
 impl SendParams {
-    /// Only a window; the stack spaces packets as it always does.
+    /// Returns parameters with only a window; the stack spaces packets as it always does.
     pub const fn window(window: u64) -> Self {
         Self { window, pacing: Pacing::Window, burst: None, datagram: None }
     }
 }
 
-/// How to space packets.
+/// Spacing of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pacing {
-    /// As the stack paces a window over a round trip.
+    /// The stack's own pacing of a window over a round trip.
     Window,
-    /// At this rate.
+    /// A fixed rate.
     Rate(Rate),
-    /// Stretch the round trip by this much: at most one window per RTT + hold, evenly spaced (SDC's added delay). The RTTs a
-    /// controller gets do not contain it.
+    /// A delay that stretches the round trip: at most one window per RTT + delay, evenly spaced
+    /// (SDC's added delay). The RTTs reported to the controller do not include this delay.
     Delay(Duration),
 }
 
-/// Where a controller stands, for traces.
+/// Phase of a controller, for traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Exponential growth at the start or after a collapse.
@@ -75,7 +80,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The name used in traces (that of the qlog drafts).
+    /// Returns the name used in traces, which is that of the qlog drafts.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SlowStart => "slow_start",
@@ -90,18 +95,19 @@ impl Phase {
 pub struct ControllerMetrics {
     /// Congestion window in bytes.
     pub window: u64,
-    /// Slow-start threshold in bytes, once there is one.
+    /// Slow-start threshold in bytes; `None` until one is set.
     pub threshold: Option<u64>,
-    /// Phase.
+    /// Current phase.
     pub phase: Phase,
-    /// Averaged queueing delay the controller steers by, where it has one.
+    /// Average queueing delay that the controller reacts to; `None` if it uses none.
     pub queueing: Option<Duration>,
-    /// Delay the sender adds to every packet, where the controller adds one (SDC).
+    /// Delay that the sender adds to every packet; `None` if the controller adds none (only SDC
+    /// does).
     pub hold: Option<Duration>,
-    /// Datagram size in bytes, where the controller steers it.
+    /// Datagram size in bytes; `None` if the controller does not set it.
     pub datagram: Option<u16>,
-    /// Congestion events reacted to so far.
+    /// Number of congestion events that the controller has reacted to.
     pub reductions: u64,
-    /// Early (delay-based) reductions so far.
+    /// Number of early (delay-based) reductions.
     pub early_reductions: u64,
 }

@@ -1,63 +1,69 @@
-//! What a stack reports to a controller. Events are structs with named fields; what is not known is `None`.
+//! Events that a stack reports to a controller. Each event is a struct with named fields; unknown
+//! values are `None`.
 
 use std::time::Duration;
 
 use crate::units::{OneWayDelay, Time};
 
-/// How a connection begins.
+/// The state of a path when a controller starts on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
-    /// The moment the path came into use.
+    /// Time when the path came into use.
     pub now: Time,
-    /// Largest datagram the path is known to carry now, UDP payload in bytes.
+    /// Largest datagram that the path is known to carry now, in bytes of UDP payload.
     pub datagram: u16,
-    /// What the stack can deliver and honour.
+    /// Signals that the stack can deliver and parameters that it honours.
     pub provided: crate::capabilities::Capabilities,
 }
 
-/// Bytes were handed to the network.
+/// Bytes handed to the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// When.
+    /// Time of sending.
     pub now: Time,
     /// Bytes that count towards the window.
     pub bytes: u64,
 }
 
-/// One packet newly acknowledged.
+/// A newly acknowledged packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acked {
-    /// When it was sent.
+    /// Time when the packet was sent.
     pub sent: Time,
-    /// Its size in bytes, as counted in flight.
+    /// Size of the packet in bytes, as counted in flight.
     pub bytes: u64,
 }
 
-/// Round-trip times as the stack measured them.
+/// Round-trip times as measured by the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rtt {
-    /// From the newest packet of this batch, less `ack_delay`.
+    /// RTT of the newest packet of this batch, minus `ack_delay`.
     pub latest: Duration,
     /// The stack's smoothed estimate (RFC 9002 §5.3).
     pub smoothed: Duration,
-    /// Smallest so far on this path; no acknowledgement delay subtracted (RFC 9002 §5.2).
+    /// Smallest RTT of this path so far, without subtracting any acknowledgement delay
+    /// (RFC 9002 §5.2).
     pub min: Duration,
-    /// What was taken off `latest` because the peer said that it held its acknowledgement back for so long.
+    /// Delay subtracted from `latest` because the peer reported that it delayed the acknowledgement
+    /// for that long.
     pub ack_delay: Duration,
 }
 
 impl Rtt {
-    /// After one sample.
+    /// Returns the RTTs after a first sample of `latest`.
     pub const fn first(latest: Duration) -> Self {
         Self { latest, smoothed: latest, min: latest, ack_delay: Duration::ZERO }
     }
 
-    /// With a new sample: from packet to acknowledgement it took `sample`, of which the peer says that it held the acknowledgement back
-    /// for `reported`, or `longest` where it says more (its max_ack_delay). What it says never makes the sample smaller than the
-    /// smallest RTT (RFC 9002 §5.3).
+    /// Returns these RTTs with a new `sample`, the time from sending a packet to receiving its
+    /// acknowledgement; `smoothed` stays.
     ///
-    /// Where RFC 9002 §5.3 takes off the whole delay or nothing, this takes off what it may: the sample never jumps because a delay is a
-    /// microsecond too long.
+    /// The peer reports that it delayed the acknowledgement by `reported`. At most `longest` (its
+    /// max_ack_delay) of that delay counts. Subtracting the delay never makes the sample smaller
+    /// than the smallest RTT (RFC 9002 §5.3).
+    ///
+    /// RFC 9002 §5.3 subtracts either the whole delay or nothing. This function subtracts as much
+    /// as the limit allows, so a sample does not jump because a delay is one microsecond too long.
     #[must_use]
     pub fn with_sample(self, sample: Duration, reported: Duration, longest: Duration) -> Self {
         let min = self.min.min(sample);
@@ -66,7 +72,7 @@ impl Rtt {
     }
 }
 
-/// New ECN counts of one ACK frame (RFC 9000 §19.3.2), as differences from the frame before.
+/// Increases of the ECN counts (RFC 9000 §19.3.2) from the previous ACK frame to this one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EcnDelta {
     /// Packets newly reported as ECT(0).
@@ -77,80 +83,81 @@ pub struct EcnDelta {
     pub ce: u64,
 }
 
-/// One ACK frame's worth of newly acknowledged packets: the smallest event every stack can give.
+/// The packets newly acknowledged by one ACK frame: the smallest event that every stack can report.
 #[derive(Clone, Copy, Debug)]
 pub struct AckEvent<'a> {
-    /// When the frame arrived.
+    /// Time when the frame arrived.
     pub now: Time,
     /// The packets, oldest first; never empty.
     pub packets: &'a [Acked],
-    /// Bytes in flight after these packets were taken out.
+    /// Bytes in flight without these packets.
     pub in_flight: u64,
-    /// Round-trip times: `latest` and `min` with this batch, `smoothed` as the stack has it, mostly without.
+    /// Round-trip times. `latest` and `min` include this batch; `smoothed` is the stack's value,
+    /// which usually does not.
     pub rtt: Rtt,
-    /// Forward one-way delay of the newest packet, when the peer reported one in this batch.
+    /// Forward one-way delay of the newest packet, if the peer reported one in this batch.
     pub one_way: Option<OneWayDelay>,
-    /// New ECN counts, when the stack passes them on.
+    /// Increases of the ECN counts, if the stack passes them on.
     pub ecn: Option<EcnDelta>,
-    /// The application, not the window, was the limit when these were in flight.
+    /// Whether the application, not the window, limited sending while these packets were in flight.
     pub app_limited: bool,
 }
 
 impl AckEvent<'_> {
-    /// Bytes newly acknowledged.
+    /// Returns the number of newly acknowledged bytes.
     pub fn bytes(&self) -> u64 {
         self.packets.iter().fold(0, |sum, p| sum.saturating_add(p.bytes))
     }
 
-    /// When the newest packet of the batch was sent.
+    /// Returns the time when the newest packet of the batch was sent.
     pub fn newest_sent(&self) -> Option<Time> {
         self.packets.iter().map(|p| p.sent).max()
     }
 }
 
-/// Why a [`CongestionEvent`] happened.
+/// Cause of a [`CongestionEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Packets were declared lost.
     Loss {
-        /// How many bytes.
+        /// Number of bytes lost.
         bytes: u64,
-        /// All packets of a persistent-congestion period were lost (RFC 9002 §7.6).
+        /// Whether all packets of a persistent-congestion period were lost (RFC 9002 §7.6).
         persistent: bool,
     },
     /// The peer reported new congestion-experienced marks.
     Mark,
 }
 
-/// Loss or mark, reported after the acknowledgements of the same instant.
+/// A loss or a mark, reported after the acknowledgements of the same instant.
 #[derive(Clone, Copy, Debug)]
 pub struct CongestionEvent {
-    /// When it was noticed.
+    /// Time when the stack noticed the event.
     pub now: Time,
-    /// When the newest packet concerned was sent.
+    /// Time when the newest packet concerned was sent.
     pub sent: Time,
-    /// What happened.
+    /// Cause of the event.
     pub cause: Cause,
 }
 
 impl CongestionEvent {
-    /// Packets were lost, which may prove spurious; marks never do.
+    /// Returns whether packets were lost. A loss may prove spurious; a mark never does.
     pub const fn is_loss(&self) -> bool {
         matches!(self.cause, Cause::Loss { .. })
     }
 
-    /// All packets of a persistent-congestion period were lost (RFC 9002 §7.6).
+    /// Returns whether all packets of a persistent-congestion period were lost (RFC 9002 §7.6).
     pub const fn is_persistent(&self) -> bool {
         matches!(self.cause, Cause::Loss { persistent: true, .. })
     }
 }
 
-/// The path changed under the connection.
+/// A change of the path under the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathChange {
-    /// A new largest datagram size in bytes (MTU discovery, black hole).
+    /// A new largest datagram size in bytes, after MTU discovery or a black hole.
     Datagram(u16),
-    /// Another network path: delays seen before mean nothing now.
+    /// Another network path: the delays seen so far no longer mean anything.
     Moved,
 }
 

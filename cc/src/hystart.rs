@@ -1,13 +1,18 @@
-//! HyStart++ (RFC 9406): leaves slow start when round trips grow, before a loss.
+//! HyStart++ (RFC 9406): leaves slow start when round-trip times grow, before a loss occurs.
 //!
-//! An option of every controller that has a slow start (`hystart=on`); [`crate::aimd::Aimd`] carries it. It watches the first slow
-//! start of a path only, the one without a threshold, as RFC 9406 §4.2 recommends.
+//! HyStart++ is an option (`hystart=on`) of every controller that has a slow start, and it is part
+//! of [`crate::aimd::Aimd`]. It watches only the first slow start of a path, while there is no
+//! threshold yet, as RFC 9406 §4.2 recommends.
 //!
 //! Departures:
-//! - A round ends with the first acknowledgement of a packet sent since the round began; RFC 9406 §4.2 counts sequence numbers.
-//! - One RTT sample per ACK frame, from its newest packet: QUIC stacks give no more.
-//! - L is unbounded: RFC 9406 §4.3 asks for 8 segments only of senders that do not pace. The stacks pace; the lab's light senders do not.
-//! - The bytes of the frame that ends Conservative Slow Start count for avoidance; RFC 9406 §4.2 still grows by them as before.
+//! - A round ends with the first acknowledgement of a packet sent since the round began.
+//!   RFC 9406 §4.2 uses sequence numbers.
+//! - Each ACK frame gives one RTT sample, from its newest packet, because QUIC stacks report no
+//!   more.
+//! - L is unbounded. RFC 9406 §4.3 limits L to 8 segments only for senders that do not pace. The
+//!   stacks pace; the laboratory's packet-level senders do not.
+//! - The bytes of the frame that ends Conservative Slow Start count for avoidance. RFC 9406 §4.2
+//!   still grows the window by them as before.
 
 use std::time::Duration;
 
@@ -28,41 +33,42 @@ pub const CSS_GROWTH_DIVISOR: u64 = 4;
 pub const CSS_ROUNDS: u32 = 5;
 
 option_values! {
-    /// Whether slow start watches the RTT.
+    /// Use of HyStart++ on the first slow start.
     pub enum Use {
-        /// It ends by loss or mark only.
+        /// Only a loss or a mark ends slow start.
         Off = "off",
-        /// HyStart++ may end it.
+        /// HyStart++ may end slow start too.
         On = "on",
     }
 }
 
-/// How far the RTT of a round must rise over that of the last one (RFC 9406 §4.2).
+/// Returns the rise of a round's RTT over the previous round's that counts as an increase
+/// (RFC 9406 §4.2).
 pub fn rtt_threshold(last_min: Duration) -> Duration {
     (last_min / MIN_RTT_DIVISOR).clamp(RTT_THRESHOLD.0, RTT_THRESHOLD.1)
 }
 
-/// What slow start does with the bytes of an ACK frame.
+/// How slow start uses the bytes that an ACK frame acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// Grow by all of them.
+    /// Grow by all of the bytes.
     Full,
-    /// Conservative Slow Start: grow by a fourth of them.
+    /// Conservative Slow Start: grow by a quarter of the bytes.
     Conservative,
-    /// Slow start is over.
+    /// Slow start has ended.
     Over,
 }
 
-/// Conservative Slow Start, as long as it lasts.
+/// The state of Conservative Slow Start while it lasts.
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
-    /// Smallest RTT of the round that began it.
+    /// Smallest RTT of the round in which it began.
     baseline: Duration,
-    /// Rounds ended since.
+    /// Rounds ended since it began.
     rounds: u32,
 }
 
-/// The state of HyStart++ through one slow start.
+/// The state of HyStart++ during one slow start.
 #[derive(Clone, Copy, Debug)]
 pub struct HyStart {
     round_start: Time,
@@ -73,12 +79,12 @@ pub struct HyStart {
 }
 
 impl HyStart {
-    /// At the beginning of a path.
+    /// Returns the state at the start of a path.
     pub const fn new(now: Time) -> Self {
         Self { round_start: now, last_min: None, current_min: None, samples: 0, conservative: None }
     }
 
-    /// Takes the RTT of one ACK frame.
+    /// Processes the RTT of one ACK frame and returns how slow start may grow.
     pub fn on_ack(&mut self, acks: &AckEvent<'_>) -> Growth {
         if acks.newest_sent() >= Some(self.round_start) {
             self.end_round(acks.now);
@@ -104,7 +110,8 @@ impl HyStart {
         self.samples = 0;
     }
 
-    /// Enters Conservative Slow Start when the RTT has risen, leaves it when the rise proves spurious.
+    /// Enters Conservative Slow Start if the RTT has risen, and leaves it if the rise proves
+    /// spurious.
     fn judge(&mut self) {
         let (Some(current), last) = (self.current_min, self.last_min) else { return };
         match self.conservative {
@@ -126,7 +133,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// One round: `count` frames 1 ms apart, all of packets sent at `sent`, with this RTT.
+    /// Feeds `count` frames at intervals of 1 ms, for packets sent at intervals of 1 ms from `sent`
+    /// on, all with this RTT.
     fn frames(
         hystart: &mut HyStart,
         at: Time,
@@ -149,7 +157,8 @@ mod tests {
             .collect()
     }
 
-    /// Rounds of ten frames, one RTT of 40 ms apart on the clock, with these RTTs in ms; the growth at the end of each.
+    /// Runs rounds of ten frames, 40 ms apart on the clock, with these RTTs in ms. Returns the
+    /// growth at the end of each round.
     fn rounds(rtts: &[u64]) -> Vec<Growth> {
         let mut hystart = HyStart::new(Time::ZERO);
         rtts.iter()
@@ -179,7 +188,8 @@ mod tests {
         assert_eq!(rounds(&[40, 45]), [Full, Conservative]);
         let long = rounds(&[40, 45, 45, 45, 45, 45, 45]);
         assert_eq!(long[1..6], [Conservative; 5]);
-        // The sixth round after the rise begins with the end of the fifth round of CSS; its later frames no longer matter.
+        // The first frame of round 6 ends the fifth round of Conservative Slow Start. The later
+        // frames of round 6 do not matter.
         let mut hystart = HyStart::new(Time::ZERO);
         let mut all = Vec::new();
         for n in 0..7_u64 {

@@ -1,8 +1,9 @@
-//! Delay-based congestion controllers for QUIC, written once against a neutral interface.
+//! Delay-based congestion controllers for QUIC, written once against a stack-independent interface.
 //!
-//! Nothing here does I/O, reads a clock or knows a QUIC stack: an adapter (see the sibling crates) turns a stack's calls into
-//! [`event`]s and hands the [`SendParams`] back. One paper is one file or folder in `algorithms/`, meant to be read beside it: a
-//! [`rule::WindowRule`] that steers one [`aimd::Aimd`] window.
+//! This crate does no I/O, reads no clock and knows no QUIC stack. An adapter (see the sibling
+//! crates) turns a stack's calls into [`event`]s and passes the [`SendParams`] back to the stack.
+//! Each paper has one file or folder in `algorithms/`, meant to be read beside the paper: a
+//! [`rule::WindowRule`] that controls one [`aimd::Aimd`] window.
 
 pub mod aimd;
 pub mod algorithm;
@@ -27,7 +28,7 @@ pub use controller::{Controller, ControllerMetrics, Pacing, Phase, SendParams};
 pub use event::{AckEvent, Acked, Cause, CongestionEvent, EcnDelta, PathChange, Rtt, Sent, Start};
 pub use fathom_units::{self as units, OneWayDelay, Rate, Ratio, Time, math};
 
-/// The code of the README is a test.
+/// Runs the README's code blocks as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,7 +1,8 @@
-//! The options of controllers, and the values a user chose.
+//! Options of controllers, and the values that a user chose.
 //!
-//! An option is declared once, as a field of `options!` or `rule_options!`: its name, its default, its values and its help text. The words
-//! of an option that is a choice are those of its enum, declared with `option_values!`.
+//! Each option is declared once, as a field of `options!` or `rule_options!`, with its name,
+//! default, values and help text. If the option is a choice, its words come from an enum declared
+//! with `option_values!`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,44 +16,44 @@ use crate::units::{Ratio, duration_text, parse_duration};
 pub struct OptionInfo {
     /// Name, as users type it.
     pub name: &'static str,
-    /// Value when it is not given.
+    /// Value if the option is not given.
     pub default: &'static str,
-    /// Values it takes.
+    /// Values that the option accepts.
     pub values: Values,
-    /// What it does, in one line.
+    /// Help text in one line.
     pub about: &'static str,
 }
 
-/// Values an option takes.
+/// Values that an option accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Values {
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A duration with its unit, between these two, both included.
+    /// A duration with its unit, from `min` to `max` inclusive.
     Duration {
-        /// Smallest.
+        /// Smallest duration.
         min: Duration,
-        /// Largest.
+        /// Largest duration.
         max: Duration,
     },
-    /// A whole number between these two, both included.
+    /// A whole number from `min` to `max` inclusive.
     Integer {
-        /// Smallest.
+        /// Smallest number.
         min: u32,
-        /// Largest.
+        /// Largest number.
         max: u32,
     },
-    /// A decimal fraction such as `0.875` between these two, both included.
+    /// A decimal fraction such as `0.875`, from `min` to `max` inclusive.
     Fraction {
-        /// Smallest.
+        /// Smallest fraction.
         min: Ratio,
-        /// Largest.
+        /// Largest fraction.
         max: Ratio,
     },
 }
 
 impl Values {
-    /// Whether `text` is one of these values.
+    /// Returns whether `text` is one of these values.
     pub fn allow(&self, text: &str) -> bool {
         match self {
             Self::Choice(words) => words.contains(&text),
@@ -67,7 +68,7 @@ impl Values {
         }
     }
 
-    /// Whether `a` and `b`, both allowed, mean the same.
+    /// Returns whether two allowed texts stand for the same value.
     fn same(&self, a: &str, b: &str) -> bool {
         match self {
             Self::Choice(_) => a == b,
@@ -96,7 +97,8 @@ impl fmt::Display for Values {
     }
 }
 
-/// The options a user chose for one controller, names and values checked; the rest are at their defaults.
+/// The options that a user gave for one controller, with names and values checked. Options not
+/// given have their defaults.
 #[derive(Debug, Default)]
 pub struct ParsedOptions<'a> {
     pub(crate) given: Vec<(&'static OptionInfo, &'a str)>,
@@ -104,49 +106,51 @@ pub struct ParsedOptions<'a> {
 }
 
 impl ParsedOptions<'_> {
-    /// The text that the user gave for `option`: for defaults that hang on another option.
+    /// Returns the text that the user gave for `option`, for defaults that depend on another
+    /// option.
     pub fn given(&self, option: &OptionInfo) -> Option<&str> {
         self.given.iter().find(|(given, _)| given.name == option.name).map(|(_, text)| *text)
     }
 
-    /// The configuration that a wrapper is put around; only entries that wrap have one.
+    /// Returns the configuration that a wrapper wraps.
     ///
     /// # Panics
-    /// In the file of a controller that wraps nothing.
+    /// Panics if the controller is not a wrapper.
     pub fn inner(&self) -> Arc<dyn ControllerConfig> {
         self.inner.clone().expect("wrappers are always given one")
     }
 }
 
-/// Digits only: no sign, no blanks.
+/// Parses digits only: no sign and no blanks.
 fn parse_integer(text: &str) -> Option<u32> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 /// A type of option values.
 pub trait OptionValue: Sized {
-    /// Reads what users type; `None` if it is no such value.
+    /// Parses a value as users type it; `None` if it is invalid.
     fn parse(text: &str) -> Option<Self>;
 
-    /// The value as users type it.
+    /// Returns the value as users type it.
     fn text(&self) -> String;
 
-    /// The nearest value that `values` has.
+    /// Returns the nearest value that `values` allows.
     #[must_use]
     fn within(self, _values: &Values) -> Self {
         self
     }
 
-    /// The value of `option`, given or default.
+    /// Returns the value of `option`, given or default.
     ///
     /// # Panics
-    /// If the entry's default is no value of the option: an error in the controller's file.
+    /// Panics if the entry's default is not a value of the option, which is an error in the
+    /// controller's file.
     fn read(parsed: &ParsedOptions<'_>, option: &OptionInfo) -> Self {
         Self::parse(parsed.given(option).unwrap_or(option.default))
             .expect("values are checked before they are read")
     }
 
-    /// The value as users type it, unless it is the default.
+    /// Returns the value as users type it, or `None` if it is the default.
     fn given(&self, option: &OptionInfo) -> Option<String> {
         Some(self.text()).filter(|text| !option.values.same(option.default, text))
     }
@@ -198,7 +202,7 @@ impl OptionValue for Ratio {
     }
 }
 
-/// An option whose default hangs on another one: `None` unless it is given.
+/// An option whose default depends on another option: `None` unless it is given.
 impl<T: OptionValue> OptionValue for Option<T> {
     fn parse(text: &str) -> Option<Self> {
         T::parse(text).map(Some)
@@ -221,18 +225,20 @@ impl<T: OptionValue> OptionValue for Option<T> {
     }
 }
 
-/// The options of one configuration; `options!` writes it.
+/// The options of one configuration; `options!` implements this trait.
 pub trait Options: fmt::Debug + Copy + Send + Sync + 'static {
-    /// The options as users see them.
+    /// The options as shown to users.
     const OPTIONS: &'static [OptionInfo];
 
     /// Reads every option, given or default.
     fn read(parsed: &ParsedOptions<'_>) -> Self;
 
-    /// The values that differ from their defaults as users type them, in the order of [`Options::OPTIONS`].
+    /// Returns the values as users type them, `None` for defaults, in the order of
+    /// [`Options::OPTIONS`].
     fn given(&self) -> Vec<Option<String>>;
 
-    /// The spec of controller `name` with these options: its name, and those that differ from their defaults.
+    /// Returns the spec of controller `name` with these options: the name and each option that
+    /// differs from its default.
     fn spec_of(&self, name: &str) -> String {
         let mut text = name.to_owned();
         let mut separator = ':';
@@ -246,7 +252,7 @@ pub trait Options: fmt::Debug + Copy + Send + Sync + 'static {
     }
 }
 
-/// The name of a field as users type it: `-` for `_`.
+/// Converts the name of a field to the name that users type, with `-` for `_`.
 #[doc(hidden)]
 pub const fn option_name<const N: usize>(field: &str) -> [u8; N] {
     let (mut name, mut at) = ([0; N], 0);
@@ -257,8 +263,11 @@ pub const fn option_name<const N: usize>(field: &str) -> [u8; N] {
     name
 }
 
-/// A struct of options: each field is an option, its doc comment the help text. Where the type is an enum of [`option_values!`], its words are the
-/// values and the first is the default; else `= default in values` says both. Makes the struct, its default and a setter per field.
+/// Declares a struct of options: each field is an option, and its doc comment is the help text.
+///
+/// If the type of a field is an enum of [`option_values!`], the words of the enum are the values
+/// and the first word is the default. Otherwise `= default in values` gives both. The macro
+/// generates the struct, its `Default` and a setter for each field.
 #[macro_export]
 macro_rules! options {
     (
@@ -331,7 +340,8 @@ macro_rules! options {
 #[doc(inline)]
 pub use options;
 
-/// An option's enum together with the words users type, the default first: `ALL` and `NAMES` in the same order, and `name()`.
+/// Declares an option's enum with the words that users type, the default first. Generates `ALL` and
+/// `NAMES`, in the same order, and `name()`.
 #[macro_export]
 macro_rules! option_values {
     (
@@ -348,10 +358,10 @@ macro_rules! option_values {
         impl $name {
             /// Every choice.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-            /// Their words, in the same order.
+            /// The words of the choices, in the same order.
             pub const NAMES: &'static [&'static str] = &[$($text),+];
 
-            /// The word users type.
+            /// Returns the word that users type.
             pub const fn name(self) -> &'static str {
                 Self::NAMES[self as usize]
             }

@@ -1,19 +1,20 @@
-//! Round trips, delimited by acknowledgements.
+//! Detection of round trips from acknowledgements.
 
 use crate::event::AckEvent;
 use crate::units::Time;
 
-/// Notices the end of each round trip.
+/// Detects the end of each round trip.
 ///
-/// The first ACK frame begins a round; a frame that acknowledges a packet sent since then ends it and begins the next. A packet sent
-/// at the very instant a round began counts as sent in it: it is the answer to the ACK that began it.
+/// The first ACK frame begins a round. A frame that acknowledges a packet sent since then ends the
+/// round and begins the next. A packet sent at the very instant a round began counts as sent in
+/// that round, because it answers the ACK that began the round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrip {
     began: Option<Time>,
 }
 
 impl RoundTrip {
-    /// Takes an ACK frame; true when it ends a round.
+    /// Processes an ACK frame and returns whether it ends a round.
     pub fn on_ack(&mut self, acks: &AckEvent<'_>) -> bool {
         let ended = self.began.is_some_and(|began| acks.newest_sent() >= Some(began));
         if ended || self.began.is_none() {
@@ -22,12 +23,12 @@ impl RoundTrip {
         ended
     }
 
-    /// Begins a round now, whatever was under way.
+    /// Begins a round now and abandons the current one.
     pub const fn begin(&mut self, now: Time) {
         self.began = Some(now);
     }
 
-    /// Leaves the round unfinished: the next frame begins one.
+    /// Abandons the current round: the next frame begins a new one.
     pub fn restart(&mut self) {
         self.began = None;
     }

@@ -1,7 +1,9 @@
-//! Controllers as rules: recovery, undo, path changes and what a stack reads are written here once; a paper's file holds its rule.
+//! Controllers as rules. Recovery, undo, path changes and the parameters for the stack are written
+//! once here; a paper's file contains only its rule.
 //!
-//! A [`RuleConfig`] makes a [`WindowRule`]; a [`RuleController`] holds the two beside one [`Aimd`] window and is the [`Controller`]
-//! that adapters see. A rule that names nothing but its growth is NewReno with that growth.
+//! A [`RuleConfig`] creates a [`WindowRule`]. A [`RuleController`] combines the rule with one
+//! [`Aimd`] window; it is the [`Controller`] that adapters use. A rule that defines only its growth
+//! is NewReno with that growth.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,83 +19,87 @@ use crate::options::{Options, ParsedOptions};
 use crate::reno::LOSS_REDUCTION;
 use crate::units::{Ratio, Time};
 
-/// What one paper says about the window.
+/// The window rule of one paper.
 pub trait WindowRule: fmt::Debug + Clone + Send + Sync + 'static {
-    /// One ACK frame, of which the window already took note: grow by one of its `grow_*` functions, or cut early. `acked` are the bytes
-    /// that may count as growth: none in recovery, none while the application is the limit ([`Aimd::on_ack`]).
+    /// Grows the window with one of its `grow_*` functions, or cuts it early, for one ACK frame.
+    /// The window has already processed the frame.
+    ///
+    /// `acked` is the number of bytes that may count as growth. It is zero in recovery and while
+    /// the application is the limit ([`Aimd::on_ack`]).
     fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64);
 
-    /// What a loss or a mark leaves of the window.
+    /// Returns the fraction of the window that remains after a loss or a mark.
     fn kept(&self, _window: &Aimd) -> Ratio {
         LOSS_REDUCTION
     }
 
-    /// A loss or a mark of this path. Rules with state of their own to reduce take it over; it must call
-    /// [`Aimd::on_congestion_event`].
+    /// Handles a loss or a mark of this path. Rules that must reduce state of their own override
+    /// this method; an override must call [`Aimd::on_congestion_event`].
     fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
         if window.on_congestion_event(event, self.kept(window)) {
             self.on_reduction(event);
         }
     }
 
-    /// The window was reduced because of `event`.
+    /// Handles a reduction of the window because of `event`.
     fn on_reduction(&mut self, _event: &CongestionEvent) {}
 
-    /// The last loss was spurious; the window went back to what it was before, if it `restored` something
-    /// ([`Aimd::on_spurious_congestion_event`]).
+    /// Handles the report that the last loss was spurious. `restored` is true if the window
+    /// returned to its state before the loss ([`Aimd::on_spurious_congestion_event`]).
     fn on_spurious_congestion_event(&mut self, _restored: bool) {}
 
-    /// Packets left.
+    /// Records that bytes were sent.
     fn on_sent(&mut self, _sent: &Sent) {}
 
-    /// The path carries datagrams of this size in bytes now; the window knows it.
+    /// Handles a new datagram size of the path, in bytes. The window has already processed it.
     fn on_datagram(&mut self, _bytes: u16) {}
 
-    /// How to space packets.
+    /// Returns how to space packets.
     fn pacing(&self) -> Pacing {
         Pacing::Window
     }
 
-    /// Telemetry: that of the window, with what else the rule knows.
+    /// Returns telemetry: the metrics of the window, plus the values that only the rule knows.
     fn metrics(&self, window: ControllerMetrics) -> ControllerMetrics {
         window
     }
 }
 
-/// The options of a rule; `rule_options!` writes it.
+/// The options of a rule; `rule_options!` implements this trait.
 pub trait RuleOptions: Options {
-    /// Whether HyStart++ watches the first slow start.
+    /// Returns whether HyStart++ watches the first slow start.
     fn hystart_use(&self) -> hystart::Use;
 }
 
-/// A configuration that makes a rule: its options, and what they need.
+/// A configuration that creates a rule: its options and required signals.
 pub trait RuleConfig: RuleOptions {
-    /// The rule's entry in the catalogue.
+    /// Catalogue entry of the rule.
     const ALGORITHM: &'static Algorithm;
 
-    /// The rule.
+    /// Type of the rule.
     type Rule: WindowRule;
 
-    /// The rule at the beginning of a path, `window` being the initial one: everything it knew of another path is forgotten.
+    /// Creates the rule for a new path, with `window` at its initial size. The new rule knows
+    /// nothing of earlier paths.
     fn rule(&self, window: &Aimd, now: Time) -> Self::Rule;
 
-    /// [`ControllerConfig::required`].
+    /// Returns the signals for [`ControllerConfig::required`].
     fn required(&self) -> Capabilities {
         Self::ALGORITHM.required
     }
 
-    /// [`ControllerConfig::optional`].
+    /// Returns the signals for [`ControllerConfig::optional`].
     fn optional(&self) -> Capabilities {
         Capabilities::NONE
     }
 
-    /// [`ControllerConfig::hint`].
+    /// Returns the advice for [`ControllerConfig::hint`].
     fn hint(&self) -> &'static str {
         DEFAULT_HINT
     }
 }
 
-/// [`Algorithm::build`] of a rule.
+/// Builds the configuration of a rule; see [`Algorithm::build`].
 pub fn build<C: RuleConfig>(parsed: &ParsedOptions<'_>) -> Arc<dyn ControllerConfig> {
     Arc::new(C::read(parsed))
 }
@@ -126,7 +132,7 @@ impl<C: RuleConfig> ControllerConfig for C {
     }
 }
 
-/// A rule and the window it steers.
+/// A rule and the window that it controls.
 #[derive(Debug)]
 pub struct RuleController<C: RuleConfig> {
     config: C,
@@ -182,8 +188,9 @@ impl<C: RuleConfig> Controller for RuleController<C> {
 }
 
 impl Algorithm {
-    /// The entry of a rule that needs nothing but acknowledgements and losses, and keeps to NewReno's contract. What is empty here (name,
-    /// summary, source, page), each rule's file fills in.
+    /// Returns the entry of a rule that needs only acknowledgements and losses and satisfies
+    /// NewReno's contract. Each rule's file fills in the empty fields (name, summary, source,
+    /// page).
     pub const fn of_rule<C: RuleConfig>() -> Self {
         Self {
             name: "",
@@ -200,7 +207,8 @@ impl Algorithm {
     }
 }
 
-/// The [`options!`](macro@crate::options) of a [`WindowRule`](crate::rule::WindowRule): those given, and HyStart++, which the window brings.
+/// Declares the [`options!`](macro@crate::options) of a [`WindowRule`](crate::rule::WindowRule):
+/// the given options, plus `hystart`, which the window implements.
 #[macro_export]
 macro_rules! rule_options {
     ($(#[$meta:meta])* pub struct $name:ident { $($options:tt)* }) => {

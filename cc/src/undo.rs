@@ -1,6 +1,6 @@
-//! One step back: the state before a reduction that may prove spurious.
+//! Undo by one step: the state before a reduction that may prove spurious.
 
-/// Holds a copy of everything a reduction changes, until the reduction proves spurious or real.
+/// A copy of everything that a reduction changes, kept until the reduction proves spurious or real.
 #[derive(Clone, Debug)]
 pub struct Undo<S: Clone> {
     saved: Option<S>,
@@ -13,24 +13,25 @@ impl<S: Clone> Default for Undo<S> {
 }
 
 impl<S: Clone> Undo<S> {
-    /// Keeps a copy of `state`, in place of any older one.
+    /// Saves a copy of `state` and replaces any older copy.
     pub fn save(&mut self, state: &S) {
         self.saved = Some(state.clone());
     }
 
-    /// The reduction was real: there is nothing to go back to.
+    /// Drops the copy, because the reduction was real.
     pub fn forget(&mut self) {
         self.saved = None;
     }
 
-    /// Applies to the copy what was rightly done to the state after the reduction.
+    /// Applies `change` to the copy, if there is one. Use this for a change that must remain after
+    /// an undo.
     pub fn amend(&mut self, change: impl FnOnce(&mut S)) {
         if let Some(saved) = &mut self.saved {
             change(saved);
         }
     }
 
-    /// The copy, once: a second call gives nothing.
+    /// Returns the copy and removes it, so a second call returns `None`.
     pub fn take(&mut self) -> Option<S> {
         self.saved.take()
     }

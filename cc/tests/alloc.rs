@@ -1,4 +1,4 @@
-//! Steady state allocates nothing: counted by a global allocator, hence a test binary of its own.
+//! Test that the steady state allocates nothing, with a global allocator that counts allocations.
 
 use allocation_counter::measure;
 use fathom_cc::catalogue::CATALOGUE;

@@ -1,4 +1,4 @@
-//! Specs: what they say comes out again, and an error is one line with a hint.
+//! Tests of specs: a parsed spec is written back unchanged, and an error is one line with a hint.
 
 use fathom_cc::catalogue::{self, CATALOGUE, SpecError, split};
 use fathom_cc::hystart;
@@ -157,7 +157,7 @@ fn options_stay_with_their_controller() {
         split("reno,sync:floor=1ms,signal=rtt,sync"),
         ["reno", "sync:floor=1ms,signal=rtt", "sync"]
     );
-    // What a server's shares are, weights and all.
+    // A server's list of shares, with the weights.
     assert_eq!(
         split("sync:floor=1ms=30,packet-size/reno=70"),
         ["sync:floor=1ms=30", "packet-size/reno=70"]

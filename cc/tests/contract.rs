@@ -1,4 +1,4 @@
-//! What a stack may rely on, whichever controller of the catalogue it runs.
+//! The contract tests for every controller of the catalogue.
 
 fathom_cc::contract_tests!(fathom_cc::catalogue::CATALOGUE);
 

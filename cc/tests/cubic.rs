@@ -1,10 +1,12 @@
-//! CUBIC through real events: the curve, Reno's share, fast convergence, what does not count as time, undo, timeout.
+//! Tests of CUBIC with real events: the curve, Reno's window, fast convergence, excluded time,
+//! undo, timeout.
 
 use fathom_cc::testing::script::{MSS, Script};
 use fathom_cc::{Cause, PathChange, Phase};
 use std::time::Duration;
 
-/// A loss at a window of `packets`, and recovery over: the next ACK frame starts the epoch.
+/// Returns a sender after a loss at a window of `packets` and after recovery, so the next ACK frame
+/// starts the epoch.
 fn after_loss(spec: &str, packets: u64) -> Script {
     let mut s = Script::new(spec);
     s.bytes = packets * MSS - s.window();
@@ -24,8 +26,9 @@ fn near(value: f64, expected: f64, within: f64) {
     assert!((value - expected).abs() <= within, "{value} against {expected}");
 }
 
-/// As [`after_loss`] at a thousand packets, with frames of ten: ten thousand packets per second, where Reno's share grows by about five
-/// packets per second and stays below the curve.
+/// Returns a sender as from [`after_loss`] at a thousand packets, with frames of ten packets: ten
+/// thousand packets per second. Reno's window then grows by about five packets per second and stays
+/// below the curve.
 fn fast(spec: &str) -> Script {
     let mut s = after_loss(spec, 1_000);
     s.bytes = 10 * MSS;
@@ -34,8 +37,8 @@ fn fast(spec: &str) -> Script {
 
 #[test]
 fn the_window_follows_the_cubic_curve() {
-    // W_max 1000: K = cbrt(300 / 0.4) = 9.0856 s, W_cubic(t) = 0.4 (t - K)^3 + 1000. The frames move the window to W_cubic(t + RTT) with
-    // a time constant of one window, 70 to 110 ms.
+    // W_max 1000: K = cbrt(300 / 0.4) = 9.0856 s, W_cubic(t) = 0.4 (t - K)^3 + 1000. The frames
+    // move the window towards W_cubic(t + RTT) with a time constant of one window, 70 to 110 ms.
     let mut s = fast("cubic");
     assert_eq!(s.window(), 700 * MSS);
     let mut passed = 0;
@@ -51,7 +54,8 @@ fn the_window_follows_the_cubic_curve() {
 
 #[test]
 fn growth_per_round_trip_is_at_most_half_the_window() {
-    // Ten seconds on, W_cubic is far above; 100 frames of a hundredth of the window each multiply it by at most 1.005.
+    // After 20 s, W_cubic is far above the window. One hundred frames of a hundredth of the window
+    // each would multiply the window by at most 1.005 each.
     let mut s = after_loss("cubic", 20);
     s.ack(0);
     s.now += Duration::from_secs(20);
@@ -63,8 +67,9 @@ fn growth_per_round_trip_is_at_most_half_the_window() {
 
 #[test]
 fn small_windows_grow_as_reno_would() {
-    // W_max 10, cwnd 7, one packet per millisecond: W_est obeys d(W²/2)/dn = alpha, so W² = 49 + 2 * 0.5294 n up to 10 (n = 48.2), then
-    // with alpha 1 W² = 100 + 2 (n - 48.2). W_cubic stays at 7.
+    // W_max 10, cwnd 7, one packet per millisecond: W_est obeys d(W²/2)/dn = alpha, so W² = 49 +
+    // 2 * 0.5294 n up to 10 (n = 48.2), and then with alpha 1 W² = 100 + 2 (n - 48.2). W_cubic
+    // stays at 7.
     let mut s = after_loss("cubic", 10);
     s.acks(40, 0);
     near(packets(&s), (49.0_f64 + 2.0 * 0.5294 * 40.0).sqrt(), 0.1);
@@ -74,8 +79,8 @@ fn small_windows_grow_as_reno_would() {
 
 #[test]
 fn a_second_loss_below_w_max_plateaus_earlier() {
-    // W_max 1000, second loss at 700, cwnd 490. Fast convergence: W_max = 595, K = cbrt(105 / 0.4) = 6.403. Without: 700 and
-    // cbrt(210 / 0.4) = 8.067.
+    // W_max 1000, second loss at 700, cwnd 490. With fast convergence: W_max = 595, K =
+    // cbrt(105 / 0.4) = 6.403. Without it: 700 and cbrt(210 / 0.4) = 8.067.
     for (spec, expected) in
         [("cubic", [560.9, 595.0]), ("cubic:fast-convergence=off", [610.7, 698.1])]
     {
@@ -148,7 +153,8 @@ fn a_spurious_loss_leaves_the_curve_as_it_was() {
     for _ in 0..4_000 {
         assert_eq!(s.ack(0), never.ack(0));
     }
-    // W_max and cwnd_prior too: the next loss is not one at a falling window.
+    // W_max and cwnd_prior are restored too, so the next loss does not count as a loss at a smaller
+    // window.
     for script in [&mut s, &mut never] {
         script.lose();
         script.next_round();
@@ -171,7 +177,7 @@ fn a_mark_is_not_undone_and_a_larger_window_keeps_its_curve() {
     for _ in 0..500 {
         assert_eq!(s.ack(0), plain.ack(0));
     }
-    // Ten seconds after the loss the window has outgrown it: a late undo changes nothing.
+    // 8 s after the loss the window has outgrown it, so a late undo changes nothing.
     let (mut s, mut plain) = (after_loss("cubic", 100), after_loss("cubic", 100));
     for script in [&mut s, &mut plain] {
         script.acks(8_000, 0);
@@ -199,7 +205,8 @@ fn after_a_timeout_the_curve_starts_at_its_own_window() {
     s.ack(0);
     assert_eq!(s.window(), threshold);
     s.bytes = MSS;
-    // K 0, W_max = cwnd: flat at first, plus 0.4 t³; Reno's share with alpha 0.5294 up to the window of the loss is above it for seconds.
+    // K is 0 and W_max is cwnd: flat at first, then plus 0.4 t³. Reno's window, with alpha 0.5294
+    // up to the window of the loss, is larger for some seconds.
     let start = packets(&s);
     s.acks(1_000, 0);
     near(packets(&s), (start * start + 2.0 * 0.5294 * 1_000.0).sqrt(), 0.3);
@@ -233,7 +240,7 @@ fn a_datagram_starts_an_epoch_and_a_path_forgets_all() {
     let before = s.window();
     s.controller.on_path(s.now, PathChange::Datagram(3_000));
     assert_eq!(s.window(), before);
-    // The rest of the way to 1 200 000 bytes by C * 3000: K = cbrt((1 200 000 - w) / 1200).
+    // The rest of the way to 1 200 000 bytes with C * 3000: K = cbrt((1 200 000 - w) / 1200).
     let k = ((1_200_000.0 - before as f64) / 1_200.0).cbrt();
     s.acks(2_000, 0);
     let w = 1_200.0 * (2.0 - k).powi(3) + 1_200_000.0;

@@ -1,6 +1,7 @@
 //! Window curves over a simulated bottleneck, each with bounds.
 //!
-//! `FATHOM_CURVES=ascii cargo test -p fathom-cc --test cc-tests curves:: -- --nocapture` draws them; `FATHOM_CURVES=csv` prints their points.
+//! `FATHOM_CURVES=ascii cargo test -p fathom-cc --test cc-tests curves:: -- --nocapture` draws the
+//! curves; `FATHOM_CURVES=csv` prints their points.
 
 use fathom_cc::catalogue;
 use fathom_cc::testing::script::{ALL_SIGNALS, MSS};
@@ -8,7 +9,8 @@ use fathom_cc::testing::{Bottleneck, Curve, Null};
 use fathom_cc::{Rate, Start, Time};
 use std::time::Duration;
 
-/// 10 Mbps, 40 ms, a queue of one bandwidth-delay product: 50 kB each.
+/// A path of 10 Mbps and 40 ms with a queue of one bandwidth-delay product: 50 kB on the way and
+/// 50 kB in the queue.
 const PATH: Bottleneck = Bottleneck {
     rate: Rate::from_bits_per_sec(10_000_000),
     forward: Duration::from_millis(20),
@@ -18,7 +20,8 @@ const PATH: Bottleneck = Bottleneck {
     per_ack: 2,
     clock_offset: -123_456_789,
 };
-/// 1 Gbps and 100 ms: 12.5 MB on the way, ten thousand packets. The queue holds a fifth of that; ten packets per ACK.
+/// A path of 1 Gbps and 100 ms: 12.5 MB on the way, about ten thousand packets. The queue holds a
+/// fifth of that, and there are ten packets per ACK.
 const LARGE: Bottleneck = Bottleneck {
     rate: Rate::from_bits_per_sec(1_000_000_000),
     forward: Duration::from_millis(50),
@@ -30,7 +33,7 @@ const LARGE: Bottleneck = Bottleneck {
 /// [`PATH`] with a queue of 250 ms.
 const DEEP: Bottleneck = Bottleneck { queue: 312_500, ..PATH };
 const LENGTH: Duration = Duration::from_secs(30);
-/// Where slow start is long over.
+/// Time by which slow start is long over.
 const SETTLED: Time = Time::from_millis(5_000);
 
 fn curve(spec: &str, path: Bottleneck) -> Curve {
@@ -57,12 +60,12 @@ fn figures(curve: &Curve) -> String {
     )
 }
 
-/// Share of [`PATH`]'s capacity delivered.
+/// Returns the share of [`PATH`]'s capacity that was delivered.
 fn share(curve: &Curve) -> f64 {
     share_of(PATH, curve)
 }
 
-/// Share of a path's capacity delivered.
+/// Returns the share of a path's capacity that was delivered.
 fn share_of(path: Bottleneck, curve: &Curve) -> f64 {
     curve.delivered as f64 / (path.rate.bytes_per_sec() as f64 * LENGTH.as_secs_f64())
 }
@@ -99,7 +102,8 @@ fn cubic_saws_between_seven_tenths_and_full() {
         "{}",
         figures(&cubic)
     );
-    // From 70 to 100 kB are 25 packets: K is 3.97 s, and Reno's share (0.53 packets per 60 to 80 ms) takes as long. A loss each time.
+    // From 70 to 100 kB are 25 packets. K is 3.97 s, and Reno's window (0.53 packets per 60 to
+    // 80 ms) takes as long. Each cycle ends with a loss.
     let losses =
         cubic.points.windows(2).filter(|p| p[1].window < p[0].window && p[1].at > SETTLED).count();
     assert!((5..=9).contains(&losses), "{losses} losses in 25 s");
@@ -107,8 +111,9 @@ fn cubic_saws_between_seven_tenths_and_full() {
 
 #[test]
 fn cubic_fills_a_large_path_that_reno_does_not() {
-    // Slow start ends at some 80 % of what the path holds. Reno then adds ten packets a second, 3 % of the path in 30 s; CUBIC is back
-    // at W_max, 9000 packets, after K = cbrt(2700 / 0.4) = 18.9 s and most of the way there after half of that.
+    // Slow start ends at about 80 % of the path's capacity. After that, Reno adds ten packets per
+    // second, which is 3 % of the path in 30 s. CUBIC is back at W_max, 9000 packets, after K =
+    // cbrt(2700 / 0.4) = 18.9 s, and most of the way back after half of that.
     let (reno, cubic) = (curve("reno", LARGE), curve("cubic", LARGE));
     let (reno, cubic) = (share_of(LARGE, &reno), share_of(LARGE, &cubic));
     assert!((0.40..0.50).contains(&reno), "{reno}");
@@ -119,7 +124,8 @@ fn cubic_fills_a_large_path_that_reno_does_not() {
 fn on_a_large_path_gentle_lies_between_reno_and_highspeed() {
     let [reno, gentle, fast] = ["reno", "gentle", "highspeed"].map(|spec| curve(spec, LARGE));
     let [r, g, f] = [&reno, &gentle, &fast].map(|c| share_of(LARGE, c));
-    // a(w) is 25 packets per round trip at 8000: from 0.6 of the path to its end in 15 s.
+    // a(w) is 25 packets per round trip at 8000 packets: from 0.6 of the path to its full capacity
+    // in 15 s.
     assert!(f > 0.87 && g > r + 0.3 && g < f - 0.02, "reno {r}, gentle {g}, highspeed {f}");
     assert!(
         gentle.mean_queued(SETTLED) < fast.mean_queued(SETTLED) * 2 / 3,
@@ -136,7 +142,7 @@ fn on_a_large_path_gentle_lies_between_reno_and_highspeed() {
 
 #[test]
 fn highspeed_on_a_small_path_falls_a_little_less_than_reno() {
-    // 83 packets at a loss: b is .465.
+    // A loss comes at 83 packets, where b is 0.465.
     let fast = curve("highspeed", PATH);
     let (low, high) = fast.window_range(SETTLED).expect("points");
     assert!(
@@ -150,8 +156,9 @@ fn highspeed_on_a_small_path_falls_a_little_less_than_reno() {
 #[test]
 fn hystart_leaves_slow_start_of_a_deep_queue_with_less_loss() {
     let (plain, hystart) = (curve("reno", DEEP), curve("reno:hystart=on", DEEP));
-    // The path holds 362 kB. Slow start finds that out at twice as much: some 300 packets are lost. Conservative growth is slower by three
-    // quarters, but no pause: without pacing it still begins late enough to reach the queue's end.
+    // The path holds 362 kB. Slow start detects this at twice as much, and about 300 packets are
+    // lost. Conservative Slow Start grows at a quarter of the speed but does not pause. Without
+    // pacing, it begins so late that it still reaches the end of the queue.
     let most = |c: &Curve| c.points.iter().map(|p| p.window).max().unwrap_or_default();
     assert!(plain.lost > 200 && most(&plain) > 600_000, "{}", figures(&plain));
     assert!(hystart.lost * 3 < plain.lost && most(&hystart) < 500_000, "{}", figures(&hystart));
@@ -164,7 +171,8 @@ fn hystart_leaves_slow_start_of_a_deep_queue_with_less_loss() {
 
 #[test]
 fn hystart_does_not_end_slow_start_before_a_queue_stands() {
-    // No queue stands before the window reaches what the link carries in a round trip: 50 kB and 12.5 MB.
+    // There is no standing queue before the window reaches what the link carries in a round trip:
+    // 50 kB and 12.5 MB.
     for (path, holds) in [(DEEP, 50_000), (LARGE, 5_000_000)] {
         let (plain, hystart) = (curve("reno", path), curve("reno:hystart=on", path));
         let rise =
@@ -172,13 +180,14 @@ fn hystart_does_not_end_slow_start_before_a_queue_stands() {
         assert_eq!(rise(&plain), rise(&hystart));
         assert!(plain.points[..rise(&plain)] == hystart.points[..rise(&hystart)]);
     }
-    // Where slow start is ended by a burst that the queue does not hold, it has nothing to say.
+    // If a burst that does not fit into the queue ends slow start, HyStart++ has no effect.
     assert!(curve("reno", LARGE).points == curve("reno:hystart=on", LARGE).points);
 }
 
 #[test]
 fn sync_by_the_letter_pays_in_throughput() {
-    // A cut per verdict is several per round trip here: a lone flow leaves much of the link idle. The paper's links carry many.
+    // One cut per verdict is several cuts per round trip here, so a single flow leaves much of the
+    // link idle. The paper's links carry many flows.
     let (reno, sync) = (curve("reno", PATH), curve("sync", PATH));
     assert_eq!(sync.lost, 0);
     assert!(
@@ -214,16 +223,18 @@ fn slow_start_left_to_reno_finds_the_depth_of_the_queue() {
 
 #[test]
 fn over_a_steady_return_path_round_trips_say_the_same() {
-    // One ACK per packet: no acknowledgement delay either.
+    // With one ACK per packet, there is no acknowledgement delay either.
     let path = Bottleneck { per_ack: 1, ..PATH };
     assert!(curve("sync", path).points == curve("sync:signal=rtt", path).points);
 }
 
 #[test]
 fn dca_stays_far_from_the_queues_end_and_pays_more_than_reno() {
-    // Predicted: twenty equal RTTs have no deviation, so whatever queues at all is an event, and the window is halved about when the
-    // link is full. No loss, next to no queue, less use than Reno by a tenth or more. It is worse than that: on this silent path the
-    // growth itself, a third packet sent in answer to an ACK, stands out already. The window stays below ten packets.
+    // Prediction: twenty equal RTTs have no deviation, so any queueing is an event, and the window
+    // is halved about when the link is full. There is no loss and almost no queue, and the
+    // utilisation is lower than Reno's by a tenth or more. The result is worse: on this path
+    // without noise, the growth itself stands out, because a third packet is sent in answer to an
+    // ACK. The window stays below ten packets.
     let (reno, dca) = (curve("reno", PATH), curve("dca", PATH));
     assert_eq!(dca.lost, 0, "{}", figures(&dca));
     assert!(
@@ -237,7 +248,7 @@ fn dca_stays_far_from_the_queues_end_and_pays_more_than_reno() {
 
 #[test]
 fn the_smaller_dca_reduces_the_less_it_gives_away() {
-    // Predicted from DCA Table 4-1: 50 % costs more than 25 %, and that more than 12.5 %.
+    // Prediction from DCA Table 4-1: 50 % costs more than 25 %, and 25 % more than 12.5 %.
     let shares =
         ["dca", "dca:reduction=0.25", "dca:reduction=0.125"].map(|spec| share(&curve(spec, PATH)));
     assert!(shares.is_sorted(), "{shares:?}");
@@ -245,9 +256,10 @@ fn the_smaller_dca_reduces_the_less_it_gives_away() {
 
 #[test]
 fn a_floor_above_its_own_steps_lets_dca_use_the_link() {
-    // A packet takes 0.96 ms, so the growth of a lone sender raises the mean of two samples by half of that or, with both packets of a
-    // frame behind it, by all of it. Predicted: a floor of a quarter of a packet changes nothing; the higher the floor, the more use; one
-    // of two packets is never reached after slow start, and dca is Reno.
+    // A packet takes 0.96 ms. So the growth of a single sender raises the mean of two samples by
+    // half of that or, if both packets of a frame are behind it, by all of it. Prediction: a floor
+    // of a quarter of a packet changes nothing; a higher floor gives a higher utilisation; a floor
+    // of two packets is never reached after slow start, and dca is then Reno.
     let [none, quarter, half_more, two] =
         ["dca", "dca:floor=0.24ms", "dca:floor=1.5ms", "dca:floor=2ms"]
             .map(|spec| curve(spec, PATH));
@@ -270,8 +282,9 @@ fn a_floor_above_its_own_steps_lets_dca_use_the_link() {
 
 #[test]
 fn vegas_fills_the_link_and_keeps_a_few_packets_waiting() {
-    // Predicted: base RTT about 42 ms (a frame's second packet waits for the first), 43.7 packets in the pipe, and by ns-2's rounding
-    // 0.5 to 3.5 packets more; Linux takes 2 to 5. A packet takes 0.96 ms. Once there, the window stays.
+    // Prediction: the base RTT is about 42 ms (a frame's second packet waits for the first), so
+    // 43.7 packets are in the pipe. With ns-2's rounding, 0.5 to 3.5 more packets wait; with Linux,
+    // 2 to 5. A packet takes 0.96 ms. Once in that range, the window stays there.
     let (ns2, linux) = (curve("vegas", PATH), curve("vegas:params=linux", PATH));
     for (vegas, low, high) in [(&ns2, 52_800, 57_600), (&linux, 54_000, 59_400)] {
         let (min, max) = vegas.window_range(SETTLED).expect("points");
@@ -280,15 +293,16 @@ fn vegas_fills_the_link_and_keeps_a_few_packets_waiting() {
         let queued = vegas.mean_queued(SETTLED).as_secs_f64();
         assert!((0.001..0.006).contains(&queued), "{}", figures(vegas));
     }
-    // Predicted for both, true for one: no loss. Linux doubles every round and takes a round's smallest RTT, so it sees the queue of
-    // its doubling one round late, as late as Reno does.
+    // Prediction for both: no loss. It is true only for ns-2. Linux doubles every round and takes
+    // the smallest RTT of a round, so it sees the queue of its doubling one round late, as late as
+    // Reno does.
     assert!(ns2.lost == 0 && linux.lost < 100, "{} / {}", figures(&ns2), figures(&linux));
 }
 
 #[test]
 fn dual_saws_below_the_middle_of_the_delays_it_has_seen() {
-    // Predicted: slow start drives the RTT up to at most 82 ms, so the middle lies below 20 ms of queue; an eighth less at a time
-    // keeps the link busy and the queue from overflowing again.
+    // Prediction: slow start drives the RTT up to at most 82 ms, so the middle is below 20 ms of
+    // queue. Cuts of one eighth keep the link busy and prevent the queue from overflowing again.
     let (reno, dual) = (curve("reno", PATH), curve("dual", PATH));
     let late = dual.after(SETTLED).map(|p| p.queued).max().unwrap_or_default();
     assert!(late < Duration::from_millis(26), "{}", figures(&dual));
@@ -312,7 +326,8 @@ fn the_drawings_have_the_asked_size() {
 
 #[test]
 fn sdc_holds_eight_packets_where_the_path_holds_two() {
-    // 500 kbps over 40 ms carry 2.5 kB: two packets. The queue holds three more, so eight fit only when they are delayed.
+    // 500 kbps over 40 ms carry 2.5 kB, or two packets. The queue holds three more, so eight
+    // packets fit only if they are delayed.
     let narrow = Bottleneck { rate: Rate::from_bits_per_sec(500_000), queue: 3 * MSS, ..PATH };
     let sdc = curve("sdc", narrow);
     let reno = curve("reno", narrow);

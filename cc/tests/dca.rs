@@ -1,4 +1,5 @@
-//! TCP/DCA through real events: the detector's warm-up, the congestion epoch, what counts as a sample, and every option.
+//! Tests of TCP/DCA with real events: the detector's warm-up, the congestion epoch, the choice of
+//! samples, and every option.
 
 use crate::rounds;
 
@@ -12,14 +13,14 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A sender whose window does not grow, so that every change is a cut.
+/// Returns a sender whose window does not grow, so that every change is a cut.
 fn still(spec: &str) -> Rounds {
     let mut r = Rounds::new(spec);
     r.app_limited = true;
     r
 }
 
-/// Frames of two packets with these RTTs in ms; the number of cuts by them.
+/// Delivers frames of two packets with these RTTs in ms. Returns the number of cuts.
 fn feed(r: &mut Rounds, rtts_ms: impl IntoIterator<Item = u64>) -> u64 {
     let before = r.early();
     for rtt in rtts_ms {
@@ -28,7 +29,7 @@ fn feed(r: &mut Rounds, rtts_ms: impl IntoIterator<Item = u64>) -> u64 {
     r.early() - before
 }
 
-/// After twenty samples of 50 ms.
+/// Returns a sender after twenty samples of 50 ms.
 fn calm(spec: &str) -> Rounds {
     let mut r = still(spec);
     assert_eq!(feed(&mut r, [50; 20]), 0);
@@ -37,7 +38,7 @@ fn calm(spec: &str) -> Rounds {
 
 #[test]
 fn a_rise_takes_the_reduction_level_away() {
-    // 19 of 50 and one of 52 ms: the mean of two, 51, exceeds 50.1 + 0.436.
+    // 19 samples of 50 ms and one of 52 ms: the mean of the last two, 51, exceeds 50.1 + 0.436.
     for (spec, left) in [
         ("dca", START / 2),
         ("dca:reduction=0.25", START * 3 / 4),
@@ -63,12 +64,13 @@ fn no_decision_before_the_window_is_full() {
 
 #[test]
 fn growth_comes_first_and_then_the_cut() {
-    // DCA §4.3: "after the normal TCP cwnd adjustment". 21 frames of two packets in slow start, then the half.
+    // DCA §4.3: "after the normal TCP cwnd adjustment". 21 frames of two packets in slow start,
+    // then the window is halved.
     let mut r = Rounds::new("dca");
     assert_eq!(feed(&mut r, [50; 20]), 0);
     assert_eq!(feed(&mut r, [52]), 1);
     assert_eq!(r.packets(), (INITIAL + 42) / 2);
-    // Avoidance from here: one packet more per window.
+    // Avoidance from here on: one packet more per window.
     feed(&mut r, [52; 13]);
     assert_eq!(r.packets(), 27);
 }
@@ -78,7 +80,8 @@ fn one_reaction_per_epoch_and_a_level_that_stays_ends_it() {
     for (plateau, cuts) in [(19, 0), (20, 1)] {
         let mut r = calm("dca");
         assert_eq!(feed(&mut r, 51..=80), 1, "a ramp of thirty samples is one epoch");
-        // With 80 ms in all twenty places the average has come up to the last two; one older sample holds it below.
+        // With 80 ms in all twenty places, the average has reached the last two samples. With one
+        // older sample, it is still below them.
         assert_eq!(feed(&mut r, vec![80; plateau - 1]), 0);
         assert_eq!(feed(&mut r, [90]), cuts, "{plateau} samples of 80 ms");
     }
@@ -88,11 +91,11 @@ fn one_reaction_per_epoch_and_a_level_that_stays_ends_it() {
 fn falling_back_to_the_baseline_ends_the_epoch() {
     let mut r = calm("dca");
     assert_eq!(feed(&mut r, [52]), 1);
-    // 52 and 50: their mean is still above 50.1.
+    // The mean of 52 and 50 is still above 50.1.
     assert_eq!(feed(&mut r, [50, 52]), 0);
     let mut r = calm("dca");
     assert_eq!(feed(&mut r, [52]), 1);
-    // 50 and 50 are below it. Then 51 > 50.2 + 0.6.
+    // 50 and 50 are below the average. After that, 51 > 50.2 + 0.6.
     assert_eq!(feed(&mut r, [50, 50, 52]), 1);
     assert_eq!(r.window(), START / 4);
 }
@@ -111,12 +114,12 @@ fn with_epoch_start_only_the_old_level_ends_the_epoch() {
 
 #[test]
 fn x_and_w_choose_the_windows() {
-    // Three of 50 and one of 54: 54 > 51 + 1.73, but 52 is not.
+    // Three samples of 50 and one of 54: 54 > 51 + 1.73, but 52 is not.
     for (spec, cuts) in [("dca:x=1,w=4", 1), ("dca:x=2,w=4", 0)] {
         let mut r = still(spec);
         assert_eq!(feed(&mut r, [50, 50, 50, 54]), cuts, "{spec}");
     }
-    // A window of 200 is full with the 200th sample.
+    // A window of 200 is full at the 200th sample.
     let mut r = still("dca:w=200");
     assert_eq!(feed(&mut r, [50; 198]), 0);
     assert_eq!(feed(&mut r, [60, 60]), 1);
@@ -168,12 +171,14 @@ fn another_path_forgets_the_samples() {
 
 #[test]
 fn a_rise_below_the_floor_does_not_count() {
-    // 19 of 50 and one of 52 ms: the last two lie 51 - 50.1 = 0.9 ms above the average.
+    // 19 samples of 50 ms and one of 52 ms: the mean of the last two is 51 - 50.1 = 0.9 ms above
+    // the average.
     for (spec, cuts) in [("dca:floor=0.9ms", 1), ("dca:floor=900001ns", 0), ("dca:floor=10s", 0)] {
         let mut r = calm(spec);
         assert_eq!(feed(&mut r, [52]), cuts, "{spec}");
     }
-    // The standard deviation must be exceeded all the same: 5 and 9 against a mean of 5 and a deviation of 2.
+    // The standard deviation must be exceeded too. The last two samples are 5 and 9; all samples
+    // have mean 5 and deviation 2.
     let mut r = still("dca:x=2,w=8,floor=1ms");
     assert_eq!(feed(&mut r, [2, 4, 4, 4, 5, 7, 5, 9]), 0);
     assert_eq!(feed(&mut still("dca:x=2,w=8,floor=3ms"), [2, 4, 4, 4, 5, 5, 7, 9]), 1, "8 - 5");

@@ -1,4 +1,4 @@
-//! TCP/DUAL through real events, in rounds; windows computed by hand.
+//! Tests of TCP/DUAL with real events, in rounds. The expected windows are computed by hand.
 
 use crate::rounds;
 
@@ -8,14 +8,14 @@ use std::time::Duration;
 
 const START: u64 = INITIAL * MSS;
 
-/// A sender whose window does not grow, so that every change is a cut.
+/// Returns a sender whose window does not grow, so that every change is a cut.
 fn still(spec: &str) -> Rounds {
     let mut r = Rounds::new(spec);
     r.app_limited = true;
     r
 }
 
-/// Rounds with these RTTs in ms; the number of cuts by them.
+/// Runs rounds with these RTTs in ms. Returns the number of cuts.
 fn feed(r: &mut Rounds, rtts_ms: &[u64]) -> u64 {
     let before = r.early();
     rtts_ms.iter().for_each(|rtt| r.round(*rtt));
@@ -61,11 +61,13 @@ fn it_grows_below_the_middle_and_cuts_above_it() {
     let mut r = Rounds::new("dual");
     assert_eq!(r.rounds(&[50, 90]), [20, 40]);
     r.lose(false);
-    // 20 packets. The first round begins; two rounds later comes the decision, and 66 ms are below 70.
+    // The window is 20 packets. The first round begins here, and the decision comes two rounds
+    // later: 66 ms are below 70 ms.
     assert_eq!(r.rounds(&[66, 66, 66, 66]), [21, 22, 23, 24]);
     r.round(80);
-    // The first of twelve frames adds 2/24 of a packet, 100 bytes, and takes the eighth of 28 900: 25 287 are left. The other 26 400
-    // bytes are a whole window, which adds a packet, and 1 113 of the next.
+    // The first of twelve frames adds 2/24 of a packet, 100 bytes, and then takes one eighth of
+    // 28 900 bytes away, which leaves 25 287 bytes. The other 26 400 bytes are a whole window,
+    // which adds a packet, and 1 113 bytes of the next window.
     let rest = 1_200 + 1_200 * (26_400 - 25_287) / 26_487;
     assert_eq!((r.window(), r.early()), (25_287 + rest, 1));
 }
@@ -82,7 +84,7 @@ fn one_long_delay_raises_the_middle_until_a_reset() {
         let mut r = still(spec);
         feed(&mut r, &[50, 250]);
         r.lose(persistent);
-        // Middle of 50 and 250: 150. Of 50 and 90: 70.
+        // The middle of 50 and 250 is 150. The middle of 50 and 90 is 70.
         assert_eq!(feed(&mut r, &[50, 90, 90]), cuts, "{spec}, persistent {persistent}");
     }
 }

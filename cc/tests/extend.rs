@@ -1,4 +1,5 @@
-//! Controllers of the user's own, beside Fathom's. The catalogue is extended once per process: hence one test.
+//! Tests of the user's own controllers, beside Fathom's. The catalogue can be extended only once
+//! per process, so there is only one test.
 
 use fathom_cc::algorithm::Algorithm;
 use fathom_cc::catalogue::{self, CATALOGUE, ExtendError};

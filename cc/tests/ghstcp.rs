@@ -1,19 +1,23 @@
-//! gHSTCP through real events: two modes by the trend of the round trips, one decision per round trip.
+//! Tests of gHSTCP with real events: two modes by the trend of the round-trip times, and one
+//! decision per round trip.
 
 use fathom_cc::PathChange;
 use fathom_cc::testing::script::{MSS, Script};
 use std::time::Duration;
 
 const SPECS: [&str; 3] = ["gentle", "gentle:trend=t-test", "gentle:trend=mann-kendall"];
-/// a(100) of the formula in RFC 3649 §7 is 1.80: what a round at a hundred packets and a little more adds, in HSTCP mode.
+/// a(100) of the formula in RFC 3649 §7 is 1.80: the growth of a round at slightly more than a
+/// hundred packets in HSTCP mode.
 const HIGHSPEED: std::ops::Range<f64> = 1.7..2.1;
-/// One, and up to two datagrams of growth since the round of [`fathom_cc::aimd`] began.
+/// One packet, with a tolerance for up to two datagrams of growth since the round of
+/// [`fathom_cc::aimd`] began.
 const RENO: std::ops::Range<f64> = 0.97..1.06;
 
-/// ACK frames of a round: fewer milliseconds than its round-trip time, so that no second round begins in it.
+/// ACK frames of a round: fewer than the milliseconds of its round-trip time, so that no second
+/// round begins in it.
 const FRAMES: u64 = 95;
 
-/// Avoidance at a hundred packets.
+/// Returns a sender in avoidance at a hundred packets.
 fn avoiding(spec: &str) -> Script {
     let mut s = Script::new(spec);
     s.lose();
@@ -24,13 +28,14 @@ fn avoiding(spec: &str) -> Script {
         s.ack(0);
     }
     s.bytes = MSS;
-    // A round trip of level samples.
+    // One round trip of level samples.
     round(&mut s, |_| 0);
     s
 }
 
-/// One round trip: packets sent within it are acknowledged a millisecond apart, the n-th with `rise(n)` microseconds more than 100 ms.
-/// Gives the growth in packets, as if exactly one window had been acknowledged.
+/// Runs one round trip: packets sent within it are acknowledged 1 ms apart, the n-th with an RTT of
+/// 100 ms plus `rise(n)` microseconds. Returns the growth in packets, scaled as if exactly one
+/// window had been acknowledged.
 fn round(s: &mut Script, rise: impl Fn(u64) -> u64) -> f64 {
     // The first frame is for a packet sent after the round began.
     s.now += Duration::from_millis(200);
@@ -59,7 +64,8 @@ fn rising_round_trips_bring_renos_growth_in_the_next_round() {
 
 #[test]
 fn a_faint_rise_counts_by_its_sign_only() {
-    // One millisecond up and down every other packet and a rise of 2 us per packet: r is .13; 5 % of 95 samples is .170.
+    // An alternation of 1 ms between packets and a rise of 2 us per packet: r is 0.13. The 5 %
+    // point with 95 samples is 0.170.
     let zigzag = |n: u64| 2 * n + 1_000 * (n % 2);
     let growth = ["gentle", "gentle:trend=t-test"].map(|spec| {
         let mut s = avoiding(spec);
@@ -71,7 +77,8 @@ fn a_faint_rise_counts_by_its_sign_only() {
 
 #[test]
 fn mann_kendall_counts_pairs_not_sizes() {
-    // Two late outliers make r rise and not the pairs; an early one hides a rise from r and not from them.
+    // Two late outliers raise r but not the number of rising pairs. An early outlier hides a rise
+    // from r but not from the pairs.
     let mut s = avoiding("gentle:trend=mann-kendall");
     round(&mut s, |n| if n >= FRAMES - 2 { 30_000 } else { 0 });
     let outlier = round(&mut s, |n| if n == 0 { 30_000 } else { 10 * n });

@@ -1,15 +1,17 @@
-//! HighSpeed TCP through real events.
+//! Tests of HighSpeed TCP with real events.
 
 use fathom_cc::Phase;
 use fathom_cc::testing::script::{MSS, Script};
 
-/// In avoidance with a window of exactly `packets`; the loss that ended slow start is over.
+/// Returns a sender in avoidance with a window of at least `packets`, after the recovery from the
+/// loss that ended slow start.
 fn avoiding(spec: &str, packets: u64) -> Script {
     let mut s = Script::new(spec);
     s.lose();
     s.collapse();
     s.next_round();
-    // Slow start up to the threshold of five packets, then rounds of growth until the window is there.
+    // Slow start up to the threshold of five packets, then rounds of growth until the window is
+    // reached.
     while s.window() < packets * MSS {
         s.bytes = s.window();
         s.ack(0);
@@ -18,7 +20,7 @@ fn avoiding(spec: &str, packets: u64) -> Script {
     s
 }
 
-/// Acknowledges one window, a packet at a time; gives the growth in packets.
+/// Acknowledges one window, one packet at a time. Returns the growth in packets.
 fn round(s: &mut Script) -> f64 {
     let before = s.window();
     s.acks((before / MSS) as usize, 0);
@@ -27,7 +29,8 @@ fn round(s: &mut Script) -> f64 {
 
 #[test]
 fn growth_per_round_trip_is_a_of_w() {
-    // Rows of RFC 3649 §B: from this window on so many datagrams per round trip, up to the next row.
+    // Rows of RFC 3649 §B: from window w on, the growth is `a` datagrams per round trip, up to the
+    // next row.
     for (w, a, next) in
         [(118, 2.0, 221), (663, 6.0, 851), (2_076, 12.0, 2_378), (5_036, 20.0, 5_497)]
     {
@@ -71,7 +74,7 @@ fn up_to_38_datagrams_every_byte_is_renos() {
             reno.next_round();
         }
     }
-    // Far above they part.
+    // Far above 38 datagrams the two windows differ.
     s.acks(4_000, 0);
     reno.acks(4_000, 0);
     assert!(s.window() > reno.window() + 5 * MSS);

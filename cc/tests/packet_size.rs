@@ -1,4 +1,5 @@
-//! Adaptive packet size, scripted: datagrams of 1200 bytes, eight in the window.
+//! Scripted tests of adaptive packet size, with datagrams of 1200 bytes and eight of them in the
+//! window.
 
 use fathom_cc::testing::script::{self, MSS, Script};
 use fathom_cc::{Cause, PathChange};
@@ -12,10 +13,10 @@ fn size(s: &Script) -> u16 {
 fn the_datagram_shrinks_with_the_window_at_once() {
     let mut s = Script::new("packet-size");
     assert_eq!((s.window(), size(&s)), (12_000, 1_200));
-    s.lose(); // 6000 bytes: eight of 750
+    s.lose(); // 6000 bytes: eight datagrams of 750
     assert_eq!((s.window(), size(&s)), (6_000, 750));
     s.next_round();
-    s.lose(); // 3000: eight of 375 at most, so 250
+    s.lose(); // 3000 bytes: eight datagrams of 375 at most, so 250
     assert_eq!((s.window(), size(&s)), (3_000, 250));
     s.next_round();
     s.lose();
@@ -28,7 +29,8 @@ fn it_grows_back_one_step_after_four_roomy_rounds() {
     s.lose();
     assert_eq!(size(&s), 750);
     s.next_round();
-    // Eight of 1000 are 8000 bytes. Avoidance adds 750 per window: 6000, 6750, 7500, 8250.
+    // Eight datagrams of 1000 bytes are 8000 bytes. Avoidance adds 750 bytes per window: 6000,
+    // 6750, 7500, 8250.
     let mut rounds = 0;
     while size(&s) == 750 {
         s.next_round();
@@ -38,7 +40,7 @@ fn it_grows_back_one_step_after_four_roomy_rounds() {
         assert!(rounds < 20);
     }
     assert_eq!(size(&s), 1_000);
-    // Three rounds to hold 8000 bytes, the round that is then under way, and four whole ones.
+    // Three rounds until the window holds 8000 bytes, the current round, and four whole rounds.
     assert!((7..=9).contains(&rounds), "{rounds}");
 }
 
@@ -85,7 +87,8 @@ fn a_path_with_smaller_datagrams_bounds_the_size() {
 
 #[test]
 fn full_increase_leaves_the_wrapped_controller_alone() {
-    // It counts in datagrams of the path all the time, so the size in use changes nothing in it: the windows are those without wrapper.
+    // The wrapped controller always counts in datagrams of the path, so the current size changes
+    // nothing in it. The windows are the same as without the wrapper.
     for inner in ["cubic", "reno", "highspeed", "dual"] {
         let (mut s, mut plain) =
             (Script::new(&format!("packet-size:increase=full/{inner}")), Script::new(inner));
@@ -110,14 +113,16 @@ fn full_increase_leaves_the_wrapped_controller_alone() {
 fn only_whole_round_trips_of_a_large_window_count() {
     let mut s = Script::new("packet-size:increase=full");
     s.lose(); // 6000 bytes: 750
-    // In the middle of a round trip the window comes to hold eight of 1000: 8400 bytes after two windows.
+    // In the middle of a round trip, the window becomes large enough for eight datagrams of
+    // 1000 bytes: 8400 bytes after two windows.
     s.next_round();
     for window in [6_000, 7_200] {
         s.bytes = window;
         s.ack(0);
     }
     assert_eq!((s.window(), size(&s)), (8_400, 750));
-    // That round trip was not roomy from the start; the four after it are. None of them grows the window.
+    // This round trip did not have enough room from its start; the following four have. The window
+    // does not grow in any of them.
     s.app_limited = true;
     let mut rounds = 0;
     while size(&s) == 750 {
@@ -127,7 +132,7 @@ fn only_whole_round_trips_of_a_large_window_count() {
         assert!(rounds < 20);
     }
     assert_eq!(rounds, 5);
-    // The next size, 1200, wants 9600 bytes, and four whole round trips again.
+    // The next size, 1200, needs 9600 bytes, and again four whole round trips.
     s.app_limited = false;
     s.bytes = 8_400;
     s.ack(0);
@@ -144,7 +149,8 @@ fn only_whole_round_trips_of_a_large_window_count() {
 
 #[test]
 fn a_round_that_ends_with_a_cut_grows_no_datagram() {
-    // dual cuts with the ACK that ends every second round trip, here from 8400 to 7350 bytes. Eight of 1000 are 8000.
+    // `dual` cuts with the ACK that ends every second round trip, here from 8400 to 7350 bytes.
+    // Eight datagrams of 1000 bytes are 8000 bytes.
     let mut s = Script::new("packet-size:patience=1,increase=full/dual");
     s.lose();
     s.next_round();
@@ -156,7 +162,8 @@ fn a_round_that_ends_with_a_cut_grows_no_datagram() {
     s.app_limited = true;
     s.bytes = MSS;
     let early = |s: &Script| s.controller.metrics().early_reductions;
-    // The round trip under way ends: not roomy from its start. The next one, roomy all along, ends with the cut.
+    // The current round trip ends; it did not have enough room from its start. The next one has,
+    // but ends with the cut.
     s.next_round();
     s.ack(0);
     assert_eq!((size(&s), early(&s)), (750, 0));

@@ -1,6 +1,8 @@
-//! `docs/controllers.md` against the catalogue: a section, a figure and a table of options for every controller, as they are.
+//! Comparison of `docs/controllers.md` with the catalogue: the page has a section, a figure and a
+//! current table of options for every controller.
 //!
-//! `FATHOM_WRITE=1 cargo test -p fathom-cc --test cc-tests page::` writes the sections anew; without it the test compares.
+//! `FATHOM_WRITE=1 cargo test -p fathom-cc --test cc-tests page::` rewrites the sections. Without
+//! `FATHOM_WRITE`, the test compares.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +14,7 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
 }
 
-/// The page as committed; a checkout may have turned line ends.
+/// Returns the committed page. A checkout may have changed the line ends.
 fn page() -> String {
     fs::read_to_string(docs().join("controllers.md")).expect("the page").replace("\r\n", "\n")
 }
@@ -42,7 +44,7 @@ fn table(entry: &Algorithm) -> String {
     )
 }
 
-/// The section of a controller, all of it from its entry.
+/// Returns the section of a controller, generated from its catalogue entry.
 fn section(entry: &Algorithm) -> String {
     let Algorithm { name, page, .. } = entry;
     let Page { about, departures, figure, to_see, weakness } = page;
@@ -53,7 +55,8 @@ fn section(entry: &Algorithm) -> String {
     )
 }
 
-/// What stands before the first section is written by hand, the sections come from the catalogue.
+/// Returns the page as it should be. The part before the first section is written by hand, and the
+/// sections come from the catalogue.
 fn written(page: &str) -> String {
     let head = page.split("\n## ").next().unwrap_or_default();
     head.to_owned() + &CATALOGUE.iter().map(section).collect::<String>()

@@ -1,4 +1,5 @@
-//! Any sequence of events, sensible or not: what must always hold. Failing cases print a seed that proptest replays.
+//! Invariants that must hold after any sequence of events, plausible or not. A failing case prints
+//! a seed that proptest can replay.
 
 use fathom_cc::aimd::MAX_WINDOW;
 use fathom_cc::catalogue::{self, Algorithm, CATALOGUE, Values};
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 use std::time::Duration;
 
-/// Any controller of the catalogue with any options; a wrapper around any controller that is none.
+/// Returns any controller of the catalogue with any options, alone or in a wrapper.
 fn spec() -> impl Strategy<Value = String> {
     let plain = || {
         CATALOGUE
@@ -31,7 +32,7 @@ fn spec() -> impl Strategy<Value = String> {
     Union::new(plain().chain(wrapped))
 }
 
-/// `entry` with every option given or not; numbers from all of their range or from its ends.
+/// Returns `entry` with each option given or not. Integers are from the whole range or its ends.
 fn configured(entry: &'static Algorithm) -> impl Strategy<Value = String> {
     let options: Vec<_> =
         entry.options.iter().map(|option| proptest::option::of(value(&option.values))).collect();
@@ -60,7 +61,7 @@ fn value(values: &Values) -> BoxedStrategy<String> {
     }
 }
 
-/// Sync-TCP where it must not outgrow Reno.
+/// Configurations of Sync-TCP that must not outgrow Reno.
 const LIMITED: &[&str] = &[
     "sync",
     "sync:signal=either,reset=both",
@@ -87,7 +88,7 @@ enum Op {
     Path(u64, PathChange),
 }
 
-/// Mostly plausible nanoseconds or bytes, sometimes anything at all.
+/// Returns mostly plausible numbers of nanoseconds or bytes, sometimes arbitrary ones.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![6 => 0..5_000_000_000_u64, 3 => 0..20_000_u64, 1 => any::<u64>(), 1 => Just(u64::MAX)]
 }
@@ -153,7 +154,7 @@ fn apply(controller: &mut dyn Controller, op: &Op) {
     }
 }
 
-/// What must hold after any event; `datagram` is the current size in bytes.
+/// Checks the invariants after an event. `datagram` is the current size in bytes.
 fn check(controller: &dyn Controller, datagram: u64) -> Result<(), TestCaseError> {
     let (params, metrics) = (controller.send_params(), controller.metrics());
     let datagram = params.datagram.map_or(datagram, u64::from);
@@ -198,17 +199,19 @@ proptest! {
         }
     }
 
-    /// Whatever a peer says about delays, and whenever.
+    /// Holds whatever a peer reports about delays, and whenever.
     #[test]
     fn sync_never_has_a_larger_window_than_reno(options in 0..LIMITED.len(), ops in vec(op(), 0..300)) {
         let make = |spec: &str| catalogue::parse(spec).expect("known").start(&start()).expect("all offered");
         let (mut sync, mut reno) = (make(LIMITED[options]), make("reno"));
         let mut rounding = 0;
-        // A loss that proves spurious is undone only by the one that has not outgrown it since (RFC 9438 §4.9.2): that may be Sync-TCP.
+        // Undo events are left out: a spurious loss is undone only for a window that has not
+        // outgrown it since (RFC 9438 §4.9.2), and this may be Sync-TCP's window but not Reno's.
         for op in ops.iter().filter(|op| !matches!(op, Op::Undo(_))) {
             apply(&mut *sync, op);
             apply(&mut *reno, op);
-            // A round adds a datagram to the window that it began with, and the smaller window's rounds are shorter.
+            // A round adds a datagram to the window with which it began, and the rounds of the
+            // smaller window are shorter.
             rounding = match op {
                 Op::Path(_, PathChange::Datagram(bytes)) => rounding.max(u64::from(*bytes)),
                 _ => rounding.max(u64::from(start().datagram)),

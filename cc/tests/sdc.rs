@@ -1,4 +1,5 @@
-//! SDC against numbers worked out by hand from the box in SDC §2.2: RTT 100 ms, datagrams of 1200 bytes.
+//! Tests of SDC against numbers computed by hand from the box in SDC §2.2: RTT 100 ms, datagrams of
+//! 1200 bytes.
 
 use fathom_cc::testing::script::{self, MSS, Script};
 use fathom_cc::{AckEvent, Acked, Cause, CongestionEvent, Pacing, PathChange, Phase, Rtt, Time};
@@ -16,7 +17,8 @@ fn close(s: &Script, expected_ms: f64) {
     assert!((hold(s) - expected_ms).abs() < 0.001, "{} ms, not {expected_ms}", hold(s));
 }
 
-/// Ten packets halved to five: the small-window phase, no delay yet.
+/// Returns a sender with a window halved from eleven packets: the small-window phase, without delay
+/// yet.
 fn small(spec: &str) -> Script {
     let mut s = Script::new(spec);
     s.ack(0);
@@ -80,7 +82,8 @@ fn srtt_network_bounds_the_delay_by_a_round_trip() {
 
 #[test]
 fn losses_of_one_round_count_once_and_marks_with_every_ack() {
-    // The first mark: 2 * 100 - 100. What left before it felt no delay, so SRTT is still 100 at the second one: to 100 again, not on top.
+    // The first mark: 2 * 100 - 100. Packets that left before the mark experienced no delay, so
+    // SRTT is still 100 at the second mark. That sets D to 100 again and does not add to it.
     for (spec, second) in [("sdc", 100.0), ("sdc:react=round", 80.0)] {
         let mut s = small(spec);
         s.congestion_event(Cause::Mark);
@@ -178,7 +181,7 @@ fn ecn_can_be_required() {
     assert!(error.contains("ECN") && error.contains("sdc:signal=either"), "{error}");
 }
 
-/// An ACK frame about packets that left at `sent`, each of [`MSS`] bytes.
+/// Delivers an ACK frame for packets of [`MSS`] bytes that left at `sent`.
 fn frame(s: &mut Script, sent: Time, rtt: Duration, packets: usize) {
     s.now += Duration::from_millis(1);
     s.controller.on_ack(&AckEvent {
@@ -195,14 +198,15 @@ fn frame(s: &mut Script, sent: Time, rtt: Duration, packets: usize) {
 #[test]
 fn marks_double_the_round_trip_once_per_flight() {
     let mut s = small("sdc");
-    // SRTT is 100 after ten packets and a loss. A flight of five, each one marked.
+    // SRTT is 100 after a loss. A flight of five packets follows, each of them marked.
     let flight = s.now;
     for _ in 0..5 {
         frame(&mut s, flight, script::RTT, 1);
         s.congestion_event(Cause::Mark);
         close(&s, 100.0); // RTT + D = 200, twice SRTT
     }
-    // The next flight felt 100 ms: 0.9 * (100 + 100) - 100 = 80 with its first ACK, and SRTT 112.5: 2 * 112.5 - 100.
+    // The next flight experienced 100 ms. Its first ACK gives 0.9 * (100 + 100) - 100 = 80 and SRTT
+    // 112.5; the mark gives 2 * 112.5 - 100.
     s.next_round();
     let flight = s.now - Duration::from_millis(1);
     frame(&mut s, flight, script::RTT, 1);
@@ -213,7 +217,8 @@ fn marks_double_the_round_trip_once_per_flight() {
         cause: Cause::Mark,
     });
     close(&s, 125.0);
-    // Its second ACK: 0.9 * 225 - 100 = 102.5. It felt the D before this rise, 80: SRTT 7/8 * 112.5 + 180/8 = 120.9375.
+    // The second ACK of the flight: 0.9 * 225 - 100 = 102.5. Its packet experienced the D before
+    // this rise, 80: SRTT 7/8 * 112.5 + 180/8 = 120.9375.
     frame(&mut s, flight, script::RTT, 1);
     close(&s, 102.5);
     s.controller.on_congestion_event(&CongestionEvent {
@@ -230,7 +235,8 @@ fn an_rtt_jump_counts_once_per_ack_frame() {
     s.lose();
     s.next_round();
     let sent = s.now;
-    // 0.9 * (120 + 100) - 100 = 98 for the first packet; RTT_old is 120 for the second: 0.9 * (120 + 98) - 120 = 76.2.
+    // 0.9 * (120 + 100) - 100 = 98 for the first packet. RTT_old is 120 for the second packet:
+    // 0.9 * (120 + 98) - 120 = 76.2.
     frame(&mut s, sent, Duration::from_millis(120), 2);
     close(&s, 76.2);
 }
@@ -244,7 +250,8 @@ fn without_congestion_no_delay_begins_whatever_the_rtt_does() {
         frame(&mut s, sent, Duration::from_millis(rtt), 1);
         close(&s, 0.0);
     }
-    // Where there is one, a jump by 250 ms may raise it, the way back takes more off: 0.9 * (0.9 * D + 220) - 255 is less than D.
+    // If there is a delay, a jump by 250 ms may raise it, but the way back takes more off:
+    // 0.9 * (0.9 * D + 220) - 255 is less than D.
     s.lose();
     let first = hold(&s);
     assert!(first > 0.0);
@@ -265,7 +272,8 @@ fn an_idle_sender_gets_no_delay_and_keeps_none_for_ever() {
     close(&s, 100.0);
     s.app_limited = true;
     let window = s.window();
-    // One packet an hour: RTT + D falls by a tenth with each: 180, 162, 145.8, 131.2, 118.1, 106.3, 95.7.
+    // With one packet per hour, RTT + D falls by a tenth with each packet: 180, 162, 145.8, 131.2,
+    // 118.1, 106.3, 95.7.
     for expected in [80.0, 62.0, 45.8, 31.22, 18.098, 6.2882, 0.0] {
         s.now += Duration::from_secs(3_600);
         s.ack(0);
@@ -274,7 +282,8 @@ fn an_idle_sender_gets_no_delay_and_keeps_none_for_ever() {
     assert_eq!(s.window(), window);
 }
 
-/// In the large-window phase with a delay, one loss in `gap` packets for `packets` packets; D in ms at the end.
+/// Runs `packets` packets in the large-window phase with a delay, and loses one in `gap` packets.
+/// Returns D in ms at the end.
 fn under_losses(gap: usize, packets: usize) -> f64 {
     let mut s = small("sdc");
     while s.window() < 8 * MSS {
@@ -297,8 +306,9 @@ fn under_losses(gap: usize, packets: usize) -> f64 {
 
 #[test]
 fn random_losses_are_borne_up_to_two_per_cent() {
-    // W = 8: an ACK multiplies RTT + D by 64/65, a loss makes it twice SRTT, which runs some 7 ACKs behind: 2 (65/64)^7 = 2.23. That is
-    // made up for by ln 2.23 / ln (65/64) = 51.7 ACKs.
+    // With W = 8, an ACK multiplies RTT + D by 64/65. A loss sets it to twice SRTT, which lags by
+    // about 7 ACKs: 2 (65/64)^7 = 2.23. Recovering from that takes ln 2.23 / ln (65/64) = 51.7
+    // ACKs.
     assert_eq!(under_losses(70, 7_000), 0.0);
     assert_eq!(under_losses(40, 7_000), 10_000.0, "to the largest delay there is");
 }

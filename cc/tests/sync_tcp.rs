@@ -1,14 +1,14 @@
-//! Sync-TCP through real events: the warm-up, every row of Algorithm 2, and every option.
+//! Tests of Sync-TCP with real events: the warm-up, every row of Algorithm 2, and every option.
 
 use fathom_cc::testing::script::{MSS, RTT, Script};
 use fathom_cc::{Cause, PathChange, Phase};
 use std::time::Duration;
 
 const MSS_I: i64 = MSS as i64;
-/// Growth as Algorithm 2 has it, whoever speaks.
+/// Sync-TCP with the growth of Algorithm 2, without a limit on the trust in the peer.
 const PAPER: &str = "sync:trust=full";
 
-/// In avoidance with a window of 60 000 bytes, no delays seen yet.
+/// Returns a sender in avoidance with a window of 60 000 bytes, before any delay was seen.
 fn avoiding(spec: &str) -> Script {
     let mut s = Script::new(spec);
     s.one_way = false;
@@ -24,13 +24,15 @@ fn avoiding(spec: &str) -> Script {
     s
 }
 
-/// `low` ACKs without delay and then `high` ACKs with 8 ms: the average rises. Gives the change by the last ACK.
+/// Delivers `low` ACKs without delay and then `high` ACKs with 8 ms, so that the average rises.
+/// Returns the change of the window by the last ACK.
 fn rise(s: &mut Script, low: usize, high: usize) -> i64 {
     s.acks(low, 0);
     s.acks(high, 8_000)
 }
 
-/// The average stands near the maximum (8 ms) and then falls for `count` ACKs with `then` microseconds.
+/// Brings the average near the maximum (8 ms) and then lets it fall for `count` ACKs with `then`
+/// microseconds. Returns the change of the window by the last ACK.
 fn fall(s: &mut Script, count: usize, then: i64) -> i64 {
     s.acks(1, 0);
     s.acks(41, 8_000);
@@ -136,7 +138,8 @@ fn a_round_of_fifty_percent_is_exactly_half_the_window() {
     let mut s = avoiding(PAPER);
     fall(&mut s, 60, 0);
     let before = s.window();
-    // Ten ACK frames of a tenth of the window each; a trickle keeps the trend decreasing.
+    // Ten ACK frames of a tenth of the window each. The average still decreases a little, so the
+    // trend stays decreasing.
     s.bytes = before / 10;
     for _ in 0..10 {
         s.ack(0);
@@ -148,7 +151,7 @@ fn a_round_of_fifty_percent_is_exactly_half_the_window() {
 fn limited_trust_lets_growth_make_up_for_early_cuts() {
     let (mut limited, mut full, mut reno) = (avoiding("sync"), avoiding(PAPER), avoiding("reno"));
     for s in [&mut limited, &mut full] {
-        // Two cuts, and then the queue is gone for long.
+        // Two cuts, and then no queue for a long time.
         s.acks(1, 0);
         s.acks(11, 8_000);
         assert!(s.window() < 60_000 / 2);
@@ -156,14 +159,15 @@ fn limited_trust_lets_growth_make_up_for_early_cuts() {
     }
     reno.acks(132, 0);
     assert!(full.window() > reno.window() + 10 * MSS, "{} beside {}", full.window(), reno.window());
-    // Reno's growth per byte is a datagram over a window, and windows are taken at the beginning of a round.
+    // Reno grows by one datagram per window of acknowledged bytes, and the window is taken at the
+    // beginning of a round. Therefore the two windows may differ by a datagram.
     assert!(
         limited.window().abs_diff(reno.window()) <= MSS,
         "{} beside {}",
         limited.window(),
         reno.window()
     );
-    // The next loss finds both alike.
+    // At the next loss both windows are alike.
     limited.lose();
     reno.lose();
     assert!(
@@ -241,7 +245,8 @@ fn acks_without_a_one_way_delay_are_no_sample() {
     assert!(s.ack(8_000) < 0, "the ninth sample");
 }
 
-/// RTTs of 100 ms and then 108 ms, while one-way delays, if any, stay level. Gives the cuts made.
+/// Delivers RTTs of 100 ms and then 108 ms, while one-way delays, if any, stay level. Returns the
+/// sender and the number of cuts.
 fn rise_in_rtt(spec: &str, one_way: bool) -> (Script, u64) {
     let mut s = avoiding(spec);
     s.one_way = one_way;
@@ -359,7 +364,7 @@ fn an_early_cut_does_not_bring_slow_start_back() {
     assert_eq!((metrics.phase, metrics.threshold), (Phase::Avoidance, Some(metrics.window)));
 }
 
-/// True when all delays were forgotten by `event`.
+/// Returns whether `event` makes the controller forget all delays.
 fn forgets(spec: &str, event: impl FnOnce(&mut Script)) -> bool {
     let mut s = Script::new(spec);
     s.acks(12, 8_000);

@@ -1,5 +1,5 @@
-//! Vegas through real events, in rounds of 50 ms and more; windows in packets, computed by hand from W (RTT - 50) / RTT (ns-2) and
-//! W (RTT - 50) / 50 (Linux).
+//! Tests of Vegas with real events, in rounds of 50 ms or longer. The expected windows are in
+//! packets and computed by hand from W (RTT - 50) / RTT (ns-2) and W (RTT - 50) / 50 (Linux).
 
 use crate::rounds;
 
@@ -7,10 +7,12 @@ use fathom_cc::{PathChange, Phase};
 use rounds::{INITIAL, MSS, Rounds};
 use std::time::Duration;
 
-/// ns-2: in avoidance with 35 packets after the fifth round. The round after that still has to be judged.
+/// Returns an ns-2 sender in avoidance with 35 packets after the fifth round. The fifth round has
+/// not been evaluated yet.
 fn avoiding() -> Rounds {
     let mut r = Rounds::new("vegas");
-    // Grow, hold, grow, hold. 40 * 2 / 52 = 1.54, to the nearest 2 > gamma: 7/8 of 40.
+    // The window grows, holds, grows, holds. 40 * 2 / 52 = 1.54 is rounded to 2 > gamma, so the
+    // window becomes 7/8 of 40.
     assert_eq!(r.rounds(&[50, 50, 50, 52, 50]), [20, 20, 40, 40, 35]);
     assert_eq!((r.controller.metrics().phase, r.early()), (Phase::Avoidance, 1));
     r
@@ -20,14 +22,15 @@ fn avoiding() -> Rounds {
 fn ns2_doubles_every_other_round_until_gamma_wait() {
     avoiding();
     let mut r = Rounds::new("vegas:gamma=2");
-    // 2 > 2 is false: it goes on. 80 * 2 / 52 = 3.08.
+    // 2 > 2 is false, so slow start continues. 80 * 2 / 52 = 3.08.
     assert_eq!(r.rounds(&[50, 50, 50, 52, 50, 52, 50]), [20, 20, 40, 40, 80, 80, 70]);
 }
 
 #[test]
 fn only_the_round_that_held_is_judged() {
     let mut r = Rounds::new("vegas");
-    // The queue of the doubling itself does not end slow start; that of the round after does.
+    // The queue of the doubling round does not end slow start; a queue in the following round
+    // would.
     assert_eq!(r.rounds(&[50, 50, 60, 50, 50]), [20, 20, 40, 40, 80]);
 }
 
@@ -64,7 +67,8 @@ fn a_reduction_comes_with_the_first_ack_of_the_next_round() {
 
 #[test]
 fn the_mean_of_a_round_counts() {
-    // Twenty packets in frames of ten: one frame of 50 ms, one of 54. 36 * 2 / 52 = 1.38: hold. The largest would be 36 * 4 / 54 = 2.7.
+    // 36 packets in frames of two, alternately with 50 ms and `second` ms. With 54 ms the mean is
+    // 52: 36 * 2 / 52 = 1.38: hold. With the largest RTT it would be 36 * 4 / 54 = 2.7.
     for (second, grows) in [(50, true), (54, false)] {
         let mut r = avoiding();
         r.round(50);
@@ -101,11 +105,12 @@ fn two_packets_are_the_floor() {
 #[test]
 fn after_a_loss_it_is_reno_until_the_first_verdict() {
     let mut r = avoiding();
-    // 36 * 5 / 55 = 3.27: it holds when the loss comes.
+    // 36 * 5 / 55 = 3.27: the window holds when the loss comes.
     assert_eq!(r.rounds(&[55, 55]), [36, 36]);
     r.lose(false);
     assert_eq!(r.packets(), 18);
-    // 18 * 10 / 60 = 3, but nothing is judged yet; then 19 * 10 / 60 = 3.17: hold; 19 * 20 / 70 = 5.4: less.
+    // 18 * 10 / 60 = 3, but there is no verdict yet. Then 19 * 10 / 60 = 3.17: hold. 19 * 20 / 70 =
+    // 5.4: one packet less.
     assert_eq!(r.rounds(&[60, 70, 70]), [19, 19, 18]);
 }
 
@@ -133,7 +138,8 @@ fn the_base_may_be_forgotten_after_a_lone_packet() {
         let mut r = Rounds::new("vegas:base=lone");
         r.rounds(&[50, 50]);
         r.lose(false);
-        // Nothing else is in flight with the packets of a frame, so a frame of one is a round of one.
+        // Nothing else is in flight with the packets of a frame, so a frame of one packet is a
+        // round of one packet.
         r.per_ack = per_ack;
         let windows = r.rounds(&[100; 4]);
         assert_eq!(windows[3] > windows[1], grows, "{windows:?}");
@@ -143,10 +149,11 @@ fn the_base_may_be_forgotten_after_a_lone_packet() {
 #[test]
 fn linux_doubles_every_round_and_exits_to_what_fits() {
     let mut r = Rounds::new("vegas:params=linux");
-    // The ACK that ends a round is its last sample and the smallest counts: 52 ms show one round later.
+    // The ACK that ends a round gives the last sample of that round, and the smallest sample
+    // counts. So 52 ms take effect one round later.
     assert_eq!(r.rounds(&[50, 50, 52]), [20, 40, 80]);
     r.round(60);
-    // 80 * 2 / 50 = 3.2, 3 > 1. 96 000 * 50 / 52 = 92 307 bytes and one packet.
+    // 80 * 2 / 50 = 3.2, rounded to 3 > 1. 96 000 * 50 / 52 = 92 307 bytes, plus one packet.
     assert_eq!((r.window(), r.controller.metrics().phase), (93_507, Phase::Avoidance));
     let steps = [
         (60, 92_307), // 77.9 * 10 / 50 = 15.6 > 4: one less.
@@ -164,14 +171,15 @@ fn linux_doubles_every_round_and_exits_to_what_fits() {
 #[test]
 fn linux_slow_start_may_end_without_a_cut() {
     let mut r = Rounds::new("vegas:params=linux,gamma=0");
-    // 20 * 3 / 50 = 1.2, 1 > 0; 20 * 50 / 53 + 1 = 19.9 packets.
+    // 20 * 3 / 50 = 1.2, rounded to 1 > 0; 20 * 50 / 53 + 1 = 19.9 packets.
     r.round(50);
     r.round(53);
     assert_eq!(r.packets(), 40);
     r.round(53);
     // 40 * 3 / 50 = 2.4; 48 000 * 50 / 53 + 1 200 = 46 483.
     assert_eq!(r.window(), 46_483);
-    // 10 * 6 / 50 = 1.2, 1 > 0; 10 * 50 / 56 + 1 = 9.93 packets. With 55 ms: 1 > 0 and 10.09 packets: no cut.
+    // 10 * 6 / 50 = 1.2, rounded to 1 > 0; 10 * 50 / 56 + 1 = 9.93 packets. With 55 ms: 1 > 0, but
+    // 10.09 packets, so no cut.
     for (rtt, window) in [(56, 11_914), (55, 12_000)] {
         let mut r = Rounds::new("vegas:params=linux,gamma=0");
         r.app_limited = true;
@@ -190,7 +198,8 @@ fn linux_is_reno_after_fewer_than_three_samples() {
     r.lose(false);
     r.lose(false);
     assert_eq!(r.window(), 3_000);
-    // Two packets, one frame per round: the first begins a round, the second ends it with two samples.
+    // Two packets, one frame per round: the first frame begins a round, and the second ends it with
+    // two samples.
     r.round(50);
     assert_eq!(r.window(), 3_000, "no verdict yet: avoidance holds");
     r.round(50);

@@ -1,4 +1,4 @@
-//! The contents of ACK frames (RFC 9000 §19.3), read in place.
+//! The contents of ACK frames (RFC 9000 §19.3), read without copying.
 //!
 //! ```text
 //! ACK Frame {
@@ -18,12 +18,12 @@ use std::time::Duration;
 use crate::cursor::{Cursor, FrameError};
 use crate::varint;
 
-/// An ACK frame that was checked as a whole: its ranges lie inside the packet number space.
+/// An ACK frame whose content has been checked: its ranges are inside the packet number space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack<'a> {
     /// Largest packet number acknowledged.
     pub largest: u64,
-    /// The delay field as it is on the wire. See [`Ack::delay`].
+    /// Delay field as on the wire; see [`Ack::delay`].
     pub raw_delay: u64,
     /// Cumulative ECN counts (ACK_ECN only).
     pub ecn: Option<EcnCounts>,
@@ -31,35 +31,37 @@ pub struct Ack<'a> {
     more: &'a [u8],
 }
 
-/// Packets received so far with each mark (RFC 9000 §19.3.2).
+/// Number of packets received so far with each ECN mark (RFC 9000 §19.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EcnCounts {
-    /// Packets marked ECT(0).
+    /// Number of packets marked ECT(0).
     pub ect0: u64,
-    /// Packets marked ECT(1).
+    /// Number of packets marked ECT(1).
     pub ect1: u64,
-    /// Packets marked congestion experienced.
+    /// Number of packets marked congestion experienced.
     pub ce: u64,
 }
 
-/// The delay field of an ACK frame as a time; `exponent` is the *peer's* ack_delay_exponent (RFC 9000 §18.2). Saturates at
-/// `u64::MAX` microseconds.
+/// Returns the delay field of an ACK frame as a duration. `exponent` is the *peer's*
+/// ack_delay_exponent (RFC 9000 §18.2). The result saturates at `u64::MAX` microseconds.
 pub fn ack_delay(raw: u64, exponent: u8) -> Duration {
     Duration::from_micros(raw.saturating_mul(1u64.checked_shl(exponent.into()).unwrap_or(u64::MAX)))
 }
 
 impl<'a> Ack<'a> {
-    /// How long the peer held the acknowledgement back. `exponent` is the *peer's* ack_delay_exponent.
+    /// Returns how long the peer delayed the acknowledgement. `exponent` is the *peer's*
+    /// ack_delay_exponent.
     pub fn delay(&self, exponent: u8) -> Duration {
         ack_delay(self.raw_delay, exponent)
     }
 
-    /// The packet numbers acknowledged, newest range first.
+    /// Returns the acknowledged packet numbers, newest range first.
     pub fn ranges(&self) -> AckRanges<'a> {
         AckRanges { next: Some(self.largest - self.first..=self.largest), more: self.more }
     }
 
-    /// Reads the frame behind its type. Every range takes at least two bytes, so a hostile count ends with the payload.
+    /// Reads the frame after its type. Every range takes at least two bytes, so even a hostile
+    /// count ends with the payload.
     pub(crate) fn read(cursor: &mut Cursor<'a>, ecn: bool) -> Result<Self, FrameError> {
         let largest = cursor.int()?;
         let raw_delay = cursor.int()?;
@@ -98,7 +100,7 @@ impl Iterator for AckRanges<'_> {
     }
 }
 
-/// The range below `smallest`, taken off `more`.
+/// Removes the range below `smallest` from `more` and returns it.
 fn following(smallest: u64, more: &mut &[u8]) -> Option<RangeInclusive<u64>> {
     let (gap, a) = varint::decode(more)?;
     let (len, b) = varint::decode(&more[a..])?;

@@ -1,35 +1,40 @@
-//! The transit time of an empty path on two clocks that drift apart, tracked by a Kalman filter.
+//! The transit time of an empty path, measured with two clocks that drift apart and tracked by a
+//! Kalman filter.
 //!
 //! Model, in microseconds and seconds:
 //! ```text
 //! transit = level + share * queue + noise        queue = RTT - smallest RTT
 //! level'  = skew                                 the clocks drift apart
 //! ```
-//! The RTT needs one clock only, so it does not drift: that is what tells drift from queueing. `share` is the forward part of the
-//! queueing (1: all on the data path, 0: all on the ACK path), not known beforehand and wandering. A quiet sample (queue = 0)
-//! shows the level; a loaded one hardly moves it, because the noise grows with the queue; and a queue that stands for minutes
-//! settles in `share`, so drift stays visible even then.
+//! The RTT is measured with one clock, so it does not drift. The filter uses this to separate drift
+//! from queueing. `share` is the forward part of the queueing (1: all on the data path, 0: all on
+//! the ACK path). It is not known beforehand, and it changes slowly. A sample without queueing
+//! (queue = 0) shows the level. A sample with queueing hardly moves the level, because the noise
+//! grows with the queue. A queue that lasts for minutes is absorbed by `share`, so drift stays
+//! visible even then.
 
 use fathom_units::Time;
 
-/// Relative clock drift before anything is known, one standard deviation, in us/s. Twice this is the highest rate that Sync-TCP
-/// §5.3 quotes (500 us/s).
+/// Standard deviation of the relative clock drift before any observation, in us/s. Twice this is
+/// the highest rate that Sync-TCP §5.3 quotes (500 us/s).
 const SKEW_SPREAD: f64 = 250.0;
-/// No pair of clocks drifts faster, in us/s: both at the highest rate, in opposite directions.
+/// Largest drift between any two clocks, in us/s: both at the highest rate, in opposite directions.
 const SKEW_LIMIT: f64 = 1_000.0;
-/// How far the skew wanders, in us/s per square root of a second (temperature, clock discipline).
+/// Random walk of the skew, in us/s per square root of a second (temperature, clock discipline).
 const SKEW_WANDER: f64 = 1.0;
-/// Share of the queueing that is forward, before anything is known: one half, give or take one half.
+/// Uncertainty of the forward share of the queueing before any observation: the share is one half,
+/// plus or minus one half.
 const SHARE_SPREAD: f64 = 0.5;
-/// How far the share wanders, per square root of a second.
+/// Random walk of the share, per square root of a second.
 const SHARE_WANDER: f64 = 0.01;
-/// Timestamping noise of a quiet sample, in us.
+/// Timestamping noise of a sample without queueing, in us.
 const NOISE: f64 = 100.0;
-/// Additional noise per unit of queue: the share fluctuates faster than the filter follows.
+/// Additional noise per unit of queue, because the share fluctuates faster than the filter follows.
 const NOISE_PER_QUEUE: f64 = 0.125;
-/// Samples closer than this, in seconds, share their noise: many ACKs in one round trip say hardly more than one.
+/// Samples closer together than this, in seconds, share their noise: many ACKs in one round trip
+/// give hardly more information than one.
 const NOISE_MEMORY: f64 = 0.02;
-/// After a longer pause, in seconds, what the errors had to do with each other is forgotten.
+/// After a pause longer than this, in seconds, the correlations between the errors are forgotten.
 const PAUSE: f64 = 60.0;
 
 const LEVEL: usize = 0;
@@ -40,9 +45,9 @@ const SHARE: usize = 2;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Baseline {
     at: Time,
-    /// us, relative to an origin that the caller moves with [`Baseline::shift`].
+    /// Level in us, relative to an origin that the caller moves with [`Baseline::shift`].
     level: f64,
-    /// us/s
+    /// Skew in us/s.
     skew: f64,
     share: f64,
     /// Covariance of (level, skew, share).
@@ -50,24 +55,26 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    /// A first level at `now`, `uncertain` microseconds give or take.
+    /// Creates a baseline with a first level at `now`, known within `uncertain` microseconds.
     pub(crate) fn new(now: Time, level: f64, uncertain: f64) -> Self {
-        // Not `hypot`: libraries differ in its last bit, and a run must repeat anywhere.
+        // `hypot` is not used here: its last bit differs between libraries, and a run must be
+        // repeatable anywhere.
         let spread = [(NOISE * NOISE + uncertain * uncertain).sqrt(), SKEW_SPREAD, SHARE_SPREAD];
         Self { at: now, level, skew: 0.0, share: 0.5, cov: diagonal(spread.map(|s| s * s)) }
     }
 
-    /// us/s
+    /// Returns the skew in us/s.
     pub(crate) const fn skew(&self) -> f64 {
         self.skew
     }
 
-    /// The level expected at `now`, in us.
+    /// Returns the level expected at `now`, in us.
     pub(crate) fn level_at(&self, now: Time) -> f64 {
         self.level + self.skew * self.elapsed(now)
     }
 
-    /// How far the clocks may have drifted unseen since the last observation, in us: two standard deviations.
+    /// Returns how far the clocks may have drifted since the last observation, in us: two standard
+    /// deviations.
     pub(crate) fn unseen_drift(&self, now: Time) -> f64 {
         2.0 * self.cov[SKEW][SKEW].max(0.0).sqrt() * self.elapsed(now)
     }
@@ -77,7 +84,7 @@ impl Baseline {
         self.level -= by;
     }
 
-    /// Forgets the level for a new one, known within `uncertain` us; the skew stays.
+    /// Replaces the level by a new one that is known within `uncertain` us. The skew stays.
     pub(crate) fn relevel(&mut self, now: Time, level: f64, uncertain: f64) {
         self.predict(now);
         self.level = level;
@@ -88,7 +95,8 @@ impl Baseline {
         self.cov[LEVEL][LEVEL] = NOISE * NOISE + uncertain * uncertain;
     }
 
-    /// Learns from a transit time seen while the round trip held `queue` us of queueing.
+    /// Updates the filter with a transit time that was measured while the round trip contained
+    /// `queue` us of queueing.
     pub(crate) fn observe(&mut self, now: Time, transit: f64, queue: f64) {
         let apart = self.elapsed(now);
         if apart <= 0.0 {
@@ -112,12 +120,12 @@ impl Baseline {
         }
     }
 
-    /// Keeps the level within limits that hold whatever the filter believes.
+    /// Keeps the level within limits that hold whatever the state of the filter is.
     pub(crate) fn confine(&mut self, low: f64, high: f64) {
         self.level = self.level.clamp(low, high);
     }
 
-    /// Carries the state forward to `now`.
+    /// Advances the state to `now`.
     fn predict(&mut self, now: Time) {
         let dt = self.elapsed(now);
         self.level += self.skew * dt;
@@ -145,7 +153,7 @@ impl Baseline {
     }
 }
 
-/// Adds `dt` seconds of wandering to a variance, up to what was known at the start.
+/// Adds `dt` seconds of random walk to a variance, up to the initial uncertainty.
 fn widen(variance: &mut f64, wander: f64, spread: f64, dt: f64) {
     *variance = variance.max((*variance + wander * wander * dt).min(spread * spread));
 }
@@ -158,7 +166,8 @@ const fn diagonal([a, b, c]: [f64; 3]) -> [[f64; 3]; 3] {
 mod tests {
     use super::*;
 
-    /// Feeds 100 samples a second for `seconds`; `path` gives transit and queue at a time in seconds.
+    /// Feeds 100 samples per second for `seconds`. `path` returns transit and queue for a time in
+    /// seconds.
     fn run(seconds: u64, path: impl Fn(f64) -> (f64, f64)) -> Baseline {
         let mut base = Baseline::new(Time::ZERO, path(0.0).0, path(0.0).1);
         for i in 1..seconds * 100 {

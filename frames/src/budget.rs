@@ -1,34 +1,38 @@
-//! How many stamps a receiver may spend on what it receives.
+//! The number of timestamps that a receiver may send for the bytes that it receives.
 
 use fathom_units::Time;
 
-/// Nanobytes in a byte: the budget counts fractions of a stamp exactly.
+/// Nanobytes per byte. The budget counts fractions of a timestamp exactly.
 const SCALE: u64 = 1_000_000_000;
-/// Bytes received that earn one byte of stamps: half a thousandth of the data.
+/// Received bytes that earn one byte of timestamps: timestamps may take 0.05 % of the data.
 const BYTES_PER_BYTE: u64 = 2_000;
-/// Bytes of stamps earned per second in any case: ten a second, so that slow connections stamp every acknowledgement.
+/// Bytes of timestamps earned per second in any case: ten timestamps of eight bytes, so that slow
+/// connections timestamp every acknowledgement.
 const BYTES_PER_SECOND: u64 = 80;
-/// Most stamps saved up, and what a connection starts with: of a response of 1024 packets (1.4 MB) every acknowledgement is stamped, and
-/// of 10 MB they make four parts in ten thousand.
+/// Largest number of timestamps that can be saved up, and the number with which a connection
+/// starts. It is enough to timestamp every acknowledgement of a response of 1024 packets (1.4 MB).
+/// For 10 MB, this number of timestamps is 0.04 % of the bytes.
 const BURST: u64 = 512;
 
-/// A token bucket for stamps of `lean` mode: a bulk transfer gives at most about a thousandth of its bytes to them, short and slow
-/// transfers stamp every acknowledgement. The figures are ours.
+/// A token bucket for the timestamps of `lean` mode. A bulk transfer spends at most about 0.1 % of
+/// its bytes on timestamps, while short and slow transfers timestamp every acknowledgement. The
+/// numbers are Fathom's own.
 #[derive(Clone, Copy, Debug)]
 pub struct StampBudget {
     nanobytes: u64,
-    /// Size of a stamp in bytes.
+    /// Size of a timestamp in bytes.
     stamp: u64,
     last: Option<Time>,
 }
 
 impl StampBudget {
-    /// A full bucket; `stamp` is the size of a stamp in bytes.
+    /// Returns a full bucket; `stamp` is the size of a timestamp in bytes.
     pub const fn new(stamp: u64) -> Self {
         Self { nanobytes: BURST * stamp * SCALE, stamp, last: None }
     }
 
-    /// `bytes` arrived at `now`; whether the answer may carry a stamp. Clocks that step back earn nothing.
+    /// Records the arrival of `bytes` at `now` and returns whether the answer may carry a
+    /// timestamp. A clock that steps back earns nothing.
     pub fn received(&mut self, now: Time, bytes: u64) -> bool {
         let nanos = self
             .last
@@ -41,22 +45,22 @@ impl StampBudget {
         self.has_stamp()
     }
 
-    /// There is a stamp's worth without asking the clock.
+    /// Returns whether the budget covers a timestamp, without reading the clock.
     pub const fn has_stamp(&self) -> bool {
         self.nanobytes >= self.stamp * SCALE
     }
 
-    /// Bytes received that earn a stamp by themselves.
+    /// Returns the number of received bytes that earn one timestamp by themselves.
     pub const fn stamp_price(&self) -> u64 {
         self.stamp * BYTES_PER_BYTE
     }
 
-    /// A stamp was written.
+    /// Records that a timestamp was written.
     pub fn spend(&mut self) {
         self.spend_bytes(self.stamp);
     }
 
-    /// So many bytes were written instead of a stamp.
+    /// Records that `bytes` bytes were written instead of one timestamp.
     pub fn spend_bytes(&mut self, bytes: u64) {
         self.nanobytes = self.nanobytes.saturating_sub(bytes.saturating_mul(SCALE));
     }
@@ -67,7 +71,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Packets of `bytes` every `gap_us`; stamps spent on every second one, as acknowledgements are.
+    /// Receives packets of `bytes` bytes every `gap_us`, and sends a timestamp with every second
+    /// one, like acknowledgements. Returns the number of timestamps.
     fn stamps(packets: u64, bytes: u64, gap_us: u64) -> u64 {
         let mut budget = StampBudget::new(8);
         let mut spent = 0;

@@ -1,19 +1,19 @@
-//! Reading a payload from front to back.
+//! A cursor that reads a payload from front to back.
 
 use crate::varint;
 
-/// What is wrong with a frame.
+/// Error in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
-    /// The payload ends inside it.
+    /// The payload ends inside the frame.
     Truncated,
-    /// A type this crate does not know, or one not in its shortest form (RFC 9000 §12.4).
+    /// The type is unknown to this crate, or not in its shortest form (RFC 9000 §12.4).
     Type(u64),
-    /// A field with a value that its frame forbids.
+    /// A field has a value that its frame forbids.
     Value,
 }
 
-/// The bytes not read yet.
+/// The bytes that have not been read yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     pub(crate) rest: &'a [u8],
@@ -28,7 +28,7 @@ impl<'a> Cursor<'a> {
         self.rest
     }
 
-    /// One varint.
+    /// Reads one varint.
     #[inline]
     pub(crate) fn int(&mut self) -> Result<u64, FrameError> {
         let (value, len) = varint::decode(self.rest).ok_or(FrameError::Truncated)?;
@@ -46,7 +46,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// A varint and as many bytes as it says.
+    /// Reads a varint and skips that number of bytes.
     pub(crate) fn block(&mut self) -> Result<(), FrameError> {
         let len = self.int()?;
         self.skip(len)
@@ -57,7 +57,8 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// A run of PADDING, sixteen bytes at a time: full-size datagrams may be mostly zeros.
+    /// Skips a run of PADDING, sixteen bytes at a time, because full-size datagrams may consist
+    /// mostly of zeros.
     pub(crate) fn padding(&mut self) -> Result<(), FrameError> {
         let blocks = self.rest.chunks_exact(16).take_while(|b| **b == [0; 16]).count();
         self.rest = &self.rest[16 * blocks..];

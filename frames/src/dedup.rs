@@ -1,34 +1,35 @@
-//! Packet numbers seen: payloads are read before the stack drops duplicates, so a replayed packet must not count twice.
+//! Detection of duplicate packets. Payloads are read before the stack drops duplicates, so this
+//! crate must itself make sure that a replayed packet does not count twice.
 
-/// What a packet number is to the window.
+/// Result of inserting a packet number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// First time, and larger than all before.
+    /// Received for the first time, and larger than all numbers before.
     Newest,
-    /// First time, behind a larger one: reordered.
+    /// Received for the first time, after a larger number (reordered).
     Late,
-    /// Seen before.
+    /// Received before.
     Duplicate,
-    /// Too far behind the largest to tell; treat as a duplicate.
+    /// Too far below the largest number to be classified; treat it as a duplicate.
     TooOld,
 }
 
-/// The last [`Dedup::WINDOW`] packet numbers of one packet number space: 32 bytes, whatever arrives.
+/// The last [`Dedup::WINDOW`] packet numbers of one packet number space, in 32 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dedup {
     largest: u64,
-    /// Bit i: `largest - i` arrived. Zero only before the first packet.
+    /// Bit i is set if `largest - i` has arrived. Zero only before the first packet.
     bits: u128,
 }
 
 impl Dedup {
-    /// How far behind the largest number a packet is still distinguished from a duplicate.
+    /// Distance to the largest number from which duplicates can no longer be detected.
     pub const WINDOW: u64 = 128;
 
-    /// Notes the arrival of `packet`.
+    /// Records the arrival of `packet`.
     pub fn insert(&mut self, packet: u64) -> Arrival {
         if self.bits != 0 && packet.wrapping_sub(self.largest) == 1 {
-            // In order, as nearly all are.
+            // The packet is in order, as nearly all packets are.
             self.bits = self.bits << 1 | 1;
             self.largest = packet;
             return Arrival::Newest;

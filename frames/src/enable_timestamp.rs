@@ -1,21 +1,25 @@
-//! The transport parameter enable_timestamp (draft-huitema-quic-ts-08): who sends TIMESTAMP frames, who reads them.
+//! The transport parameter enable_timestamp (draft-huitema-quic-ts-08): which endpoint sends
+//! TIMESTAMP frames, and which one reads them.
 //!
 //! ```text
 //! enable_timestamp (0x7158) {
-//!   Bits (i),      one varint, nothing behind it
+//!   Bits (i),      one varint, nothing after it
 //! }
 //! 1  I want to receive TIMESTAMP frames
 //! 2  I can send them
 //! ```
 //!
-//! Absent means off, and 0 is not a value: that leaves 1, 2 and 3. Anything else, trailing bytes, or the parameter twice is a
-//! TRANSPORT_PARAMETER_ERROR. An endpoint sends the frame if it says 2 and its peer 1.
+//! An absent parameter means off, and 0 is not a value. That leaves 1, 2 and 3. Any other value,
+//! trailing bytes, or a repeated parameter is a TRANSPORT_PARAMETER_ERROR. An endpoint sends the
+//! frame if it announces 2 and its peer announces 1.
 //!
-//! A server of ours says what it would say to any client, since its parameters are written before the client's are read. picoquic,
-//! which as a server mirrors its client (3 to 3, 1 to 2, 2 to 1), takes any value as a client; lsquic always says 2, and so only sends.
+//! Our servers announce the same value to every client, because their parameters are written before
+//! the client's are read. picoquic as a server mirrors its client (3 to 3, 1 to 2, 2 to 1), and as
+//! a client accepts any value. lsquic always announces 2, so it only sends the frame.
 //!
-//! Where SYNC_TIMESTAMP was negotiated, TIMESTAMP is not sent and not read; frames that a peer sends even so are let pass, as the
-//! parameter requested them. Like ours the parameter is **never remembered for 0-RTT**.
+//! If SYNC_TIMESTAMP was negotiated, TIMESTAMP frames are neither sent nor read. Frames that a peer
+//! sends nevertheless are accepted, because the parameter requested them. Like sync_timestamp, this
+//! parameter is **never remembered for 0-RTT**.
 
 use crate::codepoints::ENABLE_TIMESTAMP_PARAMETER;
 use crate::parameter::{Negotiated, ParameterError, append, integer};
@@ -23,14 +27,14 @@ use crate::parameter::{Negotiated, ParameterError, append, integer};
 const READS: u64 = 1;
 const SENDS: u64 = 2;
 
-/// What an endpoint says of TIMESTAMP frames.
+/// An endpoint's announcement about TIMESTAMP frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EnableTimestamp {
-    /// Reads the peer's, sends none.
+    /// Reads the peer's frames and sends none.
     Reads,
-    /// Sends for the peer's sake, reads none.
+    /// Sends frames for the peer and reads none.
     Sends,
-    /// Sends and reads them.
+    /// Sends and reads frames.
     #[default]
     Both,
 }
@@ -38,7 +42,7 @@ pub enum EnableTimestamp {
 impl EnableTimestamp {
     const ALL: [Self; 3] = [Self::Reads, Self::Sends, Self::Both];
 
-    /// The parameter's value.
+    /// Returns the value of the parameter.
     pub const fn value(self) -> u64 {
         match self {
             Self::Reads => READS,
@@ -51,34 +55,38 @@ impl EnableTimestamp {
         self.value() & bit != 0
     }
 
-    /// Appends the parameter (id, length, value) to encoded transport parameters that do not hold it yet.
+    /// Appends the parameter (id, length, value) to encoded transport parameters that do not
+    /// contain it yet.
     pub fn append(self, parameters: &mut Vec<u8>) {
         append(parameters, ENABLE_TIMESTAMP_PARAMETER, self.value());
     }
 
-    /// What the peer says in its raw transport parameters; `None` when it says nothing.
+    /// Returns the peer's announcement in its raw transport parameters; `None` if there is none.
     ///
     /// # Errors
-    /// [`ParameterError`] for a malformed or repeated value, or parameters that end too early.
+    /// Returns a [`ParameterError`] if the value is malformed or repeated, or if the parameters end
+    /// too early.
     pub fn find(parameters: &[u8]) -> Result<Option<Self>, ParameterError> {
         let Some(bits) = integer(parameters, ENABLE_TIMESTAMP_PARAMETER)? else { return Ok(None) };
         Self::ALL.into_iter().find(|o| o.value() == bits).map(Some).ok_or(ParameterError::Value)
     }
 }
 
-/// What two parameters allow on one connection.
+/// Result of negotiating the parameters of both endpoints on one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
-    /// We send them.
+    /// Whether we send TIMESTAMP frames.
     pub sends: bool,
-    /// The peer's tell us our forward delay.
+    /// Whether we learn our forward delay from the peer's frames.
     pub reads: bool,
-    /// The peer may send them, whether they are read or not. When not, close the connection with PROTOCOL_VIOLATION.
+    /// Whether the peer may send TIMESTAMP frames, even if they are not read. If not, close the
+    /// connection with PROTOCOL_VIOLATION.
     pub accepts: bool,
 }
 
 impl Timestamps {
-    /// What `ours` and the peer's parameter allow beside `sync`, which SYNC_TIMESTAMP's parameters gave; nothing when either is absent.
+    /// Returns what our parameter and the peer's allow; nothing if either is absent. `sync` is the
+    /// result for SYNC_TIMESTAMP, which has priority.
     pub fn between(
         ours: Option<EnableTimestamp>,
         peers: Option<EnableTimestamp>,
@@ -145,7 +153,7 @@ mod tests {
             (t.sends, t.reads)
         };
         assert_eq!(between(Both, Both), (true, true));
-        // picoquic's answers to 3, 1 and 2, and lsquic's only one.
+        // picoquic's answers to 3, 1 and 2, and lsquic's only answer.
         assert_eq!(between(Reads, Sends), (false, true));
         assert_eq!(between(Sends, Reads), (true, false));
         assert_eq!(between(Both, Sends), (false, true));

@@ -1,20 +1,25 @@
-//! One-way delay from what is on the wire.
+//! The estimation of one-way delay from the frames on the wire.
 //!
-//! Both modes of SYNC_TIMESTAMP, and the other frames, end in one [`Sample`]: the forward transit time of one of our packets, on two clocks, in wrapping
-//! microseconds. [`Estimator`] makes the [`OneWayDelay`] of it that a controller steers by: the height above the transit time of
-//! an empty path, clock drift taken out.
+//! Both modes of SYNC_TIMESTAMP, and the other frames, give the same kind of [`Sample`]: the
+//! forward transit time of one of our packets, measured with two clocks, in wrapping microseconds.
+//! From samples, [`Estimator`] computes the [`OneWayDelay`] for a controller: the height above the
+//! transit time of an empty path, with clock drift removed.
 //!
-//! Order of the rules, per sample:
-//! 1. **Reordering.** A sample on an older packet than the newest one used is dropped.
-//! 2. **Wrap.** Transit times are unwrapped against the last one accepted.
-//! 3. **Bound.** Forward queueing can neither exceed what the round trip holds (RTT - smallest RTT, both on our own clock) nor be
-//!    negative. What claims otherwise, beyond a tolerance, is dropped: a peer's word counts for no more than the RTT allows.
-//! 4. **Steps.** When several samples in a row are out of bounds and agree with each other, a clock was set. The baseline moves so
-//!    that the output stays where it was, as far as the RTT allows. So a lie that looks like a step gains nothing.
-//! 5. **Drift.** Accepted samples teach the baseline (`baseline.rs`).
+//! The rules for each sample, in this order:
+//! 1. **Reordering.** A sample from an older packet than the newest one used is dropped.
+//! 2. **Wrap.** Transit times are unwrapped relative to the last accepted one.
+//! 3. **Bound.** Forward queueing cannot exceed the queueing in the whole round trip (RTT -
+//!    smallest RTT, both on our own clock), and it cannot be negative. A sample that claims
+//!    otherwise, beyond a tolerance, is dropped. So the peer's report counts only as far as the RTT
+//!    allows.
+//! 4. **Steps.** If several samples in a row are out of bounds and agree with each other, a clock
+//!    was set. The baseline then moves so that the output stays constant, as far as the RTT allows.
+//!    A misreport that looks like a step thus gains nothing.
+//! 5. **Drift.** Accepted samples update the baseline (`baseline.rs`).
 //!
-//! An honest sample may lie far below the baseline when the smallest RTT has just fallen (the path was never empty before), or
-//! when the level was guessed under load: by at most that much it moves the baseline down at once.
+//! An honest sample may be far below the baseline if the smallest RTT has just fallen (the path was
+//! never empty before), or if the level was guessed under load. Such a sample lowers the baseline
+//! at once, by at most that difference.
 
 use std::time::Duration;
 
@@ -23,31 +28,37 @@ use fathom_units::{OneWayDelay, Time};
 use crate::baseline::Baseline;
 use crate::sync_timestamp::{Echo, stamp};
 
-/// Out-of-bounds samples in a row, agreeing with each other, that make a clock step. Few, because a controller goes without delays
-/// meanwhile; more than a stalled process produces.
+/// Number of out-of-bounds samples in a row, agreeing with each other, that count as a clock step.
+/// It is small, because a controller gets no delays meanwhile, yet more than a stalled process can
+/// produce.
 const STEP_AFTER: u32 = 4;
 
-/// What hosts add between stamping and sending: bursts, scheduling, the 8 us steps of ACK delays.
+/// Delay that hosts add between timestamping and sending: bursts, scheduling, the 8 us steps of ACK
+/// delays.
 const NOISE: Duration = Duration::from_millis(1);
 
-/// What one packet of the peer says about the forward path.
+/// Report of one packet of the peer about the forward path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Number of the peer's packet that says so.
+    /// Packet number that orders the samples: that of the peer's packet with the report, or that of
+    /// our own packet in [`Sample::received`].
     pub packet: u64,
-    /// Arrival minus departure of our packet, in microseconds modulo 2^32, on two clocks.
+    /// Arrival minus departure of our packet, in microseconds modulo 2^32, measured with two
+    /// clocks.
     pub transit: u32,
-    /// Round trip of our packet on our own clock, the peer's delay included.
+    /// Round-trip time of our packet on our own clock, including the peer's delay.
     pub rtt: Duration,
-    /// The part of `rtt` for which the peer says it held the answer back; zero when it does not say.
+    /// Part of `rtt` for which the peer reports that it delayed the answer; zero if it reports
+    /// nothing.
     pub ack_delay: Duration,
     /// Smallest RTT of this path so far, as the stack knows it.
     pub min_rtt: Duration,
 }
 
 impl Sample {
-    /// `lean` mode: the peer's packet carried `stamped` and an ACK frame whose largest packet is newly acknowledged and left at
-    /// `sent`. That packet arrived `ack_delay` before the stamp.
+    /// Creates a sample in `lean` mode. The peer's packet carried the timestamp `stamped` and an
+    /// ACK frame whose largest packet is newly acknowledged and was sent at `sent`. That packet
+    /// arrived `ack_delay` before the timestamp.
     pub fn lean(
         now: Time,
         packet: u64,
@@ -60,8 +71,9 @@ impl Sample {
         Self { packet, transit, rtt: now.since(sent), ack_delay, min_rtt }
     }
 
-    /// ACK_RECEIVE_TIMESTAMPS: the peer says that our packet `packet`, which left at `sent`, arrived at `micros` since the peer's epoch, and that
-    /// the acknowledgement left `ack_delay` later.
+    /// Creates a sample from ACK_RECEIVE_TIMESTAMPS. The peer reports that our packet `packet`,
+    /// which was sent at `sent`, arrived `micros` microseconds after the peer's epoch, and that the
+    /// acknowledgement left `ack_delay` later.
     pub fn received(
         now: Time,
         packet: u64,
@@ -74,9 +86,12 @@ impl Sample {
         Self { packet, transit, rtt: now.since(sent), ack_delay, min_rtt }
     }
 
-    /// `paper` mode: the peer's packet echoed one of our stamps with its transit time, beside an ACK frame whose largest packet
-    /// is newly acknowledged and left at `sent`. `None` unless the echo is of that very packet: only then does our own clock know
-    /// the round trip that bounds the claim.
+    /// Creates a sample in `paper` mode. The peer's packet echoed one of our timestamps with its
+    /// transit time, beside an ACK frame whose largest packet is newly acknowledged and was sent at
+    /// `sent`.
+    ///
+    /// Returns `None` unless the echo is of that very packet: only then do we know, from our own
+    /// clock, the round trip that bounds the report.
     pub fn echoed(
         now: Time,
         packet: u64,
@@ -91,47 +106,48 @@ impl Sample {
     }
 }
 
-/// What became of the samples.
+/// Counts of used and dropped samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Samples that gave a one-way delay.
     pub samples: u64,
-    /// Dropped: on an older packet than one used before.
+    /// Samples dropped because their packet is older than one used before.
     pub dropped_reordered: u64,
-    /// Dropped: claiming what the RTT does not allow.
+    /// Samples dropped because they claim what the RTT does not allow.
     pub dropped_bound: u64,
-    /// Clock steps followed.
+    /// Number of clock steps followed.
     pub steps: u64,
-    /// The peer's clock runs this much faster than ours, in ns/s; negative when slower.
+    /// Rate by which the peer's clock runs faster than ours, in ns/s; negative if it runs slower.
     pub skew_ppb: i64,
 }
 
-/// Turns [`Sample`]s of one path into [`OneWayDelay`]s. About 300 bytes, whatever arrives. Make a new one when the path changes.
+/// Converts [`Sample`]s of one path into [`OneWayDelay`]s. It takes about 300 bytes, whatever
+/// arrives. Create a new one when the path changes.
 #[derive(Clone, Debug, Default)]
 pub struct Estimator {
     newest: Option<u64>,
-    /// Smallest RTT seen, in us: with the peer's delay, as the bound needs it.
+    /// Smallest RTT seen, in us, including the peer's delay, as the bound needs it.
     floor: Option<f64>,
-    /// Smallest RTT seen, in us, after the peer's delay was taken off it: shows when the path is quiet.
+    /// Smallest RTT seen, in us, without the peer's delay; it shows when the path is quiet.
     quiet_floor: Option<f64>,
     track: Option<Track>,
     suspect: Option<Suspect>,
     counters: Counters,
 }
 
-/// Where the delays are.
+/// The state of the tracked delay.
 #[derive(Clone, Copy, Debug)]
 struct Track {
     base: Baseline,
-    /// The last transit accepted: origin of the baseline's levels.
+    /// Last accepted transit time: the origin of the baseline's levels.
     origin: u32,
-    /// How far the level may still turn out too high, in us.
+    /// Amount by which the level may still turn out to be too high, in us.
     slack: f64,
-    /// The last output, in us.
+    /// Last output, in us.
     output: f64,
 }
 
-/// The last of a run of samples out of bounds.
+/// The last sample of a run that is out of bounds.
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
     transit: u32,
@@ -140,35 +156,37 @@ struct Suspect {
     run: u32,
 }
 
-/// A sample set against the RTTs known so far. All in us.
+/// A sample compared with the RTTs known so far. All values are in us.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     now: Time,
     transit: u32,
-    /// The most that forward queueing can be.
+    /// Upper bound of the forward queueing.
     room: f64,
-    /// Queueing in both directions, the peer's own delay taken out as far as it says it.
+    /// Queueing in both directions, without the peer's own delay as far as the peer reports it.
     queue: f64,
-    /// What noise may add or take.
+    /// Deviation that noise may cause, in either direction.
     tolerance: f64,
 }
 
 impl Estimator {
-    /// What became of the samples so far.
+    /// Returns the counts of used and dropped samples so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// The forward one-way delay behind `sample`, which arrived at `now`; `None` when a rule dropped it.
+    /// Returns the forward one-way delay of `sample`, which arrived at `now`; `None` if a rule
+    /// dropped the sample.
     ///
-    /// The value is nanoseconds above the baseline, small noise below zero included.
+    /// The value is in nanoseconds above the baseline. It may be slightly below zero because of
+    /// noise.
     pub fn sample(&mut self, now: Time, sample: &Sample) -> Option<OneWayDelay> {
         if self.newest.is_some_and(|newest| sample.packet <= newest) {
             self.counters.dropped_reordered += 1;
             return None;
         }
         self.newest = Some(sample.packet);
-        // Held back longer than the whole round trip: no clock step explains that.
+        // The reported ACK delay is longer than the whole round trip. No clock step explains that.
         if sample.ack_delay > sample.rtt.saturating_add(NOISE) {
             self.counters.dropped_bound += 1;
             return None;
@@ -188,7 +206,7 @@ impl Estimator {
         Some(OneWayDelay::from_nanos((track.output * 1e3) as i64))
     }
 
-    /// Brings the smallest RTTs up to date and measures the sample against them.
+    /// Updates the smallest RTTs and compares the sample with them.
     fn claim(&mut self, now: Time, sample: &Sample) -> Claim {
         let (rtt, quiet) =
             (micros(sample.rtt), micros(sample.rtt.saturating_sub(sample.ack_delay)));
@@ -200,12 +218,14 @@ impl Estimator {
         }
         let floor = self.floor.unwrap_or(known);
         let room = rtt - floor;
-        // What the peer says about its own delay may make the path look quieter, never fuller than our clock allows.
+        // The peer's report about its own delay may make the path look quieter, but never fuller
+        // than our clock allows.
         let queue = (quiet - self.quiet_floor.unwrap_or(quiet)).min(room);
         Claim { now, transit: sample.transit, room, queue, tolerance: tolerance(floor) }
     }
 
-    /// Notes a claim out of bounds; true when it completes a clock step and the baseline has moved.
+    /// Records a claim that is out of bounds. Returns true if it completes a clock step and the
+    /// baseline has moved.
     fn stepped(&mut self, claim: &Claim) -> bool {
         let Some(track) = &mut self.track else { return false };
         let agrees = self.suspect.filter(|s| {
@@ -227,13 +247,14 @@ impl Estimator {
 }
 
 impl Track {
-    /// The first sample counts as the empty path; if it was not, later ones lie below it.
+    /// Starts with the first sample as the empty path. If the path was not empty, later samples
+    /// will be below it.
     fn start(claim: &Claim) -> Self {
         let base = Baseline::new(claim.now, 0.0, claim.room);
         Self { base, origin: claim.transit, slack: claim.room, output: 0.0 }
     }
 
-    /// Takes the claim in, unless the RTT forbids it.
+    /// Accepts the claim, unless the RTT forbids it.
     fn accept(&mut self, claim: &Claim) -> bool {
         let transit = signed(claim.transit.wrapping_sub(self.origin));
         let height = transit - self.base.level_at(claim.now);
@@ -248,13 +269,14 @@ impl Track {
             self.base.observe(claim.now, transit, claim.queue);
             self.base.confine(transit - claim.room - tolerance, transit + tolerance);
         }
-        // An empty round trip leaves no doubt about the level.
+        // A round trip without queueing leaves no doubt about the level.
         self.slack = if claim.room <= claim.tolerance { 0.0 } else { self.slack.max(0.0) };
         self.update(claim, transit);
         true
     }
 
-    /// Moves the baseline under a stepped clock so that the output stays, as far as the RTT allows.
+    /// Moves the baseline after a clock step so that the output stays constant, as far as the RTT
+    /// allows.
     fn step(&mut self, claim: &Claim) {
         let transit = signed(claim.transit.wrapping_sub(self.origin));
         let output = self.output.clamp(0.0, claim.room);
@@ -263,7 +285,7 @@ impl Track {
         self.update(claim, transit);
     }
 
-    /// Makes the claim the new origin, `unwrapped` us from the old one.
+    /// Makes the claim the new origin, at `unwrapped` us from the old one.
     fn update(&mut self, claim: &Claim, unwrapped: f64) {
         self.base.shift(unwrapped);
         self.origin = claim.transit;
@@ -271,14 +293,17 @@ impl Track {
     }
 }
 
-/// What no claim is punished for, in us: [`NOISE`], or a sixteenth of the empty path's RTT where that is more, since longer paths
-/// cross more media that jitter. It is taken from the smallest RTT, so that a full queue does not widen it, and it is the most that
-/// a liar gains: a controller that reacts to queues of a few milliseconds or of a good part of the RTT does not notice.
+/// Returns the tolerance of the bound, in us: [`NOISE`], or a sixteenth of the empty path's RTT if
+/// that is more, because longer paths cross more media that jitter.
+///
+/// The tolerance depends on the smallest RTT, so a full queue does not widen it. It is also the
+/// most that a misreporting peer can gain. A controller that reacts to queues of a few
+/// milliseconds, or of a large part of the RTT, does not notice this much.
 fn tolerance(floor: f64) -> f64 {
     (floor / 16.0).max(micros(NOISE))
 }
 
-/// Lowers `floor` to `value`; by how much it fell.
+/// Lowers `floor` to `value` if that is smaller. Returns by how much it fell.
 fn lower(floor: &mut Option<f64>, value: f64) -> f64 {
     let before = floor.unwrap_or(value);
     *floor = Some(before.min(value));
@@ -289,7 +314,7 @@ fn micros(d: Duration) -> f64 {
     d.as_secs_f64() * 1e6
 }
 
-/// A wrapped difference as the nearest signed one.
+/// Converts a wrapped difference to the nearest signed one.
 fn signed(difference: u32) -> f64 {
     f64::from(difference as i32)
 }

@@ -1,18 +1,23 @@
-//! QUIC extension frames that carry one-way delay, their negotiation, and the delay estimated from them.
+//! QUIC extension frames that carry one-way delays, their negotiation, and the estimation of the
+//! delay from them.
 //!
-//! Nothing here does I/O, reads a clock or knows a QUIC stack. An adapter calls the parts in this order:
+//! This crate does no I/O, reads no clock and knows no QUIC stack. An adapter calls its parts in
+//! this order:
 //!
-//! 1. handshake: [`Offer::append`] to our transport parameters, [`Offer::find`] in the peer's, [`Negotiated::between`] the two; the
-//!    same with [`EnableTimestamp`] and [`Timestamps`], and with [`ReceiveTimestamps`] and [`NegotiatedReceiveTimestamps`], for peers that
-//!    do not speak our own frame;
-//! 2. sending a packet: [`SyncTimestamp::encode`] or [`Timestamp::encode`] in front of its frames, or [`add_receipts`] to its ACK frame;
-//!    [`SendTimes::record`];
-//! 3. receiving one: [`Frames`] over the decrypted payload, [`remove`] our frame or [`restore_ack`], [`Dedup::insert`] against
-//!    duplicates, [`StampBudget`] for whether the answer carries a stamp;
-//! 4. on an acknowledgement: a [`Sample`] into the [`Estimator`], whose [`fathom_units::OneWayDelay`] goes to the controller.
+//! 1. Handshake: [`Offer::append`] to our transport parameters, [`Offer::find`] in the peer's, and
+//!    [`Negotiated::between`] the two. For peers that do not support our own frame, do the same
+//!    with [`EnableTimestamp`] and [`Timestamps`], and with [`ReceiveTimestamps`] and
+//!    [`NegotiatedReceiveTimestamps`].
+//! 2. Sending a packet: [`SyncTimestamp::encode`] or [`Timestamp::encode`] before its other frames,
+//!    or [`add_receipts`] on its ACK frame; then [`SendTimes::record`].
+//! 3. Receiving a packet: [`Frames`] over the decrypted payload, [`remove`] for our frame or
+//!    [`restore_ack`], [`Dedup::insert`] to detect duplicates, and [`StampBudget`] to decide
+//!    whether the answer carries a timestamp.
+//! 4. Receiving an acknowledgement: a [`Sample`] for the [`Estimator`]. The resulting
+//!    [`fathom_units::OneWayDelay`] goes to the controller.
 //!
-//! Everything that reads bytes from the network is total: any input gives a value or an error, in time linear in its length, and
-//! allocates nothing.
+//! Every function that reads bytes from the network is total: any input gives a value or an error,
+//! in time linear in the input's length, without allocation.
 
 pub mod codepoints;
 pub mod dedup;

@@ -1,22 +1,29 @@
-//! The transport parameter sync_timestamp: who stamps, who reads, in which mode.
+//! The transport parameter sync_timestamp: which endpoint sends timestamps, which one reads them,
+//! and in which mode.
 //!
 //! ```text
 //! sync_timestamp (0x3dcf82ec) {
-//!   Bits (i),      one varint, nothing behind it
+//!   Bits (i),      one varint, nothing after it
 //! }
-//! 1  I read stamps: you may send them
-//! 2  I send stamps, if you read them
-//! 4  please echo: tell me the transit time of my packets (`paper` mode)
+//! 1  I read timestamps: you may send them
+//! 2  I send timestamps, if you read them
+//! 4  please echo: report the transit time of my packets (`paper` mode)
 //! ```
 //!
-//! Absent means off. An echo needs stamps in both directions, so 4 only comes with 1 and 2, and whoever says 1 and 2 echoes on request.
-//! That leaves four values: 1, 2, 3 and 7. Any other value, trailing bytes, or the parameter twice is a TRANSPORT_PARAMETER_ERROR.
+//! An absent parameter means off. An echo needs timestamps in both directions, so 4 only comes with
+//! 1 and 2, and an endpoint that sends 1 and 2 must echo on request. That leaves four values: 1, 2,
+//! 3 and 7. Any other value, trailing bytes, or a repeated parameter is a
+//! TRANSPORT_PARAMETER_ERROR.
 //!
-//! Each endpoint chooses the mode in which it learns *its own* forward delay, so the two directions may differ:
-//! - `lean` (3): stamps travel beside ACK frames only. The asker computes the transit from stamp - ack delay - its own send time.
-//! - `paper` (7): the asker stamps every packet, the peer echoes stamp and transit beside its ACK frames (Sync-TCP §3.2).
+//! Each endpoint chooses the mode in which it learns *its own* forward delay, so the two directions
+//! may differ:
+//! - `lean` (3): timestamps are sent only beside ACK frames. The endpoint that wants the delay
+//!   computes the transit time as timestamp - ACK delay - its own send time.
+//! - `paper` (7): the endpoint that wants the delay timestamps every packet, and the peer echoes
+//!   timestamp and transit time beside its ACK frames (Sync-TCP §3.2).
 //!
-//! The parameter is **never remembered for 0-RTT** (RFC 9000 §7.4.1): the frame needs 1-RTT keys and this handshake's parameters.
+//! The parameter is **never remembered for 0-RTT** (RFC 9000 §7.4.1), because the frame needs 1-RTT
+//! keys and the parameters of the current handshake.
 
 use std::fmt;
 use std::time::Duration;
@@ -29,32 +36,32 @@ const READS: u64 = 1;
 const SENDS: u64 = 2;
 const ECHO: u64 = 4;
 
-/// ack_delay_exponent and max_ack_delay (RFC 9000 §18.2).
+/// The transport parameters ack_delay_exponent and max_ack_delay (RFC 9000 §18.2).
 const ACK_DELAY_EXPONENT: u64 = 0x0a;
 const MAX_ACK_DELAY: u64 = 0x0b;
 
-/// What an endpoint says it does.
+/// An endpoint's offer in the transport parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Offer {
-    /// Reads the peer's stamps, sends none.
+    /// Reads the peer's timestamps and sends none.
     Reads,
-    /// Sends stamps for the peer's sake, reads none.
+    /// Sends timestamps for the peer and reads none.
     Sends,
-    /// Sends and reads them beside ACK frames.
+    /// Sends and reads timestamps beside ACK frames.
     #[default]
     Lean,
-    /// Stamps every packet and asks for echoes.
+    /// Sends a timestamp with every packet and asks for echoes.
     Paper,
 }
 
-/// Why transport parameters cannot be used. The caller closes the connection with TRANSPORT_PARAMETER_ERROR.
+/// Error in transport parameters. The caller closes the connection with TRANSPORT_PARAMETER_ERROR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterError {
     /// The bytes end inside a parameter.
     Truncated,
     /// The parameter appears twice.
     Duplicate,
-    /// The value is not one the parameter allows, or has bytes behind it.
+    /// The parameter does not allow the value, or the value has trailing bytes.
     Value,
 }
 
@@ -86,48 +93,51 @@ impl Offer {
         self.bits() & bits == bits
     }
 
-    /// Appends the parameter (id, length, value) to encoded transport parameters that do not hold it yet.
+    /// Appends the parameter (id, length, value) to encoded transport parameters that do not
+    /// contain it yet.
     pub fn append(self, parameters: &mut Vec<u8>) {
         append(parameters, SYNC_TIMESTAMP_PARAMETER, self.bits());
     }
 
-    /// The peer's offer in its raw transport parameters; `None` when it makes none.
+    /// Returns the peer's offer in its raw transport parameters; `None` if there is none.
     ///
     /// # Errors
-    /// [`ParameterError`] for a malformed or repeated value under our id, or parameters that end too early.
+    /// Returns a [`ParameterError`] if the value under our id is malformed or repeated, or if the
+    /// parameters end too early.
     pub fn find(parameters: &[u8]) -> Result<Option<Self>, ParameterError> {
         let Some(bits) = integer(parameters, SYNC_TIMESTAMP_PARAMETER)? else { return Ok(None) };
         Self::ALL.into_iter().find(|o| o.bits() == bits).map(Some).ok_or(ParameterError::Value)
     }
 }
 
-/// Where an endpoint puts its stamps.
+/// Packets into which an endpoint puts its timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// Nowhere.
+    /// No packets.
     #[default]
     Never,
-    /// In packets that carry an ACK frame.
+    /// Packets that carry an ACK frame.
     BesideAcks,
-    /// In every 1-RTT packet.
+    /// Every 1-RTT packet.
     EveryPacket,
 }
 
-/// What two offers allow on one connection.
+/// Result of negotiating two offers on one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Negotiated {
-    /// Where we stamp.
+    /// Packets into which we put our timestamps.
     pub place: Placement,
-    /// Our stamps beside ACK frames echo the peer's.
+    /// Whether our timestamps beside ACK frames echo the peer's.
     pub echoes: bool,
-    /// The peer may stamp: beside ACK frames we learn our forward delay.
+    /// Whether the peer may send timestamps; we learn our forward delay from those beside ACK
+    /// frames.
     pub reads: bool,
-    /// The peer echoes our stamps: its transit field is our forward delay.
+    /// Whether the peer echoes our timestamps; we learn our forward delay from the transit field.
     pub reads_echoes: bool,
 }
 
 impl Negotiated {
-    /// What `ours` and the peer's offer allow; nothing when either is absent.
+    /// Returns what our offer and the peer's allow; nothing if either is absent.
     pub fn between(ours: Option<Offer>, peers: Option<Offer>) -> Self {
         let (Some(ours), Some(peers)) = (ours, peers) else { return Self::default() };
         let sends = ours.says(SENDS) && peers.says(READS);
@@ -141,7 +151,8 @@ impl Negotiated {
         Self { place, echoes: sends && reads && peers.says(ECHO), reads, reads_echoes }
     }
 
-    /// Bytes our frame takes in a packet that carries an ACK frame; 0 when we send none.
+    /// Returns the length of our frame in bytes in a packet that carries an ACK frame; 0 if we send
+    /// none.
     pub const fn frame_len(&self) -> usize {
         match (self.place, self.echoes) {
             (Placement::Never, _) => 0,
@@ -150,17 +161,20 @@ impl Negotiated {
         }
     }
 
-    /// The peer may send this frame. When not, close the connection with PROTOCOL_VIOLATION.
+    /// Returns whether the peer may send this frame. If not, close the connection with
+    /// PROTOCOL_VIOLATION.
     pub const fn accepts(&self, frame: &SyncTimestamp) -> bool {
         if frame.echo.is_some() { self.reads_echoes } else { self.reads }
     }
 }
 
-/// The exponent that scales the delays in the ACK frames of the endpoint whose raw parameters these are (RFC 9000 §18.2).
-/// Use the peer's for the frames it sends.
+/// Returns the ack_delay_exponent from an endpoint's raw transport parameters (RFC 9000 §18.2). It
+/// scales the delays in the ACK frames that this endpoint sends, so use the peer's exponent for the
+/// peer's frames.
 ///
 /// # Errors
-/// [`ParameterError`] for a malformed, repeated or too large (above 20) value, or parameters that end too early.
+/// Returns a [`ParameterError`] if the value is malformed, repeated or too large (above 20), or if
+/// the parameters end too early.
 pub fn ack_delay_exponent(parameters: &[u8]) -> Result<u8, ParameterError> {
     match integer(parameters, ACK_DELAY_EXPONENT)? {
         None => Ok(3),
@@ -169,8 +183,9 @@ pub fn ack_delay_exponent(parameters: &[u8]) -> Result<u8, ParameterError> {
     }
 }
 
-/// How long the endpoint whose raw parameters these are may hold back an ACK (RFC 9000 §18.2); the default of 25 ms also for a
-/// value that cannot be read, since the stack closes such a connection.
+/// Returns the max_ack_delay from an endpoint's raw transport parameters: how long that endpoint
+/// may delay an ACK (RFC 9000 §18.2). The default is 25 ms. An invalid value gives the default too,
+/// because the stack closes such a connection.
 pub fn max_ack_delay(parameters: &[u8]) -> Duration {
     match integer(parameters, MAX_ACK_DELAY) {
         Ok(Some(millis @ 0..0x4000)) => Duration::from_millis(millis),
@@ -178,7 +193,7 @@ pub fn max_ack_delay(parameters: &[u8]) -> Duration {
     }
 }
 
-/// Appends a parameter whose value takes one byte: its id, length and value (RFC 9000 §18).
+/// Appends an integer parameter: its id, length and value (RFC 9000 §18).
 pub(crate) fn append(parameters: &mut Vec<u8>, id: u64, value: u64) {
     let len = varint::len(value).unwrap_or(8) as u64;
     for field in [id, len, value] {
@@ -188,7 +203,7 @@ pub(crate) fn append(parameters: &mut Vec<u8>, id: u64, value: u64) {
     }
 }
 
-/// The value of the integer parameter `id` in encoded transport parameters (RFC 9000 §18).
+/// Returns the value of the integer parameter `id` in encoded transport parameters (RFC 9000 §18).
 pub(crate) fn integer(parameters: &[u8], id: u64) -> Result<Option<u64>, ParameterError> {
     let Some(raw) = value(parameters, id)? else { return Ok(None) };
     match varint::decode(raw) {
@@ -197,12 +212,12 @@ pub(crate) fn integer(parameters: &[u8], id: u64) -> Result<Option<u64>, Paramet
     }
 }
 
-/// Encoded transport parameters hold this one.
+/// Returns whether encoded transport parameters contain the parameter `id`.
 pub fn has(parameters: &[u8], id: u64) -> bool {
     matches!(value(parameters, id), Ok(Some(_)) | Err(ParameterError::Duplicate))
 }
 
-/// The value of a parameter, whatever it is.
+/// Returns the raw value of a parameter.
 pub(crate) fn value(mut parameters: &[u8], id: u64) -> Result<Option<&[u8]>, ParameterError> {
     let mut found = None;
     while !parameters.is_empty() {
@@ -219,7 +234,7 @@ pub(crate) fn value(mut parameters: &[u8], id: u64) -> Result<Option<&[u8]>, Par
     Ok(found)
 }
 
-/// Id, value and rest of `parameters`.
+/// Splits off the first parameter: its id, its value and the rest of `parameters`.
 fn split(parameters: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     let (id, at) = varint::decode(parameters)?;
     let rest = &parameters[at..];
@@ -232,7 +247,8 @@ fn split(parameters: &[u8]) -> Option<(u64, &[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    /// max_idle_timeout = 30 s, ack_delay_exponent = 10, max_ack_delay = 200 ms, an empty unknown parameter.
+    /// max_idle_timeout = 30 s, ack_delay_exponent = 10, max_ack_delay = 200 ms, an empty unknown
+    /// parameter.
     const OTHERS: [u8; 16] = [
         0x01, 0x04, 0x80, 0x00, 0x75, 0x30, 0x0a, 0x01, 0x0a, 0x0b, 0x02, 0x40, 0xc8, 0x40, 0x7b,
         0x00,

@@ -1,22 +1,27 @@
-//! The ACK_RECEIVE_TIMESTAMPS frame of draft-ietf-quic-receive-ts-02: an ACK frame that says when packets arrived.
+//! The ACK_RECEIVE_TIMESTAMPS frame of draft-ietf-quic-receive-ts-02: an ACK frame that also
+//! reports when packets arrived.
 //!
 //! ```text
 //! ACK_RECEIVE_TIMESTAMPS Frame {
 //!   Type (i) = 0x03178307..0x03178308,   83 17 83 07; with ECN counts 83 17 83 08
 //!   (an ACK frame's fields, from Largest Acknowledged to the ECN counts)
 //!   Timestamp Range Count (i),
-//!   Timestamp Range (..) ...,            { Delta Largest Acknowledged (i), Timestamp Count (i), Timestamp Delta (i) ... }
-//! }
+//!   Timestamp Range (..) ...,   { Delta Largest Acknowledged (i),
+//! }                               Timestamp Count (i), Timestamp Delta (i) ... }
 //! ```
 //!
-//! A range's first packet is Delta Largest Acknowledged below the largest acknowledged, and each further one a packet number below
-//! the one before. Times count from an epoch that the receiver of the packets chose and does not tell, in units of
-//! 2^receive_timestamps_exponent microseconds: the frame's first delta is the time since the epoch, and every later one, in further ranges too,
-//! the time by which that packet came before the one in front of it. So times never rise, and packets that were overtaken stand in ranges of
-//! their own or are left out.
+//! The first packet of a range is Delta Largest Acknowledged below the largest acknowledged. Each
+//! further packet has a packet number one below the previous packet's. Times count from an epoch
+//! that the receiver of the packets chooses and does not report, in units of
+//! 2^receive_timestamps_exponent microseconds. The first delta of the frame is the time since the
+//! epoch. Every later delta, also in further ranges, is the time by which that packet arrived
+//! before the previous one in the frame. So times never rise, and packets that were overtaken have
+//! ranges of their own or are omitted.
 //!
-//! Each endpoint says what it wants to read: max_receive_timestamps_per_ack and receive_timestamps_exponent are the reader's. Both code points have the
-//! form 31N + 27, so peers that grease may send anything under them: what is no value counts as absent.
+//! Each endpoint announces what it wants to read: max_receive_timestamps_per_ack and
+//! receive_timestamps_exponent are the reader's. Both code points have the form 31N + 27, so a peer
+//! that greases may send anything under them. A value that is not an integer therefore counts as
+//! absent.
 
 use std::ops::Range;
 
@@ -27,47 +32,55 @@ use crate::enable_timestamp::Timestamps;
 use crate::parameter::{Negotiated, ParameterError, append, value};
 use crate::varint;
 
-/// Bytes of the type.
+/// Length of the frame type in bytes.
 const TYPE_LEN: usize = 4;
-/// Bytes by which the type is longer than that of an ACK frame.
+/// Number of bytes by which the type is longer than that of an ACK frame.
 const TYPE_GROWTH: usize = TYPE_LEN - 1;
-/// ACK, without and with ECN counts (RFC 9000 §19.3).
+/// Frame types of ACK, without and with ECN counts (RFC 9000 §19.3).
 const ACK: u8 = 0x02;
 const ACK_ECN: u8 = 0x03;
-/// Largest receive_timestamps_exponent.
+/// Largest allowed receive_timestamps_exponent.
 const MAX_EXPONENT: u64 = 20;
-/// Ranges of a frame that is written here, and timestamps of each range: what one byte holds.
+/// Largest number of ranges in a frame written here, and of timestamps in a range: the count must
+/// fit into one byte.
 const MOST: usize = 63;
 
-/// What an endpoint wants to read.
+/// An endpoint's request: the timestamps that it wants to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveTimestamps {
-    /// Timestamps in a frame at most; not 0.
+    /// Largest number of timestamps in a frame; not 0.
     pub max_per_ack: u64,
-    /// Units are 2^exponent microseconds; at most 20.
+    /// Exponent of the time unit, which is 2^exponent microseconds; at most 20.
     pub exponent: u8,
 }
 
 impl Default for ReceiveTimestamps {
-    /// One, that of the newest packet, since one sample is made of a frame. In the units of the usual ACK delay: 8 us are far below what
-    /// hosts add between a packet's arrival and its reading, and the time takes four bytes for 2.4 hours, in microseconds for 18 minutes.
+    /// Returns one timestamp per frame in units of 8 us.
+    ///
+    /// The one timestamp is that of the newest packet, because each frame gives one sample. 8 us is
+    /// the usual unit of the ACK delay, and far less than the time that hosts add between the
+    /// arrival of a packet and its reading. In this unit, a time takes four bytes for 2.4 hours; in
+    /// microseconds, it would for 18 min.
     fn default() -> Self {
         Self { max_per_ack: 1, exponent: 3 }
     }
 }
 
 impl ReceiveTimestamps {
-    /// Timestamps of a frame at most that are written for a peer, whatever it asks for, and read: a stack that empties its socket in one
-    /// go acknowledges some tens of packets at once.
+    /// Largest number of timestamps that is written into a frame, whatever the peer asks for, and
+    /// that an endpoint here asks for and reads. A stack that empties its socket at once
+    /// acknowledges some tens of packets together.
     pub const MOST: u64 = 32;
 
-    /// As an endpoint here may ask for it: at most [`ReceiveTimestamps::MOST`]; `None` where it is no value.
+    /// Returns the request with at most [`ReceiveTimestamps::MOST`] timestamps, as an endpoint here
+    /// may send it; `None` if it is invalid.
     pub fn bounded(self) -> Option<Self> {
         let valid = self.max_per_ack > 0 && u64::from(self.exponent) <= MAX_EXPONENT;
         valid.then(|| Self { max_per_ack: self.max_per_ack.min(Self::MOST), ..self })
     }
 
-    /// Appends the parameters (id, length, value) to encoded transport parameters that do not hold them yet.
+    /// Appends the parameters (id, length, value) to encoded transport parameters that do not
+    /// contain them yet.
     pub fn append(self, parameters: &mut Vec<u8>) {
         append(
             parameters,
@@ -83,10 +96,12 @@ impl ReceiveTimestamps {
         }
     }
 
-    /// What the peer wants in its raw transport parameters; `None` where it wants none.
+    /// Returns the peer's request in its raw transport parameters; `None` if it wants no
+    /// timestamps.
     ///
     /// # Errors
-    /// [`ParameterError`] for a repeated parameter, an exponent above 20, or parameters that end too early.
+    /// Returns a [`ParameterError`] if a parameter is repeated, if the exponent is above 20, or if
+    /// the parameters end too early.
     pub fn find(parameters: &[u8]) -> Result<Option<Self>, ParameterError> {
         let one = |id| Ok(value(parameters, id)?.and_then(whole));
         let max_per_ack = one(codepoints::MAX_RECEIVE_TIMESTAMPS_PARAMETER)?.unwrap_or(0);
@@ -103,25 +118,29 @@ impl ReceiveTimestamps {
     }
 }
 
-/// What two sides' parameters allow on one connection.
+/// Result of negotiating the parameters of both endpoints on one connection.
 ///
-/// The parameters say what an endpoint wants to read. That it writes nobody says, so who wants to read is taken to write as well: then its frames
-/// are counted on. Frames of a peer that wants none are read when they come.
+/// The parameters only announce what an endpoint wants to read; no parameter announces what it
+/// writes. A peer that wants to read is assumed to write as well, so its frames are expected.
+/// Frames of a peer that wants none are still read if they arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NegotiatedReceiveTimestamps {
-    /// What our frames hold; `None`: our ACK frames stay as they are.
+    /// Content of our frames; with `None`, our ACK frames stay unchanged.
     pub sends: Option<ReceiveTimestamps>,
-    /// Unit of the peer's frames, where they tell us our forward delay.
+    /// Exponent of the time unit in the peer's frames, if we learn our forward delay from them.
     pub reads: Option<u8>,
-    /// They are counted on.
+    /// Whether we expect the peer to send such frames.
     pub expects: bool,
-    /// The peer may send them, whether they are read or not. When not, close the connection with PROTOCOL_VIOLATION.
+    /// Whether the peer may send such frames, even if they are not read. If not, close the
+    /// connection with PROTOCOL_VIOLATION.
     pub accepts: bool,
 }
 
 impl NegotiatedReceiveTimestamps {
-    /// What `ours` and the peer's parameters allow beside the other two frames, of which either goes first: theirs are eight bytes, and
-    /// these grow with every packet.
+    /// Returns what our parameters and the peer's allow.
+    ///
+    /// If one of the other two frames was negotiated, it has priority and this frame is not used:
+    /// the others take 6 to 16 bytes, but this frame grows with every packet.
     pub fn between(
         ours: Option<ReceiveTimestamps>,
         peers: Option<ReceiveTimestamps>,
@@ -140,38 +159,40 @@ impl NegotiatedReceiveTimestamps {
     }
 }
 
-/// One varint and nothing behind it.
+/// Returns the value of a varint with no bytes after it.
 fn whole(raw: &[u8]) -> Option<u64> {
     varint::decode(raw).filter(|(_, len)| *len == raw.len()).map(|(value, _)| value)
 }
 
-/// A packet and when it came, in microseconds since the epoch of whoever received it.
+/// A packet and its arrival time, in microseconds since the epoch of the endpoint that received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// Packet number.
     pub packet: u64,
-    /// Microseconds since the epoch.
+    /// Arrival time in microseconds since the epoch.
     pub micros: u64,
 }
 
-/// An ACK_RECEIVE_TIMESTAMPS frame that was checked as a whole: its packet numbers lie inside the packet number space.
+/// An ACK_RECEIVE_TIMESTAMPS frame whose content has been checked: its packet numbers are inside
+/// the packet number space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckReceiveTimestamps<'a> {
-    /// What an ACK frame says.
+    /// Content of the ACK frame.
     pub ack: Ack<'a>,
-    /// Timestamps in it.
+    /// Number of timestamps in the frame.
     pub count: u64,
-    /// Bytes of the ACK frame's fields.
+    /// Length of the ACK frame's fields in bytes.
     ack_fields: usize,
     ranges: u64,
     bytes: &'a [u8],
 }
 
 impl<'a> AckReceiveTimestamps<'a> {
-    /// The frame at the start of `bytes`, and its length.
+    /// Decodes the frame at the start of `bytes` and returns it with its length.
     ///
     /// # Errors
-    /// `bytes` starts with another frame, ends too early, or names packets that no packet number space has.
+    /// Returns an error if `bytes` starts with another frame, ends too early, or names packets
+    /// outside the packet number space.
     pub fn decode(bytes: &'a [u8]) -> Result<(Self, usize), FrameError> {
         let mut cursor = Cursor::new(bytes);
         let ty = cursor.int()?;
@@ -186,7 +207,8 @@ impl<'a> AckReceiveTimestamps<'a> {
         Ok((frame, bytes.len() - cursor.rest().len()))
     }
 
-    /// Reads the frame behind its type. Every timestamp takes at least a byte, so a hostile count ends with the payload.
+    /// Reads the frame after its type. Every timestamp takes at least one byte, so even a hostile
+    /// count ends with the payload.
     pub(crate) fn read(cursor: &mut Cursor<'a>, ecn: bool) -> Result<Self, FrameError> {
         let len = cursor.rest().len();
         let ack = Ack::read(cursor, ecn)?;
@@ -197,7 +219,7 @@ impl<'a> AckReceiveTimestamps<'a> {
         for _ in 0..ranges {
             let (below, stamps) = (cursor.int()?, cursor.int()?);
             let first = ack.largest.checked_sub(below).ok_or(FrameError::Value)?;
-            // Of n packets the last is n - 1 below the first.
+            // The last of n packets is n - 1 below the first.
             if stamps > first.saturating_add(1) {
                 return Err(FrameError::Value);
             }
@@ -210,8 +232,11 @@ impl<'a> AckReceiveTimestamps<'a> {
         Ok(Self { ack, count, ack_fields, ranges, bytes })
     }
 
-    /// When packets came, as the frame has them; `exponent` is the one that its reader asked for. Ends where a time lies before the
-    /// epoch, or beyond what 64 bits hold: what a peer says that cannot be is not believed.
+    /// Returns the arrival times in the order of the frame. `exponent` is the one that the frame's
+    /// reader asked for.
+    ///
+    /// The iterator ends at a time that is before the epoch or that does not fit into 64 bits,
+    /// because such a time is impossible.
     pub fn receipts(&self, exponent: u8) -> Receipts<'a> {
         Receipts {
             cursor: Cursor::new(self.bytes),
@@ -231,10 +256,10 @@ pub struct Receipts<'a> {
     cursor: Cursor<'a>,
     largest: u64,
     ranges: u64,
-    /// Timestamps left in this range, and the packet of the next one.
+    /// Timestamps left in this range, and packet number of the next one.
     left: u64,
     next: u64,
-    /// Time of the one before.
+    /// Time of the previous packet in the frame.
     before: Option<u64>,
     exponent: u8,
 }
@@ -268,9 +293,12 @@ impl Iterator for Receipts<'_> {
     }
 }
 
-/// Makes an ACK_RECEIVE_TIMESTAMPS frame of the ACK frame of `ack_len` bytes at the start of `bytes`; the rest of `bytes` is free, and what is
-/// not needed becomes PADDING. Arguments and limits are those of [`encode_receipts`]. Returns the frame's length; `None`, where no timestamp fits
-/// or it is no ACK frame: then the frame stays as it is, PADDING behind it.
+/// Converts the ACK frame of `ack_len` bytes at the start of `bytes` into an ACK_RECEIVE_TIMESTAMPS
+/// frame. The rest of `bytes` is free space, and unused space becomes PADDING. The arguments and
+/// limits are those of [`encode_receipts`].
+///
+/// Returns the frame's length. Returns `None` if no timestamp fits or if the bytes are not an ACK
+/// frame; then the frame stays unchanged, with PADDING after it.
 pub fn add_receipts(
     bytes: &mut [u8],
     ack_len: usize,
@@ -291,7 +319,8 @@ pub fn add_receipts(
     Some(tail + len)
 }
 
-/// As [`add_receipts`], with these bytes in place of the timestamps: tests send what no honest endpoint does. All of them, or none.
+/// Does the same as [`add_receipts`], but writes `raw` in place of the timestamps, all of it or
+/// nothing. With this, tests send what no honest endpoint sends.
 #[doc(hidden)]
 pub fn add_raw(bytes: &mut [u8], ack_len: usize, raw: &[u8]) -> Option<usize> {
     let tail = ack_len + TYPE_GROWTH;
@@ -307,13 +336,13 @@ pub fn add_raw(bytes: &mut [u8], ack_len: usize, raw: &[u8]) -> Option<usize> {
     Some(tail + raw.len())
 }
 
-/// Largest packet of an ACK frame.
+/// Returns the largest packet number of an ACK frame.
 fn largest_of(ack: &[u8]) -> Option<u64> {
     let (ty, fields) = ack.split_first()?;
     matches!(*ty, ACK | ACK_ECN).then(|| varint::decode(fields).map(|(largest, _)| largest))?
 }
 
-/// Gives the ACK frame at the start its new type.
+/// Gives the ACK frame at the start of `bytes` its new type.
 fn become_receive_timestamps(bytes: &mut [u8], ack_len: usize) {
     let ty = if bytes[0] == ACK {
         codepoints::ACK_RECEIVE_TIMESTAMPS
@@ -324,15 +353,16 @@ fn become_receive_timestamps(bytes: &mut [u8], ack_len: usize) {
     varint::encode(ty, &mut bytes[..TYPE_LEN]);
 }
 
-/// Bytes by which an ACK frame grows whose receipts take `len`.
+/// Returns the number of bytes by which an ACK frame grows if its receipts take `len` bytes.
 pub const fn growth(len: usize) -> usize {
     TYPE_GROWTH + len
 }
 
-/// Makes an ACK frame of the ACK_RECEIVE_TIMESTAMPS frame at `range`: it ends where that ended. Returns how many leading bytes the caller must
-/// drop: those that it was longer by when it comes first, else 0, and then PADDING stands before the ACK frame.
+/// Converts the ACK_RECEIVE_TIMESTAMPS frame at `range` back into an ACK frame with the same end.
+/// Returns how many leading bytes the caller must drop. If the frame comes first, these are the
+/// bytes by which it became shorter; otherwise the result is 0, and PADDING precedes the ACK frame.
 ///
-/// A range that holds no such frame changes nothing.
+/// A range without such a frame changes nothing.
 pub fn restore_ack(payload: &mut [u8], range: Range<usize>) -> usize {
     let start = range.start;
     let Some(bytes) = payload.get_mut(range) else { return 0 };
@@ -348,9 +378,12 @@ pub fn restore_ack(payload: &mut [u8], range: Range<usize>) -> usize {
     if start == 0 { ack } else { 0 }
 }
 
-/// Writes what stands behind an ACK frame's fields at the start of `out`: the ranges of as many of `receipts` as fit into it, and into `wanted`, what
-/// the peer reads. `receipts` are the newest first, times never rising and packets at most `largest`; one that breaks this ends what is written.
-/// Returns the length and how many were written; `None` where `out` has no byte.
+/// Writes the part of the frame after the ACK fields to the start of `out`: the ranges of as many
+/// `receipts` as fit into `out` and into `wanted`, the peer's request.
+///
+/// `receipts` must be ordered newest first, with times that never rise and packet numbers of at
+/// most `largest`. The first receipt that breaks this ends the output. Returns the length and the
+/// number of receipts written; `None` if `out` is empty.
 pub fn encode_receipts(
     largest: u64,
     receipts: &[Receipt],
@@ -361,7 +394,7 @@ pub fn encode_receipts(
     let mut writer = Writer { out: rest, at: 0 };
     let most = usize::try_from(wanted.max_per_ack).unwrap_or(usize::MAX);
     let (mut ranges, mut written) = (0u8, 0);
-    // Time of the one before, as its reader knows it.
+    // Time of the previous receipt, as the reader of the frame will compute it.
     let mut before: Option<u64> = None;
     while usize::from(ranges) < MOST && written < most.min(receipts.len()) {
         let begin = writer.at;
@@ -397,8 +430,11 @@ pub fn encode_receipts(
     Some((1 + writer.at, written))
 }
 
-/// The delta of a packet that came at `micros`, and when its reader takes it to have come. The first is rounded up, so that no later one
-/// is before it; what is rounded down later is not lost, as the next counts from there.
+/// Returns the delta for a packet that arrived at `micros`, and the arrival time that the reader of
+/// the frame will compute.
+///
+/// The first time is rounded up, so that no later entry has a larger time. Later deltas are rounded
+/// down; these errors do not add up, because the next delta counts from the computed time.
 fn delta(before: Option<u64>, micros: u64, exponent: u8) -> Option<(u64, u64)> {
     let unit = 1u64.checked_shl(exponent.into())?;
     match before {
@@ -429,7 +465,7 @@ impl Writer<'_> {
 mod tests {
     use super::*;
 
-    /// Packets 96 to 100 and 87 to 91 of the draft's example, the newest first.
+    /// Packets 96 to 100 and 87 to 91 of the draft's example, newest first.
     const RECEIPTS: [(u64, u64); 10] = [
         (100, 380),
         (99, 370),
@@ -451,7 +487,7 @@ mod tests {
         0x83, 0x17, 0x83, 0x07, 0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04, 0x02, 0x00, 0x05, 0x41,
         0x7c, 0x0a, 0x0a, 0x05, 0x05, 0x09, 0x05, 0x14, 0x0a, 0x0a, 0x05, 0x05,
     ];
-    /// Where its timestamps begin.
+    /// Start of the timestamps in the frame.
     const BEHIND_ACK: usize = 11;
     const IN_UNITS_OF_8: &[u8] =
         &[0x02, 0x00, 0x05, 0x30, 0x01, 0x02, 0x00, 0x01, 0x09, 0x05, 0x02, 0x02, 0x01, 0x00, 0x01];
@@ -525,7 +561,7 @@ mod tests {
                     Some(frame.len())
                 );
                 assert_eq!(bytes, [frame, &vec![0; spare]].concat());
-                // Between other frames, and as the first.
+                // Once between other frames, and once as the first frame.
                 let mut payload = [&[0x01], frame, &[0x1e]].concat();
                 assert_eq!(restore_ack(&mut payload, 1..1 + frame.len()), 0);
                 let padding = vec![0; frame.len() - ack.len()];
@@ -551,7 +587,7 @@ mod tests {
         }
         let mut bytes = [ACKS[0], &[0xee; 30]].concat();
         assert_eq!(add_receipts(&mut bytes, ACKS[0].len(), &[], wanted), None);
-        // Whatever is asked for: no frame, no ACK frame, longer than there are bytes.
+        // Invalid arguments are harmless: no frame, no ACK frame, or a length beyond the bytes.
         assert_eq!(add_receipts(&mut [], 0, &receipts(), wanted), None);
         assert_eq!(add_receipts(&mut [0x02, 9], 5, &receipts(), wanted), None);
         assert_eq!(add_receipts(&mut [0x01; 40], 1, &receipts(), wanted), None);
@@ -617,11 +653,11 @@ mod tests {
 
     #[test]
     fn times_before_the_epoch_end_the_reading() {
-        // The second packet came 11 us before the first, which came 10 us after the epoch.
+        // The second packet arrived 11 us before the first, which arrived 10 us after the epoch.
         let frame = [0x83, 0x17, 0x83, 0x07, 9, 0, 0, 0, 1, 0, 3, 10, 11, 1];
         let read = AckReceiveTimestamps::decode(&frame).unwrap().0;
         assert_eq!(read.receipts(0).collect::<Vec<_>>(), [Receipt { packet: 9, micros: 10 }]);
-        // Two packets below packet 0.
+        // Three timestamps from packet 1 down would need a packet below packet 0.
         assert_eq!(
             AckReceiveTimestamps::decode(&[0x83, 0x17, 0x83, 0x07, 1, 0, 0, 0, 1, 0, 3, 1, 1, 1])
                 .err(),
@@ -668,7 +704,7 @@ mod tests {
             ReceiveTimestamps::find(&[raw(max, &[5]), raw(exponent, &[21])].concat()),
             Err(ParameterError::Value)
         );
-        // Without a maximum an exponent means nothing.
+        // Without a maximum, an exponent means nothing.
         assert_eq!(ReceiveTimestamps::find(&raw(exponent, &[21])), Ok(None));
         assert!(ReceiveTimestamps::find(&[raw(max, &[5]), raw(max, &[5])].concat()).is_err());
     }

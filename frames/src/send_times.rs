@@ -1,15 +1,16 @@
-//! When our packets left, until the peer acknowledges something newer.
+//! Send times of our packets, kept until the peer acknowledges something newer.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use fathom_units::Time;
 
-/// Send times of the packets of one packet number space, for one-way delay in `lean` mode.
+/// Send times of the packets of one packet number space, for the one-way delay in `lean` mode.
 ///
-/// Only the largest newly acknowledged packet gives a delay, so everything below it is forgotten as soon as it is requested: memory
-/// follows what is in flight, at most [`SendTimes::LIMIT`] entries of 24 bytes. Each entry is pushed once and popped once, so
-/// both calls are O(1) amortised.
+/// Only the largest newly acknowledged packet gives a delay, so everything up to a requested packet
+/// is forgotten. The memory follows the number of packets in flight, with at most
+/// [`SendTimes::LIMIT`] entries of 24 bytes. Each entry is pushed once and popped once, so
+/// recording and taking are O(1) amortised.
 #[derive(Clone, Debug, Default)]
 pub struct SendTimes {
     log: VecDeque<Entry>,
@@ -22,25 +23,26 @@ struct Entry {
     ack_eliciting: bool,
 }
 
-/// What [`SendTimes::take_range`] finds.
+/// Result of [`SendTimes::take_range`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// When the largest packet left.
+    /// Time when the largest packet was sent.
     pub sent: Time,
-    /// One of the range, not known to be acknowledged before, is ack-eliciting.
+    /// Whether a packet of the range that was not known to be acknowledged before is ack-eliciting.
     pub ack_eliciting: bool,
 }
 
 impl SendTimes {
-    /// Most packets remembered; beyond it the oldest is forgotten.
+    /// Largest number of packets remembered. Beyond it, the oldest packet is forgotten.
     pub const LIMIT: usize = 65_536;
 
-    /// `packet` left at `now`. Numbers may skip; one that does not grow is ignored.
+    /// Records that `packet` was sent at `now`. Packet numbers may skip; a number that does not
+    /// grow is ignored.
     pub fn record(&mut self, packet: u64, now: Time) {
         self.push(Entry { packet, at: now, ack_eliciting: true });
     }
 
-    /// The same of a packet that asks for no acknowledgement.
+    /// Records a packet as [`SendTimes::record`] does, if the packet is not ack-eliciting.
     pub fn record_non_eliciting(&mut self, packet: u64, now: Time) {
         self.push(Entry { packet, at: now, ack_eliciting: false });
     }
@@ -55,16 +57,19 @@ impl SendTimes {
         self.log.push_back(entry);
     }
 
-    /// When `packet`, the largest of an ACK frame, left; `None` when the log never held it, or when an ACK for it or for a newer
-    /// packet came before (then it is not newly acknowledged, and a delay from it would count twice).
+    /// Returns when `packet`, the largest of an ACK frame, was sent. Returns `None` if the packet
+    /// was never recorded, or if an ACK for it or for a newer packet came before. In the latter
+    /// case the packet is not newly acknowledged, and its delay would count twice.
     ///
-    /// Call it for every ACK frame. Hostile acknowledgements of packets that were not sent change nothing.
+    /// Call this for every ACK frame. Hostile acknowledgements of packets that were not sent change
+    /// nothing.
     pub fn take(&mut self, packet: u64) -> Option<Time> {
         self.take_range(packet..=packet).map(|taken| taken.sent)
     }
 
-    /// As [`SendTimes::take`] of the end of `range`, the newest range of an ACK frame; says also whether any of its packets is
-    /// ack-eliciting: only then is there a sample (RFC 9002 §5.1).
+    /// Does the same as [`SendTimes::take`] for the end of `range`, the newest range of an ACK
+    /// frame. Also returns whether any packet of the range is ack-eliciting, because only then is
+    /// there a sample (RFC 9002 §5.1).
     pub fn take_range(&mut self, range: RangeInclusive<u64>) -> Option<Taken> {
         let packet = *range.end();
         if self.log.back().is_none_or(|newest| packet > newest.packet) {
@@ -84,8 +89,9 @@ impl SendTimes {
         None
     }
 
-    /// As [`SendTimes::take`], for ACK frames that say of more packets than the largest when they arrived: `each` is called for every packet
-    /// remembered up to `largest`, in the order in which they left.
+    /// Does the same as [`SendTimes::take`], for ACK frames that report arrival times of more
+    /// packets than the largest. Calls `each` for every remembered packet up to `largest`, in the
+    /// order of sending.
     pub fn take_each(&mut self, largest: u64, mut each: impl FnMut(u64, Time)) {
         if self.log.back().is_none_or(|newest| largest > newest.packet) {
             return;
@@ -96,12 +102,12 @@ impl SendTimes {
         }
     }
 
-    /// Packets remembered now.
+    /// Returns the number of packets remembered now.
     pub fn len(&self) -> usize {
         self.log.len()
     }
 
-    /// Nothing is remembered.
+    /// Returns whether no packet is remembered.
     pub fn is_empty(&self) -> bool {
         self.log.is_empty()
     }

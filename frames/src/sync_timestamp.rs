@@ -3,46 +3,51 @@
 //! ```text
 //! SYNC_TIMESTAMP Frame {
 //!   Type (32) = 0x11fa6b58 or 0x11fa6b59,   4-byte varint
-//!   Send Time (32),                         when this packet left, on the sender's clock
-//!   [Echo (32)],                            0x..59 only: the Send Time of the stamped packet with the largest number received
-//!   [Transit (32)],                         0x..59 only: when that packet arrived, on this clock, minus its Send Time
+//!   Send Time (32),      when this packet left, on the sender's clock
+//!   [Echo (32)],         0x..59 only: the Send Time of the packet with the largest number
+//!                        among the received packets with this frame
+//!   [Transit (32)],      0x..59 only: when that packet arrived, on this clock, minus its Send Time
 //! }
 //! ```
 //!
-//! All fields are microseconds modulo 2^32 (they wrap after 71.6 minutes), big endian. `Transit` subtracts two clocks that are not
-//! synchronised, so only differences between transits mean anything. Widths are fixed: an adapter must know the length of the frame
-//! before it knows its contents.
+//! All fields are in microseconds modulo 2^32 (they wrap after 71.6 min), big endian. `Transit` is
+//! a difference of two clocks that are not synchronised, so only differences between transit times
+//! mean anything. The field widths are fixed, because an adapter must know the length of the frame
+//! before its contents.
 //!
-//! Rules: only in 1-RTT packets and only after [`crate::Negotiated`] allows it; at most one in a packet, and a receiver that finds
-//! more reads the first; neither ack-eliciting nor retransmitted. A frame that was not requested is a PROTOCOL_VIOLATION.
+//! Rules: the frame is allowed only in 1-RTT packets and only after [`crate::Negotiated`] allows
+//! it. A packet contains at most one; a receiver that finds more reads the first. The frame is
+//! neither ack-eliciting nor retransmitted. A frame that was not requested is a PROTOCOL_VIOLATION.
 
 use fathom_units::Time;
 
 use crate::codepoints;
 use crate::varint;
 
-/// What the frame says.
+/// Content of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncTimestamp {
-    /// When the packet left: microseconds modulo 2^32 on its sender's clock.
+    /// Time when the packet left, in microseconds modulo 2^32 on its sender's clock.
     pub sent: u32,
-    /// The report on a stamped packet received. The long form carries it, the short form does not.
+    /// Report on a received packet with a timestamp. The long form has it, the short form does not.
     pub echo: Option<Echo>,
 }
 
-/// A receiver's report on the stamped packet with the largest number so far.
+/// A receiver's report on the packet with the largest number among the received packets with a
+/// timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// The `sent` field of that packet: microseconds modulo 2^32 on the clock of whoever reads this report.
+    /// The `sent` field of that packet, in microseconds modulo 2^32 on the clock of the endpoint
+    /// that reads this report.
     pub sent: u32,
-    /// Arrival minus `sent`, modulo 2^32, in microseconds, on two clocks.
+    /// Arrival minus `sent`, in microseconds modulo 2^32, measured with two clocks.
     pub transit: u32,
 }
 
-/// Why bytes are not a SYNC_TIMESTAMP frame.
+/// Reason why bytes are not a SYNC_TIMESTAMP frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// The frame type is another one, or not in its shortest form.
+    /// The bytes have another frame type, or the type is not in its shortest form.
     Type,
     /// The bytes end inside the frame.
     Truncated,
@@ -54,15 +59,15 @@ impl SyncTimestamp {
     /// Length of the frame with an echo, in bytes.
     pub const LEN_ECHO: usize = 16;
 
-    /// Encoded length in bytes.
+    /// Returns the encoded length in bytes.
     pub const fn encoded_len(&self) -> usize {
         if self.echo.is_some() { Self::LEN_ECHO } else { Self::LEN }
     }
 
-    /// The frame at the start of `bytes`, and its length.
+    /// Decodes the frame at the start of `bytes` and returns it with its length.
     ///
     /// # Errors
-    /// [`DecodeError`] when `bytes` starts with another frame or ends too early.
+    /// Returns a [`DecodeError`] if `bytes` starts with another frame or ends too early.
     pub fn decode(bytes: &[u8]) -> Result<(Self, usize), DecodeError> {
         let (ty, at) = varint::decode(bytes).ok_or(DecodeError::Truncated)?;
         let word =
@@ -82,11 +87,12 @@ impl SyncTimestamp {
         }
     }
 
-    /// Writes the frame at the start of `out` and returns its length; 0, with nothing written, when `out` is shorter than
-    /// [`SyncTimestamp::encoded_len`].
+    /// Writes the frame to the start of `out` and returns its length. Returns 0 and writes nothing
+    /// if `out` is shorter than [`SyncTimestamp::encoded_len`].
     ///
-    /// Before the first stamp of the peer there is nothing to echo. A sender that must fill [`SyncTimestamp::LEN_ECHO`] bytes
-    /// then writes the short form and leaves zeros behind it: they are PADDING.
+    /// Before the first timestamp of the peer, there is nothing to echo. A sender that must fill
+    /// [`SyncTimestamp::LEN_ECHO`] bytes then writes the short form and leaves zeros after it,
+    /// which are PADDING.
     pub fn encode(&self, out: &mut [u8]) -> usize {
         let Some(out) = out.get_mut(..self.encoded_len()) else { return 0 };
         let ty = if self.echo.is_some() {
@@ -108,13 +114,15 @@ impl SyncTimestamp {
 }
 
 impl Echo {
-    /// The report on a packet stamped `sent` that arrived at `now` on this endpoint's clock.
+    /// Returns the report on a packet with the timestamp `sent` that arrived at `now` on this
+    /// endpoint's clock.
     pub fn of(sent: u32, now: Time) -> Self {
         Self { sent, transit: stamp(now).wrapping_sub(sent) }
     }
 }
 
-/// `now` as the frame carries it: microseconds modulo 2^32. Record the same `now` in [`crate::SendTimes`], or echoes do not match.
+/// Returns `now` as the frame carries it: in microseconds modulo 2^32. Record the same `now` in
+/// [`crate::SendTimes`], or echoes will not match.
 pub const fn stamp(now: Time) -> u32 {
     (now.as_nanos() / 1_000) as u32
 }

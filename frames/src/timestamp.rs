@@ -1,18 +1,21 @@
-//! The TIMESTAMP frame of draft-huitema-quic-ts-08, which stacks of others speak.
+//! The TIMESTAMP frame of draft-huitema-quic-ts-08, which other stacks support.
 //!
 //! ```text
 //! TIMESTAMP Frame {
 //!   Type (i) = 0x02f5,      42 f5
-//!   Timestamp (i),          when this packet left: microseconds since the sender's epoch, shifted right by the sender's own
-//! }                         ack_delay_exponent (RFC 9000 §18.2)
+//!   Timestamp (i),          when this packet left: microseconds since the sender's epoch, shifted
+//! }                         right by the sender's own ack_delay_exponent (RFC 9000 §18.2)
 //! ```
 //!
-//! The epoch is the sender's to choose, fixed for a connection. Ours lies [`Timestamp::LEAD`] units before the connection's begin: so
-//! the value takes four bytes from the first packet on (for 2.4 hours at the usual exponent of 3, eight after that), an adapter knows
-//! how long the frame will be before it knows the time, and the value is never 0, which picoquic reads as "none".
+//! The sender chooses the epoch and keeps it for a connection. Our epoch is [`Timestamp::LEAD`]
+//! units before the start of the connection. So the value takes four bytes from the first packet on
+//! (for 2.4 hours at the usual exponent of 3, and eight bytes after that). An adapter thus knows
+//! the length of the frame before it knows the time, and the value is never 0, which picoquic reads
+//! as "none".
 //!
-//! Rules: only in 1-RTT packets and only after [`crate::Timestamps`] allows it; of several in a packet the largest counts; neither
-//! ack-eliciting nor retransmitted. A frame that was not requested is a PROTOCOL_VIOLATION.
+//! Rules: the frame is allowed only in 1-RTT packets and only after [`crate::Timestamps`] allows
+//! it. If a packet contains several, the largest counts. The frame is neither ack-eliciting nor
+//! retransmitted. A frame that was not requested is a PROTOCOL_VIOLATION.
 
 use fathom_units::Time;
 
@@ -20,50 +23,53 @@ use crate::codepoints;
 use crate::sync_timestamp::DecodeError;
 use crate::varint;
 
-/// Bytes of the type.
+/// Length of the frame type in bytes.
 const TYPE_LEN: usize = 2;
 
-/// What the frame says. Ordered by time, while nobody's clock steps back.
+/// Content of the frame. The order is by time, as long as the sender's clock does not step back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp {
-    /// The value on the wire: below 2^62, in units of 2^ack_delay_exponent microseconds.
+    /// Value on the wire: below 2^62, in units of 2^ack_delay_exponent microseconds.
     pub scaled: u64,
 }
 
 impl Timestamp {
-    /// Length of our frame, in bytes, while its value is below 2^30.
+    /// Length of our frame in bytes while its value is below 2^30.
     pub const LEN: usize = 6;
-    /// Length of our frame, in bytes, from then on.
+    /// Length of our frame in bytes for larger values.
     pub const LEN_LONG: usize = 10;
-    /// Units by which our epoch precedes the begin of a connection: the least value that takes four bytes.
+    /// Number of units from our epoch to the start of a connection: the smallest value that takes
+    /// four bytes.
     pub const LEAD: u64 = 0x4000;
 
-    /// A packet that left `micros` after the epoch, on the clock of an endpoint with this `exponent`. Never 0.
+    /// Creates the frame of a packet that left `micros` after the epoch, by an endpoint with this
+    /// `exponent`. The value is never 0.
     pub const fn new(micros: u64, exponent: u8) -> Self {
         let scaled = if exponent < 64 { micros >> exponent } else { 0 };
         Self { scaled: if scaled == 0 { 1 } else { scaled } }
     }
 
-    /// A packet that leaves `now`, a time since our connection's begin; `exponent` is our own.
+    /// Creates the frame of a packet that leaves at `now`, a time since the start of our
+    /// connection; `exponent` is our own.
     pub const fn at(now: Time, exponent: u8) -> Self {
-        // Nanoseconds in 64 bits are far fewer microseconds than a varint holds.
+        // 64 bits of nanoseconds are far fewer microseconds than a varint can hold.
         Self { scaled: Self::LEAD + Self::new(now.as_nanos() / 1_000, exponent).scaled }
     }
 
-    /// Microseconds modulo 2^32 since the sender's epoch; `exponent` is the sender's.
+    /// Returns the microseconds modulo 2^32 since the sender's epoch; `exponent` is the sender's.
     pub const fn micros(&self, exponent: u8) -> u32 {
         if exponent < 64 { (self.scaled << exponent) as u32 } else { 0 }
     }
 
-    /// Encoded length in bytes.
+    /// Returns the encoded length in bytes.
     pub fn encoded_len(&self) -> usize {
         TYPE_LEN + varint::len(self.scaled).unwrap_or(8)
     }
 
-    /// The frame at the start of `bytes`, and its length.
+    /// Decodes the frame at the start of `bytes` and returns it with its length.
     ///
     /// # Errors
-    /// [`DecodeError`] when `bytes` starts with another frame or ends too early.
+    /// Returns a [`DecodeError`] if `bytes` starts with another frame or ends too early.
     pub fn decode(bytes: &[u8]) -> Result<(Self, usize), DecodeError> {
         let (ty, at) = varint::decode(bytes).ok_or(DecodeError::Truncated)?;
         if ty != codepoints::TIMESTAMP || at != TYPE_LEN {
@@ -73,8 +79,8 @@ impl Timestamp {
         Ok((Self { scaled }, at + len))
     }
 
-    /// Writes the frame at the start of `out` and returns its length; 0, with nothing written, when `out` is shorter than
-    /// [`Timestamp::encoded_len`].
+    /// Writes the frame to the start of `out` and returns its length. Returns 0 and writes nothing
+    /// if `out` is shorter than [`Timestamp::encoded_len`].
     pub fn encode(&self, out: &mut [u8]) -> usize {
         let len = self.encoded_len();
         let Some((ty, value)) =
@@ -82,7 +88,7 @@ impl Timestamp {
         else {
             return 0;
         };
-        // A value above 2^62 - 1 is not one that was made or read here.
+        // No value above 2^62 - 1 is created or decoded by this crate.
         if varint::encode(self.scaled, value).is_none() {
             return 0;
         }
@@ -95,7 +101,7 @@ impl Timestamp {
 mod tests {
     use super::*;
 
-    /// Microseconds, with the usual exponent of 3, and the frame.
+    /// Time in microseconds, and the frame with the usual exponent of 3.
     const FRAMES: [(u64, &[u8]); 3] = [
         (2_736, &[0x42, 0xf5, 0x41, 0x56]),
         (500_000, &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24]),
@@ -135,7 +141,7 @@ mod tests {
             Timestamp::decode(&[0x80, 0x00, 0x02, 0xf5, 0x41, 0x56]),
             Err(DecodeError::Type)
         );
-        // The value has no shortest form (RFC 9000 §16 asks for it in types only).
+        // The value need not be in its shortest form (RFC 9000 §16 requires that only of types).
         assert_eq!(
             Timestamp::decode(&[0x42, 0xf5, 0x80, 0, 0, 5]),
             Ok((Timestamp { scaled: 5 }, 6))
@@ -155,7 +161,7 @@ mod tests {
             );
             assert_ne!(last.encode(&mut [0; Timestamp::LEN_LONG]), 0);
         }
-        // The last value in four bytes, and the next one eight microseconds later.
+        // The last value in four bytes; the next one, eight microseconds later, takes eight bytes.
         let edge = Time::from_micros(((1 << 30) - Timestamp::LEAD) * 8);
         assert_eq!(
             Timestamp::at(edge - std::time::Duration::from_micros(8), 3).encoded_len(),
@@ -169,7 +175,7 @@ mod tests {
         let a = Timestamp::at(Time::from_micros((1 << 32) - 800), 3).micros(3);
         let b = Timestamp::at(Time::from_micros((1 << 32) + 800), 3).micros(3);
         assert_eq!(b.wrapping_sub(a), 1_600);
-        // Whatever a peer writes is a number.
+        // Any value that a peer writes gives a number.
         for exponent in 0..=255 {
             let _ = Timestamp { scaled: varint::MAX }.micros(exponent);
         }

@@ -1,4 +1,4 @@
-//! Variable-length integers (RFC 9000 §16): the two top bits of the first byte give the length.
+//! Variable-length integers (RFC 9000 §16). The two top bits of the first byte give the length.
 //!
 //! ```text
 //! 00xxxxxx                    1 byte,  up to 63
@@ -10,7 +10,8 @@
 /// The largest value a varint can hold.
 pub const MAX: u64 = (1 << 62) - 1;
 
-/// The integer at the start of `bytes` and the number of bytes it takes; `None` when `bytes` ends before it does.
+/// Returns the integer at the start of `bytes` and the number of bytes that it takes; `None` if
+/// `bytes` ends before the integer does.
 #[inline]
 pub fn decode(bytes: &[u8]) -> Option<(u64, usize)> {
     let first = *bytes.first()?;
@@ -23,7 +24,7 @@ pub fn decode(bytes: &[u8]) -> Option<(u64, usize)> {
     Some((value, 1 << (first >> 6)))
 }
 
-/// Bytes of the shortest encoding of `value`; `None` above [`MAX`].
+/// Returns the length of the shortest encoding of `value` in bytes; `None` above [`MAX`].
 pub const fn len(value: u64) -> Option<usize> {
     match value {
         0..=0x3f => Some(1),
@@ -34,8 +35,8 @@ pub const fn len(value: u64) -> Option<usize> {
     }
 }
 
-/// Writes the shortest encoding of `value` at the start of `out` and returns its length; `None`, with nothing written, when the
-/// value is above [`MAX`] or `out` is too short.
+/// Writes the shortest encoding of `value` to the start of `out` and returns its length. Returns
+/// `None` and writes nothing if `value` is above [`MAX`] or `out` is too short.
 pub fn encode(value: u64, out: &mut [u8]) -> Option<usize> {
     let len = len(value)?;
     let out = out.get_mut(..len)?;

@@ -1,10 +1,12 @@
-//! Walks the frames of a decrypted 0-RTT or 1-RTT payload (RFC 9000 §12.4, §19), so that ours can be taken out before the stack,
-//! which does not know them, sees the rest.
+//! A walker over the frames of a decrypted 0-RTT or 1-RTT payload (RFC 9000 §12.4, §19). With it,
+//! an adapter can remove our frames before the stack, which does not know them, reads the rest.
 //!
-//! Reads every frame of RFC 9000, DATAGRAM (RFC 9221), ACK_FREQUENCY and IMMEDIATE_ACK (draft-ietf-quic-ack-frequency),
-//! SYNC_TIMESTAMP, TIMESTAMP (draft-huitema-quic-ts) and ACK_RECEIVE_TIMESTAMPS (draft-ietf-quic-receive-ts). Frames carry no length, so nobody can step over an unknown one: the walk ends there with an error, and the
-//! caller leaves the payload to the stack, which knows better or closes the connection. Which frames are allowed in 0-RTT is the
-//! stack's business too.
+//! The walker knows every frame of RFC 9000, DATAGRAM (RFC 9221), ACK_FREQUENCY and IMMEDIATE_ACK
+//! (draft-ietf-quic-ack-frequency), SYNC_TIMESTAMP, TIMESTAMP (draft-huitema-quic-ts) and
+//! ACK_RECEIVE_TIMESTAMPS (draft-ietf-quic-receive-ts). Frames have no common length field, so an
+//! unknown frame cannot be skipped. The walk then ends with an error, and the caller leaves the
+//! payload to the stack, which either knows the frame or closes the connection. The stack also
+//! decides which frames are allowed in 0-RTT.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,14 +20,14 @@ use crate::sync_timestamp::SyncTimestamp;
 use crate::timestamp::Timestamp;
 use crate::varint;
 
-/// One frame; a run of PADDING counts as one.
+/// One frame; a run of PADDING counts as one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Frame type.
     pub ty: u64,
-    /// Where it lies in the payload, type included.
+    /// Position of the frame in the payload, including its type.
     pub range: Range<usize>,
-    /// What it says, for the frames this crate acts on.
+    /// Parsed content, for the frames that this crate uses.
     pub content: Content<'a>,
 }
 
@@ -35,30 +37,31 @@ pub struct Frame<'a> {
 pub enum Content<'a> {
     /// ACK or ACK_ECN.
     Ack(Ack<'a>),
-    /// Our own frame.
+    /// Our own SYNC_TIMESTAMP frame.
     SyncTimestamp(SyncTimestamp),
-    /// The draft's.
+    /// The TIMESTAMP frame of draft-huitema-quic-ts.
     Timestamp(Timestamp),
-    /// An ACK frame that says when packets arrived.
+    /// An ACK frame that also reports when packets arrived.
     AckReceiveTimestamps(AckReceiveTimestamps<'a>),
-    /// Any other frame: checked for its length only.
+    /// Any other frame; only its length is checked.
     Other,
 }
 
 impl Frame<'_> {
-    /// The receiver must acknowledge a packet with this frame (RFC 9000 §1.2, §13.2.1).
-    /// All but PADDING, ACK, ACK_RECEIVE_TIMESTAMPS, CONNECTION_CLOSE, SYNC_TIMESTAMP and TIMESTAMP.
+    /// Returns whether the receiver must acknowledge a packet with this frame
+    /// (RFC 9000 §1.2, §13.2.1). This is true for all frames except PADDING, ACK,
+    /// ACK_RECEIVE_TIMESTAMPS, CONNECTION_CLOSE, SYNC_TIMESTAMP and TIMESTAMP.
     pub const fn is_ack_eliciting(&self) -> bool {
         matches!(self.content, Content::Other) && !matches!(self.ty, 0x00 | 0x1c | 0x1d)
     }
 }
 
-/// A payload that cannot be walked to its end.
+/// Error: a payload cannot be walked to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Where the frame starts that could not be read.
+    /// Start of the frame that could not be read.
     pub offset: usize,
-    /// What is wrong with it.
+    /// Error in that frame.
     pub error: FrameError,
 }
 
@@ -76,7 +79,7 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Iterator over the frames of a payload. After an error it ends.
+/// Iterator over the frames of a payload. It ends after an error.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     cursor: Cursor<'a>,
@@ -84,7 +87,7 @@ pub struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// Starts at the first byte of a decrypted payload.
+    /// Creates an iterator that starts at the first byte of a decrypted payload.
     pub const fn new(payload: &'a [u8]) -> Self {
         Self { cursor: Cursor::new(payload), len: payload.len() }
     }
@@ -114,7 +117,7 @@ impl<'a> Iterator for Frames<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// One frame: its type and what we read of it.
+    /// Reads one frame and returns its type and parsed content.
     #[inline]
     fn frame(&mut self) -> Result<(u64, Content<'a>), FrameError> {
         let start = self.rest;
@@ -146,14 +149,15 @@ impl<'a> Cursor<'a> {
         Ok((ty, Content::Other))
     }
 
-    /// STREAM (§19.8): the type's low bits say whether an offset (4) and a length (2) follow.
+    /// Skips a STREAM frame (§19.8). Bits of the type say whether an offset (4) and a length (2)
+    /// follow.
     #[inline]
     fn stream(&mut self, ty: u64) -> Result<(), FrameError> {
         self.ints(1 + usize::from(ty & 4 != 0))?;
         if ty & 2 != 0 { self.block() } else { self.swallow() }
     }
 
-    /// The frames that are only stepped over.
+    /// Skips any other frame.
     fn other(&mut self, ty: u64) -> Result<(), FrameError> {
         match ty {
             0x00 => self.padding(),
@@ -165,8 +169,9 @@ impl<'a> Cursor<'a> {
             // CRYPTO; NEW_TOKEN
             0x06 => self.int().and_then(|_| self.block()),
             0x07 => self.block(),
-            // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED, RETIRE_CONNECTION_ID; with a stream id: MAX_STREAM_DATA,
-            // STREAM_DATA_BLOCKED
+            // With one integer: MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED,
+            // RETIRE_CONNECTION_ID. With a stream id before it: MAX_STREAM_DATA,
+            // STREAM_DATA_BLOCKED.
             0x10 | 0x12 | 0x13 | 0x14 | 0x16 | 0x17 | 0x19 => self.ints(1),
             0x11 | 0x15 => self.ints(2),
             0x18 => self.new_connection_id(),
@@ -174,7 +179,7 @@ impl<'a> Cursor<'a> {
             0x1a | 0x1b => self.skip(8),
             // CONNECTION_CLOSE: error code, frame type (0x1c only), reason
             0x1c | 0x1d => self.ints(if ty == 0x1c { 2 } else { 1 }).and_then(|()| self.block()),
-            // DATAGRAM: to the end, or with a length
+            // DATAGRAM: extends to the end of the payload, or has a length
             0x30 => self.swallow(),
             0x31 => self.block(),
             // ACK_FREQUENCY
@@ -183,7 +188,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// NEW_CONNECTION_ID (§19.15): the connection id has 1 to 20 bytes, the reset token behind it 16.
+    /// Skips NEW_CONNECTION_ID (§19.15): the connection id has 1 to 20 bytes, and the reset token
+    /// after it has 16.
     fn new_connection_id(&mut self) -> Result<(), FrameError> {
         self.ints(2)?;
         let len = *self.rest.first().ok_or(FrameError::Truncated)?;
@@ -194,11 +200,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Takes the frame at `range` out of `payload`. Returns how many leading bytes the caller must drop: the frame's length when it
-/// comes first, else 0, and then PADDING stands in its place.
+/// Removes the frame at `range` from `payload`. Returns how many leading bytes the caller must
+/// drop. If the frame comes first, this is its length; otherwise it is 0, and PADDING replaces the
+/// frame.
 ///
-/// A payload never becomes empty, which would be a PROTOCOL_VIOLATION (RFC 9000 §12.4): a lone frame becomes PADDING. A range
-/// outside the payload changes nothing.
+/// A payload never becomes empty, because an empty payload would be a PROTOCOL_VIOLATION
+/// (RFC 9000 §12.4): a lone frame becomes PADDING. A range outside the payload changes nothing.
 pub fn remove(payload: &mut [u8], range: Range<usize>) -> usize {
     if range.start == 0 && range.end < payload.len() {
         return range.end;
@@ -219,7 +226,7 @@ mod tests {
             .collect()
     }
 
-    /// One real encoding of every frame that has a fixed end, with whether it is ack-eliciting.
+    /// A real encoding of every frame with a fixed end, and whether the frame is ack-eliciting.
     const EACH: &[(&[u8], bool)] = &[
         (&[0x00, 0x00, 0x00], false),
         (&[0x01], true),

@@ -1,4 +1,4 @@
-//! Codecs: round trips, and nothing panics on any input.
+//! Tests of the codecs: values round-trip, and no input causes a panic.
 
 use crate::common;
 
@@ -83,7 +83,7 @@ proptest! {
         prop_assert_eq!(&buf[..2], &[0x42, 0xf5]);
     }
 
-    /// What was stamped is what is read, but for what the exponent cuts off.
+    /// Decoded times differ from the encoded ones only by the bits that the exponent cuts off.
     #[test]
     fn timestamps_tell_differences(nanos: u64, later in 0..1u64 << 40, exponent in 0..=20u8) {
         let (a, b) = (Time::from_nanos(nanos), Time::from_nanos(nanos.saturating_add(later)));
@@ -110,7 +110,7 @@ proptest! {
             if let Ok((frame, len)) = Timestamp::decode(bytes) {
                 let mut again = [0; 10];
                 prop_assert!(len <= bytes.len() && frame.scaled <= varint::MAX);
-                // The value may come in a longer form than it needs.
+                // The value may be encoded in more bytes than it needs.
                 prop_assert!((1..=len).contains(&frame.encode(&mut again)));
             }
         }
@@ -149,7 +149,7 @@ proptest! {
         prop_assert!(parameter::max_ack_delay(&bytes).as_millis() < 1 << 14);
     }
 
-    /// Against a set of all numbers that ever arrived.
+    /// Compares with a set of all numbers that ever arrived.
     #[test]
     fn dedup_finds_every_duplicate(base in 0..u64::MAX - 1_000, numbers in prop::collection::vec(0u64..600, 0..300)) {
         let mut dedup = Dedup::default();
@@ -168,7 +168,7 @@ proptest! {
         }
     }
 
-    /// Against a map, with acknowledgements of anything.
+    /// Compares with a map, with acknowledgements of arbitrary packet numbers.
     #[test]
     fn send_times_hold_what_was_sent(steps in prop::collection::vec((1u64..4, prop::option::of(0u64..600)), 0..300)) {
         let mut log = SendTimes::default();
@@ -185,7 +185,8 @@ proptest! {
                 }
                 prop_assert_eq!(log.take(ack), expected);
             }
-            // A number beyond the newest takes nothing; entries below what was requested are gone.
+            // A number beyond the newest removes nothing. Entries up to the requested number are
+            // gone.
             prop_assert_eq!(log.len(), model.len());
         }
     }
@@ -198,7 +199,7 @@ proptest! {
         max_per_ack in 0u64..100,
         room in 0usize..400,
     ) {
-        // Newest first; packets may skip some, times never rise.
+        // Newest first. Packet numbers may skip, and times never rise.
         let (mut packet, mut micros) = (largest + 1, 1 << 40);
         let receipts: Vec<Receipt> = gaps
             .into_iter()
@@ -226,7 +227,7 @@ proptest! {
         prop_assert_eq!(found.len(), written);
         for (found, real) in found.iter().zip(&receipts) {
             prop_assert_eq!(found.packet, real.packet);
-            // Late by less than a unit: no error adds up.
+            // Each time is late by less than a unit, so errors do not add up.
             prop_assert!(found.micros >= real.micros && found.micros - real.micros < 1 << exponent);
         }
     }

@@ -1,4 +1,5 @@
-//! The estimator on simulated paths: drift, wrap, clock steps, queues in either direction, lies.
+//! Tests of the estimator on simulated paths: drift, wrap, clock steps, queues in either direction,
+//! misreports.
 
 use crate::common;
 
@@ -10,22 +11,22 @@ use fathom_frames::{Echo, Estimator, Sample, Timestamp};
 use fathom_units::Time;
 use proptest::prelude::*;
 
-/// A path with two clocks. All times in microseconds; `t` is when our packet leaves.
+/// A path with two clocks. All times are in microseconds; `t` is the time when our packet leaves.
 struct Path {
-    /// The peer's clock when ours shows zero.
+    /// Time on the peer's clock when ours shows zero.
     offset: i64,
-    /// How much faster the peer's clock runs, in us/s.
+    /// Rate by which the peer's clock runs faster than ours, in us/s.
     skew: f64,
-    /// Propagation in each direction.
+    /// Propagation delay in each direction.
     one_way: f64,
-    /// Queueing on the way there and on the way back.
+    /// Queueing delay on the way there and on the way back.
     forward: fn(f64) -> f64,
     reverse: fn(f64) -> f64,
-    /// How long the peer holds its ACK back, up to; it says so in steps of 8 us.
+    /// Largest time for which the peer delays its ACK; the peer reports it in steps of 8 us.
     hold: f64,
     /// Largest random delay added in each direction.
     jitter: f64,
-    /// Time between our packets.
+    /// Time between two of our packets.
     gap: f64,
     noise: Noise,
 }
@@ -46,7 +47,7 @@ impl Default for Path {
     }
 }
 
-/// One answer of the peer, as both modes would tell it, and the truth.
+/// One answer of the peer, with the values for both modes, and the true queueing.
 struct Answer {
     now: Time,
     sent: Time,
@@ -78,7 +79,7 @@ impl Answer {
     }
 }
 
-/// What one answer came to, in us.
+/// Result of one answer, in us, except `t`, which is in seconds.
 #[derive(Debug)]
 struct Reading {
     t: f64,
@@ -88,7 +89,7 @@ struct Reading {
     min_rtt: f64,
 }
 
-/// Runs `path` from `start` for `seconds`, a `lie` changing the samples on their way.
+/// Runs `path` from `start` for `seconds`. `lie` changes the samples on their way.
 fn run(
     path: &mut Path,
     start: f64,
@@ -126,7 +127,7 @@ fn honest(path: &mut Path, seconds: f64) -> (Estimator, Vec<Reading>) {
     run(path, 1e6, seconds, |_, _| ())
 }
 
-/// The largest distance between output and truth from `after` seconds on, in us.
+/// Returns the largest error of the output from `after` seconds on, in us.
 fn worst(readings: &[Reading], after: f64) -> f64 {
     let errors =
         readings.iter().filter(|r| r.t >= after).filter_map(|r| Some((r.output? - r.queued).abs()));
@@ -138,7 +139,7 @@ fn a_constant_queue_reads_constant_whatever_the_drift() {
     let queues: [fn(f64) -> f64; 3] = [
         |_| 0.0,
         |t| if t > 3e6 { 20_000.0 } else { 0.0 },
-        // Hardly a moment to learn the drift on a quiet path.
+        // There is hardly any time to learn the drift on a quiet path.
         |t| if t > 1.5e6 { 20_000.0 } else { 0.0 },
     ];
     for (forward, skew) in queues.into_iter().flat_map(|q| [-500.0, 78.0, 500.0].map(|s| (q, s))) {
@@ -195,7 +196,7 @@ fn both_clocks_wrap_without_a_trace() {
         let mut path = Path { offset, forward: |t| t % 1e6 / 50.0, ..Path::default() };
         run(&mut path, start, 20.0, |_, _| ()).1
     };
-    // Ours wraps after 5 s, the peer's after 7 s; in the other run neither does.
+    // Our clock wraps after 5 s and the peer's after 7 s. In the other run neither does.
     let wrap = (1u64 << 32) as f64;
     let (wrapping, plain) = (readings(wrap - 5e6, -2_000_000), readings(wrap % 1e6, 0));
     assert_eq!(wrapping.len(), plain.len());
@@ -207,7 +208,7 @@ fn both_clocks_wrap_without_a_trace() {
 #[test]
 fn a_clock_step_is_followed_and_the_output_goes_on() {
     for step in [-3_600_000_000i64, -1_000_000, -30_000, 30_000, 1_000_000, 3_600_000_000] {
-        // The queue stands at 20 ms when the clock is set, and empties a second later.
+        // The queue is at 20 ms when the clock is set, and empties a second later.
         let mut path = Path {
             forward: |t| if (5e6..7e6).contains(&t) { 20_000.0 } else { 0.0 },
             ..Path::default()
@@ -233,7 +234,7 @@ fn a_path_that_empties_late_lowers_the_baseline_at_once() {
 #[test]
 fn claims_that_the_rtt_does_not_allow_are_dropped() {
     for claim in [-40_000i32, 5_000, 40_000] {
-        // Every other sample lies, so no run of them agrees.
+        // Every other sample is wrong, so the wrong ones do not come in a row.
         let lie = |t: f64, s: &mut Sample| {
             if t > 2e6 && s.packet.is_multiple_of(2) {
                 s.transit = s.transit.wrapping_add(claim as u32);
@@ -313,7 +314,7 @@ fn lean_and_paper_agree() {
     assert!(lean.counters().samples > 4_000 && paper.counters().samples > 4_000);
 }
 
-/// TIMESTAMP: the same clock in coarser units.
+/// TIMESTAMP uses the same clock in coarser units.
 #[test]
 fn timestamps_agree_with_lean_stamps_but_for_their_unit() {
     let forward = |t: f64| 10_000.0 * (1.0 + (t * 2e-6).sin());
@@ -345,7 +346,8 @@ fn timestamps_agree_with_lean_stamps_but_for_their_unit() {
 proptest! {
     #![proptest_config(common::config())]
 
-    /// Whatever values come in TIMESTAMP frames, in whatever unit: nothing above what the round trip holds, or below zero.
+    /// With any values in TIMESTAMP frames, in any unit, no output is above what the round trip
+    /// holds, or below zero.
     #[test]
     fn timestamp_delays_are_bounded_by_the_rtt(seed in 1u64.., exponent in 0u8..=20, values in proptest::collection::vec((any::<u64>(), 0..62u32, any::<bool>()), 1..40)) {
         let mut path = Path { forward: |t| t % 3e6 / 100.0, gap: 10_000.0, noise: Noise::new(seed), ..Path::default() };
@@ -367,8 +369,8 @@ proptest! {
         }
     }
 
-    /// Whatever the peer says: no output above what the RTT holds, or below zero, by more than the tolerance and the drift that
-    /// may have gone unseen while its claims were dropped.
+    /// Whatever the peer reports, no output is above what the RTT allows, or below zero, by more
+    /// than the tolerance and the drift that may have occurred while its reports were dropped.
     #[test]
     fn misreported_delays_are_bounded_by_the_rtt(seed in 1u64.., size in 4.0..32.0f64, often in 0.0..1.0f64) {
         let mut noise = Noise::new(seed);
@@ -383,7 +385,7 @@ proptest! {
         let mut last = 0.0;
         for r in &readings {
             let Some(output) = r.output else { continue };
-            // The clocks may drift by 500 us/s unseen.
+            // The clocks may drift by 500 us/s without being observed.
             let tolerance = (r.min_rtt / 16.0).max(1e3) + 500.0 * (r.t - last) + 20.0;
             last = r.t;
             prop_assert!(output <= r.room + tolerance, "{r:?}");
@@ -391,7 +393,7 @@ proptest! {
         }
     }
 
-    /// Total: any samples in any order give a value or none.
+    /// Any samples in any order give a value or `None`.
     #[test]
     fn any_samples_at_all(samples in proptest::collection::vec(any::<(u64, u64, u32, [Duration; 3])>(), 0..200)) {
         let mut estimator = Estimator::default();
@@ -403,7 +405,7 @@ proptest! {
         prop_assert!(counters.skew_ppb.abs() <= 1_000_000);
     }
 
-    /// The same with numbers near each other, which get further.
+    /// Nearby values, so that samples pass more of the rules.
     #[test]
     fn samples_near_each_other(samples in proptest::collection::vec((0u64..50_000, any::<i16>(), [0u64..100_000, 0..50_000, 0..100_000]), 1..300)) {
         let mut estimator = Estimator::default();

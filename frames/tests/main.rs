@@ -1,4 +1,5 @@
-//! The integration tests of this crate as one program, which links once: a file here is a module of it.
+//! The integration tests of this crate as one program, so that they link only once. Each file here
+//! is a module of the program.
 
 mod codec;
 mod common;

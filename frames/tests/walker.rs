@@ -1,4 +1,4 @@
-//! The frame walker on generated and on corrupted payloads.
+//! Tests of the frame walker on generated and corrupted payloads.
 
 use crate::common;
 
@@ -64,7 +64,7 @@ fn data() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..100)
 }
 
-/// Frames that only carry integers.
+/// Frames that contain only integers.
 fn plain() -> impl Strategy<Value = Made> {
     let counts = [
         (0x01, 0),
@@ -87,7 +87,7 @@ fn plain() -> impl Strategy<Value = Made> {
         .prop_map(|((ty, count), ints)| ints[..count].iter().fold(Made::new(ty), |f, i| f.int(*i)))
 }
 
-/// Frames with data of a stated length.
+/// Frames with data whose length is stated.
 fn sized() -> impl Strategy<Value = Made> {
     let ids = prop::sample::select(vec![
         0x06, 0x07, 0x0a, 0x0b, 0x0e, 0x0f, 0x18, 0x1a, 0x1b, 0x1c, 0x1d, 0x31,
@@ -107,7 +107,7 @@ fn sized() -> impl Strategy<Value = Made> {
     })
 }
 
-/// An ACK frame and the ranges in it, newest first.
+/// An ACK frame and its ranges, newest first.
 fn ack() -> impl Strategy<Value = (Made, Vec<RangeInclusive<u64>>)> {
     (
         vec((0u64..1 << 20, 0u64..1 << 20), 1..40),
@@ -136,7 +136,7 @@ fn ack() -> impl Strategy<Value = (Made, Vec<RangeInclusive<u64>>)> {
         })
 }
 
-/// Receipts of packets up to `largest`, as they are written: the newest first.
+/// Receipts of packets up to `largest`, newest first, which is the order of writing.
 fn receipts(largest: u64) -> impl Strategy<Value = Vec<Receipt>> {
     (vec((0..4u64, 0..100_000u64), 0..60), 0..1u64 << 40).prop_map(move |(steps, newest)| {
         let (mut below, mut micros, mut receipts) = (0, newest, Vec::new());
@@ -153,7 +153,7 @@ fn wanted() -> impl Strategy<Value = ReceiveTimestamps> {
         .prop_map(|(max_per_ack, exponent)| ReceiveTimestamps { max_per_ack, exponent })
 }
 
-/// An ACK frame and the ACK_RECEIVE_TIMESTAMPS frame made of it.
+/// An ACK frame, and the ACK_RECEIVE_TIMESTAMPS frame made from it.
 fn with_receipts() -> impl Strategy<Value = (Made, Made)> {
     ack()
         .prop_flat_map(|(frame, ranges)| (Just(frame), receipts(*ranges[0].end()), wanted()))
@@ -170,7 +170,7 @@ fn with_receipts() -> impl Strategy<Value = (Made, Made)> {
         })
 }
 
-/// SYNC_TIMESTAMP or TIMESTAMP.
+/// A SYNC_TIMESTAMP or TIMESTAMP frame.
 fn ours() -> impl Strategy<Value = Made> {
     prop_oneof![sync_timestamp(), int().prop_map(|scaled| Made::new(0x2f5).int(scaled))]
 }
@@ -196,7 +196,7 @@ fn frame() -> impl Strategy<Value = Made> {
     ]
 }
 
-/// A payload: frames, and perhaps one at the end that has no length.
+/// The frames of a payload, possibly with a last frame that has no length.
 fn frames() -> impl Strategy<Value = Vec<Made>> {
     let last = (prop::sample::select(vec![0x08, 0x09, 0x0c, 0x0d, 0x30]), int(), int(), data())
         .prop_map(|(ty, a, b, data)| {
@@ -228,14 +228,14 @@ const fn is_ours(content: &Content<'_>) -> bool {
     matches!(content, Content::SyncTimestamp(_) | Content::Timestamp(_))
 }
 
-/// Every frame but PADDING and ours, as bytes.
+/// Returns every frame except PADDING and ours, as bytes.
 fn others(payload: &[u8]) -> Vec<Vec<u8>> {
     let frames = Frames::new(payload).map(|f| f.expect("valid"));
     let others = frames.filter(|f| f.ty != 0 && !is_ours(&f.content));
     others.map(|f| payload[f.range].to_vec()).collect()
 }
 
-/// Walks any payload, checking that the walk makes sense.
+/// Walks any payload and checks that the walk is consistent.
 fn walk(payload: &[u8]) -> Result<(), TestCaseError> {
     let mut at = 0;
     let mut ended = false;
@@ -275,7 +275,7 @@ fn walk(payload: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Ranges descend, do not touch, and begin at the largest.
+/// Checks that ranges descend, do not touch, and begin at the largest packet number.
 fn check_ranges(ranges: &[RangeInclusive<u64>], largest: u64) -> Result<(), TestCaseError> {
     prop_assert_eq!(*ranges[0].end(), largest);
     prop_assert!(ranges.iter().all(|r| r.start() <= r.end()));
@@ -349,7 +349,7 @@ proptest! {
 
     #[test]
     fn an_ack_with_timestamps_becomes_that_ack_again((ack, frame) in with_receipts(), before in frames(), after in frames()) {
-        // Frames without a length can only be the last.
+        // A frame without a length can only be the last one.
         let before: Vec<_> = before.into_iter().filter(|f| !matches!(f.ty, 0x08 | 0x09 | 0x0c | 0x0d | 0x30)).collect();
         for before in [&before[..], &[]] {
             let (before, after) = (join(before), join(&after));

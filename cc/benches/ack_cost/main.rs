@@ -1,8 +1,8 @@
-//! Cost of one ACK frame of two packets: every controller of the catalogue, and the options that cost more, beside quinn's NewReno and
-//! CUBIC.
+//! Cost of one ACK frame of two packets, for every controller of the catalogue, for options that
+//! cost more, and for quinn's NewReno and CUBIC.
 //!
-//! A run is 1 000 ACK frames and one loss; divide its time by 1 000, or read the throughput (elements are ACK frames). One-way delay
-//! and RTT rise and fall by 20 ms, for all of them.
+//! A run is 1 000 ACK frames and one loss. Divide its time by 1 000, or read the throughput
+//! (elements are ACK frames). One-way delay and RTT rise and fall by 20 ms in all runs.
 
 #![allow(missing_docs, reason = "criterion's macro makes an undocumented function")]
 
@@ -23,7 +23,7 @@ use fathom_cc::{Cause, CongestionEvent, Controller, Time};
 use quinn_load::QuinnLoad;
 use quinn_proto::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
 
-/// Beside the defaults of the catalogue: options that take more work.
+/// Options that need more work than the defaults of the catalogue.
 const COSTLIER: &[&str] = &[
     "sync:cut=round,floor=1ms",
     "dca:samples=all,w=200",
@@ -33,19 +33,19 @@ const COSTLIER: &[&str] = &[
     "packet-size/cubic",
     "cubic:hystart=on",
 ];
-/// SDC with a threshold that keeps its delay for more packets than a run has.
+/// SDC with a threshold so high that its delay lasts for more packets than a run has.
 const HELD: &str = "sdc:threshold=64";
 
 fn run_ours(mut controller: Box<dyn Controller>) -> u64 {
     acknowledge_all(&mut *controller)
 }
 
-/// A controller out of its first slow start.
+/// Returns a controller that has left its first slow start.
 fn fresh(spec: &str) -> Box<dyn Controller> {
     ack_load::fresh(&*catalogue::parse(spec).expect(spec)).expect(spec)
 }
 
-/// [`HELD`] above its threshold, with seconds of delay: marks raised it all the way up.
+/// Returns [`HELD`] above its threshold, with a delay of seconds that marks have raised.
 fn held() -> Box<dyn Controller> {
     let mut controller = fresh(HELD);
     let mut now = Time::from_millis(100);

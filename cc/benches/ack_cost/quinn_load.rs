@@ -1,5 +1,8 @@
-//! The same ACK frames for quinn's own controllers. They want an `RttEstimator`, which has no public constructor: a client and a server
-//! in memory exchange packets, and a controller keeps the one that it is shown for each delay. `fathom judge --cpu` compiles this file too.
+//! The same load of ACK frames for quinn's own controllers.
+//!
+//! These controllers need an `RttEstimator`, which has no public constructor. Therefore a client
+//! and a server in memory exchange packets, and a controller stores the estimator that it gets for
+//! each delay. `fathom judge --cpu` compiles this file too.
 
 use std::any::Any;
 use std::hint::black_box;
@@ -16,7 +19,7 @@ use quinn_proto::{
 use rustls::RootCertStore;
 use rustls::pki_types::PrivateKeyDer;
 
-/// When the path begins, and its estimators after each queueing delay.
+/// Start time of the path, and its estimators after each queueing delay.
 pub(crate) struct QuinnLoad {
     origin: Instant,
     rtts: Vec<RttEstimator>,
@@ -33,7 +36,7 @@ impl QuinnLoad {
         Self { origin, rtts }
     }
 
-    /// A controller out of its first slow start.
+    /// Returns a controller that has left its first slow start.
     pub(crate) fn fresh(
         &self,
         factory: Arc<dyn ControllerFactory + Send + Sync>,
@@ -43,7 +46,7 @@ impl QuinnLoad {
         fresh
     }
 
-    /// [`FRAMES`] ACK frames and one loss; the window afterwards.
+    /// Delivers [`FRAMES`] ACK frames and one loss, and returns the window afterwards.
     pub(crate) fn run(&self, mut controller: Box<dyn Controller>) -> u64 {
         let mut now = self.origin + Duration::from_secs(1);
         for n in 0..FRAMES {
@@ -60,12 +63,12 @@ impl QuinnLoad {
     }
 }
 
-/// Forward and return delay of the path in memory.
+/// Forward delay and return delay of the path in memory.
 const LATENCY: Duration = Duration::from_millis(20);
 
 type Slot = Arc<Mutex<Vec<RttEstimator>>>;
 
-/// A controller that only keeps the estimators it is shown.
+/// A controller that only stores the estimators that it gets.
 #[derive(Clone, Default)]
 struct Keeper(Slot);
 
@@ -115,7 +118,7 @@ impl ControllerFactory for Keeper {
     }
 }
 
-/// All datagrams that `connection` has to send now.
+/// Returns all datagrams that `connection` has to send now.
 fn datagrams(connection: &mut Connection, now: Instant) -> Vec<Vec<u8>> {
     let mut sent = Vec::new();
     loop {
@@ -160,7 +163,8 @@ impl Pair {
         Self { client: (client, connection), server, accepted: None }
     }
 
-    /// What the client sends now reaches the server after [`LATENCY`] and `queued`; its answer takes [`LATENCY`].
+    /// Delivers the client's datagrams to the server after [`LATENCY`] and `queued`, and the
+    /// server's answer to the client after [`LATENCY`].
     fn round_trip(&mut self, now: Instant, queued: Duration) {
         let there = now + LATENCY + queued;
         for datagram in datagrams(&mut self.client.1, now) {
@@ -206,7 +210,8 @@ fn address(port: u16) -> SocketAddr {
     SocketAddr::new(Ipv6Addr::LOCALHOST.into(), port)
 }
 
-/// The moment the path begins, and its estimator after round trips of 40 ms and each of these queueing delays.
+/// Returns the start time of the path, and its estimators after round trips of 40 ms plus each of
+/// these queueing delays.
 fn estimators(queued: impl IntoIterator<Item = Duration>) -> (Instant, Vec<RttEstimator>) {
     #[allow(
         clippy::disallowed_methods,
@@ -224,7 +229,8 @@ fn estimators(queued: impl IntoIterator<Item = Duration>) -> (Instant, Vec<RttEs
     let mut each = Vec::new();
     for queued in queued {
         keeper.0.lock().expect("one thread").clear();
-        // Two packets are acknowledged at once; one would wait for the delayed acknowledgement.
+        // Two packets are acknowledged at once; a single packet would wait for the delayed
+        // acknowledgement.
         for _ in 0..2 {
             pair.client.1.ping();
             pair.round_trip(now, queued);

@@ -46,7 +46,7 @@ fn ack(aimd: &mut Aimd, now: u64, sent: u64, bytes: u64, app_limited: bool) -> u
     })
 }
 
-/// Out of slow start with a window of `window` bytes.
+/// Returns a window of `window` bytes in avoidance.
 fn avoiding(window: u64) -> Aimd {
     let mut a = aimd();
     a.state.window = window;
@@ -56,7 +56,7 @@ fn avoiding(window: u64) -> Aimd {
 
 #[test]
 fn initial_window_by_datagram_size() {
-    // RFC 9002 §7.2: ten datagrams, bounded by 14720 bytes or two datagrams.
+    // RFC 9002 §7.2: ten datagrams, at most 14720 bytes or two datagrams, whichever is larger.
     for (datagram, bytes) in
         [(250, 2_500), (1_200, 12_000), (1_472, 14_720), (1_500, 14_720), (9_000, 18_000)]
     {
@@ -163,7 +163,7 @@ fn persistent_congestion_collapses_even_in_recovery() {
     a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     assert!(a.on_congestion_event(&persistent(300, 99), Ratio::HALF));
     assert_eq!((a.window(), a.threshold(), a.phase()), (2_400, Some(50_000), Phase::SlowStart));
-    // RFC 9002 §B.8: the recovery period is over, packets sent before count again.
+    // RFC 9002 §B.8: the recovery period is over, so packets sent before count again.
     assert_eq!(ack(&mut a, 310, 99, MSS, false), MSS);
 }
 
@@ -198,7 +198,8 @@ fn a_window_that_has_outgrown_the_loss_keeps_all_its_values() {
     assert!(!a.on_spurious_congestion_event());
     assert_eq!((a.window(), a.threshold(), a.phase()), (100_001, Some(50_000), Phase::Recovery));
 
-    // The loss ended the first slow start, at 12 000 bytes; a late undo must not begin another.
+    // The loss ended the first slow start, at 12 000 bytes. A late undo must not begin another slow
+    // start.
     let mut a = aimd();
     a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     ack(&mut a, 130, 110, MSS, false);

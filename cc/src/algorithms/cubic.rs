@@ -1,21 +1,27 @@
 //! CUBIC (RFC 9438).
 //!
-//! After a reduction the window follows a cubic function of time: fast back towards the window of the loss, flat around it, then
-//! faster and faster beyond. Where Reno would have more (short round trips, small windows), it takes Reno's share.
+//! After a reduction, the window follows a cubic function of time: it returns quickly towards the
+//! window at the loss, stays nearly flat around it, and then grows faster and faster beyond it. If
+//! Reno's window would be larger (short round trips, small windows), CUBIC uses Reno's window.
 //!
-//! All windows here are bytes; the RFC counts segments, so C becomes `C * datagram` bytes/s³ and alpha `alpha * datagram` bytes.
+//! All windows here are in bytes. The RFC counts segments, so C becomes `C * datagram` bytes/s³ and
+//! alpha becomes `alpha * datagram` bytes.
 //!
 //! Departures:
-//! - **Cut**: RFC 9438 §4.6 takes beta of the bytes in flight; here of the window, as RFC 9002 §7.3.2 does.
-//! - **Per byte, not per ACK**: `(target - cwnd) / cwnd` counts per acknowledged datagram, however many an ACK frame acknowledges.
-//! - **Epoch**: it starts with the first acknowledgement that may grow the window, so neither recovery nor slow start is in it. K is
-//!   computed then, once.
-//! - **W_max below the window**: an epoch that starts at or above W_max has K = 0 and W_max = cwnd, the rule of RFC 9438 §4.8.
+//! - **Cut**: RFC 9438 §4.6 takes beta of the bytes in flight. This implementation takes beta of
+//!   the window, as RFC 9002 §7.3.2 does.
+//! - **Per byte, not per ACK**: `(target - cwnd) / cwnd` counts per acknowledged datagram, however
+//!   many datagrams an ACK frame acknowledges.
+//! - **Epoch**: it starts with the first acknowledgement that may grow the window, so it includes
+//!   neither recovery nor slow start. K is computed once, at that time.
+//! - **W_max below the window**: an epoch that starts at or above W_max has K = 0 and W_max = cwnd,
+//!   the rule of RFC 9438 §4.8.
 //! - **Friendly region**: `cwnd = W_est` never lowers the window.
-//! - **Idle**: RFC 9438 §5.8 takes application-limited periods out of the elapsed time. Taken out are the times up to each ACK frame
-//!   that counts as application-limited, and silences that begin with nothing in flight.
+//! - **Idle**: RFC 9438 §5.8 excludes application-limited periods from the elapsed time. Excluded
+//!   here are the time before each application-limited ACK frame, back to the previous frame, and
+//!   silences that begin with nothing in flight.
 //! - **Datagram size**: a change starts a new epoch from the window and the W_max in bytes.
-//! - **Slow start** is left by HyStart++ only with `hystart=on`; RFC 9438 §4.10 recommends it.
+//! - **Slow start**: HyStart++ ends it only with `hystart=on`; RFC 9438 §4.10 recommends HyStart++.
 
 use std::time::Duration;
 
@@ -31,24 +37,26 @@ use crate::units::{Ratio, Time};
 
 /// C in segments per second³ (RFC 9438 §5).
 pub const C: f64 = 0.4;
-/// beta_cubic: what a loss or a mark leaves of the window (RFC 9438 §4.6).
+/// beta_cubic: fraction of the window that remains after a loss or a mark (RFC 9438 §4.6).
 pub const BETA: Ratio = Ratio::new(7, 10);
-/// (1 + beta_cubic) / 2: what fast convergence leaves of W_max (RFC 9438 §4.7).
+/// (1 + beta_cubic) / 2: factor by which fast convergence reduces W_max (RFC 9438 §4.7).
 pub const CONVERGENCE: Ratio = Ratio::new(BETA.num() + BETA.den(), 2 * BETA.den());
-/// alpha_cubic = 3 (1 - beta) / (1 + beta): segments per round trip with which beta gets Reno's average (RFC 9438 §4.3).
+/// alpha_cubic = 3 (1 - beta) / (1 + beta): segments per round trip that give the average window of
+/// Reno with a decrease to beta (RFC 9438 §4.3).
 pub const ALPHA: f64 = {
     let beta = BETA.num() as f64 / BETA.den() as f64;
     3.0 * (1.0 - beta) / (1.0 + beta)
 };
-/// The target never lies above this many windows (RFC 9438 §4.2).
+/// Upper bound of the target, as a multiple of the window (RFC 9438 §4.2).
 pub const TARGET_LIMIT: f64 = 1.5;
 
 option_values! {
-    /// Whether a window that no longer reaches W_max lets go of more (RFC 9438 §4.7).
+    /// Fast convergence: a flow whose window no longer reaches W_max releases more of it
+    /// (RFC 9438 §4.7).
     pub enum FastConvergence {
-        /// W_max falls below the window of the loss.
+        /// W_max becomes lower than the window at the loss.
         On = "on",
-        /// W_max is the window of the loss.
+        /// W_max becomes the window at the loss.
         Off = "off",
     }
 }
@@ -57,7 +65,8 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "cubic",
     summary: "CUBIC: 0.7 of the window on loss or mark, growth by the time since",
     source: "RFC 9438 §4",
-    // CUBIC leaves 0.7 and grows by the time since the loss (RFC 9438 §4).
+    // CUBIC keeps 0.7 of the window, and its growth depends on the time since the loss
+    // (RFC 9438 §4).
     contract: Contract { loss: BETA, one_per_round: false, ..Contract::AS_RENO },
     page: PAGE,
     ..Algorithm::of_rule::<CubicConfig>()
@@ -66,7 +75,8 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 rule_options! {
     /// The configuration `cubic`.
     pub struct CubicConfig {
-        /// plateau earlier when the window at a loss is smaller than at the one before; off for a lone flow
+        /// plateau earlier when the window at a loss is smaller than at the one before; off for a
+        /// lone flow
         fast_convergence: FastConvergence,
     }
 }
@@ -86,28 +96,32 @@ impl RuleConfig for CubicConfig {
     }
 }
 
-/// K = cbrt((W_max - cwnd_epoch) / C): seconds until the curve is back at W_max (RFC 9438 §4.2). `c` in bytes/s³.
+/// Returns K = cbrt((W_max - cwnd_epoch) / C): the time in seconds until the curve is back at W_max
+/// (RFC 9438 §4.2). `c` is in bytes/s³.
 pub const fn k(w_max: f64, cwnd_epoch: f64, c: f64) -> f64 {
     cube_root((w_max - cwnd_epoch) / c)
 }
 
-/// W_cubic(t) = C (t - K)³ + W_max, in bytes (RFC 9438 §4.2). `t` and `k` in seconds, `c` in bytes/s³.
+/// Returns W_cubic(t) = C (t - K)³ + W_max, in bytes (RFC 9438 §4.2). `t` and `k` are in seconds,
+/// and `c` is in bytes/s³.
 pub const fn w_cubic(t: f64, k: f64, w_max: f64, c: f64) -> f64 {
     let d = t - k;
     c * d * d * d + w_max
 }
 
-/// The window wanted after the next round trip, in bytes: W_cubic(t + RTT) within cwnd and 1.5 cwnd (RFC 9438 §4.2).
+/// Returns the target for the window after the next round trip, in bytes: W_cubic(t + RTT), limited
+/// to the range from cwnd to 1.5 cwnd (RFC 9438 §4.2).
 pub const fn target(w_cubic: f64, cwnd: f64) -> f64 {
     w_cubic.max(cwnd).min(TARGET_LIMIT * cwnd)
 }
 
-/// alpha: Reno's own 1 once W_est is back at the window of the last reduction, alpha_cubic before (RFC 9438 §4.3).
+/// Returns alpha: Reno's 1 if W_est has reached the window before the last reduction, alpha_cubic
+/// otherwise (RFC 9438 §4.3).
 pub const fn alpha(w_est: f64, cwnd_prior: f64) -> f64 {
     if w_est >= cwnd_prior { 1.0 } else { ALPHA }
 }
 
-/// W_max after a reduction from a window of `cwnd` bytes (RFC 9438 §4.7).
+/// Returns W_max after a reduction from a window of `cwnd` bytes (RFC 9438 §4.7).
 pub const fn next_w_max(cwnd: u64, w_max: Option<u64>, fast_convergence: FastConvergence) -> u64 {
     match (w_max, fast_convergence) {
         (Some(w_max), FastConvergence::On) if cwnd < w_max => CONVERGENCE.of(cwnd),
@@ -115,21 +129,21 @@ pub const fn next_w_max(cwnd: u64, w_max: Option<u64>, fast_convergence: FastCon
     }
 }
 
-/// Everything of CUBIC's own that a reduction changes.
+/// CUBIC's own state that a reduction changes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Curve {
     /// W_max in bytes; `None` before the first loss and after a timeout.
     w_max: Option<u64>,
     /// cwnd_prior in bytes: the window before the last reduction.
     cwnd_prior: Option<u64>,
-    /// The avoidance stage that runs.
+    /// The current congestion avoidance stage.
     epoch: Option<Epoch>,
 }
 
 /// One congestion avoidance stage.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// t_epoch, moved on by the periods that do not count.
+    /// t_epoch, moved forward by the periods that do not count as time.
     start: Time,
     /// K in seconds.
     k: f64,
@@ -141,23 +155,25 @@ struct Epoch {
     w_est: f64,
     /// cwnd_prior in bytes.
     cwnd_prior: f64,
-    /// Fraction of a byte that growth has earned and not yet given out.
+    /// Fraction of a byte that growth has earned but not yet added to the window.
     carry: f64,
 }
 
 impl Curve {
-    /// A reduction from a window of `cwnd` bytes ends the epoch.
+    /// Ends the epoch because of a reduction from a window of `cwnd` bytes.
     fn reduce(&mut self, cwnd: u64, fast_convergence: FastConvergence) {
         let w_max = next_w_max(cwnd, self.w_max, fast_convergence);
         *self = Self { w_max: Some(w_max), cwnd_prior: Some(cwnd), epoch: None };
     }
 
-    /// After a timeout the next epoch starts from its own window (RFC 9438 §4.8).
+    /// Ends the epoch because of a timeout. The next epoch starts from its own window
+    /// (RFC 9438 §4.8).
     fn collapse(&mut self) {
         (self.w_max, self.epoch) = (None, None);
     }
 
-    /// The epoch that runs, or one that starts now with a window of `cwnd` bytes (RFC 9438 §4.2; without W_max RFC 9438 §4.10).
+    /// Returns the current epoch, or starts one now with a window of `cwnd` bytes (RFC 9438 §4.2;
+    /// without W_max RFC 9438 §4.10).
     fn epoch(&mut self, now: Time, cwnd: u64, datagram: u64) -> &mut Epoch {
         let Self { w_max, cwnd_prior, epoch } = self;
         epoch.get_or_insert_with(|| {
@@ -176,7 +192,7 @@ impl Curve {
         })
     }
 
-    /// `time` does not count (RFC 9438 §5.8).
+    /// Excludes `time` from the elapsed time (RFC 9438 §5.8).
     fn pause(&mut self, time: Duration) {
         if let Some(epoch) = &mut self.epoch {
             epoch.start += time;
@@ -185,12 +201,12 @@ impl Curve {
 }
 
 impl Epoch {
-    /// Bytes to grow by when `acked` bytes are acknowledged at `now`, with a window of `cwnd` bytes and a smoothed round trip of `rtt`
-    /// seconds.
+    /// Returns the bytes by which the window grows if `acked` bytes are acknowledged at `now`. The
+    /// window is `cwnd` bytes, and the smoothed RTT is `rtt` seconds.
     fn growth(&mut self, now: Time, rtt: f64, acked: u64, cwnd: u64, datagram: u64) -> u64 {
         let t = now.as_nanos().saturating_sub(self.start.as_nanos()) as f64 * 1e-9;
         let window = cwnd as f64;
-        // One frame never counts for more than a window.
+        // A frame counts for at most one window.
         let share = acked.min(cwnd) as f64 / window;
         self.w_est += alpha(self.w_est, self.cwnd_prior) * datagram as f64 * share;
         if w_cubic(t, self.k, self.w_max, self.c) < self.w_est {
@@ -205,16 +221,17 @@ impl Epoch {
     }
 }
 
-/// CUBIC.
+/// The rule of CUBIC.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     fast_convergence: FastConvergence,
     curve: Curve,
-    /// The curve before the last loss.
+    /// Curve before the last loss.
     undo: Undo<Curve>,
-    /// Up to here the elapsed time is accounted for: the last ACK frame, or the end of a silence.
+    /// Time up to which the elapsed time is accounted for: the last ACK frame, or the end of a
+    /// silence.
     last: Time,
-    /// The last ACK frame left nothing in flight.
+    /// Whether nothing was in flight after the last ACK frame.
     drained: bool,
 }
 
@@ -258,8 +275,9 @@ impl WindowRule for Cubic {
     }
 
     fn on_spurious_congestion_event(&mut self, restored: bool) {
-        // A window that has outgrown the loss keeps all its values, the curve too (RFC 9438 §4.9.2); after a mark there is nothing to go
-        // back to. The window knows both.
+        // A window that has outgrown the loss keeps all its values, including the curve
+        // (RFC 9438 §4.9.2). After a mark there is nothing to restore. `restored` is false in both
+        // cases.
         if let Some(curve) = self.undo.take().filter(|_| restored) {
             self.curve = curve;
         }
@@ -296,12 +314,13 @@ mod tests {
 
     #[test]
     fn k_is_the_time_back_to_w_max() {
-        // In segments, after a cut to 70 %: cbrt(30 / 0.4) = cbrt(75), cbrt(3 / 0.4) = cbrt(7.5), cbrt(3000 / 0.4) = cbrt(7500).
+        // In segments, after a cut to 70 %: cbrt(30 / 0.4) = cbrt(75), cbrt(3 / 0.4) = cbrt(7.5),
+        // cbrt(3000 / 0.4) = cbrt(7500).
         near(k(100.0, 70.0, C), 4.2172);
         near(k(10.0, 7.0, C), 1.9574);
         near(k(10_000.0, 7_000.0, C), 19.5743);
         assert_eq!(k(100.0, 100.0, C), 0.0);
-        // Bytes: both sides scale with the datagram.
+        // In bytes, both W_max - cwnd and C are multiplied by the datagram size, so K is the same.
         near(k(120_000.0, 84_000.0, C * 1_200.0), 4.2172);
     }
 
@@ -345,7 +364,7 @@ mod tests {
         assert_eq!(next_w_max(100_000, Some(100_001), Off), 100_000);
     }
 
-    /// An epoch of datagrams of one byte, so that windows are segments.
+    /// Returns an epoch with datagrams of one byte, so that windows are in segments.
     fn epoch(w_max: u64, cwnd: u64) -> Epoch {
         let mut curve = Curve { w_max: Some(w_max), cwnd_prior: Some(w_max), epoch: None };
         *curve.epoch(Time::ZERO, cwnd, 1)
@@ -353,12 +372,13 @@ mod tests {
 
     #[test]
     fn growth_per_segment_is_the_way_to_the_target_over_the_window() {
-        // At t = 2 s with RTT 0.1 s and W_max 1000, cwnd 700: K = cbrt(750) = 9.0856; W_cubic(2.1) = 1000 - 0.4 * 6.9856^3 = 863.6448.
+        // At t = 2 s with RTT 0.1 s, W_max 1000 and cwnd 700: K = cbrt(750) = 9.0856;
+        // W_cubic(2.1) = 1000 - 0.4 * 6.9856^3 = 863.6448.
         let mut e = epoch(1_000, 700);
         near(e.k, 9.0856);
         assert_eq!(e.growth(Time::from_millis(2_000), 0.1, 1, 700, 1), 0);
         near(e.carry, 163.6448 / 700.0);
-        // The rest of the window in one frame, from the carry on.
+        // The rest of the window in one frame, starting from the carried fraction.
         let rest = e.growth(Time::from_millis(2_000), 0.1, 699, 700, 1);
         assert_eq!(rest, 163);
         near(e.carry, 0.6448);
@@ -366,18 +386,21 @@ mod tests {
 
     #[test]
     fn w_est_takes_over_where_the_curve_lies_lower() {
-        // cwnd 7, W_max 10, at t = 0: W_cubic = 7. Seven segments acknowledged add alpha: W_est = 7.5294.
+        // cwnd 7, W_max 10, at t = 0: W_cubic = 7. Seven acknowledged segments add alpha: W_est =
+        // 7.5294.
         let mut e = epoch(10, 7);
         assert_eq!(e.growth(Time::ZERO, 0.1, 7, 7, 1), 0);
         near(e.w_est, 7.5294);
-        // Five more such rounds: 10.18 at window 7; from 10 on by whole segments.
+        // Five more such rounds take W_est to 10.18 at window 7. From 10 on, alpha is 1: one whole
+        // segment per round.
         for _ in 0..5 {
             e.growth(Time::ZERO, 0.1, 7, 7, 1);
         }
         near(e.w_est, 10.1765);
         assert_eq!(e.growth(Time::ZERO, 0.1, 7, 7, 1), 4, "to W_est 11.18");
         near(e.w_est, 11.1765);
-        // Two seconds on, W_cubic(2) = 10.00 lies below still; at six seconds, 36.4, the curve rules.
+        // At two seconds, W_cubic(2) = 10.00 is still below W_est. At six seconds W_cubic is 36.4,
+        // and the curve determines growth.
         assert_eq!(e.growth(Time::from_millis(2_000), 0.1, 1, 11, 1), 0);
         let mut at_six = e;
         at_six.growth(Time::from_millis(6_000), 0.1, 11, 11, 1);

@@ -1,35 +1,48 @@
-//! TCP/DCA (Martin, Nilsson, Rhee: "The Incremental Deployability of RTT-Based Congestion Avoidance for High Speed TCP Internet
-//! Connections").
+//! TCP/DCA (Martin, Nilsson, Rhee: "The Incremental Deployability of RTT-Based Congestion Avoidance
+//! for High Speed TCP Internet Connections").
 //!
-//! Reno that also cuts when round trips grow: after Reno's own growth, if the mean of the last two RTT samples exceeds the mean plus
-//! the standard deviation of the last twenty, a share of the window is taken away, at most once per congestion epoch (DCA §3.3,
-//! DCA §4.3). Loss and marks are answered exactly as by Reno.
+//! Reno that also cuts the window when round-trip times grow. After Reno's own growth, the
+//! controller compares the mean of the last two RTT samples with the last twenty samples. If this
+//! mean exceeds the mean of the twenty plus their standard deviation, a share of the window is
+//! taken away, at most once per congestion epoch (DCA §3.3, DCA §4.3). The reaction to losses and
+//! marks is exactly Reno's.
 //!
-//! Means and deviation are exact: sums of whole nanoseconds over a fixed ring, compared without division or root ([`delay_event`]).
+//! Means and deviation are exact: they are sums of whole nanoseconds over a fixed ring, compared
+//! without division or square root ([`delay_event`]).
 //!
 //! # Departures
-//! What the paper leaves open, and what is taken here. Each has an option where the choice could matter.
-//! - **Reduction** (`reduction=0.5`): the paper names three levels. Its analysis takes a half away and says why (DCA §3.3: ECN asks
-//!   for a half too, and a deep cut has the better chance to avoid the loss); DCA §4.3 only explores the smaller ones.
-//! - **Baseline** (`epoch=average`): an epoch "begins when the RTT increases and terminates when the RTT returns to some baseline
-//!   level" (DCA §3.3). It begins here with the reaction, and ends when sampledRTT(x) is not above windowAVG(w), the longer-term
-//!   average that DCA §3.2.1 measures rises against. That level moves, so the sender gets used to a queue that stays, and reacts to
-//!   what exceeds "the base level of queueing that exists" (DCA §4.4). `start` freezes windowAVG(w) at the reaction: literally the
-//!   level that the RTT rose from; a queue or a route that stays longer then silences the detector.
-//! - **Samples** (`samples=delayed`): only ACKs of more than one segment give one, as the paper filters delayed acknowledgements
-//!   (DCA §3.1). A QUIC peer that acknowledges every packet gives none, and the controller is Reno; `all` takes every frame.
-//! - **Newest packet only**: a frame whose newest packet was sent before one acknowledged earlier is no sample; a TCP ACK never is
-//!   such a frame (DCA §3.1: the highest segment acknowledged).
-//! - **Recovery**: no samples (DCA §3.1). The frame that ends it gives one: QUIC never confuses a retransmission with its original.
-//! - **Warm-up**: no decision before w samples are in; the paper does not say.
+//! The paper leaves these points open. Each has an option if the choice could matter.
+//! - **Reduction** (`reduction=0.5`): the paper names three levels. Its analysis takes half of the
+//!   window away and gives reasons (DCA §3.3: ECN asks for half too, and a deep cut has a better
+//!   chance to avoid the loss). DCA §4.3 only explores the smaller levels.
+//! - **Baseline** (`epoch=average`): an epoch "begins when the RTT increases and terminates when
+//!   the RTT returns to some baseline level" (DCA §3.3). Here it begins with the reaction. It ends
+//!   when sampledRTT(x) is not above windowAVG(w), the longer-term average against which DCA §3.2.1
+//!   measures rises. This level moves, so the sender gets used to a queue that stays, and reacts to
+//!   delay above "the base level of queueing that exists" (DCA §4.4). `start` freezes windowAVG(w)
+//!   at the reaction, which is literally the level from which the RTT rose. A queue or a route that
+//!   stays longer then silences the detector.
+//! - **Samples** (`samples=delayed`): only ACKs of more than one segment give a sample, as the
+//!   paper filters delayed acknowledgements (DCA §3.1). A QUIC peer that acknowledges every packet
+//!   gives no samples, and the controller is then Reno. `all` takes every frame.
+//! - **Newest packet only**: a frame gives no sample if its newest packet was sent before a packet
+//!   that was acknowledged earlier. A TCP ACK is never such a frame (DCA §3.1: the highest segment
+//!   acknowledged).
+//! - **Recovery**: no samples (DCA §3.1). The frame that ends recovery gives a sample, because QUIC
+//!   never confuses a retransmission with its original.
+//! - **Warm-up**: no decision before there are w samples; the paper does not mention this.
 //! - **Standard deviation** of the w samples themselves (divided by w, not by w - 1).
-//! - **Threshold**: a cut also sets the slow-start threshold, for it is "equivalent to the TCP reaction of a loss event" (DCA §3.3);
-//!   else slow start would take the cut back within a round trip.
-//! - **Floor** (`floor=0ms`): the event asks for one standard deviation and no more, so on a path without noise, where that is nothing, the
-//!   third packet of an ACK's answer counts as congestion. The floor is the smallest rise of sampledRTT(x) over windowAVG(w) that
-//!   counts, besides the standard deviation.
-//! - **Reset**: samples leave the ring as new ones come; only a change of path forgets them all at once.
-//! - **Windows below two datagrams** do not exist (RFC 9002 §7.2). RTTs count up to 18 minutes ([`MAX_RTT`]).
+//! - **Threshold**: a cut also sets the slow-start threshold, because the cut is "equivalent to the
+//!   TCP reaction of a loss event" (DCA §3.3). Otherwise slow start would undo the cut within a
+//!   round trip.
+//! - **Floor** (`floor=0ms`): the delay event requires a rise of one standard deviation and no
+//!   more. On a path without noise the deviation is zero, so the third packet sent in answer to an
+//!   ACK already counts as congestion. The floor is the smallest rise of sampledRTT(x) over
+//!   windowAVG(w) that counts, in addition to the standard deviation.
+//! - **Reset**: samples leave the ring as new samples arrive. Only a change of path forgets all of
+//!   them at once.
+//! - **Windows below two datagrams** do not exist (RFC 9002 §7.2). RTTs count up to 18 min
+//!   ([`MAX_RTT`]).
 
 use std::time::Duration;
 
@@ -42,15 +55,16 @@ use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
-/// Largest `x` and `w`; the largest that the paper mentions (DCA §3.2.1).
+/// Largest `x` and `w`: the largest number that the paper mentions (DCA §3.2.1).
 pub const MAX_SAMPLES: u32 = 200;
-/// Longest RTT distinguished, 2^40 ns: sums and squares of 200 of them fit 128 bits.
+/// Longest RTT that is distinguished, 2^40 ns. The sums and squares of 200 such RTTs fit into 128
+/// bits.
 pub const MAX_RTT: Duration = Duration::from_nanos(1 << 40);
-/// Largest `floor`.
+/// Largest value of `floor`.
 pub const MAX_FLOOR: Duration = Duration::from_secs(10);
 
 option_values! {
-    /// The share of the window that a reaction takes away: congestionReductionLevel (DCA §4.3).
+    /// Share of the window that a reaction takes away: congestionReductionLevel (DCA §4.3).
     pub enum Reduction {
         /// 50 %.
         Half = "0.5",
@@ -62,7 +76,7 @@ option_values! {
 }
 
 impl Reduction {
-    /// What the reaction leaves of the window.
+    /// Returns the fraction of the window that remains after the reaction.
     pub const fn leaves(self) -> Ratio {
         match self {
             Self::Half => Ratio::HALF,
@@ -73,21 +87,21 @@ impl Reduction {
 }
 
 option_values! {
-    /// Which ACK frames give an RTT sample.
+    /// ACK frames that give an RTT sample.
     pub enum Samples {
-        /// Those that newly acknowledge more than one packet (DCA §3.1).
+        /// Frames that newly acknowledge more than one packet (DCA §3.1).
         Delayed = "delayed",
-        /// All.
+        /// All frames.
         All = "all",
     }
 }
 
 option_values! {
-    /// The baseline that RTTs must return to before the next reaction.
+    /// Baseline to which RTTs must return before the next reaction.
     pub enum Epoch {
-        /// windowAVG(w) as it moves.
+        /// The current windowAVG(w).
         Average = "average",
-        /// windowAVG(w) as it was at the reaction.
+        /// windowAVG(w) at the time of the reaction.
         Start = "start",
     }
 }
@@ -111,9 +125,11 @@ rule_options! {
         w: u32 = "20" in Values::Integer { min: 1, max: MAX_SAMPLES },
         /// ACK frames that give a sample: of more than one packet, or all
         samples: Samples,
-        /// baseline that ends a congestion epoch: windowAVG(w) as it moves, or as it was when the epoch began
+        /// baseline that ends a congestion epoch: windowAVG(w) as it moves, or as it was when the
+        /// epoch began
         epoch: Epoch,
-        /// smallest rise of sampledRTT(x) over windowAVG(w) that counts, besides one standard deviation
+        /// smallest rise of sampledRTT(x) over windowAVG(w) that counts, besides one standard
+        /// deviation
         floor: Duration = "0ms" in Values::Duration { min: Duration::ZERO, max: MAX_FLOOR },
     }
 }
@@ -127,32 +143,35 @@ impl RuleConfig for DcaConfig {
     }
 }
 
-/// A mean not yet divided: `total` nanoseconds over `count` samples.
+/// A mean before the division: `total` nanoseconds over `count` samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mean {
     /// Sum of the samples in nanoseconds.
     pub total: u128,
-    /// How many, not zero.
+    /// Number of samples, not zero.
     pub count: u32,
 }
 
 impl Mean {
-    /// How far this mean lies above `other`, times both counts, in nanoseconds; zero when it lies below.
+    /// Returns how far this mean is above `other`, multiplied by both counts, in nanoseconds; zero
+    /// if it is below.
     fn above(self, other: Self) -> u128 {
         (self.total * u128::from(other.count)).saturating_sub(other.total * u128::from(self.count))
     }
 
-    /// This mean lies at least `floor` above `other`.
+    /// Returns whether this mean is at least `floor` above `other`.
     fn reaches(self, other: Self, floor: Duration) -> bool {
         self.above(other)
             >= floor.min(MAX_RTT).as_nanos() * u128::from(self.count) * u128::from(other.count)
     }
 }
 
-/// sampledRTT(x) > windowAVG(w) + std (DCA §3.2.1), `squares` being the sum of the squares of the w samples.
+/// Returns whether sampledRTT(x) > windowAVG(w) + std (DCA §3.2.1). `squares` is the sum of the
+/// squares of the w samples.
 ///
-/// With sums s over x and S over w samples, std^2 = squares/w - (S/w)^2. Both sides times x w, and squared:
-/// w s - x S > 0 and (w s - x S)^2 > x^2 (w squares - S^2).
+/// With the sums s over x samples and S over w samples, std^2 = squares/w - (S/w)^2. Multiplying
+/// both sides by x w and squaring them gives w s - x S > 0 and (w s - x S)^2 > x^2 (w squares -
+/// S^2).
 pub fn delay_event(sampled: Mean, window: Mean, squares: u128) -> bool {
     let above = sampled.above(window);
     let x = u128::from(sampled.count);
@@ -160,13 +179,13 @@ pub fn delay_event(sampled: Mean, window: Mean, squares: u128) -> bool {
     above > 0 && above * above > x * x * variance
 }
 
-/// The last samples, and their sums.
+/// The last samples and their sums.
 #[derive(Clone, Debug)]
 struct Ring {
     samples: [u64; MAX_SAMPLES as usize],
-    /// Where the next sample goes.
+    /// Index of the next sample.
     next: usize,
-    /// Samples taken so far, up to [`MAX_SAMPLES`].
+    /// Number of samples taken so far, up to [`MAX_SAMPLES`].
     filled: u32,
     sampled: Mean,
     window: Mean,
@@ -185,7 +204,8 @@ impl Ring {
         }
     }
 
-    /// The sample that leaves a mean over the last `count` ones; zero while the mean is not full, for the ring begins with zeros.
+    /// Returns the sample that leaves a mean over the last `count` samples. It is zero until the
+    /// mean is full, because the ring begins with zeros.
     fn leaving(&self, count: u32) -> u128 {
         let at = (self.next + self.samples.len() - count as usize) % self.samples.len();
         u128::from(self.samples[at])
@@ -202,25 +222,26 @@ impl Ring {
         self.filled = (self.filled + 1).min(MAX_SAMPLES);
     }
 
-    /// Both means rest on all their samples.
+    /// Returns whether both means have all their samples.
     fn ready(&self) -> bool {
         self.filled >= self.sampled.count.max(self.window.count)
     }
 }
 
-/// TCP/DCA.
+/// The rule of TCP/DCA.
 #[derive(Clone, Debug)]
 pub struct Dca {
     config: DcaConfig,
     ring: Ring,
-    /// windowAVG(w) at the reaction that began this congestion epoch, as long as the epoch lasts.
+    /// windowAVG(w) at the reaction that began the current congestion epoch; `None` outside an
+    /// epoch.
     epoch: Option<Mean>,
-    /// When the newest packet acknowledged so far was sent; before the first one, when the path began.
+    /// Time when the newest packet acknowledged so far was sent; initially, when the path began.
     newest: Time,
 }
 
 impl Dca {
-    /// The tcpRTT sample of this ACK frame (DCA §3.1).
+    /// Returns the tcpRTT sample of this ACK frame, if it gives one (DCA §3.1).
     fn sample(&mut self, window: &Aimd, acks: &AckEvent<'_>) -> Option<Duration> {
         let sent = acks.newest_sent().filter(|sent| *sent >= self.newest)?;
         self.newest = sent;
@@ -260,7 +281,7 @@ impl WindowRule for Dca {
         }
     }
 
-    /// `queueing` is the height of sampledRTT(x) above windowAVG(w).
+    /// Adds `queueing`: sampledRTT(x) minus windowAVG(w), or zero if that is negative.
     fn metrics(&self, window: ControllerMetrics) -> ControllerMetrics {
         let Ring { sampled, window: average, .. } = self.ring;
         let above = sampled.above(average) / u128::from(sampled.count * average.count);
@@ -312,9 +333,9 @@ mod tests {
 
     #[test]
     fn the_event_by_hand() {
-        // 2 4 4 4 5 5 7 9 have mean 5 and deviation 2. The last two: 8 > 7.
+        // The samples 2 4 4 4 5 5 7 9 have mean 5 and deviation 2. The mean of the last two: 8 > 7.
         assert!(event(&ring(2, 8, [2, 4, 4, 4, 5, 5, 7, 9])));
-        // The last two, 5 and 9: exactly mean + deviation, not above it.
+        // The mean of the last two, 5 and 9, is exactly mean + deviation, so it is not above it.
         assert!(!event(&ring(2, 8, [2, 4, 4, 4, 5, 7, 5, 9])));
         assert!(!event(&ring(1, 8, [2, 4, 4, 4, 5, 5, 9, 7])), "7 is 5 + 2");
         assert!(event(&ring(1, 8, [2, 4, 4, 4, 5, 5, 7, 9])));
@@ -324,11 +345,12 @@ mod tests {
 
     #[test]
     fn one_late_sample_of_twenty_is_an_event() {
-        // 19 of 50 and one of 52: mean of two 51, mean 50.1, deviation 2 sqrt(19) / 20 = 0.436.
+        // 19 samples of 50 and one of 52: mean of the last two 51, mean of all 50.1, deviation 2
+        // sqrt(19) / 20 = 0.436.
         let mut rtts = vec![50; 19];
         rtts.push(52);
         assert!(event(&ring(2, 20, rtts.iter().copied())));
-        // Nanoseconds suffice: nothing is rounded.
+        // A rise of one nanosecond is enough, because nothing is rounded.
         let mut r = ring(2, 20, [50; 19]);
         r.push(Duration::from_nanos(50_000_001));
         assert!(event(&r));

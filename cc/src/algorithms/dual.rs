@@ -1,19 +1,24 @@
-//! TCP/DUAL (Wang, Crowcroft: "Eliminating Periodic Packet Losses in the 4.3-Tahoe BSD TCP Congestion Control Algorithm", Computer
-//! Communication Review, April 1992), as the DCA paper compares it (DCA §4.4).
+//! TCP/DUAL (Wang, Crowcroft: "Eliminating Periodic Packet Losses in the 4.3-Tahoe BSD TCP
+//! Congestion Control Algorithm", Computer Communication Review, April 1992), in the form that the
+//! DCA paper compares (DCA §4.4).
 //!
-//! Reno that looks at the RTT every second round trip: if it lies above the middle between the smallest and the largest seen so far,
-//! one eighth of the window goes. Loss and marks are answered exactly as by Reno.
+//! Reno with a check of the RTT every second round trip. If the RTT is above the middle between the
+//! smallest and the largest RTT seen so far, the window is cut by one eighth. The reaction to
+//! losses and marks is exactly Reno's.
 //!
 //! # Departures
-//! The 1992 paper was not at hand; the rule is the one that Brakmo, O'Malley and Peterson give of it in their paper on Vegas (1994).
-//! - **The RTT of the moment** is the sample of the ACK frame that ends the second round trip.
-//! - **Smallest and largest** count every ACK frame's sample, those in recovery too: QUIC never confuses a retransmission with its
-//!   original. A sample holds what the peer held the acknowledgement back for, as in TCP.
-//! - **Reset** (`reset=never`): "seen so far" is taken by the letter, so one long delay raises the middle for good. `timeout` forgets
-//!   both on persistent congestion, `loss` with every reaction to loss or mark: the full queue behind it is then no longer the
-//!   yardstick. A change of path always does.
-//! - **Recovery**: no decision, and the two round trips are counted anew afterwards.
-//! - **Slow start**: the rule holds there too, and a cut ends it.
+//! The 1992 paper was not at hand. The rule comes from the description by Brakmo, O'Malley and
+//! Peterson in their paper on Vegas (1994).
+//! - **Current RTT**: the sample of the ACK frame that ends the second round trip.
+//! - **Smallest and largest RTT** include the sample of every ACK frame, also in recovery, because
+//!   QUIC never confuses a retransmission with its original. The acknowledgement delay that the
+//!   peer reports is not part of a sample ([`crate::Rtt`]); TCP's samples include that delay.
+//! - **Reset** (`reset=never`): "seen so far" is taken literally, so one long delay raises the
+//!   middle permanently. `timeout` forgets both extremes on persistent congestion, and `loss`
+//!   forgets them with every reaction to a loss or a mark, so that the full queue before the
+//!   reaction is no longer the reference. A change of path always forgets them.
+//! - **Recovery**: no decision is made, and the count of two round trips restarts afterwards.
+//! - **Slow start**: the rule applies there too, and a cut ends slow start.
 //! - **Windows below two datagrams** do not exist (RFC 9002 §7.2).
 
 use std::time::Duration;
@@ -28,19 +33,20 @@ use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
-/// What a decision leaves of the window (DCA §4.4).
+/// Fraction of the window that remains after a cut (DCA §4.4).
 pub const DELAY_REDUCTION: Ratio = Ratio::new(7, 8);
 /// Round trips per decision (DCA §4.4).
 pub const ROUNDS: u32 = 2;
 
 option_values! {
-    /// When the smallest and largest RTT are forgotten, besides a change of path.
+    /// Event that makes the controller forget the smallest and largest RTT, besides a change of
+    /// path.
     pub enum Reset {
-        /// Never.
+        /// No event.
         Never = "never",
-        /// On persistent congestion.
+        /// Persistent congestion.
         Timeout = "timeout",
-        /// With every reaction to loss or mark.
+        /// Every reaction to a loss or a mark.
         Loss = "loss",
     }
 }
@@ -79,26 +85,26 @@ impl RuleConfig for DualConfig {
 /// The smallest and largest RTT seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Smallest.
+    /// Smallest RTT.
     pub min: Duration,
-    /// Largest.
+    /// Largest RTT.
     pub max: Duration,
 }
 
 impl Range {
-    /// With one RTT more.
+    /// Returns the range extended to include `rtt`.
     #[must_use]
     pub fn and(self, rtt: Duration) -> Self {
         Self { min: self.min.min(rtt), max: self.max.max(rtt) }
     }
 }
 
-/// RTT > (min RTT + max RTT) / 2.
+/// Returns whether RTT > (min RTT + max RTT) / 2.
 pub fn above_middle(rtt: Duration, seen: Range) -> bool {
     rtt.saturating_sub(seen.min) > seen.max.saturating_sub(rtt)
 }
 
-/// TCP/DUAL.
+/// The rule of TCP/DUAL.
 #[derive(Clone, Debug)]
 pub struct Dual {
     reset: Reset,
@@ -110,7 +116,7 @@ pub struct Dual {
 }
 
 impl Dual {
-    /// Takes a sample; gives the range with it.
+    /// Records a sample and returns the range that includes it.
     fn sample(&mut self, rtt: Duration) -> Range {
         let seen = self.seen.map_or(Range { min: rtt, max: rtt }, |seen| seen.and(rtt));
         self.seen = Some(seen);
@@ -118,7 +124,7 @@ impl Dual {
         seen
     }
 
-    /// This ACK frame ends the second round trip since the last decision.
+    /// Returns whether this ACK frame ends the second round trip since the last decision.
     fn due(&mut self, acks: &AckEvent<'_>) -> bool {
         self.rounds += u32::from(self.round.on_ack(acks));
         let due = self.rounds >= ROUNDS;
@@ -151,7 +157,7 @@ impl WindowRule for Dual {
         }
     }
 
-    /// `queueing` is the last RTT above the smallest.
+    /// Adds `queueing`: the last RTT minus the smallest.
     fn metrics(&self, window: ControllerMetrics) -> ControllerMetrics {
         let queueing = self.seen.map(|seen| self.latest.saturating_sub(seen.min));
         ControllerMetrics { queueing, ..window }

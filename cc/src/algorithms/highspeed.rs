@@ -1,18 +1,24 @@
-//! HighSpeed TCP (RFC 3649): Reno with an increase a(w) and a decrease b(w) that depend on the window.
+//! HighSpeed TCP (RFC 3649): Reno with an increase a(w) and a decrease b(w) that depend on the
+//! window.
 //!
-//! Up to 38 datagrams it is Reno. Above, a lone flow needs far fewer losses in a row to fill a fast link.
+//! Up to 38 datagrams it is Reno. Above 38 datagrams, a single flow can fill a fast link with a
+//! much higher loss rate than Reno.
 //!
-//! [`increase`] reads a table that is made when the crate is compiled, from the formulas below and [`crate::math`]: the same bits on every
-//! platform. Its knots are a sixteenth of an octave apart, with straight lines between; a test holds it within 0.02 % of the formula.
+//! [`increase`] reads a table that is computed at compile time from the formulas below and
+//! [`crate::math`], so it has the same bits on every platform. The knots of the table are a
+//! sixteenth of an octave apart, with linear interpolation between them. A test checks that the
+//! table is within 0.02 % of the formula.
 //!
 //! Departures:
-//! - **Formula, not table**: RFC 3649 §B tabulates whole a(w), made with p(w) = 1 / (12.8 w^1.2). Here a(w) is not rounded, and
-//!   p(w) = 0.078 / w^1.2 as in RFC 3649 §5, which is 0.16 % less. It lies within 0.05 of every row.
-//! - **Just above 38** the formula gives less than Reno's one datagram (0.955 at 38, 1 at 41): one is the floor.
-//! - **Beyond 100 000 datagrams**, where that table ends, a(w) and b(w) stay as they are there; the formula for b(w) reaches zero at
-//!   567 000.
+//! - **Formula, not table**: RFC 3649 §B tabulates integer values of a(w), computed with p(w) =
+//!   1 / (12.8 w^1.2). Here a(w) is not rounded, and p(w) = 0.078 / w^1.2 as in RFC 3649 §5, which
+//!   is 0.16 % less. The result is within 0.05 of every row.
+//! - **Just above 38 datagrams** the formula gives less than Reno's one datagram (0.955 at 38, 1 at
+//!   41). The increase is at least one.
+//! - **Beyond 100 000 datagrams**, where the RFC's table ends, a(w) and b(w) stay constant. The
+//!   formula for b(w) reaches zero at 567 000.
 //! - **Per byte, not per ACK**: [`Aimd::grow_additive`] spreads a(w) over the bytes of a round.
-//! - **Fractions**: a(w) and b(w) count in 1/65536.
+//! - **Fractions**: a(w) and b(w) are in units of 1/65536.
 
 use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Page};
@@ -26,13 +32,13 @@ use crate::units::{Ratio, Time};
 pub const LOW_WINDOW: f64 = 38.0;
 /// High_Window in datagrams (RFC 3649 §5).
 pub const HIGH_WINDOW: f64 = 83_000.0;
-/// b(Low_Window), Reno's (RFC 3649 §7).
+/// b(Low_Window), which is Reno's decrease (RFC 3649 §7).
 pub const LOW_DECREASE: f64 = 0.5;
-/// The response function p(w) = 0.078 / w^1.2: its factor and its exponent (RFC 3649 §5).
+/// Factor and exponent of the response function p(w) = 0.078 / w^1.2 (RFC 3649 §5).
 pub const RESPONSE: (f64, f64) = (0.078, 1.2);
 /// High_Decrease: b(High_Window) (RFC 3649 §7).
 pub const HIGH_DECREASE: f64 = 0.1;
-/// Where the table of RFC 3649 §B ends, in datagrams.
+/// End of the table of RFC 3649 §B, in datagrams.
 pub const LAST_WINDOW: f64 = 100_000.0;
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
@@ -48,44 +54,47 @@ rule_options! {
     pub struct HighSpeedConfig {}
 }
 
-/// p(w) = 0.078 / w^1.2: the loss rate that a window of `w` datagrams stands for (RFC 3649 §5).
+/// Returns p(w) = 0.078 / w^1.2: the loss rate at which the average window is `w` datagrams
+/// (RFC 3649 §5).
 pub const fn p(w: f64) -> f64 {
     RESPONSE.0 * exp(-RESPONSE.1 * ln(w))
 }
 
-/// b(w): the share of the window that a loss takes away, from 0.5 at Low_Window on a straight line in log w (RFC 3649 §7).
+/// Returns b(w): the share of the window that a loss takes away. It falls from 0.5 at Low_Window
+/// linearly in log w (RFC 3649 §7).
 pub const fn b(w: f64) -> f64 {
     decrease(w.clamp(LOW_WINDOW, LAST_WINDOW))
 }
 
-/// a(w) = 2 w² b(w) p(w) / (2 - b(w)): datagrams of growth per round trip (RFC 3649 §7).
+/// Returns a(w) = 2 w² b(w) p(w) / (2 - b(w)): growth in datagrams per round trip (RFC 3649 §7).
 pub const fn a(w: f64) -> f64 {
     growth(w.clamp(LOW_WINDOW, LAST_WINDOW)).max(1.0)
 }
 
-/// b(w) past the ends of its range, too.
+/// Returns b(w), also beyond the ends of its range.
 const fn decrease(w: f64) -> f64 {
     (HIGH_DECREASE - LOW_DECREASE) * (ln(w) - ln(LOW_WINDOW)) / (ln(HIGH_WINDOW) - ln(LOW_WINDOW))
         + LOW_DECREASE
 }
 
-/// a(w) past the ends of its range, too.
+/// Returns a(w), also beyond the ends of its range.
 const fn growth(w: f64) -> f64 {
     2.0 * w * w * decrease(w) * p(w) / (2.0 - decrease(w))
 }
 
-/// One, in the fractions of this file.
+/// The number one in the fixed-point fractions of this file.
 const UNIT: u32 = 1 << 16;
-/// Windows are looked up in 1/256 datagram.
+/// Windows are looked up in units of 1/256 datagram (8 bits).
 const FINE: u32 = 8;
-/// The table begins at 2^5 datagrams and covers twelve octaves, 2^4 knots each; the last knot is 2^17.
+/// The table begins at 2^5 datagrams and covers twelve octaves with 2^4 knots each; the last knot
+/// is at 2^17.
 const FIRST_OCTAVE: u32 = 5;
 const OCTAVES: usize = 12;
 const KNOT_BITS: u32 = 4;
 const KNOTS: usize = 1 << KNOT_BITS;
 
-/// Increases at the knots in 1/65536 datagram. The knots beside the ends of the formula's range follow it past them, so that the lines
-/// up to the ends are right.
+/// Increases at the knots, in 1/65536 datagram. The knots next to the ends of the formula's range
+/// follow the formula beyond the range, so that the interpolation up to the ends is right.
 static INCREASES: [u32; OCTAVES * KNOTS + 1] = increases();
 
 const fn increases() -> [u32; OCTAVES * KNOTS + 1] {
@@ -100,8 +109,8 @@ const fn increases() -> [u32; OCTAVES * KNOTS + 1] {
     table
 }
 
-/// a(w) for a window in bytes, from the table: datagrams of growth per round trip. Exactly one up to [`LOW_WINDOW`],
-/// and a little beyond.
+/// Returns a(w) from the table for a window in bytes: growth in datagrams per round trip. The
+/// result is exactly one up to [`LOW_WINDOW`] and slightly beyond.
 pub fn increase(window: u64, datagram: u64) -> Ratio {
     let low = (LOW_WINDOW as u64) * datagram;
     if window <= low {
@@ -109,7 +118,8 @@ pub fn increase(window: u64, datagram: u64) -> Ratio {
     }
     let w = ((window << FINE) / datagram)
         .clamp((LOW_WINDOW as u64) << FINE, (LAST_WINDOW as u64) << FINE);
-    // The leading bit names the octave, the next four the knot in it, the rest the way to the next knot.
+    // The leading bit gives the octave, the next four bits the knot in the octave, and the
+    // remaining bits the position between this knot and the next.
     let octave = w.ilog2();
     let width = octave - KNOT_BITS;
     let knot = (octave - FINE - FIRST_OCTAVE) as usize * KNOTS + (w >> width) as usize % KNOTS;
@@ -119,7 +129,8 @@ pub fn increase(window: u64, datagram: u64) -> Ratio {
     if increase <= UNIT { Ratio::ONE } else { Ratio::new(increase, UNIT) }
 }
 
-/// 1 - b(w) for a window in bytes: what a loss or a mark leaves of it. Exactly a half up to [`LOW_WINDOW`].
+/// Returns 1 - b(w) for a window in bytes: the fraction that remains after a loss or a mark. The
+/// result is exactly a half up to [`LOW_WINDOW`].
 pub fn kept(window: u64, datagram: u64) -> Ratio {
     let w = window as f64 / datagram as f64;
     if w <= LOW_WINDOW {
@@ -138,7 +149,7 @@ impl RuleConfig for HighSpeedConfig {
     }
 }
 
-/// HighSpeed TCP.
+/// The rule of HighSpeed TCP.
 #[derive(Clone, Copy, Debug)]
 pub struct HighSpeed;
 
@@ -220,7 +231,7 @@ mod tests {
         {
             assert!((a(w) / expected - 1.0).abs() < 3e-4, "a({w}) = {}", a(w));
         }
-        // Low_P and High_P, nearly: 0.078 is rounded.
+        // p is near Low_P and High_P, but not equal, because 0.078 is rounded.
         assert!(
             (p(LOW_WINDOW) / 1e-3 - 1.0).abs() < 0.02 && (p(HIGH_WINDOW) / 1e-7 - 1.0).abs() < 0.03
         );

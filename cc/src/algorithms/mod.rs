@@ -1,18 +1,19 @@
-//! The controllers: one file or folder per paper, and one line each.
+//! The controllers: one file or folder per paper, and one line each in the list below.
 
 use crate::algorithm::Algorithm;
 
-/// Declares each controller's module and lists its entry. `cargo fmt` does not see modules that a macro declares: `make format` does.
+/// Declares each controller's module and lists its catalogue entry. `cargo fmt` skips modules
+/// declared by a macro; `make format` does not.
 macro_rules! algorithms {
     ($($name:ident,)+) => {
         $(pub mod $name;)+
 
-        /// Every controller's entry.
+        /// Every controller's catalogue entry.
         pub(crate) static ENTRIES: &[Algorithm] = &[$($name::ALGORITHM),+];
     };
 }
 
-// One line per controller, in the order users see them.
+// One line per controller, in the order in which users see them.
 algorithms! {
     reno,
     cubic,

@@ -1,19 +1,23 @@
-//! Adaptive packet size (Wilson: "An Adaptive Packet Size Approach to TCP Congestion Control", MSc thesis, University of British
-//! Columbia, 2008), around any other controller.
+//! Adaptive packet size (Wilson: "An Adaptive Packet Size Approach to TCP Congestion Control", MSc
+//! thesis, University of British Columbia, 2008), a wrapper around any other controller.
 //!
-//! With a window of a few packets loss recovery fails and flows starve (Packet size §1.4). Smaller packets put more of them into
-//! the same window. The wrapped controller steers the window; this one steers the datagram size.
+//! If the window holds only a few packets, loss recovery fails and flows starve (Packet size §1.4).
+//! With smaller packets, the same window holds more of them. The wrapped controller sets the
+//! window; the wrapper sets the datagram size.
 //!
 //! # Departures
-//! The thesis compares fixed sizes and leaves the rule open. The rule here is ours:
-//! - The window should hold at least `packets` datagrams. When it does not, the datagram shrinks to the largest of the sizes 1000, 750,
-//!   500, 250 bytes (and not below `floor`) that fits, or the smallest.
-//! - It grows to the next larger size when the window has held `packets` of that size for `patience` round trips on end.
-//! - The window is in bytes, and the wrapped controller gets the new size as a new largest datagram: its minimum window is two
-//!   of them, and it grows by one of them per round trip. So small packets also grow slower, the penalty Packet size §1.2 names;
-//!   `increase=full` keeps growth at one full-size datagram.
-//! - Every packet carries some 60 bytes of headers and tag whatever its size (IP 20 or 40, UDP 8, QUIC 10 to 30): of 1200 bytes that is
-//!   5 %, of 250 it is 24 %.
+//! The thesis compares fixed sizes and leaves the rule open. The rule here is Fathom's own:
+//! - The window should hold at least `packets` datagrams. If it does not, the datagram shrinks to
+//!   the largest of the sizes 1000, 750, 500 and 250 bytes (and not below `floor`) that fits, or to
+//!   the smallest.
+//! - The datagram grows to the next larger size when the window has held `packets` datagrams of
+//!   that size for `patience` consecutive round trips.
+//! - The window is in bytes, and the wrapped controller gets the new size as a new largest
+//!   datagram. Its minimum window is then two such datagrams, and it grows by one of them per round
+//!   trip. So small packets also slow down growth, which is the penalty that Packet size §1.2
+//!   names. `increase=full` keeps the growth at one full-size datagram.
+//! - Every packet has about 60 bytes of headers and tag, whatever its size (IP 20 or 40, UDP 8,
+//!   QUIC 10 to 30). They take 5 % of 1200 bytes, and 24 % of 250 bytes.
 
 use std::sync::Arc;
 
@@ -28,17 +32,18 @@ use crate::round::RoundTrip;
 use crate::undo::Undo;
 use crate::units::Time;
 
-/// Sizes below the path's own, in bytes of UDP payload: ours, near the 1500, 1000, 500 and 250 of Packet size §4.3.1.
+/// Sizes below the path's own, in bytes of UDP payload. The choice is Fathom's own, near the 1500,
+/// 1000, 500 and 250 of Packet size §4.3.1.
 pub const SIZES: [u16; 4] = [1_000, 750, 500, 250];
-/// The last of [`SIZES`].
+/// Smallest of [`SIZES`].
 const SMALLEST: u64 = SIZES[SIZES.len() - 1] as u64;
 
 option_values! {
-    /// What the wrapped controller takes for one datagram.
+    /// Datagram size that the wrapped controller counts in.
     pub enum Increase {
         /// The size in use.
         Scaled = "scaled",
-        /// The largest the path carries.
+        /// The largest size that the path carries.
         Full = "full",
     }
 }
@@ -54,7 +59,8 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     build: |parsed| {
         Arc::new(PacketSizeConfig { sizing: Sizing::read(parsed), inner: parsed.inner() })
     },
-    // Below eight datagrams in the window the datagram shrinks to the smallest size, and with it what is added per round trip.
+    // Below eight datagrams in the window, the datagram shrinks, down to the smallest size. Growth
+    // per round trip shrinks with it.
     contract: Contract {
         one_per_round: false,
         least: |_| minimum_window(SMALLEST),
@@ -65,7 +71,7 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 };
 
 options! {
-    /// When the size changes.
+    /// When the datagram size changes.
     pub struct Sizing {
         /// datagrams that the window should hold
         packets: u32 = "8" in Values::Integer { min: 2, max: 64 },
@@ -110,7 +116,8 @@ impl ControllerConfig for PacketSizeConfig {
         "run it on a stack that honours a datagram size ('fathom stacks' lists them)"
     }
 
-    /// What the wrapped controller lacks is reported in its own words.
+    /// Checks the capabilities. If the wrapped controller lacks one, the error is the wrapped
+    /// controller's own.
     fn check(&self, provided: Capabilities) -> Result<(), Missing> {
         let signals = Capabilities { datagram: true, ..Capabilities::NONE }.lacking_in(provided);
         if signals.is_none() {
@@ -140,20 +147,20 @@ impl ControllerConfig for PacketSizeConfig {
     }
 }
 
-/// The datagram size of a window, in bytes: the largest of the path's own and `SIZES` of which the window holds `packets`, else the
-/// smallest not below `floor`.
+/// Returns the datagram size for a window, in bytes: the largest of the path's own size and `SIZES`
+/// of which the window holds `packets`, or else the smallest that is not below `floor`.
 pub fn fitting_size(window: u64, packets: u64, path: u16, floor: u16) -> u16 {
     let sizes = sizes(path, floor);
     sizes.clone().find(|size| window >= packets * u64::from(*size)).or(sizes.last()).unwrap_or(path)
 }
 
-/// The sizes there are, largest first.
+/// Returns the available sizes, largest first.
 fn sizes(path: u16, floor: u16) -> impl Iterator<Item = u16> + Clone {
     std::iter::once(path)
         .chain(SIZES.into_iter().filter(move |size| *size < path && *size >= floor))
 }
 
-/// Adaptive packet size.
+/// The controller that adapts the packet size.
 #[derive(Debug)]
 pub struct PacketSize {
     inner: Box<dyn Controller>,
@@ -161,35 +168,37 @@ pub struct PacketSize {
     floor: u16,
     patience: u32,
     increase: Increase,
-    /// Largest datagram the path carries.
+    /// Largest datagram that the path carries, in bytes.
     path: u16,
-    /// Datagram size in use.
+    /// Current datagram size in bytes.
     size: u16,
-    /// The size that the wrapped controller knows.
+    /// Datagram size that the wrapped controller knows.
     inner_size: u16,
     round: RoundTrip,
-    /// The window held enough larger datagrams all through this round.
+    /// Whether the window has held enough datagrams of the next larger size during this whole
+    /// round.
     roomy: bool,
-    /// Roomy rounds on end.
+    /// Number of consecutive roomy rounds.
     rounds: u32,
-    /// Nothing was acknowledged or lost yet: the wrapped controller may still compute its initial window anew.
+    /// Whether nothing has been acknowledged or lost yet, so the wrapped controller may still
+    /// compute its initial window again.
     fresh: bool,
-    /// The size before the loss that may prove spurious.
+    /// Size before a loss that may prove spurious.
     undo: Undo<u16>,
 }
 
 impl PacketSize {
-    /// The next larger size, if there is one.
+    /// Returns the next larger size, if there is one.
     fn larger(&self) -> Option<u16> {
         sizes(self.path, self.floor).take_while(|size| *size > self.size).last()
     }
 
-    /// The window holds enough datagrams of this size.
+    /// Returns whether the window holds enough datagrams of this size.
     fn holds(&self, size: u16) -> bool {
         self.inner.send_params().window >= self.packets * u64::from(size)
     }
 
-    /// The size for the window as it is.
+    /// Returns the size that fits the current window.
     fn fitting(&self) -> u16 {
         fitting_size(self.inner.send_params().window, self.packets, self.path, self.floor)
     }
@@ -220,7 +229,8 @@ impl PacketSize {
         self.roomy = self.larger().is_none_or(|larger| self.holds(larger));
     }
 
-    /// Reports a datagram size to the wrapped controller, if it is new to it: it may begin a growth period anew with every such event.
+    /// Reports a changed datagram size to the wrapped controller. An unchanged size is not
+    /// reported, because the controller may restart a growth period with every such event.
     fn resize_inner(&mut self, now: Time) {
         let counts = match self.increase {
             Increase::Scaled => self.size,
@@ -279,7 +289,9 @@ impl Controller for PacketSize {
             PathChange::Datagram(bytes) => {
                 self.path = bytes.max(1);
                 self.undo.forget();
-                // Not by way of the path's own size: its minimum would stay as the window of smaller datagrams.
+                // Change to the fitting size directly. If the wrapped controller got the path's
+                // full size first, its minimum window for that size would remain with the smaller
+                // datagrams.
                 let size = if self.fresh { self.path } else { self.fitting() };
                 self.change(now, size);
                 self.adapt(now);

@@ -1,7 +1,8 @@
-//! NewReno as QUIC has it: RFC 9002 §7.
+//! NewReno for QUIC: RFC 9002 §7.
 //!
-//! Slow start, one datagram per round trip in avoidance, half the window once per recovery period; marks react as losses do
-//! (RFC 9002 §7.1). It is the baseline, and what Sync-TCP falls back to.
+//! Slow start, then one datagram more per round trip in avoidance, and half the window once per
+//! recovery period. The reaction to a mark is the same as to a loss (RFC 9002 §7.1). NewReno is the
+//! baseline, and Sync-TCP falls back to it.
 //!
 //! Departures: none beyond those of [`crate::aimd`].
 
@@ -12,7 +13,8 @@ use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
-/// What a loss or a mark leaves of the window (RFC 9002 §7.3.2; the RFC's kLossReductionFactor).
+/// Fraction of the window that remains after a loss or a mark (RFC 9002 §7.3.2; the RFC's
+/// kLossReductionFactor).
 pub const LOSS_REDUCTION: Ratio = Ratio::HALF;
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
@@ -37,7 +39,7 @@ impl RuleConfig for RenoConfig {
     }
 }
 
-/// NewReno.
+/// The rule of NewReno.
 #[derive(Clone, Copy, Debug)]
 pub struct Reno;
 

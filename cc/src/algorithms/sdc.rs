@@ -1,35 +1,48 @@
 //! SDC (Kung, Tan, Hsiao: "TCP with sender-based delay control", Computer Communications 26, 2003).
 //!
-//! Below a window of eight packets loss recovery fails, so SDC does not go there: it slows down by delaying packets at the sender,
-//! which stretches the round trip to RTT + D and lowers the rate W / (RTT + D) as far as need be. Its answers to an ACK and to a
-//! congestion event are the two halves of the box in SDC §2.2, with its names.
+//! Loss recovery fails if the window is below eight packets, so SDC avoids such windows. Instead,
+//! it slows down by delaying packets at the sender. The delay D stretches the round trip to RTT + D
+//! and lowers the rate W / (RTT + D) as far as necessary. The reactions to an ACK and to a
+//! congestion event are the two halves of the box in SDC §2.2, with the names used there.
 //!
-//! The delay goes out as [`Pacing::Delay`]: at most one window per RTT + D.
+//! The stack gets the delay as [`Pacing::Delay`]: at most one window per RTT + D.
 //!
 //! # Departures
-//! What the paper leaves open, and what is taken here.
-//! - **Which RTT** the box means: RTT is that of the network, without D: equation (2) adds D to it. SRTT averages RTT + D, what the
-//!   connection lives by ("the objective is to double the smoothed RTT", SDC §2.1), though the box writes RTT_new there too. With an
-//!   SRTT without D (`srtt=network`) a second congestion signal could not slow the sender any further.
-//! - **Which D** SRTT averages: the one in force when the packet left. So signals about one flight all set D to the same, twice the
-//!   smoothed RTT of that flight; they do not double it one after the other.
-//! - **Per packet, not per ACK**: both shrinking rules apply once for each acknowledged datagram's worth of bytes, as with the one
-//!   ACK per packet of the paper's simulations. All packets of a frame have its RTT, so a jump from RTT_old counts once.
-//! - **How often D grows** (`react=ack`): "when receiving an ACK with the CE bit on" (SDC §2.1), every one, as the box has it. Losses
-//!   come once per recovery period, as NewReno takes them (the paper's senders run NewReno). `round` holds marks to once per round trip
-//!   too. While D is above zero the difference is small, for what the ACKs between two marks of a flight took off D is all that the
-//!   second one adds. It is large once, where a window of 8 to 15 packets is halved by the first mark of a flight: the second one finds
-//!   a small window and adds a delay of one round trip, so the rate falls to a quarter, with `round` to a half.
-//! - **RTT_old** of the small-window rule is the sample before, as the box has it. A jump of the RTT can so raise a D above zero. A D of
-//!   zero stays zero without congestion ("either zero or decreasing", SDC §2.1), though the box alone would let a jump raise it.
-//! - **Growth of W** is per byte, and not while the application is the limit (RFC 9002 §7.8) or by packets sent before the last signal
-//!   (RFC 9002 §7.3.2); D shrinks by those too.
-//! - **Idle times** leave D as it is: the paper knows no idle sender.
-//! - **Slow start** below eight packets is one packet per round trip, as the box has it; SDC §2.1 says "as in traditional TCP".
-//! - **Timeout**: persistent congestion (RFC 9002 §7.6) takes the window to two datagrams and halves the threshold; D stays.
-//! - **W = min(cwnd, awnd)** (SDC §2.2): flow control's window is not looked at; no stack reports it to controllers.
-//! - **Largest D**: 10 s; the paper names none. It is reached where losses do not depend on the rate: in the large-window phase an ACK
-//!   takes 1/W^2 off the round trip and a signal doubles it, so with W = 8 and more than about 2 % of packets lost, D only grows.
+//! The paper leaves these points open.
+//! - **Which RTT** the box means: RTT is that of the network, without D, because equation (2) adds
+//!   D to it. SRTT averages RTT + D, the round trip that the connection experiences ("the objective
+//!   is to double the smoothed RTT", SDC §2.1), although the box writes RTT_new there too. With an
+//!   SRTT without D (`srtt=network`), a second congestion signal could not slow the sender further.
+//! - **Which D** SRTT averages: the D in force when the packet left. All signals about one flight
+//!   therefore set RTT + D to twice the smoothed RTT of that flight; they do not double it one
+//!   after the other.
+//! - **Per packet, not per ACK**: both shrinking rules apply once for each acknowledged datagram's
+//!   worth of bytes, which matches the one ACK per packet of the paper's simulations. All packets
+//!   of a frame have the frame's RTT, so a jump from RTT_old counts once.
+//! - **How often D grows** (`react=ack`): "when receiving an ACK with the CE bit on" (SDC §2.1),
+//!   that is, with every such ACK, as in the box. Losses count once per recovery period, as in
+//!   NewReno (the paper's senders run NewReno). `round` limits marks to once per round trip too.
+//!   While D is above zero the difference is small, because the second mark of a flight only
+//!   restores what the ACKs between the two marks took off D. The difference is large in one case:
+//!   if the first mark of a flight halves a window of 8 to 15 packets, the second mark finds a
+//!   small window and adds a delay of one round trip. The rate then falls to a quarter, with
+//!   `round` to a half.
+//! - **RTT_old** of the small-window rule is the previous sample, as in the box. A jump of the RTT
+//!   can therefore raise a D that is above zero. A D of zero stays zero without congestion ("either
+//!   zero or decreasing", SDC §2.1), although the box alone would let a jump raise it.
+//! - **Growth of W** is per byte. W does not grow while the application is the limit
+//!   (RFC 9002 §7.8), nor by packets sent before the last signal (RFC 9002 §7.3.2). D shrinks in
+//!   these cases too.
+//! - **Idle times** do not change D; the paper does not consider idle senders.
+//! - **Slow start** below eight packets adds one packet per round trip, as in the box; SDC §2.1
+//!   says "as in traditional TCP".
+//! - **Timeout**: persistent congestion (RFC 9002 §7.6) reduces the window to two datagrams and
+//!   halves the threshold; D stays.
+//! - **W = min(cwnd, awnd)** (SDC §2.2): the window of flow control is ignored, because no stack
+//!   reports it to controllers.
+//! - **Largest D**: 10 s; the paper names none. D reaches this limit if losses do not depend on the
+//!   rate. In the large-window phase, an ACK takes 1/W^2 off the round trip and a signal doubles
+//!   the round trip. So with W = 8 and more than about 2 % of packets lost, D only grows.
 
 use std::time::Duration;
 
@@ -45,21 +58,23 @@ use crate::rule::{RuleConfig, WindowRule};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
-/// Largest added delay: ours, see the departures.
+/// Largest added delay. The paper names none; see the departures.
 pub const MAX_HOLD: Duration = Duration::from_secs(10);
-/// What one ACK leaves of RTT + D in the small-window phase (SDC §2.2).
+/// Fraction of RTT + D that remains after one ACK in the small-window phase (SDC §2.2).
 pub const SMALL_WINDOW_SHRINK: Ratio = Ratio::new(9, 10);
-/// What congestion makes of SRTT: RTT + D becomes so many times as long (SDC §2.2).
+/// Congestion sets RTT + D to this multiple of SRTT (SDC §2.2).
 pub const GROWTH: u32 = 2;
-/// Weight of a new sample in SRTT (SDC §2.2).
+/// A new sample has the weight 1 / `SRTT_GAIN` in SRTT (SDC §2.2).
 const SRTT_GAIN: u32 = 8;
-/// A shorter D is none: no timer resolves it, and it would keep the window from growing for ever.
+/// A smaller D counts as zero: no timer resolves it, and it would keep the window from growing
+/// forever.
 const MIN_HOLD: Duration = Duration::from_micros(1);
-/// Where a step is taken for each packet, one ACK frame counts for no more than this. In the small-window phase D is long zero by then.
+/// Largest number of packets of one ACK frame for which a step per packet is taken. In the
+/// small-window phase, D is zero long before this limit.
 const MAX_STEPS: u64 = 64;
 
 option_values! {
-    /// What the smoothed RTT averages.
+    /// Round-trip time that SRTT averages.
     pub enum Srtt {
         /// RTT + D.
         Total = "total",
@@ -69,11 +84,11 @@ option_values! {
 }
 
 option_values! {
-    /// Congestion signals that must be there.
+    /// Congestion signals that must be available.
     pub enum Signal {
-        /// Loss; marks too where the path gives them.
+        /// Losses; marks count too if the path provides them.
         Either = "either",
-        /// Marks as well: not without ECN.
+        /// Losses and marks: SDC does not run without ECN.
         Ecn = "ecn",
     }
 }
@@ -81,7 +96,7 @@ option_values! {
 option_values! {
     /// How often marks raise the delay.
     pub enum React {
-        /// With every ACK frame that reports one.
+        /// With every ACK frame that reports a mark.
         Ack = "ack",
         /// Once per round trip.
         Round = "round",
@@ -91,9 +106,9 @@ option_values! {
 option_values! {
     /// How the delay shrinks in the large-window phase.
     pub enum Shrink {
-        /// Equation (2): one packet per round trip faster.
+        /// By equation (2): the rate grows by one packet per round trip.
         Equation = "equation",
-        /// To a share of itself (SDC §3.5).
+        /// By a factor: a fraction of the delay remains (SDC §3.5).
         Factor = "factor",
     }
 }
@@ -103,7 +118,8 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     summary: "SDC: keeps eight packets in the window and slows down by delaying them at the sender",
     source: "SDC §2.2",
     required: Capabilities { pacing: true, ..Capabilities::NONE },
-    // SDC §2.2: below eight packets the delay grows, the window stays, and grows by one packet per round trip.
+    // SDC §2.2: below eight packets the window stays and the delay grows instead; the window grows
+    // by one packet per round trip.
     contract: Contract {
         least: |datagram| initial_window(datagram) / 2,
         after_collapse: Ratio::new(5, 2),
@@ -118,7 +134,8 @@ rule_options! {
     pub struct SdcConfig {
         /// packets; below it the window is not cut, the delay grows instead
         threshold: u32 = "8" in Values::Integer { min: 2, max: 64 },
-        /// 'either' reacts to losses, and to marks where there are any; 'ecn' refuses to run without ECN
+        /// 'either' reacts to losses, and to marks where there are any; 'ecn' refuses to run
+        /// without ECN
         signal: Signal,
         /// how the delay shrinks in a large window: equation (2), or by 'factor' per packet
         shrink: Shrink,
@@ -167,47 +184,49 @@ impl RuleConfig for SdcConfig {
     }
 }
 
-/// SDC.
+/// The rule of SDC.
 #[derive(Clone, Debug)]
 pub struct Sdc {
     config: SdcConfig,
     /// The added delay D.
     d: Duration,
-    /// The last RTT sample, without D.
+    /// Last RTT sample, without D.
     rtt: Option<Duration>,
     srtt: Option<Duration>,
-    /// When a congestion signal last raised D.
+    /// Time when a congestion signal last raised D.
     reacted: Option<Time>,
-    /// The last rise of D, until a packet that left after it is acknowledged.
+    /// Last rise of D, until a packet that left after the rise is acknowledged.
     raised: Option<Raised>,
     /// D before the last loss.
     undo: Undo<Duration>,
 }
 
-/// A rise of D that no acknowledged packet has felt yet.
+/// A rise of D that no acknowledged packet has experienced yet.
 #[derive(Clone, Copy, Debug)]
 struct Raised {
     at: Time,
-    /// D before it.
+    /// D before the rise.
     before: Duration,
 }
 
-/// Congestion: `D = max(2 * SRTT - RTT, 0)` (SDC §2.2).
+/// Returns D after congestion: `D = max(2 * SRTT - RTT, 0)` (SDC §2.2), at most [`MAX_HOLD`].
 pub fn grown(srtt: Duration, rtt: Duration) -> Duration {
     srtt.saturating_mul(GROWTH).saturating_sub(rtt).min(MAX_HOLD)
 }
 
-/// Small window, no congestion, one packet: `D = 0.9 * (RTT_new + D_old) - RTT_old`, not below zero (SDC §2.2).
+/// Returns D after one packet without congestion in a small window:
+/// `D = 0.9 * (RTT_new + D_old) - RTT_old`, but not below zero (SDC §2.2).
 pub fn shrunk_small(rtt_new: Duration, rtt_old: Duration, d: Duration) -> Duration {
     share(SMALL_WINDOW_SHRINK, rtt_new.saturating_add(d)).saturating_sub(rtt_old)
 }
 
-/// Large window, no congestion: `D = W^2 / (W^2 + n) * (RTT + D) - RTT` for `n` packets, not below zero; SDC §2.2, equation (2), with
-/// `n` = 1. `window` in packets.
+/// Returns D after `n` packets without congestion in a large window:
+/// `D = W^2 / (W^2 + n) * (RTT + D) - RTT`, but not below zero (equation (2) of SDC §2.2, with
+/// `n` = 1). `window` is in packets.
 pub fn shrunk_large(window: f64, packets: u64, rtt: Duration, d: Duration) -> Duration {
     let square = window * window;
     let total = rtt.saturating_add(d).as_nanos() as f64;
-    // Multiplication and division of doubles give the same bits everywhere.
+    // Multiplication and division of doubles give the same bits on every platform.
     let kept = total * (square / (square + packets as f64));
     Duration::from_nanos(kept as u64).saturating_sub(rtt)
 }
@@ -217,12 +236,14 @@ fn share(ratio: Ratio, of: Duration) -> Duration {
 }
 
 impl Sdc {
-    /// `W < threshold`.
+    /// Returns whether `W < threshold`.
     fn small_window(&self, window: &Aimd) -> bool {
         window.window() < u64::from(self.config.threshold) * window.datagram()
     }
 
-    /// D when the newest packet of this ACK frame left; what it shrank by since does not matter.
+    /// Returns the D that the newest packet of this ACK frame experienced: D before the last rise
+    /// if the packet left before that rise, otherwise the current D. Decreases of D since the
+    /// packet left are neglected.
     fn d_of(&mut self, acks: &AckEvent<'_>) -> Duration {
         match self.raised {
             Some(raised) if acks.newest_sent() <= Some(raised.at) => raised.before,
@@ -245,7 +266,7 @@ impl Sdc {
         });
     }
 
-    /// No congestion: D shrinks by `packets` acknowledged packets.
+    /// Shrinks D by `packets` acknowledged packets without congestion.
     fn shrink(&mut self, window: &Aimd, packets: u64, rtt_new: Duration, rtt_old: Duration) {
         if self.small_window(window) {
             self.d = shrunk_small(rtt_new, rtt_old, self.d);
@@ -260,14 +281,15 @@ impl Sdc {
                 self.d = share(self.config.factor, self.d);
             }
         }
-        // The small-window rule may raise D when the RTT jumps.
+        // The small-window rule may raise D if the RTT jumps.
         self.d = self.d.min(MAX_HOLD);
         if self.d < MIN_HOLD {
             self.d = Duration::ZERO;
         }
     }
 
-    /// Marks within the round trip after the last reaction do not count again with `react=round`.
+    /// Returns whether the event may raise D. With `react=round`, a mark within the round trip
+    /// after the last reaction may not.
     fn counts(&self, event: &CongestionEvent) -> bool {
         match (self.config.react, event.cause) {
             (React::Ack, Cause::Mark) => true,
@@ -282,7 +304,7 @@ impl WindowRule for Sdc {
         let rtt_old = self.rtt.replace(rtt_new).unwrap_or(rtt_new);
         self.measure(acks);
         if acks.ecn.is_some_and(|ecn| ecn.ce > 0) {
-            // Congestion experienced: the congestion event that follows raises D.
+            // The frame reports marks, and the congestion event that follows raises D.
             return;
         }
         let small = self.small_window(window);
@@ -299,12 +321,13 @@ impl WindowRule for Sdc {
     }
 
     fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
-        // The window stays and D grows; persistent congestion collapses the window instead, and halves the threshold.
+        // In a small window, or while D is above zero, the window stays and D grows. Persistent
+        // congestion reduces the window to the minimum instead, and halves the threshold.
         let slows = self.small_window(window) || self.d > Duration::ZERO;
         let grows = slows && !event.is_persistent();
         let reduced =
             window.on_congestion_event(event, if grows { Ratio::ONE } else { LOSS_REDUCTION });
-        // A mark is never spurious, nor is what came before it.
+        // A mark is never spurious, and it confirms the losses before it.
         if !event.is_loss() {
             self.undo.forget();
         } else if reduced {
@@ -394,9 +417,10 @@ mod tests {
 
     #[test]
     fn a_large_window_gains_one_packet_per_round_trip() {
-        // Equation (1): W / RTT' = (W + 1/W) / RTT. W = 10: 100/101 of 202 ms is 200 ms.
+        // Equation (1): W / RTT' = (W + 1/W) / RTT. With W = 10, 100/101 of 202 ms is 200 ms.
         assert_eq!(shrunk_large(10.0, 1, ms(52), ms(150)), ms(148));
-        // W packets, one after the other: (W + 1) / W times the rate, nearly: (65/64)^8 = 1.1321 for W = 8.
+        // W packets, one after the other, give about (W + 1) / W times the rate: (65/64)^8 = 1.1321
+        // for W = 8.
         let mut d = ms(1_000) - ms(50);
         for _ in 0..8 {
             d = shrunk_large(8.0, 1, ms(50), d);

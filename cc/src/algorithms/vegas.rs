@@ -1,41 +1,48 @@
-//! TCP Vegas's congestion avoidance (Brakmo, O'Malley, Peterson: "TCP Vegas: New Techniques for Congestion Detection and Avoidance",
-//! SIGCOMM 1994).
+//! Congestion avoidance of TCP Vegas (Brakmo, O'Malley, Peterson: "TCP Vegas: New Techniques for
+//! Congestion Detection and Avoidance", SIGCOMM 1994).
 //!
-//! Once per round trip the controller compares the rate it would have without queues, window / base RTT, with the one it has,
-//! window / RTT. The difference times the base RTT is the number of packets of its own that wait in queues; it keeps that number
-//! between `alpha` and `beta`. Slow start ends once more than `gamma` wait.
+//! Once per round trip, the controller compares the rate that it would have without queues,
+//! window / base RTT, with its actual rate, window / RTT. The difference times the base RTT is the
+//! number of its own packets that wait in queues. The controller keeps this number between `alpha`
+//! and `beta`. Slow start ends when more than `gamma` packets wait.
 //!
-//! This is what the DCA paper calls Vegas-CAM: Vegas with the stack's normal loss recovery, without Vegas's own (DCA §4.4). QUIC stacks
-//! bring their own loss detection, so it is all that a controller can be. Loss and marks are answered exactly as by Reno.
+//! The DCA paper calls this Vegas-CAM: Vegas with the stack's normal loss recovery instead of
+//! Vegas's own (DCA §4.4). QUIC stacks have their own loss detection, so a controller can do no
+//! more than that. The reaction to losses and marks is exactly Reno's.
 //!
-//! Two sets of rules and numbers are in use, chosen by `params`:
+//! `params` chooses between two sets of rules and numbers:
 //!
 //! | | `ns2` (2.35, `tcp/tcp-vegas.cc`; the paper's model, DCA §4.4) | `linux` (`net/ipv4/tcp_vegas.c`) |
 //! |---|---|---|
 //! | alpha, beta, gamma | 1, 3, 1 packets | 2, 4, 1 packets |
-//! | RTT of a round | mean of its samples | smallest of its samples; fewer than three: Reno for that ACK |
-//! | packets waiting | W (RTT - base) / RTT, to the nearest whole ([`delta`]) | W (RTT - base) / base, rounded down ([`diff`]) |
+//! | RTT of a round | mean of its samples | smallest of its samples; with fewer than three: Reno for that ACK |
+//! | packets waiting | W (RTT - base) / RTT, rounded to nearest ([`delta`]) | W (RTT - base) / base, rounded down ([`diff`]) |
 //! | above `beta` | one packet less, at once | one packet less, at once |
 //! | below `alpha` | one packet more, over the next round | one packet more, at once |
-//! | slow start | doubles every other round; checked before each doubling | doubles every round; checked after each |
+//! | slow start | doubles every other round; checked before each doubling | doubles every round; checked after each doubling |
 //! | leaves slow start | to 7/8 of the window | to W base / RTT + 1 packet, if that is less |
 //!
 //! # Departures
-//! - **Window for flight** (`transit=window`): ns-2 counts the packets in transit, and where the ACK that ends a round acknowledges two of
-//!   them one less for the rate expected ([`Flight::delta`]); here, as in Linux and in the definition, the window stands for both.
-//!   `transit=flight` counts as ns-2.
-//! - **The first round of slow start grows**: ns-2 holds in the first and doubles in the second. The order of the two is all that
-//!   differs.
-//! - **After loss or mark** the round begins anew (with `base=lone` it goes on, as in ns-2) and the window grows as Reno's until the first
-//!   verdict, one round trip at most.
-//!   With `linux` it holds there, as Linux does.
-//! - **Threshold**: ns-2 sets it to 2 packets, Linux to the window or just under it; here it is the window. All mean that slow start is
-//!   over.
-//! - **Base RTT** (`base=path`) is the smallest RTT of the path, whenever it came. ns-2 also replaces it by that of a round with one packet,
-//!   Linux forgets it after idle times; no window here is below two packets (RFC 9002 §7.2), and a change of path is an event of its
-//!   own. TCP has such rounds after timeouts: `base=lone` is ns-2's rule, except that a packet sent again counts as one of the round.
-//! - **Per byte, not per ACK**: growth counts acknowledged bytes; ns-2 counts ACKs, so it grows slower with delayed ones.
-//! - **Byte windows**: Linux truncates W base / RTT to whole packets before it adds one; bytes need no truncation.
+//! - **Window for flight** (`transit=window`): ns-2 counts the packets in transit. If the ACK that
+//!   ends a round acknowledges two of them, ns-2 counts one packet less for the expected rate
+//!   ([`Flight::delta`]). Here the window stands for both counts, as in Linux and in the
+//!   definition. `transit=flight` counts as ns-2 does.
+//! - **The first round of slow start grows**: ns-2 holds the window in the first round and doubles
+//!   it in the second. Only this order differs.
+//! - **After a loss or a mark** the round restarts (with `base=lone` it continues, as in ns-2), and
+//!   the window grows as Reno's until the first verdict, for at most one round trip. With `linux`
+//!   the window holds in avoidance during that time, as in Linux.
+//! - **Threshold**: ns-2 sets it to 2 packets, and Linux to the window or just below it. Here the
+//!   threshold is the window. All three mean that slow start is over.
+//! - **Base RTT** (`base=path`) is the smallest RTT of the path, whenever it was measured. ns-2
+//!   also replaces the base by the RTT of a round with only one packet, and Linux forgets the base
+//!   after idle times. Here no window is below two packets (RFC 9002 §7.2), and a change of path is
+//!   an event of its own. TCP has rounds of one packet after timeouts: `base=lone` is ns-2's rule,
+//!   except that a retransmitted packet counts as a packet of the round.
+//! - **Per byte, not per ACK**: growth counts acknowledged bytes. ns-2 counts ACKs, so it grows
+//!   more slowly with delayed ACKs.
+//! - **Byte windows**: Linux truncates W base / RTT to whole packets before it adds one packet.
+//!   Bytes need no truncation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,23 +57,24 @@ use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
-/// What leaving slow start leaves of the window with `params=ns2` (ns-2, the model of DCA §4.4).
+/// Fraction of the window that remains on leaving slow start with `params=ns2` (ns-2, the model of
+/// DCA §4.4).
 pub const EXIT: Ratio = Ratio::new(7, 8);
-/// Samples without which a round says nothing with `params=linux` (Linux).
+/// Smallest number of samples for a verdict on a round with `params=linux` (Linux).
 pub const LINUX_SAMPLES: u32 = 3;
 
 option_values! {
-    /// Whose rules and numbers.
+    /// Source of the rules and numbers.
     pub enum Params {
-        /// Those of the network simulator ns-2, which the DCA paper used.
+        /// The network simulator ns-2, which the DCA paper used.
         Ns2 = "ns2",
-        /// Those of the Linux kernel.
+        /// The Linux kernel.
         Linux = "linux",
     }
 }
 
 option_values! {
-    /// What counts as packets on the way with `params=ns2`.
+    /// Count of the packets in transit with `params=ns2`.
     pub enum Transit {
         /// The window.
         Window = "window",
@@ -76,28 +84,30 @@ option_values! {
 }
 
 option_values! {
-    /// When the base RTT is forgotten with `params=ns2`, besides a change of path.
+    /// Event that makes the controller forget the base RTT with `params=ns2`, besides a change of
+    /// path.
     pub enum Base {
-        /// Never.
+        /// No event.
         Path = "path",
-        /// After a round trip of one packet, as in ns-2.
+        /// A round trip of one packet, as in ns-2.
         Lone = "lone",
     }
 }
 
-/// Packets waiting in queues: fewer than `alpha` ask for growth, more than `beta` for less, more than `gamma` end slow start.
+/// Numbers of waiting packets: below `alpha` the window grows, above `beta` it shrinks, and above
+/// `gamma` slow start ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Growth below.
+    /// The window grows below this number.
     pub alpha: u32,
-    /// Reduction above.
+    /// The window shrinks above this number.
     pub beta: u32,
-    /// End of slow start above.
+    /// Slow start ends above this number.
     pub gamma: u32,
 }
 
 impl Params {
-    /// The defaults of ns-2 and of Linux, in packets.
+    /// Returns the defaults of ns-2 or of Linux, in packets.
     pub const fn thresholds(self) -> Thresholds {
         match self {
             Self::Ns2 => Thresholds { alpha: 1, beta: 3, gamma: 1 },
@@ -113,8 +123,9 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     summary: "TCP Vegas: keeps a few packets of its own waiting in the path's queues",
     source: "DCA §4.4",
     build: |parsed| Arc::new(VegasConfig::read(parsed).without_those_of_the_set()),
-    // It doubles every other round trip only, so that the rounds between show what the queue does (Vegas-CAM, DCA §4.4). With alpha 0 it
-    // never finds fewer packets waiting.
+    // Vegas doubles the window only every other round trip, so that the rounds between show the
+    // effect on the queue (Vegas-CAM, DCA §4.4). With alpha 0, the number of waiting packets is
+    // never below alpha, so the window never grows.
     contract: Contract { doubles: false, still: &["alpha=0"], ..Contract::AS_RENO },
     page: PAGE,
     ..Algorithm::of_rule::<VegasConfig>()
@@ -127,19 +138,21 @@ rule_options! {
         params: Params,
         /// grow while fewer packets than this wait; 2 with params=linux
         alpha: Option<u32> = "1" in PACKETS,
-        /// shrink while more packets than this wait, also where alpha says grow; 4 with params=linux
+        /// shrink while more packets than this wait, also where alpha says grow; 4 with
+        /// params=linux
         beta: Option<u32> = "3" in PACKETS,
         /// leave slow start once more packets than this wait
         gamma: Option<u32> = "1" in PACKETS,
         /// with params=ns2, what counts as packets in transit: the window, or those in flight
         transit: Transit,
-        /// with params=ns2, when the base RTT is forgotten besides a change of path: never, or after a round trip of one packet
+        /// with params=ns2, when the base RTT is forgotten besides a change of path: never, or
+        /// after a round trip of one packet
         base: Base,
     }
 }
 
 impl VegasConfig {
-    /// The thresholds given, else those of `params`.
+    /// Returns the given thresholds, with those of `params` for the rest.
     pub fn thresholds(&self) -> Thresholds {
         let set = self.params.thresholds();
         Thresholds {
@@ -149,7 +162,8 @@ impl VegasConfig {
         }
     }
 
-    /// A threshold that `params` has already goes without saying.
+    /// Drops thresholds that are the same as those of `params`, so that the spec does not repeat
+    /// them.
     fn without_those_of_the_set(self) -> Self {
         let set = self.params.thresholds();
         Self {
@@ -181,19 +195,20 @@ impl RuleConfig for VegasConfig {
     }
 }
 
-/// delta = (W / base - W / RTT) base, in packets, to the nearest whole (ns-2).
+/// Returns delta = (W / base - W / RTT) base, in packets, rounded to nearest (ns-2).
 pub fn delta(window: u64, datagram: u64, base: Duration, rtt: Duration) -> u64 {
     packets(window, rtt.saturating_sub(base), rtt, datagram, Rounding::Nearest)
 }
 
-/// diff = W (RTT - base) / base, in packets, rounded down (Linux).
+/// Returns diff = W (RTT - base) / base, in packets, rounded down (Linux).
 ///
-/// It divides by the base RTT where the definition divides by the RTT, so it counts more as queues grow.
+/// Linux divides by the base RTT, but the definition divides by the RTT. The result therefore
+/// exceeds the definition's as queues grow.
 pub fn diff(window: u64, datagram: u64, base: Duration, rtt: Duration) -> u64 {
     packets(window, rtt.saturating_sub(base), base, datagram, Rounding::Down)
 }
 
-/// W base / RTT in bytes, the window that would leave no queue; all of W when the RTT is zero.
+/// Returns W base / RTT in bytes, the window that would leave no queue; W if the RTT is zero.
 pub fn target(window: u64, base: Duration, rtt: Duration) -> u64 {
     let target = (u128::from(window) * u128::from(nanos(base))).checked_div(u128::from(nanos(rtt)));
     target.map_or(window, |bytes| u64::try_from(bytes).unwrap_or(u64::MAX))
@@ -205,7 +220,7 @@ enum Rounding {
     Down,
 }
 
-/// `window * share / whole / datagram`; zero when `whole` is zero.
+/// Returns `window * share / whole / datagram`; zero if `whole` is zero.
 fn packets(
     window: u64,
     share: Duration,
@@ -226,7 +241,7 @@ fn nanos(d: Duration) -> u64 {
     u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The RTT samples of one round trip.
+/// RTT samples of one round trip.
 #[derive(Clone, Copy, Debug, Default)]
 struct Samples {
     sum: u128,
@@ -247,17 +262,19 @@ impl Samples {
     }
 }
 
-/// What ns-2 counts where a round ends: packets, here in bytes of full ones.
+/// The packets that ns-2 counts at the end of a round, here in bytes of full-size packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
-    /// In flight once the ACK that ends the round is taken off.
+    /// Bytes in flight after the ACK that ends the round.
     pub left: u64,
-    /// Sent since the round began: those in flight, and those of the round that this ACK acknowledges.
+    /// Bytes sent since the round began: those in flight, plus the packets of the round that this
+    /// ACK acknowledges.
     pub round: u64,
 }
 
 impl Flight {
-    /// Packets are counted, not their bytes: TCP that grows by ACKs gives the packets of one ACK the bytes of one segment together.
+    /// Counts the packets at the end of a round. The bytes of the packets do not matter, because
+    /// TCP that grows by ACKs assigns the bytes of one segment to all packets of an ACK together.
     fn of(acks: &AckEvent<'_>, began: Option<Time>, datagram: u64) -> Self {
         let of_round = acks.packets.iter().filter(|p| Some(p.sent) >= began).count() as u64;
         Self {
@@ -266,10 +283,12 @@ impl Flight {
         }
     }
 
-    /// delta = (expected - actual) base, in packets, to the nearest whole (ns-2): the window expected is what is left in flight and the
-    /// packet that comes next, the actual rate that of the packets of the round.
+    /// Returns delta = (expected - actual) base, in packets, rounded to nearest (ns-2). The
+    /// expected rate counts the packets left in flight and the next packet. The actual rate counts
+    /// the packets of the round.
     ///
-    /// Where the ACK that ends the round acknowledges two packets of it, that is one packet less than with the round's packets for both.
+    /// If the ACK that ends the round acknowledges two of its packets, delta is one packet less
+    /// than with the round's packets for both rates.
     pub fn delta(self, datagram: u64, base: Duration, rtt: Duration) -> u64 {
         let expected = u128::from(self.left.saturating_add(datagram)) * u128::from(nanos(rtt));
         let actual = u128::from(self.round) * u128::from(nanos(base));
@@ -283,28 +302,29 @@ impl Flight {
     }
 }
 
-/// TCP Vegas.
+/// The rule of TCP Vegas.
 #[derive(Clone, Debug)]
 pub struct Vegas {
     params: Params,
     transit: Transit,
-    /// When the base is forgotten.
+    /// When the base RTT is forgotten.
     forgets: Base,
     thresholds: Thresholds,
     round: RoundTrip,
-    /// When the round began.
+    /// Time when the round began.
     began: Option<Time>,
     samples: Samples,
     /// Smallest RTT of the path.
     base: Option<Duration>,
-    /// Whether this round trip grows the window: in slow start all of ns-2's and Linux's growth, in avoidance ns-2's.
+    /// Whether the window grows in this round trip. Only the rules of ns-2 use this.
     grows: bool,
-    /// RTT of the last round above the base.
+    /// RTT of the last round minus the base RTT.
     queueing: Option<Duration>,
 }
 
 impl Vegas {
-    /// One ACK frame outside recovery, ns-2's way; `acked` are the bytes that may count as growth.
+    /// Handles one ACK frame outside recovery by ns-2's rules. `acked` is the number of bytes that
+    /// may count as growth.
     fn on_ack_ns2(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, base: Duration, acked: u64) {
         let ended = self.round.on_ack(acks);
         if ended {
@@ -316,21 +336,21 @@ impl Vegas {
         if ended || self.began.is_none() {
             self.began = Some(acks.now);
         }
-        // The frame that ends a round gives the first sample of the next one.
+        // The frame that ends a round gives the first sample of the next round.
         self.samples.take(acks.rtt.latest);
         if !self.grows {
             return;
         }
         if window.in_slow_start() {
             window.grow_slow_start(acked);
-            // Beyond the threshold the window holds until the next verdict.
+            // Above the threshold, the window stays constant until the next verdict.
             self.grows = window.in_slow_start();
         } else {
             window.grow_additive(Ratio::ONE, acked);
         }
     }
 
-    /// A round with this mean RTT is over, ns-2's way.
+    /// Evaluates a completed round with this mean RTT by ns-2's rules.
     fn judge_round(
         &mut self,
         window: &mut Aimd,
@@ -353,7 +373,7 @@ impl Vegas {
         self.judge_ns2(window, waiting);
     }
 
-    /// The verdict of a round, ns-2's way.
+    /// Applies the verdict on a round by ns-2's rules.
     fn judge_ns2(&mut self, window: &mut Aimd, delta: u64) {
         let Thresholds { alpha, beta, gamma } = self.thresholds;
         if window.in_slow_start() {
@@ -370,9 +390,9 @@ impl Vegas {
         }
     }
 
-    /// One ACK frame outside recovery, Linux's way.
+    /// Handles one ACK frame outside recovery by Linux's rules.
     fn on_ack_linux(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, base: Duration, acked: u64) {
-        // The frame that ends a round gives the last sample of it.
+        // The frame that ends a round gives the last sample of that round.
         self.samples.take(acks.rtt.latest);
         let ended = self.round.on_ack(acks);
         let Samples { count, min, .. } = self.samples;
@@ -389,7 +409,7 @@ impl Vegas {
         }
     }
 
-    /// The verdict of a round, Linux's way.
+    /// Applies the verdict on a round by Linux's rules.
     fn judge_linux(&mut self, window: &mut Aimd, base: Duration, rtt: Duration, acked: u64) {
         let Thresholds { alpha, beta, gamma } = self.thresholds;
         let (bytes, datagram) = (window.window(), window.datagram());
@@ -425,7 +445,8 @@ impl WindowRule for Vegas {
     }
 
     fn on_reduction(&mut self, _event: &CongestionEvent) {
-        // With ns-2's base the round goes on, as there: packets alone in a round are those after timeouts.
+        // With `base=lone` the round continues, as in ns-2: rounds of a single packet occur after
+        // timeouts.
         if self.params == Params::Linux || self.forgets == Base::Path {
             self.round.restart();
             (self.samples, self.began) = (Samples::default(), None);
@@ -433,7 +454,7 @@ impl WindowRule for Vegas {
         self.grows = true;
     }
 
-    /// `queueing` is the RTT of the last round above the base RTT.
+    /// Adds `queueing`: the RTT of the last round minus the base RTT.
     fn metrics(&self, window: ControllerMetrics) -> ControllerMetrics {
         ControllerMetrics { queueing: self.queueing, ..window }
     }
@@ -484,13 +505,14 @@ mod tests {
         {
             assert_eq!(delta(20 * MSS, MSS, ms(50), ms(rtt)), expected, "{rtt} ms");
         }
-        // A half counts up: 2 * 25 / 100 packets.
+        // A half is rounded up: 2 * 25 / 100 packets.
         assert_eq!(delta(2 * MSS, MSS, ms(75), ms(100)), 1);
     }
 
     #[test]
     fn delta_in_flight_by_hand() {
-        // Two packets of twelve acknowledged: 11 - 12 * 50 / RTT; with the window it is 12 (RTT - 50) / RTT.
+        // Two of twelve packets acknowledged: 11 - 12 * 50 / RTT, or 12 (RTT - 50) / RTT with the
+        // window.
         for (rtt, expected, with_window) in
             [(50, 0, 0), (55, 0, 1), (60, 1, 2), (75, 3, 4), (100, 5, 6)]
         {
@@ -498,16 +520,17 @@ mod tests {
             assert_eq!(flight.delta(MSS, ms(50), ms(rtt)), expected, "{rtt} ms");
             assert_eq!(delta(12 * MSS, MSS, ms(50), ms(rtt)), with_window, "{rtt} ms");
         }
-        // One of twelve: the same as with the window.
+        // One of twelve packets acknowledged: the result is the same as with the window.
         assert_eq!(Flight { left: 11 * MSS, round: 12 * MSS }.delta(MSS, ms(50), ms(75)), 4);
-        // After a timeout one ACK may take all of a round.
+        // After a timeout, one ACK may acknowledge all packets of a round.
         assert_eq!(Flight { left: 0, round: 7 * MSS }.delta(MSS, ms(50), ms(75)), 0);
         assert_eq!(Flight { left: u64::MAX, round: 0 }.delta(1, Duration::ZERO, Duration::ZERO), 0);
     }
 
     #[test]
     fn a_round_counts_packets_and_not_their_bytes() {
-        // TCP that grows by ACKs gives both packets of an ACK the bytes of one; the third left before the round began.
+        // TCP that grows by ACKs assigns the bytes of one packet to both packets of an ACK. The
+        // third packet was sent before the round began.
         let at = |millis, bytes| Acked { sent: Time::from_millis(millis), bytes };
         let packets = [at(5, MSS), at(6, 0), at(1, MSS)];
         let rtt = Rtt { latest: ms(50), smoothed: ms(50), min: ms(50), ack_delay: Duration::ZERO };

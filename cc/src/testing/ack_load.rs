@@ -1,5 +1,5 @@
-//! ACK frames of two packets whose delays rise and fall: what a controller costs is measured under them (`cargo bench --bench ack_cost`,
-//! `fathom judge --cpu`).
+//! A load of ACK frames with two packets each, whose delays rise and fall. The cost of a controller
+//! is measured under this load (`cargo bench --bench ack_cost`, `fathom judge --cpu`).
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -10,27 +10,28 @@ use crate::controller::Controller;
 use crate::event::{AckEvent, Acked, Cause, CongestionEvent, Rtt, Start};
 use crate::units::{OneWayDelay, Time};
 
-/// ACK frames of [`acknowledge_all`].
+/// Number of ACK frames that [`acknowledge_all`] delivers.
 pub const FRAMES: u64 = 1_000;
-/// Bytes of a packet.
+/// Size of a packet in bytes.
 pub const MSS: u64 = 1_200;
-/// Round trip with an empty queue.
+/// Round-trip time with an empty queue.
 pub const RTT: Duration = Duration::from_millis(40);
-/// Time between two ACK frames: 10 Mbps in packets of [`MSS`], two per frame.
+/// Time between two ACK frames: 10 Mbps in packets of [`MSS`] bytes, two per frame.
 pub const GAP: Duration = Duration::from_micros(1_920);
-/// Frames from one empty queue to the next.
+/// Number of frames from one empty queue to the next.
 pub const PERIOD: u64 = 400;
 
-/// Queueing delay of frame `n`: a triangle between 0 and 20 ms, so that every row of a controller's tables is met.
+/// Returns the queueing delay of frame `n`: a triangle between 0 and 20 ms, so that every row of a
+/// controller's tables is used.
 pub fn queued(n: u64) -> Duration {
     let phase = n % PERIOD;
     Duration::from_micros(100 * phase.min(PERIOD - phase))
 }
 
-/// A controller out of its first slow start, with every capability.
+/// Starts a controller with every capability and ends its first slow start.
 ///
 /// # Errors
-/// The controller needs what no stack has.
+/// Returns [`Missing`] if the controller needs a signal that no stack provides.
 pub fn fresh(config: &dyn ControllerConfig) -> Result<Box<dyn Controller>, Missing> {
     let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
     let mut controller =
@@ -43,7 +44,7 @@ pub fn fresh(config: &dyn ControllerConfig) -> Result<Box<dyn Controller>, Missi
     Ok(controller)
 }
 
-/// [`FRAMES`] ACK frames and one loss; the window afterwards.
+/// Delivers [`FRAMES`] ACK frames and one loss, and returns the window afterwards.
 pub fn acknowledge_all(controller: &mut dyn Controller) -> u64 {
     let mut now = Time::from_millis(1_000);
     let mut smoothed = RTT;
@@ -62,7 +63,7 @@ pub fn acknowledge_all(controller: &mut dyn Controller) -> u64 {
     controller.send_params().window
 }
 
-/// One ACK frame.
+/// Delivers one ACK frame of two packets.
 pub fn acknowledge(
     controller: &mut dyn Controller,
     now: Time,

@@ -1,9 +1,11 @@
-//! A path with one bottleneck and one sender: enough to draw a controller's window. Deterministic, no randomness.
+//! A path with one bottleneck and one sender, enough to draw a controller's window. It is
+//! deterministic: there is no randomness.
 //!
-//! The sender always has data and sends whenever the window has room (it paces only by [`Pacing::Rate`] and
-//! [`Pacing::Delay`]); the link serves a drop-tail queue; the
-//! receiver acknowledges every `per_ack` packets, or after 25 ms. Order is kept, so a lost packet is noticed with the first ACK of a
-//! later one, or by the timeout (three smoothed RTTs) when nothing later arrives.
+//! The sender always has data and sends whenever the window has room. It paces only if the
+//! controller asks for [`Pacing::Rate`] or [`Pacing::Delay`]. The link has a drop-tail queue. The
+//! receiver acknowledges every `per_ack` packets, or after 25 ms. Packets keep their order, so the
+//! sender notices a lost packet with the first ACK of a later packet. If no later packet arrives,
+//! the sender notices the loss by the timeout (three smoothed RTTs).
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -13,59 +15,60 @@ use crate::controller::{Controller, Pacing};
 use crate::event::{AckEvent, Acked, Cause, CongestionEvent, Rtt, Sent};
 use crate::units::{OneWayDelay, Rate, Time};
 
-/// Longest time the receiver holds an acknowledgement back (RFC 9000 §18.2).
+/// Longest time for which the receiver delays an acknowledgement (RFC 9000 §18.2).
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
-/// The path.
+/// A path with one bottleneck.
 #[derive(Clone, Copy, Debug)]
 pub struct Bottleneck {
     /// Rate of the link.
     pub rate: Rate,
-    /// Propagation from sender to receiver.
+    /// Propagation delay from sender to receiver.
     pub forward: Duration,
-    /// Propagation from receiver to sender.
+    /// Propagation delay from receiver to sender.
     pub reverse: Duration,
-    /// Bytes the queue holds.
+    /// Capacity of the queue in bytes.
     pub queue: u64,
     /// Size of every packet in bytes.
     pub datagram: u16,
     /// Packets per acknowledgement.
     pub per_ack: usize,
-    /// Receiver's clock minus sender's clock, in nanoseconds: unknown to the sender.
+    /// Receiver's clock minus sender's clock, in nanoseconds. The sender does not know it.
     pub clock_offset: i64,
 }
 
-/// The state at one ACK.
+/// The state after one ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// When the ACK arrived.
+    /// Time when the ACK arrived.
     pub at: Time,
-    /// Window after it, in bytes.
+    /// Window after the ACK, in bytes.
     pub window: u64,
     /// Time the newest acknowledged packet spent waiting in the queue.
     pub queued: Duration,
 }
 
-/// What a run showed.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Curve {
     /// One point per ACK.
     pub points: Vec<Point>,
-    /// Bytes acknowledged.
+    /// Number of bytes acknowledged.
     pub delivered: u64,
-    /// Packets lost.
+    /// Number of packets lost.
     pub lost: u64,
 }
 
 #[derive(Clone, Copy)]
 struct Packet {
     sent: Time,
-    /// Waiting time and arrival at the receiver; `None` when the queue was full.
+    /// Waiting time in the queue and arrival time at the receiver; `None` if the queue was full.
     arrival: Option<(Duration, Time)>,
 }
 
 impl Bottleneck {
-    /// Runs `controller` over the path for `length`, with as much to send as it allows.
+    /// Runs `controller` over the path for `length`; the sender sends as much as the controller
+    /// allows.
     pub fn run(&self, controller: &mut dyn Controller, length: Duration) -> Curve {
         let mut run = Run {
             path: *self,
@@ -98,7 +101,7 @@ struct Run<'a> {
     link_free: Time,
     flight: VecDeque<Packet>,
     rtt: Option<Rtt>,
-    /// When a paced sender may send again.
+    /// Earliest time at which a paced sender may send again.
     next_send: Time,
     curve: Curve,
 }
@@ -112,7 +115,7 @@ impl Run<'_> {
         self.flight.len() as u64 * self.datagram()
     }
 
-    /// Time between two packets, as the controller asks.
+    /// Returns the time between two packets that the controller asks for.
     fn gap(&self) -> Duration {
         let params = self.controller.send_params();
         match (params.pacing, self.rtt) {
@@ -124,7 +127,8 @@ impl Run<'_> {
         }
     }
 
-    /// Sends what window and pace allow; gives the time when the pace allows more, if it is what stops.
+    /// Sends as many packets as window and pacing allow. Returns the time of the next packet if
+    /// pacing, not the window, stops the sender.
     fn send(&mut self) -> Option<Time> {
         while self.in_flight() + self.datagram() <= self.controller.send_params().window {
             if self.now < self.next_send {
@@ -145,7 +149,8 @@ impl Run<'_> {
         None
     }
 
-    /// Packets at the head of the flight that the next ACK covers (lost ones between them included) and when it arrives.
+    /// Returns how many packets at the head of the flight the next ACK covers, including lost
+    /// packets between them, and when the ACK arrives.
     fn next_ack(&self) -> Option<(usize, Time)> {
         let mut covered = 0;
         let mut due = None;
@@ -223,7 +228,8 @@ impl Run<'_> {
         });
     }
 
-    /// Everything in flight was dropped: only the timer notices.
+    /// Waits for the timeout and declares everything in flight lost, because every packet in flight
+    /// was dropped.
     fn time_out(&mut self) {
         let patience = self.rtt.map_or(Duration::from_secs(1), |rtt| rtt.smoothed * 3);
         self.now += patience;
@@ -233,25 +239,27 @@ impl Run<'_> {
 }
 
 impl Curve {
-    /// Points from `from` on.
+    /// Returns the points from `from` on.
     pub fn after(&self, from: Time) -> impl Iterator<Item = &Point> {
         self.points.iter().filter(move |p| p.at >= from)
     }
 
-    /// Mean waiting time in the queue from `from` on, per ACK; zero without points.
+    /// Returns the mean waiting time in the queue from `from` on, per ACK; zero if there are no
+    /// points.
     pub fn mean_queued(&self, from: Time) -> Duration {
         let count = self.after(from).count().max(1);
         self.after(from).map(|p| p.queued).sum::<Duration>()
             / u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// Smallest and largest window from `from` on, in bytes; `None` without points.
+    /// Returns the smallest and largest window from `from` on, in bytes; `None` if there are no
+    /// points.
     pub fn window_range(&self, from: Time) -> Option<(u64, u64)> {
         let windows = || self.after(from).map(|p| p.window);
         Some((windows().min()?, windows().max()?))
     }
 
-    /// The points as CSV: seconds, bytes, milliseconds.
+    /// Returns the points as CSV: seconds, bytes, milliseconds.
     pub fn to_csv(&self) -> String {
         let mut csv = String::from("seconds,window_bytes,queued_ms\n");
         for p in &self.points {
@@ -266,7 +274,7 @@ impl Curve {
         csv
     }
 
-    /// The window over time, drawn in `width` columns and `height` rows of text.
+    /// Draws the window over time in `width` columns and `height` rows of text.
     pub fn to_ascii(&self, width: usize, height: usize) -> String {
         let (Some(last), true) = (self.points.last(), width > 0 && height > 0) else {
             return String::new();

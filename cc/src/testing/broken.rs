@@ -1,4 +1,5 @@
-//! Controllers that are broken on purpose, each in one way: what an evaluation must find. Otherwise they are Reno.
+//! Controllers that are broken on purpose, each in one way, to test that an evaluation detects
+//! them. Apart from its defect, each controller is Reno.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::reno::RenoConfig;
 use crate::rule::{RuleConfig, WindowRule, rule_options};
 use crate::units::{OneWayDelay, Ratio, Time};
 
-/// All of them, for [`crate::catalogue::extend`].
+/// All broken controllers, for [`crate::catalogue::extend`].
 pub static BROKEN: &[Algorithm] = &[
     IgnoresLossConfig::ENTRY,
     NeverGrowsConfig::ENTRY,
@@ -23,7 +24,8 @@ pub static BROKEN: &[Algorithm] = &[
     LEAKS_WINDOW,
 ];
 
-/// What none of them has in common with the next: its name and its defect. `ENTRY` is its entry in the catalogue.
+/// Declares the configuration of a broken controller from its name, summary and rule. `ENTRY` is
+/// its entry in the catalogue.
 macro_rules! broken {
     ($config:ident makes $rule:ident, $name:literal: $summary:literal $(, $field:ident: $value:expr)*) => {
         rule_options! {
@@ -61,7 +63,7 @@ broken! {
     required: Capabilities { one_way: true, ..Capabilities::NONE }
 }
 
-/// Grows as Reno, and never gives anything back.
+/// A rule that grows as Reno and never reduces the window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IgnoresLoss;
 
@@ -73,7 +75,7 @@ impl WindowRule for IgnoresLoss {
     fn on_congestion_event(&mut self, _window: &mut Aimd, _event: &CongestionEvent) {}
 }
 
-/// Reacts to losses, and does not grow.
+/// A rule that reacts to losses and never grows the window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NeverGrows;
 
@@ -81,7 +83,7 @@ impl WindowRule for NeverGrows {
     fn on_ack(&mut self, _window: &mut Aimd, _acks: &AckEvent<'_>, _acked: u64) {}
 }
 
-/// Halves its window with every ACK frame.
+/// A rule that halves its window with every ACK frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HalvesOnEveryAck;
 
@@ -91,10 +93,11 @@ impl WindowRule for HalvesOnEveryAck {
     }
 }
 
-/// What a loss leaves of the window of [`StarvesOthers`].
+/// Fraction of the window of [`StarvesOthers`] that remains after a loss.
 pub const HARDLY_LESS: Ratio = Ratio::new(63, 64);
 
-/// Gives back hardly anything, so that those who halve never get it.
+/// A rule that gives back 1/64 of the window on a loss, so that flows that halve their window get
+/// no share.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StarvesOthers;
 
@@ -108,12 +111,14 @@ impl WindowRule for StarvesOthers {
     }
 }
 
-/// Queueing delay below which [`BelievesALiar`] takes the path for empty: some packets at 10 Mbps, some jitter.
+/// Queueing delay below which [`BelievesALiar`] considers the path empty: a few packets at 10 Mbps,
+/// or some jitter.
 pub const EMPTY: Duration = Duration::from_millis(2);
-/// Datagrams per round trip that it then adds.
+/// Datagrams per round trip that [`BelievesALiar`] then adds.
 pub const FAST: Ratio = Ratio::new(32, 1);
 
-/// Adds [`FAST`] per round trip where timestamps show less queueing than [`EMPTY`] above what they showed first.
+/// A rule that adds [`FAST`] per round trip while timestamps show less than [`EMPTY`] of queueing
+/// above the first delay that they showed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BelievesALiar {
     first: Option<OneWayDelay>,
@@ -128,7 +133,7 @@ impl WindowRule for BelievesALiar {
     }
 }
 
-/// Of the bytes that are acknowledged, those that [`LeaksWindow`] goes on to count.
+/// Share of the acknowledged bytes that [`LeaksWindow`] still counts as in flight.
 pub const LEAK: Ratio = Ratio::percent(5);
 
 const LEAKS_WINDOW: Algorithm = Algorithm {
@@ -163,11 +168,11 @@ impl ControllerConfig for LeaksWindowConfig {
     }
 }
 
-/// Reno, less what [`LEAK`] has gathered.
+/// Reno with the window reduced by the bytes that [`LEAK`] has accumulated.
 #[derive(Debug)]
 pub struct LeaksWindow {
     reno: Box<dyn Controller>,
-    /// Bytes that are counted as in flight for good.
+    /// Bytes counted as in flight forever.
     leaked: u64,
     least: u64,
 }

@@ -1,5 +1,6 @@
-//! One suite over controllers: what a stack may rely on, whichever it runs. [`contract_tests!`](crate::contract_tests) makes tests of it.
-//! Where a controller's source has it otherwise, its entry says so ([`Algorithm::contract`]).
+//! Contract tests: what a stack may rely on with any controller.
+//! [`contract_tests!`](crate::contract_tests) generates the tests. If the source of a controller
+//! differs, its entry says so ([`Algorithm::contract`]).
 
 use std::sync::Once;
 use std::time::Duration;
@@ -12,13 +13,13 @@ use crate::{
     Capabilities, Cause, ControllerConfig as _, Pacing, PathChange, Phase, Rate, Start, Time,
 };
 
-/// The controllers that are tested, each known by its name.
+/// The controllers under test, identified by name.
 pub type Entries = &'static [Algorithm];
 
-/// These controllers; those that are not Fathom's are made known first.
+/// Returns `entries`, after adding them to the catalogue if any of them is unknown.
 ///
 /// # Panics
-/// Where the catalogue does not take them.
+/// Panics if the catalogue rejects them.
 pub fn known(entries: Entries) -> Entries {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -29,8 +30,9 @@ pub fn known(entries: Entries) -> Entries {
     entries
 }
 
-/// A `#[test]` for each property of [`testing::contract`](crate::testing::contract), of these controllers (`&'static [Algorithm]`, all
-/// of them in one call: the catalogue is extended once).
+/// Generates a `#[test]` for each property of [`testing::contract`](crate::testing::contract), for
+/// the given controllers (`&'static [Algorithm]`). Give all controllers in one call, because the
+/// catalogue can be extended only once.
 #[macro_export]
 macro_rules! contract_tests {
     ($entries:expr) => {
@@ -68,7 +70,8 @@ macro_rules! contract_tests {
     };
 }
 
-/// Runs `test` on each entry with a fresh controller; the name is printed when it fails.
+/// Runs `test` on each entry with a fresh controller, and prints the controller's name for use in
+/// failures.
 fn each(entries: Entries, test: impl Fn(&Algorithm, Script)) {
     for entry in entries {
         println!("controller {}", entry.name);
@@ -84,27 +87,31 @@ fn each_variant(entries: Entries, test: impl Fn(&str, Script)) {
     }
 }
 
-/// The window never grows with these options, by the controller's own rule.
+/// Returns whether the window never grows with these options, according to the controller's own
+/// rule.
 fn still(spec: &str) -> bool {
     catalogue::all().any(|entry| {
         entry.contract.still.iter().any(|options| spec == format!("{}:{options}", entry.name))
     })
 }
 
-/// The queueing delay of frame `n` in microseconds: up to 20 ms and back, over 40 frames.
+/// Returns the queueing delay of frame `n` in microseconds: up to 20 ms and back to zero over 40
+/// frames.
 fn wave(n: u64) -> u64 {
     let phase = n % 40;
     1_000 * phase.min(40 - phase)
 }
 
-/// One ACK frame in a queue of that depth, one-way delay and RTT alike, frames 10 ms apart.
+/// Delivers one ACK frame, 10 ms after the last, whose one-way delay and RTT both contain this
+/// queueing delay.
 fn ack_queued(s: &mut Script, queued_us: u64) {
     s.now += Duration::from_millis(9);
     s.rtt = script::RTT + Duration::from_micros(queued_us);
     s.ack(queued_us as i64);
 }
 
-/// Window over RTT and added delay, in bytes per second: what a controller can lower by either.
+/// Returns window / (RTT + added delay), in bytes per second. A controller can lower this rate by
+/// the window or by the delay.
 fn rate(s: &Script) -> f64 {
     let hold = match s.controller.send_params().pacing {
         Pacing::Delay(hold) => hold,
@@ -113,7 +120,7 @@ fn rate(s: &Script) -> f64 {
     s.window() as f64 / (s.rtt + hold).as_secs_f64()
 }
 
-/// The initial window is that of the RFC.
+/// Checks that the initial window is that of RFC 9002.
 pub fn the_initial_window_is_that_of_the_rfc(entries: Entries) {
     each(entries, |_, s| {
         assert_eq!(s.window(), initial_window(MSS));
@@ -121,7 +128,7 @@ pub fn the_initial_window_is_that_of_the_rfc(entries: Entries) {
     });
 }
 
-/// Slow start doubles per round without queueing.
+/// Checks that slow start doubles the window per round trip without queueing.
 pub fn slow_start_doubles_per_round_without_queueing(entries: Entries) {
     each(entries, |entry, mut s| {
         if !entry.contract.doubles {
@@ -132,7 +139,7 @@ pub fn slow_start_doubles_per_round_without_queueing(entries: Entries) {
     });
 }
 
-/// A loss cuts once per round.
+/// Checks that losses cut the window once per round trip.
 pub fn a_loss_cuts_once_per_round(entries: Entries) {
     each(entries, |entry, mut s| {
         let loss = entry.contract.loss;
@@ -153,7 +160,7 @@ pub fn a_loss_cuts_once_per_round(entries: Entries) {
     });
 }
 
-/// A mark reduces as a loss does.
+/// Checks that a mark reduces the window as a loss does.
 pub fn a_mark_reduces_as_a_loss_does(entries: Entries) {
     each(entries, |entry, mut marked| {
         let mut lost = Script::new(entry.name);
@@ -163,7 +170,7 @@ pub fn a_mark_reduces_as_a_loss_does(entries: Entries) {
     });
 }
 
-/// Recovery does not grow.
+/// Checks that the window does not grow in recovery.
 pub fn recovery_does_not_grow(entries: Entries) {
     each(entries, |_, mut s| {
         s.lose();
@@ -176,7 +183,7 @@ pub fn recovery_does_not_grow(entries: Entries) {
     });
 }
 
-/// Avoidance adds one datagram per round without queueing.
+/// Checks that avoidance adds one datagram per round trip without queueing.
 pub fn avoidance_adds_one_datagram_per_round_without_queueing(entries: Entries) {
     each(entries, |entry, mut s| {
         if !entry.contract.one_per_round {
@@ -191,7 +198,7 @@ pub fn avoidance_adds_one_datagram_per_round_without_queueing(entries: Entries) 
     });
 }
 
-/// Persistent congestion collapses to two datagrams.
+/// Checks that persistent congestion reduces the window to two datagrams.
 pub fn persistent_congestion_collapses_to_two_datagrams(entries: Entries) {
     each(entries, |entry, mut s| {
         s.acks(30, 0);
@@ -204,7 +211,7 @@ pub fn persistent_congestion_collapses_to_two_datagrams(entries: Entries) {
     });
 }
 
-/// The window never falls below two datagrams.
+/// Checks that the window never falls below two datagrams.
 pub fn the_window_never_falls_below_two_datagrams(entries: Entries) {
     each(entries, |entry, mut s| {
         for _ in 0..40 {
@@ -216,7 +223,7 @@ pub fn the_window_never_falls_below_two_datagrams(entries: Entries) {
     });
 }
 
-/// An app limited sender does not grow.
+/// Checks that the window of an application-limited sender does not grow.
 pub fn an_app_limited_sender_does_not_grow(entries: Entries) {
     each(entries, |entry, mut s| {
         s.app_limited = true;
@@ -229,10 +236,12 @@ pub fn an_app_limited_sender_does_not_grow(entries: Entries) {
     });
 }
 
-/// An app limited sender never grows whatever the queue does.
+/// Checks that the window of an application-limited sender never grows while the queue rises and
+/// falls.
 pub fn an_app_limited_sender_never_grows_whatever_the_queue_does(entries: Entries) {
     each_variant(entries, |_, mut s| {
-        // First slow start, avoidance, slow start again after a collapse, avoidance once more.
+        // In order: the first slow start, avoidance, slow start again after a collapse, and
+        // avoidance again.
         for step in 0..4 {
             s.app_limited = true;
             for n in 0..130 {
@@ -258,7 +267,7 @@ pub fn an_app_limited_sender_never_grows_whatever_the_queue_does(entries: Entrie
     });
 }
 
-/// Recovery never grows whatever the queue does.
+/// Checks that the window never grows in recovery while the queue rises and falls.
 pub fn recovery_never_grows_whatever_the_queue_does(entries: Entries) {
     each_variant(entries, |_, mut s| {
         for n in 0..50 {
@@ -276,7 +285,7 @@ pub fn recovery_never_grows_whatever_the_queue_does(entries: Entries) {
     });
 }
 
-/// A calm path lets the window grow again after a loss.
+/// Checks that the window grows again after a loss if the path is calm.
 pub fn a_calm_path_lets_the_window_grow_again_after_a_loss(entries: Entries) {
     each_variant(entries, |spec, mut s| {
         if still(spec) {
@@ -286,7 +295,7 @@ pub fn a_calm_path_lets_the_window_grow_again_after_a_loss(entries: Entries) {
         s.lose();
         s.next_round();
         let before = s.window();
-        // A delay goes first.
+        // A delay that the sender adds must disappear before the window grows.
         for _ in 0..3_000 {
             s.now += Duration::from_millis(9);
             s.ack(0);
@@ -295,7 +304,7 @@ pub fn a_calm_path_lets_the_window_grow_again_after_a_loss(entries: Entries) {
     });
 }
 
-/// Metrics match send params.
+/// Checks that the metrics match the send parameters.
 pub fn metrics_match_send_params(entries: Entries) {
     each_variant(entries, |_, mut s| {
         for step in 0..200 {
@@ -314,7 +323,7 @@ pub fn metrics_match_send_params(entries: Entries) {
     });
 }
 
-/// An undo that comes too late changes nothing.
+/// Checks that an undo that comes too late changes nothing.
 pub fn an_undo_that_comes_too_late_changes_nothing(entries: Entries) {
     each_variant(entries, |spec, mut s| {
         if still(spec) {
@@ -338,7 +347,7 @@ pub fn an_undo_that_comes_too_late_changes_nothing(entries: Entries) {
     });
 }
 
-/// Datagram changes are honoured.
+/// Checks that the controller adopts a new datagram size.
 pub fn datagram_changes_are_honoured(entries: Entries) {
     each(entries, |entry, mut s| {
         s.controller.on_path(s.now, PathChange::Datagram(1_400));
@@ -353,7 +362,7 @@ pub fn datagram_changes_are_honoured(entries: Entries) {
     });
 }
 
-/// Another path starts over.
+/// Checks that the controller starts over on another path.
 pub fn another_path_starts_over(entries: Entries) {
     each(entries, |_, mut s| {
         s.acks(30, 4_000);
@@ -365,7 +374,7 @@ pub fn another_path_starts_over(entries: Entries) {
     });
 }
 
-/// A spurious loss is undone.
+/// Checks that a spurious loss is undone.
 pub fn a_spurious_loss_is_undone(entries: Entries) {
     each(entries, |_, mut s| {
         s.acks(5, 0);
@@ -376,7 +385,7 @@ pub fn a_spurious_loss_is_undone(entries: Entries) {
     });
 }
 
-/// Copies go their own way.
+/// Checks that a copy of a controller is independent of the original.
 pub fn copies_go_their_own_way(entries: Entries) {
     each(entries, |_, mut s| {
         let copy = s.controller.boxed();
@@ -387,7 +396,7 @@ pub fn copies_go_their_own_way(entries: Entries) {
     });
 }
 
-/// A missing signal is named with a hint.
+/// Checks that a missing signal is reported with its name and a hint.
 pub fn a_missing_signal_is_named_with_a_hint(entries: Entries) {
     for entry in entries {
         let config = catalogue::parse(entry.name).expect(entry.name);
@@ -408,7 +417,7 @@ pub fn a_missing_signal_is_named_with_a_hint(entries: Entries) {
     }
 }
 
-/// Same path same curve whatever the clock offset.
+/// Checks that the same path gives the same curve whatever the clock offset is.
 pub fn same_path_same_curve_whatever_the_clock_offset(entries: Entries) {
     let path = Bottleneck {
         rate: Rate::from_bits_per_sec(10_000_000),
@@ -438,7 +447,7 @@ fn start_at_zero() -> Start {
     Start { now: Time::ZERO, ..start() }
 }
 
-/// Recording is transparent and bounded.
+/// Checks that recording does not change a controller and that the log stays bounded.
 pub fn recording_is_transparent_and_bounded(entries: Entries) {
     each(entries, |entry, mut plain| {
         let log = Log::new(5);

@@ -1,4 +1,5 @@
-//! Controllers and a path for tests of adapters, laboratories and controllers. No dependency, no clock.
+//! Test controllers, a simulated path and contract tests, for tests of adapters, laboratories and
+//! controllers. They have no dependencies and read no clock.
 
 pub mod ack_load;
 mod bottleneck;

@@ -1,4 +1,4 @@
-//! A controller that controls nothing.
+//! A controller with a fixed window.
 
 use crate::capabilities::Capabilities;
 use crate::config::{ControllerConfig, Missing};
@@ -6,7 +6,7 @@ use crate::controller::{Controller, ControllerMetrics, Phase, SendParams};
 use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
 use crate::units::Time;
 
-/// A fixed window, whatever happens.
+/// A controller whose window never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Null {
     /// Window in bytes.
@@ -46,7 +46,8 @@ impl Controller for Null {
     }
 }
 
-/// Starts [`Null`] controllers. It is not in the catalogue: a fixed window is for tests only.
+/// Configuration that starts [`Null`] controllers. It is not in the catalogue, because a fixed
+/// window is for tests only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NullConfig {
     /// Window in bytes.

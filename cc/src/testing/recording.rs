@@ -1,4 +1,5 @@
-//! A wrapper that writes down every event a stack delivers, and the send parameters after it.
+//! A wrapper that records every event that a stack delivers, and the send parameters after each
+//! event.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,48 +10,48 @@ use crate::controller::{Controller, ControllerMetrics, SendParams};
 use crate::event::{AckEvent, Acked, CongestionEvent, EcnDelta, PathChange, Rtt, Sent, Start};
 use crate::units::{OneWayDelay, Time};
 
-/// An event as it was delivered, owned.
+/// A delivered event, with owned data.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// [`Controller::on_sent`].
+    /// A call of [`Controller::on_sent`].
     Sent(Sent),
-    /// [`Controller::on_ack`]; the fields are those of [`AckEvent`].
+    /// A call of [`Controller::on_ack`]; the fields are those of [`AckEvent`].
     AckEvent {
-        /// When the frame arrived.
+        /// Time when the frame arrived.
         now: Time,
-        /// The packets.
+        /// Newly acknowledged packets.
         packets: Vec<Acked>,
-        /// Bytes in flight afterwards.
+        /// Bytes in flight without these packets.
         in_flight: u64,
         /// Round-trip times.
         rtt: Rtt,
         /// Forward one-way delay.
         one_way: Option<OneWayDelay>,
-        /// New ECN counts.
+        /// Increases of the ECN counts.
         ecn: Option<EcnDelta>,
-        /// The application was the limit.
+        /// Whether the application was the limit.
         app_limited: bool,
     },
-    /// [`Controller::on_congestion_event`].
+    /// A call of [`Controller::on_congestion_event`].
     CongestionEvent(CongestionEvent),
-    /// [`Controller::on_spurious_congestion_event`].
+    /// A call of [`Controller::on_spurious_congestion_event`].
     Undo(Time),
-    /// [`Controller::on_probe_timeout`].
+    /// A call of [`Controller::on_probe_timeout`].
     ProbeTimeout(Time, u32),
-    /// [`Controller::on_path`].
+    /// A call of [`Controller::on_path`].
     Path(Time, PathChange),
 }
 
-/// One line of the log.
+/// One entry of the log.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// What the stack said.
+    /// Event from the stack.
     pub event: Event,
-    /// What the controller answered.
+    /// Send parameters of the controller after the event.
     pub params: SendParams,
 }
 
-/// A shared log that keeps the newest records. Clones share one log.
+/// A log that keeps only the newest records. Clones share one log.
 #[derive(Clone, Debug)]
 pub struct Log {
     records: Arc<Mutex<VecDeque<Record>>>,
@@ -58,12 +59,12 @@ pub struct Log {
 }
 
 impl Log {
-    /// An empty log of at most `capacity` records; older ones make room for newer ones.
+    /// Creates an empty log of at most `capacity` records. New records replace the oldest.
     pub fn new(capacity: usize) -> Self {
         Self { records: Arc::default(), capacity }
     }
 
-    /// The records so far, oldest first.
+    /// Returns the records so far, oldest first.
     pub fn records(&self) -> Vec<Record> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
@@ -80,7 +81,8 @@ impl Log {
     }
 }
 
-/// Passes everything through to another controller and writes it down. Copies made by the stack write to the same log.
+/// A controller that passes every event to another controller and records it. Copies made by the
+/// stack record to the same log.
 #[derive(Debug)]
 pub struct Recording {
     inner: Box<dyn Controller>,
@@ -88,7 +90,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Records the events that `inner` gets, and its answers, in `log`.
+    /// Creates a wrapper that records the events for `inner`, and its answers, in `log`.
     pub fn new(inner: Box<dyn Controller>, log: Log) -> Self {
         Self { inner, log }
     }
@@ -151,7 +153,7 @@ impl Controller for Recording {
     }
 }
 
-/// A configuration whose controllers are all recorded into one log.
+/// A configuration whose controllers all record to one log.
 #[derive(Clone, Debug)]
 pub struct RecordingConfig {
     inner: Arc<dyn ControllerConfig>,
@@ -159,7 +161,7 @@ pub struct RecordingConfig {
 }
 
 impl RecordingConfig {
-    /// Records every controller that `inner` starts into `log`.
+    /// Creates a configuration that records every controller started by `inner` in `log`.
     pub fn new(inner: Arc<dyn ControllerConfig>, log: Log) -> Self {
         Self { inner, log }
     }

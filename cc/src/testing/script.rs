@@ -1,4 +1,4 @@
-//! A connection in miniature: sends and acknowledges packets, so that a test reads like a story.
+//! A scripted connection that sends and acknowledges packets, to keep tests short and readable.
 
 use std::time::Duration;
 
@@ -9,20 +9,21 @@ use crate::{
     Start, Time,
 };
 
-/// Bytes of every packet.
+/// Size of every packet in bytes.
 pub const MSS: u64 = 1_200;
-/// All that a stack may provide.
+/// Every capability that a stack can provide.
 pub const ALL_SIGNALS: Capabilities =
     Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
-/// The path's round trip without queueing.
+/// Round-trip time of the path without queueing.
 pub const RTT: Duration = Duration::from_millis(100);
 
-/// The start of the connection: a second after the clock's zero, with [`ALL_SIGNALS`].
+/// Returns the start of the connection: one second after the clock's zero, with [`ALL_SIGNALS`].
 pub fn start() -> Start {
     Start { now: Time::from_millis(1_000), datagram: MSS as u16, provided: ALL_SIGNALS }
 }
 
-/// Values of an option as users type them: every word, numbers at their ends, durations near 1 ms and 2 s.
+/// Returns sample values of an option as users type them: every word, the smallest and largest
+/// number, and durations of 1 ms and 2 s (or the nearest allowed ones).
 pub fn values(values: &Values) -> Vec<String> {
     match values {
         Values::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
@@ -34,7 +35,8 @@ pub fn values(values: &Values) -> Vec<String> {
     }
 }
 
-/// The default and every other value of every option, one at a time; a wrapper around every controller that is none.
+/// Returns specs of a controller: the default, each option with each of its [`values`], and for a
+/// wrapper every controller that is not a wrapper.
 pub fn variants(entry: &Algorithm) -> Vec<String> {
     let mut specs = vec![entry.name.to_owned()];
     for option in entry.options {
@@ -51,29 +53,30 @@ pub fn variants(entry: &Algorithm) -> Vec<String> {
     specs
 }
 
-/// A controller with a clock that moves by one millisecond per ACK frame.
+/// A controller with a clock that advances by one millisecond per ACK frame.
 pub struct Script {
-    /// The controller.
+    /// The controller under test.
     pub controller: Box<dyn Controller>,
-    /// Its clock.
+    /// Current time.
     pub now: Time,
-    /// Propagation plus clock offset; the test's delays lie above it.
+    /// Propagation delay plus clock offset in nanoseconds, to which the test's queueing delays are
+    /// added.
     pub base: i64,
-    /// The round trip of the moment.
+    /// Current round-trip time.
     pub rtt: Duration,
-    /// ACK frames bring a one-way delay.
+    /// Whether ACK frames carry a one-way delay.
     pub one_way: bool,
-    /// The application is the limit.
+    /// Whether the application is the limit.
     pub app_limited: bool,
     /// Bytes that each ACK frame acknowledges.
     pub bytes: u64,
 }
 
 impl Script {
-    /// A new connection of the controller that `spec` names.
+    /// Starts a new connection with the controller that `spec` names.
     ///
     /// # Panics
-    /// Where there is none, or where it does not start.
+    /// Panics if the spec is invalid or the controller does not start.
     pub fn new(spec: &str) -> Self {
         Self {
             controller: catalogue::parse(spec).expect(spec).start(&start()).expect(spec),
@@ -86,17 +89,18 @@ impl Script {
         }
     }
 
-    /// The window in bytes.
+    /// Returns the window in bytes.
     pub fn window(&self) -> u64 {
         self.controller.send_params().window
     }
 
-    /// One ACK frame of one packet with a queueing delay in microseconds, sent one RTT ago; gives the window's change in bytes.
+    /// Delivers one ACK frame of one packet that was sent one RTT ago, with this queueing delay in
+    /// microseconds. Returns the change of the window in bytes.
     pub fn ack(&mut self, queued_us: i64) -> i64 {
         self.ack_sent(self.now - self.rtt + Duration::from_millis(1), queued_us)
     }
 
-    /// As [`Script::ack`], of a packet sent at `sent`.
+    /// Delivers an ACK frame as [`Script::ack`] does, for a packet sent at `sent`.
     pub fn ack_sent(&mut self, sent: Time, queued_us: i64) -> i64 {
         let before = self.window() as i64;
         self.now += Duration::from_millis(1);
@@ -112,17 +116,18 @@ impl Script {
         self.window() as i64 - before
     }
 
-    /// `count` ACK frames with the same delay; gives the change by the last one.
+    /// Delivers `count` ACK frames with the same delay. Returns the change of the window by the
+    /// last frame, in bytes.
     pub fn acks(&mut self, count: usize, queued_us: i64) -> i64 {
         (0..count).map(|_| self.ack(queued_us)).last().unwrap_or(0)
     }
 
-    /// A packet leaves.
+    /// Sends a packet.
     pub fn send(&mut self) {
         self.controller.on_sent(&Sent { now: self.now, bytes: MSS });
     }
 
-    /// A congestion event about a packet sent just now.
+    /// Reports a congestion event about a packet sent just now.
     pub fn congestion_event(&mut self, cause: Cause) {
         self.controller.on_congestion_event(&CongestionEvent {
             now: self.now,
@@ -131,17 +136,17 @@ impl Script {
         });
     }
 
-    /// A packet sent just now was lost.
+    /// Reports the loss of a packet sent just now.
     pub fn lose(&mut self) {
         self.congestion_event(Cause::Loss { bytes: MSS, persistent: false });
     }
 
-    /// The same, with all before it: persistent congestion.
+    /// Reports persistent congestion that ends with a packet sent just now.
     pub fn collapse(&mut self) {
         self.congestion_event(Cause::Loss { bytes: MSS, persistent: true });
     }
 
-    /// Waits until packets sent from now on are the ones acknowledged.
+    /// Advances the clock so far that the next ACK frames acknowledge packets sent from now on.
     pub fn next_round(&mut self) {
         self.now += self.rtt + Duration::from_millis(2);
     }

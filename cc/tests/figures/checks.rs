@@ -1,4 +1,4 @@
-//! What a controller's paper says should be seen in its run.
+//! Checks of each controller's run against the statements of its paper.
 #![allow(unreachable_pub, reason = "a test binary")]
 
 use fathom_cc::highspeed::a;
@@ -6,7 +6,8 @@ use fathom_cc::vegas::delta;
 
 use super::*;
 
-/// Of any controller: the run lasts, within what the path and the window's bounds allow, and grows again where nothing waits.
+/// Checks that any controller's run lasts, stays within the bounds of path and window, and grows
+/// again while nothing waits.
 pub fn the_window_lasts_to_the_end(run: &Run) {
     assert!(run.points.last().is_some_and(|p| p.at > LENGTH - 0.2), "the run ends before its time");
     assert!(run.points.iter().all(|p| p.window >= 2 * p.size && p.hold.is_finite()));
@@ -16,23 +17,25 @@ pub fn the_window_lasts_to_the_end(run: &Run) {
 pub fn reno_grows_whatever_the_queue_does(run: &Run) {
     assert!(run.cuts().is_empty());
     assert!(run.points.is_sorted_by_key(|p| p.window));
-    // One packet per round trip: 38 from 0.1 s to 2 s at 50 ms, 38.9 in the 3.5 s of the plateau at 90 ms. What is left of a window that
-    // is not whole, the wait for the second packet of a frame and the pacing cost about 1.4 n-ths of a round trip at n packets: 3 of
-    // the 38, 0.6 of the 38.9.
+    // One packet per round trip: 38 from 0.1 s to 2 s at 50 ms, and 38.9 in the 3.5 s of the
+    // plateau at 90 ms. With n packets, the fraction of a packet that the window cannot use, the
+    // wait for the second packet of a frame, and the pacing cost about 1.4/n of a round trip: 3 of
+    // the 38 packets, and 0.6 of the 38.9.
     let grown = |from: f64, to: f64| (run.window_at(to) - run.window_at(from)) / MSS;
     assert!((33..=37).contains(&grown(0.1, RAMP.0)), "{}", grown(0.1, RAMP.0));
     assert!((37..=40).contains(&grown(RAMP.1, PLATEAU_END)), "{}", grown(RAMP.1, PLATEAU_END));
 }
 
-/// W_cubic(t) in packets after a mark at 200 packets (RFC 9438 §4.2): K = cbrt(60 / 0.4).
+/// Returns W_cubic(t) in packets after a mark at 200 packets (RFC 9438 §4.2): K = cbrt(60 / 0.4).
 fn w_cubic(t: f64) -> f64 {
     0.4 * (t - 150_f64.cbrt()).powi(3) + 200.0
 }
 
 pub fn cubic_follows_its_curve(run: &Run) {
     assert!(run.cuts().is_empty());
-    // The epoch begins with the first ACK, at 50 ms or a little later; the window follows W_cubic one round trip ahead, a little late.
-    // Reno's share, 0.53 packets per round trip from 140 on, is below it all the time.
+    // The epoch begins with the first ACK, at 50 ms or slightly later. The window follows W_cubic
+    // one round trip ahead, slightly late. Reno's window, which grows by 0.53 packets per round
+    // trip from 140 on, is always smaller.
     for at in [1.0, 2.0, 3.0, 5.0, 6.0, 8.0, 10.0, 11.9] {
         let (packets, curve) = (run.window_at(at) as f64 / MSS as f64, w_cubic(at - 0.05));
         assert!((packets - curve).abs() < 4.0, "{packets} against {curve} packets at {at} s");
@@ -45,28 +48,32 @@ pub fn sdc_delays_and_then_grows(run: &Run) {
     let first = |test: &dyn Fn(&Point) -> bool| {
         run.points.iter().find(|p| test(p)).map_or(LENGTH, |p| p.at)
     };
-    // SDC §2.1: below eight packets the window never falls, and the delay goes up by marks and down in between.
+    // SDC §2.1: below eight packets the window never falls. The delay rises with marks and falls
+    // between them.
     let large = first(&|p| p.window >= 8 * MSS);
     assert!(SDC_MARKS[2] < large && large < SDC_MARKS[3], "eight packets at {large} s");
     let small: Vec<&Point> = run.between(0.0, large).collect();
     assert!(small.is_sorted_by_key(|p| p.window) && small[0].window < 6 * MSS);
-    // At eight packets some delay is left: the window stands until it is gone, marks or not.
+    // When the window reaches eight packets, some delay is left. The window is constant until the
+    // delay is gone, with or without marks.
     let free = run.between(large, LENGTH).find(|p| p.hold == 0.0).map_or(LENGTH, |p| p.at);
     let standing: Vec<&Point> = run.between(large, free).collect();
     assert!(standing.iter().all(|p| p.window == standing[0].window), "the window stands");
     let most = standing.iter().map(|p| p.hold).fold(0.0, f64::max);
     assert!(most > 300.0 && free > SDC_MARKS[7] + 2.0, "{most} ms, gone at {free} s");
-    // A mark sets RTT + D to twice the smoothed one, which is on its way from the last rise.
+    // A mark sets RTT + D to twice the smoothed RTT, which is still moving from the last rise.
     for (at, _) in &run.marks[3..8] {
         let after = run.points.partition_point(|p| p.at < *at);
         let total = |p: &Point| BASE.as_secs_f64() * 1e3 + p.queued + p.hold;
         let share = total(&run.points[after]) / total(&run.points[after - 1]);
         assert!((1.6..2.3).contains(&share), "{share} times the round trip at {at} s");
     }
-    // Between marks it only shrinks, here where the queue stands.
+    // Between marks the delay only shrinks. The check uses the plateau, where the queue is
+    // constant.
     let plateau: Vec<f64> = run.between(RAMP.1 + 0.2, PLATEAU_END).map(|p| p.hold).collect();
     assert!(plateau.is_sorted_by(|a, b| a >= b));
-    // Then one packet per round trip, and a mark halves the window, without delay.
+    // After that, the window grows by one packet per round trip, and a mark halves it without
+    // adding delay.
     let (at, after) = run.marks[SDC_MARKS.len() - 1];
     let before = run.window_at(at);
     assert!(
@@ -79,7 +86,8 @@ pub fn sdc_delays_and_then_grows(run: &Run) {
 
 pub fn highspeed_grows_by_a_of_w(run: &Run) {
     assert!(run.cuts().is_empty());
-    // RFC 3649 §5, whatever the RTT does; in the spike it changes too fast to count per round trip. 500 packets lose b(500), 0.366, and a(317) is 3.76.
+    // RFC 3649 §5, whatever the RTT does. In the spike, the RTT changes too fast to count growth
+    // per round trip. 500 packets lose b(500) = 0.366, and a(317) is 3.76.
     for at in samplings().filter(|at| (0.3..SPIKE.0).contains(at)) {
         let (grown, many) = (growth(run, at), a(run.window_at(at) as f64 / MSS as f64));
         assert!((0.8..1.2).contains(&(grown / many)), "{grown} packets at {at} s, not {many}");
@@ -89,8 +97,8 @@ pub fn highspeed_grows_by_a_of_w(run: &Run) {
 }
 
 pub fn packets_fit_the_window(run: &Run) {
-    // The rule of the module: eight datagrams in the window or the smallest size, at once downwards; upwards by one size after four
-    // round trips.
+    // The rule of the module: eight datagrams in the window, or the smallest size. The size falls
+    // at once, and rises by one step after four round trips.
     const UPWARDS: [u64; 5] = [250, 500, 750, 1_000, 1_200];
     assert!(run.points.iter().all(|p| p.window >= 8 * p.size || p.size == 250));
     let mut last = 0.0;
@@ -117,7 +125,8 @@ pub fn packets_fit_the_window(run: &Run) {
 
 pub fn gentle_is_reno_while_the_rtt_rises(run: &Run) {
     assert!(run.cuts().is_empty() && run.points.is_sorted_by_key(|p| p.window));
-    // gHSTCP §3.2. A rise is seen a round trip later, the mode changes at the end of that one, and the growth is seen over one more.
+    // gHSTCP §3.2. A rise is seen one round trip later, the mode changes at the end of that round
+    // trip, and the growth is visible over one more.
     let lag = 0.4;
     let many = |at: f64| a(run.window_at(at) as f64 / MSS as f64);
     for at in samplings() {
@@ -138,15 +147,16 @@ pub fn gentle_is_reno_while_the_rtt_rises(run: &Run) {
 }
 
 pub fn sync_cuts_while_the_delay_rises(run: &Run) {
-    // Algorithm 2: only an increasing average cuts. A quarter of the largest delay is reached at once in the first ramp, where each
-    // delay is the largest so far.
+    // Algorithm 2: only an increasing average causes cuts. In the first ramp, each delay is the
+    // largest so far, so a quarter of the largest delay is reached at once.
     assert_eq!(run.cuts_between(0.0, RAMP.0), 0);
     assert!(run.cuts_between(RAMP.0, RAMP.0 + 0.3) > 0);
     assert!(
         run.cuts_between(SPIKE.0, SPIKE.1 + 0.1) > 0,
         "the spike takes the average above a quarter of 40 ms"
     );
-    // The average of a small window lags; once it falls, and while it stays down, nothing cuts.
+    // The average of a small window lags. Once the average falls, and while it stays low, there are
+    // no cuts.
     assert_eq!(run.cuts_between(PLATEAU_END + 0.5, SPIKE.0), 0);
     assert_eq!(run.cuts_between(SPIKE.1 + 0.2, LENGTH), 0);
     assert!(
@@ -156,8 +166,9 @@ pub fn sync_cuts_while_the_delay_rises(run: &Run) {
 }
 
 pub fn dca_cuts_once_per_rise(run: &Run) {
-    // DCA §3.3: the delay event is true at the foot of the ramp and all the way up, and the epoch lasts until the plateau has become
-    // the average. The same with the spike. Nothing falls twice, and nothing cuts while the delay falls or stays.
+    // DCA §3.3: the delay event is true at the foot of the ramp and all the way up, and the epoch
+    // lasts until the plateau has become the average. The spike works in the same way. There is one
+    // cut per rise, and none while the delay falls or is constant.
     let cuts = run.cuts();
     let [ramp, spike] = cuts[..] else { panic!("{} cuts", cuts.len()) };
     assert!((RAMP.0..RAMP.0 + 0.15).contains(&ramp.at), "{}", ramp.at);
@@ -170,18 +181,18 @@ pub fn dca_cuts_once_per_rise(run: &Run) {
             cut.window
         );
     }
-    // Reno otherwise.
+    // Apart from the cuts, the window grows as Reno's.
     let grown = (run.window_at(PLATEAU_END) - run.window_at(RAMP.1)) / MSS;
     assert!((37..=40).contains(&grown), "{grown}");
 }
 
 pub fn vegas_steps_down_until_it_holds(run: &Run) {
     assert_eq!(run.cuts_between(0.0, RAMP.0), 0);
-    // One packet at a time.
+    // Each cut takes at most one packet.
     for pair in run.points.windows(2).filter(|pair| pair[1].cut) {
         assert!(pair[0].window.saturating_sub(pair[1].window) <= MSS);
     }
-    // The last second of the plateau: it holds, with alpha to beta packets waiting.
+    // In the last second of the plateau the window is constant, with alpha to beta packets waiting.
     let mut held: Vec<u64> =
         run.between(PLATEAU_END - 1.0, PLATEAU_END).map(|p| p.window).collect();
     held.dedup();
@@ -190,7 +201,7 @@ pub fn vegas_steps_down_until_it_holds(run: &Run) {
         (1..=3).contains(&delta(held[0], MSS, BASE, BASE + Duration::from_millis(40))),
         "{held:?}"
     );
-    // One packet more per round trip where nothing waits.
+    // The window grows by one packet per round trip while nothing waits.
     assert!(run.window_at(SPIKE.0) > run.window_at(EMPTY) + 25 * MSS);
 }
 
@@ -220,10 +231,11 @@ pub fn dual_takes_an_eighth_above_the_middle(run: &Run) {
         );
         last = point.at;
     }
-    // In the ramp and at the plateau the delay is the largest so far, so every decision cuts: one in 180 ms of the plateau.
+    // In the ramp and at the plateau the delay is the largest so far, so every decision cuts: one
+    // cut per 180 ms at the plateau.
     let plateau = run.cuts_between(RAMP.1 + 0.1, PLATEAU_END);
     assert!((17..=19).contains(&plateau), "{plateau}");
-    // An eighth of the window against two packets of growth: about sixteen packets are the balance.
+    // One eighth of the window and two packets of growth are in balance at about sixteen packets.
     let balance = run.window_at(PLATEAU_END) / MSS;
     assert!((12..=17).contains(&balance), "{balance}");
     // The delay is below the middle, 20 ms, from 7.75 s on.

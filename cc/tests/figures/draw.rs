@@ -1,4 +1,4 @@
-//! The drawings.
+//! Drawing of the figures.
 #![allow(unreachable_pub, reason = "a test binary")]
 
 use super::*;
@@ -16,12 +16,12 @@ const CUT: RGBColor = RGBColor(213, 94, 0);
 const SLOW: RGBColor = RGBColor(250, 225, 195);
 const GRID: RGBColor = RGBColor(225, 225, 225);
 
-/// What a panel shows of a point.
+/// Value of a point that a panel shows.
 type Value<'a> = &'a dyn Fn(&Point) -> f64;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 type Panel<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-/// The figure as SVG.
+/// Returns the figure as SVG.
 pub fn svg(figure: &Figure, run: &Run) -> String {
     let middle = if matches!(figure.extra, Extra::Hold | Extra::Size) { MIDDLE_HEIGHT } else { 0 };
     let mut text = String::new();
@@ -62,7 +62,7 @@ fn draw(figure: &Figure, run: &Run, area: &Panel<'_>) -> Drawn {
     Ok(())
 }
 
-/// A panel above that of the window: one line, no labels of the time.
+/// Draws a panel above the window's panel: one line, without time labels.
 fn draw_upper(
     area: &Panel<'_>,
     title: &str,
@@ -156,7 +156,7 @@ fn draw_window(figure: &Figure, run: &Run, area: &Panel<'_>) -> Drawn {
     Ok(())
 }
 
-/// From when to when the window grows by one packet per round trip, a half more at most.
+/// Returns the intervals in which the window grows by less than 1.5 packets per round trip.
 fn slow_times(run: &Run) -> Vec<(f64, f64)> {
     let mut times: Vec<(f64, f64)> = Vec::new();
     for at in samplings().filter(|at| *at > 2.0 * BASE.as_secs_f64() && growth(run, *at) < 1.5) {

@@ -1,7 +1,9 @@
-//! How each controller reacts to the same scripted queue: computed, held against the papers' rules, and drawn.
+//! The reaction of each controller to the same scripted queue: computed, checked against the
+//! papers' rules, and drawn.
 //!
-//! The drawings are `docs/figures/reaction-<name>.svg`. `FATHOM_DRAW=1 cargo test -p fathom-cc --test cc-tests figures::` draws them anew; without
-//! it the test compares.
+//! The drawings are `docs/figures/reaction-<name>.svg`.
+//! `FATHOM_DRAW=1 cargo test -p fathom-cc --test cc-tests figures::` redraws them. Without
+//! `FATHOM_DRAW`, the test compares.
 
 mod checks;
 mod draw;
@@ -16,35 +18,35 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
-/// One figure.
+/// A figure of one controller.
 #[derive(Clone, Copy)]
 struct Figure {
     name: &'static str,
-    /// Packets in the window when the mark at the beginning ends slow start.
+    /// Number of packets in the window when the first mark ends slow start.
     packets: u64,
-    /// When further marks come, in seconds.
+    /// Times of further marks, in seconds.
     marks: &'static [f64],
-    /// What is drawn beside the window.
+    /// Content of the figure beside the window.
     extra: Extra,
-    /// What the controller's paper says should be seen.
+    /// Check of the statements of the controller's paper.
     check: fn(&Run),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extra {
-    /// Early cuts.
+    /// Early cuts of the window.
     Cuts,
     /// Marks, and the added delay in a panel of its own.
     Hold,
     /// Marks, and the datagram size in a panel of its own.
     Size,
-    /// Where the window grows by one packet per round trip, as Reno's.
+    /// Times when the window grows by one packet per round trip, as Reno's.
     Slow,
     /// Nothing.
     None,
 }
 
-/// The figure of a controller that asks for nothing else.
+/// The figure of a controller without special settings.
 const PLAIN: Figure = Figure {
     name: "",
     packets: 10,
@@ -53,7 +55,8 @@ const PLAIN: Figure = Figure {
     check: checks::the_window_lasts_to_the_end,
 };
 
-/// Where a paper's rule shows better in another window or by marks, and what it says should be seen.
+/// Figures with special settings: another window or marks that show a paper's rule better, and the
+/// check of the paper's statements.
 const FIGURES: &[Figure] = &[
     Figure { name: "reno", check: checks::reno_grows_whatever_the_queue_does, ..PLAIN },
     Figure {
@@ -97,7 +100,7 @@ const FIGURES: &[Figure] = &[
     },
 ];
 
-/// The figure of every controller of the catalogue.
+/// Returns the figure of every controller of the catalogue.
 fn figures() -> impl Iterator<Item = Figure> {
     CATALOGUE.iter().map(|entry| {
         let own = FIGURES.iter().find(|figure| figure.name == entry.name).copied();
@@ -105,17 +108,18 @@ fn figures() -> impl Iterator<Item = Figure> {
     })
 }
 
-/// Three in the small-window phase, the last of them just before the window reaches eight packets; five in the large-window phase, and one
-/// long after all delay is gone.
+/// Three marks in the small-window phase, the last of them just before the window reaches eight
+/// packets; five in the large-window phase; and one long after all delay is gone.
 const SDC_MARKS: &[f64] = &[0.12, 0.22, 0.36, 0.44, 0.6, 0.9, 1.4, 2.2, 10.5];
 
 const MSS: u64 = 1_200;
 const BASE: Duration = Duration::from_millis(50);
 /// Length of a run in seconds.
 const LENGTH: f64 = 12.0;
-/// The window is drawn this often, in seconds.
+/// Interval between drawn samples of the window, in seconds.
 const SAMPLING: f64 = 0.02;
-/// Queueing delay in ms at these seconds, straight lines between them: calm, a ramp, a plateau, a ramp back, calm, a spike, calm.
+/// Queueing delay in ms at these seconds, with straight lines between them: calm, a ramp, a
+/// plateau, a ramp back, calm, a spike, calm.
 const SCRIPT: &[(f64, f64)] = &[
     (0.0, 0.0),
     (2.0, 0.0),
@@ -127,13 +131,14 @@ const SCRIPT: &[(f64, f64)] = &[
     (10.3, 0.0),
     (LENGTH, 0.0),
 ];
-/// When the first ramp begins and ends, the plateau ends, the queue is empty again, the spike begins and ends, in seconds.
+/// Start and end of the first ramp, end of the plateau, time when the queue is empty again, and
+/// start and end of the spike, in seconds.
 const RAMP: (f64, f64) = (2.0, 3.5);
 const PLATEAU_END: f64 = 7.0;
 const EMPTY: f64 = 8.5;
 const SPIKE: (f64, f64) = (10.0, 10.3);
 
-/// Queueing delay in ms of a packet sent at `seconds`.
+/// Returns the queueing delay in ms of a packet sent at `seconds`.
 fn queued(seconds: f64) -> f64 {
     let after = SCRIPT.partition_point(|(at, _)| *at <= seconds).clamp(1, SCRIPT.len() - 1);
     let ((t0, q0), (t1, q1)) = (SCRIPT[after - 1], SCRIPT[after]);
@@ -144,35 +149,36 @@ fn delay(sent: Time) -> Duration {
     Duration::from_nanos((queued(sent.as_secs_f64()) * 1e6).round() as u64)
 }
 
-/// The window after one ACK frame.
+/// The state after one ACK frame.
 struct Point {
     at: f64,
     window: u64,
-    /// Queueing delay in ms of the packet that the frame acknowledged.
+    /// Queueing delay in ms of the newest packet that the frame acknowledged.
     queued: f64,
-    /// The controller cut early in this frame.
+    /// Whether the controller cut early in this frame.
     cut: bool,
-    /// Delay the sender adds, in ms.
+    /// Delay that the sender adds, in ms.
     hold: f64,
     /// Datagram size in bytes.
     size: u64,
 }
 
-/// A few losses' worth in succession: each halves the window.
+/// Several marks in a row; each halves the window.
 const SIZE_MARKS: &[f64] = &[4.0, 4.2, 4.4, 4.6, 4.8];
 
-/// When a packet left, and its bytes.
+/// Send time and size in bytes of a packet.
 type Packet = (Time, u64);
 
 struct Run {
     points: Vec<Point>,
-    /// When the marks came, and the window in bytes after each.
+    /// Times of the marks, and the window in bytes after each.
     marks: Vec<(f64, u64)>,
 }
 
 impl Run {
-    /// Sends on the clock of its ACKs and paced, two packets per frame. The queue follows the script, not the sender, and loses nothing; a mark
-    /// at the beginning ends slow start.
+    /// Runs the sender, which is clocked by its ACKs and paced, with two packets per frame. The
+    /// queue follows the script, not the sender, and loses nothing. A mark at the beginning ends
+    /// slow start.
     fn new(figure: &Figure) -> Self {
         let mut controller = started(figure);
         let (mut points, mut marks) = (Vec::new(), Vec::new());
@@ -213,7 +219,8 @@ impl Run {
                 hold: hold.as_secs_f64() * 1e3,
                 size,
             });
-            // Paced over four fifths of a round trip: in bunches one delay would count many times over. An added delay is part of it.
+            // The packets are paced over four fifths of a round trip, because in bunches one delay
+            // would count many times. With an added delay, they are paced over RTT + delay.
             let whole =
                 if hold.is_zero() { now.since(newest) * 4 / 5 } else { now.since(newest) + hold };
             let gap = whole / u32::try_from(window / size).expect("a plausible window");
@@ -238,19 +245,19 @@ impl Run {
         self.between(from, to).filter(|p| p.cut).count()
     }
 
-    /// Window in bytes just before `at` seconds.
+    /// Returns the window in bytes just before `at` seconds.
     fn window_at(&self, at: f64) -> u64 {
         self.point_at(at).window
     }
 
-    /// How things stood just before `at` seconds.
+    /// Returns the state just before `at` seconds.
     fn point_at(&self, at: f64) -> &Point {
         let after = self.points.partition_point(|p| p.at < at);
         &self.points[after.saturating_sub(1)]
     }
 }
 
-/// In avoidance, after a mark that came at the figure's window.
+/// Returns a controller in avoidance, after a mark that came at the figure's window.
 fn started(figure: &Figure) -> Box<dyn Controller> {
     let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
     let start = Start { now: Time::ZERO, datagram: MSS as u16, provided };
@@ -291,13 +298,13 @@ fn acknowledge(controller: &mut dyn Controller, now: Time, packets: [Packet; 2],
     });
 }
 
-/// Packets by which the window grew in the round trip before `at`.
+/// Returns the number of packets by which the window grew in the round trip before `at`.
 fn growth(run: &Run, at: f64) -> f64 {
     let rtt = BASE.as_secs_f64() + queued(at) / 1e3;
     (run.window_at(at) as f64 - run.window_at(at - rtt) as f64) / MSS as f64
 }
 
-/// The moments at which the window is drawn.
+/// Returns the times at which the window is drawn.
 fn samplings() -> impl Iterator<Item = f64> {
     (0..=(LENGTH / SAMPLING) as u32).map(|n| f64::from(n) * SAMPLING)
 }
@@ -324,7 +331,7 @@ fn the_committed_figures_are_those_drawn() {
             std::fs::create_dir_all(&folder).expect("the folder of figures");
             std::fs::write(&path, &drawn).expect("a figure");
         }
-        // A checkout may have turned line ends.
+        // A checkout may have changed the line ends.
         let committed = std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
         if committed != drawn {
             stale.push(path.display().to_string());

@@ -1,4 +1,5 @@
-//! A sender in rounds: a whole window leaves at one instant and is acknowledged at one instant, so windows can be computed by hand.
+//! A sender that works in rounds: a whole window leaves at one instant and is acknowledged at one
+//! instant, so windows can be computed by hand.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use fathom_cc::catalogue;
@@ -8,7 +9,7 @@ use fathom_cc::{
 use std::time::Duration;
 
 pub const MSS: u64 = 1_200;
-/// Packets of the initial window.
+/// Initial window in packets.
 pub const INITIAL: u64 = 10;
 
 pub struct Rounds {
@@ -17,7 +18,7 @@ pub struct Rounds {
     /// Packets per ACK frame.
     pub per_ack: usize,
     pub app_limited: bool,
-    /// When the last packet left, for [`Rounds::frame`].
+    /// Time when the last packet left, for [`Rounds::frame`].
     sent: Time,
 }
 
@@ -36,7 +37,7 @@ impl Rounds {
         self.controller.send_params().window
     }
 
-    /// The window in packets, which must be whole.
+    /// Returns the window in packets, which must be a whole number.
     pub fn packets(&self) -> u64 {
         assert_eq!(self.window() % MSS, 0, "{} bytes", self.window());
         self.window() / MSS
@@ -46,7 +47,7 @@ impl Rounds {
         self.controller.metrics().early_reductions
     }
 
-    /// One window of packets, acknowledged after `rtt_ms`.
+    /// Sends one window of packets and acknowledges it after `rtt_ms`.
     pub fn round(&mut self, rtt_ms: u64) {
         let (sent, rtt) = (self.now, Duration::from_millis(rtt_ms));
         self.now += rtt;
@@ -59,18 +60,19 @@ impl Rounds {
         self.sent = self.now;
     }
 
-    /// Rounds with these RTTs in ms; the window in packets after each.
+    /// Runs rounds with these RTTs in ms. Returns the window in packets after each round.
     pub fn rounds(&mut self, rtts_ms: &[u64]) -> Vec<u64> {
         rtts_ms.iter().map(|rtt| (self.round(*rtt), self.packets()).1).collect()
     }
 
-    /// One ACK frame of `count` packets that left a millisecond after the last; gives the window's change in bytes.
+    /// Delivers one ACK frame for `count` packets that left 1 ms after the last ones. Returns the
+    /// change of the window in bytes.
     pub fn frame(&mut self, rtt: Duration, count: usize) -> i64 {
         self.sent += Duration::from_millis(1);
         self.frame_sent(self.sent, rtt, count)
     }
 
-    /// As [`Rounds::frame`], of packets that left at `sent`.
+    /// Does the same as [`Rounds::frame`], for packets that left at `sent`.
     pub fn frame_sent(&mut self, sent: Time, rtt: Duration, count: usize) -> i64 {
         let before = self.window() as i64;
         self.now = self.now.max(sent + rtt);
@@ -90,7 +92,8 @@ impl Rounds {
         });
     }
 
-    /// A loss of a packet sent just now; what leaves afterwards belongs to the time after it.
+    /// Reports the loss of a packet sent just now. Packets that leave afterwards were sent after
+    /// the loss.
     pub fn lose(&mut self, persistent: bool) {
         let cause = Cause::Loss { bytes: MSS, persistent };
         self.controller.on_congestion_event(&CongestionEvent {

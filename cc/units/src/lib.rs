@@ -1,4 +1,4 @@
-//! Units as types: a time, a rate and a one-way delay cannot be mistaken for each other.
+//! Types for units, so that a time, a rate and a one-way delay cannot be confused.
 
 pub mod math;
 
@@ -8,7 +8,8 @@ use std::ops::{Add, AddAssign, RangeInclusive, Sub};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A point in time: nanoseconds from an arbitrary start that is fixed for one connection (or one simulation).
+/// A point in time, in nanoseconds from an arbitrary start. The start is fixed for one connection
+/// or one simulation.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -16,32 +17,32 @@ impl Time {
     /// The arbitrary start.
     pub const ZERO: Self = Self(0);
 
-    /// `nanos` nanoseconds after the start.
+    /// Returns the time `nanos` nanoseconds after the start.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// `micros` microseconds after the start.
+    /// Returns the time `micros` microseconds after the start.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// `millis` milliseconds after the start.
+    /// Returns the time `millis` milliseconds after the start.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the start, for plots and logs.
+    /// Returns the seconds since the start, for plots and logs.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 * 1e-9
     }
 
-    /// Time passed since `earlier`; zero when `earlier` is later.
+    /// Returns the time from `earlier` to this time; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -77,32 +78,34 @@ fn nanos(d: Duration) -> u64 {
     u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A sending or link rate. Stacks disagree on the unit (quinn: bits/s, noq: bytes/s): only adapters convert.
+/// A rate of sending or of a link. Stacks use different units (quinn bits/s, noq bytes/s); only
+/// adapters convert between them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// A rate in bits per second.
+    /// Returns a rate of `bits` per second.
     pub const fn from_bits_per_sec(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// A rate in bytes per second.
+    /// Returns a rate of `bytes` per second.
     pub const fn from_bytes_per_sec(bytes: u64) -> Self {
         Self(bytes.saturating_mul(8))
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     pub const fn bits_per_sec(self) -> u64 {
         self.0
     }
 
-    /// Bytes per second, rounded down.
+    /// Returns the rate in bytes per second, rounded down.
     pub const fn bytes_per_sec(self) -> u64 {
         self.0 / 8
     }
 
-    /// Time to send `bytes` at this rate, rounded up to a nanosecond; the longest duration at rate zero.
+    /// Returns the time to send `bytes` at this rate, rounded up to a nanosecond; [`Duration::MAX`]
+    /// if the rate is zero.
     pub fn time_for(self, bytes: u64) -> Duration {
         if self.0 == 0 {
             return Duration::MAX;
@@ -132,8 +135,9 @@ impl fmt::Debug for Rate {
 impl FromStr for Rate {
     type Err = String;
 
-    /// Reads rates as people type them, all in bits: `10Mbps`, `10mbit`, `10Mb`, `10Mbit/s`, `10M`; with k, M, G or none of them. Letters
-    /// are large or small, but for `B`: it stands for bytes, and is refused.
+    /// Parses a rate in bits per second as people type it: `10Mbps`, `10mbit`, `10Mb`, `10Mbit/s`,
+    /// `10M`, with k, M, G or no prefix. Case does not matter, except that a capital `B` means
+    /// bytes and is rejected.
     fn from_str(s: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             format!(
@@ -162,10 +166,11 @@ impl FromStr for Rate {
     }
 }
 
-/// Reads a duration with its unit: `10ms`, `0.01s`, `250us`, `2min`. The inverse of [`duration_text`].
+/// Parses a duration with its unit: `10ms`, `0.01s`, `250us`, `2min`. This is the inverse of
+/// [`duration_text`].
 ///
 /// # Errors
-/// One line that says what to write instead.
+/// Returns a one-line error that says what to write instead.
 pub fn parse_duration(s: &str) -> Result<Duration, String> {
     let wrong = |why: &str| {
         format!("'{}' {why}; write a number and a unit, such as 10ms (us, ms, s, min)", shown(s))
@@ -186,10 +191,10 @@ pub fn parse_duration(s: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos((secs * 1e9).round() as u64))
 }
 
-/// Reads [`parse_duration`]'s times that are not zero.
+/// Parses a duration as [`parse_duration`] does, but rejects zero.
 ///
 /// # Errors
-/// One line that says what to write instead.
+/// Returns a one-line error that says what to write instead.
 pub fn parse_nonzero_duration(s: &str) -> Result<Duration, String> {
     match parse_duration(s)? {
         Duration::ZERO => Err(format!("'{s}' is no time at all; write a longer one, such as 10s")),
@@ -197,10 +202,11 @@ pub fn parse_nonzero_duration(s: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a part of one: `5%` or, below one, `0.05`. A bare `1` could be either and is refused.
+/// Parses a fraction: a percentage such as `5%`, or a number below one such as `0.05`. A bare `1`
+/// is ambiguous and is rejected.
 ///
 /// # Errors
-/// One line that says what to write instead.
+/// Returns a one-line error that says what to write instead.
 pub fn parse_part(s: &str) -> Result<f64, String> {
     let wrong = |why: &str| {
         format!(
@@ -227,10 +233,10 @@ pub fn parse_part(s: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a whole number of a range.
+/// Parses a whole number within `range`.
 ///
 /// # Errors
-/// One line that says what to write instead.
+/// Returns a one-line error that says what to write instead.
 pub fn parse_whole(s: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     let (low, high) = (*range.start(), *range.end());
     let wrong = |why: &str| format!("'{}' {why}; write {low} to {high}", shown(s));
@@ -242,11 +248,11 @@ pub fn parse_whole(s: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     if digits.len() < text.len() {
         return Err(wrong("is negative"));
     }
-    // What does not fit is out of range too.
+    // A number that does not fit into u64 is out of range too.
     digits.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| wrong("is out of range"))
 }
 
-/// User text on one line, and no more of it than a line holds.
+/// Escapes user text so that it stays on one line, and shortens it to 60 characters.
 fn shown(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("{}...", text[..end].escape_debug()),
@@ -254,7 +260,7 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// Writes a duration the way [`parse_duration`] reads it.
+/// Formats a duration so that [`parse_duration`] can read it.
 pub fn duration_text(d: Duration) -> String {
     let n = d.as_nanos();
     for (unit, scale) in [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)] {
@@ -265,7 +271,7 @@ pub fn duration_text(d: Duration) -> String {
     format!("{n}ns")
 }
 
-/// Why a text is no number with a unit.
+/// Reason why a text is not a number with a unit.
 #[derive(Clone, Copy)]
 enum ParseError {
     Negative,
@@ -274,7 +280,7 @@ enum ParseError {
 }
 
 impl ParseError {
-    /// The fault in words; `other` are those of a text that is something else altogether.
+    /// Returns the reason in words, or `other` if the text is not a number at all.
     const fn or(self, other: &'static str) -> &'static str {
         match self {
             Self::Negative => "is negative",
@@ -284,7 +290,7 @@ impl ParseError {
     }
 }
 
-/// Splits `12.5ms` into the number and its unit; the number must be finite and not negative.
+/// Splits a text such as `12.5ms` into number and unit. The number must be finite and not negative.
 fn split_unit(s: &str) -> Result<(f64, &str), ParseError> {
     let s = s.trim();
     if s.strip_prefix('-')
@@ -302,32 +308,35 @@ fn split_unit(s: &str) -> Result<(f64, &str), ParseError> {
     }
 }
 
-/// The transit time of a packet from sender to receiver, on two clocks that are not synchronised.
+/// The transit time of a packet from sender to receiver, measured with two clocks that are not
+/// synchronised.
 ///
-/// The offset between the clocks is unknown, so the value means nothing by itself: it only compares with others of the same
-/// connection ([`OneWayDelay::above`]). Forward queueing delay is its height above the smallest one seen (Sync-TCP §3.1).
+/// The offset between the clocks is unknown, so the value alone means nothing. It can only be
+/// compared with other values of the same connection ([`OneWayDelay::above`]). The forward queueing
+/// delay is the difference to the smallest value seen (Sync-TCP §3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OneWayDelay(i64);
 
 impl OneWayDelay {
-    /// From a difference of two clocks, in nanoseconds; the origin is arbitrary and may be negative.
+    /// Creates a one-way delay from a difference of two clocks in nanoseconds. The origin is
+    /// arbitrary, and the difference may be negative.
     pub const fn from_nanos(difference: i64) -> Self {
         Self(difference)
     }
 
-    /// The difference of clocks behind it, in nanoseconds, for logs and tests.
+    /// Returns the difference of the clocks in nanoseconds, for logs and tests.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
-    /// How far this delay lies above `base`; zero when it lies below.
+    /// Returns how far this delay is above `base`; zero if it is below.
     pub const fn above(self, base: Self) -> Duration {
         let d = self.0.saturating_sub(base.0);
         Duration::from_nanos(if d > 0 { d as u64 } else { 0 })
     }
 }
 
-/// Greatest common divisor; of two zeros, 1.
+/// Returns the greatest common divisor; 1 if both numbers are zero.
 fn gcd(a: u64, b: u64) -> u64 {
     match (a, b) {
         (0, 0) => 1,
@@ -336,7 +345,8 @@ fn gcd(a: u64, b: u64) -> u64 {
     }
 }
 
-/// An exact fraction: a cut's factor, packets of growth per round trip, a share of the window.
+/// An exact fraction, such as the factor of a cut, packets of growth per round trip, or a share of
+/// the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratio {
     num: u32,
@@ -349,31 +359,32 @@ impl Ratio {
     /// One half.
     pub const HALF: Self = Self::new(1, 2);
 
-    /// `num / den`.
+    /// Returns `num / den`.
     ///
     /// # Panics
-    /// If `den` is zero.
+    /// Panics if `den` is zero.
     pub const fn new(num: u32, den: u32) -> Self {
         assert!(den != 0, "a ratio needs a denominator above zero");
         Self { num, den }
     }
 
-    /// `percent` hundredths.
+    /// Returns `percent` hundredths.
     pub const fn percent(percent: u32) -> Self {
         Self::new(percent, 100)
     }
 
-    /// The numerator.
+    /// Returns the numerator.
     pub const fn num(self) -> u32 {
         self.num
     }
 
-    /// The denominator, never zero.
+    /// Returns the denominator, which is never zero.
     pub const fn den(self) -> u32 {
         self.den
     }
 
-    /// Reads a decimal number such as `0.875` or `2`, up to six decimals, exactly and in lowest terms.
+    /// Parses a decimal number such as `0.875` or `2`, with at most six decimals, exactly and in
+    /// lowest terms.
     pub fn from_decimal(text: &str) -> Option<Self> {
         let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
         let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
@@ -387,12 +398,12 @@ impl Ratio {
         Some(Self::new(u32::try_from(num / divisor).ok()?, u32::try_from(den / divisor).ok()?))
     }
 
-    /// The number in decimals, as [`Ratio::from_decimal`] reads it.
+    /// Formats the fraction as a decimal number that [`Ratio::from_decimal`] can read.
     pub fn decimal(self) -> String {
         (f64::from(self.num) / f64::from(self.den)).to_string()
     }
 
-    /// Which of two is larger.
+    /// Compares two fractions by value.
     pub fn compare(self, other: Self) -> Ordering {
         let (a, b) = (
             u64::from(self.num) * u64::from(other.den),
@@ -401,7 +412,7 @@ impl Ratio {
         a.cmp(&b)
     }
 
-    /// This share of `amount`, rounded down; the largest number when it does not fit.
+    /// Returns this share of `amount`, rounded down; `u64::MAX` if the result is too large.
     pub const fn of(self, amount: u64) -> u64 {
         let share = amount as u128 * self.num as u128 / self.den as u128;
         if share > u64::MAX as u128 { u64::MAX } else { share as u64 }

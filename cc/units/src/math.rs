@@ -1,15 +1,18 @@
-//! Functions whose every bit is the same on every platform: only `+ - * /` and bit patterns, no maths library.
+//! Mathematical functions that give the same bits on every platform: they use only `+ - * /` and
+//! bit patterns, no maths library.
 //!
-//! Standard libraries differ in the last bit of `cbrt`, `ln` and `exp`; a run must repeat anywhere.
+//! Standard libraries differ in the last bit of `cbrt`, `ln` and `exp`, but a run must be
+//! repeatable anywhere.
 
 use std::f64::consts::{LN_2, SQRT_2};
 
-/// Cube root of a number that is not negative; zero for anything else.
+/// Returns the cube root of a positive finite number; zero for anything else.
 pub const fn cube_root(x: f64) -> f64 {
     if !(x > 0.0 && x < f64::INFINITY) {
         return 0.0;
     }
-    // A third of the exponent: within a few per cent for normal numbers. Halley's iteration then triples the digits each time.
+    // Dividing the exponent by three gives the root of a normal number within a few per cent. Each
+    // step of Halley's iteration then triples the number of correct digits.
     let mut root = f64::from_bits(x.to_bits() / 3 + 0x2A9F_7893_0000_0000);
     let mut step = 0;
     while step < 4 {
@@ -20,7 +23,7 @@ pub const fn cube_root(x: f64) -> f64 {
     root
 }
 
-/// Natural logarithm of a normal positive number.
+/// Returns the natural logarithm of a normal positive number.
 pub const fn ln(x: f64) -> f64 {
     assert!(x >= f64::MIN_POSITIVE && x < f64::INFINITY, "a normal positive number");
     let bits = x.to_bits();
@@ -30,7 +33,8 @@ pub const fn ln(x: f64) -> f64 {
         m /= 2.0;
         exponent += 1;
     }
-    // ln m = 2 artanh z with z = (m - 1) / (m + 1), |z| < 0.172: twelve terms reach the last bit.
+    // ln m = 2 artanh z with z = (m - 1) / (m + 1), |z| < 0.172: twelve terms are exact to the last
+    // bit.
     let z = (m - 1.0) / (m + 1.0);
     let square = z * z;
     let mut sum = 0.0;
@@ -42,7 +46,7 @@ pub const fn ln(x: f64) -> f64 {
     exponent as f64 * LN_2 + 2.0 * z * sum
 }
 
-/// The exponential of a number between -700 and 700.
+/// Returns e to the power of a number between -700 and 700.
 pub const fn exp(x: f64) -> f64 {
     assert!(x > -700.0 && x < 700.0, "the result must be a normal number");
     let shifted = x / LN_2 + 0.5;
@@ -50,7 +54,7 @@ pub const fn exp(x: f64) -> f64 {
     if (whole as f64) > shifted {
         whole -= 1;
     }
-    // |rest| <= ln 2 / 2: eighteen terms of the series reach the last bit.
+    // |rest| <= ln 2 / 2: eighteen terms of the series are exact to the last bit.
     let rest = x - whole as f64 * LN_2;
     let mut sum = 1.0;
     let mut n = 18;
@@ -65,7 +69,7 @@ pub const fn exp(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Numbers over twenty decades.
+    /// Returns numbers over twenty decades.
     fn numbers() -> impl Iterator<Item = f64> {
         (-1_000..1_000).map(|n| 10_f64.powf(f64::from(n) / 100.0))
     }

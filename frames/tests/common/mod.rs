@@ -1,13 +1,15 @@
-//! What the integration tests share.
+//! Helpers shared by the integration tests.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use proptest::test_runner::{Config, FileFailurePersistence};
 
-/// Generated cases per property: `FATHOM_FUZZ_CASES`, or 256.
+/// Returns the proptest configuration: the number of cases per property is `FATHOM_FUZZ_CASES`, or
+/// 256.
 ///
-/// A failure prints the smallest failing input and keeps its seed in a file under `tests/`, which later runs try first. To see it
-/// again: `cargo test -p fathom-frames <name of the property>`.
+/// A failure prints the smallest failing input and saves its seed in a file under `tests/`. Later
+/// runs try this seed first. To run a property again:
+/// `cargo test -p fathom-frames <name of the property>`.
 pub(crate) fn config() -> Config {
     let cases = std::env::var("FATHOM_FUZZ_CASES").ok();
     let cases = cases.map_or(256, |n| n.parse().expect("FATHOM_FUZZ_CASES is a number of cases"));
@@ -20,12 +22,12 @@ pub(crate) fn config() -> Config {
 pub(crate) struct Noise(u64);
 
 impl Noise {
-    /// `seed` must not be zero.
+    /// Creates a generator; `seed` must not be zero.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Evenly spread between 0 and `limit`.
+    /// Returns a number that is uniformly distributed between 0 and `limit`.
     pub(crate) fn up_to(&mut self, limit: f64) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

@@ -1,21 +1,28 @@
-//! gHSTCP, gentle HighSpeed TCP (Zhang, Hasegawa, Murata: "Performance analysis and improvement of HighSpeed TCP with TailDrop/ARED
-//! routers").
+//! gHSTCP, gentle HighSpeed TCP (Zhang, Hasegawa, Murata: "Performance analysis and improvement of
+//! HighSpeed TCP with TailDrop/ARED routers").
 //!
-//! HighSpeed TCP that grows as Reno while its round-trip times rise: a queue builds, so the link is full, and room is left to Reno's
-//! flows. Losses and marks are answered as by HighSpeed TCP.
+//! HighSpeed TCP that grows as Reno while its round-trip times rise. A rise means that a queue
+//! builds up, so the link is full, and slower growth leaves room to Reno flows. The reaction to
+//! losses and marks is HighSpeed TCP's.
 //!
-//! Departures, and what the paper leaves open:
-//! - **Test** (`trend=correlation`): gHSTCP §3.2 tests "statistically" for a positive correlation of departure time and RTT and does
-//!   not say how. The default is its plain words, the sign of Pearson's r. `t-test` and `mann-kendall` ask that the rise be
-//!   significant (one-sided, 5 %); noise alone then seldom brings Reno mode.
-//! - **Span**: the paper does not say over which samples. One mode decision per round trip, from the samples of that round trip; the
-//!   mode then rules until the next decision.
-//! - **Samples** (`samples=all`): one per ACK frame, from its newest packet: QUIC stacks give no more. Frames of slow start and recovery
-//!   count too. The paper does not say how many it tests; `samples=spread` takes 64 of a round trip at most, evenly spaced.
-//! - **No decision yet** or too few samples for the test is HSTCP mode: no correlation is recognised.
-//! - **Loss**: the mode and the samples stay. Recovery lasts a round trip, so a decision comes at its end.
-//! - **Timeout**: the paper falls back to one packet; the smallest window in QUIC is two datagrams (RFC 9002 §7.2).
-//! - Those of [`crate::highspeed`].
+//! Departures, and points that the paper leaves open:
+//! - **Test** (`trend=correlation`): gHSTCP §3.2 tests "statistically" for a positive correlation
+//!   of departure time and RTT, but does not say how. The default follows its plain words: the sign
+//!   of Pearson's r. `t-test` and `mann-kendall` require the rise to be significant (one-sided,
+//!   5 %), so noise alone seldom causes Reno mode.
+//! - **Span**: the paper does not say which samples the test covers. Here there is one mode
+//!   decision per round trip, from the samples of that round trip. The mode then applies until the
+//!   next decision.
+//! - **Samples** (`samples=all`): one per ACK frame, from its newest packet, because QUIC stacks
+//!   report no more. Frames in slow start and recovery count too. The paper does not say how many
+//!   samples it tests; `samples=spread` uses at most 64 samples of a round trip, evenly spaced.
+//! - **No decision yet**, or too few samples for the test, means HSTCP mode: no correlation is
+//!   recognised.
+//! - **Loss**: the mode and the samples stay. Recovery lasts a round trip, so a decision follows at
+//!   its end.
+//! - **Timeout**: the paper falls back to one packet; the smallest window in QUIC is two datagrams
+//!   (RFC 9002 §7.2).
+//! - The departures of [`crate::highspeed`].
 
 pub mod trend;
 
@@ -41,9 +48,11 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 rule_options! {
     /// The configuration `gentle`.
     pub struct GhstcpConfig {
-        /// how rising round trips are recognised: sign of Pearson's r, its t-test, or Mann-Kendall (both one-sided 5 %)
+        /// how rising round trips are recognised: sign of Pearson's r, its t-test, or Mann-Kendall
+        /// (both one-sided 5 %)
         trend: Test,
-        /// which RTT samples of a round trip the first two tests use: all, or at most 64 evenly spaced; Mann-Kendall always takes those
+        /// which RTT samples of a round trip the first two tests use: all, or at most 64 evenly
+        /// spaced; Mann-Kendall always takes those
         samples: Samples,
     }
 }
@@ -61,26 +70,27 @@ impl RuleConfig for GhstcpConfig {
     }
 }
 
-/// How the window grows in avoidance (gHSTCP §3.2).
+/// Growth of the window in avoidance (gHSTCP §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// By a(w): round trips do not rise.
+    /// Growth by a(w), because round-trip times do not rise.
     HighSpeed,
-    /// By one datagram: they rise.
+    /// Growth by one datagram, because round-trip times rise.
     Reno,
 }
 
-/// gHSTCP.
+/// The rule of gHSTCP.
 #[derive(Clone, Debug)]
 pub struct Ghstcp {
     mode: Mode,
     detector: TrendDetector,
-    /// The round trip that is watched.
+    /// Detects the end of the round trip under test.
     round: RoundTrip,
 }
 
 impl Ghstcp {
-    /// Takes the sample of an ACK frame; the first frame of a new round trip decides the mode by those of the last one.
+    /// Records the sample of an ACK frame. The first frame of a new round trip decides the mode
+    /// from the samples of the previous round trip.
     fn observe(&mut self, acks: &AckEvent<'_>) {
         let Some(departure) = acks.newest_sent() else { return };
         if self.round.on_ack(acks) {

@@ -1,8 +1,11 @@
-//! Whether the round-trip times of one round trip rise: three tests. Pure, in bounded memory: departures and RTTs in, a verdict out.
+//! Three tests of whether the RTTs of one round trip rise. They use bounded memory: departure times
+//! and RTTs go in, and a verdict comes out.
 //!
-//! Correlation needs sums only; they are whole numbers, so nothing is lost in differences of large ones. Mann-Kendall compares every
-//! pair and keeps at most [`KEPT`] samples: when they are full, every second one goes and from then on every second one is taken. So may
-//! the others: neighbours in one queue are not independent, and of thousands any rise is significant.
+//! The correlation needs only sums. The sums are integers, so differences of large sums lose no
+//! precision. Mann-Kendall compares every pair of samples and keeps at most [`KEPT`] samples. When
+//! the list is full, every second sample is dropped, and from then on only every second sample is
+//! kept. The other tests can use the same samples (`samples=spread`), because neighbouring samples
+//! of one queue are not independent, and with thousands of samples any rise is significant.
 
 use std::time::Duration;
 
@@ -10,11 +13,12 @@ use crate::options::option_values;
 use crate::units::Time;
 
 option_values! {
-    /// How a rise is recognised.
+    /// Test that recognises a rise.
     pub enum Test {
-        /// Pearson's r of departure time and RTT is positive: the plain words of gHSTCP §3.2.
+        /// Pearson's r of departure time and RTT is positive, which follows the plain words of
+        /// gHSTCP §3.2.
         Correlation = "correlation",
-        /// r is significantly positive by Student's t.
+        /// Pearson's r is significantly positive by Student's t.
         TTest = "t-test",
         /// Later RTTs are significantly larger by the Mann-Kendall test.
         MannKendall = "mann-kendall",
@@ -22,28 +26,31 @@ option_values! {
 }
 
 option_values! {
-    /// Which samples of a round trip the tests with sums look at.
+    /// Samples of a round trip that the correlation and the t-test use.
     pub enum Samples {
         /// All of them.
         All = "all",
-        /// At most [`KEPT`], evenly spaced, as Mann-Kendall does.
+        /// At most [`KEPT`] samples, evenly spaced, as for Mann-Kendall.
         Spread = "spread",
     }
 }
 
-/// Samples kept of one round trip: for Mann-Kendall 2 016 pairs to compare, once per round trip.
+/// Number of samples kept of one round trip. Mann-Kendall then compares 2 016 pairs, once per round
+/// trip.
 pub const KEPT: usize = 64;
-/// Samples below which the t-test says nothing.
+/// Smallest number of samples for a result of the t-test.
 pub const MIN_T_SAMPLES: u64 = 5;
 /// Upper 5 % point of the normal distribution.
 const Z: f64 = 1.644_853_626_951_472_7;
-/// Samples counted in one round trip; later ones are left out, so that no sum can overflow.
+/// Largest number of samples counted in one round trip. Later samples are ignored, so that no sum
+/// can overflow.
 const MAX_SAMPLES: i128 = 1 << 20;
-/// Differences are cut to this, in nanoseconds (69 s), for the same reason.
+/// Upper bound of differences in nanoseconds (69 s), also to avoid overflow.
 const MAX_DIFFERENCE: i64 = 1 << 36;
 
-/// Upper 5 % point of Student's t with `freedom` degrees of freedom, from the normal one by its expansion in 1 / freedom; within 0.002
-/// from three degrees on.
+/// Returns the upper 5 % point of Student's t with `freedom` degrees of freedom. It is computed
+/// from the normal distribution's point by an expansion in 1 / freedom, and is accurate to 0.002
+/// from three degrees of freedom on.
 pub fn student_t(freedom: f64) -> f64 {
     let z2 = Z * Z;
     let terms = [
@@ -55,17 +62,18 @@ pub fn student_t(freedom: f64) -> f64 {
     Z * (1.0 + terms.iter().rev().fold(0.0, |sum, term| (sum + term) / freedom))
 }
 
-/// The square of [`Z`] as tables have it, 1.645², in millionths.
+/// Square of [`Z`] with the precision of tables, 1.645², in millionths.
 const Z_SQUARED_MILLIONTHS: i128 = 2_706_025;
 
-/// Mann-Kendall's z = (S - 1) / sqrt(Var S) above 1.645, with Var S = n (n - 1) (2n + 5) / 18; ties are not corrected for.
+/// Returns whether Mann-Kendall's z = (S - 1) / sqrt(Var S) is above 1.645, with Var S = n (n - 1)
+/// (2n + 5) / 18. There is no correction for ties.
 pub fn mann_kendall_rises(s: i64, n: u64) -> bool {
-    // Squared, in whole numbers.
+    // The comparison is squared and uses integers.
     let (s, n) = (i128::from(s), i128::from(n));
     s > 1 && (s - 1) * (s - 1) * 18 * 1_000_000 > Z_SQUARED_MILLIONTHS * n * (n - 1) * (2 * n + 5)
 }
 
-/// The sums of Pearson's r; x and y are nanoseconds from the first sample.
+/// Sums for Pearson's r. x and y are in nanoseconds, relative to the first sample.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     n: i128,
@@ -89,12 +97,13 @@ impl Sums {
         }
     }
 
-    /// n² times the covariance: it has the sign of r.
+    /// Returns n² times the covariance, which has the sign of r.
     fn covariance(&self) -> i128 {
         self.n * self.xy - self.x * self.y
     }
 
-    /// t = r sqrt((n - 2) / (1 - r²)) lies above its 5 % point, both sides squared.
+    /// Returns whether t = r sqrt((n - 2) / (1 - r²)) is above its 5 % point. Both sides are
+    /// squared.
     fn significant(&self) -> bool {
         let covariance = self.covariance();
         if self.n < i128::from(MIN_T_SAMPLES) || covariance <= 0 {
@@ -109,10 +118,10 @@ impl Sums {
     }
 }
 
-/// A departure and its RTT, nanoseconds from the first sample's.
+/// A departure time and its RTT, in nanoseconds relative to the first sample.
 type Sample = (i64, i64);
 
-/// At most [`KEPT`] samples in order, evenly spaced over all that came.
+/// At most [`KEPT`] samples in order, evenly spaced over all samples.
 #[derive(Clone, Debug)]
 struct Kept {
     list: [Sample; KEPT],
@@ -144,7 +153,7 @@ impl Kept {
         self.seen += 1;
     }
 
-    /// S: pairs that rise less pairs that fall.
+    /// Returns S: the number of rising pairs minus the number of falling pairs.
     fn score(&self) -> i64 {
         let list = self.samples();
         list.iter()
@@ -160,7 +169,7 @@ impl Kept {
     }
 }
 
-/// The samples of one round trip.
+/// Detector of a trend in the samples of one round trip.
 #[derive(Clone, Debug)]
 pub struct TrendDetector {
     test: Test,
@@ -171,12 +180,12 @@ pub struct TrendDetector {
 }
 
 impl TrendDetector {
-    /// Nothing seen yet.
+    /// Creates a detector without samples.
     pub fn new(test: Test, samples: Samples) -> Self {
         Self { test, samples, first: None, sums: Sums::default(), kept: Kept::default() }
     }
 
-    /// A packet that left at `departure` took `rtt` to be acknowledged.
+    /// Records that a packet sent at `departure` was acknowledged after `rtt`.
     pub fn on_sample(&mut self, departure: Time, rtt: Duration) {
         let rtt = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
         let (departure0, rtt0) = *self.first.get_or_insert((departure, rtt));
@@ -188,7 +197,7 @@ impl TrendDetector {
         }
     }
 
-    /// Whether the round-trip times rise, by the chosen test.
+    /// Returns whether the RTTs rise, by the chosen test.
     pub fn rising(&self) -> bool {
         match self.test {
             Test::Correlation => self.sums().covariance() > 0,
@@ -212,7 +221,7 @@ impl TrendDetector {
     }
 }
 
-/// `a - b`, within [`MAX_DIFFERENCE`].
+/// Returns `a - b`, limited to [`MAX_DIFFERENCE`] in both directions.
 fn difference(a: u64, b: u64) -> i64 {
     let difference = i128::from(a) - i128::from(b);
     difference.clamp(i128::from(-MAX_DIFFERENCE), i128::from(MAX_DIFFERENCE)) as i64
@@ -222,7 +231,7 @@ fn difference(a: u64, b: u64) -> i64 {
 mod tests {
     use super::*;
 
-    /// One sample per millisecond, RTTs in microseconds.
+    /// Returns a detector with one sample per millisecond and RTTs in microseconds.
     fn detector(test: Test, rtts: impl IntoIterator<Item = u64>) -> TrendDetector {
         spread_or_all(test, Samples::All, rtts)
     }
@@ -239,7 +248,7 @@ mod tests {
         detector
     }
 
-    /// Pearson's r of these RTTs against 0, 1, 2, ... by its definition.
+    /// Returns Pearson's r of these RTTs against 0, 1, 2, ..., by its definition.
     fn pearson(rtts: &[u64]) -> f64 {
         let n = rtts.len() as f64;
         let xs = || (0..rtts.len()).map(|x| x as f64 - (n - 1.0) / 2.0);
@@ -250,7 +259,8 @@ mod tests {
         xy / (sum(&mut xs().map(|x| x * x)) * sum(&mut ys().map(|y| y * y))).sqrt()
     }
 
-    /// A slow rise under pseudo-random noise: slope per sample and noise in microseconds.
+    /// Returns RTTs with a slow rise under pseudo-random noise: `slope` per sample and `noise` in
+    /// microseconds.
     fn noisy(n: u64, slope: u64, noise: u64) -> Vec<u64> {
         // The mixing steps of SplitMix64.
         let mix = |i: u64| {
@@ -285,7 +295,8 @@ mod tests {
 
     #[test]
     fn the_t_test_bites_at_the_known_correlations() {
-        // r above .549 with 10 samples, .378 with 20, .306 with 30. Many noisy rises; each verdict by r from the definition.
+        // The critical r is 0.549 with 10 samples, 0.378 with 20 and 0.306 with 30. Each verdict on
+        // many noisy rises is compared with r from the definition.
         for (n, critical) in [(10, 0.549), (20, 0.378), (30, 0.306)] {
             let mut seen = [0; 2];
             for slope in (0..300).step_by(5) {
@@ -321,13 +332,14 @@ mod tests {
 
     #[test]
     fn mann_kendall_by_its_formula() {
-        // n = 10: Var S = 10 * 9 * 25 / 18 = 125, so S - 1 > 18.39. n = 4: Var S = 8.667, S = 6 gives 1.698; n = 3 can give 1.04 only.
+        // n = 10: Var S = 10 * 9 * 25 / 18 = 125, so the test requires S - 1 > 18.39. n = 4: Var
+        // S = 8.667, and S = 6 gives 1.698. n = 3 gives at most 1.04.
         assert!(mann_kendall_rises(20, 10) && !mann_kendall_rises(19, 10));
         assert!(mann_kendall_rises(6, 4) && !mann_kendall_rises(3, 3));
         assert!(
             !mann_kendall_rises(-40, 10) && !mann_kendall_rises(0, 0) && !mann_kendall_rises(1, 2)
         );
-        // Ten in order with three neighbours swapped: S = 45 - 6.
+        // Ten samples in order, with three pairs of neighbours swapped: S = 45 - 6.
         let swapped = [1, 0, 3, 2, 5, 4, 6, 7, 8, 9];
         assert_eq!(detector(Test::MannKendall, swapped).kept.score(), 39);
     }
@@ -353,7 +365,8 @@ mod tests {
 
     #[test]
     fn weak_rises_are_correlation_only() {
-        // Rank sums and r by their definitions: neither comes near its 5 % point with 30 samples (S 94, r .306).
+        // S and r by their definitions: neither is near its 5 % point with 30 samples (S 94, r
+        // 0.306).
         let rtts = noisy(30, 90, 6_007);
         let pairs = (0..30).flat_map(|i| (i + 1..30).map(move |j| (i, j)));
         let s: i64 = pairs.map(|(i, j)| (rtts[j] as i64 - rtts[i] as i64).signum()).sum();
@@ -366,7 +379,8 @@ mod tests {
 
     #[test]
     fn few_samples_of_many_are_judged_as_few() {
-        // Of 1,000 noisy samples the rise is significant, of 63 of them it is not: their r lies above .052 and below .209.
+        // With all 1,000 noisy samples the rise is significant, with 63 of them it is not. The
+        // critical r is 0.052 with 1,000 samples and 0.209 with 63.
         let rtts = noisy(1_000, 2, 20_011);
         let spread: Vec<u64> = rtts.iter().copied().step_by(16).collect();
         let (all, few) = (pearson(&rtts), pearson(&spread));
@@ -382,7 +396,7 @@ mod tests {
             detector.clear();
             assert!(!detector.rising(), "{test:?} {samples:?}");
         }
-        // Up to as many as are kept both are one.
+        // Up to the number of samples that are kept, both choices give the same result.
         for slope in (0..300).step_by(7) {
             let rtts = noisy(64, slope, 6_007);
             let rises =

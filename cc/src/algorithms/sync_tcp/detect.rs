@@ -1,17 +1,21 @@
-//! Congestion detection: Sync-TCP Algorithm 1 and Sync-TCP §3.3. Pure: delays in, now and then a verdict out.
+//! Congestion detection: Sync-TCP Algorithm 1 and Sync-TCP §3.3. The detector takes delays and from
+//! time to time returns a verdict; it does nothing else.
 
 use std::time::Duration;
 
 use crate::units::{OneWayDelay, Ratio};
 
-/// Averaged queueing delays that one trend is computed from.
+/// Number of average queueing delays from which a trend is computed.
 pub const SAMPLES: usize = 9;
-/// Samples between two verdicts: the three oldest of the nine make room for the three newest.
+/// Number of samples between two verdicts: the three newest samples replace the three oldest of the
+/// nine.
 pub const STEP: usize = 3;
 
-/// What the average queueing delay keeps of itself at a new sample: 0.875; the sample counts for the rest (Sync-TCP §3.3).
+/// Weight of the old average in the new average queueing delay: 0.875. The sample has the rest
+/// (Sync-TCP §3.3).
 pub const AVERAGE_KEPT: Ratio = Ratio::new(7, 8);
-/// Where low, moderate and heavy congestion begin, as shares of the largest queueing delay seen (Sync-TCP §3.3).
+/// Lower borders of low, moderate and heavy congestion, as shares of the largest queueing delay
+/// seen (Sync-TCP §3.3).
 pub const REGIONS: [Ratio; 3] = [Ratio::percent(25), Ratio::percent(50), Ratio::percent(75)];
 
 /// Direction of the average queueing delay.
@@ -19,13 +23,13 @@ pub const REGIONS: [Ratio; 3] = [Ratio::percent(25), Ratio::percent(50), Ratio::
 pub enum Trend {
     /// m0 < m2.
     Increasing,
-    /// m0 = m2; the paper does not name this case.
+    /// m0 = m2; the paper does not mention this case.
     Level,
     /// m0 > m2.
     Decreasing,
 }
 
-/// Where the average queueing delay lies, by [`REGIONS`].
+/// Region of the average queueing delay, by [`REGIONS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Region {
     /// 0-25 %: negligible congestion.
@@ -38,22 +42,23 @@ pub enum Region {
     Heavy,
 }
 
-/// What the detector reports once it has enough samples.
+/// Result of the detector once it has enough samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Direction.
+    /// Direction of the average queueing delay.
     pub trend: Trend,
-    /// Magnitude.
+    /// Magnitude of the average queueing delay.
     pub region: Region,
 }
 
-/// The median of three.
+/// Returns the median of three numbers.
 pub fn median(group: [u64; 3]) -> u64 {
     let [a, b, c] = group;
     a.min(b).max(a.max(b).min(c))
 }
 
-/// Trend of nine samples, oldest first: medians of the first and the last group of three (Sync-TCP §3.3).
+/// Returns the trend of nine samples, oldest first: compares the medians of the first and the last
+/// group of three (Sync-TCP §3.3).
 pub fn trend(samples: &[u64; SAMPLES]) -> Trend {
     let [a, b, c, _, _, _, x, y, z] = *samples;
     let (m0, m2) = (median([a, b, c]), median([x, y, z]));
@@ -64,7 +69,8 @@ pub fn trend(samples: &[u64; SAMPLES]) -> Trend {
     }
 }
 
-/// Region of `max` that `average` lies in; a delay on the border counts to the region above. Negligible while `max` is zero.
+/// Returns the region of `average` between zero and `max`. A delay on a border belongs to the
+/// region above. While `max` is zero, the region is negligible.
 pub fn region(average: u64, max: u64) -> Region {
     let reached = |border: &Ratio| {
         u128::from(average) * u128::from(border.den()) >= u128::from(max) * u128::from(border.num())
@@ -77,24 +83,26 @@ pub fn region(average: u64, max: u64) -> Region {
     }
 }
 
-/// AvgQDelay <- 0.875 AvgQDelay + 0.125 CurQDelay, in nanoseconds, rounded down (Sync-TCP §3.3).
+/// Returns AvgQDelay <- 0.875 AvgQDelay + 0.125 CurQDelay, in nanoseconds, rounded down
+/// (Sync-TCP §3.3).
 pub fn average(average: u64, current: u64) -> u64 {
     let (kept, parts) = (u128::from(AVERAGE_KEPT.num()), u128::from(AVERAGE_KEPT.den()));
     ((u128::from(average) * kept + u128::from(current) * (parts - kept)) / parts) as u64
 }
 
-/// Algorithm 1's state. Delays are nanoseconds above the smallest one seen.
+/// The state of Algorithm 1. Delays are in nanoseconds above the smallest delay seen.
 #[derive(Clone, Debug)]
 pub struct Detector {
     /// MinOTT.
     min: Option<OneWayDelay>,
     /// MaxQDelay.
     max: u64,
-    /// AvgQDelay. It starts from zero; so does the first CurQDelay by its definition, hence no choice is made here.
+    /// AvgQDelay. It starts at zero. The first CurQDelay is also zero by its definition, so this
+    /// start is not a choice.
     average: u64,
     /// The last nine averages, oldest first.
     samples: [u64; SAMPLES],
-    /// Samples still wanted before the next verdict.
+    /// Samples still needed for the next verdict.
     wanted: usize,
 }
 
@@ -105,7 +113,8 @@ impl Default for Detector {
 }
 
 impl Detector {
-    /// One ACK's one-way delay. A verdict comes with the ninth sample and with every third after it.
+    /// Processes the one-way delay of one ACK. Returns a verdict with the ninth sample and with
+    /// every third sample after it.
     pub fn on_sample(&mut self, delay: OneWayDelay) -> Option<Verdict> {
         let min = self.min.map_or(delay, |min| min.min(delay));
         self.min = Some(min);
@@ -122,12 +131,12 @@ impl Detector {
         Some(Verdict { trend: trend(&self.samples), region: region(self.average, self.max) })
     }
 
-    /// Average queueing delay; `None` before the first sample.
+    /// Returns the average queueing delay; `None` before the first sample.
     pub fn average(&self) -> Option<Duration> {
         self.min.map(|_| Duration::from_nanos(self.average))
     }
 
-    /// Largest queueing delay seen.
+    /// Returns the largest queueing delay seen.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }

@@ -1,38 +1,55 @@
-//! Sync-TCP (Weigle, Jeffay, Smith: "Delay-based early congestion detection and adaptation in TCP", Computer Communications 28, 2005).
+//! Sync-TCP (Weigle, Jeffay, Smith: "Delay-based early congestion detection and adaptation in TCP",
+//! Computer Communications 28, 2005).
 //!
-//! Reno that also steers by the forward queueing delay: [`detect`] is Algorithm 1, [`mod@react`] is Algorithm 2, `limit` bounds what a
-//! peer's word may do, this file joins them to the window. Loss and marks are answered exactly as by Reno; until the first verdict (nine
-//! ACKs) growth is Reno's too.
+//! Reno that also reacts to the forward queueing delay. [`detect`] is Algorithm 1, [`mod@react`] is
+//! Algorithm 2, `reno_bound` limits the effect of delays reported by the peer, and this file
+//! connects them to the window. The reaction to losses and marks is exactly Reno's. Until the first
+//! verdict (nine ACKs), growth is Reno's too.
 //!
 //! # Departures
-//! What the paper leaves open, and what is taken here. Each has an option where the choice could matter.
-//! - **Slow start** (`slow-start=steer`): the paper gives no word beyond "until the 9th ACK is received [...] the sender will use
-//!   Reno" (Sync-TCP §5.1). Read literally Algorithm 2 then rules alone, below the threshold too: that is the default, and
-//!   Sync-TCP §3.4 compares its 50 % row to slow start's growth. `reno` leaves slow start to Reno until it ends by loss or mark.
-//! - **Threshold**: an early cut sets the slow-start threshold to the window it leaves, or the next level verdict would bring slow
-//!   start back.
-//! - **Equal medians**: Sync-TCP §3.3 knows only m0 < m2 and m0 > m2. Equal medians leave the window to Reno.
-//! - **Borders**: a delay exactly on 25, 50 or 75 % belongs to the region above. With a largest delay of zero the region is 0-25 %.
-//! - **After a cut** the window holds until the next verdict: Algorithm 2 names no increase in those rows.
-//! - **Per byte, not per ACK**: Sync-TCP §3.4 increases with every ACK; here with every acknowledged byte, so "over one RTT" is
-//!   exact however many packets an ACK acknowledges.
-//! - **One sample per ACK frame** that brings a one-way delay. Frames without one are no sample, and growth goes on in them. In lean
-//!   mode long transfers have a stamp beside about every third ACK frame only, so verdicts come slower there than in the paper.
-//! - **Fast recovery** (`recovery=hold`): verdicts are computed and do not act. `steer` lets cuts act; growth stays barred
-//!   (RFC 9002 §7.3.2).
-//! - **Cuts per round trip** (`cut=verdict`): three ACKs are far less than a round trip of a large window, so the literal rule cuts
-//!   several times before the first cut can show. `round` allows one per round trip.
-//! - **Reset** (`reset=never`): the paper never forgets the smallest and largest delay. `idle` forgets them after an idle time of
-//!   RFC 5681 §4.1 (one timeout, here the larger of 1 s and three smoothed RTTs, RFC 6298 §2), `timeout` on persistent congestion. A
-//!   change of path always does.
-//! - **Trust** (`trust=limited`): one-way delays are the peer's word. A receiver that called the queue empty was sent half as much again
-//!   as by Reno, for Algorithm 2 then grows by up to half of the window per round trip. So growth ends where Reno's would: from the
-//!   window that the last loss or mark left, by the same acknowledged bytes. Early cuts are made up for as fast as in the paper, and
-//!   before the first loss slow start is the limit. And a verdict counts no longer once no delay has come for an idle time (as for
-//!   `reset`): a receiver that falls silent after a cut would hold the window for good. `full` is the paper, for peers that are known.
-//! - **Floor** (`floor=0ms`): the paper's queues were tens of milliseconds deep; below the floor every verdict counts as level.
-//! - **RTT** (`signal=rtt`, `signal=either`): against Sync-TCP §3.1, for comparison, or where no peer reports one-way delays. The two
-//!   never share a baseline: the first one-way delay starts the detection anew, and RTTs are not looked at again on that path.
+//! The paper leaves these points open. Each has an option if the choice could matter.
+//! - **Slow start** (`slow-start=steer`): the paper says only "until the 9th ACK is received [...]
+//!   the sender will use Reno" (Sync-TCP §5.1). Read literally, Algorithm 2 then controls the
+//!   window alone, also below the threshold. That is the default, and Sync-TCP §3.4 compares the
+//!   growth of its 50 % row to slow start. `reno` leaves slow start to Reno until a loss or a mark
+//!   ends it.
+//! - **Threshold**: an early cut sets the slow-start threshold to the new window. Otherwise the
+//!   next level verdict would return to slow start.
+//! - **Equal medians**: Sync-TCP §3.3 considers only m0 < m2 and m0 > m2. Equal medians leave the
+//!   window to Reno.
+//! - **Borders**: a delay of exactly 25, 50 or 75 % belongs to the region above. If the largest
+//!   delay is zero, the region is 0-25 %.
+//! - **After a cut** the window stays constant until the next verdict, because Algorithm 2 names no
+//!   increase in the rows that cut.
+//! - **Per byte, not per ACK**: Sync-TCP §3.4 increases the window with every ACK; this
+//!   implementation increases it with every acknowledged byte. "Over one RTT" is then exact,
+//!   however many packets an ACK acknowledges.
+//! - **One sample per ACK frame** that carries a one-way delay. Frames without a delay give no
+//!   sample, but the window still grows with them. In lean mode, long transfers have a timestamp
+//!   with only about every third ACK frame, so verdicts come more slowly than in the paper.
+//! - **Fast recovery** (`recovery=hold`): verdicts are computed but have no effect. With `steer`,
+//!   cuts take effect; growth remains forbidden (RFC 9002 §7.3.2).
+//! - **Cuts per round trip** (`cut=verdict`): three ACKs are far less than a round trip of a large
+//!   window, so the literal rule cuts several times before the first cut can show an effect.
+//!   `round` allows one cut per round trip.
+//! - **Reset** (`reset=never`): the paper never forgets the smallest and largest delay. `idle`
+//!   forgets them after an idle time according to RFC 5681 §4.1 (one timeout, here the larger of
+//!   1 s and three smoothed RTTs, RFC 6298 §2). `timeout` forgets them on persistent congestion. A
+//!   change of path always forgets them.
+//! - **Trust** (`trust=limited`): the peer reports the one-way delays and may misreport them. A
+//!   receiver that reported an empty queue got one and a half times Reno's rate, because
+//!   Algorithm 2 then grows the window by up to half per round trip. Therefore the window never
+//!   grows beyond Reno's: a Reno window that starts from the window after the last loss or mark and
+//!   counts the same acknowledged bytes. Up to that limit, the window recovers from early cuts as
+//!   fast as in the paper. Before the first loss, the limit is slow start. In addition, a verdict
+//!   expires if no delay arrives for an idle time (as for `reset`); otherwise a receiver that falls
+//!   silent after a cut would hold the window down permanently. `full` follows the paper, for known
+//!   peers.
+//! - **Floor** (`floor=0ms`): the paper's queues were tens of milliseconds deep. While the largest
+//!   queueing delay is below the floor, every verdict counts as level.
+//! - **RTT** (`signal=rtt`, `signal=either`): contrary to Sync-TCP §3.1, for comparison or for
+//!   peers that report no one-way delays. The two signals never share a baseline: the first one-way
+//!   delay restarts the detection, and RTTs are then ignored on that path.
 //! - **Windows below two datagrams** do not exist (RFC 9002 §7.2).
 
 pub mod detect;
@@ -55,24 +72,24 @@ use crate::sync_tcp::react::{Action, react};
 use crate::sync_tcp::reno_bound::RenoBound;
 use crate::units::{OneWayDelay, Time};
 
-/// Sync-TCP.
+/// The rule of Sync-TCP.
 #[derive(Clone, Debug)]
 pub struct SyncTcp {
-    /// With `trust=limited`.
+    /// Limit of the growth with `trust=limited`.
     limit: Option<RenoBound>,
     config: SyncTcpConfig,
     detector: Detector,
-    /// The first one-way delay came: with `signal=either`, RTTs count no longer.
+    /// Whether a one-way delay has arrived. With `signal=either`, RTTs are then ignored.
     one_way_seen: bool,
-    /// What the last verdict wants; rules growth until the next one.
+    /// Action of the last verdict; it controls growth until the next verdict.
     action: Action,
-    /// When a delay last came.
+    /// Time of the last delay sample.
     last_sample: Time,
-    /// When a verdict last cut the window.
+    /// Time of the last cut by a verdict.
     last_cut: Option<Time>,
-    /// When something was last sent or acknowledged.
+    /// Time when something was last sent or acknowledged.
     last_event: Time,
-    /// Smoothed RTT of the last ACK.
+    /// Smoothed RTT at the last ACK.
     smoothed: Duration,
 }
 
@@ -91,15 +108,15 @@ impl SyncTcp {
         }
     }
 
-    /// Forgets all delays: Reno again until nine new samples are in.
+    /// Forgets all delays. The window is Reno's again until nine new samples have arrived.
     fn forget_delays(&mut self) {
         self.detector = Detector::default();
         self.action = Action::AsReno;
     }
 
-    /// The delay this ACK frame brings, by the chosen signal.
+    /// Returns the delay sample of this ACK frame, according to the chosen signal.
     fn sample(&mut self, acks: &AckEvent<'_>) -> Option<OneWayDelay> {
-        // Only differences of delays count, so an RTT serves in the place of a one-way delay.
+        // Only differences of delays matter, so an RTT can take the place of a one-way delay.
         let rtt = || {
             OneWayDelay::from_nanos(i64::try_from(acks.rtt.latest.as_nanos()).unwrap_or(i64::MAX))
         };
@@ -116,7 +133,8 @@ impl SyncTcp {
         }
     }
 
-    /// Takes a new verdict: cuts at once, anything else rules growth from here on.
+    /// Processes a new verdict: a cut takes effect at once; any other action controls growth from
+    /// now on.
     fn judge(&mut self, window: &mut Aimd, verdict: Verdict, acks: &AckEvent<'_>) {
         let counts = self.detector.max() >= self.config.floor;
         self.action = if counts { react(verdict) } else { Action::AsReno };
@@ -130,7 +148,8 @@ impl SyncTcp {
         self.last_cut = Some(acks.now);
     }
 
-    /// With `trust=limited`: a verdict whose delays are long past leaves the window to Reno.
+    /// With `trust=limited`, drops a verdict whose delays are too old and leaves the window to
+    /// Reno.
     fn lapse(&mut self, now: Time) {
         if self.config.trust == Trust::Limited
             && now.since(self.last_sample) > idle_time(self.smoothed)
@@ -139,13 +158,15 @@ impl SyncTcp {
         }
     }
 
-    /// With `cut=round`: nothing sent after the last cut is acknowledged yet.
+    /// With `cut=round`, returns whether no packet sent after the last cut has been acknowledged
+    /// yet.
     fn cut_this_round(&self, acks: &AckEvent<'_>) -> bool {
         self.config.cut == Cut::Round
             && self.last_cut.is_some_and(|cut| acks.newest_sent() <= Some(cut))
     }
 
-    /// Grows the window by the action in force, `acked` being the bytes that may count, and not beyond the limit.
+    /// Grows the window by the current action, up to the limit. `acked` is the number of bytes that
+    /// may count as growth.
     fn grow(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         let before = window.window();
         self.steer(window, acked);
@@ -167,12 +188,13 @@ impl SyncTcp {
     }
 }
 
-/// The shortest timeout (RFC 6298 §2).
+/// Shortest timeout (RFC 6298 §2).
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// The timeout in RTTs while their variance is unknown (RFC 6298 §2: SRTT + 4 RTTVAR, RTTVAR being half of the RTT).
+/// Timeout in RTTs while their variance is unknown (RFC 6298 §2: SRTT + 4 RTTVAR, where RTTVAR is
+/// half of the RTT).
 const TIMEOUT_RTTS: u32 = 3;
 
-/// Silence after which a sender counts as idle: one timeout (RFC 5681 §4.1).
+/// Returns the silence after which a sender counts as idle: one timeout (RFC 5681 §4.1).
 pub fn idle_time(smoothed: Duration) -> Duration {
     smoothed.saturating_mul(TIMEOUT_RTTS).max(MIN_TIMEOUT)
 }

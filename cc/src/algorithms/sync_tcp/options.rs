@@ -1,4 +1,4 @@
-//! The configuration `sync`: what the paper leaves open, as named options.
+//! The configuration `sync`: a named option for each point that the paper leaves open.
 
 use std::time::Duration;
 
@@ -11,51 +11,51 @@ use crate::rule::rule_options;
 use crate::sync_tcp::SyncTcp;
 use crate::units::Time;
 
-/// Largest `floor`.
+/// Largest value of `floor`.
 pub const MAX_FLOOR: Duration = Duration::from_secs(10);
 
 option_values! {
-    /// The delay that Sync-TCP runs on.
+    /// Delay signal that Sync-TCP uses.
     pub enum Signal {
         /// Forward one-way delays, as in the paper.
         OneWay = "one-way",
-        /// Round-trip times, always: the ablation the paper argues against (Sync-TCP §3.1).
+        /// Round-trip times, always: the alternative that the paper argues against (Sync-TCP §3.1).
         Rtt = "rtt",
-        /// One-way delays from the first one that comes, round-trip times until then.
+        /// Round-trip times until the first one-way delay arrives, then one-way delays.
         Either = "either",
     }
 }
 
 option_values! {
-    /// Who grows the window while it lies below the slow-start threshold.
+    /// Control of growth while the window is below the slow-start threshold.
     pub enum SlowStart {
-        /// The verdict, from the first one on.
+        /// Verdicts control growth, from the first verdict on.
         Steer = "steer",
-        /// Reno, verdicts count for nothing until slow start is over.
+        /// Reno controls growth; verdicts have no effect until slow start is over.
         Reno = "reno",
     }
 }
 
 option_values! {
-    /// What a verdict does during fast recovery.
+    /// Effect of a verdict during fast recovery.
     pub enum Recovery {
-        /// Nothing.
+        /// No effect.
         Hold = "hold",
-        /// Cuts apply as at any time; the window never grows in recovery.
+        /// Cuts apply as usual; the window never grows in recovery.
         Steer = "steer",
     }
 }
 
 option_values! {
-    /// When the delays seen so far are forgotten, besides a change of path.
+    /// Event that makes the controller forget the delays seen so far, besides a change of path.
     pub enum Reset {
-        /// Never.
+        /// No event.
         Never = "never",
-        /// After an idle time.
+        /// An idle time.
         Idle = "idle",
-        /// On persistent congestion.
+        /// Persistent congestion.
         Timeout = "timeout",
-        /// On both.
+        /// An idle time or persistent congestion.
         Both = "both",
     }
 }
@@ -71,22 +71,22 @@ impl Reset {
 }
 
 option_values! {
-    /// How often verdicts may cut.
+    /// How often verdicts may cut the window.
     pub enum Cut {
-        /// With every verdict.
+        /// Every verdict may cut.
         Verdict = "verdict",
-        /// At most once per round trip.
+        /// At most one cut per round trip.
         Round = "round",
     }
 }
 
 option_values! {
-    /// How far the word of the peer counts, on which one-way delays rest.
+    /// Trust in the one-way delays that the peer reports.
     pub enum Trust {
-        /// Never for a larger window than Reno would have grown to since the last loss or mark, by the same acknowledged bytes; and no
-        /// verdict outlives its delays.
+        /// The window never grows beyond the window that Reno would have reached since the last
+        /// loss or mark with the same acknowledged bytes, and a verdict expires with its delays.
         Limited = "limited",
-        /// In everything: the paper, for peers that are known.
+        /// Full trust, as in the paper; for known peers.
         Full = "full",
     }
 }
@@ -105,7 +105,8 @@ rule_options! {
     pub struct SyncTcpConfig {
         /// delay to run on; 'either' runs on RTT until the peer reports one-way delays
         pub(super) signal: Signal,
-        /// verdicts count only once the largest queueing delay reaches this; smaller queues are noise
+        /// verdicts count only once the largest queueing delay reaches this; smaller queues are
+        /// noise
         pub(super) floor: Duration = "0ms" in Values::Duration { min: Duration::ZERO, max: MAX_FLOOR },
         /// who grows the window below the slow-start threshold, once there are verdicts
         pub(super) slow_start: SlowStart,
@@ -115,7 +116,8 @@ rule_options! {
         pub(super) reset: Reset,
         /// early cuts: with every verdict (every three ACKs), or at most once per round trip
         pub(super) cut: Cut,
-        /// in what the peer says of delays: limited never grows beyond Reno since the last loss; full is the paper
+        /// in what the peer says of delays: limited never grows beyond Reno since the last loss;
+        /// full is the paper
         pub(super) trust: Trust,
     }
 }

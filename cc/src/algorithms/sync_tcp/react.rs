@@ -1,39 +1,44 @@
-//! Congestion reaction: Sync-TCP Algorithm 2 and Sync-TCP §3.4. A pure table: verdict in, action out.
+//! Congestion reaction: Sync-TCP Algorithm 2 and Sync-TCP §3.4. A table that maps each verdict to
+//! an action.
 
 use crate::sync_tcp::detect::{Region, Trend, Verdict};
 use crate::units::Ratio;
 
-/// Negligible congestion that increases: segments added over one RTT (Sync-TCP §3.4).
+/// Negligible and increasing congestion: segments added over one RTT (Sync-TCP §3.4).
 pub const NEGLIGIBLE_SEGMENTS: Ratio = Ratio::ONE;
-/// Low congestion that increases: what a cut leaves of the window (Sync-TCP §3.4).
+/// Low and increasing congestion: fraction of the window that remains after the cut
+/// (Sync-TCP §3.4).
 pub const LOW_KEPT: Ratio = Ratio::percent(90);
-/// Moderate congestion that increases: what a cut leaves of the window (Sync-TCP §3.4).
+/// Moderate and increasing congestion: fraction of the window that remains after the cut
+/// (Sync-TCP §3.4).
 pub const MODERATE_KEPT: Ratio = Ratio::percent(75);
-/// Heavy congestion that increases: what a cut leaves of the window (Sync-TCP §3.4).
+/// Heavy and increasing congestion: fraction of the window that remains after the cut
+/// (Sync-TCP §3.4).
 pub const HEAVY_KEPT: Ratio = Ratio::percent(50);
-/// Negligible congestion that decreases: share of the window added over one RTT (Sync-TCP §3.4).
+/// Negligible and decreasing congestion: share of the window added over one RTT (Sync-TCP §3.4).
 pub const NEGLIGIBLE_SHARE: Ratio = Ratio::percent(50);
-/// Low congestion that decreases: share of the window added over one RTT (Sync-TCP §3.4).
+/// Low and decreasing congestion: share of the window added over one RTT (Sync-TCP §3.4).
 pub const LOW_SHARE: Ratio = Ratio::percent(25);
-/// Moderate congestion that decreases: share of the window added over one RTT (Sync-TCP §3.4).
+/// Moderate and decreasing congestion: share of the window added over one RTT (Sync-TCP §3.4).
 pub const MODERATE_SHARE: Ratio = Ratio::percent(10);
 
-/// What a verdict wants of the window.
+/// Change of the window that a verdict asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Grow as Reno does: no verdict yet, or one that says nothing.
+    /// Grow as Reno: there is no verdict, or the verdict is level.
     AsReno,
-    /// Increase by so many segments over one RTT, spread over its ACKs.
+    /// Increase by this number of segments over one RTT, spread over its ACKs.
     Segments(Ratio),
     /// Increase by this share of the window over one RTT, spread over its ACKs.
     Share(Ratio),
-    /// Decrease to this factor at once.
+    /// Decrease at once to this fraction of the window.
     Cut(Ratio),
-    /// Leave the window alone.
+    /// Leave the window unchanged.
     Hold,
 }
 
-/// Algorithm 2, row by row; equal medians have no row there and leave the window to Reno.
+/// Returns the action of Algorithm 2 for a verdict. Algorithm 2 has no row for equal medians; they
+/// leave the window to Reno.
 pub const fn react(verdict: Verdict) -> Action {
     match (verdict.trend, verdict.region) {
         (Trend::Increasing, Region::Negligible) => Action::Segments(NEGLIGIBLE_SEGMENTS),

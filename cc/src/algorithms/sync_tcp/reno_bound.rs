@@ -1,28 +1,31 @@
-//! How far the window may grow on a peer's word (`trust=limited`): as far as Reno's, of the same losses and acknowledged bytes.
+//! The limit of growth on the peer's word (`trust=limited`): a Reno window that gets the same
+//! losses and acknowledged bytes.
 
 use crate::aimd::Aimd;
 use crate::event::{AckEvent, CongestionEvent};
 use crate::reno::LOSS_REDUCTION;
 
-/// A Reno beside Sync-TCP that gets the same events after it.
+/// A Reno window that gets each event after Sync-TCP's window.
 #[derive(Clone, Debug)]
 pub(super) struct RenoBound(Aimd);
 
 impl RenoBound {
-    /// From the window as it stands.
+    /// Starts from the current window.
     pub(super) fn new(aimd: &Aimd) -> Self {
         Self(aimd.clone())
     }
 
-    /// Grows as Reno, and takes back what `aimd` has grown beyond that from a window of `before` bytes.
+    /// Grows this window as Reno, and limits `aimd` to it. `before` is the size of `aimd` before
+    /// its growth, below which it is not reduced.
     pub(super) fn hold(&mut self, aimd: &mut Aimd, before: u64, acks: &AckEvent<'_>) {
         let acked = self.0.on_ack(acks);
         self.0.grow_as_reno(acked);
         aimd.confine(self.0.window().max(before));
     }
 
-    /// After a reaction (`reacted`) it goes on from what Sync-TCP is left with, not from what Reno would be: the peer's word decided how
-    /// far apart they were.
+    /// Reacts to the event. If Sync-TCP reduced its window (`reacted`), the limit continues from
+    /// Sync-TCP's new window, not from Reno's, because the peer's reports decided how far the two
+    /// were apart.
     pub(super) fn on_congestion_event(
         &mut self,
         aimd: &Aimd,
