@@ -27,13 +27,7 @@ fn crates_are_adopted_from_their_packages() {
     }
     workspace.write_client();
     for provider in ["ring", "aws-lc-rs"] {
-        workspace.cargo(&[
-            "build",
-            "--workspace",
-            "--no-default-features",
-            "--features",
-            provider,
-        ]);
+        workspace.cargo(&["build", "--workspace", "--no-default-features", "--features", provider]);
         for (_, Adoption { stack, .. }) in &servers {
             workspace.serve_and_fetch(stack, provider);
         }
