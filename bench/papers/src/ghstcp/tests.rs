@@ -231,7 +231,7 @@ fn fairness_is_the_slow_groups_part_of_both() {
     assert_eq!(verdict(&fairer, "ghstcp-gentle-improves-reno"), Verdict::NotHeld);
     let both = everywhere(&[(HIGHSPEED, 200.0, 1_800.0), (GENTLE, 300.0, 1_700.0)]);
     assert_eq!(verdict(&both, "ghstcp-gentle-improves-reno"), Verdict::Held);
-    // As fair as before, although S1 gets more.
+    // Equally fair as before, although S1 gets more.
     let same = everywhere(&[(HIGHSPEED, 200.0, 1_800.0), (GENTLE, 220.0, 1_980.0)]);
     assert_eq!(verdict(&same, "ghstcp-gentle-improves-reno"), Verdict::Undecided);
     let mut lost = outcome(100.0, 400.0);
