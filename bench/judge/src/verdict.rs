@@ -11,7 +11,7 @@ use crate::battery::Threshold;
 pub enum Verdict {
     /// The question cannot be asked.
     NotApplicable,
-    /// The whole 95 % interval is within the threshold.
+    /// The whole 95% interval is within the threshold.
     Pass,
     /// The interval crosses the threshold, or there is no interval.
     NotDecided,

@@ -28,7 +28,7 @@ const CASES: &[Case] = &[
     Case { controller: "cubic", fails: &["7.4"], open: &[] },
     // Reno takes long to fill a long path, also after losses that the link does not cause.
     Case { controller: "reno", fails: &[], open: &["6.4", "7.4", "7.5"] },
-    // It sends more than any queue holds. It was expected to fail 5.1.2 but does not: data that fit
+    // Sends more than any queue holds. It was expected to fail 5.1.2 but does not: data that fit
     // ten seconds of buffer are never lost, and among four flows CUBIC keeps the buffer nearly as
     // full. It was expected to pass 6.1 but does not: nine packets in ten are lost at the shallow
     // buffer.
@@ -70,7 +70,7 @@ const CASES: &[Case] = &[
             "7.11",
         ],
     },
-    // It behaves like Reno as long as the peer reports correctly. A first version, which compared
+    // Behaves like Reno as long as the peer reports correctly. A first version, which compared
     // with the smallest delay seen, was not deceived, because a misreporting peer's delays vary
     // with the growth of the queue. The present version loses a seventh at a policer (5.1.3), which
     // shows no queue either; this was not predicted.
