@@ -52,8 +52,8 @@ const READING: f64 = 30.0;
 /// Seconds before the run from which on visits are simulated, so that page views have their full
 /// rate from the start of the run.
 const BEFORE: f64 = 300.0;
-/// Correlation between the types of a page. With this value, requests and weight of whole pages
-/// come near the published percentiles.
+/// Weight of the normal factor that the types of a page share. With this value, requests and weight
+/// of whole pages come near the published percentiles.
 const TOGETHER: f64 = 0.7;
 /// Correlation between the bytes of a type and its number of objects.
 const BYTES_WITH_COUNT: f64 = 0.8;
