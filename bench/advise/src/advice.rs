@@ -1,8 +1,10 @@
-//! The advice: every class's path is run under every controller; what each controller changes for each class and for all clients
-//! together, which one to take, and for how many clients it matters.
+//! The advice: each class's path is simulated under each controller. The result contains the effect
+//! of each controller on each class and on all clients together, the recommended controller, and
+//! the share of clients for whom it matters.
 //!
-//! All clients together: seed by seed, the logarithm of a controller's ratio to the current one is averaged over the classes by their
-//! shares; those averages have a mean and Student's 95 % interval, as the ratios of one class have.
+//! For all clients together, the logarithm of a controller's ratio to the current controller is
+//! averaged over the classes by their shares, for each seed. These averages have a mean and
+//! Student's 95% interval, like the ratios of a single class.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,14 +16,14 @@ use serde::Serialize;
 
 use crate::scenario::Scenario;
 
-/// What a controller changes from the current one, in percent of the measure; below zero is better.
+/// Change from the current controller, in percent of the measure; below zero is better.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// On average.
+    /// Mean change.
     pub percent: f64,
-    /// Both ends of the 95 % interval; `None`: one seed has none.
+    /// Both ends of the 95% interval; `None` with one seed.
     pub interval_percent: Option<(f64, f64)>,
-    /// It is a difference in percentage points.
+    /// Whether the change is a difference in percentage points.
     pub points: bool,
 }
 
@@ -34,92 +36,95 @@ impl Effect {
         }
     }
 
-    /// Better than the current controller by its whole interval.
+    /// Returns whether the whole interval is better than the current controller.
     pub fn is_better(&self) -> bool {
         self.interval_percent.is_some_and(|(_, high)| high < 0.0)
     }
 
-    /// Worse by its whole interval.
+    /// Returns whether the whole interval is worse than the current controller.
     pub fn is_worse(&self) -> bool {
         self.interval_percent.is_some_and(|(low, _)| low > 0.0)
     }
 
-    /// As the ranking of a comparison has it: `-27 % (-34 to -18)`.
+    /// Formats the effect like the ranking of a comparison: `-27 % (-34 to -18)`.
     pub fn text(&self) -> String {
         let Self { percent, interval_percent, points } = *self;
         Change { percent, interval_percent, seeds: 0, points }.text()
     }
 }
 
-/// A controller in one class.
+/// Result of a controller in one class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InClass {
-    /// The controller.
+    /// Name of the controller.
     pub controller: String,
-    /// The measure, with half of its interval.
+    /// Value of the measure, with half of its interval.
     pub value: Option<(f64, Option<f64>)>,
-    /// Against the current controller; `None` for that itself, and where it has no results.
+    /// Change from the current controller; `None` for the current controller itself and for a
+    /// controller without results.
     pub effect: Option<Effect>,
-    /// It may be the best as well as the first.
+    /// Whether the controller may be the best as well as the first one in the ranking.
     pub tied: bool,
-    /// Logarithm of the ratio to the current one by seed; differences in points where the measure has no ratios.
+    /// Logarithm of the ratio to the current controller, by seed; differences in percentage points
+    /// if the measure has no ratios.
     #[serde(skip)]
     by_seed: Vec<(u64, f64)>,
 }
 
-/// The ranking in one class.
+/// Ranking in one class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassAdvice {
-    /// Its name.
+    /// Name of the class.
     pub name: String,
-    /// Part of all clients.
+    /// Share of all clients.
     pub share: f64,
-    /// Best first.
+    /// Controllers, best first.
     pub ranking: Vec<InClass>,
-    /// What its runs tell besides: results that are missing, events that came too late.
+    /// Further notes on the runs: missing results, late events.
     pub notes: Vec<String>,
 }
 
-/// A controller over all clients.
+/// Result of a controller over all clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Overall {
-    /// The controller.
+    /// Name of the controller.
     pub controller: String,
-    /// Against the current one; `None` for that itself, and where a class has no results of it.
+    /// Change from the current controller; `None` for the current controller itself and for a
+    /// controller without results in a class.
     pub effect: Option<Effect>,
-    /// Part of the clients for whom it is better by a whole interval, and for whom it is worse.
+    /// Share of the clients for whom the whole interval is better.
     pub better_for: f64,
-    /// See `better_for`.
+    /// Share of the clients for whom the whole interval is worse.
     pub worse_for: f64,
-    /// It cannot be told from the first.
+    /// Whether the controller cannot be distinguished from the first one.
     pub tied: bool,
 }
 
-/// The advice.
+/// Recommendation and its results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// What was simulated.
+    /// Simulated scenario.
     pub scenario: Scenario,
-    /// What the ranking is by, and its unit.
+    /// Measure of the ranking.
     pub measure: &'static str,
-    /// See `measure`.
+    /// Unit of the measure.
     pub unit: &'static str,
-    /// The controller to take, if one is better over all clients by a whole interval.
+    /// Recommended controller, if one is better over all clients by its whole interval.
     pub take: Option<String>,
-    /// Part of the clients for whom it is better by a whole interval.
+    /// Share of the clients for whom it is better by its whole interval.
     pub matters_for: f64,
-    /// What to give `fathom serve`.
+    /// Options for `fathom serve`.
     pub flags: String,
-    /// Over all clients, best first.
+    /// Results over all clients, best first.
     pub overall: Vec<Overall>,
-    /// By class.
+    /// Results by class.
     pub classes: Vec<ClassAdvice>,
 }
 
-/// Runs a scenario, and gives advice. `watch` hears of every run.
+/// Runs a scenario and derives the advice. `watch` is called for every run.
 ///
 /// # Errors
-/// The scenario is wrong, a run failed, or `interrupt` was set.
+/// Returns an error if the scenario is invalid, a run fails, or `interrupt` is set.
 pub fn advise(
     scenario: &Scenario,
     watch: &(dyn Fn(Stage) + Sync),
@@ -213,7 +218,7 @@ fn conclude(
             .is_some_and(|e| e.interval_percent.is_some() && !e.is_worse() && !e.is_better());
     }
     let overall: Vec<Overall> = all.into_iter().map(|(overall, _)| overall).collect();
-    // The current one stays where nothing is better than it beyond doubt.
+    // Keep the current controller unless another is better by its whole interval.
     let best = overall.iter().find(|o| o.effect.is_some_and(|effect| effect.is_better()));
     let take = best.map(|best| best.controller.clone());
     let matters_for = best.map_or(0.0, |best| best.better_for);
@@ -222,18 +227,19 @@ fn conclude(
     Advice { scenario, measure, unit, take, matters_for, flags, overall, classes }
 }
 
-/// Whether two names are of one controller: the laboratory writes them in full.
+/// Returns whether two names mean the same controller; the laboratory writes names in full.
 pub(crate) fn same(label: &str, name: &str) -> bool {
     label == name || fathom_cc::catalogue::parse(name).is_ok_and(|config| config.spec() == label)
 }
 
-/// The label under which a controller has results.
+/// Returns the label under which a controller has results.
 fn label<'a>(classes: &'a [ClassAdvice], name: &str) -> Option<&'a str> {
     let ranking = &classes.first()?.ranking;
     ranking.iter().map(|r| r.controller.as_str()).find(|label| same(label, name))
 }
 
-/// The mean over the classes by their shares, seed by seed; `None`: a class has no results.
+/// Returns the mean over the classes by their shares, for each seed; `None` if a class has no
+/// results.
 fn over_classes(classes: &[ClassAdvice], controller: &str) -> Option<Vec<(u64, f64)>> {
     let of: Vec<(f64, &Vec<(u64, f64)>)> = (classes.iter())
         .map(|class| {
@@ -251,7 +257,7 @@ fn over_classes(classes: &[ClassAdvice], controller: &str) -> Option<Vec<(u64, f
     (!all.is_empty()).then_some(all)
 }
 
-/// Of logarithms of ratios by seed, or of differences in points.
+/// Returns the effect from logarithms of ratios by seed, or from differences in percentage points.
 fn effect(by_seed: &[(u64, f64)], points: bool) -> Option<Effect> {
     let values: Vec<f64> = by_seed.iter().map(|(_, value)| *value).collect();
     let mean = Estimate::of(&values)?;
@@ -264,7 +270,8 @@ fn effect(by_seed: &[(u64, f64)], points: bool) -> Option<Effect> {
 mod tests {
     use super::*;
 
-    /// A class in which each controller's times are these, by seed, and the first one's is the current one's.
+    /// Returns a class with these response times by controller and seed; the first controller is
+    /// the current one.
     fn class(share: f64, times: &[(&str, [f64; 3])]) -> ClassAdvice {
         let base = times[0].1;
         let ranking = times.iter().map(|(name, times)| {

@@ -1,35 +1,37 @@
-//! What a connection delivered over time, in bins, and at which rate it did while its path was full.
+//! Bytes delivered by a connection over time, in bins, and the delivery rate while the path was
+//! full.
 
-/// Bins kept of a connection: with more, two become one.
+/// Maximum number of bins per connection; beyond it, pairs of bins are merged.
 const BINS: usize = 1 << 13;
-/// Width of a bin at first, in milliseconds.
+/// Initial width of a bin in milliseconds.
 const WIDTH: f64 = 1.0;
-/// A window is at least so many base round trips long, so that a controller's round is in it.
+/// Minimum length of a window in base round trips, so that it covers a controller's round.
 const ROUND_TRIPS: f64 = 3.0;
-/// And at least so long, in milliseconds: acknowledgements come in pairs and bursts.
+/// Minimum length of a window in milliseconds, because acknowledgements come in pairs and bursts.
 const SHORTEST: f64 = 50.0;
-/// And so many bins and samples.
+/// Minimum length of a window in bins and in samples.
 const LEAST_BINS: f64 = 8.0;
 const LEAST_SAMPLES: f64 = 5.0;
-/// Packets that stand in the queue all through a window in which the link was never idle.
+/// Minimum number of packets in the queue throughout a window in which the link was never idle.
 const STANDING: f64 = 2.0;
-/// Differences of round trips that say nothing (ours): timers and the other end's processing.
+/// Differences of round trips that are treated as noise (our choice): timers and the other end's
+/// processing.
 const NOISE_MS: f64 = 0.5;
 const NOISE_PART: f64 = 0.02;
 
-/// A part of a connection's time.
+/// A time interval of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bin {
-    /// Its number: it begins after so many widths.
+    /// Index of the bin: it begins after `at` widths.
     at: u64,
-    /// Bytes acknowledged, sent, received and lost in it.
+    /// Bytes acknowledged, sent, received and lost in the bin.
     pub(crate) acked: f64,
     pub(crate) sent: f64,
     pub(crate) received: f64,
     pub(crate) lost: f64,
-    /// Bytes in flight at its end, where the log says so.
+    /// Bytes in flight at the end of the bin, if the log contains them.
     pub(crate) in_flight: Option<f64>,
-    /// The smallest round trip in it, in milliseconds.
+    /// Smallest round trip in the bin, in milliseconds.
     pub(crate) rtt: Option<f64>,
 }
 
@@ -51,7 +53,7 @@ impl Bin {
     }
 }
 
-/// The bins in which something happened.
+/// Bins with at least one event.
 #[derive(Clone, Debug)]
 pub(crate) struct Bins {
     width: f64,
@@ -64,24 +66,24 @@ impl Default for Bins {
     }
 }
 
-/// Where the bytes come from that are taken for delivered.
+/// Source of the number of delivered bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RateSource {
-    /// Bytes that the log says were acknowledged, or whose ACK frames it has.
+    /// Bytes acknowledged according to the log or its ACK frames.
     Acknowledged,
-    /// Bytes that a client's log says were received.
+    /// Bytes received according to a client's log.
     Received,
-    /// Bytes sent, less those lost and in flight.
+    /// Bytes sent minus bytes lost and in flight.
     SentLessInFlight,
-    /// Bytes sent.
+    /// Bytes sent minus bytes lost.
     Sent,
-    /// Bytes in flight, or the window, over the round trip.
+    /// Bytes in flight, or the window, divided by the round trip.
     FlightOverRtt,
 }
 
 impl RateSource {
-    /// In words.
+    /// Returns the source in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Acknowledged => "bytes acknowledged",
@@ -93,17 +95,17 @@ impl RateSource {
     }
 }
 
-/// What the windows of a connection say of its rate, in bytes per second without IP and UDP headers.
+/// Delivery rate of a connection from its windows, in bytes per second without IP and UDP headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Delivered {
-    /// The median over the windows in which a queue stood all the time.
+    /// Median over the windows with a standing queue throughout.
     pub(crate) full: Option<f64>,
-    /// The highest of any window.
+    /// Highest rate of any window.
     pub(crate) highest: Option<f64>,
 }
 
 impl Bins {
-    /// The bin of this moment, in milliseconds. Moments do not go back.
+    /// Returns the bin of this time in milliseconds. Times must not decrease.
     pub(crate) fn at(&mut self, ms: f64) -> &mut Bin {
         if self.bins.len() >= BINS {
             self.coarsen();
@@ -133,17 +135,17 @@ impl Bins {
         self.bins.iter().map(of).sum()
     }
 
-    /// Leaves out the round trips so far.
+    /// Discards the round trips so far.
     pub(crate) fn forget_round_trips(&mut self) {
         self.bins.iter_mut().for_each(|bin| bin.rtt = None);
     }
 
-    /// Bytes delivered in all, by this source.
+    /// Returns the total bytes delivered, from this source.
     pub(crate) fn total(&self, source: RateSource) -> f64 {
         self.delivered(source).iter().sum()
     }
 
-    /// Bytes delivered in each bin, by this source.
+    /// Returns the bytes delivered in each bin, from this source.
     fn delivered(&self, source: RateSource) -> Vec<f64> {
         let mut before = (0.0, 0.0);
         let one = |(i, bin): (usize, &Bin)| match source {
@@ -166,8 +168,9 @@ impl Bins {
         self.bins.iter().enumerate().map(one).collect()
     }
 
-    /// The rate while the path was full: while no round trip of a window was within two packets' time of the smallest one, the link was
-    /// never idle. `base` is the smallest round trip in milliseconds, `packet` a full packet's bytes.
+    /// Returns the rate while the path was full. If every round trip of a window exceeds the
+    /// smallest one by at least two packets' transmission time, the link was never idle. `base` is
+    /// the smallest round trip in milliseconds, and `packet` is the size of a full packet in bytes.
     pub(crate) fn rate(&self, source: RateSource, base: f64, packet: f64) -> Delivered {
         let delivered = self.delivered(source);
         let window = self.window(base);
@@ -201,7 +204,7 @@ impl Bins {
         }
     }
 
-    /// How long a window is, in milliseconds.
+    /// Returns the length of a window in milliseconds.
     fn window(&self, base: f64) -> f64 {
         let mut gaps: Vec<f64> = (self.bins.windows(2))
             .map(|pair| (pair[1].at - pair[0].at) as f64 * self.width)
@@ -211,16 +214,17 @@ impl Bins {
     }
 }
 
-/// Whether this much above the smallest round trip is a queue, and no noise, where a packet takes `packet_ms`.
+/// Returns whether a round trip of `above` ms over the base is a queue rather than noise, if a
+/// packet takes `packet_ms`.
 pub(crate) fn is_queue(above: f64, base: f64, packet_ms: f64) -> bool {
     above >= (STANDING * packet_ms).max(NOISE_MS + NOISE_PART * base)
 }
 
-/// A stretch of bins.
+/// A sequence of bins.
 struct Window {
     bytes: f64,
     ms: f64,
-    /// Longest time in which nothing happened.
+    /// Longest time without events.
     gap: f64,
     least_rtt: Option<f64>,
     samples: usize,
@@ -228,7 +232,8 @@ struct Window {
 }
 
 impl Window {
-    /// Between its first and last bin: what came in the first came before.
+    /// Measures between the first and the last bin. The bytes of the first bin are left out because
+    /// they arrived before its end.
     fn of(bins: &[Bin], delivered: &[f64], width: f64) -> Option<Self> {
         let (first, last) = (bins.first()?, bins.last()?);
         let samples = bins.iter().filter_map(|bin| bin.rtt);
@@ -245,7 +250,7 @@ impl Window {
         })
     }
 
-    /// Bytes per second.
+    /// Returns the bytes per second.
     fn rate(&self) -> f64 {
         self.bytes * 1e3 / self.ms
     }
@@ -260,7 +265,8 @@ impl Window {
 mod tests {
     use super::*;
 
-    /// Acknowledgements of 1,250 bytes at 1 MB/s (10 Mbps) for a second, with this round trip at each.
+    /// Acknowledgements of 1,250 bytes at 1 MB/s (10 Mbps, without headers) for a second, with this
+    /// round trip at each.
     fn steady(rtt: impl Fn(f64) -> f64) -> Bins {
         let mut bins = Bins::default();
         for i in 0..800 {

@@ -1,16 +1,16 @@
-//! From logs of a server to the congestion controller that serves its clients best.
+//! Recommends a congestion controller for a server's clients, based on the server's logs.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `logs.rs` | logs and tables as observations |
-//! | `observe.rs` | what a connection's log shows of its path |
-//! | `delivery.rs` | what it delivered over time, and its rate while the path was full |
+//! | `observe.rs` | path properties derived from a connection's log |
+//! | `delivery.rs` | bytes delivered over time, and the rate while the path was full |
 //! | `table.rs` | connections as a table |
 //! | `profile.rs` | distributions over connections, classes of clients |
-//! | `workload.rs` | sizes of responses, requests of a connection |
-//! | `scenario.rs` | classes with their paths, in a file that can be edited |
-//! | `advice.rs` | the runs, the ranking over all clients, the answer |
-//! | `page.rs` | profile and advice as a reader sees them |
+//! | `workload.rs` | sizes of responses, requests per connection |
+//! | `scenario.rs` | classes with their paths, in an editable file |
+//! | `advice.rs` | the runs, the ranking over all clients, the recommendation |
+//! | `page.rs` | profile and advice as shown to the user |
 
 mod advice;
 mod delivery;

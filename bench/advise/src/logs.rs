@@ -8,36 +8,39 @@ use fathom_qlog::Input;
 use crate::observe::{Observation, Observer};
 use crate::table;
 
-/// Connections kept of all files together.
+/// Maximum number of connections kept from all files together.
 const CONNECTIONS: usize = 1 << 20;
 
-/// What logs show.
+/// Observations from logs.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// Every connection of which a log has something.
+    /// Connections with any information in a log.
     pub connections: Vec<Observation>,
-    /// Sizes in bytes of responses that tables of `fathom load` have, which tell nothing of connections.
+    /// Sizes in bytes of responses in tables of `fathom load`, which contain nothing about
+    /// connections.
     pub responses: Vec<u64>,
     /// Files read.
     pub files: usize,
-    /// What logs call themselves.
+    /// Titles of the logs.
     pub titles: Vec<String>,
-    /// What was converted, contradicts itself or was left out: a reader hears of it before any advice.
+    /// Conversions, contradictions and omissions, shown before any advice.
     pub warnings: Vec<String>,
-    /// What else to know before this is believed.
+    /// Other caveats.
     pub cautions: Vec<String>,
 }
 
 const NAME: &str = "name a path, such as --path lte";
 
-/// Titles of logs that are kept.
+/// Maximum number of log titles kept.
 const TITLES: usize = 8;
 
 impl Observed {
-    /// Reads logs and tables; a folder is all of those in it. `bytes` hears how many more bytes were read.
+    /// Reads logs and tables. A folder stands for all logs and tables in it. `bytes` is called with
+    /// the number of additional bytes read.
     ///
     /// # Errors
-    /// A file is neither, cannot be read, or none has a connection or response in it.
+    /// Returns an error if a file is neither a log nor a table, cannot be read, or if no file
+    /// contains a connection or response.
     pub fn read(paths: &[PathBuf], bytes: &mut dyn FnMut(u64)) -> Result<Self, AnalyzeError> {
         let mut all = Self::default();
         let mut kept = Kept::default();
@@ -50,7 +53,7 @@ impl Observed {
                 match all.add(file, &mut kept, bytes) {
                     Ok(()) => {}
                     Err(e) if is_folder => left_out.failed(file, &e),
-                    // A connection that never came about has a log without events.
+                    // The log of a connection that was never established has no events.
                     Err(e @ AnalyzeError::Empty(..)) if paths.len() > 1 => named.failed(file, &e),
                     Err(e) => return Err(e),
                 }
@@ -80,13 +83,15 @@ impl Observed {
         Ok(all)
     }
 
-    /// Stack and controller, where all logs are of one `fathom serve`: its title is `fathom serve: quinn with cubic`.
+    /// Returns stack and controller if all logs are from one `fathom serve`, whose title is
+    /// `fathom serve: quinn with cubic`.
     pub fn served_by(&self) -> Option<(&str, &str)> {
         let [title] = &self.titles[..] else { return None };
         title.strip_prefix("fathom serve: ")?.split_once(" with ")
     }
 
-    /// What is missing where nothing tells of a path, in words that follow the name of the logs.
+    /// Describes the missing data if nothing reveals a path, in words that follow the name of the
+    /// logs.
     pub fn lacks(&self) -> String {
         let all = self.connections.len();
         let without =
@@ -166,7 +171,7 @@ impl Observed {
     }
 }
 
-/// The connections of a table of them; `None`: the file is none.
+/// Returns the connections of a table of connections; `None` if the file is not such a table.
 fn table_of_connections(input: &Input) -> Option<Result<(Vec<Observation>, bool), String>> {
     let head = String::from_utf8_lossy(input.begins().split(|b| *b == b'\n').next()?).into_owned();
     if head.starts_with(['{', '[', '\u{1e}']) || !table::is_of_connections(&head) {

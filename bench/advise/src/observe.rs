@@ -1,5 +1,5 @@
-//! What a connection's log shows of its path: its smallest round trip, the rate that it got while the path was full, losses at an empty
-//! and at a full queue, and how long the queue grew.
+//! Path properties derived from a connection's log: the smallest round trip, the delivery rate
+//! while the path was full, losses at a short and at a long queue, and the length of the queue.
 
 use std::collections::BTreeMap;
 
@@ -12,57 +12,62 @@ use serde::Serialize;
 
 use crate::delivery::{Bins, RateSource, is_queue};
 
-/// Packets whose size is remembered until they are acknowledged or lost; more than any window.
+/// Maximum number of packets whose size is remembered until they are acknowledged or lost; more
+/// than any window.
 const REMEMBERED: usize = 1 << 16;
-/// A packet's bytes while none is known (RFC 9000 §14.1).
+/// Assumed bytes of a packet until one is known (RFC 9000 §14.1).
 const PACKET: f64 = 1_200.0;
-/// Header of UDP and IPv4 in front of each packet, bytes.
+/// Bytes of the UDP and IPv4 headers of a packet.
 const HEADERS: f64 = 28.0;
-/// Steps of the histogram of round trips in a factor of e: each is 3 %.
+/// Steps per factor of e in the histogram of round trips; each step is 3%.
 const STEPS: f64 = 32.0;
-/// Of the packets, so many have a round trip up to what counts as a long queue: late acknowledgements are the rest.
+/// Fraction of the packets with a round trip below the long-queue value; the rest are late
+/// acknowledgements.
 const LONG: f64 = 0.9;
-/// Loss events at a short queue from which on they are taken for the path's.
+/// Minimum number of loss events at a short queue for treating them as random loss of the path.
 const RANDOM_EVENTS: u64 = 3;
 
-/// What a connection shows of its path.
+/// Path properties observed from a connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Observation {
-    /// Base round trip in milliseconds: the smallest one, less the time of a full packet where the rate is known.
+    /// Base round trip in milliseconds: the smallest one, minus the transmission time of a full
+    /// packet if the rate is known.
     pub rtt_ms: Option<f64>,
-    /// Rate of its path in bits per second, headers of IP and UDP included, where it was full for a while.
+    /// Rate of the path in bits per second, including IP and UDP headers, if the path was full for
+    /// a while.
     pub rate_bps: Option<f64>,
-    /// The highest rate that it was seen at: its path has that much.
+    /// Highest observed rate in bits per second, which is a lower bound of the path's rate.
     pub seen_bps: Option<f64>,
-    /// Where the rate comes from.
+    /// Source of the rate.
     pub rate_source: Option<RateSource>,
-    /// Packets sent and lost.
+    /// Packets sent.
     pub sent: u64,
-    /// Lost ones of them.
+    /// Packets lost.
     pub lost: u64,
-    /// Part of the packets lost while the queue was short: by the path, and not by its queue.
+    /// Fraction of the packets lost while the queue was short, which means lost by the path and not
+    /// by its queue.
     pub random_loss: Option<f64>,
-    /// The longest queue in bytes, where packets were lost at it and the path loses none by itself.
+    /// Longest queue in bytes, if packets were lost at it and the path has no random loss.
     pub queue_bytes: Option<f64>,
     /// Bytes delivered.
     pub bytes: u64,
-    /// Sizes of its responses in bytes.
+    /// Sizes of the responses in bytes.
     #[serde(skip)]
     pub responses: Vec<u64>,
-    /// Milliseconds between the starts of requests, one after the other.
+    /// Milliseconds between the starts of consecutive requests.
     #[serde(skip)]
     pub gaps_ms: Vec<f64>,
-    /// When it began, in milliseconds since 1970, where the log says so.
+    /// Start of the connection in milliseconds since 1970, if the log contains it.
     pub began_ms: Option<f64>,
 }
 
 impl Observation {
-    /// Part of its packets that was lost.
+    /// Returns the fraction of the packets that was lost.
     pub fn loss(&self) -> Option<f64> {
         (self.sent > 0).then(|| self.lost as f64 / self.sent.max(self.lost) as f64)
     }
 
-    /// Takes over the responses that the log has.
+    /// Adds the responses of the log.
     pub(crate) fn with_responses(mut self, connection: &Connection) -> Self {
         self.responses =
             connection.responses.iter().map(|r| r.bytes).filter(|bytes| *bytes > 0).collect();
@@ -73,23 +78,23 @@ impl Observation {
     }
 }
 
-/// Makes an [`Observation`] of the events of a connection.
+/// Builder of an [`Observation`] from the events of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Observer {
     bins: Bins,
-    /// Sizes of packets on their way.
+    /// Sizes of the packets in flight.
     sizes: BTreeMap<(u8, u64), f64>,
-    /// Smallest round trip and newest one, in milliseconds.
+    /// Smallest and latest round trip in milliseconds.
     least: Option<f64>,
     latest: Option<f64>,
-    /// Where the log has no others.
+    /// Smoothed round trip, used if the log has no samples.
     smoothed: Option<f64>,
-    /// Packets acknowledged and lost, by the round trip that was newest.
+    /// Packets acknowledged and lost, by the latest round trip at the time.
     by_rtt: BTreeMap<i32, Weight>,
     window: Option<f64>,
     counted_bytes: Option<f64>,
     counted_packets: Option<f64>,
-    /// Packets sent, lost and acknowledged, and bytes of what was acknowledged or sent.
+    /// Packets sent, lost and acknowledged, and bytes acknowledged or sent.
     sent: f64,
     lost: f64,
     packets: f64,
@@ -113,7 +118,7 @@ fn place((space, number): (PacketNumberSpace, u64)) -> (u8, u64) {
 }
 
 impl Observer {
-    /// Takes the next event.
+    /// Processes the next event.
     pub fn take(&mut self, event: &LoggedEvent<'_>, parsed: &ParsedEvent) {
         self.now = self.now.max(event.at);
         self.client |= event.vantage == Some(VantagePoint::Client);
@@ -145,7 +150,7 @@ impl Observer {
         self.packets += packets;
         self.packet_bytes += acked;
         if m.latest_rtt.is_some() && self.latest.is_none() {
-            // Smoothed ones before the first sample are a stack's guess, or its initial 333 ms.
+            // Smoothed values before the first sample are a stack's guess or the initial 333 ms.
             self.bins.forget_round_trips();
             self.by_rtt.clear();
             self.least = None;
@@ -226,7 +231,7 @@ impl Observer {
         }
     }
 
-    /// Where the delivered bytes are taken from.
+    /// Returns the source of the delivered bytes.
     fn source(&self) -> Option<RateSource> {
         let sum = |of: fn(&crate::delivery::Bin) -> f64| self.bins.sum(of);
         let flight =
@@ -245,11 +250,11 @@ impl Observer {
         }
     }
 
-    /// What they show.
+    /// Returns the observation.
     pub fn finish(self) -> Observation {
         let source = self.source();
         let packet = self.mean_packet();
-        // Full packets are larger than the mean where there are acknowledgements among them.
+        // Full packets are larger than the mean if the packets include acknowledgements.
         let with_headers = (packet + HEADERS) / packet;
         let sent = self.counted_packets.unwrap_or(self.sent).max(0.0);
         let sent = if sent > 0.0 { sent } else { self.packets + self.lost };
@@ -270,7 +275,8 @@ impl Observer {
         let rate = delivered.full.or(delivered.highest);
         let packet_ms = rate.map_or(0.0, |rate| 1e3 * packet / rate);
         if delivered.full.is_some() {
-            // What is left is propagation: the smallest round trip had one full packet's time on the link in it.
+            // The smallest round trip contains the transmission time of one full packet; the rest
+            // is propagation.
             observation.rtt_ms = Some((base - packet_ms).max(base / 10.0));
         }
         let (random, longest) = self.losses(base, packet_ms);
@@ -280,7 +286,8 @@ impl Observer {
         observation
     }
 
-    /// The part lost at a short queue, and how long the queue was in milliseconds where packets were lost at its end.
+    /// Returns the fraction lost at a short queue, and the length of the queue in milliseconds if
+    /// packets were lost at its end.
     fn losses(&self, base: f64, packet_ms: f64) -> (Option<f64>, Option<f64>) {
         let above =
             quantile_of(self.by_rtt.iter().map(|(step, weight)| (*step, weight.packets)), LONG)
@@ -300,17 +307,18 @@ impl Observer {
         let part = low.lost / (low.packets + low.lost).max(1.0);
         let random = if low.events >= RANDOM_EVENTS { part } else { 0.0 };
         let known = low.packets + low.lost > 0.0;
-        // Where the path loses packets by itself, losses do not tell how long the queue may grow.
+        // If the path has random loss, losses do not reveal the maximum length of the queue.
         (known.then_some(random), longest.filter(|_| queues && random == 0.0))
     }
 }
 
-/// The round trip of a step in milliseconds.
+/// Returns the round trip of a step in milliseconds.
 fn rtt_of(step: i32) -> f64 {
     (f64::from(step) / STEPS).exp()
 }
 
-/// The round trip that this part of the weight does not exceed; `None`: there is no weight.
+/// Returns the round trip that this fraction of the weight does not exceed; `None` without any
+/// weight.
 fn quantile_of(steps: impl Iterator<Item = (i32, f64)> + Clone, part: f64) -> Option<f64> {
     let all: f64 = steps.clone().map(|(_, weight)| weight).sum();
     let mut below = 0.0;

@@ -1,4 +1,4 @@
-//! The profile and the advice as a reader sees them.
+//! The profile and the advice as shown to the user.
 
 use fathom_analyze::{Drawing, Drawn, Page, Sheet};
 use fathom_cc::Rate;
@@ -10,10 +10,10 @@ use crate::advice::{Advice, Effect, InClass, Overall, same};
 use crate::profile::{Class, Profile, SHOWN, Spread};
 use crate::scenario::Scenario;
 
-/// With more controllers, one of twenty intervals misses by chance.
+/// Number of controllers above which some of the 95% intervals may miss by chance.
 const MANY: usize = 6;
 
-/// What a profile tells, and does not: to be read before its numbers are used.
+/// Lists the caveats of a profile, to be read before its numbers are used.
 pub fn cautions(profile: &Profile, observed: &Observed, scenario: &Scenario) -> Vec<String> {
     let part = |n: usize| percent(n as f64 / profile.connections.max(1) as f64);
     let mut lines = observed.cautions.clone();
@@ -54,11 +54,13 @@ pub fn cautions(profile: &Profile, observed: &Observed, scenario: &Scenario) -> 
     lines
 }
 
-/// Round trips in milliseconds and rates in bits per second that clients on networks have: neither a rack's, nor slower than GPRS was.
+/// Plausible ranges of round trips in milliseconds and of rates in bits per second for clients on
+/// networks: longer than within a rack, and not slower than GPRS.
 const ROUND_TRIPS: std::ops::Range<f64> = 0.1..10_000.0;
 const RATES: std::ops::Range<f64> = 20e3..100e9;
 
-/// Classes whose path no client on a network has: advice on them is of logs that mislead, unless they are of one machine.
+/// Returns warnings about classes with implausible paths. Advice for them is based on misleading
+/// logs, unless client and server are on one machine.
 pub fn implausible(profile: &Profile) -> Vec<String> {
     let is_odd =
         |class: &&Class| !ROUND_TRIPS.contains(&class.rtt_ms) || !RATES.contains(&class.rate_bps);
@@ -74,7 +76,7 @@ pub fn implausible(profile: &Profile) -> Vec<String> {
     profile.classes.iter().filter(is_odd).map(line).collect()
 }
 
-/// What no log of a server tells.
+/// Information that no server log contains.
 const BLIND: &[&str] = &[
     "Logs know connections, not clients: a client with many connections counts as many.",
     "Logs do not tell what else a client's link carries, nor the rate of its way back: each client is taken to be alone on its link, and both \
@@ -85,7 +87,7 @@ const BLIND: &[&str] = &[
 ];
 
 impl Profile {
-    /// As a reader sees it.
+    /// Returns the profile as tables.
     pub fn sheets(&self) -> Vec<Sheet> {
         let heads = SHOWN.iter().map(|part| format!("p{:.0}", part * 100.0));
         let row = |name: &str, spread: &Spread, text: fn(f64) -> String| {
@@ -139,8 +141,8 @@ impl Profile {
 }
 
 impl Advice {
-    /// As a reader sees it; of what logs show, and what to know before it is believed, where it comes of logs.
-    /// `warnings` stand before the answer.
+    /// Returns the advice as a page. If the advice is based on logs, the page includes their
+    /// profile and caveats. `warnings` are shown before the result.
     pub fn page(
         &self,
         profile: Option<&Profile>,
@@ -171,7 +173,7 @@ impl Advice {
         }
     }
 
-    /// The answer in sentences.
+    /// Returns the recommendation in sentences.
     pub fn verdicts(&self) -> Vec<String> {
         let current = &self.scenario.current;
         let Some(best) =
@@ -242,7 +244,7 @@ impl Advice {
                             (Some(half), Some((_, false))) => {
                                 format!("{} ± {}", number(mean), number(half))
                             }
-                            // No measure is below zero.
+                            // Clip at zero, because no measure is negative.
                             (_, Some(((low, high), true))) => {
                                 format!("{} ({} to {})", number(mean), number(low), number(high))
                             }
@@ -268,7 +270,8 @@ impl Advice {
         })
     }
 
-    /// What each controller changes, over all clients and in each class where there are several.
+    /// Plots the effect of each controller, over all clients and, if there are several classes, in
+    /// each class.
     fn figures(&self) -> Vec<Drawn> {
         let all = self.overall.iter().map(|o| (&*o.controller, o.effect));
         let mut figures = vec![self.figure("all clients", all.collect())];
@@ -308,7 +311,7 @@ impl Advice {
     }
 }
 
-/// A part of the whole in percent.
+/// Formats a fraction in percent.
 fn percent(part: f64) -> String {
     let percent = 100.0 * part;
     if percent > 0.0 && percent < 1.0 {
@@ -318,7 +321,7 @@ fn percent(part: f64) -> String {
     }
 }
 
-/// Three digits that count.
+/// Formats a number to three significant digits.
 fn number(value: f64) -> String {
     let digits = (2 - value.abs().max(1e-3).log10().floor() as i32).clamp(0, 3) as usize;
     format!("{value:.digits$}")

@@ -1,4 +1,5 @@
-//! Whom a server serves: distributions over its connections, and classes of clients by round trip and rate.
+//! Profile of a server's clients: distributions over its connections, and classes of clients by
+//! round trip and rate.
 
 use std::collections::HashSet;
 use std::ptr;
@@ -8,18 +9,19 @@ use serde::Serialize;
 use crate::logs::Observed;
 use crate::observe::Observation;
 
-/// Classes at most: each costs runs, and a reader keeps few apart.
+/// Maximum number of classes. Each costs runs, and readers can only compare a few.
 pub const MOST_CLASSES: usize = 6;
-/// A class has this part of the connections at least.
+/// Minimum share of the connections in a class.
 const LEAST_SHARE: f64 = 0.05;
-/// Means of two classes differ by this factor at least, in rate or round trip.
+/// Minimum ratio between the means of two classes, in rate or round trip.
 const APART: f64 = 1.5;
-/// A rate that was seen exceeds a class's by no more where its connection is counted there.
+/// Maximum ratio of a connection's observed rate to the rate of its class.
 const TOLERANCE: f64 = 1.1;
-/// Quantiles that distributions are shown by.
+/// Quantiles shown of distributions.
 pub(crate) const SHOWN: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 
-/// The median, of both in the middle the mean; sorts them.
+/// Sorts the values and returns the median; for an even number of values, the mean of the middle
+/// two.
 pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let (low, high) =
@@ -27,17 +29,17 @@ pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
-/// The value that this part of sorted values does not exceed.
+/// Returns the value that this fraction of the sorted values does not exceed.
 pub(crate) fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     sorted.get(((part * sorted.len() as f64).ceil() as usize).max(1) - 1).copied()
 }
 
-/// A distribution.
+/// A distribution of values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
-    /// Values it is of.
+    /// Number of values.
     pub count: usize,
-    /// Its 5th, 25th, 50th, 75th and 95th percentile.
+    /// 5th, 25th, 50th, 75th and 95th percentiles.
     pub quantiles: Vec<f64>,
 }
 
@@ -51,53 +53,54 @@ impl Spread {
     }
 }
 
-/// Clients with much the same path.
+/// Clients with similar paths.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Class {
-    /// Part of the connections.
+    /// Share of the connections.
     pub share: f64,
-    /// Connections, and of them those whose rate is known.
+    /// Number of connections.
     pub connections: usize,
-    /// Of them, those whose path was full for a while.
+    /// Number of connections whose path was full for a while, so that their rate is known.
     pub measured: usize,
     /// Median base round trip in milliseconds.
     pub rtt_ms: f64,
-    /// Median rate in bits per second; where none is known, the highest that was seen.
+    /// Median rate in bits per second; if no rate is known, of the highest observed rates.
     pub rate_bps: f64,
-    /// Part of the packets that its paths lose.
+    /// Random loss of the paths, as a fraction of the packets.
     pub loss: f64,
-    /// Median of the longest queues in bytes, where packets were lost at them and the path loses none by itself.
+    /// Median of the longest queues in bytes, over connections with losses at the queue and no
+    /// random loss.
     pub queue_bytes: Option<f64>,
 }
 
-/// Whom a server serves.
+/// Profile of a server's clients.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Profile {
-    /// Connections.
+    /// Number of connections.
     pub connections: usize,
-    /// Of them without a round trip: they are in no class.
+    /// Number of connections without a round trip, which are in no class.
     pub without_rtt: usize,
-    /// Of them whose path was full for a while: their rate is known.
+    /// Number of connections whose path was full for a while, so that their rate is known.
     pub measured: usize,
-    /// Smallest round trips in milliseconds.
+    /// Base round trips in milliseconds.
     pub rtt_ms: Spread,
-    /// Rates in bits per second, of those that are known.
+    /// Known rates in bits per second.
     pub rate_bps: Spread,
-    /// Parts of packets lost.
+    /// Fractions of packets lost.
     pub loss: Spread,
     /// Sizes of responses in bytes.
     pub response_bytes: Spread,
-    /// Requests of a connection.
+    /// Requests per connection.
     pub requests: Spread,
     /// Milliseconds between requests of a connection.
     pub request_gap_ms: Spread,
-    /// Milliseconds between beginnings of connections, where logs say when they began.
+    /// Milliseconds between the starts of connections, if logs contain them.
     pub connection_gap_ms: Spread,
-    /// Classes, the largest first.
+    /// Classes of clients, largest first.
     pub classes: Vec<Class>,
 }
 
-/// A connection among others: logarithms of round trip and rate.
+/// A connection as a point: logarithms of round trip and rate.
 #[derive(Clone, Copy, Debug)]
 struct Point<'a> {
     at: [f64; 2],
@@ -105,7 +108,7 @@ struct Point<'a> {
 }
 
 impl Profile {
-    /// The profile of what logs show, with at most so many classes.
+    /// Builds the profile of the observations, with at most `most_classes` classes.
     pub fn of(observed: &Observed, most_classes: usize) -> Self {
         let all = &observed.connections;
         let each =
@@ -140,10 +143,11 @@ fn point(of: &Observation, rate: Option<f64>) -> Option<Point<'_>> {
     })
 }
 
-/// Classes of connections whose rate is known; all others are counted where their round trip is nearest and the rate suffices.
+/// Returns the classes of connections with a known rate. All other connections are added to the
+/// class with the nearest round trip and a sufficient rate.
 fn classes(all: &[Observation], most: usize) -> Vec<Class> {
     let known: Vec<Point<'_>> = all.iter().filter_map(|c| point(c, c.rate_bps)).collect();
-    // Where no path was ever full, what was seen is all there is.
+    // If no path was ever full, use the highest observed rates.
     let seen = || all.iter().filter_map(|c| point(c, c.seen_bps)).collect();
     let points = if known.is_empty() { seen() } else { known };
     if points.is_empty() {
@@ -177,7 +181,8 @@ fn middle(group: &[Point<'_>]) -> [f64; 2] {
     })
 }
 
-/// `middle` is that of the connections it was found by, of all whose logs show a path.
+/// Summarises a class. `[rtt, rate]` is the middle of the connections that define the class, and
+/// `all` is the number of connections in all classes.
 fn class(group: &[Point<'_>], [rtt, rate]: [f64; 2], all: usize) -> Class {
     let with_loss: Vec<(f64, f64)> =
         group.iter().filter_map(|p| Some((p.of.random_loss?, p.of.sent.max(1) as f64))).collect();
@@ -194,8 +199,8 @@ fn class(group: &[Point<'_>], [rtt, rate]: [f64; 2], all: usize) -> Class {
     }
 }
 
-/// Splits points in two again and again where that makes the groups tightest (least squares of logarithms), as long as both sides are
-/// large enough and far enough apart.
+/// Splits groups of points in two, each time where the split makes the groups tightest (least
+/// squares of logarithms), as long as both sides are large enough and far enough apart.
 fn split(points: Vec<Point<'_>>, most: usize) -> Vec<Vec<Point<'_>>> {
     let least = ((LEAST_SHARE * points.len() as f64).ceil() as usize).max(1);
     let mut groups = vec![points];
@@ -215,7 +220,7 @@ fn split(points: Vec<Point<'_>>, most: usize) -> Vec<Vec<Point<'_>>> {
     groups
 }
 
-/// Where to cut a group in a dimension.
+/// Position of a cut of a group in one dimension.
 struct Cut {
     dim: usize,
     below: f64,
@@ -233,7 +238,7 @@ fn best_cut(group: &[Point<'_>], dim: usize, least: usize) -> Option<Cut> {
         if i < least || n - i < least || values[i] <= values[i - 1] || high - low < APART.ln() {
             continue;
         }
-        // What the squares lose: those between the two means.
+        // Reduction of the sum of squares: the part between the two means.
         let gain = (i * (n - i)) as f64 / n as f64 * (high - low).powi(2);
         if best.as_ref().is_none_or(|best| gain > best.gain) {
             best = Some(Cut { dim, below: values[i], gain });

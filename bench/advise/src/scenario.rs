@@ -1,5 +1,5 @@
-//! The scenario: classes of clients with their share and path, what they ask for, and which controllers are tried. A file that can be read
-//! and edited between the logs and the advice.
+//! The scenario: classes of clients with shares and paths, their workload, and the controllers to
+//! try. It is stored in a file that can be read and edited between the logs and the advice.
 
 use std::time::Duration;
 
@@ -15,57 +15,60 @@ use serde::{Deserialize, Serialize};
 use crate::profile::{Class, MOST_CLASSES, Profile};
 use crate::workload::{self, Objects};
 
-/// Load of a client's link while it is in use (ours): a client mostly has its link to itself, and logs do not tell what else it carries.
+/// Load of a client's link while in use (our choice). A client mostly has its link to itself, and
+/// logs do not contain the other traffic of the link.
 const LOAD: &str = "10%";
-/// Bytes that a run is worth (ours): it bounds how long advice takes.
+/// Bytes per run (our choice), which bounds the duration of the simulation.
 const BYTES_PER_RUN: f64 = 50e6;
-/// Views in a run: enough for a mean, few enough to wait for.
+/// Minimum and maximum number of views in a run: enough for a mean, few enough to wait for.
 const VIEWS: (f64, f64) = (2.0, 100.0);
-/// Loss below this is none: over a run it would not be seen.
+/// Loss below this fraction is ignored, because a run would not show it.
 const LEAST_LOSS: f64 = 0.0002;
-/// A full packet on the wire in bytes, for queues in packets.
+/// Bytes of a full packet on the wire, to express queues in packets.
 const PACKET: f64 = 1_420.0;
-/// The queue that a path has by itself, in packets (docs/paths.md).
+/// Default queue of a path, in packets (docs/paths.md).
 const DEFAULT_QUEUE: f64 = 136.0;
-/// Fathom's controllers that are tried where none are named: those that need nothing of clients, the stack's own aside.
+/// Fathom's controllers tried by default, in addition to the stack's own: those that need no
+/// support from clients.
 const TRIED: [&str; 3] = ["cubic", "vegas", "sync:signal=either"];
 
-/// What is simulated to give advice.
+/// Scenario that is simulated to give advice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
     /// Stack of servers and clients.
     pub stack: Stack,
-    /// The controller that the clients have now: every other one is held against it.
+    /// Clients' current controller, with which every other one is compared.
     pub current: String,
     /// Controllers to try.
     pub controllers: Vec<String>,
-    /// How one-way delays travel: `off`, unless clients are known to have the extension.
+    /// Transport of one-way delays: `off`, unless clients are known to have the extension.
     pub timestamps: Timestamps,
-    /// What clients ask for: a workload of `fathom compare`, or `objects:` with the objects of a connection.
+    /// Workload of the clients: a workload of `fathom compare`, or `objects:` with the objects of a
+    /// connection.
     pub workload: String,
-    /// Load of each path in percent, where the workload says none.
+    /// Load of each path in percent, if the workload does not set it.
     pub load: String,
     /// Connections or responses of each run.
     pub responses: u64,
-    /// Seeds that every controller runs with on every path.
+    /// Number of seeds for every controller on every path.
     pub seeds: u64,
-    /// The first of them.
+    /// First seed.
     pub seed: u64,
     /// Classes of clients.
     #[serde(rename = "class")]
     pub classes: Vec<ClassPath>,
 }
 
-/// Clients with much the same path.
+/// Clients with similar paths.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClassPath {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: String,
-    /// Part of the clients; all parts together are taken for all clients.
+    /// Share of the clients, relative to the sum of all shares.
     pub share: f64,
-    /// What the path is, in the words of every command.
+    /// Path, in the notation of all commands.
     pub path: PathSpec,
 }
 
@@ -87,7 +90,7 @@ impl Default for Scenario {
     }
 }
 
-/// What a stack runs where nothing is said: all of them CUBIC.
+/// Returns the default controller of a stack, which is CUBIC for all of them.
 pub fn default_controller(stack: Stack) -> String {
     let natives = stack.natives();
     format!(
@@ -96,7 +99,8 @@ pub fn default_controller(stack: Stack) -> String {
     )
 }
 
-/// Controllers that a stack has: its own, and Fathom's, of which `all` or those that clients need nothing for.
+/// Returns the controllers available on a stack: its own, and Fathom's (`all` of them, or only
+/// those that need no support from clients).
 pub fn available(stack: Stack, timestamps: Timestamps, all: bool) -> Vec<String> {
     let own = stack.natives().iter().map(|name| format!("native:{name}"));
     let fathoms: Vec<String> = if all {
@@ -115,7 +119,7 @@ pub fn available(stack: Stack, timestamps: Timestamps, all: bool) -> Vec<String>
 }
 
 impl Scenario {
-    /// Of what logs show.
+    /// Builds the scenario from a profile.
     pub fn of(profile: &Profile, objects: &Objects, stack: Stack) -> Self {
         let views =
             (BYTES_PER_RUN / objects.bytes_per_connection().max(1.0)).clamp(VIEWS.0, VIEWS.1);
@@ -130,10 +134,10 @@ impl Scenario {
         }
     }
 
-    /// Reads one.
+    /// Parses a scenario.
     ///
     /// # Errors
-    /// The error in the file with its line, in one line.
+    /// Returns the error in the file and its line number, in one line.
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
         toml::from_str(text).map_err(|e| {
             let line = e.span().map_or(1, |s| 1 + text[..s.start].matches('\n').count());
@@ -141,23 +145,23 @@ impl Scenario {
         })
     }
 
-    /// As [`Scenario::from_toml`] reads it, with `about` as comments in front.
+    /// Formats the scenario for [`Scenario::from_toml`], with `about` as comments in front.
     pub fn to_toml(&self, about: &[String]) -> String {
         let comments: String =
             about.iter().map(|line| format!("# {}\n", line.replace(['\n', '\r'], " "))).collect();
         comments + &toml::to_string(self).expect("a scenario holds texts, numbers and lists only")
     }
 
-    /// Every controller that runs: the current one first.
+    /// Returns every controller to run, the current one first.
     pub fn all_controllers(&self) -> Vec<String> {
         let others = self.controllers.iter().filter(|name| **name != self.current).cloned();
         std::iter::once(self.current.clone()).chain(others).collect()
     }
 
-    /// The comparison of each class, checked, with its share of all clients.
+    /// Returns the checked comparison of each class, with its share of all clients.
     ///
     /// # Errors
-    /// The first field that is wrong.
+    /// Returns an error for the first invalid field.
     pub fn plans(&self) -> Result<Vec<(f64, Plan)>, PlanError> {
         let wrong = |what: String| Err(PlanError(what));
         if self.classes.is_empty() || self.classes.len() > MOST_CLASSES {
@@ -234,7 +238,7 @@ impl Scenario {
     }
 }
 
-/// Three digits: what logs tell is no more exact.
+/// Rounds to three significant digits, because data from logs are no more exact.
 fn rounded(value: f64) -> f64 {
     let scale = 10f64.powi(2 - value.abs().max(1e-300).log10().floor() as i32);
     (value * scale).round() / scale
@@ -245,7 +249,7 @@ fn class_path(class: &Class) -> ClassPath {
     let rtt = Duration::from_micros(rounded(class.rtt_ms * 1e3).clamp(1.0, 60e6) as u64);
     let queue = class.queue_bytes.map(|bytes| rounded(bytes / PACKET).ceil().clamp(2.0, 100_000.0));
     let bdp = rate.bits_per_sec() as f64 / 8.0 * rtt.as_secs_f64() / PACKET;
-    // A queue about as long as the default needs no saying.
+    // A queue close to the default length need not be given.
     let queue = queue.filter(|packets| (packets / DEFAULT_QUEUE.max(bdp)).ln().abs() > 0.1);
     let loss = (class.loss >= LEAST_LOSS).then(|| format!("{}%", rounded(100.0 * class.loss)));
     let rtt = duration_text(rtt);
@@ -256,7 +260,7 @@ fn class_path(class: &Class) -> ClassPath {
             rate: Some(rate.to_string()),
             rtt: Some(rtt),
             loss,
-            // Acknowledgements that are lost say little: the loss is that of the way to the clients.
+            // Lost acknowledgements matter little, so all loss is on the way to the clients.
             up_loss: (class.loss >= LEAST_LOSS).then(|| "0%".into()),
             queue: queue.map(|packets| format!("droptail:{packets}p")),
             ..PathSpec::default()

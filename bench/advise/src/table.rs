@@ -1,23 +1,23 @@
-//! Connections as a table: what a server's own logging may write where there is no qlog.
+//! Connections as a table, which a server's own logging may write instead of qlog.
 //!
-//! | column | what it is |
+//! | column | meaning |
 //! |---|---|
-//! | `rtt_ms` | smallest round trip of the connection in milliseconds; needed |
-//! | `rate_bps` | bits per second that it got while its path was full; empty where it never was |
-//! | `seen_bps` | the highest rate that it was seen at |
-//! | `loss` | part of its packets lost while the queue was short, from 0 to 1 |
+//! | `rtt_ms` | smallest round trip of the connection in milliseconds; required |
+//! | `rate_bps` | rate in bits per second while the path was full; empty if it never was |
+//! | `seen_bps` | highest observed rate |
+//! | `loss` | fraction of the packets lost while the queue was short, from 0 to 1 |
 //! | `bytes` | bytes delivered |
-//! | `requests` | requests on it |
+//! | `requests` | number of requests |
 
 use std::io::{self, BufRead};
 
 use crate::Observation;
 
-/// Longest line of a table, and most rows.
+/// Maximum bytes of a line, and maximum number of rows.
 const LINE: u64 = 1 << 14;
 const ROWS: usize = 1 << 20;
 
-/// Whether a table with this head is one of connections.
+/// Returns whether a table with this header is a table of connections.
 pub(crate) fn is_of_connections(head: &str) -> bool {
     columns(head).any(|column| column == "rtt_ms")
 }
@@ -29,8 +29,8 @@ fn columns(head: &str) -> impl Iterator<Item = &str> {
         .map(|cell| cell.trim().trim_matches('"'))
 }
 
-/// Reads a table of connections; what is wrong with it, in words that follow its name. The second part says that there were more rows than
-/// are kept.
+/// Reads a table of connections. The second value says whether there were more rows than are kept.
+/// An error is in words that follow the table's name.
 pub(crate) fn read(from: &mut impl BufRead) -> Result<(Vec<Observation>, bool), String> {
     let head = line(from)?.ok_or("is empty")?;
     let names: Vec<&str> = columns(&head).collect();

@@ -1,28 +1,28 @@
-//! What clients ask for: the sizes of responses, and how many a connection has.
+//! Workload of the clients: sizes of responses, and responses per connection.
 
 use fathom_traffic::pages::{MOST_OBJECTS, SIZE_QUANTILES};
 
 use crate::logs::Observed;
 use crate::profile::quantile;
 
-/// Before the objects of a connection, where a scenario says what clients ask for.
+/// Prefix of a workload that lists the objects of a connection.
 pub(crate) const PREFIX: &str = "objects:";
-/// The smallest and the largest response that is simulated, in bytes.
+/// Smallest and largest simulated response in bytes.
 const SIZES: (u64, u64) = (64, 1_000_000_000);
 
-/// The objects of a connection.
+/// Objects of a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Objects {
-    /// How many on average.
+    /// Mean number of objects.
     mean: f64,
-    /// Their sizes at [`SIZE_QUANTILES`].
+    /// Sizes at [`SIZE_QUANTILES`].
     sizes: [u64; SIZE_QUANTILES.len()],
-    /// The logs say nothing of responses: a connection is taken for one.
+    /// Whether the logs contain no responses, so that each connection counts as one.
     pub of_connections: bool,
 }
 
 impl Objects {
-    /// Of these sizes, which need not be sorted, and so many per connection.
+    /// Builds the objects from sizes in any order and the mean number per connection.
     pub fn of(sizes: &[u64], mean: f64) -> Self {
         let mut sorted: Vec<f64> =
             sizes.iter().map(|bytes| (*bytes).clamp(SIZES.0, SIZES.1) as f64).collect();
@@ -36,7 +36,8 @@ impl Objects {
         }
     }
 
-    /// What logs show; where they say nothing of responses, all bytes of a connection are one. `None`: there are no bytes at all.
+    /// Builds the objects from observations. If logs contain no responses, all bytes of a
+    /// connection count as one response. Returns `None` if there are no bytes at all.
     pub fn observed(observed: &Observed) -> Option<Self> {
         let with: Vec<&Vec<u64>> =
             observed.connections.iter().map(|c| &c.responses).filter(|r| !r.is_empty()).collect();
@@ -52,7 +53,8 @@ impl Objects {
         (!bytes.is_empty()).then(|| Self { of_connections: true, ..Self::of(&bytes, 1.0) })
     }
 
-    /// Bytes of a connection on average, as they are simulated: between two quantiles the logarithm is even.
+    /// Returns the mean bytes of a connection as simulated, with logarithmic interpolation between
+    /// quantiles.
     pub fn bytes_per_connection(&self) -> f64 {
         let sizes = self.sizes.map(|bytes| bytes as f64);
         let mut sum = SIZE_QUANTILES[0] * sizes[0]
@@ -65,20 +67,20 @@ impl Objects {
         self.mean * sum
     }
 
-    /// As a scenario says it: `objects:3.5x1kB..4kB..9kB..40kB..200kB..2MB`.
+    /// Formats the objects as a scenario's workload: `objects:3.5x1kB..4kB..9kB..40kB..200kB..2MB`.
     pub fn text(&self) -> String {
         let sizes: Vec<String> = self.sizes.iter().map(|bytes| size_text(*bytes)).collect();
         format!("{PREFIX}{}x{}", self.mean, sizes.join(".."))
     }
 }
 
-/// Two digits that count: a percentile of a log is no more exact.
+/// Rounds up to two significant digits, because a percentile of a log is no more exact.
 fn two_digits(bytes: u64) -> u64 {
     let scale = 10u64.pow(bytes.max(1).ilog10().saturating_sub(1));
     bytes.div_ceil(scale) * scale
 }
 
-/// Bytes as workloads have them: whole numbers of the largest unit that needs no fraction.
+/// Formats bytes for a workload: whole numbers of the largest unit that needs no fraction.
 fn size_text(bytes: u64) -> String {
     let unit = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)]
         .into_iter()

@@ -1,7 +1,9 @@
-//! Logs of other stacks' servers, and what they show of the path they were recorded behind: one download of 52,000 bytes over `fathom link
-//! --rate 2Mbps --rtt 30ms` from aioquic 1.7.2, picoquic 1.1.53, quic-go 0.65.0 and ngtcp2 0.12.1, in real time on a busy machine; of three
-//! recordings of each the one with the smallest round trip, which the machine disturbed least. quinn's log is
-//! in `bench/qlog/tests/logs`; mvfst's is made here, after the form in `bench/qlog/tests/stacks.rs`.
+//! Logs of other stacks' servers, and the path properties derived from them. Each log is a download
+//! of 52,000 bytes over `fathom link --rate 2Mbps --rtt 30ms` from aioquic 1.7.2, picoquic 1.1.53,
+//! quic-go 0.65.0 or ngtcp2 0.12.1, recorded in real time on a busy machine. Each is the one of
+//! three recordings with the smallest round trip, which other load disturbed least. quinn's log is
+//! in `bench/qlog/tests/logs`; mvfst's is generated here, in the format of
+//! `bench/qlog/tests/stacks.rs`.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -33,7 +35,7 @@ fn logs_of_four_foreign_servers_lead_back_to_their_path() {
             found.is_some_and(|n| (n / truth - 1.0).abs() < part)
         };
         assert!(near(connection.rate_bps, 2e6, 0.1), "{name}: {connection:?}");
-        // Python's servers took their time.
+        // The Python servers needed extra processing time.
         assert!(near(connection.rtt_ms, 30.0, 0.25), "{name}: {connection:?}");
         assert!(
             connection.responses.iter().any(|bytes| (52_000..53_000).contains(bytes)),
@@ -44,7 +46,8 @@ fn logs_of_four_foreign_servers_lead_back_to_their_path() {
     }
 }
 
-/// A sender over 10 Mbps with a round trip of 40 ms: 1,222 bytes a millisecond, IP and UDP make the rest, and a queue that grows.
+/// Simulates a sender over 10 Mbps with a round trip of 40 ms and a growing queue: 1,222 bytes per
+/// millisecond; IP and UDP headers make up the rest.
 fn made(head: &str, tail: &str, event: impl Fn(&mut String, u32, f64)) -> Observation {
     let mut text = head.to_owned();
     for i in 0..600 {
@@ -68,7 +71,7 @@ fn a_recorded_log_of_quinn_leads_back_to_its_path() {
     let observed = observed(&log);
     let [found] = &observed.connections[..] else { panic!("{:?}", observed.connections) };
     assert_eq!(found.rate_source, Some(RateSource::SentLessInFlight));
-    // Behind `fathom link --rate 4Mbps --rtt 40ms`; the log has round trips in seconds.
+    // Recorded behind `fathom link --rate 4Mbps --rtt 40ms`; the log has round trips in seconds.
     assert!((found.rate_bps.unwrap() / 4e6 - 1.0).abs() < 0.05, "{found:?}");
     assert!((found.rtt_ms.unwrap() / 40.0 - 1.0).abs() < 0.05, "{found:?}");
 }
@@ -99,7 +102,8 @@ mod any {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-        /// Whatever becomes of a log, it is read or refused in one line, and the classes are numbers.
+        /// Corrupted logs are read or refused with one line, and all numbers of the classes are
+        /// valid.
         #[test]
         fn corrupted_logs_never_panic(
             which in 0_usize..4,

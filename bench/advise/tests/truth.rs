@@ -1,5 +1,6 @@
-//! Logs recorded behind a known path lead back to it: rates and round trips within 10 %, and to the ranking of a direct run. All of it in
-//! virtual time: a controller writes, per connection, the records that `fathom serve --qlog` writes. `-- --nocapture` shows the figures.
+//! Logs recorded over a known path lead back to it: rates and round trips within 10%, and the
+//! ranking of a direct run. Everything runs in virtual time: a controller writes the records that
+//! `fathom serve --qlog` writes, for each connection. `-- --nocapture` prints the numbers.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,13 +15,14 @@ use fathom_experiments::compare::{Plan, compare};
 use fathom_netsim::path::PathSpec;
 use fathom_qlog::{Event, Metrics, PacketsLost};
 
-/// Connections' logs so far.
+/// Logs of the connections so far.
 static LOGS: Mutex<Vec<Arc<Mutex<String>>>> = Mutex::new(Vec::new());
 const HEADER: &str = "\u{1e}{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n";
-/// A connection's sender is the server's where it sent this part of the most that one sent: clients' senders ask and acknowledge.
+/// Minimum bytes sent, relative to the largest sender, for a sender to count as a server's.
+/// Clients' senders only request and acknowledge.
 const SERVER: f64 = 0.5;
 
-/// CUBIC that writes a log.
+/// CUBIC with a log.
 #[derive(Debug)]
 struct LoggedConfig(Arc<dyn ControllerConfig>);
 
@@ -109,7 +111,7 @@ impl Controller for Logged {
 
 fn path(rate: &str, rtt: &str, loss: Option<&str>) -> PathSpec {
     let own = |text: &str| Some(text.to_owned());
-    // Acknowledgements come back as they left.
+    // Acknowledgements are not lost.
     let up_loss = loss.map(|_| "0%".to_owned());
     PathSpec {
         rate: own(rate),
@@ -120,7 +122,7 @@ fn path(rate: &str, rtt: &str, loss: Option<&str>) -> PathSpec {
     }
 }
 
-/// Runs traffic over a path, and writes a log per connection.
+/// Runs traffic over a path and writes a log per connection.
 fn record(folder: &std::path::Path, name: &str, path: &PathSpec, workload: &str, responses: u64) {
     LOGS.lock().unwrap().clear();
     let plan = Plan {
@@ -156,7 +158,7 @@ fn off(found: f64, truth: f64) -> f64 {
     100.0 * (found / truth - 1.0)
 }
 
-/// Paths by rate in Mbps, round trip in ms and loss; over each, transfers one at a time.
+/// Tests paths by rate in Mbps, round trip in ms and loss; transfers run one at a time.
 fn paths_are_found_again() {
     println!(
         "{:>10} {:>8} {:>6}   {:>12} {:>12} {:>8} {:>8}",
@@ -196,7 +198,7 @@ fn paths_are_found_again() {
             profile.measured > 0 && of_rate.abs() < 10.0 && of_rtt.abs() < 10.0,
             "{rate} Mbps, {rtt} ms: {class:?}"
         );
-        // Loss of the path within a factor of two; none where there is none.
+        // The path's loss is found within a factor of two; without loss, none is found.
         let truth = loss.unwrap_or(0.0) / 100.0;
         assert!(
             class.loss <= 2.0 * truth + 1e-4 && class.loss >= truth / 2.0 - 1e-4,
@@ -216,7 +218,8 @@ fn figures(of: &str, advice: &Advice) {
     }
 }
 
-/// Two kinds of clients, 60 and 40 % of connections: classes, shares, sizes and ranking are those of a run on the true paths.
+/// Two kinds of clients with 60% and 40% of the connections: classes, shares, sizes and ranking
+/// agree with those of a run on the true paths.
 fn ranking_is_that_of_a_direct_run() {
     let folder = tempfile::tempdir().unwrap();
     let truths = [
@@ -270,7 +273,8 @@ fn ranking_is_that_of_a_direct_run() {
     }
 }
 
-/// One test: the catalogue is extended once per process, and logs are everybody's.
+/// One test for everything, because the catalogue can be extended only once per process and the
+/// logs are shared.
 #[test]
 fn logs_lead_back_to_their_path_and_to_its_ranking() {
     let logged = Algorithm {

@@ -1,4 +1,4 @@
-//! The logs of a server that divides its connections among controllers, by controller.
+//! Comparison by controller of the logs of a server that divides its connections among controllers.
 
 mod page;
 
@@ -14,59 +14,61 @@ use super::page::Drawn;
 use super::responses::Class;
 use super::source::{AnalyzeError, Source};
 
-/// How connections whose log names no controller are called.
+/// Name for connections whose log names no controller.
 const NOT_NAMED: &str = "not named";
 
-/// A number of a controller's connections, and what it is beside the first controller's.
+/// A value for a controller's connections, compared with the first controller's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct OfController {
-    /// The number; `None` where the logs do not tell.
+    /// Value; `None` if the logs do not contain it.
     pub value: Option<f64>,
-    /// Its 95 % interval; `None` below ten connections, and for quantiles that lie beyond all but the largest values.
+    /// 95% interval of the value; `None` below ten connections and for quantiles near the largest
+    /// values.
     pub interval: Option<(f64, f64)>,
-    /// It less that of the first controller.
+    /// Value minus the first controller's value.
     pub difference: Option<f64>,
-    /// 95 % interval of the difference.
+    /// 95% interval of the difference.
     pub difference_interval: Option<(f64, f64)>,
 }
 
-/// A row.
+/// A row of a table.
 #[derive(Clone, Debug, Serialize)]
 pub struct ControllerMeasure {
-    /// What is measured, with its unit.
+    /// Name and unit of the measure.
     pub name: String,
-    /// By controller.
+    /// Values by controller.
     pub controllers: Vec<OfController>,
 }
 
-/// Measures of one kind.
+/// A table of related measures.
 #[derive(Clone, Debug, Serialize)]
 pub struct ControllerTable {
-    /// What they are of.
+    /// Title of the table.
     pub title: String,
-    /// Its rows.
+    /// Rows of the table.
     pub measures: Vec<ControllerMeasure>,
 }
 
 /// The connections of a controller.
 #[derive(Clone, Debug, Serialize)]
 pub struct ControllerGroup {
-    /// The controller with its options; `None` for connections whose log names none.
+    /// Controller with its options; `None` for connections whose log names none.
     pub controller: Option<String>,
-    /// How many connections have logs.
+    /// Number of connections with logs.
     pub connections: usize,
-    /// How many responses these tell of.
+    /// Number of responses in these logs.
     pub responses: usize,
 }
 
-/// The answer.
+/// Result of a comparison by controller.
 #[derive(Clone, Debug, Serialize)]
 pub struct ControllerComparison {
-    /// The controllers, in the order of the tables' columns: native ones first, then by name, what is not named last.
+    /// Controllers in the order of the tables' columns: native ones first, then by name; unnamed
+    /// ones last.
     pub controllers: Vec<ControllerGroup>,
-    /// What was measured.
+    /// Measured values.
     pub tables: Vec<ControllerTable>,
-    /// What to know before this is believed.
+    /// Caveats to read before using the result.
     pub cautions: Vec<String>,
     #[serde(skip)]
     figures: Vec<Drawn>,
@@ -75,7 +77,8 @@ pub struct ControllerComparison {
 /// Compares the connections of a server, controller by controller.
 ///
 /// # Errors
-/// A file is a table, no log names a controller, or there are neither round trips nor responses.
+/// Returns an error if a file is a table, no log names a controller, or there are neither round
+/// trips nor responses.
 pub fn by_controller(sources: Vec<Source>) -> Result<ControllerComparison, AnalyzeError> {
     if let Some(table) = sources.iter().find(|s| !s.rows.is_empty() || s.failed > 0) {
         let name = &table.name;
@@ -119,7 +122,7 @@ pub fn by_controller(sources: Vec<Source>) -> Result<ControllerComparison, Analy
     Ok(ControllerComparison { controllers, tables, cautions, figures: figures(&values, &names) })
 }
 
-/// One source per controller, in the order in which they are shown.
+/// Returns one source per controller, in display order.
 fn grouped(sources: Vec<Source>) -> Vec<(Option<String>, Source)> {
     let mut groups: BTreeMap<(bool, bool, Option<String>), Source> = BTreeMap::new();
     for source in sources {
@@ -161,7 +164,7 @@ fn tables(groups: &[Source]) -> Vec<ControllerTable> {
     };
     let rtts =
         |c: &Connection| c.series.samples.iter().map(|s| s.rtt.as_secs_f64() * 1e3).collect();
-    // Clients are at different distances: each connection has its own smallest round trip.
+    // Clients are at different distances, so each connection has its own minimum round trip.
     let queueing = |c: &Connection| {
         let all: Vec<f64> = rtts(c);
         let least = all.iter().copied().fold(f64::INFINITY, f64::min);
@@ -199,12 +202,12 @@ fn tables(groups: &[Source]) -> Vec<ControllerTable> {
     for table in &mut tables {
         table.measures.retain(|m| m.controllers.iter().any(|c| c.value.is_some()));
     }
-    // Where there are no responses, their count alone is left.
+    // Without responses, only their count would remain.
     tables.retain(|t| t.measures.iter().any(|m| m.name != "responses"));
     tables
 }
 
-/// What is asked of values.
+/// Statistic of values.
 #[derive(Clone, Copy)]
 enum Of {
     Mean,
@@ -219,7 +222,8 @@ impl Of {
         }
     }
 
-    /// Whether there are enough values for an interval: a quantile beyond all but the largest has none.
+    /// Returns whether there are enough values for an interval; a quantile near the largest values
+    /// has none.
     fn has_interval(self, values: &mut [f64]) -> bool {
         let Self::Quantile(q) = self else { return true };
         values.sort_by(f64::total_cmp);
@@ -227,7 +231,7 @@ impl Of {
     }
 }
 
-/// A number made of values of which every connection has some.
+/// Measures a statistic over values of which each connection has some.
 fn by_value(
     name: String,
     groups: &[Source],
@@ -246,7 +250,8 @@ fn by_value(
     })
 }
 
-/// Every so many values of all, each still with its connection: what a bootstrap can draw often.
+/// Thins the values evenly to a number that a bootstrap can resample often; values stay with their
+/// connections.
 fn thinned(pieces: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let step = pieces.iter().map(Vec::len).sum::<usize>().div_ceil(VALUES).max(1);
     let mut at = 0;
@@ -257,7 +262,8 @@ fn thinned(pieces: &[Vec<f64>]) -> Vec<Vec<f64>> {
     pieces.iter().map(|values| values.iter().copied().filter(|_| is_kept()).collect()).collect()
 }
 
-/// A number made of pieces, a piece per connection, and its intervals over those that are `drawn`.
+/// Measures a statistic of pieces, one piece per connection, with intervals from resampling
+/// `drawn`.
 fn measure<T>(
     name: String,
     all: &[Vec<T>],

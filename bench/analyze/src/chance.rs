@@ -1,26 +1,29 @@
-//! Intervals and tests. All are seeded: the same files give the same answer.
+//! Intervals and tests. All are seeded, so the same files give the same result.
 
 use fathom_metrics::percentile;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use statrs::distribution::{Beta, ContinuousCDF};
 
-/// Resamples of a bootstrap.
+/// Number of resamples of a bootstrap.
 const ROUNDS: usize = 400;
-/// Rotations of a test.
+/// Number of rotations of a test.
 const ROTATIONS: u32 = 1_999;
-/// Values of which a bootstrap is made at most: of more, every so many is taken, which makes intervals wider, never narrower.
+/// Maximum number of values in a bootstrap. Larger samples are thinned evenly, which makes
+/// intervals wider, never narrower.
 pub(super) const VALUES: usize = 20_000;
-/// Blocks of neighbours that a series is cut into: neighbours are alike, so single values would make intervals too narrow.
+/// Number of blocks into which a series is cut for resampling. Neighbouring values are similar, so
+/// single values would make intervals too narrow.
 const BLOCKS: usize = 50;
-/// Pieces below which a bootstrap over them has no interval: it would be too narrow.
+/// Minimum number of pieces for a bootstrap interval; with fewer it would be too narrow.
 const PIECES: usize = 10;
 
 pub(super) fn rng() -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(1)
 }
 
-/// 95 % interval of a share, after Clopper and Pearson: never too narrow where the trials are independent.
+/// Returns the 95% interval of a proportion, after Clopper and Pearson; never too narrow for
+/// independent trials.
 pub(super) fn share_interval(hits: u64, of: u64) -> Option<(f64, f64)> {
     if of == 0 || hits > of {
         return None;
@@ -31,7 +34,8 @@ pub(super) fn share_interval(hits: u64, of: u64) -> Option<(f64, f64)> {
     Some((low, high))
 }
 
-/// 95 % interval of a quantile between values of the sample itself. `None` where it reaches beyond them.
+/// Returns the 95% interval of a quantile, with values of the sample as its ends; `None` if the
+/// interval extends beyond the sample.
 pub(super) fn quantile_interval(sorted: &[f64], q: f64) -> Option<(f64, f64)> {
     let n = sorted.len() as f64;
     let half = 1.96 * (n * q * (1.0 - q)).sqrt();
@@ -42,7 +46,8 @@ pub(super) fn quantile_interval(sorted: &[f64], q: f64) -> Option<(f64, f64)> {
     Some((sorted[low as usize], sorted[high as usize]))
 }
 
-/// The value that a part `q` of them does not exceed; `None` where there are too few values for it.
+/// Returns the value that a fraction `q` of the values does not exceed; `None` if there are too few
+/// values for it.
 pub(super) fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
     if (values.len() as u64) < percentile::samples_for(q) {
         return None;
@@ -51,20 +56,20 @@ pub(super) fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
     (rank < values.len()).then(|| *values.select_nth_unstable_by(rank, f64::total_cmp).1)
 }
 
-/// The mean.
+/// Returns the mean.
 pub(super) fn mean(values: &mut [f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// A number made of values, which may be put into another order.
+/// A statistic of values; may reorder them.
 pub(super) type Statistic<'a> = &'a dyn Fn(&mut [f64]) -> Option<f64>;
 
-/// How a bootstrap draws.
+/// Resampling method of a bootstrap.
 #[derive(Clone, Copy)]
 pub(super) enum Draw {
-    /// Value by value: they are independent.
+    /// Single values, which must be independent.
     Single,
-    /// Runs of neighbours: a series.
+    /// Runs of neighbouring values, for a series.
     Blocks,
 }
 
@@ -72,7 +77,7 @@ fn thinned(values: &[f64]) -> Vec<f64> {
     values.iter().copied().step_by(values.len().div_ceil(VALUES).max(1)).collect()
 }
 
-/// A statistic of resamples.
+/// Returns a statistic of each resample.
 fn resampled(values: &[f64], draw: Draw, statistic: Statistic<'_>, rng: &mut Pcg64Mcg) -> Vec<f64> {
     let values = thinned(values);
     let block = match draw {
@@ -91,7 +96,7 @@ fn resampled(values: &[f64], draw: Draw, statistic: Statistic<'_>, rng: &mut Pcg
     if values.is_empty() { Vec::new() } else { (0..ROUNDS).filter_map(|_| round()).collect() }
 }
 
-/// The middle 95 % of these.
+/// Returns the middle 95% of these values.
 pub(super) fn middle(mut values: Vec<f64>) -> Option<(f64, f64)> {
     values.retain(|v| v.is_finite());
     if values.len() < ROUNDS / 2 {
@@ -102,7 +107,7 @@ pub(super) fn middle(mut values: Vec<f64>) -> Option<(f64, f64)> {
     Some((at(0.025), at(0.975)))
 }
 
-/// 95 % interval of the ratio of a statistic of `values` to that of `first`.
+/// Returns the 95% interval of the ratio of a statistic of `values` to that of `first`.
 pub(super) fn ratio_interval(
     first: &[f64],
     values: &[f64],
@@ -118,7 +123,7 @@ pub(super) fn ratio_interval(
     middle(above.iter().zip(&below).filter(|(_, b)| **b != 0.0).map(|(a, b)| a / b).collect())
 }
 
-/// A bootstrap over pieces of which a number is made.
+/// Returns the 95% interval of a number computed from pieces, by resampling the pieces.
 pub(super) fn piece_interval<T>(
     pieces: &[T],
     made: impl Fn(&[&T]) -> Option<f64>,
@@ -130,7 +135,7 @@ pub(super) fn piece_interval<T>(
     middle((0..ROUNDS).filter_map(|_| made(&redrawn(pieces, &mut rng))).collect())
 }
 
-/// The same of the difference between the number that `pieces` make and that of `first`.
+/// Returns the 95% interval of the difference between the number of `pieces` and that of `first`.
 pub(super) fn piece_difference<T>(
     first: &[T],
     pieces: &[T],
@@ -148,7 +153,7 @@ fn redrawn<'a, T>(pieces: &'a [T], rng: &mut Pcg64Mcg) -> Vec<&'a T> {
     (0..pieces.len()).map(|_| &pieces[rng.random_range(0..pieces.len())]).collect()
 }
 
-/// A series of yes and no, and places in it.
+/// A boolean series and positions in it.
 pub(super) struct Marked {
     pub(super) yes: Vec<bool>,
     pub(super) places: Vec<usize>,
@@ -161,8 +166,9 @@ impl Marked {
     }
 }
 
-/// How likely at least as many places fall on yes by chance: the places of each series are turned round against it, all by one step, which
-/// keeps what is alike among neighbours on both sides.
+/// Returns the probability that by chance at least as many positions fall on true values. The
+/// positions of all series are rotated by a common step, which preserves the similarity of
+/// neighbours in both series and positions.
 pub(super) fn rotation_test(series: &[Marked]) -> Option<f64> {
     let of: Vec<&Marked> = series.iter().filter(|m| m.yes.len() > 1).collect();
     if of.is_empty() {
@@ -184,10 +190,10 @@ mod tests {
 
     #[test]
     fn shares_have_the_exact_interval() {
-        // Clopper and Pearson's own table: 4 of 20 gives 5.73 to 43.66 %.
+        // Clopper and Pearson's table: 4 of 20 gives 5.73 to 43.66%.
         let (low, high) = share_interval(4, 20).unwrap();
         assert!((low - 0.0573).abs() < 1e-3 && (high - 0.4366).abs() < 1e-3, "{low} {high}");
-        // Rule of three, nearly: none of 30.
+        // Approximately the rule of three: none of 30.
         let (low, high) = share_interval(0, 30).unwrap();
         assert!(low == 0.0 && (high - 0.1157).abs() < 1e-3, "{high}");
         assert_eq!((share_interval(30, 30).unwrap().1, share_interval(0, 0)), (1.0, None));
@@ -232,7 +238,8 @@ mod tests {
         let yes: Vec<bool> = (0..1_000).map(|n| n % 50 < 5).collect();
         let after: Vec<usize> = (0..20).map(|n| n * 50 + 4).collect();
         let p = rotation_test(&[Marked { yes: yes.clone(), places: after }]).unwrap();
-        // One shift in ten of this regular series does as well: it is regular, and the test knows.
+        // The series is periodic, so one shift in ten does equally well, and the test accounts for
+        // this.
         assert!((0.07..0.13).contains(&p), "{p}");
         let mut rng = rng();
         let yes: Vec<bool> = (0..1_000).map(|_| rng.random::<f64>() < 0.1).collect();

@@ -1,4 +1,4 @@
-//! Several files side by side, each against the first.
+//! Comparison of several files, each with the first.
 
 use fathom_metrics::{DelayEvent, Latencies, indication};
 use fathom_qlog::ResponseEnd;
@@ -9,40 +9,40 @@ use super::chance::{Draw, Statistic, mean, quantile, ratio_interval};
 use super::page::{Drawing, Drawn, Page, Sheet, fraction, millis, short_names};
 use super::source::{AnalyzeError, Source};
 
-/// A number of a file, and what it is against the first file's.
+/// A value of a file, compared with the first file's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Compared {
-    /// The number; `None` where the file does not tell.
+    /// Value; `None` if the file does not contain it.
     pub value: Option<f64>,
-    /// It over that of the first file.
+    /// Value divided by the first file's value.
     pub ratio: Option<f64>,
-    /// 95 % interval of the ratio.
+    /// 95% interval of the ratio.
     pub interval: Option<(f64, f64)>,
 }
 
-/// A row.
+/// A row of a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measure {
-    /// What is measured, with its unit.
+    /// Name and unit of the measure.
     pub name: &'static str,
-    /// By file.
+    /// Values by file.
     pub files: Vec<Compared>,
 }
 
-/// The answer.
+/// Result of a comparison of files.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// The files.
+    /// Files compared.
     pub sources: Vec<Source>,
-    /// What was measured.
+    /// Measured values.
     pub measures: Vec<Measure>,
-    /// What to know before this is believed.
+    /// Caveats to read before using the result.
     pub cautions: Vec<String>,
     #[serde(skip)]
     figures: Vec<Drawn>,
 }
 
-/// What is compared of a file.
+/// Values of a file to compare.
 pub(super) struct Values {
     rtts: Vec<f64>,
     responses: Vec<f64>,
@@ -53,7 +53,7 @@ pub(super) struct Values {
     predicted: Option<f64>,
 }
 
-/// One kind of values of a file.
+/// Selector of one kind of values of a file.
 type Part = fn(&Values) -> &[f64];
 
 impl Values {
@@ -82,7 +82,7 @@ impl Values {
 /// Compares files.
 ///
 /// # Errors
-/// There is only one, or one has neither round trips nor responses.
+/// Returns an error if there is only one file, or if a file has neither round trips nor responses.
 pub fn compare(sources: Vec<Source>) -> Result<Comparison, AnalyzeError> {
     if sources.len() < 2 {
         return Err(AnalyzeError::Nothing("name at least two files to compare".into()));
@@ -114,7 +114,7 @@ pub fn compare(sources: Vec<Source>) -> Result<Comparison, AnalyzeError> {
     Ok(Comparison { measures, figures: figures(&all, &names), cautions, sources })
 }
 
-/// Why response times of these files are not put side by side.
+/// Returns the reason why response times of these files must not be compared, if any.
 pub(super) fn not_comparable(sources: &[Source]) -> Option<String> {
     let mut kinds: Vec<ResponseEnd> = sources.iter().filter_map(Source::until).collect();
     kinds.sort();
@@ -191,7 +191,7 @@ fn by_value(
     row
 }
 
-/// Loss rates: bursts are taken for independent, packets are not.
+/// Compares loss rates. The interval treats bursts, not packets, as independent.
 fn losses(all: &[Values]) -> Measure {
     let mut row =
         plain("packets lost (%)", all, |v| v.sent.map(|sent| v.lost as f64 / sent as f64 * 100.0));
@@ -230,7 +230,7 @@ pub(super) fn figures(all: &[Values], names: &[String]) -> Vec<Drawn> {
 }
 
 impl Comparison {
-    /// As a reader sees it.
+    /// Returns the result as a page.
     pub fn page(&self) -> Page {
         let paths: Vec<&str> = self.sources.iter().map(|s| s.name.as_str()).collect();
         let names = short_names(&paths);
@@ -254,7 +254,7 @@ impl Comparison {
         }
     }
 
-    /// What differs beyond its interval.
+    /// Describes the differences that exceed their interval.
     fn words(&self, names: &[String]) -> Vec<String> {
         let mut words = Vec::new();
         for (i, name) in names.iter().enumerate().skip(1) {

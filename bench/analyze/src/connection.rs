@@ -1,14 +1,18 @@
 //! The tcpRTT series of a connection (DCA §3.1) from the events of its log.
 //!
 //! # Departures
-//! - **Samples**: every new `latest_rtt` is a round trip. qlog does not say how many packets an ACK frame acknowledged, so frames of one
-//!   packet are samples too; where a log says it (fathom's), only frames of more than one are, as in the paper.
-//! - **When a lost packet was sent**: as its `packet_sent` says, or the loss event itself (fathom's). Elsewhere it is taken to be one
-//!   round trip before it was declared lost, and the answer says for how many.
-//! - **Newest packet only**: stacks take round trips of the largest packet newly acknowledged (RFC 9002 §5.1), so a log's samples are in
-//!   order; only where the newest packet of a frame is logged instead (fathom's) is one of an older packet left out.
-//! - **Recovery** is what `congestion_state_updated` calls so.
-//! - **Packets sent** are the `packet_sent` events, or what the log counts (fathom's), or all that were acknowledged or lost.
+//! - **Samples**: every new `latest_rtt` is a round trip. qlog does not contain how many packets an
+//!   ACK frame acknowledged, so frames of one packet also give samples. If a log contains the
+//!   number (Fathom's logs do), only frames of more than one packet give samples, as in the paper.
+//! - **Send time of a lost packet**: taken from its `packet_sent` event, or from the loss event
+//!   itself (Fathom's logs). Otherwise it is assumed to be one round trip before the packet was
+//!   declared lost, and the result contains the number of such assumptions.
+//! - **Newest packet only**: stacks take round trips of the largest newly acknowledged packet
+//!   (RFC 9002 §5.1), so a log's samples are in order. Only if the newest packet of a frame is
+//!   logged instead (Fathom's logs), samples of older packets are left out.
+//! - **Recovery** is the state that `congestion_state_updated` calls recovery.
+//! - **Packets sent** are the `packet_sent` events, or the count in the log (Fathom's logs), or all
+//!   packets acknowledged or lost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,38 +28,40 @@ use serde::Serialize;
 use super::kept::Kept;
 use super::responses::{ResponseTime, Streams};
 
-/// Packets whose time of sending is remembered; more than any window.
+/// Maximum number of packets whose send time is remembered; more than any window.
 const REMEMBERED: usize = 1 << 16;
-/// Round trips kept of a connection, 8 MB of them.
+/// Maximum number of round trips kept per connection, 8 MB.
 const SAMPLES: usize = 1 << 18;
-/// Packets that a connection may claim: sums of many stay numbers.
+/// Maximum number of packets that a connection may claim, so that sums of many connections do not
+/// overflow.
 const MOST: u64 = 10_000_000_000_000;
-/// A packet's bytes while none is known.
+/// Assumed bytes of a packet until one is known.
 const PACKET: f64 = 1_200.0;
 
-/// A connection as its log tells it.
+/// A connection as described by its log.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Connection {
-    /// Its name in the log.
+    /// Name in the log.
     pub name: Option<String>,
-    /// The server's controller with its options, where its log names it (those of `fathom serve` do).
+    /// Server's controller with its options, if the log names it (logs of `fathom serve` do).
     pub controller: Option<String>,
     /// Round trips and losses.
     #[serde(skip)]
     pub series: RttSeries,
-    /// Packets sent, where that is known.
+    /// Packets sent, if known.
     pub sent: Option<u64>,
-    /// Losses whose packet's time of sending was taken to be a round trip before.
+    /// Losses whose packet is assumed to have been sent one round trip earlier.
     pub guessed_losses: u64,
     /// Loss events in the log.
     pub loss_events: u64,
-    /// There are smoothed round trips, but no single ones.
+    /// Whether the log has smoothed round trips but no single ones.
     pub only_smoothed: bool,
     /// Mean congestion window over time, in bytes.
     pub window: Option<f64>,
-    /// Events of other paths than the first, which were left out.
+    /// Events of paths other than the first, which were left out.
     pub other_paths: u64,
-    /// Until what its responses are measured, if it has some: the least that is true of all.
+    /// End point of the response times, if there are any: the earliest one that applies to any of
+    /// them.
     #[serde(skip)]
     pub until: Option<ResponseEnd>,
     /// Responses.
@@ -69,15 +75,15 @@ pub(super) struct Builder {
     name: Option<String>,
     controller: Option<String>,
     samples: Vec<RttSample>,
-    /// When the first round trip came that was not kept.
+    /// Time of the first round trip that was not kept.
     cut_at: Option<Time>,
-    /// When the newest packet acknowledged so far was sent, in milliseconds.
+    /// Send time of the newest packet acknowledged so far, in milliseconds.
     newest: Option<f64>,
     recovers: bool,
     latest: Option<f64>,
     smoothed: Option<f64>,
     sent_at: BTreeMap<(u8, u64), f64>,
-    /// Packets: by events, as counted by the log, acknowledged, lost.
+    /// Packets sent: by events and as counted by the log; then packets acknowledged and lost.
     sent: u64,
     counted: Option<f64>,
     acked: f64,
@@ -87,28 +93,31 @@ pub(super) struct Builder {
     guessed: u64,
     window: Window,
     path: FirstPath,
-    /// When it began, in milliseconds; the largest packet acknowledged of each space; an ACK frame came since the last round trip.
+    /// Start of the connection in milliseconds; the largest acknowledged packet of each space;
+    /// whether an ACK frame arrived since the last round trip.
     began: Option<f64>,
     largest: BTreeMap<u8, u64>,
     acked_since: bool,
     streams: Streams,
     responses: Vec<ResponseTime>,
-    /// Until what those are measured that the log tells as such.
+    /// End point of the response times that the log records as such.
     until: Option<ResponseEnd>,
-    /// Milliseconds: events are taken in order.
+    /// Latest time in milliseconds; events are taken in order.
     now: f64,
 }
 
-/// The first path of a connection: others have round trips, losses and packet numbers of their own.
+/// Filter for the first path of a connection. Other paths have their own round trips, losses and
+/// packet numbers.
 #[derive(Clone, Debug, Default)]
 pub struct FirstPath {
     first: Option<serde_json::Value>,
-    /// Events of other paths.
+    /// Number of events of other paths.
     pub others: u64,
 }
 
 impl FirstPath {
-    /// Whether an event is of another path than the first that was seen. Events that name none are of the first.
+    /// Returns whether an event belongs to a path other than the first one seen. Events that name
+    /// no path belong to the first.
     pub fn is_other(&mut self, event: &LoggedEvent<'_>, parsed: &ParsedEvent) -> bool {
         let of_path = matches!(
             parsed,
@@ -127,7 +136,7 @@ impl FirstPath {
     }
 }
 
-/// A mean over time.
+/// A time-weighted mean.
 #[derive(Debug, Default)]
 struct Window {
     last: Option<(f64, f64)>,
@@ -155,7 +164,7 @@ impl Window {
     }
 }
 
-/// Milliseconds of a log as the measures' time.
+/// Converts milliseconds of a log to a time.
 fn time(ms: f64) -> Time {
     Time::from_nanos((ms.max(0.0) * 1e6).round() as u64)
 }
@@ -207,7 +216,8 @@ impl Builder {
         let smoothed_moved = m.smoothed_rtt.is_some() && m.smoothed_rtt != self.smoothed;
         self.smoothed = m.smoothed_rtt.or(self.smoothed);
         let Some(latest) = m.latest_rtt else { return };
-        // Some stacks repeat the last sample with every other change; others have the same one twice.
+        // Some stacks repeat the last sample with every other change; others have the same sample
+        // twice.
         let acked = std::mem::take(&mut self.acked_since);
         let is_new =
             m.acked_packets.is_some() || self.latest != Some(latest) || smoothed_moved || acked;
@@ -217,7 +227,8 @@ impl Builder {
         }
     }
 
-    /// Whether the paper takes a sample of an ACK frame: of several packets, the newest yet, outside recovery (DCA §3.1).
+    /// Returns whether the paper would take a sample of an ACK frame: it acknowledges several
+    /// packets and the newest packet so far, outside recovery (DCA §3.1).
     fn counts(&mut self, sent: f64, packets: Option<f64>) -> bool {
         let Some(packets) = packets else { return !self.recovers };
         if self.newest.is_some_and(|newest| sent < newest) {
@@ -273,7 +284,7 @@ impl Builder {
                 }
             }
         }
-        // RFC 9002 §5.1: a frame that acknowledges a new largest packet brings a sample.
+        // RFC 9002 §5.1: a frame that acknowledges a new largest packet gives a sample.
         let largest = packet.acked.iter().map(|(_, last)| *last).max();
         if let (Some(largest), Some((space, _))) = (largest, packet.number) {
             let before = self.largest.insert(space as u8, largest);
@@ -336,7 +347,8 @@ impl Builder {
     }
 }
 
-/// Application packets sort last, so that the oldest of them are forgotten first only when there are no others.
+/// Returns the key of a packet. Application packets sort last, so packets of other spaces are
+/// forgotten first.
 fn place((space, number): (PacketNumberSpace, u64)) -> (u8, u64) {
     (space as u8, number)
 }

@@ -1,18 +1,18 @@
-//! Files of a folder: what is read of it, and what is left out, by name.
+//! Files of a folder: the files to read, and the names of those left out.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::source::AnalyzeError;
 
-/// Ends of names that are logs or tables, compressed or not.
+/// Name extensions of logs and tables, and of compressed files.
 const NAMES: [&str; 3] = ["sqlog", "qlog", "csv"];
 const PACKED: [&str; 3] = ["gz", "zst", "zstd"];
 const PACKED_OTHERWISE: [&str; 5] = ["xz", "bz2", "zip", "lz4", "br"];
-/// Names that a line has of each kind.
+/// Maximum number of names listed per reason.
 const NAMED: usize = 3;
 
-/// Why something was left out.
+/// Reason why a file was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Why {
     NoEvent,
@@ -23,7 +23,7 @@ enum Why {
 }
 
 impl Why {
-    /// What so many of them are called.
+    /// Returns the noun for one or several such files.
     const fn words(self, one: bool) -> &'static str {
         match (self, one) {
             (Self::NoEvent, true) => "log without an event",
@@ -40,7 +40,7 @@ impl Why {
     }
 }
 
-/// What was left out of the files that were named, or of a folder.
+/// Files left out of a folder or of the named files.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut {
     by_kind: BTreeMap<Why, (u64, Vec<String>)>,
@@ -55,7 +55,7 @@ impl LeftOut {
         }
     }
 
-    /// Adds a file of a folder that could not be read.
+    /// Adds a file that could not be read.
     pub fn failed(&mut self, path: &Path, why: &AnalyzeError) {
         let name = format!(
             "'{}'",
@@ -68,7 +68,8 @@ impl LeftOut {
         }
     }
 
-    /// In words, such as `1 log without an event ('a.sqlog')`; `None`: nothing was left out.
+    /// Describes the files left out, such as `1 log without an event ('a.sqlog')`; returns `None`
+    /// if there are none.
     pub fn words(&self) -> Option<String> {
         let each = |(why, (count, names)): (&Why, &(u64, Vec<String>))| {
             let more = count - names.len() as u64;
@@ -80,10 +81,11 @@ impl LeftOut {
     }
 }
 
-/// Logs and tables of a folder in the order of their names, and what else is in it.
+/// Returns the logs and tables of a folder in the order of their names, and the other files.
 ///
 /// # Errors
-/// The folder cannot be read, or has no file that could be a log or table: one line that says what it has.
+/// Returns an error if the folder cannot be read, or has no file that could be a log or table; the
+/// error then lists the contents in one line.
 pub fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, LeftOut), AnalyzeError> {
     let wrong = |why: String| AnalyzeError::File(folder.display().to_string(), why);
     let there = std::fs::read_dir(folder).map_err(|e| wrong(format!("cannot be read: {e}")))?;
@@ -96,7 +98,7 @@ pub fn files_of(folder: &Path) -> Result<(Vec<PathBuf>, LeftOut), AnalyzeError> 
         match std::fs::metadata(&path) {
             Err(e) => left_out.add(Why::Unreadable, format!("{name} cannot be read: {e}")),
             Ok(kind) if kind.is_dir() => left_out.add(Why::Folder, name),
-            // A pipe in a folder would be waited for.
+            // Reading a pipe in a folder would block.
             Ok(kind) if !kind.is_file() => {
                 left_out.add(Why::Unreadable, format!("{name} is no file"))
             }
@@ -134,11 +136,12 @@ fn kind_of(path: &Path) -> Result<(), Why> {
     }
 }
 
-/// Lines of this kind that are shown of many files.
+/// Maximum number of lines of one kind.
 const SHOWN: usize = 2;
 
-/// Lines about files, each `NAME: TEXT`, with at most two of a kind: what differs only in its numbers is one kind, and the last line of it
-/// says how many more files have such a line.
+/// Groups lines about files, each `NAME: TEXT`, and keeps at most two of a kind. Lines that differ
+/// only in their numbers are of one kind. The last line of a kind tells how many more files have
+/// such a line.
 pub fn grouped(lines: Vec<String>) -> Vec<String> {
     let kind = |line: &str| {
         let text = line.split_once(": ").map_or(line, |(_, text)| text);

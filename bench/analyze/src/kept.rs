@@ -1,16 +1,16 @@
-//! How much of files is kept.
+//! Limits on the data kept from files.
 
-/// Round trips kept in all; 256 MB of them.
+/// Maximum number of round trips kept in total, 256 MB.
 const SAMPLES: u64 = 8 << 20;
-/// Responses kept in all.
+/// Maximum number of responses kept in total.
 const RESPONSES: u64 = 2 << 20;
 
-/// How much is kept of all files together: what more there is, is left out and reported.
+/// Remaining room for the data of all files together. Data beyond it are left out and reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
     samples: u64,
     responses: u64,
-    /// Something was left out.
+    /// Whether anything was left out.
     pub full: bool,
 }
 

@@ -1,19 +1,20 @@
-//! Analysis of existing measurements: qlog files of any stack, and the tables that `fathom load` writes.
+//! Analysis of existing measurements: qlog files of any stack, and the tables that `fathom load`
+//! writes.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `source.rs` | a file, whatever it is, as connections and responses |
-//! | `inputs.rs` | files of a folder, and what is left out of it |
+//! | `source.rs` | any file as connections and responses |
+//! | `inputs.rs` | files of a folder, and files left out |
 //! | `connection.rs` | the tcpRTT series of a connection from the events of its log |
 //! | `responses.rs` | response times from stream bytes; tables of `fathom load` |
-//! | `loss.rs` | did delay predict loss, and what would acting on it have cost? |
+//! | `loss.rs` | whether delay predicted loss, and the cost of acting on it |
 //! | `response.rs` | response times by size |
 //! | `compare.rs` | several files side by side |
 //! | `by_controller.rs` | the logs of one server, by controller |
-//! | `kept.rs` | how much of files is kept |
+//! | `kept.rs` | limits on the data kept from files |
 //! | `chance.rs` | intervals and tests |
-//! | `page.rs` | an answer as text, tables and figures, before it is printed |
-//! | `report.rs` | its text and its HTML |
+//! | `page.rs` | a result as text, tables and figures, before it is printed |
+//! | `report.rs` | a result as text for a terminal and as HTML |
 
 mod by_controller;
 mod chance;

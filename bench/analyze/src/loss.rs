@@ -1,7 +1,9 @@
-//! Did delay predict loss on this path, and what would acting on it have cost? The analysis of DCA §3, for logs.
+//! Analysis of whether delay predicted loss on a path, and of the cost of acting on it: DCA §3,
+//! applied to logs.
 //!
-//! The measures are those of [`fathom_metrics`]; several connections are put together loss by loss. What is added is what chance alone
-//! would bring: the paper's 7 to 18 % of losses predicted mean little without how often round trips rise anyway.
+//! The measures are those of [`fathom_metrics`]; several connections are combined loss by loss. In
+//! addition to the paper, the result contains the share that chance alone would predict, because
+//! the paper's 7 to 18% of losses predicted mean little without the frequency of rises in general.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,85 +20,89 @@ use super::chance::{Marked, piece_interval, rotation_test, share_interval};
 use super::page::{Drawing, Drawn, Page, Sheet, fraction, millis, percent, percents};
 use super::source::{AnalyzeError, Source};
 
-/// Losses, and round trips, below which a log says nothing.
+/// Minimum number of losses, and of round trips, for a result.
 const FEW_LOSSES: u64 = 10;
 const FEW_SAMPLES: usize = 200;
-/// Round trips of a piece for the interval of the cost.
+/// Number of round trips per piece, for the interval of the cost.
 const PIECE: usize = 200;
 
-/// What the logs say.
+/// Conclusion from the logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// There is too little to say anything.
+    /// The data are too few for a conclusion.
     TooLittle,
-    /// Rises of the round trip came before losses no more often than before anything.
+    /// Rises of the round trip preceded losses no more often than by chance.
     NoBetterThanChance,
-    /// More often, but before fewer than half of the losses or not much more than chance would bring, as far as the interval tells.
+    /// More often than by chance, but within the interval possibly before fewer than half of the
+    /// losses or less than 1.5 times as often as by chance.
     Weakly,
-    /// Before more than half, and half as many again as chance would bring.
+    /// Rises preceded more than half of the losses and were more than 1.5 times as frequent as by
+    /// chance.
     Predicts,
 }
 
-/// The answer.
+/// Result of the analysis of delay and loss.
 #[derive(Clone, Debug, Serialize)]
 pub struct LossAnswer {
-    /// The files.
+    /// Files analysed.
     pub sources: Vec<Source>,
-    /// In one word.
+    /// Conclusion.
     pub verdict: Verdict,
-    /// Round trips.
+    /// Number of round trips.
     pub samples: usize,
-    /// Packets sent, where every log with losses tells.
+    /// Packets sent, if every log with losses contains the number.
     pub sent: Option<u64>,
     /// Packets declared lost.
     pub lost: u64,
-    /// Losses with enough round trips before them: bursts between two round trips are one.
+    /// Losses with enough earlier round trips. A burst between two round trips is one loss.
     pub losses: u64,
-    /// Those that a rise came before.
+    /// Losses preceded by a rise.
     #[serde(rename = "foretold")]
     pub predicted: u64,
-    /// Their share, P\[sampledRTT(2) > windowAVG(20) + std\] (DCA §3.2.1).
+    /// Share of the losses preceded by a rise, P\[sampledRTT(2) > windowAVG(20) + std\]
+    /// (DCA §3.2.1).
     pub share: Option<f64>,
-    /// Its 95 % interval, as if losses were independent.
+    /// 95% interval of the share, assuming independent losses.
     pub interval: Option<(f64, f64)>,
-    /// The share of all round trips that are such a rise: what chance alone predicts.
+    /// Share of all round trips that are such a rise, which is the share predicted by chance alone.
     pub by_chance: Option<f64>,
-    /// How likely chance does as well: both series turned against each other.
+    /// Probability that chance does as well, from a rotation test of both series.
     pub p_value: Option<f64>,
-    /// What DCA's detector would have done.
+    /// Decisions that DCA's detector would have made.
     pub detector: Replay,
-    /// What that would have changed of the send rate (DCA §3.3).
+    /// Predicted change of the send rate (DCA §3.3).
     pub cost: Option<Prediction>,
-    /// 95 % interval of the change, in percent.
+    /// 95% interval of the change, in percent.
     pub cost_interval: Option<(f64, f64)>,
-    /// Mean round trip at each lag from a loss over the mean round trip, and half its 95 % interval.
+    /// Mean round trip at each lag from a loss, relative to the mean round trip, with half of its
+    /// 95% interval.
     pub lags: Vec<Lag>,
-    /// All round trips.
+    /// Distribution of all round trips.
     pub all: Distribution,
-    /// The mean of the two before each loss.
+    /// Distribution of the mean of the two round trips before each loss.
     pub before_loss: Distribution,
-    /// What to know before this is believed.
+    /// Caveats to read before using the result.
     pub cautions: Vec<String>,
 }
 
-/// Delay at a lag.
+/// Delay at one lag.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Lag {
-    /// Round trips from the loss; negative before it, never 0.
+    /// Distance from the loss in round trips; negative before the loss, never 0.
     pub lag: i32,
-    /// Mean over the mean of all.
+    /// Mean relative to the mean of all round trips.
     pub relative: f64,
-    /// Half of the 95 % interval of that mean.
+    /// Half of the 95% interval of `relative`.
     pub half_width: f64,
-    /// Losses it is the mean of.
+    /// Number of losses with a round trip at this lag.
     pub losses: u64,
 }
 
-/// Asks the logs.
+/// Analyses whether delay predicted loss in the logs.
 ///
 /// # Errors
-/// Not one of the files is a log.
+/// Returns an error if a file is not a log.
 pub fn loss_delay(sources: Vec<Source>) -> Result<LossAnswer, AnalyzeError> {
     if let Some(table) = sources.iter().find(|s| !s.is_log()) {
         return Err(AnalyzeError::Nothing(format!(
@@ -151,7 +157,8 @@ fn of_connections<'a, T>(sources: &'a [Source], of: impl Fn(&'a super::Connectio
     sources.iter().flat_map(|s| &s.connections).map(of).collect()
 }
 
-/// Whether each round trip is a rise, from where there are enough before it on, and after which of them a loss came.
+/// Returns whether each round trip is a rise, starting where enough earlier ones exist, and the
+/// round trips that a loss followed.
 fn marked(samples: &[RttSample], event: DelayEvent) -> Marked {
     let all = events(samples, event);
     let from = all.iter().position(Option::is_some).unwrap_or(all.len());
@@ -199,7 +206,7 @@ fn distributions(series: &[&[RttSample]]) -> (Distribution, Distribution) {
     (all.distribution(), before.distribution())
 }
 
-/// Packets sent, unless a log with losses does not tell.
+/// Returns the packets sent; `None` if a log with losses does not contain the number.
 fn sent(sources: &[Source]) -> Option<u64> {
     let connections = || sources.iter().flat_map(|s| &s.connections);
     let known = connections().all(|c| c.sent.is_some() || c.series.lost == 0);
@@ -207,19 +214,20 @@ fn sent(sources: &[Source]) -> Option<u64> {
     (known && sum > 0).then_some(sum)
 }
 
-/// A stretch of a connection: what the prediction counts in it.
+/// Part of a connection with the counts for the prediction.
 struct Piece {
     samples: f64,
-    /// Sums of the round trips and of their distances from the mean of all, in seconds.
+    /// Sum of the round trips, and sum of their distances from the overall mean, in seconds.
     rtt: f64,
     off: f64,
     counts: Replay,
-    /// Packets, spread evenly.
+    /// Packets sent, spread evenly.
     sent: f64,
     lost: f64,
 }
 
-/// Every connection in stretches; the packets of a connection spread evenly over its round trips, its lost packets over its losses.
+/// Splits every connection into pieces. The packets of a connection are spread evenly over its
+/// round trips, and its lost packets over its losses.
 fn pieces(sources: &[Source]) -> Vec<Piece> {
     let connections =
         || sources.iter().flat_map(|s| &s.connections).filter(|c| !c.series.samples.is_empty());
@@ -251,14 +259,16 @@ fn pieces(sources: &[Source]) -> Vec<Piece> {
     pieces
 }
 
-/// What DCA changes of the send rate, by the model of DCA §3.3. No window limits it: QUIC's receivers open theirs on demand.
+/// Returns the change of the send rate by DCA, by the model of DCA §3.3. No maximum window applies,
+/// because QUIC receivers enlarge theirs on demand.
 fn cost(pieces: &[&Piece]) -> Option<Prediction> {
     let n: f64 = pieces.iter().map(|p| p.samples).sum();
     let mean = pieces.iter().map(|p| p.rtt).sum::<f64>() / n;
     let off = pieces.iter().map(|p| p.off).sum::<f64>() / n;
     let path = SendRate {
         rtt: Duration::try_from_secs_f64(mean).ok()?,
-        // RFC 9002 §6.2.1: smoothed round trip, four times the mean deviation, the peer's largest delay.
+        // RFC 9002 §6.2.1: smoothed round trip, four times the mean deviation, the peer's maximum
+        // delay.
         timeout: Duration::try_from_secs_f64(mean + 4.0 * off).ok()? + Duration::from_millis(25),
         packets_per_ack: 2.0,
         max_window: None,
@@ -273,14 +283,15 @@ fn cost(pieces: &[&Piece]) -> Option<Prediction> {
     predict(&path, counts, Timeouts::OfLosses)
 }
 
-/// Delay by lag, each loss counting once, each round trip relative to the mean of its own connection.
+/// Returns the delay by lag. Each loss counts once, and each round trip is relative to the mean of
+/// its own connection.
 fn lags(series: &[&[RttSample]]) -> Vec<Lag> {
     let mut sums: BTreeMap<i32, (f64, f64, u64)> = BTreeMap::new();
     for samples in series {
         let mean = samples.iter().map(|s| s.rtt.as_secs_f64()).sum::<f64>() / samples.len() as f64;
         for (at, _) in samples.iter().enumerate().filter(|(_, s)| s.loss_follows) {
             for lag in (-(LAGS as i32)..=LAGS as i32).filter(|lag| *lag != 0) {
-                // -1 is the sample itself, after which the packet was lost.
+                // Lag -1 is the sample after which the packet was lost.
                 let place = at.checked_add_signed(if lag < 0 { lag + 1 } else { lag } as isize);
                 let Some(sample) = place.and_then(|place| samples.get(place)) else { continue };
                 let relative = sample.rtt.as_secs_f64() / mean;
@@ -295,7 +306,7 @@ fn lags(series: &[&[RttSample]]) -> Vec<Lag> {
         let variance = ((squares - n * mean * mean) / (n - 1.0).max(1.0)).max(0.0);
         Lag { lag, relative: mean, half_width: 1.96 * (variance / n).sqrt(), losses }
     };
-    // A mean of very few is no curve.
+    // Leave out means of fewer than three losses.
     sums.into_iter().filter(|(_, sum)| sum.2 >= 3 && sum.0.is_finite()).map(lag).collect()
 }
 
@@ -380,7 +391,7 @@ impl LossAnswer {
         ))
     }
 
-    /// As a reader sees it.
+    /// Returns the result as a page.
     pub fn page(&self) -> Page {
         let names: Vec<&str> = self.sources.iter().map(|s| s.name.as_str()).collect();
         Page {
@@ -494,7 +505,7 @@ const METHOD: &[&str] = &[
     "qlog does not say how many packets an ACK acknowledged: unless the log is fathom's, every new round trip is a sample.",
 ];
 
-/// Some names in a line.
+/// Abbreviates a list of names to one line.
 pub(super) fn several(names: &[&str]) -> String {
     match names {
         [] => String::new(),

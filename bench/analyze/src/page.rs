@@ -1,32 +1,32 @@
-//! An answer before it is printed.
+//! A result before it is printed.
 
 use fathom_report::{Axis, Figure, Whiskers};
 
-/// An answer as a reader sees it.
+/// A result as shown to the user.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// The question.
+    /// Question that the result answers.
     pub title: String,
-    /// What was converted, contradicts itself or was left out: it stands before the answer.
+    /// Conversions, contradictions and omissions, shown before the result.
     pub warnings: Vec<String>,
-    /// The answer in words.
+    /// Result in words.
     pub verdicts: Vec<String>,
-    /// What to know before it is believed.
+    /// Caveats to read before using the result.
     pub cautions: Vec<String>,
-    /// Numbers.
+    /// Tables of numbers.
     pub sheets: Vec<Sheet>,
     /// Plots.
     pub figures: Vec<Drawn>,
-    /// How the numbers came about.
+    /// Notes on the method.
     pub method: Vec<String>,
 }
 
 /// A table of text.
 #[derive(Clone, Debug)]
 pub struct Sheet {
-    /// What it shows.
+    /// Title of the table.
     pub title: String,
-    /// Heads of the columns after the first.
+    /// Headings of all columns except the first.
     pub columns: Vec<String>,
     /// Label and cells of each row.
     pub rows: Vec<(String, Vec<String>)>,
@@ -35,35 +35,35 @@ pub struct Sheet {
 /// A plot.
 #[derive(Clone, Debug)]
 pub struct Drawn {
-    /// What it shows.
+    /// Title of the plot.
     pub title: String,
-    /// What to look for.
+    /// Hint for reading the plot.
     pub note: String,
-    /// The plot itself.
+    /// Plot itself.
     pub drawing: Drawing,
 }
 
-/// What a plot consists of.
+/// Contents of a plot.
 #[derive(Clone, Debug)]
 pub enum Drawing {
     /// Curves.
     Curves(Figure),
-    /// Values with their intervals, a row each.
+    /// Values with their intervals, one per row.
     Whiskers(Whiskers),
 }
 
-/// A share in percent.
+/// Formats a share in percent.
 pub(super) fn percent(share: f64) -> String {
     let shown = 100.0 * share;
     if shown >= 10.0 || shown == 0.0 { format!("{shown:.0} %") } else { format!("{shown:.2} %") }
 }
 
-/// An interval of shares in percent.
+/// Formats an interval of shares in percent.
 pub(super) fn percents((low, high): (f64, f64)) -> String {
     format!("{} to {}", percent(low).trim_end_matches(" %"), percent(high))
 }
 
-/// Milliseconds with three digits that count.
+/// Formats milliseconds to three significant digits.
 pub(super) fn millis(ms: f64) -> String {
     let digits = if ms >= 100.0 {
         0
@@ -79,7 +79,7 @@ pub(super) fn fraction() -> Axis {
     Axis::linear("fraction that is no longer").over(0.0, 1.0)
 }
 
-/// Names of files, shortened to what tells them apart.
+/// Shortens the names of files to the parts that distinguish them.
 pub(super) fn short_names(paths: &[&str]) -> Vec<String> {
     let of = |name: &dyn Fn(&str) -> String| paths.iter().map(|p| name(p)).collect::<Vec<String>>();
     let last = |p: &str| p.trim_end_matches('/').rsplit('/').next().unwrap_or(p).to_owned();

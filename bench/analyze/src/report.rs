@@ -1,4 +1,4 @@
-//! Answers of `fathom analyze`: for a terminal, and as one HTML file that loads nothing.
+//! Results of `fathom analyze` as text for a terminal and as one self-contained HTML file.
 
 use std::fmt::Write;
 
@@ -7,11 +7,11 @@ use maud::{Markup, html};
 
 use crate::{Drawing, Page, Sheet};
 
-/// Characters of a line of text.
+/// Maximum number of characters in a line of text.
 const WIDTH: usize = 110;
 
 impl Drawing {
-    /// The picture and its numbers; `None` where there is nothing to draw.
+    /// Returns the plot and its numbers; `None` if there is nothing to draw.
     fn svg_and_csv(&self) -> Option<(String, String)> {
         match self {
             Self::Curves(figure) => plot(figure).map(|svg| (svg, csv(figure))),
@@ -20,7 +20,7 @@ impl Drawing {
     }
 }
 
-/// For a terminal. Names of files and what logs say of themselves are shown as they are, not acted upon.
+/// Formats a page for a terminal. Control characters in file names and log contents are escaped.
 pub fn text(page: &Page) -> String {
     let mut text = format!("{}\n", plain(&page.title));
     if !page.warnings.is_empty() {
@@ -45,13 +45,14 @@ pub fn text(page: &Page) -> String {
     text
 }
 
-/// Words in lines of at most [`WIDTH`] characters, those after the first behind `indent`.
+/// Breaks text into lines of at most [`WIDTH`] characters; lines after the first start with
+/// `indent`.
 fn wrapped(words: &str, indent: &str) -> String {
     let (mut text, mut at) = (String::new(), 0);
     for word in words.split_whitespace() {
         let word = &*plain(word);
         let long = word.chars().count();
-        // A sign of percent stays with its number.
+        // Keep a percent sign with its number.
         if at > 0 && at + 1 + long > WIDTH && !word.starts_with('%') {
             let _ = write!(text, "\n{indent}");
             at = indent.len();
@@ -86,7 +87,7 @@ impl From<&Sheet> for Grid {
     }
 }
 
-/// One self-contained HTML file.
+/// Formats a page as one self-contained HTML file.
 pub fn html(page: &Page) -> String {
     let body = html! {
         @for line in &page.warnings { p.warning { strong { "Warning: " } (line) } }

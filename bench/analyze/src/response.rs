@@ -11,49 +11,49 @@ use super::page::{Drawing, Drawn, Page, Sheet, fraction, millis, short_names};
 use super::responses::{Class, ResponseTime};
 use super::source::{AnalyzeError, Source};
 
-/// Percentiles that are shown.
+/// Percentiles shown.
 const SHOWN: [(f64, &str); 4] = [(0.5, "median"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99")];
-/// Files side by side; more are taken as one.
+/// Maximum number of files side by side; more are merged into one.
 const COLUMNS: usize = 6;
-/// Points of a curve.
+/// Maximum number of points of a curve.
 const POINTS: usize = 400;
 
-/// Responses of a file in a class of sizes.
+/// Responses of a file in one size class.
 #[derive(Clone, Debug, Serialize)]
 pub struct OfClass {
-    /// The class.
+    /// Size class.
     pub class: Class,
-    /// How many.
+    /// Number of responses.
     pub count: usize,
-    /// Their mean in milliseconds.
+    /// Mean response time in milliseconds.
     pub mean_ms: Option<f64>,
-    /// Median, 90th, 95th and 99th percentile in milliseconds, each with its 95 % interval where there are enough responses for one. `None`
-    /// where fewer than ten responses lie beyond a percentile.
+    /// Median, 90th, 95th and 99th percentile in milliseconds, each with its 95% interval if there
+    /// are enough responses. `None` if fewer than ten responses lie beyond a percentile.
     pub percentiles: Vec<Option<WithInterval>>,
 }
 
-/// A value in milliseconds, and its 95 % interval where there are enough responses for one.
+/// A value in milliseconds, and its 95% interval if there are enough responses.
 pub(crate) type WithInterval = (f64, Option<(f64, f64)>);
 
-/// The answer.
+/// Result of the analysis of response times.
 #[derive(Clone, Debug, Serialize)]
 pub struct ResponseAnswer {
-    /// The files.
+    /// Files analysed.
     pub sources: Vec<Source>,
-    /// Classes of sizes, by file.
+    /// Size classes, by file.
     pub classes: Vec<Vec<OfClass>>,
-    /// What to know before this is believed.
+    /// Caveats to read before using the result.
     pub cautions: Vec<String>,
     #[serde(skip)]
     curves: Vec<Vec<(f64, f64)>>,
 }
 
-/// Asks the files.
+/// Analyses the response times of the files.
 ///
 /// # Errors
-/// A file has no responses.
+/// Returns an error if a file has no responses.
 pub fn response(mut sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError> {
-    // Of many logs some are of connections that asked for nothing.
+    // Among many logs, some belong to connections without requests.
     let all = sources.len();
     if sources.iter().any(|s| s.responses().next().is_some()) {
         sources.retain(|s| !s.is_log() || s.responses().next().is_some());
@@ -79,7 +79,7 @@ pub fn response(mut sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError
     {
         return Err(AnalyzeError::Nothing(why));
     }
-    // More columns than these nobody reads.
+    // More columns would be unreadable.
     let sources = if sources.len() > COLUMNS {
         let name = format!("{} files", sources.len());
         vec![Source::merged(name, sources)]
@@ -129,7 +129,7 @@ fn curve(sorted: &[f64]) -> Vec<(f64, f64)> {
 }
 
 impl ResponseAnswer {
-    /// As a reader sees it.
+    /// Returns the result as a page.
     pub fn page(&self) -> Page {
         let paths: Vec<&str> = self.sources.iter().map(|s| s.name.as_str()).collect();
         let names = short_names(&paths);

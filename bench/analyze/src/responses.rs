@@ -1,4 +1,4 @@
-//! Response times: from stream bytes in a log, or from a table of `fathom load`.
+//! Response times from stream bytes in a log, or from a table of `fathom load`.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
@@ -8,37 +8,38 @@ use serde::Serialize;
 
 use super::kept::Kept;
 
-/// Streams of a connection that are followed at once; the rest has no response times.
+/// Maximum number of streams followed per connection; other streams have no response times.
 const STREAMS: usize = 1 << 16;
-/// Longest line of a table.
+/// Maximum bytes of a line of a table.
 const LINE: u64 = 1 << 16;
 
-/// How long a response took.
+/// Duration and size of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ResponseTime {
-    /// Its bytes.
+    /// Bytes of the response.
     pub bytes: u64,
-    /// From the request's first byte, or the intended start, to the last byte of the response, in milliseconds.
+    /// Milliseconds from the request's first byte, or from the intended start, to the last byte of
+    /// the response.
     pub ms: f64,
-    /// The same to the first byte of the response, where that is known.
+    /// Milliseconds from the same start to the first byte of the response, if known.
     pub first_byte_ms: Option<f64>,
-    /// When that was, in milliseconds of its log or table, where that is known.
+    /// Start in milliseconds of the log or table, if known.
     pub began_ms: Option<f64>,
 }
 
-/// Responses by size.
+/// A class of responses by size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Class {
-    /// What it is called.
+    /// Name of the class.
     pub name: &'static str,
     /// Smallest size in bytes.
     pub from: u64,
-    /// Sizes stay below this, in bytes.
+    /// Size in bytes below which all sizes stay.
     pub below: u64,
 }
 
 impl Class {
-    /// All, and by size.
+    /// Classes: all responses, then by size.
     pub const ALL: [Self; 5] = [
         Self { name: "all", from: 0, below: u64::MAX },
         Self { name: "below 10 kB", from: 0, below: 10_000 },
@@ -47,7 +48,7 @@ impl Class {
         Self { name: "1 MB and more", from: 1_000_000, below: u64::MAX },
     ];
 
-    /// Whether a response belongs to it.
+    /// Returns whether a response belongs to the class.
     pub const fn has(&self, r: &ResponseTime) -> bool {
         self.from <= r.bytes && r.bytes < self.below
     }
@@ -73,7 +74,8 @@ struct Way {
     first: Option<f64>,
     last: f64,
     end: u64,
-    /// What became of the newest bytes: where a log tells of the same bytes twice, what it tells last.
+    /// End point for the newest bytes. If a log reports the same bytes twice, the later end point
+    /// counts.
     until: Option<ResponseEnd>,
 }
 
@@ -81,7 +83,8 @@ impl Way {
     fn moved(&mut self, at: f64, bytes: StreamData, until: ResponseEnd) {
         self.until = self.until.max(Some(until));
         let end = bytes.offset.saturating_add(bytes.length);
-        // What is sent again was there before; it counts where it fills a gap, which offsets alone do not tell.
+        // Retransmitted bytes arrived earlier or fill a gap; offsets alone cannot distinguish the
+        // two, so all bytes count.
         self.first.get_or_insert(at);
         self.last = at;
         self.end = self.end.max(end);
@@ -112,14 +115,15 @@ impl Streams {
         }
     }
 
-    /// Those of which something came back, in the order of streams, and until what all of them are measured.
+    /// Returns the streams with any response bytes, in the order of streams, and the end point that
+    /// applies to all of them.
     pub(super) fn finish(self) -> (Vec<ResponseTime>, Option<ResponseEnd>) {
         let mut open: Vec<(u64, Stream)> = self.open.into_iter().collect();
         open.sort_unstable_by_key(|(id, _)| *id);
         let response = |s: &Stream| match self.vantage {
             Some(VantagePoint::Server) => s.sent,
             Some(VantagePoint::Client) => s.received,
-            // The larger half is the response.
+            // The larger direction is the response.
             None if s.sent.end > s.received.end => s.sent,
             None => s.received,
         };
@@ -134,17 +138,19 @@ impl Streams {
     }
 }
 
-/// A table: what it holds, and rows that hold no response.
+/// Responses of a table, and the number of rows without a response.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) responses: Vec<ResponseTime>,
     pub(super) failed: u64,
 }
 
-/// Reads a table of `fathom load` (`intended`, `start`, `first_byte`, `response` in seconds, `result`), or any with the columns `bytes` and
-/// `total_ms`, and where it has them `intended_s`, `start_s`, `first_byte_ms` and `status`.
+/// Reads a table of `fathom load` (`intended`, `start`, `first_byte`, `response` in seconds,
+/// `result`), or any table with the columns `bytes` and `total_ms` and optionally `intended_s`,
+/// `start_s`, `first_byte_ms` and `status`.
 ///
-/// Times run from the intended start (open loop): a client that falls behind makes its users wait too.
+/// Times count from the intended start (open loop), because a client that falls behind makes its
+/// users wait as well.
 pub(super) fn table(
     from: &mut impl BufRead,
     bytes: &mut dyn FnMut(u64),
@@ -157,7 +163,8 @@ pub(super) fn table(
         "is neither qlog nor a table with columns 'bytes' and 'response' or 'total_ms'".to_owned()
     };
     let size = place("bytes").ok_or_else(missing)?;
-    // From the intended start already, in seconds; else from the start, in milliseconds.
+    // `response` is in seconds and counts from the intended start; `total_ms` is in milliseconds
+    // and counts from the start.
     let whole = place("response").is_some();
     let total = place("response").or_else(|| place("total_ms")).ok_or_else(missing)?;
     let unit = if whole { 1e3 } else { 1.0 };
@@ -246,12 +253,13 @@ mod tests {
         };
         assert_eq!(table.responses, [of(1e3, 1_000, 30.5, 20.0), of(2e3, 2_000, 280.0, 270.0)]);
         assert_eq!(table.failed, 2);
-        // As fathom load writes it, in seconds: the response is from the intended start already, its first byte is not.
+        // Format of fathom load, in seconds: `response` counts from the intended start,
+        // `first_byte` does not.
         let text = "intended,start,connect,first_byte,service,response,bytes,result,connection,path\n\
                     2.0,2.25,0.005,0.02,0.03,0.28,2000,200,1,\"/a,b\"\n3.0,3.0,,,1.0,1.0,0,timeout,2,/\n";
         let table = read(text).unwrap();
         assert_eq!((table.responses, table.failed), (vec![of(2e3, 2_000, 280.0, 270.0)], 1));
-        // Another order, and no more than is needed.
+        // Another order, and only the required columns.
         let table = read("bytes,\"total_ms\"\n5,1\n").unwrap();
         assert_eq!(
             table.responses,

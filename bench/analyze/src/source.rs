@@ -1,4 +1,4 @@
-//! A file, whatever it is, as connections and responses.
+//! Reads any file as connections and responses.
 
 use std::path::Path;
 
@@ -12,26 +12,26 @@ use super::inputs::{files_of, grouped};
 use super::kept::Kept;
 use super::responses::{ResponseTime, table};
 
-/// Why a file has no answer: one line with its name.
+/// Reason why a file gives no result, in one line with the file's name.
 #[derive(Debug, thiserror::Error)]
 pub enum AnalyzeError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("'{0}' {1}")]
     File(String, String),
-    /// A log in which nothing happened: of a connection that never came about.
+    /// The log has no events, as for a connection that was never established.
     #[error("'{0}' {1}")]
     Empty(String, String),
-    /// It has nothing for this analysis.
+    /// The file has nothing for this analysis.
     #[error("{0}")]
     Nothing(String),
 }
 
-/// What a file holds.
+/// Contents of a file.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Source {
-    /// Its name.
+    /// Name of the file.
     pub name: String,
-    /// The title of a log.
+    /// Title of a log.
     pub title: Option<String>,
     /// Events of a log; 0 for a table.
     pub events: u64,
@@ -42,20 +42,20 @@ pub struct Source {
     pub rows: Vec<ResponseTime>,
     /// Rows of a table without a good response.
     pub failed: u64,
-    /// What was converted, contradicts itself or was left out of a folder: a reader hears of it before any answer.
+    /// Conversions, contradictions and omissions, shown before any result.
     #[serde(skip)]
     pub warnings: Vec<String>,
-    /// What else a reader has to know of it.
+    /// Other caveats.
     pub cautions: Vec<String>,
 }
 
 impl Source {
-    /// It is a log.
+    /// Returns whether the file is a log.
     pub fn is_log(&self) -> bool {
         self.events > 0
     }
 
-    /// Several as one.
+    /// Merges several sources into one.
     pub fn merged(name: String, parts: Vec<Self>) -> Self {
         let mut all = Self { name, ..Self::default() };
         for part in parts {
@@ -72,13 +72,14 @@ impl Source {
         all
     }
 
-    /// Until what its responses are measured: the least that is true of all. `None` where it has none.
+    /// Returns the end point of the response times: the earliest one that applies to any of them;
+    /// `None` without responses.
     pub fn until(&self) -> Option<ResponseEnd> {
         let logged = self.connections.iter().filter_map(|c| c.until);
         logged.chain((!self.rows.is_empty()).then_some(ResponseEnd::Received)).min()
     }
 
-    /// Why its response times are not what they seem, for a reader.
+    /// Returns a warning if the response times are misleading.
     pub(super) fn misleads(&self) -> Option<String> {
         let name = &self.name;
         match self.until()? {
@@ -95,19 +96,20 @@ impl Source {
         }
     }
 
-    /// All responses.
+    /// Returns all responses.
     pub fn responses(&self) -> impl Iterator<Item = &ResponseTime> {
         self.rows.iter().chain(self.connections.iter().flat_map(|c| &c.responses))
     }
 }
 
-/// Is shown every event of a log as it is read.
+/// Callback for every event of a log as it is read.
 pub type Tap<'a> = &'a mut dyn FnMut(&LoggedEvent<'_>, &ParsedEvent);
 
-/// Reads all logs and tables of a folder as one source: `fathom serve` writes a file per connection. A warning names what is left out.
+/// Reads all logs and tables of a folder as one source, because `fathom serve` writes one file per
+/// connection. A warning lists the files left out.
 ///
 /// # Errors
-/// There is none in it that can be read.
+/// Returns an error if no file in the folder can be read.
 pub fn gather_folder(
     folder: &Path,
     kept: &mut Kept,
@@ -135,11 +137,11 @@ pub fn gather_folder(
     Ok(all)
 }
 
-/// Reads a file or pipe, plain or compressed: a log, or a table of `fathom load`. `-` is standard input. `bytes` hears how many more bytes
-/// were read.
+/// Reads a file or pipe, plain or compressed: a log, or a table of `fathom load`. `-` is standard
+/// input. `bytes` is called with the number of additional bytes read.
 ///
 /// # Errors
-/// It is neither, or cannot be read.
+/// Returns an error if the input is neither a log nor a table, or cannot be read.
 pub fn gather(
     path: &Path,
     kept: &mut Kept,
@@ -151,16 +153,17 @@ pub fn gather(
 /// Opens a file or pipe.
 ///
 /// # Errors
-/// It cannot be opened.
+/// Returns an error if the path cannot be opened.
 pub fn open(path: &Path) -> Result<Input, AnalyzeError> {
     Input::open(path)
         .map_err(|e| AnalyzeError::File(path.display().to_string(), format!("cannot be read: {e}")))
 }
 
-/// As [`gather`], of what was opened as `path`; `tap` is shown every event of a log.
+/// Reads like [`gather`] from the input opened as `path`; `tap` is called with every event of a
+/// log.
 ///
 /// # Errors
-/// As [`gather`].
+/// Returns errors as [`gather`] does.
 pub fn gather_with(
     input: &Input,
     path: &Path,
@@ -172,7 +175,7 @@ pub fn gather_with(
         if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() };
     let failed = |why: String| AnalyzeError::File(name.clone(), why);
     let begins = input.begins().trim_ascii_start();
-    // What begins like text, but not like JSON, may be a table.
+    // Input that begins like text but not like JSON may be a table.
     if begins.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'"') {
         if let Some(what) = foreign(begins) {
             return Err(failed(format!("is not a qlog file: {what}")));

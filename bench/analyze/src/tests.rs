@@ -1,4 +1,4 @@
-//! Logs made by hand whose answer is known.
+//! Handmade logs with known results.
 
 use std::fmt::Write;
 use std::io::Write as _;
@@ -9,7 +9,8 @@ use rand::RngExt;
 use super::*;
 use crate::report;
 
-/// A log of quinn's kind: a round trip every 10 ms, and a lost packet after those that `lost` names; packets are sent 5 ms after each.
+/// Returns a log like quinn's: a round trip every 10 ms, each followed 5 ms later by a sent packet,
+/// which is lost if `lost` selects the round trip.
 fn log(rtts: &[f64], lost: impl Fn(usize) -> bool) -> String {
     let mut text = String::from(
         "\u{1e}{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"trace\":{}}\n",
@@ -27,7 +28,7 @@ fn log(rtts: &[f64], lost: impl Fn(usize) -> bool) -> String {
                 "\u{1e}{{\"time\":{sent},\"name\":\"transport:packet_sent\",\"data\":{{\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{packet}}}}}}}"
             );
         }
-        // Known later, as losses are.
+        // Losses are detected later.
         if let Some(before) = n.checked_sub(9).filter(|before| lost(*before)) {
             let packet = 2 * before;
             let at = at + 6;
@@ -45,7 +46,7 @@ fn gathered(text: &str) -> Source {
     gather(&file.0, &mut Kept::default(), &mut |_| {}).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// A file that goes when it is dropped.
+/// A file that is deleted when dropped.
 struct Named(std::path::PathBuf);
 
 impl Drop for Named {
@@ -78,7 +79,7 @@ fn random_losses_are_not_predicted() {
     assert!((share - chance).abs() < 0.1, "{share} {chance}");
     assert!(answer.p_value.unwrap() > 0.05);
     assert!(answer.lags.iter().all(|l| (l.relative - 1.0).abs() < 0.05), "flat");
-    // Cutting at random only costs.
+    // Reducing the window at random only costs throughput.
     let cost = answer.cost.unwrap().degradation_percent;
     let (low, high) = answer.cost_interval.unwrap();
     assert!(cost < -10.0 && low <= cost && cost <= high && high < 0.0, "{low} {cost} {high}");
@@ -92,7 +93,7 @@ fn random_losses_are_not_predicted() {
 
 #[test]
 fn losses_of_a_full_queue_are_predicted() {
-    // A queue that fills and spills, with a little noise: the loss comes at the top of each ramp.
+    // A queue that fills and overflows, with some noise: losses come at the top of each ramp.
     let rtts: Vec<f64> = noise(4_000)
         .iter()
         .enumerate()
@@ -121,7 +122,7 @@ fn little_is_called_little() {
         answer.page().verdicts[0].contains("too little")
             && answer.cautions.iter().any(|c| c.contains("before them: 1;"))
     );
-    // Without packets, the time of sending is guessed and nothing is predicted.
+    // Without packets, the send time is guessed and no cost is predicted.
     let text: String = log(&noise(1_000), |n| n % 30 == 0)
         .lines()
         .filter(|l| !l.contains("packet_sent"))
@@ -197,7 +198,7 @@ fn responses_of_tables_and_logs() {
     assert!(loss_delay(vec![gathered(&text)]).unwrap_err().to_string().contains("no round trips"));
 }
 
-/// A log with one response on a stream, made of these events.
+/// Returns a log with one response on a stream, made of these events.
 fn responding(vantage: &str, events: &str) -> Source {
     let head = format!(
         "\u{1e}{{\"qlog_version\":\"0.3\",\"trace\":{{\"vantage_point\":{{\"type\":\"{vantage}\"}}}}}}\n"
@@ -227,7 +228,8 @@ fn response_times_until_handed_over_are_refused() {
     let response = |times: &str| {
         event(50, "fathom:response", &format!("\"status\":200,\"bytes\":9000,{times}"))
     };
-    // As older versions of fathom serve logged it; another stack's server that tells only what its application handed over.
+    // Format of older versions of fathom serve, and a server of another stack whose log only
+    // contains when the application handed data over.
     let old = || responding("server", &(rtt() + &response("\"first_byte\":0.1,\"total\":0.2")));
     let handed =
         || responding("server", &(rtt() + &packet("received", 2, 30) + &moved(3, "transport")));
@@ -266,7 +268,7 @@ fn response_times_until_handed_over_are_refused() {
             "{until:?}"
         );
     }
-    // What ends at another point is not put side by side; the rest is.
+    // Response times with different end points are not compared; the other measures are.
     let rows = |a: Source, b: Source| {
         let answer = compare(vec![a, b]).unwrap();
         let responses = answer.measures.iter().any(|m| m.name.starts_with("response time"));
@@ -306,7 +308,8 @@ fn names_are_shown_and_not_acted_upon() {
 
 #[test]
 fn our_own_log_says_more() {
-    // What `fathom serve --qlog` writes: packets per ACK, bytes and time of sending of what was lost, responses.
+    // Contents of logs from `fathom serve --qlog`: packets per ACK, bytes and send time of losses,
+    // responses.
     let mut text = String::from(
         "\u{1e}{\"qlog_version\":\"0.3\",\"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n",
     );
@@ -323,7 +326,7 @@ fn our_own_log_says_more() {
     text += "\u{1e}{\"time\":399,\"name\":\"fathom:response\",\"data\":{\"status\":200,\"bytes\":5000,\"first_byte_handed_over\":2,\"handed_over\":3,\"acknowledged\":40}}\n";
     let source = gathered(&text);
     let connection = &source.connections[0];
-    // Frames of one packet are no samples.
+    // Frames of one packet give no samples.
     assert_eq!(
         (connection.series.samples.len(), connection.sent, connection.series.lost),
         (20, Some(63), 3)
@@ -378,7 +381,7 @@ mod any {
     }
 }
 
-/// A log with an ACK frame for each round trip.
+/// Returns a log with an ACK frame for each round trip.
 fn acknowledged(rtts: &[f64], path: impl Fn(usize) -> Option<u32>) -> String {
     let mut text = String::from(
         "{\"qlog_version\":\"0.3\",\"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n",
@@ -401,7 +404,7 @@ fn acknowledged(rtts: &[f64], path: impl Fn(usize) -> Option<u32>) -> String {
             text,
             "{{\"time\":{came},\"name\":\"recovery:metrics_updated\",\"data\":{{{metrics}}}{path}}}"
         );
-        // The same once more, for another reason.
+        // Repeat the metrics, as some stacks do for other reasons.
         let _ = writeln!(
             text,
             "{{\"time\":{came},\"name\":\"recovery:metrics_updated\",\"data\":{{{metrics}}}{path}}}"

@@ -15,9 +15,9 @@ const THRESHOLDS: &str = include_str!("../thresholds.toml");
 /// All criteria, in the order of RFC 9743's sections, and the thresholds.
 #[derive(Clone, Debug)]
 pub struct Battery {
-    /// In the order of their sections.
+    /// Criteria in the order of their sections.
     pub criteria: Vec<Criterion>,
-    /// By name.
+    /// Thresholds by name.
     pub thresholds: BTreeMap<String, Threshold>,
 }
 
@@ -25,35 +25,35 @@ pub struct Battery {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Criterion {
-    /// Its section: `5.1.2`.
+    /// Section number: `5.1.2`.
     pub section: String,
-    /// Its title, in a few words.
+    /// Title in a few words.
     pub title: String,
-    /// How strongly the RFC wants it considered.
+    /// Requirement level in the RFC.
     pub strength: Strength,
-    /// What the RFC asks, in our words.
+    /// Requirement of the RFC in our words.
     pub asks: String,
-    /// Why nothing is tested, where nothing is.
+    /// Reason why nothing is tested, if so.
     pub not_applicable: Option<String>,
-    /// What asks it here.
+    /// Tests of the criterion.
     #[serde(default, rename = "test")]
     pub tests: Vec<Test>,
 }
 
-/// How strongly RFC 9743 wants a criterion considered.
+/// Requirement level of a criterion in RFC 9743.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strength {
-    /// An evaluation MUST.
+    /// An evaluation MUST consider it.
     Must,
-    /// An evaluation SHOULD.
+    /// An evaluation SHOULD consider it.
     Should,
-    /// Without a word of BCP 14.
+    /// No keyword of BCP 14 applies.
     Consider,
 }
 
 impl Strength {
-    /// As the RFC writes it.
+    /// Returns the word that the RFC uses.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Must => "MUST",
@@ -63,43 +63,48 @@ impl Strength {
     }
 }
 
-/// A scenario with a sweep, and checks of what comes of it. In its strings `$controller` is the controller that is judged, and where a check
-/// is relative the reference in its place; `$rival` is each of those that it is judged against; `$reference` is the first of them; `$bbr` is
-/// the stack's own BBR, without which the test is not run.
+/// A scenario with a sweep, and checks of its results. The following variables can be used in
+/// strings:
+///
+/// - `$controller`: the controller that is judged. If a check is relative, the test also runs with
+///   the reference in its place.
+/// - `$rival`: each of the controllers that it is judged against.
+/// - `$reference`: the first of these.
+/// - `$bbr`: the stack's own BBR. Without one, the test is not run.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Test {
-    /// Its name among the tests of the criterion.
+    /// Name of the test within the criterion.
     pub name: String,
-    /// What happens in it, in a sentence.
+    /// Description of the scenario in a sentence.
     pub says: String,
     /// Axes and their values.
     #[serde(default)]
     pub sweep: toml::Table,
-    /// Axes of the full battery, in place of those of the same name.
+    /// Axes of the full battery, which replace axes of the same name.
     #[serde(default)]
     pub full_sweep: toml::Table,
-    /// The scenario, as a study has it.
+    /// Scenario in the format of a study.
     pub scenario: toml::Table,
-    /// What is asked of it.
+    /// Checks of the results.
     #[serde(rename = "check")]
     pub checks: Vec<Check>,
 }
 
-/// A value of a test's runs, and the threshold that it is held to.
+/// A value of a test's runs with its threshold.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Check {
     /// Name of the threshold.
     pub threshold: String,
-    /// Name of the measure: one of ours (`measure.rs`), or one of `fathom compare`'s.
+    /// Name of the measure: one defined here (`measure.rs`) or one of `fathom compare`.
     pub measure: String,
-    /// The group of traffic that it is read from; of a link's measure the link.
+    /// Group of traffic that the measure is read from, or the link for a measure of a link.
     #[serde(default = "subject")]
     pub of: String,
-    /// Another group, where the measure is of two.
+    /// Second group, if the measure needs two.
     pub beside: Option<String>,
-    /// Whether it is set against the same value of the reference.
+    /// Comparison with the reference's value, if any.
     #[serde(default)]
     pub relation: Relation,
 }
@@ -108,21 +113,22 @@ fn subject() -> String {
     "subject".to_owned()
 }
 
-/// What a value is set against.
+/// Comparison of a value with the reference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
-    /// Nothing: it is held to the threshold as it is.
+    /// No comparison: the value itself is held to the threshold.
     #[default]
     Absolute,
-    /// The reference's of the same seed: percent of it.
+    /// Percentage of the reference's value with the same seed.
     PercentOfReference,
-    /// The reference's of the same seed: the difference to it.
+    /// Difference from the reference's value with the same seed.
     MoreThanReference,
 }
 
 impl Relation {
-    /// Returns what a value can be: measures and ratios of them are not negative, differences may be.
+    /// Returns the bounds of a value: measures and their ratios are never negative, differences can
+    /// be.
     pub(crate) fn bounds(self) -> Bounds {
         match self {
             Self::Absolute | Self::PercentOfReference => Bounds::NOT_NEGATIVE,
@@ -131,22 +137,22 @@ impl Relation {
     }
 }
 
-/// Bounds of a value. They are ours: RFC 9743 gives none.
+/// Bounds of a value. The numbers are our choice: RFC 9743 gives none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Threshold {
-    /// The smallest that passes.
+    /// Smallest value that passes.
     pub at_least: Option<f64>,
-    /// The largest that passes.
+    /// Largest value that passes.
     pub at_most: Option<f64>,
-    /// Unit of both, as it stands behind a number: `%`, `ms`, `points`.
+    /// Unit of both bounds, as written after a number: `%`, `ms`, `points`.
     pub unit: String,
-    /// Why these numbers.
+    /// Reason for these numbers.
     pub reason: String,
 }
 
 impl Threshold {
-    /// `at least 25 %`, `25 to 80 %`.
+    /// Formats the threshold: `at least 25 %`, `25 to 80 %`.
     pub fn text(&self) -> String {
         let unit = behind(&self.unit);
         match (self.at_least, self.at_most) {
@@ -158,21 +164,21 @@ impl Threshold {
     }
 }
 
-/// A unit as it stands behind a number, if there is one.
+/// Formats a unit to follow a number; empty without a unit.
 pub(crate) fn behind(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" {unit}") }
 }
 
-/// What is wrong with a battery's files.
+/// Error in a battery's files.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BatteryError(pub String);
 
 impl Battery {
-    /// The battery that comes with this crate.
+    /// Returns the battery that ships with this crate.
     ///
     /// # Panics
-    /// Where its files are not sound, which a test sees to.
+    /// Panics if the shipped files are invalid, which a test prevents.
     pub fn shipped() -> Self {
         let files = CRITERIA
             .files()
@@ -183,7 +189,7 @@ impl Battery {
     /// Reads criteria, each with the name of its file, and thresholds.
     ///
     /// # Errors
-    /// The first file that is wrong, in one line.
+    /// Returns an error for the first invalid file, in one line.
     pub fn read<'a>(
         criteria: impl IntoIterator<Item = (&'a str, &'a str)>,
         thresholds: &str,
@@ -239,7 +245,7 @@ impl Criterion {
 }
 
 impl Test {
-    /// Some check sets it against the reference.
+    /// Returns whether any check compares with the reference.
     pub(crate) fn is_relative(&self) -> bool {
         self.checks.iter().any(|check| check.relation != Relation::Absolute)
     }
@@ -251,7 +257,7 @@ impl Check {
     }
 }
 
-/// Sections in their order: 5.1.2 before 5.1.10.
+/// Returns the sort key of a section: 5.1.2 comes before 5.1.10.
 fn order(section: &str) -> Vec<u32> {
     section.split('.').map(|part| part.parse().unwrap_or(u32::MAX)).collect()
 }

@@ -1,29 +1,30 @@
-//! What became better or worse between two scorecards.
+//! Checks that became better or worse between two scorecards.
 
 use std::collections::BTreeMap;
 
 use crate::scorecard::{JudgedCheck, Scorecard};
 use crate::verdict::Verdict;
 
-/// A check whose verdict changed.
+/// A check with a changed verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// `5.1.2/deep-buffer`.
+    /// Test name: `5.1.2/deep-buffer`.
     pub test: String,
-    /// What was measured, and where.
+    /// Measure, and the values of the axes.
     pub what: String,
-    /// Before: verdict and value.
+    /// Verdict and value before.
     pub before: (Verdict, String),
-    /// Now.
+    /// Verdict and value now.
     pub now: (Verdict, String),
-    /// It became worse; otherwise better.
+    /// Whether the check became worse; otherwise it became better.
     pub worse: bool,
 }
 
-/// A check, as both scorecards know it.
+/// Identity of a check in both scorecards.
 type Name<'a> = (String, &'a str, &'a str, &'a BTreeMap<String, String>);
 
-/// Checks of both scorecards whose verdicts differ, in the order of the new one. `not decided` lies between `fail` and `pass`.
+/// Returns the checks of both scorecards whose verdicts differ, in the order of the new one.
+/// `not decided` ranks between `fail` and `pass`.
 pub fn changes(old: &Scorecard, new: &Scorecard) -> Vec<Change> {
     let before: BTreeMap<Name<'_>, &JudgedCheck> = checks(old).collect();
     let change = |(name, now): (Name<'_>, &JudgedCheck)| {

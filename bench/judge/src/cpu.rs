@@ -1,5 +1,5 @@
-//! CPU time per ACK frame beside the reference's. RFC 9743 has no section for it. It is of this machine, and another in each run: a
-//! scorecard has it only where it is asked for.
+//! CPU time per ACK frame, compared with the reference's. RFC 9743 has no section for it. The value
+//! depends on the machine and varies between runs, so a scorecard contains it only on request.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -19,28 +19,29 @@ use crate::verdict::Verdict;
 #[path = "../../../cc/benches/ack_cost/quinn_load.rs"]
 mod quinn_load;
 
-/// Its threshold.
+/// Name of the threshold.
 pub(crate) const CPU_PER_ACK: &str = "cpu-per-ack";
-/// Times that the two take turns. An interval is over them, so that what another program does to both is in neither.
+/// Number of rounds in which both controllers take turns. The interval is over rounds, so load that
+/// affects both controllers of a round cancels out.
 const ROUNDS: usize = 40;
-/// Runs of a thousand frames in a turn: a millisecond or two.
+/// Number of runs of a thousand frames per turn: one or two milliseconds.
 const RUNS: u64 = 30;
 
-/// What a controller's work on an ACK frame of two packets costs.
+/// Cost of a controller's work on an ACK frame of two packets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuPerAck {
     /// CPU time in nanoseconds: median over rounds.
     pub nanoseconds: f64,
-    /// The reference's.
+    /// Reference's CPU time in nanoseconds.
     pub reference_nanoseconds: f64,
-    /// Percent of the reference's of the same round, mean and 95 % interval over rounds.
+    /// Percentage of the reference's time in the same round: mean and 95% interval over rounds.
     pub percent_of_reference: Estimate,
-    /// What came of it.
+    /// Verdict.
     pub verdict: Verdict,
 }
 
 impl CpuPerAck {
-    /// In a sentence.
+    /// Describes the result in a sentence.
     pub(crate) fn text(&self, thresholds: &BTreeMap<String, Threshold>) -> String {
         format!(
             "CPU time per ACK frame: {:.0} ns, the reference {:.0} ns, {} % of the reference's; {}: {}. It is this machine's; RFC 9743 does not ask for it.",
@@ -54,7 +55,7 @@ impl CpuPerAck {
 }
 
 impl Scorecard {
-    /// Adds what [`cpu_per_ack`] found.
+    /// Adds the result of [`cpu_per_ack`].
     pub fn add_cpu(&mut self, cpu: CpuPerAck, plan: &JudgePlan) {
         self.thresholds
             .insert(CPU_PER_ACK.to_owned(), plan.battery.thresholds[CPU_PER_ACK].clone());
@@ -62,10 +63,11 @@ impl Scorecard {
     }
 }
 
-/// Gives the controller and the reference the same ACK frames in turns, and counts this thread's CPU time.
+/// Gives the controller and the reference the same ACK frames in turns, and measures this thread's
+/// CPU time.
 ///
 /// # Errors
-/// Why it cannot be measured: the controller, or the reference, is a stack's own, and not quinn's.
+/// Returns an error if the controller or the reference is a stack's own and the stack is not quinn.
 pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, String> {
     let stack = plan.settings.stack;
     let turns = [load(&plan.settings.controller, stack)?, load(plan.reference(), stack)?];
@@ -76,7 +78,7 @@ pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, String> {
         });
         (thread_nanoseconds() - before) as f64 / (RUNS * FRAMES) as f64
     };
-    // The first warms caches.
+    // The first turn warms the caches.
     let _ = turns.each_ref().map(turn);
     let [mut own, mut reference] = [(); 2].map(|()| Vec::with_capacity(ROUNDS));
     for _ in 0..ROUNDS {
@@ -98,7 +100,7 @@ pub fn cpu_per_ack(plan: &JudgePlan) -> Result<CpuPerAck, String> {
     })
 }
 
-/// A thousand ACK frames for a controller that is always as new.
+/// A thousand ACK frames for a controller in its initial state.
 type Load = Box<dyn Fn() -> u64>;
 
 fn load(spec: &str, stack: Stack) -> Result<Load, String> {
@@ -149,7 +151,7 @@ mod tests {
         JudgePlan::new(Battery::shipped(), settings).unwrap()
     }
 
-    /// Medians and means of values that exist, whatever the machine's speed.
+    /// Tests that medians and means exist, whatever the machine's speed.
     #[test]
     fn every_kind_of_controller_is_measured_or_refused() {
         for controller in ["vegas", "sync", "native:bbr"] {

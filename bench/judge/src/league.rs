@@ -1,4 +1,5 @@
-//! Scorecards beside each other: a table of controllers by criterion, and what decided each failure, with the command that shows it.
+//! Scorecards side by side: a table of controllers by criterion, and each failure with its value
+//! and the command that reproduces it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,17 +8,18 @@ use crate::report::OURS;
 use crate::scorecard::{JudgedCheck, JudgedCriterion, Scorecard};
 use crate::verdict::Verdict;
 
-/// Scorecards that stand in one table.
+/// Scorecards in one table.
 #[derive(Clone, Debug)]
 pub struct League {
     cards: Vec<Scorecard>,
 }
 
 impl League {
-    /// Ranks scorecards: fewest failed criteria first, then most passed, then by stack and name.
+    /// Ranks scorecards by fewest failed criteria, then most passed, then stack and name.
     ///
     /// # Errors
-    /// There is none, they were not made by the same battery (depth, seeds, references), or one stands twice: one line.
+    /// Returns an error, in one line, if there are no scorecards, if they were made by different
+    /// batteries (depth, seeds, references), or if one occurs twice.
     pub fn new(mut cards: Vec<Scorecard>) -> Result<Self, String> {
         let Some(first) = cards.first() else {
             return Err("no scorecard is given; name some".to_owned());
@@ -54,8 +56,8 @@ impl League {
         Ok(Self { cards })
     }
 
-    /// In Markdown: a table of controllers by criterion, what the columns ask, then every failure with its command, which begins with
-    /// `program`.
+    /// Formats the league in Markdown: a table of controllers by criterion, the meaning of the
+    /// columns, then every failure with its command, which begins with `program`.
     pub fn markdown(&self, program: &str) -> String {
         let first = &self.cards[0];
         let asked: Vec<&JudgedCriterion> =
@@ -100,7 +102,7 @@ impl League {
     }
 }
 
-/// A controller's failures, each with its value and threshold.
+/// Formats a controller's failures, each with its value and threshold.
 fn failures(card: &Scorecard, program: &str) -> String {
     let mut text = format!("\n### `{}` on {}\n\n", card.controller, card.stack);
     if card.counts.failed == 0 {

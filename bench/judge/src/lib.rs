@@ -1,21 +1,23 @@
-//! Judges a congestion controller: the criteria of RFC 9743 as a battery of studies, thresholds with reasons, a verdict for each.
+//! Judges a congestion controller: the criteria of RFC 9743 as a battery of studies, thresholds
+//! with reasons, and a verdict for each criterion.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `../criteria/*.toml` | a file per criterion: what RFC 9743 asks, and the tests that ask it |
-//! | `../thresholds.toml` | every threshold, with the reason for it |
-//! | `battery.rs` | reads and checks these files |
+//! | `../criteria/*.toml` | one file per criterion: requirement of RFC 9743, and its tests |
+//! | `../thresholds.toml` | all thresholds with their reasons |
+//! | `battery.rs` | reading and checking these files |
 //! | `plan.rs` | the battery for one controller: its studies and their runs |
-//! | `measure.rs` | what tests read from a run's outcome |
+//! | `measure.rs` | measures that tests read from a run's outcome |
 //! | `value.rs` | means over seeds with their intervals |
-//! | `verdict.rs` | an interval against a threshold |
-//! | `cpu.rs` | CPU time per ACK frame, beside the reference's |
-//! | `scorecard.rs` | all verdicts as data, and from results to them |
-//! | `changes.rs` | what became better or worse between two scorecards |
+//! | `verdict.rs` | comparison of an interval with a threshold |
+//! | `cpu.rs` | CPU time per ACK frame, compared with the reference's |
+//! | `scorecard.rs` | all verdicts as data, and how they follow from results |
+//! | `changes.rs` | checks that became better or worse between two scorecards |
 //! | `league.rs` | several scorecards as one table |
 //! | `report/` | a scorecard for a terminal, as HTML and as JUnit XML |
 //!
-//! RFC 9743 gives no thresholds, and calls its criteria no checklist: the numbers are ours, and every report says so.
+//! RFC 9743 gives no thresholds and says that its criteria are not a checklist. The thresholds are
+//! our choice, and every report says so.
 
 mod battery;
 mod changes;

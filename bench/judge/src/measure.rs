@@ -1,43 +1,45 @@
-//! What tests read from a run's outcome: the measures of `fathom compare`, and those that only a verdict needs.
+//! Measures that tests read from a run's outcome: those of `fathom compare`, and some that only a
+//! verdict needs.
 
 use fathom_experiments::compare::Measure;
 use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
 use fathom_netsim::link::jain;
 
-/// Bits of a full packet on the wire, by which queues in packets become times: 1420 bytes (Sync-TCP §4.4), what scenarios send by default.
+/// Bits of a full packet on the wire, to convert queues in packets to times: 1420 bytes
+/// (Sync-TCP §4.4), the default packet size of scenarios.
 const PACKET_BITS: f64 = 1_420.0 * 8.0;
-/// The link that groups' shares are of: downloads cross it.
+/// Link that shares of groups refer to; downloads cross it.
 const LINK: &str = "left-right";
 
-/// A number of an outcome.
+/// A number computed from an outcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Quantity<'a> {
-    /// One of the measures of `fathom compare`, of a group or a link.
+    /// A measure of `fathom compare`, for a group or a link.
     Compared(&'static Measure, &'a str),
-    /// A group's throughput, percent of its own and another's together.
+    /// Throughput of a group in percent of its own and another group's together.
     Share(&'a str, &'a str),
-    /// A group's throughput, percent of the link's rate.
+    /// Throughput of a group in percent of the link's rate.
     LinkShare(&'a str),
-    /// Bytes of completed bodies over the time that counts, percent of the link's rate.
+    /// Bytes of completed bodies over the measured time, in percent of the link's rate.
     Goodput(&'a str),
-    /// Jain's index of the throughputs of a group's flows, percent.
+    /// Jain's index of the throughputs of a group's flows, in percent.
     Jain(&'a str),
-    /// The slowest flow's throughput, percent of the group's mean.
+    /// Throughput of the slowest flow in percent of the group's mean.
     SlowestFlow(&'a str),
-    /// Mean delay in the queue of a link in milliseconds: its mean length at the link's rate.
+    /// Mean queueing delay of a link in milliseconds: its mean queue length at the link's rate.
     QueueDelay(&'a str),
-    /// Packets that a link's blackouts and MTU kept away.
+    /// Number of packets stopped by a link's blackouts and MTU.
     CutOff(&'a str),
-    /// Requests that failed, percent of all that ended.
+    /// Failed requests in percent of all that ended.
     Failed(&'a str),
 }
 
-/// Requests by what came of them.
+/// Requests by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Requests {
     pub(crate) completed: u64,
     pub(crate) failed: u64,
-    /// Those that the end of the run cut short.
+    /// Requests cut short by the end of the run.
     pub(crate) unfinished: u64,
 }
 
@@ -46,7 +48,7 @@ impl Requests {
         self.completed + self.failed + self.unfinished
     }
 
-    /// Returns the part of those with an outcome that failed.
+    /// Returns the fraction of the completed and failed requests that failed.
     pub(crate) fn failed_part(&self) -> f64 {
         self.failed as f64 / (self.completed + self.failed).max(1) as f64
     }
@@ -61,7 +63,7 @@ impl std::ops::AddAssign for Requests {
 }
 
 impl<'a> Quantity<'a> {
-    /// The quantity of this name.
+    /// Returns the quantity with this name.
     pub(crate) fn named(name: &str, of: &'a str, beside: Option<&'a str>) -> Result<Self, String> {
         if let ("share_percent", Some(beside)) = (name, beside) {
             return Ok(Self::Share(of, beside));
@@ -85,7 +87,7 @@ impl<'a> Quantity<'a> {
         }
     }
 
-    /// Its value; `None` where the run has none.
+    /// Returns the value; `None` if the run has none.
     pub(crate) fn of(&self, outcome: &Outcome) -> Option<f64> {
         let group = |name: &str| outcome.groups.get(name);
         let link = |name: &str| outcome.links.get(name);
@@ -119,7 +121,8 @@ impl<'a> Quantity<'a> {
         value.is_finite().then_some(value)
     }
 
-    /// Returns the requests behind a value that leaves failed ones out: those completed, failed and without an outcome. `None` for all else.
+    /// Returns the requests behind a value that leaves failed ones out: completed, failed and
+    /// unfinished ones. Returns `None` for all other quantities.
     pub(crate) fn requests(&self, outcome: &Outcome) -> Option<Requests> {
         let Self::Compared(measure, name) = self else { return None };
         let group =
@@ -131,7 +134,7 @@ impl<'a> Quantity<'a> {
         })
     }
 
-    /// Unit of its values.
+    /// Returns the unit of the values.
     pub(crate) fn unit(&self) -> &'static str {
         match self {
             Self::Compared(measure, _) => measure.unit,
@@ -141,7 +144,7 @@ impl<'a> Quantity<'a> {
         }
     }
 
-    /// In words.
+    /// Describes the quantity in words.
     pub(crate) fn text(&self) -> String {
         let of = |what: &str, name: &str| match name {
             "subject" => what.to_owned(),
@@ -166,7 +169,7 @@ fn percent(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| 100.0 * part / whole)
 }
 
-/// Bits per second of a link: what it carried, over the part of its capacity that it used.
+/// Returns the bits per second of a link: its throughput divided by its utilisation.
 fn rate(link: &LinkOutcome) -> Option<f64> {
     (link.utilisation_percent > 0.0).then(|| 100.0 * link.throughput_bps / link.utilisation_percent)
 }
@@ -214,7 +217,7 @@ mod tests {
             |name: &str, of, beside| Quantity::named(name, of, beside).unwrap().of(&outcome());
         assert_eq!(value("share_percent", "subject", Some("rival")), Some(75.0));
         assert_eq!(value("link_share_percent", "subject", None), Some(60.0));
-        // 40 Mbit in 10 s of a link of 10 Mbps.
+        // 40 Mbit in 10 s on a link of 10 Mbps.
         assert_eq!(value("goodput_percent", "subject", None), Some(40.0));
         assert_eq!(value("jain_percent", "subject", None), Some(90.0));
         assert!(

@@ -1,4 +1,4 @@
-//! The battery for one controller: a study for each test, and the runs of all.
+//! The battery for one controller: a study for each test, and the runs of all studies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,26 +12,26 @@ use crate::battery::{Battery, Criterion, Strength, Test};
 
 /// Axis of a run's key that names its criterion and test.
 pub(crate) const TEST: &str = "test";
-/// Axis of the controller that is judged, and of the reference in its place.
+/// Axis for the controller that is judged, or the reference in its place.
 pub(crate) const CONTROLLER: &str = "controller";
-/// Axis of those that it is judged against.
+/// Axis for the controllers that it is judged against.
 const RIVAL: &str = "rival";
-/// What stands in a test for the first of them.
+/// Variable in a test for the first of these.
 const REFERENCE: &str = "reference";
-/// The stack's own BBR.
+/// Variable in a test for the stack's own BBR.
 const BBR: &str = "bbr";
 
-/// How much is asked.
+/// Extent of the battery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Every criterion, three seeds, few values of each axis: minutes.
+    /// Every criterion, three seeds, few values of each axis; takes minutes.
     Quick,
-    /// Ten seeds, all values: an hour.
+    /// Ten seeds, all values; takes about an hour.
     Full,
 }
 
 impl Depth {
-    /// Its name.
+    /// Returns the name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Quick => "quick",
@@ -39,7 +39,7 @@ impl Depth {
         }
     }
 
-    /// Seeds of each combination.
+    /// Returns the number of seeds for each combination.
     pub const fn seeds(self) -> u64 {
         match self {
             Self::Quick => 3,
@@ -48,46 +48,49 @@ impl Depth {
     }
 }
 
-/// Who is judged, and how.
+/// Controller to judge, and options.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The controller, as users write it.
+    /// Controller as written by users.
     pub controller: String,
-    /// Those that it is judged against; the first is the reference. At least one.
+    /// Controllers that it is judged against, at least one. The first is the reference.
     pub against: Vec<String>,
     /// Stack of all connections.
     pub stack: Stack,
-    /// How much is asked.
+    /// Extent of the battery.
     pub depth: Depth,
-    /// Seeds of each combination, in place of the depth's.
+    /// Number of seeds for each combination, instead of the depth's default.
     pub seeds: Option<u64>,
-    /// Sections to judge; single tests, `5.2.1/one-to-one`; `5.2.*` for 5.2 and all below it, as `5.1` which is no criterion itself; empty:
-    /// all.
+    /// Sections or single tests to judge, such as `5.2.1/one-to-one`; empty for all. `5.2.*`
+    /// selects 5.2 and everything below it. `5.1`, which is not itself a criterion, selects
+    /// everything below it.
     pub only: Vec<String>,
-    /// Where tests run. Those whose queues are not to be had there are left out.
+    /// Backend on which tests run. Tests whose queues are not available there are left out.
     pub backend: Backend,
-    /// Multiplies the times of every run: above 0, at most 1.
+    /// Factor for the times of every run: above 0, at most 1.
     pub scale: f64,
 }
 
-/// What is run to judge a controller.
+/// Runs that are needed to judge a controller.
 #[derive(Clone, Debug)]
 pub struct JudgePlan {
-    /// The battery, as far as it is asked.
+    /// Battery, limited to the requested parts.
     pub battery: Battery,
-    /// Who is judged; controllers are written as their specs, with all that differs from defaults.
+    /// Settings; controllers are written as their specs, with all options that differ from the
+    /// defaults.
     pub settings: Settings,
-    /// Tests of criteria with a MUST that are not asked for.
+    /// Tests of MUST criteria that were not requested.
     pub left_out: Vec<String>,
     /// Runs of all tests; `test` of a key is `SECTION/NAME`.
     pub runs: Vec<StudyRun>,
 }
 
 impl JudgePlan {
-    /// Checks controllers and makes the runs.
+    /// Checks the controllers and creates the runs.
     ///
     /// # Errors
-    /// A controller is not there or cannot run on the stack, or no criterion has a section asked for: one line.
+    /// Returns an error, in one line, if a controller does not exist or cannot run on the stack, or
+    /// if no criterion or test matches a requested name.
     pub fn new(mut battery: Battery, mut settings: Settings) -> Result<Self, PlanError> {
         let spec = |text: &str| {
             Controller::read(text, settings.stack).map(|c| c.spec()).map_err(PlanError)
@@ -111,7 +114,7 @@ impl JudgePlan {
             battery.criteria.iter().map(|criterion| criterion.section.clone()).collect();
         let is_asked = |name: &str, of: &str| match of.strip_suffix(".*") {
             Some(of) => is_within(name, of),
-            // 5.2 is a criterion and 5.2.1 another; 5.1 is none, and stands for all below it.
+            // 5.2 and 5.2.1 are separate criteria; 5.1 is none and stands for everything below it.
             None if sections.iter().any(|section| section == of) => is_test_of(name, of),
             None => is_within(name, of),
         };
@@ -160,12 +163,12 @@ impl JudgePlan {
         Ok(plan)
     }
 
-    /// The reference: what the controller is set against.
+    /// Returns the reference that the controller is compared with.
     pub fn reference(&self) -> &str {
         &self.settings.against[0]
     }
 
-    /// A test as a study; `None` where the stack lacks what it asks for.
+    /// Returns a test as a study; `None` if the stack lacks something that the test needs.
     fn study(&self, name: &str, test: &Test) -> Result<Option<Study>, PlanError> {
         let Settings { controller, against, stack, depth, seeds, backend, .. } = &self.settings;
         let scenario = toml::to_string(&test.scenario).map_err(|e| PlanError(e.to_string()))?;
@@ -211,17 +214,18 @@ impl JudgePlan {
     }
 }
 
-/// Whether a section or test is another, or below it: 5.1.2/four-flows is within 5.1.2, and that within 5.1.
+/// Returns whether a section or test equals `of` or is below it: 5.1.2/four-flows is within 5.1.2,
+/// and 5.1.2 is within 5.1.
 fn is_within(name: &str, of: &str) -> bool {
     name.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
 }
 
-/// Whether it is this criterion, or a test of it.
+/// Returns whether `name` is this criterion or one of its tests.
 fn is_test_of(name: &str, section: &str) -> bool {
     name.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// `5.1.2/deep-buffer`.
+/// Returns the name of a test: `5.1.2/deep-buffer`.
 pub(crate) fn test_name(section: &str, test: &Test) -> String {
     format!("{section}/{}", test.name)
 }

@@ -1,4 +1,4 @@
-//! All verdicts as data, and from the results of runs to them.
+//! All verdicts as data, and their derivation from the results of runs.
 
 use std::collections::BTreeMap;
 
@@ -16,118 +16,119 @@ use crate::plan::{CONTROLLER, JudgePlan, TEST, test_name};
 use crate::value::Value;
 use crate::verdict::Verdict;
 
-/// Raised when a field gets another name or meaning; new fields do not raise it.
+/// Schema version, incremented if a field changes its name or meaning; new fields do not change it.
 pub const SCHEMA: u32 = 1;
 
-/// What came of judging a controller. Nothing in it depends on the machine, but on a backend of real time.
+/// Result of judging a controller. It does not depend on the machine, except for a real-time
+/// backend and for `cpu`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scorecard {
     /// Version of these fields: [`SCHEMA`].
     pub schema: u32,
     /// Version of fathom.
     pub fathom: String,
-    /// The crates of the stack, with their versions.
+    /// Crates of the stack with their versions.
     pub stacks: BTreeMap<String, String>,
-    /// Who was judged.
+    /// Controller that was judged.
     pub controller: String,
-    /// The stack of all connections.
+    /// Stack of all connections.
     pub stack: String,
-    /// Whom it was judged against; the first is the reference.
+    /// Controllers that it was judged against; the first is the reference.
     pub against: Vec<String>,
     /// `quick` or `full`.
     pub depth: String,
-    /// Seeds of each combination.
+    /// Number of seeds for each combination.
     pub seeds: u64,
-    /// Tests of criteria with a MUST that were not asked for (`--only`).
+    /// Tests of MUST criteria that were not requested (`--only`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
-    /// Where its tests ran.
+    /// Backend on which the tests ran.
     #[serde(default, skip_serializing_if = "Backend::is_virtual")]
     pub backend: Backend,
-    /// What the times of its tests were multiplied by, if not 1.
+    /// Factor for the times of the tests, if not 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
-    /// CPU time per ACK frame, where it was asked for: it depends on the machine.
+    /// CPU time per ACK frame, if requested; depends on the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuPerAck>,
-    /// Criteria by verdict.
+    /// Number of criteria by verdict.
     pub counts: Counts,
-    /// In the order of their sections.
+    /// Criteria in the order of their sections.
     pub criteria: Vec<JudgedCriterion>,
-    /// The thresholds of its checks. They are ours: RFC 9743 gives none.
+    /// Thresholds of the checks. They are our choice: RFC 9743 gives none.
     pub thresholds: BTreeMap<String, Threshold>,
 }
 
-/// Criteria by verdict.
+/// Number of criteria by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// That passed.
+    /// Criteria that passed.
     pub passed: usize,
-    /// That failed.
+    /// Criteria that failed.
     pub failed: usize,
-    /// That more seeds may decide.
+    /// Criteria that more seeds may decide.
     pub not_decided: usize,
-    /// That cannot be asked here.
+    /// Criteria that cannot be tested here.
     pub not_applicable: usize,
 }
 
-/// A criterion and its verdict: the worst of its tests'.
+/// A criterion with its verdict, the worst of its tests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JudgedCriterion {
-    /// Its section in RFC 9743.
+    /// Section in RFC 9743.
     pub section: String,
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// How strongly the RFC wants it considered.
+    /// Requirement level in the RFC.
     pub strength: Strength,
-    /// What the RFC asks.
+    /// Requirement of the RFC.
     pub asks: String,
-    /// What came of it.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Why it is not applicable, where it is not.
+    /// Reason why the criterion is not applicable, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_applicable: Option<String>,
-    /// Its tests.
+    /// Tests of the criterion.
     pub tests: Vec<JudgedTest>,
 }
 
-/// A test and its verdict: the worst of its checks'.
+/// A test with its verdict, the worst of its checks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JudgedTest {
-    /// Its name.
+    /// Name of the test.
     pub name: String,
-    /// What happens in it.
+    /// Description of the scenario.
     pub says: String,
-    /// What came of it.
+    /// Verdict.
     pub verdict: Verdict,
-    /// A check for each threshold and combination of the sweep.
+    /// Checks, one for each threshold and combination of the sweep.
     pub checks: Vec<JudgedCheck>,
 }
 
-/// A value against a threshold, at one combination of the sweep.
+/// A value and its threshold, at one combination of the sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JudgedCheck {
     /// Values of the test's axes.
     pub at: BTreeMap<String, String>,
-    /// What is measured, in words.
+    /// Measure in words.
     pub measure: String,
     /// Unit of the value.
     pub unit: String,
-    /// What the value is set against.
+    /// Comparison with the reference.
     pub relation: Relation,
-    /// Mean over seeds with its 95 % interval; `None`: the runs have no value.
+    /// Mean over seeds with its 95% interval; `None` if the runs have no value.
     pub value: Option<Value>,
     /// Name of the threshold.
     pub threshold: String,
-    /// What came of it.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Why, where no value says it.
+    /// Reason for the verdict, if no value shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// The verdicts that results bring. `failed` are runs that ended with an error: their labels, and why. A controller whose run fails has
-/// failed the test.
+/// Derives the verdicts from results. `failed` are the labels of runs that ended with an error,
+/// with the errors. A failed run of the controller fails the test.
 pub fn scorecard(
     plan: &JudgePlan,
     results: &[StudyRunResult],
@@ -168,23 +169,25 @@ pub fn scorecard(
 
 struct Judge<'a> {
     plan: &'a JudgePlan,
-    /// By the fingerprints of their runs.
+    /// Outcomes by the fingerprints of their runs.
     outcomes: BTreeMap<&'a str, &'a Outcome>,
     failed: &'a BTreeMap<String, String>,
 }
 
-/// Seeds of one combination of a test's axes, of the controller and of the reference.
+/// Outcomes at one combination of a test's axes, by seed, of the controller and of the reference.
 #[derive(Default)]
 struct Point<'a> {
     subject: BTreeMap<u64, &'a Outcome>,
     reference: BTreeMap<u64, &'a Outcome>,
-    /// Why a run of the controller, or else of the reference, has no outcome.
+    /// Error of a run without an outcome: of the controller (`true`), or otherwise of the
+    /// reference.
     failure: Option<(bool, &'a str)>,
 }
 
 impl Point<'_> {
-    /// Returns the verdict on a value of completed requests where too few were completed for it: a controller under which none is completed,
-    /// or more fail than under the reference, has failed, whatever the others took. `None`: the value decides.
+    /// Returns the verdict if too few requests were completed for a meaningful value. The
+    /// controller fails if a run completes no request or clearly more requests fail than under the
+    /// reference, whatever the values of completed requests. Returns `None` if the value decides.
     fn requests_that_tell_nothing(
         &self,
         quantity: &Quantity<'_>,
@@ -258,7 +261,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The runs of a test by combination, controller and seed.
+    /// Returns the runs of a test by combination, controller and seed.
     fn points(&self, name: &str) -> BTreeMap<BTreeMap<String, String>, Point<'_>> {
         let settings = &self.plan.settings;
         let mut points: BTreeMap<BTreeMap<String, String>, Point<'_>> = BTreeMap::new();
@@ -276,14 +279,14 @@ impl Judge<'_> {
                 None => {
                     let why =
                         self.failed.get(&run.label()).map_or("the run has no result", |why| why);
-                    // The controller's own failure is what counts.
+                    // A failure of the controller takes precedence over one of the reference.
                     if subject || point.failure.is_none() {
                         point.failure = Some((subject, why));
                     }
                 }
             }
         }
-        // The reference is judged: it is set against itself.
+        // The reference itself is judged: compare it with itself.
         if settings.controller == self.plan.reference() {
             points.values_mut().for_each(|point| point.reference = point.subject.clone());
         }
@@ -307,7 +310,7 @@ impl Judge<'_> {
                 match check.relation {
                     Relation::Absolute => Some(own),
                     Relation::MoreThanReference => Some(own - reference()?),
-                    // Nothing beside nothing is the same.
+                    // Two equal values, including two zeros, are 100%.
                     Relation::PercentOfReference => match reference()? {
                         of if of == own => Some(100.0),
                         of => Some(100.0 * own / of).filter(|value| value.is_finite()),
@@ -352,10 +355,10 @@ impl Judge<'_> {
 }
 
 impl Scorecard {
-    /// Reads a scorecard that was written as JSON.
+    /// Reads a scorecard from JSON.
     ///
     /// # Errors
-    /// It is none, or one of another version: one line.
+    /// Returns an error, in one line, if the text is not a scorecard or has another schema version.
     pub fn from_json(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Head {
@@ -374,19 +377,20 @@ impl Scorecard {
             .map_err(|e| format!("it is no whole scorecard ({e}); make it again"))
     }
 
-    /// What decided a check: its value and the threshold, or why there is none.
+    /// Describes the basis of a verdict: the value and the threshold, or the reason why there is
+    /// none.
     pub(crate) fn finding(&self, check: &JudgedCheck) -> String {
         let threshold =
             self.thresholds.get(&check.threshold).map(Threshold::text).unwrap_or_default();
         check.note.clone().unwrap_or_else(|| format!("{}; {threshold}", check.value_text()))
     }
 
-    /// The worst verdict of all criteria.
+    /// Returns the worst verdict of all criteria.
     pub fn verdict(&self) -> Verdict {
         Verdict::worst(self.criteria.iter().map(|criterion| criterion.verdict))
     }
 
-    /// Returns which criteria with a MUST are not decided, and how to decide them; `None` where all are.
+    /// Returns the undecided MUST criteria and how to decide them; `None` if all are decided.
     pub fn undecided_must(&self) -> Option<String> {
         let open =
             |c: &&JudgedCriterion| c.strength == Strength::Must && c.verdict == Verdict::NotDecided;
@@ -399,7 +403,8 @@ impl Scorecard {
         })
     }
 
-    /// What the verdicts mean for a document's status, after RFC 9743 §3.2, in sentences.
+    /// Describes the consequences of the verdicts for a document's status, after RFC 9743 §3.2, in
+    /// sentences.
     pub fn status(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let worst = |strength| {
@@ -430,7 +435,8 @@ impl Scorecard {
 }
 
 impl JudgedCheck {
-    /// The value with its interval and unit: `12.3 ± 0.4 %`, `210 (163 to 281) % of the reference's`; `nothing` where there is none.
+    /// Formats the value with its interval and unit: `12.3 ± 0.4 %`,
+    /// `210 (163 to 281) % of the reference's`; `nothing` if there is no value.
     pub fn value_text(&self) -> String {
         let Some(value) = &self.value else { return "nothing".to_owned() };
         let unit = behind(&self.unit);
@@ -443,7 +449,8 @@ impl JudgedCheck {
         }
     }
 
-    /// Where it was measured: `queue=droptail:50p, rival=cubic`; empty where the test has no sweep.
+    /// Formats the values of the axes: `queue=droptail:50p, rival=cubic`; empty if the test has no
+    /// sweep.
     pub fn at_text(&self) -> String {
         let axes =
             self.at.iter().filter(|(axis, _)| !["reference", "bbr"].contains(&axis.as_str()));

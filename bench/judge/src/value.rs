@@ -1,34 +1,35 @@
-//! What a check is judged by: a mean over seeds with its interval, of values or of ratios.
+//! Value of a check: a mean over seeds with its interval, of values or of ratios.
 
 use fathom_metrics::{Bounds, Estimate, significant, significant_text};
 use serde::{Deserialize, Serialize};
 
-/// A mean over seeds, and the ends of its 95 % interval by Student's t; one seed has no interval.
+/// A mean over seeds, with the ends of its 95% interval by Student's t; one seed has no interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Value {
-    /// Seeds.
+    /// Number of seeds.
     pub n: usize,
-    /// Of values their mean, of ratios their geometric mean.
+    /// Mean of values, or geometric mean of ratios.
     pub mean: f64,
     /// Lower end of the interval.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: Option<f64>,
 }
 
-/// Digits that are shown of ratios and their intervals.
+/// Significant digits shown of ratios and their intervals.
 const SHOWN: i32 = 3;
-/// Digits that are kept, as an [`Estimate`] does.
+/// Significant digits kept, as in an [`Estimate`].
 const KEPT: i32 = 9;
 
 impl Value {
-    /// Of one value per seed; `None` without any, or where one is not finite.
+    /// Returns the mean of one value per seed; `None` without values or if one is not finite.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         Estimate::of(values).map(|estimate| Self::with(&estimate, |x| x))
     }
 
-    /// Of one ratio per seed: mean and interval of the logarithms, since twice as much and half as much are equally far from the same.
-    /// With a ratio of nothing there are no logarithms: it is then as [`Self::of`].
+    /// Returns the mean of one ratio per seed, computed on logarithms, because twice as much and
+    /// half as much are equally far from equality. If a ratio is zero or negative, it has no
+    /// logarithm, and the result is that of [`Self::of`].
     pub(crate) fn of_ratios(ratios: &[f64]) -> Option<Self> {
         if ratios.iter().any(|ratio| *ratio <= 0.0) {
             return Self::of(ratios);
@@ -48,12 +49,13 @@ impl Value {
         }
     }
 
-    /// Both ends.
+    /// Returns both ends of the interval.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.low.zip(self.high)
     }
 
-    /// `12.3 ± 0.4`, or `1.5 (0.0 to 4.4)` where the interval ends with what the value can be.
+    /// Formats the value as `12.3 ± 0.4`, or as `1.5 (0.0 to 4.4)` if the interval extends beyond
+    /// the bounds of the measure.
     pub(crate) fn text(&self, bounds: &Bounds) -> String {
         let half_width = self.interval().map(|(low, high)| (high - low) / 2.0);
         let estimate = Estimate { n: self.n, mean: self.mean, deviation: None, half_width };
@@ -63,7 +65,7 @@ impl Value {
         }
     }
 
-    /// `210 (163 to 281)`.
+    /// Formats a ratio as `210 (163 to 281)`.
     pub(crate) fn ratio_text(&self) -> String {
         let text = |x| significant_text(x, SHOWN);
         match self.interval() {
@@ -80,7 +82,8 @@ mod tests {
     #[test]
     fn ratios_are_as_far_above_as_below() {
         let value = Value::of_ratios(&[50.0, 100.0, 200.0]).unwrap();
-        // Deviation ln 2, of three: t(2) = 4.302652730, half a width of 1.721873.
+        // The deviation of the three logarithms is ln 2; with t(2) = 4.302652730 the half width is
+        // 1.721873.
         let by_hand = [100.0, 100.0 * (-1.721_873_f64).exp(), 100.0 * 1.721_873_f64.exp()];
         let found = [value.mean, value.low.unwrap(), value.high.unwrap()];
         assert!(

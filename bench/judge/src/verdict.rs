@@ -1,25 +1,26 @@
-//! An interval against a threshold.
+//! Comparison of an interval with a threshold.
 
 use serde::{Deserialize, Serialize};
 
 use crate::battery::Threshold;
 
-/// What came of a check, a test or a criterion. Of several the worst counts: one part that fails is enough.
+/// Verdict on a check, a test or a criterion. The worst of several counts: one failed part is
+/// enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It cannot be asked.
+    /// The question cannot be asked.
     NotApplicable,
-    /// The whole 95 % interval is within the threshold.
+    /// The whole 95% interval is within the threshold.
     Pass,
-    /// The interval reaches over the threshold, or there is none.
+    /// The interval crosses the threshold, or there is no interval.
     NotDecided,
-    /// The whole interval is outside.
+    /// The whole interval is outside the threshold.
     Fail,
 }
 
 impl Verdict {
-    /// In words.
+    /// Returns the verdict in words.
     pub const fn text(self) -> &'static str {
         match self {
             Self::NotApplicable => "not applicable",
@@ -29,12 +30,13 @@ impl Verdict {
         }
     }
 
-    /// The worst of several; not applicable where there is none.
+    /// Returns the worst of several verdicts; not applicable without any.
     pub(crate) fn worst(of: impl IntoIterator<Item = Self>) -> Self {
         of.into_iter().max().unwrap_or(Self::NotApplicable)
     }
 
-    /// The interval of a mean against a threshold. One seed has none, and decides nothing.
+    /// Compares the interval of a mean with a threshold. One seed has no interval and decides
+    /// nothing.
     pub(crate) fn of(interval: Option<(f64, f64)>, threshold: &Threshold) -> Self {
         let Some((low, high)) = interval else { return Self::NotDecided };
         let (least, most) = (

@@ -1,4 +1,4 @@
-//! The shipped battery can be run: at both depths, for our controllers and the stacks' own.
+//! The shipped battery can be run: at both depths, for Fathom's controllers and the stacks' own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ fn plan(depth: Depth, only: &[&str]) -> JudgePlan {
     JudgePlan::new(Battery::shipped(), settings).expect("a controller that runs")
 }
 
-/// Dashboards take two cases of one class and name for one.
+/// Dashboards treat two cases with equal class and name as one.
 #[test]
 fn no_two_cases_of_a_junit_file_share_class_and_name() {
     for depth in [Depth::Quick, Depth::Full] {
@@ -73,7 +73,8 @@ fn no_two_cases_of_a_junit_file_share_class_and_name() {
     }
 }
 
-/// The scorecard of 5.1.5, where the subject's requests and the reference's came to this: completed, failed, unfinished.
+/// Returns the scorecard of 5.1.5 if the subject's and the reference's requests have these counts:
+/// completed, failed, unfinished.
 fn short_flows(subject: (u64, u64, u64), reference: (u64, u64, u64)) -> Scorecard {
     let plan = plan(Depth::Quick, &["5.1.5"]);
     let group = |(completed, failed, unfinished)| GroupOutcome {
@@ -111,7 +112,7 @@ fn verdicts(card: &Scorecard) -> BTreeSet<(Verdict, String)> {
 
 #[test]
 fn a_controller_without_a_response_fails_unless_the_reference_has_none_either() {
-    // Of the checks of this criterion the one that does not pass, where there is one.
+    // Returns the check of this criterion that does not pass, or otherwise the first one.
     let only = |card: &Scorecard| {
         let all = verdicts(card);
         all.iter()

@@ -1,7 +1,9 @@
-//! The battery finds what is broken, and lets pass what is not: controllers of `fathom_cc::testing::BROKEN`, and the standard ones.
+//! Sensitivity of the battery: it finds defects and passes sound controllers. The cases are the
+//! controllers of `fathom_cc::testing::BROKEN` and the standard ones.
 //!
-//! What each should fail was written down before the first run; where a run showed that to be wrong, the case says so. Criteria in `open` are
-//! not predicted: the defect may or may not show there.
+//! The expected failures of each controller were written down before the first run. If a run showed
+//! an expectation to be wrong, the case says so. Criteria in `open` are not predicted: the defect
+//! may or may not show there.
 
 use std::collections::BTreeSet;
 
@@ -12,22 +14,24 @@ use fathom_judge::{Battery, Depth, JudgePlan, League, Scorecard, Settings, Verdi
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
 
-/// A controller, and what is known of it without a run.
+/// A controller with the verdicts expected before a run.
 struct Case {
     controller: &'static str,
     /// Criteria that it must fail.
     fails: &'static [&'static str],
-    /// Criteria that say nothing of it. All others it must not fail.
+    /// Criteria without an expectation. It must not fail any other.
     open: &'static [&'static str],
 }
 
 const CASES: &[Case] = &[
-    // It grows by time, and on 64 kbps a round trip takes seconds: see docs/judge.md.
+    // CUBIC grows by time, and on 64 kbps a round trip takes seconds: see docs/judge.md.
     Case { controller: "cubic", fails: &["7.4"], open: &[] },
-    // It needs long to fill a long path, and after losses that are none of the link's.
+    // Reno takes long to fill a long path, also after losses that the link does not cause.
     Case { controller: "reno", fails: &[], open: &["6.4", "7.4", "7.5"] },
-    // What is sent is more than any queue holds. Said to fail 5.1.2, and does not: what ten seconds of buffer take is never lost, and of four
-    // flows CUBIC keeps the buffer nearly as full. Said to pass 6.1, and does not: nine packets in ten are lost at the shallow buffer.
+    // Sends more than any queue holds. It was expected to fail 5.1.2 but does not: data that fit
+    // ten seconds of buffer are never lost, and among four flows CUBIC keeps the buffer nearly as
+    // full. It was expected to pass 6.1 but does not: nine packets in ten are lost at the shallow
+    // buffer.
     Case {
         controller: "ignores-loss",
         fails: &[
@@ -36,7 +40,7 @@ const CASES: &[Case] = &[
         ],
         open: &["5.1.2", "5.1.4", "6.1", "6.3", "7.6", "7.11"],
     },
-    // Ten packets per round trip at most: harmless, and of no use on a fast or long path.
+    // At most ten packets per round trip: harmless, but useless on a fast or long path.
     Case {
         controller: "never-grows",
         fails: &[
@@ -44,7 +48,7 @@ const CASES: &[Case] = &[
         ],
         open: &["5.1.4", "7.4", "7.6", "7.11"],
     },
-    // Two packets per round trip: more so.
+    // Two packets per round trip: even more so.
     Case {
         controller: "halves-on-every-ack",
         fails: &[
@@ -52,25 +56,30 @@ const CASES: &[Case] = &[
         ],
         open: &["5.1.4", "7.4", "7.6", "7.11"],
     },
-    // Others get little, and much is lost where there are many of it or less is to be had than before. Said to fail 5.1.2 and 5.1.4, and does
-    // not: its queue is 112 % of CUBIC's, of 110; and a drop-tail queue takes from the first of two flows what the second needs.
+    // Other flows get little, and much is lost if there are many such flows or if the capacity
+    // falls. It was expected to fail 5.1.2 and 5.1.4 but does not: its queue is 112% of CUBIC's,
+    // with a threshold of 110%; and a drop-tail queue takes from the first of two flows the
+    // capacity that the second needs.
     Case {
         controller: "starves-others",
         fails: &["5.1.1", "5.2.1", "5.2.2", "5.2.3", "7.1", "7.2"],
-        // 7.8 was predicted and found while losses counted from the beginning of a run; after the warm-up three seeds leave it open.
+        // 7.8 was predicted and found while losses counted from the start of a run; with losses
+        // counted only after the warm-up, three seeds leave it open.
         open: &[
             "5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2", "6.2", "6.3", "7.4", "7.6", "7.8", "7.9",
             "7.11",
         ],
     },
-    // Reno, as long as the peer tells the truth. A first version, which compared with the smallest delay seen, was not fooled: a liar's delays
-    // vary by what the queue grows meanwhile. The present one loses a seventh at a policer (5.1.3), which shows no queue either: not foreseen.
+    // Behaves like Reno as long as the peer reports correctly. A first version, which compared
+    // with the smallest delay seen, was not deceived, because a misreporting peer's delays vary
+    // with the growth of the queue. The present version loses a seventh at a policer (5.1.3), which
+    // shows no queue either; this was not predicted.
     Case {
         controller: "believes-a-liar",
         fails: &["7.6"],
         open: &["5.1.3", "6.4", "7.2", "7.4", "7.5"],
     },
-    // The longer a connection lasts and the more it carries, the less is left.
+    // The longer a connection lasts and the more it carries, the smaller is its window.
     Case {
         controller: "leaks-window",
         fails: &["5.1.5", "5.2.1", "6.1", "6.3", "6.4", "7.3", "7.5", "7.7", "7.8", "7.9"],
@@ -78,10 +87,11 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Sections that every run of the tests asks: each defect fails one of them, and a controller takes some five seconds of CPU time.
+/// Sections in every test run. Each defect fails one of them, and a controller takes about 5 s of
+/// CPU time.
 const SHORT: &[&str] = &["5.1.1", "7.2", "7.3", "7.6"];
 
-/// The scorecard of a controller.
+/// Returns the scorecard of a controller.
 fn judge(controller: &str, only: &[&str]) -> Scorecard {
     let settings = Settings {
         controller: controller.to_owned(),
@@ -98,7 +108,7 @@ fn judge(controller: &str, only: &[&str]) -> Scorecard {
     scorecard(&plan, &results, &std::collections::BTreeMap::new())
 }
 
-/// Where a scorecard and what was said of it beforehand differ, a line each.
+/// Returns the differences between a scorecard and its expectations, one line each.
 fn differences(case: &Case, card: &Scorecard) -> Vec<String> {
     let (fails, open): (BTreeSet<_>, BTreeSet<_>) =
         (case.fails.iter().collect(), case.open.iter().collect());
@@ -112,7 +122,7 @@ fn differences(case: &Case, card: &Scorecard) -> Vec<String> {
 }
 
 fn all_as_expected(only: &[&str]) -> League {
-    // Once per process: the tests of this file may both have run.
+    // Once per process, because both tests of this file may have run.
     let _ = catalogue::extend(BROKEN);
     let cards: Vec<Scorecard> = CASES.iter().map(|case| judge(case.controller, only)).collect();
     let league = League::new(cards.clone()).expect("judged alike");
@@ -141,7 +151,7 @@ fn what_is_broken_is_found_and_nothing_else() {
     all_as_expected(SHORT);
 }
 
-/// The whole of the battery, and the table of docs/judge-sensitivity.md: `make sensitivity`.
+/// The whole battery, and the table of docs/judge-sensitivity.md: `make sensitivity`.
 #[test]
 #[ignore = "twenty minutes of CPU time"]
 fn the_whole_battery_finds_what_is_broken() {

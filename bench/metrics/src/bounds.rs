@@ -1,31 +1,35 @@
-//! Values that a measure can take.
+//! Bounds of the values that a measure can take.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Estimate;
 
-/// The least and the largest value that a measure can take.
+/// The smallest and the largest value that a measure can take.
 ///
-/// Student's interval is symmetric around the mean and knows nothing of the measure: few seeds of a rate near zero give a lower end
-/// below zero. The part of an interval that lies outside the bounds holds no possible value, so that cutting it off leaves the confidence
-/// level as it was (Mandelkern, "Setting Confidence Intervals for Bounded Parameters", Statistical Science 17(2), 2002, §2).
+/// Student's interval is symmetric around the mean and does not depend on the measure: with few
+/// seeds, the interval of a rate near zero has a lower end below zero. The part of an interval
+/// outside the bounds contains no possible value, so cutting it off does not change the confidence
+/// level (Mandelkern, "Setting Confidence Intervals for Bounded Parameters", Statistical Science
+/// 17(2), 2002, §2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// The least value; `None`: there is none.
+    /// Smallest value; `None` if there is no lower bound.
     pub least: Option<f64>,
-    /// The largest value; `None`: there is none.
+    /// Largest value; `None` if there is no upper bound.
     pub most: Option<f64>,
 }
 
 impl Bounds {
-    /// Counts, rates, times and sizes: zero or more.
+    /// Bounds of counts, rates, times and sizes: zero or more.
     pub const NOT_NEGATIVE: Self = Self { least: Some(0.0), most: None };
-    /// Parts of a whole in percent: 0 to 100.
+    /// Bounds of percentages of a whole: 0 to 100.
     pub const PERCENT: Self = Self { least: Some(0.0), most: Some(100.0) };
 
-    /// Returns the part of an interval that lies within the bounds.
+    /// Returns the part of an interval that lies within the bounds, and whether anything was cut
+    /// off.
     ///
-    /// The second value says whether something was cut off. A mean outside the bounds (a measure that is wrong) keeps its interval.
+    /// If the mean is outside the bounds, the measure is wrong; its interval is then returned
+    /// unchanged.
     pub fn cut(&self, mean: f64, (low, high): (f64, f64)) -> ((f64, f64), bool) {
         let (least, most) =
             (self.least.unwrap_or(f64::NEG_INFINITY), self.most.unwrap_or(f64::INFINITY));
@@ -37,7 +41,8 @@ impl Bounds {
 }
 
 impl Estimate {
-    /// Returns both ends of the interval, cut at what the measure can be; `None` if there is no interval.
+    /// Returns both ends of the interval, cut at the bounds of the measure; `None` if there is no
+    /// interval.
     pub fn interval_within(&self, bounds: &Bounds) -> Option<(f64, f64)> {
         self.interval().map(|ends| bounds.cut(self.mean, ends).0)
     }
@@ -51,7 +56,7 @@ mod tests {
     fn intervals_end_where_the_measure_does() {
         let of =
             |values: &[f64], bounds: Bounds| Estimate::of(values).unwrap().interval_within(&bounds);
-        // Two seeds: half a width of 12.7 deviations over sqrt 2.
+        // With two seeds, half the width is 12.7 deviations over sqrt 2.
         assert_eq!(of(&[1.0, 3.0], Bounds::NOT_NEGATIVE).unwrap().0, 0.0);
         assert_eq!(of(&[70.0, 98.0], Bounds::PERCENT), Some((0.0, 100.0)));
         assert!(of(&[1.0, 3.0], Bounds::default()).unwrap().0 < -10.0);

@@ -1,4 +1,4 @@
-//! Means over seeds, and how far to trust them.
+//! Means over seeds and their confidence intervals.
 
 use std::fmt;
 
@@ -7,34 +7,36 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::latency::significant;
 
-/// Digits kept for output.
+/// Significant digits kept for output.
 const DIGITS: i32 = 9;
 
-/// A mean with its 95 % confidence interval by Student's t. Figures are rounded to nine significant digits.
+/// A mean with its 95% confidence interval by Student's t. Numbers are rounded to nine significant
+/// digits.
 ///
-/// Displayed as `12.3 ± 0.4`: the interval to one significant digit; a precision (`{:.2}`) overrides it. Without an interval it is the
-/// mean alone, to three digits.
+/// Displayed as `12.3 ± 0.4`, with the interval to one significant digit; a precision (`{:.2}`)
+/// overrides the digits. Without an interval only the mean is displayed, to three digits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Values it is the mean of.
+    /// Number of values.
     pub n: usize,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: f64,
-    /// Their standard deviation, with n - 1. One value has none.
+    /// Standard deviation of the values, with n - 1; `None` for one value.
     pub deviation: Option<f64>,
-    /// Half the width of the interval. One value has none.
+    /// Half the width of the interval; `None` for one value.
     pub half_width: Option<f64>,
 }
 
 impl Estimate {
-    /// The mean of one value per seed. `None` without values, or where one is not a finite number.
+    /// Returns the mean of one value per seed; `None` without values or if a value is not finite.
     pub fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() || values.iter().any(|v| !v.is_finite()) {
             return None;
         }
         let n = values.len();
         let mean = values.iter().sum::<f64>() / n as f64;
-        // Rounding puts the mean of equal values beside them: that is no deviation.
+        // Rounding can put the mean of equal values slightly beside them; such values have no
+        // deviation.
         let equal = values.iter().all(|v| *v == values[0]);
         let squares: f64 =
             if equal { 0.0 } else { values.iter().map(|v| (v - mean).powi(2)).sum() };
@@ -52,29 +54,32 @@ impl Estimate {
         })
     }
 
-    /// The mean of `a - b` over pairs: the same seeds under two controllers. `None` also where they are not as many.
+    /// Returns the mean of `a - b` over pairs, with the same seeds under two controllers; `None`
+    /// also if the lengths differ.
     pub fn of_differences(a: &[f64], b: &[f64]) -> Option<Self> {
         let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
         (a.len() == b.len()).then(|| Self::of(&differences)).flatten()
     }
 
-    /// Both ends of the interval.
+    /// Returns both ends of the interval.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.half_width.map(|half| (self.mean - half, self.mean + half))
     }
 
-    /// Zero lies outside the interval: of differences, that they are not by chance, at 5 %.
+    /// Returns whether zero lies outside the interval. For differences, this means that they are
+    /// significant at the 5% level.
     pub fn is_significant(&self) -> bool {
         self.half_width.is_some_and(|half| self.mean.abs() > half)
     }
 }
 
-/// `x` with so many significant digits, where it has decimals to show them: `0.123`, `12.3`, `1234`.
+/// Formats `x` with `digits` significant digits but never rounds off integer digits: `0.123`,
+/// `12.3`, `1234`.
 pub fn significant_text(x: f64, digits: i32) -> String {
     format!("{x:.*}", decimals(x, digits))
 }
 
-/// Decimals that show `x` to so many significant digits, up to 12.
+/// Returns the decimals that show `x` to `digits` significant digits, at most 12.
 fn decimals(x: f64, digits: i32) -> usize {
     if x == 0.0 {
         return 0;
@@ -84,7 +89,7 @@ fn decimals(x: f64, digits: i32) -> usize {
 
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // All values equal: nothing to see in the interval, the mean says how many digits.
+        // If all values are equal, the interval is zero and the mean determines the digits.
         let by_mean = || decimals(self.mean, 3);
         let shown = f.precision();
         match self.half_width {
@@ -110,7 +115,7 @@ mod tests {
 
     #[test]
     fn equal_values_have_the_digits_of_their_mean() {
-        // Three times 11.45 does not add up to 34.35 in binary.
+        // Three times 11.45 is not exactly 34.35 in binary.
         assert_eq!(Estimate::of(&[11.45; 3]).unwrap().to_string(), "11.4 ± 0.0");
         assert_eq!(Estimate::of(&[15.84; 3]).unwrap().to_string(), "15.8 ± 0.0");
     }
@@ -141,7 +146,8 @@ mod tests {
 
     #[test]
     fn a_published_interval() {
-        // DCA §3.3, its table 3-5: path 7 at 11:00, five runs, mean -13, deviation 7: (-21, -4), as rounded there.
+        // DCA §3.3, its table 3-5: path 7 at 11:00, five runs, mean -13, deviation 7: (-21, -4), as
+        // rounded there.
         let deviations = [-1.0, 0.0, 1.0, 1.0, -1.0].map(|u: f64| -13.0 + 7.0 * u);
         let e = Estimate::of(&deviations).unwrap();
         assert_eq!((e.mean, e.deviation), (-13.0, Some(7.0)));

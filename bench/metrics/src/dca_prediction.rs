@@ -1,17 +1,22 @@
-//! What TCP/DCA would have done to a connection that did without: the throughput analysis of DCA §3.3.
+//! Predicts the effect of TCP/DCA on a connection that ran without it: the throughput analysis of
+//! DCA §3.3.
 //!
-//! [`replay`] runs the detector over the connection's tcpRTT series and counts its reactions and the losses these would have avoided;
-//! [`predict`] puts the counts into the model of [`SendRate`].
+//! [`replay`] runs the detector over the connection's tcpRTT series and counts its reactions and
+//! the losses that these would have avoided. [`predict`] puts the counts into the model of
+//! [`SendRate`].
 //!
 //! # Departures
-//! - **Baseline**: as in the controller (`fathom_cc::dca`), an epoch begins with the reaction to a delay event. It ends when
-//!   sampledRTT(x) is not above windowAVG(w) as it moves ([`Epoch::Average`]), or as it was at the reaction ([`Epoch::Start`]).
-//! - **When a loss happens**: at its sample, after which the packet was sent. "Within one RTT" of a reaction is within the round trip
-//!   of the sample that brought the reaction. Every loss in that time counts as avoided.
-//! - **Avoided losses** are those within one RTT of a reaction, and those whose own sample is a delay event, epoch or not, for the paper
-//!   makes a congestion decision before every loss; each counts once. [`Replay::avoided_by_reaction`] has the former alone.
-//! - **Bursts**: a loss event may be several packets, while retransmissions are counted one by one, as the paper counts both. What is
-//!   avoided never exceeds what was retransmitted.
+//! - **Baseline**: as in the controller (`fathom_cc::dca`), an epoch begins with the reaction to a
+//!   delay event. The epoch ends when sampledRTT(x) is not above windowAVG(w), either the current
+//!   average ([`Epoch::Average`]) or the average at the reaction ([`Epoch::Start`]).
+//! - **Time of a loss**: the time of the sample after which the packet was sent. "Within one RTT"
+//!   of a reaction means within the round trip of the sample that caused the reaction. Every loss
+//!   in that time counts as avoided.
+//! - **Avoided losses** are losses within one RTT of a reaction, and losses whose own sample is a
+//!   delay event, inside or outside an epoch, because the paper makes a congestion decision before
+//!   every loss. Each loss counts once. [`Replay::avoided_by_reaction`] counts only the first kind.
+//! - **Bursts**: as in the paper, a loss event may cover several packets, while retransmissions are
+//!   counted one by one. The avoided losses never exceed the retransmissions.
 
 use std::time::Duration;
 
@@ -24,7 +29,7 @@ use super::loss_delay::DelayEvent;
 use super::pftk::{SendRate, Timeouts};
 use super::rtt_series::RttSample;
 
-/// What the detector did with a series.
+/// Counts of the detector's decisions on a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
     /// Loss events of the series.
@@ -37,10 +42,10 @@ pub struct Replay {
     pub avoided_by_reaction: u64,
 }
 
-/// Runs the detector over a series.
+/// Runs the detector over a series and returns its counts.
 pub fn replay(samples: &[RttSample], event: DelayEvent, epoch: Epoch) -> Replay {
     let mut counts = Replay::default();
-    // windowAVG(w) when the epoch began, while one lasts.
+    // windowAVG(w) at the start of the current epoch, if any.
     let mut began = None;
     let mut reaction: Option<(Time, Duration)> = None;
     for (index, sample) in samples.iter().enumerate() {
@@ -73,43 +78,44 @@ pub fn replay(samples: &[RttSample], event: DelayEvent, epoch: Epoch) -> Replay 
     counts
 }
 
-/// What the prediction rests on.
+/// Counts that the prediction is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// packetsSent.
+    /// Packets sent (packetsSent in DCA §3.3).
     pub sent: u64,
-    /// numberRetransmits; for QUIC, packets declared lost.
+    /// Retransmissions (numberRetransmits); for QUIC, packets declared lost.
     pub retransmits: u64,
-    /// congestionReactionCount.
+    /// Reactions to delay events (congestionReactionCount).
     pub reactions: u64,
-    /// lossAvoidedCount.
+    /// Losses avoided (lossAvoidedCount).
     pub avoided: u64,
 }
 
-/// Predicted send rates without and with DCA. Figures are rounded to six significant digits, percentages to three decimals.
+/// Predicted send rates without and with DCA. Numbers are rounded to six significant digits,
+/// percentages to three decimals.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// p-loss.
+    /// Loss rate without DCA (p-loss).
     pub p_loss: f64,
-    /// p-TD.
+    /// Rate of remaining losses and reactions with DCA (p-TD).
     pub p_td: f64,
-    /// p-timeout.
+    /// Rate of remaining losses with DCA (p-timeout).
     pub p_timeout: f64,
-    /// Packets per second at p-loss, full model.
+    /// Packets per second at p-loss, by the full model.
     pub reno: f64,
-    /// Packets per second at p-TD and p-timeout, full model.
+    /// Packets per second at p-TD and p-timeout, by the full model.
     pub dca: f64,
-    /// B(p-TD, p-timeout) / B(p-loss) - 1 in percent; negative where DCA loses.
+    /// B(p-TD, p-timeout) / B(p-loss) - 1 in percent; negative if DCA is slower.
     pub degradation_percent: f64,
-    /// The same by the approximate model.
+    /// `degradation_percent` by the approximate model.
     pub approximate_percent: f64,
 }
 
-/// Predicts what DCA costs. `None` where a loss rate is none, or the model has no rate for it: nothing sent, all lost, or no loss without a
-/// largest window.
+/// Predicts the cost of DCA. Returns `None` if a loss rate is undefined or the model has no rate
+/// for it: nothing sent, everything lost, or no loss without a maximum window.
 pub fn predict(path: &SendRate, counts: Counts, timeouts: Timeouts) -> Option<Prediction> {
     let left = counts.retransmits.saturating_sub(counts.avoided);
-    // Nothing sent: no number, and no rate for it.
+    // Not a number if nothing was sent; the model then has no rate.
     let of_sent = |packets: u64| packets as f64 / counts.sent as f64;
     let (p_loss, p_td) =
         (of_sent(counts.retransmits), of_sent(left.saturating_add(counts.reactions)));
@@ -148,21 +154,25 @@ mod tests {
 
     #[test]
     fn one_reaction_per_epoch() {
-        // x 1, w 4. Sample 4: 20 against mean 12.5 and deviation 4.3: reaction. 5: 30 against 17.5 + 8.3: event, but the epoch lasts.
-        // 6 and 7: 30 against 22.5 and 27.5, not back; 8: 30 against 30: back. 9: 40 against 32.5 + 4.3: the second.
+        // x 1, w 4. Sample 4: 20 against mean 12.5 and deviation 4.3, a reaction. Sample 5: 30
+        // against 17.5 + 8.3, an event, but the epoch lasts. Samples 6 and 7: 30 against 22.5 and
+        // 27.5, epoch not over. Sample 8: 30 against 30, epoch over. Sample 9: 40 against 32.5 +
+        // 4.3, the second reaction.
         let rtts = [10, 10, 10, 10, 20, 30, 30, 30, 30, 40];
         let counts = run(&rtts, &[], Epoch::Average);
         assert_eq!((counts.reactions, counts.losses, counts.avoided), (2, 0, 0));
-        // Frozen at 12.5, the epoch outlasts the series.
+        // With the baseline fixed at 12.5, the epoch outlasts the series.
         assert_eq!(run(&rtts, &[], Epoch::Start).reactions, 1);
-        // Back below 12.5 and up again: two. 12 against 12.5, then 40 against 28 + 10.7 (30 30 12 40).
+        // Back below 12.5 and up again gives two reactions. 12 against 12.5, then 40 against 28 +
+        // 10.7 (30 30 12 40).
         let rtts = [10, 10, 10, 10, 20, 30, 30, 12, 40];
         assert_eq!(run(&rtts, &[], Epoch::Start).reactions, 2);
     }
 
     #[test]
     fn losses_within_a_round_trip_of_a_reaction_are_avoided() {
-        // The reaction is at sample 4, 40 ms, with a round trip of 20 ms: 60 ms is within it, 70 ms is not. Samples come every 10 ms.
+        // The reaction is at sample 4, at 40 ms, with a round trip of 20 ms: 60 ms is within it, 70
+        // ms is not. Samples come every 10 ms.
         let rtts = [10, 10, 10, 10, 20, 20, 20, 20, 20];
         let avoided = |losses: &[usize]| {
             let counts = run(&rtts, losses, Epoch::Average);
@@ -177,8 +187,9 @@ mod tests {
 
     #[test]
     fn a_loss_with_a_delay_event_of_its_own_is_avoided_once() {
-        // The reaction is at sample 4, 40 ms, with a round trip of 30 ms: 70 ms is near. Sample 6 is near and an event (60 against
-        // 35 + 18.0); 8 is an event (90 against 66.25 + 18.5) too late to be near; 9 is neither (85 against 77.5 + 11.5).
+        // The reaction is at sample 4, at 40 ms, with a round trip of 30 ms, so 70 ms is near.
+        // Sample 6 is near and an event (60 against 35 + 18.0). Sample 8 is an event (90 against
+        // 66.25 + 18.5) but too late to be near. Sample 9 is neither (85 against 77.5 + 11.5).
         let counts = run(&[10, 10, 10, 10, 30, 40, 60, 75, 90, 85], &[6, 8, 9], Epoch::Start);
         assert_eq!((counts.reactions, counts.losses), (1, 3));
         assert_eq!((counts.avoided, counts.avoided_by_reaction), (2, 1));
@@ -193,8 +204,9 @@ mod tests {
 
     #[test]
     fn the_prediction_by_hand() {
-        // p-loss .01, p-TD (100 + 350 - 50) / 10000 = .04, p-timeout .005. Rates are those of the model's own tests: 69.52446 and 38.15849
-        // packets per second (25.19363 if every indication may time out); approximately 70.65442 and 41.64358.
+        // p-loss 0.01, p-TD (100 + 350 - 50) / 10000 = 0.04, p-timeout 0.005. The rates are those
+        // of the model's own tests: 69.52446 and 38.15849 packets per second (25.19363 if every
+        // indication may time out); by the approximate model 70.65442 and 41.64358.
         let counts = Counts { sent: 10_000, retransmits: 100, reactions: 350, avoided: 50 };
         let p = predict(&PATH, counts, Timeouts::OfLosses).unwrap();
         assert_eq!((p.p_loss, p.p_td, p.p_timeout), (0.01, 0.04, 0.005));

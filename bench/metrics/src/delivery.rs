@@ -1,11 +1,13 @@
-//! Packet delivery latency: "the time between when a packet is first sent and when the packet arrives at the receiver, regardless of how
-//! many times the packet is retransmitted" (SDC §3.3).
+//! Packet delivery latency: "the time between when a packet is first sent and when the packet
+//! arrives at the receiver, regardless of how many times the packet is retransmitted" (SDC §3.3).
 //!
-//! QUIC sends again what a lost packet carried, not the packet, and its packets are encrypted. So the lab's TLS keys note which bytes of
-//! which streams they seal ([`Sealed`]), under the packet's authentication tag, which no two packets share; the network shows each
-//! datagram of the flow that is observed as it enters the first link and as it arrives ([`Delivery`]). What a packet carries for the
-//! first time is one piece; it has arrived when its first byte has, in whatever packet. A hold at the sender comes before the first link
-//! and is no part of the latency.
+//! QUIC retransmits the data of a lost packet, not the packet itself, and QUIC packets are
+//! encrypted. The lab's TLS keys therefore record which bytes of which streams they seal
+//! ([`Sealed`]), keyed by the packet's authentication tag, which is unique per packet. The network
+//! reports each datagram of the observed flow when it enters the first link and when it arrives
+//! ([`Delivery`]). The bytes that a packet carries for the first time form one piece. A piece has
+//! arrived when its first byte has arrived, in any packet. A delay that the sender adds comes
+//! before the first link and is not part of the latency.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -20,9 +22,12 @@ use super::latency::Latencies;
 
 /// Bytes of an AEAD tag (RFC 9001 §5.3).
 const TAG: usize = 16;
-/// Packets remembered from sealing to sending; of flows that nobody asks about they are never fetched. Holds of all flows fit many times.
+/// Maximum number of packets remembered from sealing to sending. Packets of flows that are not
+/// observed are never fetched. The limit is many times the number of packets that senders hold back
+/// in all flows.
 const REMEMBERED: usize = 1 << 16;
-/// STREAM frame types, and the bits of a type that say that an offset and a length are there (RFC 9000 §19.8).
+/// STREAM frame types, and the bits of a type that indicate an offset and a length
+/// (RFC 9000 §19.8).
 const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
 const OFFSET: u64 = 0x04;
 const LENGTH: u64 = 0x02;
@@ -31,7 +36,7 @@ type Tag = [u8; TAG];
 /// A stream and a range of its bytes.
 type Piece = (u64, Range<u64>);
 
-/// What packets that were sealed but not sent yet carry.
+/// Pieces in packets that were sealed but not yet sent.
 #[derive(Debug, Default)]
 pub struct Sealed {
     pieces: HashMap<Tag, Vec<Piece>>,
@@ -43,7 +48,7 @@ impl Sealed {
         self.pieces.remove(tag)
     }
 
-    /// A packet with these pieces was sealed with this tag.
+    /// Records that a packet with these pieces was sealed with this tag.
     pub fn note(&mut self, tag: &[u8], pieces: Vec<Piece>) {
         let Ok(tag) = Tag::try_from(tag) else { return };
         if pieces.is_empty() {
@@ -59,7 +64,8 @@ impl Sealed {
     }
 }
 
-/// The stream bytes in a 1-RTT payload that is about to be sealed. A frame that cannot be read ends the walk.
+/// Returns the stream bytes in a 1-RTT payload that is about to be sealed. Parsing stops at a frame
+/// that cannot be read.
 pub fn pieces(payload: &[u8]) -> Vec<Piece> {
     let frames =
         Frames::new(payload).map_while(Result::ok).filter(|frame| STREAM.contains(&frame.ty));
@@ -81,21 +87,22 @@ fn piece(ty: u64, frame: &[u8]) -> Option<Piece> {
     (length > 0).then(|| (stream, from..from + length))
 }
 
-/// What one flow's server sends, and when it arrives.
+/// Sending and arrival of the data from one flow's server.
 #[derive(Debug)]
 pub struct Delivery {
     sealed: Arc<Mutex<Sealed>>,
-    /// Pieces in datagrams on their way. Those of lost datagrams stay: some bytes for each loss of one flow.
+    /// Pieces in datagrams in transit. Pieces of lost datagrams stay here, a few bytes for each
+    /// loss of one flow.
     under_way: HashMap<Tag, Vec<Piece>>,
-    /// Where each stream's unsent bytes begin.
+    /// First unsent byte of each stream.
     unsent: HashMap<u64, u64>,
-    /// When the pieces that have not arrived were first sent, by their stream and first byte.
+    /// Time at which each piece that has not arrived was first sent, by stream and first byte.
     waiting: BTreeMap<(u64, u64), Time>,
     latencies: Latencies,
 }
 
 impl Delivery {
-    /// Of a flow whose server seals with keys that note what they seal in `sealed`.
+    /// Observes a flow whose server seals with keys that record the sealed pieces in `sealed`.
     pub fn new(sealed: Arc<Mutex<Sealed>>) -> Self {
         Self {
             sealed,
@@ -106,7 +113,7 @@ impl Delivery {
         }
     }
 
-    /// The latencies so far.
+    /// Returns the latencies so far.
     pub const fn latencies(&self) -> &Latencies {
         &self.latencies
     }
@@ -149,7 +156,7 @@ mod tests {
         Time::from_millis(n)
     }
 
-    /// A datagram whose tag is `n` 16 times.
+    /// Returns a datagram whose tag is the byte `n` repeated 16 times.
     fn datagram(n: u8) -> Vec<u8> {
         [&[0x40, 1, 2][..], &[n; TAG]].concat()
     }
@@ -162,10 +169,11 @@ mod tests {
 
     #[test]
     fn stream_frames_are_found_among_others() {
-        // PING; stream 4 with offset 0x100 and length 3; PADDING; stream 0 without offset to the end.
+        // PING; stream 4 with offset 0x100 and length 3; PADDING; stream 0 without offset, up to
+        // the end.
         let payload = [0x01, 0x0e, 0x04, 0x41, 0x00, 0x03, 7, 7, 7, 0x00, 0x00, 0x08, 0x00, 9, 9];
         assert_eq!(pieces(&payload), [(4, 0x100..0x103), (0, 0..2)]);
-        // An empty one, with FIN, carries nothing; what cannot be read ends the walk.
+        // An empty frame with FIN carries nothing; an unreadable frame ends the parsing.
         assert_eq!(pieces(&[0x0b, 0x04, 0x00]), []);
         assert_eq!(pieces(&[0x08, 0x04, 9, 0x40]), [(4, 0..2)]);
         assert_eq!(pieces(&[0x40, 0x99, 0x08, 0x04, 9]), []);
@@ -181,12 +189,13 @@ mod tests {
         send(&mut delivery, 0, 1, &[(0, 0..100)]);
         send(&mut delivery, 1, 2, &[(0, 100..200)]);
         delivery.arrived(ms(30), &datagram(2));
-        // The first was lost; its bytes go again with some of the next, cut otherwise.
+        // The first datagram was lost. Its bytes are sent again in different pieces, together with
+        // some new bytes.
         send(&mut delivery, 50, 3, &[(0, 0..60)]);
         send(&mut delivery, 51, 4, &[(0, 60..100), (0, 200..250)]);
         delivery.arrived(ms(80), &datagram(3));
         delivery.arrived(ms(81), &datagram(4));
-        // Late, and once more: nothing new.
+        // A late and a repeated arrival add nothing.
         delivery.arrived(ms(90), &datagram(1));
         send(&mut delivery, 95, 5, &[(0, 100..200)]);
         delivery.arrived(ms(120), &datagram(5));

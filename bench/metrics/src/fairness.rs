@@ -1,103 +1,115 @@
-//! Who got how much of a link: the fairness measures of Packet size §4.2.
+//! Fairness of link sharing: the measures of Packet size §4.2.
 //!
-//! In each window of time every flow got some percentage of its fair share. The thesis's own measure is the distribution of these
-//! percentages over flows, in buckets of 5 %, averaged over windows (Packet size §4.2.3); beside it stand the two that it tried first,
-//! the ratio of the least to the most (Packet size §4.2.1) and Jain's index (Packet size §4.2.2).
+//! In each window of time every flow gets some percentage of its fair share. The thesis's own
+//! measure is the distribution of these percentages over flows, in buckets of 5%, averaged over
+//! windows (Packet size §4.2.3). The two measures that the thesis tried first are also reported:
+//! the ratio of the smallest to the largest share (Packet size §4.2.1) and Jain's index
+//! (Packet size §4.2.2).
 //!
 //! # Departures
-//! - **At most**: the thesis calls its function that of flows "that got at least that much", but its example has "30% fair share or less"
-//!   and its curves rise. Here they are those that got x or less, a flow with exactly x included.
-//! - **Groups** have their own fair share each, and overall measures are of the flows' percentages of their own share. The thesis
-//!   accounts for the penalty of small packets the same way: [`fair_by_packets`].
-//! - **Windows in which nobody got anything** have neither index nor ratio; they count in the distribution.
-//! - **Starved** are flows below 5 % of their share; the thesis has a word for them but no number.
+//! - **At most**: the thesis calls its function that of flows "that got at least that much", but
+//!   its example has "30% fair share or less" and its curves rise. Here the distribution counts
+//!   flows that got x or less, including a flow with exactly x.
+//! - **Groups** have their own fair share each, and overall measures use each flow's percentage of
+//!   its own group's share. The thesis accounts for the penalty of small packets in the same way:
+//!   [`fair_by_packets`].
+//! - **Windows in which no flow got anything** have neither index nor ratio; they count in the
+//!   distribution.
+//! - **Starved** flows are flows below 5% of their share; the thesis uses the word without a
+//!   number.
 
 use fathom_netsim::link::jain;
 use serde::{Deserialize, Serialize};
 
 use super::latency::round;
 
-/// The thesis's windows in tenths of a second: 0.1, 1, 10 and 100 s (Packet size §4.3.1).
+/// Window lengths of the thesis in tenths of a second: 0.1, 1, 10 and 100 s (Packet size §4.3.1).
 pub const WINDOWS: [usize; 4] = [1, 10, 100, 1_000];
-/// Buckets per fair share: 5 % each (Packet size §4.2.3).
+/// Buckets per fair share: 5% each (Packet size §4.2.3).
 const PER_SHARE: f64 = 20.0;
-/// The last bucket: five fair shares. What is above counts as flows, but has no point.
+/// Last bucket, at five fair shares. Flows above it are counted but have no point.
 const BUCKETS: usize = 100;
-/// Below this part of its share a flow starves.
+/// A flow below this fraction of its share is starved.
 const STARVED: f64 = 0.05;
 
-/// Flows of one kind, for instance those with large packets, and what they got.
+/// Flows of one kind, for instance flows with large packets, and the bytes they got.
 #[derive(Clone, Debug)]
 pub struct GroupBytes {
-    /// What reports call it.
+    /// Name in reports.
     pub name: String,
-    /// The fair share of one flow in bytes per second: the link's rate over the number of flows (Packet size §4.2). Bytes are of the same
-    /// kind as those below, payload or on the wire.
+    /// Fair share of one flow in bytes per second: the link's rate divided by the number of flows
+    /// (Packet size §4.2). Bytes are counted in the same way as in `flows`, as payload or on the
+    /// wire.
     pub fair: f64,
-    /// Bytes in each tenth of a second of the measured time, per flow; a row that ends early goes on with nothing. All flows of the group
-    /// belong here, those too that got nothing.
+    /// Bytes of each flow in each tenth of a second of the measured time. A row that ends early
+    /// continues with zeros. All flows of the group belong here, including flows that got nothing.
     pub flows: Vec<Vec<u64>>,
 }
 
-/// The fair rates in bytes per second of groups whose flows all get the same number of packets through a link of `link` bytes per second:
-/// the large ones get more by the ratio of sizes (Packet size §4.3.2). Groups are flows and bytes per packet. Zeros without flows.
+/// Returns the fair rates in bytes per second of groups whose flows all get the same number of
+/// packets through a link of `link` bytes per second. Flows with larger packets get more, by the
+/// ratio of sizes (Packet size §4.3.2). Each group is given as its number of flows and its bytes
+/// per packet. The rates are zero without flows.
 pub fn fair_by_packets(link: f64, groups: &[(usize, u32)]) -> Vec<f64> {
     let all: f64 = groups.iter().map(|(flows, size)| *flows as f64 * f64::from(*size)).sum();
     let of = |size: u32| if all > 0.0 { link * f64::from(size) / all } else { 0.0 };
     groups.iter().map(|(_, size)| of(*size)).collect()
 }
 
-/// How flows stood to their fair share over all windows of one length.
+/// Distribution of flows by their percentage of the fair share, over all windows of one length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShareDistribution {
-    /// Flows.
+    /// Number of flows.
     pub flows: usize,
     /// Mean percentage of the fair share.
     pub mean_percent: f64,
-    /// Percent of flows below 5 % of it, averaged over windows.
+    /// Percentage of flows below 5% of the fair share, averaged over windows.
     pub starved_percent: f64,
-    /// For 0, 5, 10 to 500 % of the fair share: percent of flows that got this much or less, averaged over windows.
+    /// For 0, 5, 10 to 500% of the fair share: percentage of flows that got this much or less,
+    /// averaged over windows.
     pub cdf: Vec<(f64, f64)>,
 }
 
-/// The flows of one group.
+/// Shares of the flows of one group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupShares {
-    /// As given.
+    /// Name of the group.
     pub name: String,
-    /// Its flows.
+    /// Shares of the flows.
     pub shares: ShareDistribution,
 }
 
 /// Fairness over windows of one length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowFairness {
-    /// Their length in seconds.
+    /// Length of a window in seconds.
     pub seconds: f64,
-    /// How many.
+    /// Number of windows.
     pub windows: usize,
-    /// Jain's index of the shares, averaged over windows in which somebody got something.
+    /// Jain's index of the shares, averaged over windows in which at least one flow got something.
     pub jain: Option<f64>,
-    /// The least share over the largest, averaged likewise.
+    /// Smallest share divided by the largest, averaged over the same windows.
     pub min_max: Option<f64>,
     /// All flows.
     pub all: ShareDistribution,
-    /// By group, in the order given.
+    /// Shares by group, in the given order.
     pub groups: Vec<GroupShares>,
 }
 
-/// Fairness over windows of several lengths. Percentages are rounded to three decimals, indices and ratios to four.
+/// Fairness over windows of several lengths. Percentages are rounded to three decimals, indices and
+/// ratios to four.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fairness {
-    /// One entry for each length of which the measured time has a whole window.
+    /// One entry for each length that fits the measured time at least once.
     pub windows: Vec<WindowFairness>,
 }
 
 impl Fairness {
-    /// Of these groups, in windows of these lengths in tenths of a second ([`WINDOWS`]), one after the other from the first tenth; what
-    /// remains at the end is left out.
+    /// Computes the fairness of these groups in consecutive windows of these lengths, in tenths of
+    /// a second ([`WINDOWS`]). The first window starts at the first tenth; an incomplete window at
+    /// the end is left out.
     ///
-    /// `None` without flows, or where a group with flows has no positive fair share.
+    /// Returns `None` without flows, or if a group with flows has no positive finite fair share.
     pub fn of(groups: &[GroupBytes], lengths: &[usize]) -> Option<Self> {
         let flows: usize = groups.iter().map(|g| g.flows.len()).sum();
         let judged = |g: &GroupBytes| g.flows.is_empty() || (g.fair.is_finite() && g.fair > 0.0);
@@ -173,7 +185,8 @@ impl Mean {
     }
 }
 
-/// Shares of flows in windows, counted. Every window has the same flows, so the mean over windows is that over all.
+/// Histogram of the shares of flows in windows. Every window has the same flows, so the mean over
+/// windows equals the mean over all shares.
 #[derive(Clone)]
 struct ShareHistogram {
     buckets: [u64; BUCKETS + 1],
@@ -190,7 +203,8 @@ impl Default for ShareHistogram {
 
 impl ShareHistogram {
     fn add(&mut self, share: f64) {
-        // Bucket n holds what is above n - 1 and up to n times 5 %. A share that is a multiple of 5 % on paper may lie a bit above it here.
+        // Bucket n holds shares above (n - 1) * 5% and up to n * 5%. The factor corrects rounding:
+        // an exact multiple of 5% may come out slightly above.
         let bucket = (share * PER_SHARE * (1.0 - 1e-9)).ceil() as usize;
         if let Some(count) = self.buckets.get_mut(bucket) {
             *count += 1;
@@ -207,7 +221,7 @@ impl ShareHistogram {
         self.sum += other.sum;
     }
 
-    /// All zero without flows.
+    /// Returns the distribution; all zero without flows.
     fn distribution(&self, windows: usize) -> ShareDistribution {
         let percent = |part: f64| round(100.0 * part / self.count.max(1) as f64, 3);
         let mut at_most = 0;
@@ -230,7 +244,8 @@ mod tests {
 
     use super::*;
 
-    /// A group whose flows got so many bytes in each tenth; 1000 bytes in a tenth are fair.
+    /// Returns a group with these bytes of each flow in each tenth; the fair share is 1000 bytes
+    /// per tenth.
     fn group(flows: &[&[u64]]) -> GroupBytes {
         GroupBytes {
             name: "flows".into(),
@@ -262,7 +277,8 @@ mod tests {
 
     #[test]
     fn multiples_of_five_percent_lie_in_their_own_bucket() {
-        // A third of 10,000 bytes per second for 2.3 s are 7666.67 bytes, 2300 of them are 30 %; 0.30000000000000004 in floating point.
+        // A third of 10,000 bytes per second over 2.3 s is 7666.67 bytes, and 2300 bytes of it are
+        // 30%, or 0.30000000000000004 in floating point.
         let thirds = GroupBytes { fair: 10_000.0 / 3.0, ..group(&[&[100; 23]]) };
         let f = fairness(&[thirds], 23);
         assert_eq!((at_most(&f.all, 25.0), at_most(&f.all, 30.0)), (0.0, 100.0));
@@ -270,16 +286,17 @@ mod tests {
 
     #[test]
     fn the_distribution_by_hand() {
-        // Two windows of four flows: 0, 30, 50, 320 % and 4.9, 5, 30, 360.1 %.
+        // Two windows of four flows: 0, 30, 50, 320% and 4.9, 5, 30, 360.1%.
         let f = fairness(&[group(&[&[0, 49], &[300, 50], &[500, 300], &[3_200, 3_601]])], 1);
         let cdf: Vec<f64> = [0.0, 5.0, 25.0, 30.0, 45.0, 50.0, 315.0, 320.0, 360.0, 365.0]
             .map(|x| at_most(&f.all, x))
             .into();
         assert_eq!(cdf, [12.5, 37.5, 37.5, 62.5, 62.5, 75.0, 75.0, 87.5, 87.5, 100.0]);
         assert_eq!((f.all.starved_percent, f.all.mean_percent), (25.0, 100.0));
-        // Jain: 16 / (4 (.09 + .25 + 10.24)) = .37807 and 16 / (4 (.002401 + .0025 + .09 + 12.967201)) = .306229; the mean is .342151.
+        // Jain: 16 / (4 (0.09 + 0.25 + 10.24)) = 0.37807 and 16 / (4 (0.002401 + 0.0025 + 0.09 +
+        // 12.967201)) = 0.306229; the mean is 0.342151.
         assert_eq!(f.jain, Some(0.3422));
-        // 0 / 320 and 4.9 / 360.1 = .013607.
+        // 0 / 320 and 4.9 / 360.1 = 0.013607.
         assert_eq!(f.min_max, Some(0.0068));
         assert_eq!((f.all.cdf.len(), f.all.cdf[0].0, f.all.cdf[100].0), (101, 0.0, 500.0));
     }
@@ -305,7 +322,8 @@ mod tests {
 
     #[test]
     fn groups_have_their_own_share() {
-        // 25 Mbps are 3,125,000 bytes per second; 10 flows of 1500 bytes and 30 of 250 bytes: 22,500 bytes per packet of everyone.
+        // 25 Mbps are 3,125,000 bytes per second; 10 flows of 1500 bytes and 30 flows of 250 bytes:
+        // 22,500 bytes if each flow sends one packet.
         let fair = fair_by_packets(3_125_000.0, &[(10, 1_500), (30, 250)]);
         assert!(
             (fair[0] - 208_333.333).abs() < 1e-2 && (fair[1] - 34_722.222).abs() < 1e-2,
@@ -329,7 +347,7 @@ mod tests {
         assert_eq!(groups, [("large", 1, 100.0), ("small", 3, 50.0)]);
         assert_eq!((f.all.flows, f.all.mean_percent, f.all.starved_percent), (4, 62.5, 25.0));
         assert_eq!((at_most(&f.groups[1].shares, 50.0), at_most(&f.all, 50.0)), (66.667, 50.0));
-        // Shares 1, 1, .5, 0: 2.5^2 / (4 * 2.25).
+        // Shares 1, 1, 0.5, 0: 2.5^2 / (4 * 2.25).
         assert_eq!(f.jain, Some(0.6944));
     }
 
@@ -337,17 +355,17 @@ mod tests {
     fn rows_that_end_early_windows_that_do_not_fit_and_nothing_at_all() {
         let f = Fairness::of(&[group(&[&[1_000; 25], &[1_000; 10]])], &WINDOWS).unwrap();
         let windows: Vec<_> = f.windows.iter().map(|w| (w.seconds, w.windows, w.min_max)).collect();
-        // 10 of 25 tenths are shared; of the two whole seconds the first is.
+        // In 10 of 25 tenths both flows get something; of the two whole seconds, only in the first.
         assert_eq!(windows, [(0.1, 25, Some(0.4)), (1.0, 2, Some(0.5))]);
-        // Nobody gets anything: no index, and all starve.
+        // If no flow gets anything, there is no index, and all flows are starved.
         let f = fairness(&[group(&[&[0, 0], &[0, 0]])], 1);
         assert_eq!(
             (f.jain, f.min_max, f.all.starved_percent, at_most(&f.all, 0.0)),
             (None, None, 100.0, 100.0)
         );
-        // A window of silence has no say in the index.
+        // A window without bytes does not count in the index.
         assert_eq!(fairness(&[group(&[&[0, 9], &[0, 9]])], 1).jain, Some(1.0));
-        // One flow has it all.
+        // A single flow gets everything.
         assert_eq!(fairness(&[group(&[&[7]])], 1).jain, Some(1.0));
         assert_eq!(Fairness::of(&[], &WINDOWS), None);
         assert_eq!(Fairness::of(&[group(&[])], &WINDOWS), None);
@@ -377,7 +395,8 @@ mod tests {
             prop_assert!(f.all.cdf.windows(2).all(|p| p[0].1 <= p[1].1) && f.all.cdf[100].1 <= 100.0);
             prop_assert!(f.jain.is_none_or(|j| (1.0 / n - 1e-4..=1.0).contains(&j)));
             prop_assert!(f.min_max.is_none_or(|m| (0.0..=1.0).contains(&m)));
-            // By counting: with 1000 bytes fair in a tenth, a percent of a window is ten bytes times its tenths.
+            // Check by counting: with a fair share of 1000 bytes per tenth, one percent of a window
+            // is ten bytes per tenth.
             let windows = || rows.iter().flat_map(|row| row.chunks_exact(length)).map(|w| w.iter().sum::<u64>());
             for (x, y) in f.all.cdf.iter().skip(1) {
                 let below = windows().filter(|bytes| *bytes <= *x as u64 * 10 * length as u64).count();

@@ -1,16 +1,18 @@
-//! Distributions of durations in bounded memory: response times, the packet delivery latency of SDC §3.3, delays in queues.
+//! Distributions of durations in bounded memory: response times, the packet delivery latency of
+//! SDC §3.3, queueing delays.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Steps of a CDF as written to reports.
+/// Steps of a CDF in reports.
 const POINTS: usize = 400;
-/// Ten hours in microseconds: longer durations count as this long.
+/// Ten hours in microseconds; longer durations count as ten hours.
 const LONGEST: u64 = 36_000_000_000;
 
-/// Durations, counted in microseconds: a histogram of about 200 kB, however many there are. Quantiles are within 0.1 %.
+/// Durations in microseconds, as a histogram of about 200 kB for any number of durations. Quantiles
+/// are accurate to 0.1%.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     histogram: Histogram<u64>,
@@ -27,42 +29,44 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Adds one. What is less than a microsecond counts as none in quantiles, and fully in the mean.
+    /// Adds a duration. Durations below one microsecond count as zero in quantiles and exactly in
+    /// the mean.
     pub fn record(&mut self, took: Duration) {
         self.histogram.saturating_record(whole_micros(took));
         self.seconds += took.as_secs_f64();
     }
 
-    /// Adds all of another's.
+    /// Adds all durations of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.histogram.add(&other.histogram).expect("all have the same bounds");
         self.seconds += other.seconds;
     }
 
-    /// How many.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Exact mean. `None` without any.
+    /// Returns the exact mean; `None` without durations.
     pub fn mean(&self) -> Option<Duration> {
         let mean = Duration::try_from_secs_f64(self.seconds / self.count() as f64);
         (self.count() > 0).then_some(mean.ok()).flatten()
     }
 
-    /// The duration that a fraction `q` of them does not exceed, to 0.1 %. `None` without any.
+    /// Returns the duration that a fraction `q` of the durations does not exceed, accurate to 0.1%;
+    /// `None` without durations.
     pub fn quantile(&self, q: f64) -> Option<Duration> {
         (self.count() > 0).then(|| Duration::from_micros(self.histogram.value_at_quantile(q)))
     }
 
-    /// The fraction that took no longer than `budget`, to 0.1 % of it (SDC §3.3: packets delivered within a latency budget). `None`
-    /// without any.
+    /// Returns the fraction of durations up to `budget`, which is accurate to 0.1% (SDC §3.3:
+    /// packets delivered within a latency budget). Returns `None` without durations.
     pub fn within(&self, budget: Duration) -> Option<f64> {
         let no_longer = || self.histogram.count_between(0, whole_micros(budget)) as f64;
         (self.count() > 0).then(|| no_longer() / self.count() as f64)
     }
 
-    /// Quantiles, mean and CDF as reports have them. All zero without any durations.
+    /// Returns quantiles, mean and CDF for reports; all zero without durations.
     pub fn distribution(&self) -> Distribution {
         let h = &self.histogram;
         let ms = |micros: u64| round(micros as f64 / 1e3, 3);
@@ -79,7 +83,8 @@ impl Latencies {
         }
     }
 
-    /// The mean of the histogram's bins in milliseconds: within 0.1 % of the exact one. Zero without any.
+    /// Returns the mean of the histogram's bins in milliseconds, within 0.1% of the exact mean;
+    /// zero without durations.
     pub(super) fn binned_mean_ms(&self) -> f64 {
         self.histogram.mean() / 1e3
     }
@@ -88,7 +93,7 @@ impl Latencies {
 /// A distribution of durations, in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// How many are in it.
+    /// Number of durations.
     pub count: u64,
     /// Mean.
     pub mean_ms: f64,
@@ -102,12 +107,13 @@ pub struct Distribution {
     pub p99_ms: f64,
     /// Largest.
     pub max_ms: f64,
-    /// Points of the cumulative distribution: milliseconds, fraction that took no longer.
+    /// Points of the cumulative distribution: milliseconds, and the fraction of durations up to
+    /// them.
     pub cdf: Vec<(f64, f64)>,
 }
 
 impl Distribution {
-    /// The part that took no longer than `ms`, between the points on a straight line.
+    /// Returns the fraction of durations up to `ms`, interpolated linearly between points.
     pub fn within_ms(&self, ms: f64) -> f64 {
         let next = self.cdf.partition_point(|(at, _)| *at <= ms);
         match (next.checked_sub(1).map(|last| self.cdf[last]), self.cdf.get(next)) {
@@ -122,7 +128,7 @@ fn whole_micros(d: Duration) -> u64 {
     u64::try_from(d.as_micros()).map_or(LONGEST, |us| us.min(LONGEST))
 }
 
-/// At most [`POINTS`] + 2 points, evenly spaced in probability, with both ends.
+/// Returns at most [`POINTS`] + 2 points, evenly spaced in probability, including both ends.
 fn cdf(h: &Histogram<u64>) -> Vec<(f64, f64)> {
     let total = h.len();
     if total == 0 {
@@ -142,19 +148,19 @@ fn cdf(h: &Histogram<u64>) -> Vec<(f64, f64)> {
     points
 }
 
-/// Rounds for output: figures that are read, not computed with.
+/// Rounds to `digits` decimals, for output only.
 pub fn round(x: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (x * scale).round() / scale
 }
 
-/// The same to a number of significant digits, for figures of unknown size.
+/// Rounds to `digits` significant digits, for output of numbers of unknown size.
 pub fn significant(x: f64, digits: i32) -> f64 {
     if x == 0.0 || !x.is_finite() {
         return x;
     }
     let decimals = digits - 1 - x.abs().log10().floor() as i32;
-    // Beyond what a double tells apart there is nothing to round.
+    // Outside this range a double has no digits to round.
     if (-300..=300).contains(&decimals) { round(x, decimals) } else { x }
 }
 
@@ -181,7 +187,7 @@ mod tests {
 
     #[test]
     fn small_values_are_exact() {
-        // Up to 2 ms every microsecond has its own bin.
+        // Up to 2 ms, every microsecond has its own bin.
         let l = of([100, 200, 300, 400]);
         assert_eq!(l.mean(), Some(Duration::from_micros(250)));
         assert_eq!(l.quantile(0.5), Some(Duration::from_micros(200)));

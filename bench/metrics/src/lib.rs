@@ -1,4 +1,4 @@
-//! Measures, and the checks that every run must pass.
+//! Measures, and consistency checks for every run.
 
 mod bounds;
 mod confidence;

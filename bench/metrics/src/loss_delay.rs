@@ -1,16 +1,22 @@
-//! Does the round-trip time predict losses? The three metrics of DCA §3.2 on a tcpRTT series.
+//! Tests whether the round-trip time predicts losses: the three metrics of DCA §3.2 on a tcpRTT
+//! series.
 //!
-//! A loss event is a sample after which a packet was lost; a burst between two samples is one event, and losses after different samples
-//! are events of their own (DCA §3.1).
+//! A loss event is a sample after which a packet was lost. A burst between two samples is one
+//! event, and losses after different samples are separate events (DCA §3.1).
 //!
 //! # Departures
-//! What the paper leaves open, and what is taken here.
-//! - **The beginning**: sampledRTT(x) and windowAVG(w) both end with the sample before the loss. A loss with fewer samples before it than
-//!   either needs is not judged: it counts neither as predicted nor as a loss.
-//! - **The ends** of the lags: a loss counts at a lag when the series has a sample there. Lags that no loss has are left out.
-//! - **Lag 0** does not exist: -1 is the last sample before the lost packet was sent, +1 the first after it (DCA §3.2.2).
-//! - **Standard deviation** of the w samples themselves (divided by w, not by w - 1), as the controller has it.
-//! - Sums are of whole nanoseconds, and the comparison is the controller's own: equal samples are never a rise.
+//! The paper leaves the following points open:
+//! - **The beginning**: sampledRTT(x) and windowAVG(w) both end with the sample before the loss. A
+//!   loss with fewer earlier samples than either needs is not judged: it counts neither as
+//!   predicted nor as a loss.
+//! - **The ends** of the lags: a loss counts at a lag if the series has a sample there. Lags
+//!   without any loss are left out.
+//! - **Lag 0** does not exist: -1 is the last sample before the lost packet was sent, +1 the first
+//!   sample after it (DCA §3.2.2).
+//! - **Standard deviation** of the w samples themselves (divided by w, not by w - 1), as in the
+//!   controller.
+//! - Sums are in whole nanoseconds, and the comparison is the controller's: equal samples are never
+//!   a rise.
 
 use fathom_cc::dca::{MAX_RTT, Mean, delay_event};
 use serde::{Deserialize, Serialize};
@@ -20,7 +26,7 @@ use super::rtt_series::RttSample;
 
 /// Largest lag of the paper's figures (DCA §3.2.2).
 pub const LAGS: usize = 300;
-/// Largest x and w: their sums, squared, fit 128 bits.
+/// Largest x and w. Their squared sums fit in 128 bits.
 const MOST: usize = 1_024;
 
 /// The event sampledRTT(x) > windowAVG(w) + std (DCA §3.2.1).
@@ -31,13 +37,13 @@ pub struct DelayEvent {
 }
 
 impl Default for DelayEvent {
-    /// (2, 20): "generally most effective in predicting loss events" (DCA §3.2.1).
+    /// Returns (2, 20): "generally most effective in predicting loss events" (DCA §3.2.1).
     fn default() -> Self {
         Self { x: 2, w: 20 }
     }
 }
 
-/// What the event compares, at one sample.
+/// Values that the event compares at one sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compared {
     /// sampledRTT(x).
@@ -55,13 +61,14 @@ impl Compared {
 }
 
 impl DelayEvent {
-    /// Both from 1 to 1024, else `None`.
+    /// Returns the event if x and w are both from 1 to 1024, otherwise `None`.
     pub fn new(x: usize, w: usize) -> Option<Self> {
         let allowed = 1..=MOST;
         (allowed.contains(&x) && allowed.contains(&w)).then_some(Self { x, w })
     }
 
-    /// The last x and w samples up to and with the one at `index`; `None` while there are fewer. RTTs count up to 18 minutes.
+    /// Returns the comparison over the last x and w samples up to and including the one at `index`;
+    /// `None` if there are fewer. RTTs above 18 minutes are capped.
     pub(super) fn at(&self, samples: &[RttSample], index: usize) -> Option<Compared> {
         let so_far = samples.get(..=index)?;
         let last = |n: usize| so_far.len().checked_sub(n).map(|from| &so_far[from..]);
@@ -83,7 +90,8 @@ fn losses(samples: &[RttSample]) -> impl Iterator<Item = usize> {
     samples.iter().enumerate().filter(|(_, s)| s.loss_follows).map(|(index, _)| index)
 }
 
-/// At each sample, whether it is a delay event; `None` while there are too few samples before it.
+/// Returns for each sample whether it is a delay event; `None` if there are too few earlier
+/// samples.
 pub fn events(samples: &[RttSample], event: DelayEvent) -> Vec<Option<bool>> {
     (0..samples.len())
         .map(|index| event.at(samples, index).map(|compared| compared.is_event()))
@@ -93,20 +101,20 @@ pub fn events(samples: &[RttSample], event: DelayEvent) -> Vec<Option<bool>> {
 /// The correlation indication metric, P\[sampledRTT(x) > windowAVG(w) + std\] (DCA §3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Indication {
-    /// Samples of sampledRTT.
+    /// Number of samples of sampledRTT.
     pub x: usize,
-    /// Samples of windowAVG.
+    /// Number of samples of windowAVG.
     pub w: usize,
     /// Loss events with enough samples before them.
     pub losses: u64,
-    /// Those that came just after a rise.
+    /// Losses among them that came just after a rise.
     #[serde(rename = "foretold")]
     pub predicted: u64,
-    /// The latter over the former, rounded to six digits. `None` without losses.
+    /// `predicted` divided by `losses`, rounded to six digits; `None` without losses.
     pub probability: Option<f64>,
 }
 
-/// How many losses a rise of round trips came before.
+/// Counts the losses preceded by a rise of the round-trip time.
 pub fn indication(samples: &[RttSample], event: DelayEvent) -> Indication {
     let (mut judged, mut predicted) = (0, 0);
     for compared in losses(samples).filter_map(|index| event.at(samples, index)) {
@@ -117,29 +125,29 @@ pub fn indication(samples: &[RttSample], event: DelayEvent) -> Indication {
     Indication { x: event.x, w: event.w, losses: judged, predicted, probability }
 }
 
-/// The average delay conditioned on a loss at one lag (DCA §3.2.2).
+/// Average delay conditioned on a loss, at one lag (DCA §3.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LagDelay {
-    /// Samples from the loss; negative before it, never 0.
+    /// Distance from the loss in samples: negative before the loss, never 0.
     pub lag: i32,
-    /// Mean of the samples at this lag over the mean of all samples, rounded to six digits.
+    /// Mean of the samples at this lag divided by the mean of all samples, rounded to six digits.
     pub relative: f64,
-    /// Losses it is the mean of.
+    /// Number of losses with a sample at this lag.
     pub losses: u64,
 }
 
-/// The loss conditioned delay correlation metric for lags up to `lags` on either side, in order. Empty without losses, or where all
-/// round trips are zero.
+/// Returns the loss conditioned delay correlation metric for lags up to `lags` on either side, in
+/// order. Empty without losses, or if all round trips are zero.
 pub fn lagged(samples: &[RttSample], lags: usize) -> Vec<LagDelay> {
     let all: u128 = samples.iter().map(nanos).sum();
     if all == 0 {
         return Vec::new();
     }
     let mean = all as f64 / samples.len() as f64;
-    // Lags beyond the series have no sample.
+    // Lags beyond the series have no samples.
     let lags = lags.min(samples.len()) as i32;
     let at_lag = |lag: i32| {
-        // -1 is the sample itself, after which the packet was lost.
+        // Lag -1 is the sample after which the packet was lost.
         let place =
             |index: usize| index.checked_add_signed(if lag < 0 { lag + 1 } else { lag } as isize);
         let (mut total, mut count) = (0, 0);
@@ -156,23 +164,23 @@ pub fn lagged(samples: &[RttSample], lags: usize) -> Vec<LagDelay> {
     (-lags..=lags).filter(|lag| *lag != 0).filter_map(at_lag).collect()
 }
 
-/// All three metrics of a series.
+/// All three metrics for a series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossDelay {
-    /// Loss events, those included that have too few samples before them for the indication.
+    /// Loss events, including those with too few earlier samples for the indication.
     pub losses: u64,
     /// P\[sampledRTT(x) > windowAVG(w) + std\].
     pub indication: Indication,
     /// Delay by lag.
     pub lags: Vec<LagDelay>,
-    /// All samples (DCA §3.2.3).
+    /// Distribution of all samples (DCA §3.2.3).
     pub all: Distribution,
-    /// sampledRTT(x) before each loss that has x samples before it.
+    /// Distribution of sampledRTT(x) before each loss that has x earlier samples.
     pub before_loss: Distribution,
 }
 
 impl LossDelay {
-    /// Of these samples, with lags up to `lags`.
+    /// Computes the metrics of these samples, with lags up to `lags`.
     pub fn of(samples: &[RttSample], event: DelayEvent, lags: usize) -> Self {
         let (mut all, mut before_loss) = (Latencies::default(), Latencies::default());
         samples.iter().for_each(|s| all.record(s.rtt));
@@ -202,7 +210,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Samples 10 ms apart with these round trips in milliseconds; losses follow those at the given places.
+    /// Returns samples 10 ms apart with these round trips in milliseconds; a loss follows each
+    /// sample with an index in `losses`.
     pub(in super::super) fn series(
         rtts: impl IntoIterator<Item = u64>,
         losses: &[usize],
@@ -217,16 +226,17 @@ pub(super) mod tests {
 
     #[test]
     fn a_loss_after_a_rise_counts_as_predicted() {
-        // 2 4 4 4 5 5 7 9: mean 5, deviation 2. Up to the 9 the last two are 8 > 7, up to the 7 the window is not full.
+        // 2 4 4 4 5 5 7 9: mean 5, deviation 2. At the 9, the mean of the last two is 8 > 7; at the
+        // 7, the window is not full.
         let event = DelayEvent::new(2, 8).unwrap();
         let s = series([2, 4, 4, 4, 5, 5, 7, 9], &[6, 7]);
         let i = indication(&s, event);
         assert_eq!((i.losses, i.predicted, i.probability), (1, 1, Some(1.0)));
-        // With the last two 5 and 9 their mean is exactly 7: no rise.
+        // The last two samples are 5 and 9, with a mean of exactly 7: no rise.
         let i = indication(&series([2, 4, 4, 4, 5, 7, 5, 9], &[7]), event);
         assert_eq!((i.losses, i.predicted, i.probability), (1, 0, Some(0.0)));
-        // 4 4 4 5 5 7 9 9 (mean 5.875, deviation 2.03; the last two 9), then 4 4 5 5 7 9 9 2 (the last two 5.5, below the mean 5.625),
-        // and last 4 5 5 7 9 9 2 2.
+        // 4 4 4 5 5 7 9 9 (mean 5.875, deviation 2.03; mean of the last two 9), then 4 4 5 5 7 9 9
+        // 2 (mean of the last two 5.5, below the mean 5.625), and finally 4 5 5 7 9 9 2 2.
         let i = indication(&series([2, 4, 4, 4, 5, 5, 7, 9, 9, 2, 2], &[8, 9, 10]), event);
         assert_eq!((i.x, i.w, i.losses, i.predicted, i.probability), (2, 8, 3, 1, Some(0.333_333)));
     }
@@ -258,20 +268,20 @@ pub(super) mod tests {
 
     #[test]
     fn lags_by_hand() {
-        // Mean 30. Losses after the 20 and the 50, which is the last.
+        // The mean is 30. Losses follow the 20 and the 50, which is the last sample.
         let s = series([10, 20, 30, 40, 50], &[1, 4]);
         let by_lag: Vec<(i32, f64, u64)> =
             lagged(&s, 3).iter().map(|l| (l.lag, l.relative, l.losses)).collect();
         let expected = [
-            (-3, 1.0, 1),       // 30, before the second only
+            (-3, 1.0, 1),       // 30, before the second loss only
             (-2, 0.833_333, 2), // (10 + 40) / 2 / 30
             (-1, 1.166_667, 2), // (20 + 50) / 2 / 30
-            (1, 1.0, 1),        // 30, after the first only
+            (1, 1.0, 1),        // 30, after the first loss only
             (2, 1.333_333, 1),
             (3, 1.666_667, 1),
         ];
         assert_eq!(by_lag, expected);
-        // Beyond the series there is nothing.
+        // Beyond the series there are no lags.
         assert_eq!(
             lagged(&s, LAGS).iter().map(|l| l.lag).collect::<Vec<_>>(),
             [-5, -4, -3, -2, -1, 1, 2, 3]
@@ -282,7 +292,8 @@ pub(super) mod tests {
     fn distributions_before_losses_and_of_all() {
         let s = series([10, 20, 30, 40, 50], &[0, 1, 4]);
         let m = LossDelay::of(&s, DelayEvent::default(), 1);
-        // Before the first loss there is only one sample; the others are means of two: 15 and 45.
+        // Before the first loss there is only one sample; the other two values are means of two
+        // samples: 15 and 45.
         assert_eq!((m.losses, m.indication.losses), (3, 0));
         assert_eq!(
             (m.all.count, m.all.mean_ms, m.before_loss.count, m.before_loss.mean_ms),

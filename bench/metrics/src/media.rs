@@ -1,4 +1,4 @@
-//! Live media: which frames met their deadline, and when the picture froze.
+//! Live media: frames that met their deadline, and freezes of the picture.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::latency::{Distribution, Latencies, round};
 
-/// A picture that stands for this long beyond its interval is frozen, if it is three intervals at least (W3C, Identifiers for WebRTC's
-/// Statistics API, `freezeCount`: max(3 δ, δ + 150 ms), δ the mean duration of a frame; here the nominal one).
+/// A picture is frozen if it stands for this long beyond its interval and for at least three
+/// intervals (W3C, Identifiers for WebRTC's Statistics API, `freezeCount`: max(3 δ, δ + 150 ms),
+/// with δ the mean duration of a frame; here the nominal duration).
 const FREEZE: Duration = Duration::from_millis(150);
 
 /// The frames of one live stream.
@@ -27,29 +28,29 @@ struct FrameTimes {
 }
 
 impl LiveStream {
-    /// A stream with a frame every `interval`, each due `deadline` after it was captured.
+    /// Creates a stream with a frame every `interval`, each due `deadline` after its capture.
     pub const fn new(interval: Duration, deadline: Duration) -> Self {
         Self { interval, deadline, frames: Vec::new() }
     }
 
-    /// A frame that is captured at this time; its number.
+    /// Adds a frame captured at this time and returns its number.
     pub fn add(&mut self, captured: Time, intra: bool) -> usize {
         self.frames.push(FrameTimes { captured, arrived: None, intra });
         self.frames.len() - 1
     }
 
-    /// All of the frame with this number is there.
+    /// Records that the frame with this number has arrived completely.
     pub fn arrived(&mut self, number: usize, at: Time) {
         if let Some(frame) = self.frames.get_mut(number) {
             frame.arrived = Some(at);
         }
     }
 
-    /// Adds what came of the frames captured from `since` on and due by `now`.
+    /// Adds the outcome of the frames captured at or after `since` and due by `now`.
     fn count(&self, since: Time, now: Time, delays: &mut Latencies, sum: &mut MediaOutcome) {
         let limit = (self.interval * 3).max(self.interval + FREEZE);
         let mut shown: Option<Time> = None;
-        // When all frames are there that the next one depends on.
+        // Time at which all frames that the next frame depends on have arrived.
         let mut decodable = None;
         let mut last_due = since;
         let freeze = |gap: Duration, sum: &mut MediaOutcome| {
@@ -79,40 +80,41 @@ impl LiveStream {
                 shown = Some(at);
             }
         }
-        // The picture may stand until the end.
+        // The picture may freeze until the end.
         if let Some(shown) = shown {
             freeze(last_due.since(shown), sum);
         }
     }
 }
 
-/// What became of the frames of live streams that were due before the end of the run.
+/// Outcome of the frames of live streams that were due before the end of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MediaOutcome {
-    /// Streams.
+    /// Number of streams.
     pub streams: u64,
-    /// Frames due.
+    /// Frames that were due.
     pub frames: u64,
-    /// Of them, those complete at the client by their deadline.
+    /// Frames complete at the client by their deadline.
     pub met: u64,
-    /// Those that were not: late, or never.
+    /// Frames not complete by their deadline: late, or never complete.
     pub missed: u64,
-    /// Of these, those that came late.
+    /// Missed frames that arrived late.
     pub late: u64,
-    /// Of these, those that never came: failed, not asked for since 100 requests were open, or of which a datagram was lost.
+    /// Missed frames that never arrived completely: failed, not requested because 100 requests were
+    /// open, or with a lost datagram.
     pub never: u64,
-    /// Missed, as a fraction of all.
+    /// Missed frames as a fraction of all.
     pub missed_fraction: f64,
-    /// Times that the picture stood for max(3 intervals, interval + 150 ms) or longer.
+    /// Number of times that the picture stood for max(3 intervals, interval + 150 ms) or longer.
     pub freezes: u64,
-    /// How long it stood then, together.
+    /// Total duration of the freezes in milliseconds.
     pub frozen_ms: f64,
-    /// From the capture of a frame to its last byte at the client, of those that came.
+    /// Time from the capture of a frame to its last byte at the client, for frames that arrived.
     pub frame_delay: Option<Distribution>,
 }
 
 impl MediaOutcome {
-    /// Of these streams, from `since` up to `now`. `None` without any.
+    /// Computes the outcome of these streams from `since` up to `now`; `None` without streams.
     pub fn of<'a>(
         streams: impl Iterator<Item = &'a LiveStream>,
         since: Time,
@@ -140,7 +142,8 @@ mod tests {
         Time::from_millis(n)
     }
 
-    /// Frames every 20 ms, an I-frame first and every tenth, due after 50 ms, with these delays; `None` never comes.
+    /// Returns the outcome of frames every 20 ms, due after 50 ms, with these delays in
+    /// milliseconds. The first and every tenth frame is an I-frame; `None` never arrives.
     fn outcome(delays: &[Option<u64>], now: u64) -> MediaOutcome {
         let mut stream = LiveStream::new(Duration::from_millis(20), Duration::from_millis(50));
         for (number, delay) in delays.iter().enumerate() {
@@ -169,7 +172,7 @@ mod tests {
         delays[12] = Some(300);
         let outcome = outcome(&delays, 10_000);
         assert_eq!((outcome.missed, outcome.late, outcome.never), (1, 1, 0));
-        // Frame 11 was shown at 270 ms, frame 12 is there at 540 ms.
+        // Frame 11 was shown at 270 ms, and frame 12 arrives at 540 ms.
         assert_eq!((outcome.freezes, outcome.frozen_ms), (1, 270.0));
     }
 

@@ -1,14 +1,16 @@
-//! Values that lie far from the others of a small sample.
+//! Outliers: values far from the others of a small sample.
 
-/// From here on a modified z-score marks an outlier: B. Iglewicz and D. Hoaglin, "How to Detect and Handle Outliers" (1993), as
-/// NIST's handbook of statistical methods has it (§1.3.5.17).
+/// Modified z-score above which a value is an outlier: B. Iglewicz and D. Hoaglin, "How to Detect
+/// and Handle Outliers" (1993), as quoted in NIST's handbook of statistical methods (§1.3.5.17).
 const SCORE: f64 = 3.5;
-/// Turns a median absolute deviation into the standard deviation of a normal distribution: its 75th percentile (the same source).
+/// Median absolute deviation of a normal distribution with a standard deviation of 1: the 75th
+/// percentile of the unit normal (same source).
 const NORMAL: f64 = 0.6745;
-/// Values that a rule needs: with four, one of them is the spread of the others.
+/// Minimum number of values. With four values, one outlier would determine the spread of the
+/// others.
 const ENOUGH: usize = 5;
-/// An outlier differs from the median by this part of it at least: where seeds hardly spread, any one of them may lie 3.5 deviations off
-/// and still say nothing.
+/// Minimum difference from the median, as a fraction of it. If seeds hardly spread, any of them may
+/// be 3.5 deviations off without meaning.
 const WORTH_NAMING: f64 = 0.1;
 
 /// Returns the median; `None` without values.
@@ -20,8 +22,9 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(lower + (upper - lower) / 2.0)
 }
 
-/// Returns the places of the values that are outliers, in their order: their modified z-score, `0.6745 |x - median| / MAD`, exceeds 3.5,
-/// and they differ from the median by a tenth of it or more. Empty with fewer than five values.
+/// Returns the indices of the outliers in order. A value is an outlier if its modified z-score,
+/// `0.6745 |x - median| / MAD`, exceeds 3.5 and it differs from the median by more than a tenth of
+/// the median. Empty with fewer than five values.
 ///
 /// Source: Iglewicz and Hoaglin 1993; NIST/SEMATECH e-Handbook of Statistical Methods, §1.3.5.17.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
@@ -59,7 +62,7 @@ mod tests {
             values[place] = value;
         }
         assert_eq!(outliers(&values), [6, 25, 35]);
-        // The median is 3 and the MAD 1: the bound is 3.5 / 0.6745 = 5.19 away.
+        // The median is 3 and the MAD is 1, so the bound is 3.5 / 0.6745 = 5.19 from the median.
         assert_eq!(outliers(&[1.0, 2.0, 3.0, 4.0, 8.1]), [0; 0]);
         assert_eq!(outliers(&[1.0, 2.0, 3.0, 4.0, 8.3]), [4]);
     }

@@ -1,4 +1,4 @@
-//! Page views: how long they took to load, and their objects.
+//! Page views: load times and objects.
 
 use std::time::Duration;
 
@@ -17,28 +17,29 @@ pub struct PageStats {
 }
 
 impl PageStats {
-    /// A page view is complete, so long after its navigation started; what it cannot be drawn without was there after `critical`.
+    /// Records a complete page view. `took` counts from the start of the navigation, and `critical`
+    /// up to the last resource needed for drawing.
     pub fn loaded(&mut self, took: Duration, critical: Duration) {
         self.load.record(took);
         self.critical.record(critical);
     }
 
-    /// A page view failed, or its user gave up.
+    /// Records a page view that failed or whose user gave up.
     pub fn failed(&mut self) {
         self.failed += 1;
     }
 
-    /// An object is complete, so long after it was requested.
+    /// Records a complete object; `took` counts from its request.
     pub fn object(&mut self, took: Duration) {
         self.objects.record(took);
     }
 
-    /// An object failed.
+    /// Records an object that failed.
     pub fn object_failed(&mut self) {
         self.failed_objects += 1;
     }
 
-    /// Adds another's.
+    /// Adds the counts and times of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.load.merge(&other.load);
         self.critical.merge(&other.critical);
@@ -47,7 +48,7 @@ impl PageStats {
         self.failed_objects += other.failed_objects;
     }
 
-    /// What they were.
+    /// Returns the outcome of all page views so far.
     pub fn outcome(&self) -> PageOutcome {
         let of = |times: &Latencies| (times.count() > 0).then(|| times.distribution());
         PageOutcome {
@@ -62,22 +63,24 @@ impl PageStats {
     }
 }
 
-/// Page views of a group, from the end of the warm-up on.
+/// Page views of a group after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PageOutcome {
-    /// Page views whose objects are all there.
+    /// Page views with all objects complete.
     pub loaded: u64,
-    /// Page views of which an object failed, or whose user gave up.
+    /// Page views with a failed object, or whose user gave up.
     pub failed: u64,
-    /// From the start of the navigation, connection set-up included, to the last byte of the last object.
+    /// Time from the start of the navigation, including connection setup, to the last byte of the
+    /// last object.
     pub load_time: Option<Distribution>,
-    /// From the same start to the last byte of the last document, style sheet, script or font: the critical resources, urgency 0 and 1.
+    /// Time from the same start to the last byte of the last document, style sheet, script or font:
+    /// the critical resources, urgency 0 and 1.
     pub critical_time: Option<Distribution>,
-    /// Objects complete, those of failed views included.
+    /// Complete objects, including those of failed views.
     pub objects: u64,
     /// Objects that failed.
     pub failed_objects: u64,
-    /// From the request of an object to its last byte.
+    /// Time from the request of an object to its last byte.
     pub object_times: Option<Distribution>,
 }
 

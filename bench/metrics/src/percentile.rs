@@ -1,20 +1,23 @@
-//! The rule by which percentiles are shown, for every table of every command: enough samples must lie beyond them.
+//! Rule for showing percentiles, for every table of every command: enough samples must lie beyond a
+//! percentile.
 
-/// Samples that must lie beyond a percentile. Fewer, and the percentile is the largest sample or one next to it, which another run moves
-/// by a factor: the relative error of the count beyond is 1 / sqrt(10), a third.
+/// Minimum number of samples beyond a percentile. With fewer, the percentile is the largest sample
+/// or one next to it, and another run may change it by a factor. The relative error of the number
+/// of samples beyond is 1 / sqrt(10), about a third.
 pub const BEYOND: f64 = 10.0;
 
-/// Returns the samples from which on the percentile `q`, from 0 to 1, is shown: 100 for the 90th, 200 for the 95th, 1,000 for the 99th. The
-/// median describes any sample, and needs one.
+/// Returns the number of samples from which on the percentile `q`, from 0 to 1, is shown: 100 for
+/// the 90th, 200 for the 95th, 1,000 for the 99th. Percentiles from the 25th to the 75th, such as
+/// the median, need only one sample.
 pub fn samples_for(q: f64) -> u64 {
     if (0.25..=0.75).contains(&q) {
         return 1;
     }
-    // A nearest rank is exact to far less than this.
+    // Nearest ranks are far more exact than this tolerance.
     (BEYOND / q.min(1.0 - q).max(1e-9) - 1e-6).ceil() as u64
 }
 
-/// Returns `value`, a percentile `q` of so many samples, if they are enough for it.
+/// Returns `value`, the percentile `q` of `samples` samples, if there are enough samples.
 pub fn shown(value: f64, q: f64, samples: u64) -> Option<f64> {
     (samples >= samples_for(q) && value.is_finite()).then_some(value)
 }

@@ -1,6 +1,8 @@
-//! The send rate of a TCP connection at a loss rate: the model of Padhye, Firoiu, Towsley and Kurose (SIGCOMM 1998), as DCA §3.3 uses it.
+//! Send rate of a TCP connection at a given loss rate: the model of Padhye, Firoiu, Towsley and
+//! Kurose (SIGCOMM 1998), as used by DCA §3.3.
 //!
-//! In the paper's form, with p the loss rate, R the round trip, T0 the timeout, b the packets per ACK and Wm the largest window:
+//! In the paper's form, with p the loss rate, R the round trip, T0 the timeout, b the packets per
+//! ACK and Wm the maximum window:
 //!
 //! approximate: B = min(Wm/R, 1 / (R sqrt(2bp/3) + T0 min(1, 3 sqrt(3bp/8)) p (1 + 32 p^2)));
 //!
@@ -8,51 +10,54 @@
 //! else: B = ((1-p)/p + Wm + Q/(1-p)) / (R (b Wm/8 + (1-p)/(p Wm) + 2) + Q T0 f(p)/(1-p)).
 //!
 //! # Departures
-//! - **Two loss rates**: DCA §3.3 gives the terms of windows and triple duplicates one rate, p-TD, and those of timeouts another,
-//!   p-timeout, without the formula. Its reactions count into p-TD, but never end in a timeout. [`Timeouts`] names the two readings;
-//!   with equal rates both are the formula above.
-//! - **No loss**: the rate is Wm/R; without a largest window there is none. Loss rates outside `[0, 1)` have none either.
+//! - **Two loss rates**: DCA §3.3 uses one rate, p-TD, for the terms of windows and triple
+//!   duplicates and another rate, p-timeout, for the terms of timeouts, but gives no formula. Its
+//!   reactions count in p-TD but never end in a timeout. [`Timeouts`] names the two readings; with
+//!   equal rates both are the formula above.
+//! - **No loss**: the rate is Wm/R; without a maximum window there is no rate. Loss rates outside
+//!   `[0, 1)` have no rate either.
 
 use std::time::Duration;
 
-/// A connection as the model sees it.
+/// Parameters of a connection in the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SendRate {
-    /// R, the mean round trip.
+    /// Mean round trip, R.
     pub rtt: Duration,
-    /// T0, the first timeout of a series.
+    /// First timeout of a series, T0.
     pub timeout: Duration,
-    /// b, packets that an ACK acknowledges: 2 with delayed acknowledgements.
+    /// Packets acknowledged by an ACK, b: 2 with delayed acknowledgements.
     pub packets_per_ack: f64,
-    /// Wm, the window the receiver allows, in packets; at least 1.
+    /// Receiver's window in packets, Wm; at least 1.
     pub max_window: Option<f64>,
 }
 
-/// What p-timeout means beside another p-TD in the full model.
+/// Meaning of p-timeout in the full model if p-TD differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timeouts {
-    /// Of all indications that end a triple-duplicate period, the share p-timeout / p-TD are losses; Q(p-timeout, W) of these become
-    /// timeouts. The reactions, "equivalent to the TCP reaction of a loss event [...] recovered [...] via a triple duplicate acknowledgement"
-    /// (DCA §3.3), do not. In the approximate model p-timeout has this meaning by itself.
+    /// The fraction p-timeout / p-TD of all indications that end a triple-duplicate period are
+    /// losses, and a fraction Q(p-timeout, W) of these losses become timeouts. The reactions,
+    /// "equivalent to the TCP reaction of a loss event [...] recovered [...] via a triple duplicate
+    /// acknowledgement" (DCA §3.3), never do. The approximate model always has this meaning.
     #[default]
     OfLosses,
-    /// p-timeout is put in the place of p in Q, f and 1/(1-p), and nothing else: every indication, a reaction too, becomes a timeout with
-    /// probability Q(p-timeout, W).
+    /// p-timeout replaces p in Q, f and 1/(1-p) only: every indication, including a reaction,
+    /// becomes a timeout with probability Q(p-timeout, W).
     OfIndications,
 }
 
 impl SendRate {
-    /// Packets per second at loss rate `p`, by the full model.
+    /// Returns the packets per second at loss rate `p`, by the full model.
     pub fn full(&self, p: f64) -> Option<f64> {
         self.full_of_two(p, p, Timeouts::OfLosses)
     }
 
-    /// Packets per second at loss rate `p`, by the approximate model.
+    /// Returns the packets per second at loss rate `p`, by the approximate model.
     pub fn approximate(&self, p: f64) -> Option<f64> {
         self.approximate_of_two(p, p)
     }
 
-    /// The full model with a loss rate for windows and another for timeouts (DCA §3.3).
+    /// Evaluates the full model with one loss rate for windows and another for timeouts (DCA §3.3).
     pub fn full_of_two(&self, p_td: f64, p_timeout: f64, timeouts: Timeouts) -> Option<f64> {
         let limit = self.window_rate();
         if !in_model(p_td) || !in_model(p_timeout) {
@@ -63,7 +68,7 @@ impl SendRate {
         }
         let (r, b) = (self.rtt.as_secs_f64(), self.packets_per_ack);
         let unlimited = self.window(p_td);
-        // The mean window at the end of a triple-duplicate period, and how long the period lasts.
+        // Mean window at the end of a triple-duplicate period, and the duration of the period.
         let (w, duration) = match self.max_window {
             Some(wm) if unlimited >= wm => {
                 (wm, r * (b * wm / 8.0 + (1.0 - p_td) / (p_td * wm) + 2.0))
@@ -79,7 +84,8 @@ impl SendRate {
         finite(packets / (duration + q * self.timeout.as_secs_f64() * backoff(p_timeout)))
     }
 
-    /// The approximate model with a loss rate for windows and another for timeouts (DCA §3.3).
+    /// Evaluates the approximate model with one loss rate for windows and another for timeouts
+    /// (DCA §3.3).
     pub fn approximate_of_two(&self, p_td: f64, p_timeout: f64) -> Option<f64> {
         if !in_model(p_td) || !in_model(p_timeout) {
             return None;
@@ -94,12 +100,13 @@ impl SendRate {
         finite(self.window_rate().map_or(unlimited, |limit| limit.min(unlimited)))
     }
 
-    /// Wm/R.
+    /// Returns Wm/R.
     fn window_rate(&self) -> Option<f64> {
         finite(self.max_window? / self.rtt.as_secs_f64())
     }
 
-    /// W(p), the mean window in packets when a loss ends a triple-duplicate period, with no limit.
+    /// Returns W(p), the mean window in packets when a loss ends a triple-duplicate period, without
+    /// the limit Wm.
     fn window(&self, p: f64) -> f64 {
         let b = self.packets_per_ack;
         let c = (2.0 + b) / (3.0 * b);
@@ -115,20 +122,22 @@ fn finite(rate: f64) -> Option<f64> {
     rate.is_finite().then_some(rate)
 }
 
-/// Q(p, w), the probability that a loss in a window of `w` packets is found by timeout:
+/// Returns Q(p, w), the probability that a loss in a window of `w` packets leads to a timeout:
 /// min(1, (1 - (1-p)^3) (1 + (1-p)^3 (1 - (1-p)^(w-3))) / (1 - (1-p)^w)).
 fn timeout_probability(p: f64, w: f64) -> f64 {
     if p == 0.0 {
-        // Its limit. Differences of powers near 1 would lose every digit; hence `exp_m1` below.
+        // Limit of Q for p = 0. Differences of powers near 1 would lose every digit, so `exp_m1` is
+        // used below.
         return (3.0 / w).min(1.0);
     }
-    // 1 - (1-p)^n.
+    // Returns 1 - (1-p)^n.
     let any_of = |n: f64| -(n * (-p).ln_1p()).exp_m1();
     let q = any_of(3.0) * (1.0 + (1.0 - p).powi(3) * any_of(w - 3.0)) / any_of(w);
     q.min(1.0)
 }
 
-/// f(p): the mean length of a series of timeouts, which double up to six times, is T0 f(p) / (1-p).
+/// Returns f(p): the mean length of a series of timeouts, which double up to six times, is T0 f(p)
+/// / (1-p).
 fn backoff(p: f64) -> f64 {
     // 1 + p + 2p^2 + 4p^3 + 8p^4 + 16p^5 + 32p^6.
     1.0 + p * (1.0 + p * (2.0 + p * (4.0 + p * (8.0 + p * (16.0 + p * 32.0)))))
@@ -169,14 +178,14 @@ mod tests {
             );
         }
         assert!(near(LIMITED.full(0.001).unwrap(), 111.385, 5e-6), "{:?}", LIMITED.full(0.001));
-        // The approximate model stops at Wm/R, 120 packets per second.
+        // The approximate model is limited to Wm/R, 120 packets per second.
         assert_eq!(LIMITED.approximate(0.001), Some(12.0 / 0.1));
         assert_eq!(LIMITED.approximate(0.1), PATH.approximate(0.1));
     }
 
     #[test]
     fn two_rates_against_an_independent_evaluation() {
-        // The formulas in another language, with plain powers.
+        // Expected values were computed with plain powers in another language.
         assert!(near(
             PATH.full_of_two(0.04, 0.005, Timeouts::OfLosses).unwrap(),
             38.158_489_053,
@@ -188,7 +197,7 @@ mod tests {
             1e-10
         ));
         assert!(near(PATH.approximate_of_two(0.04, 0.005).unwrap(), 41.643_581_776, 1e-10));
-        // No timeouts: 24 packets and a window per triple-duplicate period.
+        // Without timeouts: 24 packets and a window per triple-duplicate period.
         let w = PATH.window(0.04);
         assert!(near(
             PATH.full_of_two(0.04, 0.0, Timeouts::OfLosses).unwrap(),
@@ -209,7 +218,7 @@ mod tests {
             for p in [1.0, 1.5, -0.1, f64::NAN, f64::INFINITY] {
                 assert_eq!(rate(&LIMITED, p), None, "{p}");
             }
-            // Hardly any loss: the limit, or the square root of 3 / (2 b p) per round trip.
+            // With hardly any loss: the limit, or the square root of 3 / (2 b p) per round trip.
             assert!(near(rate(&LIMITED, 1e-18).unwrap(), 120.0, 1e-9));
             assert!(near(
                 rate(&PATH, 1e-18).unwrap(),
@@ -222,7 +231,7 @@ mod tests {
                 "no round trip, no rate"
             );
         }
-        // Hardly anything but loss: a packet per 64 timeouts.
+        // With hardly anything but loss: one packet per 64 timeouts.
         assert!(near(PATH.full(1.0 - 1e-9).unwrap(), 1.0 / 64.0, 1e-6));
         assert_eq!(PATH.full_of_two(0.1, 1.0, Timeouts::OfLosses), None);
     }
@@ -242,7 +251,8 @@ mod tests {
         fn more_loss_means_less(p in 1e-6..0.9_f64, more in 1.01..1.1_f64, window in prop::option::of(2.0..200.0_f64)) {
             let path = SendRate { max_window: window, ..PATH };
             prop_assert!(path.approximate(p * more) <= path.approximate(p));
-            // The full model is continuous but for the step to the window's limit: unlimited, it falls throughout.
+            // The full model is continuous except for the step to the window limit; without a
+            // limit, it decreases everywhere.
             prop_assert!(PATH.full(p * more) < PATH.full(p));
             prop_assert!(path.full(p) <= window.map(|w| w / 0.1).or(Some(f64::INFINITY)));
             prop_assert_eq!(path.full(p), path.full_of_two(p, p, Timeouts::OfIndications));

@@ -1,20 +1,22 @@
-//! Response times: from opening the connection to the last byte of the response, handshake included (Sync-TCP §4.2).
+//! Response times: from opening the connection to the last byte of the response, handshake included
+//! (Sync-TCP §4.2).
 
 use std::time::Duration;
 
 use super::latency::{Distribution, Latencies, round};
 
-/// Responses larger than this use early congestion detection in the paper (Sync-TCP §5.1: nine ACKs of two segments, about 25 KB).
+/// Responses larger than this use early congestion detection in the paper (Sync-TCP §5.1: nine ACKs
+/// of two segments, about 25 KB).
 const LARGE: u64 = 25_000;
 
 /// One completed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// Bytes of its body.
+    /// Bytes of the body.
     pub bytes: u64,
-    /// From its start to its last byte.
+    /// Time from the start to the last byte.
     pub took: Duration,
-    /// From its start to the first byte of its header.
+    /// Time from the start to the first byte of the header.
     pub first_byte: Duration,
 }
 
@@ -29,7 +31,7 @@ pub struct Responses {
 }
 
 impl Responses {
-    /// Adds a response that is complete.
+    /// Adds a complete response.
     pub fn add(&mut self, c: Completed) {
         let took = c.took.max(Duration::from_micros(1));
         self.times.record(took);
@@ -41,7 +43,7 @@ impl Responses {
         self.goodput += c.bytes as f64 * 8.0 / took.as_secs_f64();
     }
 
-    /// Adds another's responses.
+    /// Adds the responses of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.times.merge(&other.times);
         self.large_times.merge(&other.large_times);
@@ -50,37 +52,39 @@ impl Responses {
         self.goodput += other.goodput;
     }
 
-    /// How many.
+    /// Returns the number of responses.
     pub fn count(&self) -> u64 {
         self.times.count()
     }
 
-    /// Mean body size in bytes.
+    /// Returns the mean body size in bytes.
     pub fn mean_size(&self) -> f64 {
         self.bytes as f64 / self.count().max(1) as f64
     }
 
-    /// Mean over responses of each one's size / time, in kbit/s (Sync-TCP §5.1: "average goodput per response").
+    /// Returns the mean over responses of size / time, in kbit/s (Sync-TCP §5.1: "average goodput
+    /// per response").
     pub fn goodput_kbps(&self) -> f64 {
         self.goodput / self.count().max(1) as f64 / 1e3
     }
 
-    /// Sum of body bytes.
+    /// Returns the sum of body bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// All responses.
+    /// Returns the response times of all responses.
     pub fn all(&self) -> Distribution {
         self.times.distribution()
     }
 
-    /// Times to the first byte of all responses.
+    /// Returns the times to the first byte of all responses.
     pub fn first_bytes(&self) -> Distribution {
         self.first_bytes.distribution()
     }
 
-    /// Those larger than 25 kB. Their mean is that of the histogram, as results have had it from the start.
+    /// Returns the response times of responses larger than 25 kB. The mean is that of the
+    /// histogram, for consistency with all earlier results.
     pub fn large(&self) -> Distribution {
         Distribution {
             mean_ms: round(self.large_times.binned_mean_ms(), 3),
@@ -111,7 +115,7 @@ mod tests {
         assert!((r.first_bytes().median_ms - 250.0).abs() < 1.0, "{}", r.first_bytes().median_ms);
         assert!(d.cdf.last().unwrap().1 == 1.0);
         assert!(d.cdf.windows(2).all(|w| w[0].0 <= w[1].0 && w[0].1 <= w[1].1));
-        // Harmonic: the mean of 8 kbit / i ms over i.
+        // Mean of 8 kbit / i ms over i.
         let expected: f64 =
             (1..=1000).map(|i| 8_000.0 / (f64::from(i) * 1e-3) / 1e3).sum::<f64>() / 1000.0;
         assert!((r.goodput_kbps() - expected).abs() < 1e-6 * expected);

@@ -1,30 +1,35 @@
-//! The tcpRTT series of a connection (DCA §3.1): round trips as its sender may use them, and before which of them losses came.
+//! The tcpRTT series of a connection (DCA §3.1): round trips that the sender may use, and which of
+//! them preceded losses.
 //!
 //! # Departures
-//! - **Before**: a lost packet belongs to the last sample taken no later than the packet was sent. Packets that an ACK releases leave
-//!   at the very time of its sample in a simulation; they come after it.
-//! - **Newest packet only**: a frame whose newest packet was sent before one acknowledged earlier gives no sample; a TCP ACK never is
-//!   such a frame.
-//! - **Losses before the first sample** belong to none; they are counted as lost only.
-//! - **Spurious losses** stay losses: the paper's traces cannot tell them either.
+//! - **Before**: a lost packet belongs to the last sample taken no later than the packet was sent.
+//!   In a simulation, packets released by an ACK leave at the very time of its sample; they count
+//!   as sent after it.
+//! - **Newest packet only**: a frame gives no sample if its newest packet was sent before a packet
+//!   that was acknowledged earlier. A TCP ACK is never such a frame.
+//! - **Losses before the first sample** belong to no sample; they are only counted as lost.
+//! - **Spurious losses** count as losses, because the paper's traces cannot distinguish them
+//!   either.
 
 use std::time::Duration;
 
 use fathom_cc::Time;
 use serde::{Deserialize, Serialize};
 
-/// Samples kept at most, 8 MB of them; the paper's longest runs have some 14,000 packets. The rest of a longer run is left out.
+/// Maximum number of samples kept, 8 MB. The paper's longest runs have about 14,000 packets. Later
+/// samples are left out.
 const SAMPLES: usize = 1 << 18;
 
 /// One sample of the series. In JSON: `[at, rtt, loss_follows]`, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "(f64, f64, bool)", from = "(f64, f64, bool)")]
 pub struct RttSample {
-    /// When the ACK came.
+    /// Time at which the ACK arrived.
     pub at: Time,
-    /// Its round trip.
+    /// Round-trip time.
     pub rtt: Duration,
-    /// At least one packet sent after this sample and before the next was lost. A burst is one loss event.
+    /// Whether at least one packet sent after this sample and before the next was lost. A burst is
+    /// one loss event.
     pub loss_follows: bool,
 }
 
@@ -45,50 +50,52 @@ impl From<(f64, f64, bool)> for RttSample {
     }
 }
 
-/// What an ACK frame says to the series.
+/// Information of an ACK frame for the series.
 #[derive(Clone, Copy, Debug)]
 pub struct AckFrame {
-    /// When it came.
+    /// Arrival time of the frame.
     pub at: Time,
-    /// Packets it newly acknowledges.
+    /// Number of newly acknowledged packets.
     pub packets: usize,
-    /// Round trip of the newest of them.
+    /// Round trip of the newest of these packets.
     pub rtt: Duration,
-    /// The sender recovers from a loss.
+    /// Whether the sender is recovering from a loss.
     pub recovery: bool,
 }
 
-/// The series of a connection and its packet counts.
+/// The RTT series of a connection and its packet counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RttSeries {
-    /// The samples, in order of time.
+    /// Samples in order of time.
     pub samples: Vec<RttSample>,
     /// Packets sent.
     pub sent: u64,
     /// Packets declared lost.
     pub lost: u64,
-    /// When the first sample came that was not kept, in seconds; the samples and their losses end before it.
+    /// Time in seconds of the first sample that was not kept. The samples and their losses end
+    /// before it.
     pub cut_at: Option<f64>,
 }
 
-/// Takes the samples of one connection.
+/// Collects the RTT samples of one connection.
 #[derive(Clone, Debug, Default)]
 pub struct RttSampler {
     series: RttSeries,
-    /// When the newest packet acknowledged so far was sent.
+    /// Send time of the newest packet acknowledged so far.
     newest: Time,
     cut_at: Option<Time>,
 }
 
 impl RttSampler {
-    /// A packet is sent.
+    /// Records that a packet is sent.
     pub const fn on_sent(&mut self) {
         self.series.sent += 1;
     }
 
-    /// An ACK frame that newly acknowledges something. Frames come in order of time.
+    /// Processes an ACK frame that newly acknowledges something. Frames must come in order of time.
     ///
-    /// It gives a sample when it acknowledges more than one packet, to filter delayed acknowledgements, and outside recovery (DCA §3.1).
+    /// Adds a sample if the frame acknowledges more than one packet (to filter delayed
+    /// acknowledgements) and the sender is not in recovery (DCA §3.1).
     pub fn on_ack(&mut self, frame: AckFrame) {
         let sent =
             Time::from_nanos(frame.at.as_nanos().saturating_sub(frame.rtt.as_nanos() as u64));
@@ -106,7 +113,7 @@ impl RttSampler {
         self.series.samples.push(RttSample { at: frame.at, rtt: frame.rtt, loss_follows: false });
     }
 
-    /// A packet sent at `sent` is declared lost.
+    /// Records that a packet sent at `sent` is declared lost.
     pub fn on_lost(&mut self, sent: Time) {
         self.series.lost += 1;
         if self.cut_at.is_some_and(|cut| sent >= cut) {
@@ -120,7 +127,7 @@ impl RttSampler {
         }
     }
 
-    /// The series.
+    /// Returns the series.
     pub fn finish(self) -> RttSeries {
         RttSeries { cut_at: self.cut_at.map(Time::as_secs_f64), ..self.series }
     }
@@ -150,11 +157,11 @@ mod tests {
     fn which_frames_give_samples() {
         let mut s = RttSampler::default();
         s.on_ack(ack(100, 2, 50));
-        s.on_ack(ack(110, 1, 50)); // one packet: perhaps a delayed acknowledgement
+        s.on_ack(ack(110, 1, 50)); // one packet: possibly a delayed acknowledgement
         s.on_ack(AckFrame { recovery: true, ..ack(120, 3, 50) });
-        s.on_ack(ack(130, 2, 81)); // sent at 49, long before the packet of 70 that recovery acknowledged
+        s.on_ack(ack(130, 2, 81)); // sent at 49, older than the packet of 70
         s.on_ack(ack(140, 0, 10));
-        s.on_ack(ack(150, 2, 80)); // sent at 70 as well: not older
+        s.on_ack(ack(150, 2, 80)); // also sent at 70, so not older
         assert_eq!(samples(&s.finish()), [(100, 50, false), (150, 80, false)]);
     }
 
@@ -165,9 +172,9 @@ mod tests {
             s.on_sent();
             s.on_ack(ack(at, 2, 50));
         }
-        s.on_lost(ms(99)); // before any
-        s.on_lost(ms(110)); // released by the second
-        s.on_lost(ms(119)); // a burst with it
+        s.on_lost(ms(99)); // before any sample
+        s.on_lost(ms(110)); // released by the second ACK
+        s.on_lost(ms(119)); // same burst
         let series = s.finish();
         assert_eq!(samples(&series), [(100, 50, false), (110, 50, true), (120, 50, false)]);
         assert_eq!((series.sent, series.lost, series.cut_at), (3, 3, None));
@@ -186,7 +193,7 @@ mod tests {
         for at in 0..SAMPLES as u64 + 5 {
             s.on_ack(ack(at, 2, 0));
         }
-        s.on_lost(ms(SAMPLES as u64 + 3)); // after the cut: the last sample kept is not the one before it
+        s.on_lost(ms(SAMPLES as u64 + 3)); // after the cut: belongs to no kept sample
         let series = s.finish();
         assert_eq!(
             (series.samples.len(), series.samples[SAMPLES - 1].loss_follows),

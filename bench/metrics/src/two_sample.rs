@@ -1,28 +1,32 @@
-//! Whether two samples may be of one distribution.
+//! Tests whether two samples may come from the same distribution.
 //!
-//! Each test answers with a p-value: the probability of samples at least as different where the distributions are the same. All of
-//! them want values that do not depend on each other; of those that do, callers take every so many.
+//! Each test returns a p-value: the probability of samples at least as different if the
+//! distributions are the same. All tests assume independent values. If values depend on each other,
+//! callers thin them first.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, Normal};
 
-/// A chi-square test wants so many in each class where both samples are the same (W. G. Cochran, "Some methods for strengthening the
-/// common chi-square tests", Biometrics 10, 1954).
+/// Minimum expected count of a chi-square test in each class (W. G. Cochran, "Some methods for
+/// strengthening the common chi-square tests", Biometrics 10, 1954).
 const LEAST: f64 = 5.0;
 
-/// What a test of two samples says.
+/// Result of a test of two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TwoSample {
     /// The test's statistic.
     pub statistic: f64,
-    /// Probability of one at least as large where both are of one distribution.
+    /// Probability of a statistic at least as large if both samples come from the same
+    /// distribution.
     pub p_value: f64,
 }
 
-/// The test of Kolmogorov and Smirnov, two-sided: the largest distance between the distribution functions of two samples. Its p-value is
-/// that of large samples; ties only make it less strict. With a `resolution` above zero a distance is what is left where either sample
-/// may be moved by that much to meet the other: what is smaller than can be measured, is no difference. `None` where a sample has less
-/// than two values, or one that is no number.
-// The library has this test too, but only where it takes its arithmetic from the standard library, which changes what runs are pinned to.
+/// Performs the two-sided Kolmogorov-Smirnov test. The statistic is the largest distance between
+/// the distribution functions of two samples, and the p-value is the one for large samples; ties
+/// only make it less strict. With a `resolution` above zero, either sample may be moved by this
+/// much towards the other before the distance is taken, so differences too small to measure do not
+/// count. Returns `None` if a sample has fewer than two values or contains a NaN.
+// The library also has this test, but only with a feature that takes its arithmetic from the
+// standard library, which would change the pinned results of runs.
 pub fn kolmogorov_smirnov(a: &[f64], b: &[f64], resolution: f64) -> Option<TwoSample> {
     let sorted = |values: &[f64]| {
         let mut values = values.to_vec();
@@ -38,12 +42,12 @@ pub fn kolmogorov_smirnov(a: &[f64], b: &[f64], resolution: f64) -> Option<TwoSa
     Some(TwoSample { statistic, p_value: kolmogorov_sf(statistic * size.sqrt()) })
 }
 
-/// By how much the distribution function of `a` is above that of `b` at most, where values of `b` may be smaller by `resolution`. Both are
-/// sorted.
+/// Returns the largest amount by which the distribution function of `a` exceeds that of `b`, if
+/// values of `b` may be smaller by `resolution`. Both slices are sorted.
 fn lead(a: &[f64], b: &[f64], resolution: f64) -> f64 {
     let (mut i, mut j, mut most) = (0, 0, 0.0_f64);
     while let Some(value) = a.get(i).copied() {
-        // Both step over all values that are equal before they are compared.
+        // Skip all equal values in both slices before comparing.
         i += a[i..].partition_point(|other| *other <= value);
         j += b[j..].partition_point(|other| *other <= value + resolution);
         most = most.max(i as f64 / a.len() as f64 - j as f64 / b.len() as f64);
@@ -51,10 +55,11 @@ fn lead(a: &[f64], b: &[f64], resolution: f64) -> f64 {
     most
 }
 
-/// The probability that Kolmogorov's variable exceeds `x`: `2 sum (-1)^(k-1) exp(-2 k^2 x^2)` (N. Smirnov, "Table for estimating the
-/// goodness of fit of empirical distributions", Annals of Mathematical Statistics 19, 1948).
+/// Returns the probability that Kolmogorov's variable exceeds `x`:
+/// `2 sum (-1)^(k-1) exp(-2 k^2 x^2)` (N. Smirnov, "Table for estimating the goodness of fit of
+/// empirical distributions", Annals of Mathematical Statistics 19, 1948).
 fn kolmogorov_sf(x: f64) -> f64 {
-    // Below, the series converges slowly, and the probability is 1 to ten digits.
+    // Below 0.25 the series converges slowly, and the probability is 1 to ten digits.
     if x < 0.25 {
         return 1.0;
     }
@@ -62,8 +67,10 @@ fn kolmogorov_sf(x: f64) -> f64 {
     (2.0 * (1..=20).map(term).sum::<f64>()).clamp(0.0, 1.0)
 }
 
-/// Two proportions, two-sided: `hits` of `of` trials in each sample, by the difference's distance from zero in standard errors of the
-/// pooled proportion. Trials that depend on each other count as fewer: `of` and `hits` may be fractions. `None` without trials.
+/// Performs a two-sided test of two proportions, `hits` of `of` trials in each sample. The
+/// statistic is the difference of the proportions in standard errors of the pooled proportion.
+/// Dependent trials count as fewer, so `of` and `hits` may be fractions. Returns `None` without
+/// trials.
 pub fn two_proportions(hits: [f64; 2], of: [f64; 2]) -> Option<TwoSample> {
     if !of.iter().all(|of| *of > 0.0) {
         return None;
@@ -72,15 +79,16 @@ pub fn two_proportions(hits: [f64; 2], of: [f64; 2]) -> Option<TwoSample> {
     let error = (pooled * (1.0 - pooled) * (1.0 / of[0] + 1.0 / of[1])).sqrt();
     let difference = (hits[0] / of[0] - hits[1] / of[1]).abs();
     if error == 0.0 {
-        // All or none in both.
+        // All trials or none are hits in both samples.
         return Some(TwoSample { statistic: 0.0, p_value: 1.0 });
     }
     let statistic = difference / error;
     Some(TwoSample { statistic, p_value: 2.0 * Normal::standard().sf(statistic) })
 }
 
-/// Pearson's test of homogeneity: how often each class came in two samples. Neighbouring classes are put together until both samples
-/// have five of each. `None` where less than two are left.
+/// Performs Pearson's test of homogeneity on the counts of each class in two samples. Neighbouring
+/// classes are merged until the expected count is at least five in both samples. Returns `None` if
+/// fewer than two classes remain.
 pub fn homogeneity(a: &[u64], b: &[u64]) -> Option<TwoSample> {
     let totals = [a, b].map(|counts| counts.iter().sum::<u64>() as f64);
     let expected =
@@ -96,7 +104,7 @@ pub fn homogeneity(a: &[u64], b: &[u64]) -> Option<TwoSample> {
             (last[0], last[1]) = (last[0] + counts[0], last[1] + counts[1]);
         }
     }
-    // What is left over at the end goes to the class before it.
+    // A remainder at the end is merged into the class before it.
     if let Some(rest) = classes.pop_if(|last| !enough(last)) {
         let last = classes.last_mut()?;
         (last[0], last[1]) = (last[0] + rest[0], last[1] + rest[1]);
@@ -121,7 +129,7 @@ mod tests {
 
     const ROUNDS: u64 = 400;
 
-    /// The part of rounds in which a test rejects at 5 %.
+    /// Returns the fraction of rounds in which a test rejects at 5%.
     fn rejected(mut test: impl FnMut(&mut Pcg64Mcg) -> TwoSample) -> f64 {
         let mut rng = Pcg64Mcg::seed_from_u64(1);
         (0..ROUNDS).filter(|_| test(&mut rng).p_value < 0.05).count() as f64 / ROUNDS as f64
@@ -133,19 +141,22 @@ mod tests {
 
     #[test]
     fn published_quantiles_have_their_p_values() {
-        // Kolmogorov: 1.358 at 5 %, with 1000 of each 1.358 sqrt(2 / 1000) = 0.0607: 61 of 1000 are just beyond it.
+        // Kolmogorov: 1.358 at 5%; with 1000 values each, 1.358 sqrt(2 / 1000) = 0.0607, so 61 of
+        // 1000 are just beyond it.
         let a: Vec<f64> = (0..1_000).map(f64::from).collect();
         let shifted = |by: f64| a.iter().map(|value| value + by).collect::<Vec<f64>>();
         let (below, above) = (shifted(59.5), shifted(61.5));
         let p = [below, above].map(|b| kolmogorov_smirnov(&a, &b, 0.0).unwrap().p_value);
         assert!(p[0] > 0.05 && p[1] < 0.05 && p[1] > 0.04, "{p:?}");
-        // The normal distribution: 1.96 at 5 %. 60 and 40 of 100: 0.2 / sqrt(.25 x .02) = 2.828, p .00468.
+        // Normal distribution: 1.96 at 5%. 60 and 40 of 100: 0.2 / sqrt(0.25 x 0.02) = 2.828, p
+        // 0.00468.
         let proportions = two_proportions([60.0, 40.0], [100.0, 100.0]).unwrap();
         assert!(
             (proportions.statistic - 2.828_427).abs() < 1e-6
                 && (proportions.p_value - 0.004_678).abs() < 1e-6
         );
-        // Chi-square, two degrees of freedom: p is exp(-x / 2). Here x is 2 (100/30 + 100/30) / 2 + 0.
+        // Chi-square with two degrees of freedom: p is exp(-x / 2). Here x is 2 (100/30 + 100/30) /
+        // 2 + 0.
         let classes = homogeneity(&[20, 40, 40], &[40, 20, 40]).unwrap();
         assert!(
             (classes.statistic - 40.0 / 3.0).abs() < 1e-9
@@ -155,7 +166,7 @@ mod tests {
 
     #[test]
     fn equal_distributions_are_rejected_as_often_as_said() {
-        let bounds = 0.02..0.08; // 5 % of 400 rounds, three deviations
+        let bounds = 0.02..0.08; // 5% of 400 rounds, within three deviations
         let ks = rejected(|rng| {
             kolmogorov_smirnov(&uniform(rng, 300, 1.0), &uniform(rng, 200, 1.0), 0.0).unwrap()
         });

@@ -1,12 +1,13 @@
-//! The lab checks itself: every run ends with these, and a run that fails one has no result.
+//! Consistency checks: every run ends with them, and a run that fails one has no result.
 
 use fathom_netsim::link::LinkStats;
 use fathom_netsim::sim::NetStats;
 
-/// What is wrong with the bookkeeping of a finished run; empty when nothing is.
+/// Returns the bookkeeping errors of a finished run; empty if there are none.
 pub fn verify(net: &NetStats, links: &[(String, LinkStats, Option<usize>, usize)]) -> Vec<String> {
     let mut errors = Vec::new();
-    // Those read by a stack count as delivered; `in_transit` is counted from the packet store, not derived from the other counts.
+    // Packets read by a stack count as delivered. `in_transit` is counted in the packet store, not
+    // derived from the other counts.
     let accounted =
         net.delivered + net.dropped + net.impaired + net.unroutable + net.lost + net.in_transit;
     if net.sent + net.duplicated != accounted {

@@ -1,4 +1,5 @@
-//! The window of one connection over time, thinned so that memory does not grow with the run.
+//! The window of one connection over time, thinned so that memory use does not grow with the length
+//! of the run.
 
 use parking_lot::Mutex;
 
@@ -6,7 +7,7 @@ use fathom_cc::{ControllerMetrics, OneWayDelay, Time};
 use fathom_plugin::Observer;
 use serde::{Deserialize, Serialize};
 
-/// Points kept at most; when full, every second one goes and the spacing doubles.
+/// Maximum number of points. When full, every second point is dropped and the spacing doubles.
 const POINTS: usize = 4096;
 
 /// A point of a window trace.
@@ -16,11 +17,12 @@ pub struct WindowPoint {
     pub at: f64,
     /// Congestion window in bytes.
     pub window: u64,
-    /// The controller's averaged queueing delay in milliseconds, where it has one.
+    /// Controller's averaged queueing delay in milliseconds, if available.
     pub queueing_ms: Option<f64>,
-    /// Delay the sender adds to every packet in milliseconds, where the controller adds one (SDC).
+    /// Delay in milliseconds that the sender adds to every packet, if the controller asks for it
+    /// (SDC).
     pub hold_ms: Option<f64>,
-    /// Datagram size in bytes, where the controller steers it.
+    /// Datagram size in bytes, if the controller sets it.
     pub datagram: Option<u16>,
 }
 
@@ -31,7 +33,7 @@ struct State {
     skipped: u32,
 }
 
-/// Records a connection's window, as the controller's [`Observer`].
+/// Recorder of a connection's window, attached as the controller's [`Observer`].
 #[derive(Debug)]
 pub struct WindowTrace(Mutex<State>);
 
@@ -42,7 +44,7 @@ impl Default for WindowTrace {
 }
 
 impl WindowTrace {
-    /// What was recorded.
+    /// Returns the recorded points.
     pub fn points(&self) -> Vec<WindowPoint> {
         self.0.lock().points.clone()
     }

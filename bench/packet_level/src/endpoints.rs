@@ -1,4 +1,5 @@
-//! Both endpoints of a reliable flow, of QUIC's kind or TCP's, as the host drives them: packets go in and out as they are stored.
+//! Both endpoints of a reliable flow, QUIC-like or TCP, as the host drives them. Packets pass in
+//! and out in their stored form.
 
 use fathom_cc::{Controller, ControllerMetrics, Time};
 use fathom_netsim::sim::{Ecn, WIRE_OVERHEAD};
@@ -10,14 +11,14 @@ use super::report::TcpReport;
 use super::sender::Sender;
 use super::tcp::{self, TcpReceiver, TcpSender};
 
-/// A packet on its way out: bytes on the wire, ECN, and what is stored of it.
+/// An outgoing packet: its bytes on the wire, its ECN codepoint and its stored form.
 pub(super) struct Outgoing {
     pub(super) size: u32,
     pub(super) ecn: Option<Ecn>,
     pub(super) stored: Stored,
 }
 
-/// A sender and a receiver.
+/// The sender and the receiver of a flow.
 pub(super) enum Endpoints {
     Quic(Box<Sender>, Box<Receiver>),
     Tcp(Box<TcpSender>, Box<TcpReceiver>),
@@ -37,7 +38,7 @@ impl Endpoints {
         }
     }
 
-    /// Another connection.
+    /// Replaces the connection by a new one.
     pub(super) fn restart(&mut self, flow: &PacketLevelFlow, controller: Box<dyn Controller>) {
         match self {
             Self::Quic(sender, receiver) => {
@@ -95,7 +96,7 @@ impl Endpoints {
         }
     }
 
-    /// The next packet to send now.
+    /// Returns the next packet to send now, if any.
     pub(super) fn poll_send(&mut self, now: Time, epoch: u32, ecn: bool) -> Option<Outgoing> {
         match self {
             Self::Quic(sender, _) => sender.poll_send(now).map(|packet| Outgoing {
@@ -111,7 +112,8 @@ impl Endpoints {
         }
     }
 
-    /// A packet of the sender arrived: whether to acknowledge it at once, unless it is of another connection.
+    /// Processes a data packet and returns whether to acknowledge it at once; `None` if the packet
+    /// belongs to another connection.
     pub(super) fn on_data(
         &mut self,
         now: Time,
@@ -131,7 +133,7 @@ impl Endpoints {
         }
     }
 
-    /// An acknowledgement arrived: false when it is of another connection.
+    /// Processes an acknowledgement and returns false if it belongs to another connection.
     pub(super) fn on_ack(&mut self, now: Time, body: &[u8], epoch: u32) -> bool {
         match self {
             Self::Quic(sender, _) => {
@@ -145,7 +147,7 @@ impl Endpoints {
         }
     }
 
-    /// The acknowledgement to send now.
+    /// Builds the acknowledgement to send now.
     pub(super) fn ack(&mut self, now: Time, epoch: u32) -> Outgoing {
         match self {
             Self::Quic(_, receiver) => {
@@ -164,7 +166,8 @@ impl Endpoints {
         }
     }
 
-    /// The counts of the sender. A lost segment of TCP is one sent again; every timeout of TCP collapses the window.
+    /// Returns `report` with the sender's counts filled in. For TCP, `lost` counts retransmitted
+    /// segments, and every timeout counts as persistent because it collapses the window.
     pub(super) fn report(&self, report: TcpReport) -> TcpReport {
         match self {
             Self::Quic(sender, _) => {
@@ -194,7 +197,7 @@ impl Endpoints {
 }
 
 impl PacketLevelFlow {
-    /// Stream bytes of a full packet.
+    /// Returns the stream bytes of a full packet.
     pub(super) fn payload(&self) -> u16 {
         self.tcp.map_or_else(|| self.packet - HEADER, |tcp| tcp.smss())
     }

@@ -1,4 +1,5 @@
-//! All packet-level flows of a run: both ends of each, as one agent of the simulation. No tasks, no sockets, and no storage of its own per packet.
+//! All packet-level flows of a run, with both ends of each flow, as one agent of the simulation.
+//! The agent uses no tasks and no sockets. The simulation stores the packets in transit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,49 +20,52 @@ use super::sender::SenderOptions;
 use super::tcp::{TcpOptions, TcpReceiverOptions};
 use super::web_user::{Connections, WebUser};
 
-/// What a reliable flow has to send.
+/// Data that a reliable flow has to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Workload {
-    /// One transfer; [`u64::MAX`] does not end.
+    /// A single transfer; [`u64::MAX`] bytes never end.
     Bulk {
         /// Stream bytes.
         bytes: u64,
     },
-    /// Transfers with idle times between them, an idle time first.
+    /// Transfers separated by idle times. An idle time comes first.
     WebUser(WebUser),
 }
 
-/// A reliable flow. Data go from the group's server to its client, acknowledgements the other way: traffic against it takes a group with
-/// the paths swapped.
+/// A reliable flow. Data go from the group's server to its client, and acknowledgements go the
+/// other way. For the opposite direction use a group with swapped paths.
 #[derive(Clone, Debug)]
 pub struct PacketLevelFlow {
-    /// Its controller.
+    /// Controller of the flow.
     pub controller_config: Arc<dyn ControllerConfig>,
-    /// Its path.
+    /// Path of the flow.
     pub group: GroupId,
-    /// What it sends.
+    /// Data to send.
     pub workload: Workload,
     /// UDP payload of a full packet in bytes; 1472 by default, 1500 on the wire.
     pub packet: u16,
-    /// Packets in flight at most, if limited.
+    /// Limit on the packets in flight, if any.
     pub max_window: Option<u32>,
-    /// When it begins.
+    /// Start time of the flow.
     pub start: Time,
-    /// Round-trip delay of its own, beside that of the path.
+    /// Round-trip delay of this flow in addition to the delay of the path.
     pub rtt: Duration,
-    /// Its connections begin with a packet without data, there and back: a round trip more, and an RTT sample of an empty window. What a
-    /// controller makes of the smallest RTT (Vegas) depends on it, and on that packet's size.
+    /// Starts each connection with a packet without data, there and back. The exchange costs one
+    /// more round trip and gives an RTT sample before any data is in flight. A controller that uses
+    /// the minimum RTT (Vegas) depends on this option and on the size of that packet.
     pub handshake: bool,
-    /// Its data packets are ECN-capable.
+    /// Whether data packets are ECN-capable.
     pub ecn: bool,
-    /// How its receiver acknowledges.
+    /// How often the receiver acknowledges.
     pub acks: AckOptions,
-    /// It is TCP: `packet` and `handshake` mean nothing then; `ecn`, and `max_window` where there is one, go before those in here.
+    /// Options of TCP; `None` for a QUIC-like flow. For TCP, `packet` and `handshake` are ignored,
+    /// and `ecn` and a set `max_window` override the values in these options.
     pub tcp: Option<TcpOptions>,
 }
 
 impl PacketLevelFlow {
-    /// A flow with the defaults: full packets of 1500 bytes, no limit, from the beginning, no handshake, no ECN.
+    /// Returns a flow with the defaults: full packets of 1500 bytes on the wire, no window limit, a
+    /// start at time zero, no handshake, no ECN.
     pub fn new(
         controller_config: Arc<dyn ControllerConfig>,
         group: GroupId,
@@ -82,7 +86,8 @@ impl PacketLevelFlow {
         }
     }
 
-    /// As TCP, with ACKs delayed by 100 ms at most (see [`TcpReceiverOptions::max_delay`]).
+    /// Turns the flow into TCP, with ACKs delayed by at most 100 ms (see
+    /// [`TcpReceiverOptions::max_delay`]).
     #[must_use]
     pub fn over_tcp(self, options: TcpOptions) -> Self {
         let TcpReceiverOptions { every, max_delay, .. } = TcpReceiverOptions::default();
@@ -107,11 +112,11 @@ impl PacketLevelFlow {
         fault.map_or(Ok(()), |fault| Err(PacketLevelError::Flow(fault)))
     }
 
-    /// What this sender delivers to a controller and honours.
+    /// Returns the capabilities that this sender provides to a controller.
     const fn provided(&self) -> Capabilities {
         match self.tcp {
             None => Capabilities { one_way: true, ecn: self.ecn, pacing: true, datagram: true },
-            // Classic ECN echoes marks without their number.
+            // Classic ECN echoes marks without counting them.
             Some(tcp) => Capabilities {
                 one_way: tcp.timestamps,
                 ecn: tcp.accurate_ecn,
@@ -131,7 +136,7 @@ impl PacketLevelFlow {
         if self.handshake { receiver.with_handshake() } else { receiver }
     }
 
-    /// The options of both endpoints, where it is TCP.
+    /// Returns the options of both endpoints if the flow is TCP.
     pub(super) fn tcp_options(&self) -> Option<(TcpOptions, TcpReceiverOptions)> {
         let tcp = self.tcp?;
         Some((
@@ -151,21 +156,22 @@ impl PacketLevelFlow {
     }
 }
 
-/// Why a flow cannot be added.
+/// Reason why a flow cannot be added.
 #[derive(Debug, thiserror::Error)]
 pub enum PacketLevelError {
-    /// Its controller requires what packet-level senders do not provide.
+    /// The controller requires a capability that packet-level senders do not provide.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// Its numbers make no sense.
+    /// A number is out of range.
     #[error("packet-level flow: {0}")]
     Flow(String),
 }
 
-/// Packet-level traffic of a simulation: flows start by themselves when it runs.
+/// Packet-level traffic of a simulation. Flows start by themselves when the simulation runs.
 ///
-/// Every flow draws from a generator of its own, seeded by the number of flows before it: what it offers depends on no controller
-/// (DCA §4.5: "the sample of the application data presented to the network in both runs is the same").
+/// Every flow has its own random generator, seeded with the number of flows added before it. The
+/// traffic that a flow offers therefore does not depend on any controller (DCA §4.5: "the sample of
+/// the application data presented to the network in both runs is the same").
 pub struct PacketLevel {
     sim: SimHandle,
     agent: AgentId,
@@ -180,21 +186,22 @@ impl fmt::Debug for PacketLevel {
 }
 
 impl PacketLevel {
-    /// No flows yet; `seed` is for everything they draw.
+    /// Creates an agent without flows; `seed` seeds the random generators of all flows.
     pub fn new(sim: &SimHandle, seed: u64) -> Self {
         let flows = Arc::<Mutex<Flows>>::default();
         let agent = sim.add_agent(Box::new(Handle(Arc::clone(&flows))));
         Self { sim: sim.clone(), agent, seed, flows }
     }
 
-    /// Adds a reliable flow; its number in the network.
+    /// Adds a reliable flow and returns its number in the network.
     ///
     /// # Errors
-    /// [`PacketLevelError`] when the controller cannot start or a number makes no sense.
+    /// Returns a [`PacketLevelError`] if the controller cannot start or a number is out of range.
     pub fn tcp(&mut self, flow: PacketLevelFlow) -> Result<u32, PacketLevelError> {
         flow.check()?;
         let controller = flow.controller(self.sim.time().max(flow.start))?;
-        // The simulation's lock is never taken under ours: inside a call it is the other way round.
+        // Lock order: the simulation calls this agent with its own lock held, so never take the
+        // simulation's lock while holding the lock of the flows.
         let (index, rng) = self.next(|flows| flows.tcp.len());
         let id = self.sim.add_agent_flow(
             self.agent,
@@ -209,10 +216,11 @@ impl PacketLevel {
         Ok(id)
     }
 
-    /// Adds a UDP source, whose packets go from the group's server to its client; its number in the network.
+    /// Adds a UDP source and returns its number in the network. Packets go from the group's server
+    /// to its client.
     ///
     /// # Errors
-    /// [`PacketLevelError`] when a number makes no sense.
+    /// Returns a [`PacketLevelError`] if a number is out of range.
     pub fn udp(&mut self, source: OnOff, group: GroupId) -> Result<u32, PacketLevelError> {
         if let Some(fault) = source.fault() {
             return Err(PacketLevelError::Flow(fault));
@@ -228,22 +236,23 @@ impl PacketLevel {
         Ok(id)
     }
 
-    /// Counts of all flows up to now.
+    /// Returns the counts of all flows up to now.
     pub fn report(&self) -> PacketLevelReport {
         report(&self.flows)
     }
 
-    /// Returns what reports the same while the simulation runs.
+    /// Returns a function that reports the counts while the simulation runs.
     pub fn reporter(&self) -> impl Fn() -> PacketLevelReport + Send + use<> {
         let flows = Arc::clone(&self.flows);
         move || report(&flows)
     }
 
-    /// Index of the next flow among its kind, and its generator.
+    /// Returns the index of the next flow among the flows of its kind, and its random generator.
     fn next(&self, of_kind: impl Fn(&Flows) -> usize) -> (u32, Pcg64Mcg) {
         let flows = lock(&self.flows);
         let number = (flows.tcp.len() + flows.udp.len()) as u64;
-        // Neighbouring seeds would give one run's second flow the numbers of another's first: spread them (the golden ratio's fraction).
+        // Neighbouring seeds would give one run's second flow the random numbers of another run's
+        // first flow. The multiplier (the fraction of the golden ratio) spreads the seeds.
         let rng = Pcg64Mcg::seed_from_u64(
             self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number),
         );
@@ -263,7 +272,8 @@ fn lock(flows: &Mutex<Flows>) -> MutexGuard<'_, Flows> {
     flows.lock()
 }
 
-/// The subject of a call from the simulation, in 32 bits. Packets of a flow come with the key of its start, or that of UDP.
+/// Flow and event that a call from the simulation is about, packed in 32 bits. Packets of a
+/// reliable flow carry the key of its start; packets of a UDP flow carry its UDP key.
 #[derive(Clone, Copy)]
 struct Key {
     index: u32,
@@ -300,7 +310,7 @@ struct Flows {
     udp: Vec<Udp>,
 }
 
-/// The simulation's side of [`PacketLevel`].
+/// Agent through which the simulation calls the flows of a [`PacketLevel`].
 struct Handle(Arc<Mutex<Flows>>);
 
 impl Agent for Handle {
@@ -344,9 +354,9 @@ struct Tcp {
     sender_timer: AgentTimer,
     receiver_timer: AgentTimer,
     rng: Pcg64Mcg,
-    /// Counts connections: packets of earlier ones mean nothing now.
+    /// Connections so far; packets of earlier connections are ignored.
     epoch: u32,
-    /// When the running transfer began.
+    /// Start of the running transfer.
     began: Option<Time>,
     report: TcpReport,
 }
@@ -389,7 +399,7 @@ impl Tcp {
         idle
     }
 
-    /// The next transfer.
+    /// Begins the next transfer.
     fn begin(&mut self, wire: &mut Wire<'_>, index: u32) {
         let bytes = match self.options.workload {
             Workload::Bulk { bytes } => bytes,
@@ -416,7 +426,7 @@ impl Tcp {
         self.epoch += 1;
     }
 
-    /// The controller is about to go: what it counted stays.
+    /// Adds the controller's reductions to the report before the controller is replaced.
     fn count_reductions(&mut self) {
         let snapshot = self.endpoints.metrics();
         self.report.reductions += snapshot.reductions;
@@ -456,7 +466,7 @@ impl Tcp {
         wire.send(false, self.report.flow, ack.ecn, ack.size, ack.stored.as_slice());
     }
 
-    /// Sends what may be sent, and looks whether the transfer is done.
+    /// Sends all that may be sent now and checks whether the transfer is finished.
     fn drive(&mut self, wire: &mut Wire<'_>, index: u32) {
         let now = wire.now();
         while let Some(packet) = self.endpoints.poll_send(now, self.epoch, self.options.ecn) {
@@ -489,14 +499,14 @@ impl Tcp {
     }
 }
 
-/// A UDP flow; its receiver only counts.
+/// A UDP flow. The receiver only counts packets.
 struct Udp {
     source: Source,
     report: UdpReport,
 }
 
 impl Udp {
-    /// Sends a packet; when the next is due.
+    /// Sends a packet and returns when the next one is due.
     fn send(&mut self, wire: &mut Wire<'_>) -> Time {
         let size = self.source.options.wire();
         wire.send(true, self.report.flow, None, size, &[]);

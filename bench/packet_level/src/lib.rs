@@ -1,23 +1,27 @@
-//! Packet-level background traffic: packet-level senders under the same controllers as the real stacks, for thousands of flows at once.
+//! Packet-level background traffic: simplified senders under the same controllers as the real
+//! stacks, for thousands of flows at once.
 //!
-//! A reliable flow is a [`Sender`] and a [`Receiver`], both pure state machines, with packet numbers, acknowledgement ranges, loss
-//! detection and probe timeouts as RFC 9002 has them. What it leaves out of QUIC: the handshake (an option has its round trip), encryption,
-//! streams and flow control, path validation, pacing that the controller did not ask for ([`fathom_cc::SendParams::burst`] is not read), and
-//! the undoing of spurious losses (paths here keep packets in order, so there are none). Without the handshake, a first flight leaves
-//! without an RTT sample, under the initial RTT of RFC 9002 §6.2.2.
+//! A reliable flow is a [`Sender`] and a [`Receiver`]. Both are pure state machines with packet
+//! numbers, acknowledgement ranges, loss detection and probe timeouts as in RFC 9002. Left out of
+//! QUIC are:
+//! - the handshake (an option adds its round trip). Without it, the first flight leaves without an
+//!   RTT sample, under the initial RTT of RFC 9002 §6.2.2.
+//! - encryption, streams, flow control and path validation.
+//! - pacing unless the controller asks for it ([`fathom_cc::SendParams::burst`] is ignored).
+//! - undoing spurious losses. Paths here keep packets in order, so no loss is spurious.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `sender.rs` | loss detection, probe timeouts, the window |
-//! | `receiver.rs` | when to acknowledge, and what |
+//! | `receiver.rs` | when to acknowledge, and the contents of acknowledgements |
 //! | `rtt.rs` | round-trip times |
-//! | `pace.rs` | the pace that a controller asks for |
-//! | `packet.rs` | what packets carry |
+//! | `pace.rs` | pacing, if the controller asks for it |
+//! | `packet.rs` | contents of packets |
 //! | `web_user.rs` | transfers of Pareto size with idle times between them |
-//! | `on_off.rs` | constant rate with pauses, for UDP |
+//! | `on_off.rs` | UDP at a constant rate with pauses |
 //! | `host.rs` | all flows of a run, as one agent of the simulation |
 //! | `report.rs` | counts |
-//! | `endpoints.rs` | both ends of a flow, QUIC's or TCP's |
+//! | `endpoints.rs` | both ends of a flow, QUIC-like or TCP |
 //! | `tcp/` | TCP instead of QUIC: [`TcpSender`] and [`TcpReceiver`] |
 
 mod endpoints;

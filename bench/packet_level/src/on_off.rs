@@ -1,4 +1,5 @@
-//! A UDP source that sends at a constant rate while it is on (DCA §4.1: "high bandwidth, ON/OFF UDP flows").
+//! A UDP source that sends at a constant rate while it is on (DCA §4.1: "high bandwidth, ON/OFF UDP
+//! flows").
 
 use std::time::Duration;
 
@@ -8,19 +9,19 @@ use rand_pcg::Pcg64Mcg;
 
 use fathom_netsim::sim::WIRE_OVERHEAD;
 
-/// How long a source is on, or off.
+/// Distribution of the time that a source stays on, or off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spell {
-    /// Exponential.
+    /// Exponentially distributed.
     Exponential {
         /// Mean.
         mean: Duration,
     },
-    /// Pareto.
+    /// Pareto distributed.
     Pareto {
         /// Mean.
         mean: Duration,
-        /// Shape, above 1: others have no mean.
+        /// Shape, above 1; the mean is infinite at or below 1.
         shape: f64,
     },
 }
@@ -50,28 +51,28 @@ impl Spell {
                 Pareto::new(scale, *shape).expect("checked when the flow was added").sample(rng)
             }
         };
-        // A year stands for the far end of the tail.
+        // Cap the tail of the distribution at about a year.
         Duration::from_secs_f64(seconds.min(3.2e7))
     }
 }
 
-/// A UDP on/off source. It begins with an off time.
+/// A UDP on/off source. It starts with an off time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnOff {
     /// Rate while on, headers included.
     pub rate: Rate,
-    /// UDP payload of its packets in bytes.
+    /// UDP payload of a packet in bytes.
     pub packet: u16,
-    /// How long it is on.
+    /// Duration of on times.
     pub on: Spell,
-    /// How long it is off.
+    /// Duration of off times.
     pub off: Spell,
-    /// When it begins.
+    /// Start time of the source.
     pub start: Time,
 }
 
 impl OnOff {
-    /// What is wrong with it, if anything.
+    /// Returns an error message if an option is invalid.
     pub(super) fn fault(&self) -> Option<String> {
         if self.interval().is_zero() || self.interval() == Duration::MAX {
             return Some(format!("a source of {} cannot be timed; write another rate", self.rate));
@@ -79,7 +80,7 @@ impl OnOff {
         self.on.fault().or_else(|| self.off.fault())
     }
 
-    /// Bytes of a packet on the wire.
+    /// Returns the bytes of a packet on the wire.
     pub(super) fn wire(&self) -> u32 {
         u32::from(self.packet) + WIRE_OVERHEAD
     }
@@ -89,14 +90,14 @@ impl OnOff {
     }
 }
 
-/// The course of a source.
+/// State of a running source.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) options: OnOff,
     rng: Pcg64Mcg,
-    /// What is left of the time it is on.
+    /// Rest of the current on time.
     on_left: Duration,
-    /// Times drawn so far.
+    /// Sum of the on and of the off times drawn so far.
     pub(super) on: Duration,
     pub(super) off: Duration,
 }
@@ -106,7 +107,8 @@ impl Source {
         Self { options, rng, on_left: Duration::ZERO, on: Duration::ZERO, off: Duration::ZERO }
     }
 
-    /// Time to its next packet. What an on time leaves of the interval counts in the next, so that the mean rate is exact.
+    /// Returns the time to the next packet. The rest of an ending on time counts towards the next
+    /// interval, so that the mean rate is exact.
     pub(super) fn gap(&mut self) -> Duration {
         let mut need = self.options.interval();
         let mut gap = need;
@@ -150,11 +152,12 @@ mod tests {
             let mut s = source(on, off);
             let packets = 100_000;
             let time: Duration = (0..packets).map(|_| s.gap()).sum();
-            // A quarter of the time at 100 packets a second. 2000 cycles or more: the variation of a cycle's length (1.1 of its mean
-            // at most) makes an error of 2.5 %, twice that is allowed.
+            // A quarter of the time at 100 packets/s. With 2000 cycles or more, the variation of a
+            // cycle's length (at most 1.1 of its mean) makes an error of 2.5%; twice that is
+            // allowed.
             let rate = f64::from(packets) / time.as_secs_f64();
             assert!((rate / 25.0 - 1.0).abs() < 0.05, "{rate} packets/s for 25 with {on:?}");
-            // And exactly the time on, up to what is left of it.
+            // The time on matches exactly, apart from the rest of the last on time.
             let on = s.on - s.on_left;
             assert_eq!(on, MS * 10 * packets as u32);
             assert_eq!(time, on + s.off);

@@ -1,10 +1,11 @@
-//! The pace that a controller asks for.
+//! Pacing, if the controller asks for it.
 
 use std::time::Duration;
 
 use fathom_cc::{Pacing, SendParams};
 
-/// Time from a packet of so many bytes to the next, where a pace is asked for. A delay counts once a round trip was measured.
+/// Returns the time from a packet of `bytes` bytes to the next packet, or `None` without pacing. A
+/// pacing delay takes effect only after the first RTT sample.
 pub(crate) fn gap(
     params: &SendParams,
     round_trip: Option<Duration>,

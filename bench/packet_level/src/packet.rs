@@ -1,27 +1,29 @@
-//! What packets of packet-level flows carry. They count full-size on the wire and store a few bytes.
+//! Contents of packet-level packets. Each packet counts with its full size on the wire but stores
+//! only a few bytes.
 
 use std::time::Duration;
 
 use fathom_cc::{OneWayDelay, Time};
 
-/// Bytes of a data packet's UDP payload that are not stream data, as in a QUIC packet of the lab's stacks: 11 of short header, 16 of tag,
-/// about 8 of STREAM frame header.
+/// Bytes in the UDP payload of a data packet that are not stream data, as in a QUIC packet of the
+/// lab's stacks: 11 bytes of short header, 16 bytes of tag and about 8 bytes of STREAM frame
+/// header.
 pub const HEADER: u16 = 35;
 
-/// UDP payload in bytes of a packet with an acknowledgement of one range; every further range adds 4. As a QUIC packet with an ACK frame
-/// and ECN counts.
+/// UDP payload in bytes of a packet with an acknowledgement of one range, as for a QUIC packet with
+/// an ACK frame and ECN counts. Every further range adds 4 bytes.
 pub const ACK_DATAGRAM: u16 = 40;
 const MORE_RANGE: u16 = 4;
 
-/// Ranges an acknowledgement holds at most; a receiver forgets the oldest ones beyond.
+/// Maximum number of ranges in an acknowledgement. A receiver forgets older ranges.
 pub const MAX_RANGES: usize = 8;
 
-/// A data packet, as a sender hands it to the network.
+/// A data packet as the sender hands it to the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Packet number; never used twice in a connection.
+    /// Packet number; used only once per connection.
     pub number: u32,
-    /// When it left.
+    /// Send time.
     pub sent: Time,
     /// UDP payload in bytes.
     pub size: u16,
@@ -36,12 +38,13 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Empty.
+    /// Returns an empty set.
     pub const fn new() -> Self {
         Self { list: [(0, 0); MAX_RANGES], len: 0 }
     }
 
-    /// From ranges of first and last number, newest first; those beyond [`MAX_RANGES`] are left out.
+    /// Builds the set from first and last packet numbers, newest range first. Ranges beyond
+    /// [`MAX_RANGES`] are left out.
     pub fn from_slice(ranges: &[(u32, u32)]) -> Self {
         let mut all = Self::default();
         for range in ranges.iter().take(MAX_RANGES) {
@@ -51,19 +54,20 @@ impl Ranges {
         all
     }
 
-    /// First and last number of each range, newest first.
+    /// Returns the first and last number of each range, newest first.
     pub fn as_slice(&self) -> &[(u32, u32)] {
         &self.list[..self.len]
     }
 
-    /// The newest number.
+    /// Returns the newest number.
     pub fn largest(&self) -> Option<u32> {
         self.as_slice().first().map(|r| r.1)
     }
 
-    /// Adds a number; false when it was there, or lies before all that are remembered.
+    /// Adds a number. Returns false if the number is already present or older than all remembered
+    /// ranges of a full set.
     pub fn insert(&mut self, number: u32) -> bool {
-        // The usual case: the next number.
+        // Common case: the next number.
         if self.len > 0 && number == self.list[0].1.wrapping_add(1) {
             self.list[0].1 = number;
             return true;
@@ -87,7 +91,7 @@ impl Ranges {
         true
     }
 
-    /// Makes one of the range at `at` and the next older one, if they touch.
+    /// Merges the range at `at` with the next older range if they touch.
     fn merge(&mut self, at: usize) {
         if at + 1 < self.len && self.list[at + 1].1 + 1 == self.list[at].0 {
             self.list[at].0 = self.list[at + 1].0;
@@ -111,29 +115,29 @@ impl Ranges {
 /// An acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// What has arrived.
+    /// Packet numbers received.
     pub ranges: Ranges,
-    /// How long ago the newest of them did.
+    /// Time since the newest of these packets arrived.
     pub delay: Duration,
-    /// How long that packet was on its way.
+    /// One-way delay of the newest packet.
     pub one_way: OneWayDelay,
-    /// Packets that arrived so far.
+    /// Packets received so far.
     pub received: u32,
-    /// Those among them with a congestion-experienced mark.
+    /// Received packets with a congestion-experienced mark.
     pub ce: u32,
 }
 
 impl Ack {
-    /// UDP payload in bytes.
+    /// Returns the UDP payload in bytes.
     pub fn size(&self) -> u16 {
         ACK_DATAGRAM + MORE_RANGE * self.ranges.len.saturating_sub(1) as u16
     }
 }
 
-/// Bytes that are stored of any packet at most.
+/// Maximum number of bytes stored for a packet.
 pub(super) const STORED: usize = 4 + 24 + 8 * MAX_RANGES;
 
-/// Bytes of a stored packet, filled from the front.
+/// Stored form of a packet: a byte buffer that is filled from the front.
 pub(super) struct Stored {
     bytes: [u8; STORED],
     len: usize,
@@ -156,14 +160,15 @@ impl Stored {
     }
 }
 
-/// Takes `N` bytes off the front.
+/// Takes `N` bytes off the front of `bytes`.
 pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (head, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
     Some(*head)
 }
 
-/// Epoch 4, number 4, time sent 8. The epoch tells a flow's connections apart.
+/// Stores a data packet: epoch (4 bytes), number (4), send time (8). The epoch tells the
+/// connections of a flow apart.
 pub(super) fn store_data(epoch: u32, packet: &Packet) -> Stored {
     let mut s = Stored::new(epoch);
     s.put(packet.number.to_le_bytes());
@@ -171,7 +176,7 @@ pub(super) fn store_data(epoch: u32, packet: &Packet) -> Stored {
     s
 }
 
-/// Epoch, number and time sent.
+/// Reads the epoch, the number and the send time.
 pub(super) fn read_data(mut bytes: &[u8]) -> Option<(u32, u32, Time)> {
     let epoch = u32::from_le_bytes(take(&mut bytes)?);
     let number = u32::from_le_bytes(take(&mut bytes)?);
@@ -179,7 +184,8 @@ pub(super) fn read_data(mut bytes: &[u8]) -> Option<(u32, u32, Time)> {
     Some((epoch, number, Time::from_nanos(sent)))
 }
 
-/// Epoch 4, delay 8, one-way delay 8, received 4, marked 4, then 8 for each range.
+/// Stores an acknowledgement: epoch (4 bytes), delay (8), one-way delay (8), packets received (4),
+/// packets marked (4), then 8 bytes per range.
 pub(super) fn store_ack(epoch: u32, ack: &Ack) -> Stored {
     let mut s = Stored::new(epoch);
     s.put((ack.delay.as_nanos() as u64).to_le_bytes());
@@ -193,7 +199,7 @@ pub(super) fn store_ack(epoch: u32, ack: &Ack) -> Stored {
     s
 }
 
-/// Epoch and acknowledgement.
+/// Reads the epoch and the acknowledgement.
 pub(super) fn read_ack(mut bytes: &[u8]) -> Option<(u32, Ack)> {
     let epoch = u32::from_le_bytes(take(&mut bytes)?);
     let delay = Duration::from_nanos(u64::from_le_bytes(take(&mut bytes)?));
@@ -238,7 +244,7 @@ mod tests {
         let kept = ranges(&odd);
         assert_eq!(kept.len(), MAX_RANGES);
         assert_eq!((kept[0], kept[7]), ((19, 19), (5, 5)));
-        // What lies before them is neither remembered nor pushes others out.
+        // A number older than all ranges is not remembered and pushes no range out.
         let mut with_older = odd;
         with_older.push(1);
         assert_eq!(ranges(&with_older), kept);
@@ -246,7 +252,7 @@ mod tests {
 
     #[test]
     fn every_order_of_arrival_gives_the_same_ranges() {
-        // All 720 orders of six numbers with a gap; expected from the set itself.
+        // All 720 orders of six numbers with gaps; the expected ranges follow from the set itself.
         let numbers = [0, 1, 2, 4, 5, 7];
         for mut code in 0..720 {
             let mut left = numbers.to_vec();

@@ -1,4 +1,4 @@
-//! The receiving side: when to acknowledge, and what (RFC 9000 §13.2).
+//! The receiving side: when to acknowledge, and the contents of acknowledgements (RFC 9000 §13.2).
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use fathom_cc::{OneWayDelay, Time};
 
 use super::packet::{Ack, Ranges};
 
-/// How often a receiver acknowledges.
+/// Frequency of acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AckOptions {
-    /// At the latest every so many packets; two by default (RFC 9000 §13.2.2).
+    /// Maximum number of packets per acknowledgement; 2 by default (RFC 9000 §13.2.2).
     pub every: u32,
-    /// At the latest after this time; 25 ms by default (RFC 9000 §18.2).
+    /// Maximum delay of an acknowledgement; 25 ms by default (RFC 9000 §18.2).
     pub max_delay: Duration,
 }
 
@@ -25,10 +25,10 @@ impl Default for AckOptions {
 #[derive(Clone, Debug)]
 pub struct Receiver {
     options: AckOptions,
-    /// The first packet is a handshake's, which is answered at once.
+    /// Whether the first packet belongs to a handshake and is acknowledged at once.
     handshake: bool,
     ranges: Ranges,
-    /// When the packet with the largest number arrived, and how long it was on its way.
+    /// Arrival time and one-way delay of the packet with the largest number.
     newest: (Time, OneWayDelay),
     /// Packets since the last acknowledgement.
     waiting: u32,
@@ -38,7 +38,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Nothing received.
+    /// Creates a receiver that has received nothing.
     pub const fn new(options: AckOptions) -> Self {
         Self {
             options,
@@ -52,14 +52,15 @@ impl Receiver {
         }
     }
 
-    /// The first packet is a handshake's: it is acknowledged at once.
+    /// Treats the first packet as part of a handshake: it is acknowledged at once.
     #[must_use]
     pub const fn with_handshake(self) -> Self {
         Self { handshake: true, ..self }
     }
 
-    /// A data packet arrived, marked congestion-experienced or not: true when it must be acknowledged now. That is so for every second
-    /// packet, for one out of order, and for a marked one (RFC 9000 §13.2.1).
+    /// Processes a data packet; `marked` means a congestion-experienced mark. Returns true if an
+    /// acknowledgement must leave now: for every [`AckOptions::every`]-th packet, for a packet out
+    /// of order and for a marked packet (RFC 9000 §13.2.1).
     pub fn on_data(&mut self, now: Time, number: u32, sent: Time, marked: bool) -> bool {
         let expected = self.ranges.largest().map_or(0, |largest| largest + 1);
         if !self.ranges.insert(number) {
@@ -82,12 +83,12 @@ impl Receiver {
         false
     }
 
-    /// When an acknowledgement is due at the latest.
+    /// Returns the latest time for the next acknowledgement.
     pub const fn timeout(&self) -> Option<Time> {
         self.deadline
     }
 
-    /// The acknowledgement to send now.
+    /// Builds the acknowledgement to send now.
     pub fn ack(&mut self, now: Time) -> Ack {
         self.waiting = 0;
         self.deadline = None;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fathom_cc::Time;
 
-/// What all flows did so far.
+/// Counts of all flows so far.
 #[derive(Clone, Debug, Default)]
 pub struct PacketLevelReport {
     /// Reliable flows, in the order they were added.
@@ -14,7 +14,8 @@ pub struct PacketLevelReport {
 }
 
 impl PacketLevelReport {
-    /// The sums over all reliable flows; flow number, controller and end are those of the first.
+    /// Returns the sums over all reliable flows. Flow number and controller are those of the first
+    /// flow; `last_done` is the latest of all.
     pub fn tcp_total(&self) -> TcpReport {
         let mut total = self.tcp.first().map_or_else(TcpReport::default, |first| TcpReport {
             flow: first.flow,
@@ -28,7 +29,7 @@ impl PacketLevelReport {
         total
     }
 
-    /// The sums over all UDP flows; the flow number is that of the first.
+    /// Returns the sums over all UDP flows. The flow number is that of the first flow.
     pub fn udp_total(&self) -> UdpReport {
         let mut total = UdpReport {
             flow: self.udp.first().map_or(0, |first| first.flow),
@@ -45,44 +46,45 @@ impl PacketLevelReport {
     }
 }
 
-/// What a reliable flow did so far.
+/// Counts of a reliable flow so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpReport {
-    /// Its number in the network.
+    /// Number of the flow in the network.
     pub flow: u32,
-    /// Name of its controller.
+    /// Name of the flow's controller.
     pub controller: &'static str,
     /// Data packets sent.
     pub sent: u64,
     /// Data packets declared lost.
     pub lost: u64,
-    /// Probe timeouts that ran out; of TCP retransmission timeouts, which are `persistent` as well.
+    /// Probe timeouts that expired. For TCP, retransmission timeouts, which also count as
+    /// `persistent`.
     pub probe_timeouts: u64,
-    /// Times of persistent congestion.
+    /// Number of times persistent congestion was detected.
     pub persistent: u64,
     /// Stream bytes acknowledged.
     pub delivered: u64,
     /// Acknowledgements sent.
     pub acks: u64,
-    /// Packets that came too late: their connection had ended.
+    /// Packets that arrived after their connection had ended.
     pub stale: u64,
     /// Transfers begun.
     pub started: u64,
-    /// Transfers of which every byte was acknowledged.
+    /// Transfers with every byte acknowledged.
     pub done: u64,
     /// Stream bytes of the transfers begun.
     pub offered: u64,
-    /// Time that the finished transfers took, first packet to last acknowledgement.
+    /// Total time of the finished transfers, from the first packet to the last acknowledgement.
     pub busy: Duration,
-    /// Idle times drawn, and their sum.
+    /// Number of idle times drawn.
     pub idles: u64,
-    /// See `idles`.
+    /// Sum of the idle times drawn.
     pub idle: Duration,
-    /// Windows reduced after loss or mark.
+    /// Window reductions after a loss or a mark.
     pub reductions: u64,
-    /// Windows reduced early, by delay.
+    /// Early window reductions, caused by delay.
     pub early_reductions: u64,
-    /// When the last transfer was finished, if one was.
+    /// End of the last finished transfer, if any.
     pub last_done: Option<Time>,
 }
 
@@ -107,10 +109,10 @@ impl TcpReport {
     }
 }
 
-/// What a UDP flow did so far.
+/// Counts of a UDP flow so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UdpReport {
-    /// Its number in the network.
+    /// Number of the flow in the network.
     pub flow: u32,
     /// Packets sent.
     pub sent: u64,
@@ -118,8 +120,8 @@ pub struct UdpReport {
     pub arrived: u64,
     /// Bytes sent, headers included.
     pub wire_bytes: u64,
-    /// On times drawn.
+    /// Sum of the on times drawn.
     pub on: Duration,
-    /// Off times drawn.
+    /// Sum of the off times drawn.
     pub off: Duration,
 }

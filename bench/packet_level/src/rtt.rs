@@ -1,22 +1,22 @@
-//! Round-trip times (RFC 9002 §5) and the intervals that follow from them (RFC 9002 §6).
+//! Round-trip times (RFC 9002 §5) and the intervals derived from them (RFC 9002 §6).
 
 use std::time::Duration;
 
 use fathom_cc::Rtt;
 
-/// Before there is a sample (RFC 9002 §6.2.2).
+/// RTT before the first sample (RFC 9002 §6.2.2).
 const INITIAL: Duration = Duration::from_millis(333);
 /// Timer granularity (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
-/// Persistent congestion lasts this many probe timeouts (RFC 9002 §7.6.1).
+/// Persistent congestion spans this many probe timeouts (RFC 9002 §7.6.1).
 const PERSISTENT: u32 = 3;
 
-/// The estimator of one connection.
+/// RTT estimator of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttEstimator {
-    /// The last sample, with the delay of its acknowledgement.
+    /// Last sample, including the delay of its acknowledgement.
     latest: Duration,
-    /// As controllers hear of it.
+    /// RTT as reported to controllers.
     rtt: Rtt,
     variation: Duration,
     sampled: bool,
@@ -24,13 +24,14 @@ pub struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// Without a sample yet; the peer holds acknowledgements back for up to `max_ack_delay`.
+    /// Creates an estimator without samples. The peer delays acknowledgements by up to
+    /// `max_ack_delay`.
     pub const fn new(max_ack_delay: Duration) -> Self {
         let variation = Duration::from_nanos(INITIAL.as_nanos() as u64 / 2);
         Self { latest: INITIAL, rtt: Rtt::first(INITIAL), variation, sampled: false, max_ack_delay }
     }
 
-    /// A sample, and the acknowledgement delay the peer reported with it (RFC 9002 §5.3).
+    /// Adds a sample and the acknowledgement delay that the peer reported with it (RFC 9002 §5.3).
     pub fn sample(&mut self, latest: Duration, ack_delay: Duration) {
         self.latest = latest;
         if !self.sampled {
@@ -45,32 +46,35 @@ impl RttEstimator {
         self.rtt.smoothed = (self.rtt.smoothed * 7 + adjusted) / 8;
     }
 
-    /// Persistent congestion: the path may be another now, so the smallest RTT starts anew (RFC 9002 §5.2).
+    /// Restarts the minimum RTT after persistent congestion, because the path may have changed
+    /// (RFC 9002 §5.2).
     pub fn forget_min(&mut self) {
         self.rtt.min = self.latest;
     }
 
-    /// There was a sample.
+    /// Returns whether there was a sample.
     pub const fn is_sampled(&self) -> bool {
         self.sampled
     }
 
-    /// As controllers hear of it.
+    /// Returns the RTT as reported to controllers.
     pub const fn rtt(&self) -> Rtt {
         self.rtt
     }
 
-    /// A packet is lost when it was sent so long before a later one that was acknowledged: 9/8 of the RTT (RFC 9002 §6.1.2).
+    /// Returns the time threshold of loss detection: a packet is lost if it was sent this long
+    /// before now and a later packet was acknowledged. The threshold is 9/8 of the RTT
+    /// (RFC 9002 §6.1.2).
     pub fn loss_delay(&self) -> Duration {
         (self.rtt.smoothed.max(self.latest) * 9 / 8).max(GRANULARITY)
     }
 
-    /// Probe timeout after `count` in a row ran out (RFC 9002 §6.2.1).
+    /// Returns the probe timeout after `count` consecutive timeouts (RFC 9002 §6.2.1).
     pub fn probe_timeout(&self, count: u32) -> Duration {
         self.base_timeout().saturating_mul(1 << count.min(16))
     }
 
-    /// Losses over a longer time than this mean persistent congestion (RFC 9002 §7.6.1).
+    /// Returns the duration beyond which losses mean persistent congestion (RFC 9002 §7.6.1).
     pub fn persistent(&self) -> Duration {
         self.base_timeout() * PERSISTENT
     }
@@ -100,11 +104,13 @@ mod tests {
     fn smoothing_follows_the_rfc() {
         let mut rtt = RttEstimator::new(ms(25));
         rtt.sample(ms(80), ms(20));
-        // First sample: as it is, whatever its acknowledgement delay; variation half of it.
+        // The first sample is taken as it is, regardless of the acknowledgement delay; the
+        // variation is half of it.
         assert_eq!(rtt.rtt(), Rtt::first(ms(80)));
         assert_eq!(rtt.probe_timeout(0), ms(80 + 4 * 40 + 25));
         rtt.sample(ms(112), ms(16));
-        // Adjusted 96: variation (3 * 40 + 16) / 4 = 34, smoothed (7 * 80 + 96) / 8 = 82.
+        // The adjusted sample is 96: variation (3 * 40 + 16) / 4 = 34, smoothed (7 * 80 + 96) /
+        // 8 = 82.
         assert_eq!(
             rtt.rtt(),
             Rtt { latest: ms(96), smoothed: ms(82), min: ms(80), ack_delay: ms(16) }
@@ -112,13 +118,14 @@ mod tests {
         assert_eq!(rtt.probe_timeout(1), ms(2 * (82 + 4 * 34 + 25)));
         assert_eq!(rtt.persistent(), ms(3 * (82 + 4 * 34 + 25)));
         assert_eq!(rtt.loss_delay(), ms(126));
-        // A delay that would push it below the minimum does not count: smoothed (7 * 82 + 82) / 8.
+        // A delay that would push the sample below the minimum is not subtracted: smoothed (7 *
+        // 82 + 82) / 8.
         rtt.sample(ms(82), ms(10));
         assert_eq!(
             rtt.rtt(),
             Rtt { latest: ms(80), smoothed: ms(82), min: ms(80), ack_delay: ms(2) }
         );
-        // Reported delays count up to the maximum: 107 - 25 = 82.
+        // Reported delays are limited to the maximum: 107 - 25 = 82.
         rtt.sample(ms(107), ms(500));
         assert_eq!(rtt.rtt().smoothed, ms(82));
     }

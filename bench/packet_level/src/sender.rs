@@ -1,11 +1,15 @@
-//! The sending side of a reliable bulk stream: loss detection and probe timeouts (RFC 9002 §6), persistent congestion (RFC 9002 §7.6), and
-//! the window of a [`Controller`].
+//! The sending side of a reliable bulk stream: loss detection and probe timeouts (RFC 9002 §6),
+//! persistent congestion (RFC 9002 §7.6), and the window of a [`Controller`].
 //!
-//! All bytes of the stream are alike, so a packet only counts how many it carries: those of a lost packet go back to what is still to be
-//! sent. A byte is thus in one packet at a time, and counts as delivered exactly once.
+//! All stream bytes are interchangeable, so a packet only counts how many bytes it carries. The
+//! bytes of a lost packet return to the bytes still to send. Each byte is thus in one packet at a
+//! time and counts as delivered exactly once.
 //!
-//! Departures: `max_window` limits what is in flight (TCP's receiver window also counts what arrived behind a loss); two probes per
-//! timeout, each with the data of an old packet when there is nothing new (RFC 9002 §6.2.4 allows one or two).
+//! Differences from QUIC and TCP:
+//! - `max_window` limits the bytes in flight. TCP's receiver window also counts data that arrived
+//!   behind a loss.
+//! - Each timeout sends two probes. A probe carries the data of an old packet if there are no new
+//!   data (RFC 9002 §6.2.4 allows one or two probes).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,49 +24,51 @@ use super::pace;
 use super::packet::{ACK_DATAGRAM, Ack, HEADER, Packet};
 use super::rtt::RttEstimator;
 
-/// A packet is lost when one sent so many packets later was acknowledged (RFC 9002 §6.1.1).
+/// A packet is lost if a packet sent this many packets later was acknowledged (RFC 9002 §6.1.1).
 const PACKET_THRESHOLD: u32 = 3;
-/// UDP payload in bytes of a handshake's packet: clients and servers pad theirs (RFC 9000 §14.1).
+/// UDP payload in bytes of a handshake packet; clients and servers pad these packets
+/// (RFC 9000 §14.1).
 const INITIAL: u16 = 1_200;
-/// Probes sent when the timeout runs out.
+/// Probes sent per probe timeout.
 const PROBES: u32 = 2;
 
-/// How a sender sends.
+/// Options of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderOptions {
-    /// UDP payload of a full packet in bytes; more than [`HEADER`].
+    /// UDP payload of a full packet in bytes, above [`HEADER`].
     pub packet: u16,
-    /// Full packets in flight at most, whatever the controller allows.
+    /// Limit on the full packets in flight, in addition to the controller's window.
     pub max_window: Option<u32>,
-    /// How long the peer may hold acknowledgements back.
+    /// Maximum delay of the peer's acknowledgements.
     pub max_ack_delay: Duration,
-    /// Data wait until a first packet without data was acknowledged, for an RTT sample as a handshake gives it.
+    /// Whether data wait until a first packet without data was acknowledged. Like a handshake, this
+    /// exchange gives an RTT sample.
     pub handshake: bool,
-    /// Packets are ECN-capable, and marks are reported to the controller.
+    /// Whether packets are ECN-capable and marks are reported to the controller.
     pub ecn: bool,
 }
 
-/// What a sender did, over all its connections.
+/// Counts of a sender over all its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderCounts {
     /// Packets sent.
     pub sent: u64,
     /// Packets declared lost.
     pub lost: u64,
-    /// Probe timeouts that ran out.
+    /// Probe timeouts that expired.
     pub probe_timeouts: u64,
-    /// Times of persistent congestion.
+    /// Number of times persistent congestion was detected.
     pub persistent: u64,
     /// Stream bytes acknowledged.
     pub delivered: u64,
 }
 
-/// A packet not yet taken off the list.
+/// A packet that is still in the list.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     sent: Time,
     size: u16,
-    /// Stream bytes it is responsible for.
+    /// Stream bytes that this packet is responsible for.
     carries: u16,
     acked: bool,
 }
@@ -71,32 +77,32 @@ struct InFlight {
 pub struct Sender {
     controller: Box<dyn Controller>,
     options: SenderOptions,
-    /// Packets by number, from `base` on; the first is neither acknowledged nor lost.
+    /// Packets by number, starting at `base`. The first packet is neither acknowledged nor lost.
     flight: VecDeque<InFlight>,
     base: u32,
     /// Bytes in flight.
     in_flight: u64,
-    /// Stream bytes that packets in flight are responsible for, and those that none is.
+    /// Stream bytes assigned to packets in flight, and bytes assigned to no packet.
     carried: u64,
     pending: u64,
     largest_acked: Option<u32>,
     last_sent: Time,
-    /// When the oldest packet counts as lost by time.
+    /// Time at which the oldest packet is lost by the time threshold.
     loss_time: Option<Time>,
     rtt: RttEstimator,
-    /// First packet after the first RTT sample.
+    /// First packet sent after the first RTT sample.
     sampled_from: Option<u32>,
     timeouts: u32,
-    /// Probes still to send, and the number of the first packet after their timeout.
+    /// Probes still to send, and the first packet number after their timeout.
     probes: u32,
     probes_from: u32,
-    /// When a paced sender may send again, and whether that is what it waits for.
+    /// Earliest send time under pacing, and whether the sender is waiting for it.
     next_send: Time,
     waits_for_pace: bool,
     app_limited: bool,
-    /// Unmarked and marked packets reported so far.
+    /// Unmarked and marked packets that acknowledgements have reported so far.
     reported: (u32, u32),
-    /// Packets newly acknowledged by the frame at hand.
+    /// Packets newly acknowledged by the current frame.
     newly: Vec<Acked>,
     counts: SenderCounts,
 }
@@ -113,7 +119,7 @@ impl fmt::Debug for Sender {
 }
 
 impl Sender {
-    /// A sender with nothing to send yet.
+    /// Creates a sender with nothing to send.
     pub fn new(controller: Box<dyn Controller>, options: SenderOptions) -> Self {
         Self {
             controller,
@@ -140,39 +146,40 @@ impl Sender {
         }
     }
 
-    /// Another connection takes this one's place: everything anew but the counts. Bytes not delivered are forgotten.
+    /// Starts a new connection. All state except the counts is reset, and undelivered bytes are
+    /// dropped.
     pub fn restart(&mut self, controller: Box<dyn Controller>) {
         let old = std::mem::replace(self, Self::new(controller, self.options));
         (self.counts, self.flight, self.newly) = (old.counts, old.flight, old.newly);
         self.flight.clear();
     }
 
-    /// So many bytes more to send.
+    /// Adds `bytes` bytes to send.
     pub fn offer(&mut self, bytes: u64) {
         self.pending = self.pending.saturating_add(bytes);
     }
 
-    /// Everything offered was acknowledged.
+    /// Returns whether everything offered was acknowledged.
     pub const fn is_done(&self) -> bool {
         self.pending == 0 && self.carried == 0
     }
 
-    /// Bytes in flight.
+    /// Returns the bytes in flight.
     pub const fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     pub const fn counts(&self) -> SenderCounts {
         self.counts
     }
 
-    /// The controller's telemetry.
+    /// Returns the controller's telemetry.
     pub fn metrics(&self) -> ControllerMetrics {
         self.controller.metrics()
     }
 
-    /// The next packet to send now, if there is one. Call it until there is none.
+    /// Returns the next packet to send now. Call repeatedly until it returns `None`.
     pub fn poll_send(&mut self, now: Time) -> Option<Packet> {
         let params = self.controller.send_params();
         let full = params
@@ -194,7 +201,7 @@ impl Sender {
             .max_window
             .map_or(u64::MAX, |n| u64::from(n) * u64::from(self.options.packet));
         let congested = after > params.window;
-        // Waiting for the pace is not the application's doing (RFC 9002 §7.8).
+        // A sender that waits for pacing is not application-limited (RFC 9002 §7.8).
         self.app_limited = !congested && (self.pending == 0 || after > most);
         if self.pending == 0 || congested || after > most {
             return None;
@@ -209,27 +216,27 @@ impl Sender {
         Some(self.send(now, full))
     }
 
-    /// The first packet, and another one each time its timeout runs out.
+    /// Returns the handshake packet, and another one after each of its timeouts.
     fn poll_handshake(&mut self, now: Time) -> Option<Packet> {
         let due = self.flight.is_empty() || self.probes > 0;
         (self.probes, self.app_limited) = (0, true);
         (due && self.pending > 0).then(|| self.put(now, INITIAL.min(self.options.packet), 0))
     }
 
-    /// Time to the next packet, where the controller asks for a pace.
+    /// Returns the time to the next packet if the controller asks for pacing.
     fn gap(&self, params: &SendParams, bytes: u16) -> Option<Duration> {
         pace::gap(params, self.rtt.is_sampled().then(|| self.rtt.rtt().smoothed), bytes)
     }
 
-    /// Sends what is pending in a packet of up to `full` bytes.
+    /// Sends pending bytes in a packet of up to `full` bytes.
     fn send(&mut self, now: Time, full: u16) -> Packet {
         let carries = self.pending.min(u64::from(full - HEADER)) as u16;
-        // One without stream bytes is a PING.
+        // A packet without stream bytes is a PING.
         let size = if carries == 0 { ACK_DATAGRAM } else { carries + HEADER };
         self.put(now, size, carries)
     }
 
-    /// Puts a packet of `size` bytes that carries so many of the pending ones on its way.
+    /// Sends a packet of `size` bytes that carries `carries` pending bytes.
     fn put(&mut self, now: Time, size: u16, carries: u16) -> Packet {
         let number = self.next_number();
         self.pending -= u64::from(carries);
@@ -242,7 +249,8 @@ impl Sender {
         Packet { number, sent: now, size }
     }
 
-    /// A probe: new data, else that of the oldest packet from before the timeout, else (first probe only) a PING (RFC 9002 §6.2.4).
+    /// Sends a probe with new data; otherwise with the data of the oldest packet sent before the
+    /// timeout; otherwise (first probe only) with a PING (RFC 9002 §6.2.4).
     fn probe(&mut self, now: Time, full: u16) -> Option<Packet> {
         if self.pending == 0 {
             let before = (self.probes_from - self.base.min(self.probes_from)) as usize;
@@ -264,23 +272,24 @@ impl Sender {
         self.base + self.flight.len() as u32
     }
 
-    /// When [`Sender::on_timeout`] is to be called, or [`Sender::poll_send`] again.
+    /// Returns when to call [`Sender::on_timeout`], or [`Sender::poll_send`] again.
     pub fn timeout(&self) -> Option<Time> {
         let pace = self.waits_for_pace.then_some(self.next_send);
         [self.recovery_time(), pace].into_iter().flatten().min()
     }
 
-    /// The loss timer if there is one, else the probe timeout while anything is in flight (RFC 9002 §6.2.1).
+    /// Returns the loss timer if it is set, otherwise the probe timeout while anything is in flight
+    /// (RFC 9002 §6.2.1).
     fn recovery_time(&self) -> Option<Time> {
         let probe =
             || (self.in_flight > 0).then(|| self.last_sent + self.rtt.probe_timeout(self.timeouts));
         self.loss_time.or_else(probe)
     }
 
-    /// The timer came up.
+    /// Handles an expired timer.
     pub fn on_timeout(&mut self, now: Time) {
         if self.recovery_time().is_none_or(|at| at > now) {
-            return; // only the pace
+            return; // only the pacing timer
         }
         if self.loss_time.is_some() {
             self.detect_losses(now);
@@ -293,13 +302,14 @@ impl Sender {
         self.controller.on_probe_timeout(now, self.timeouts);
     }
 
-    /// An acknowledgement arrived.
+    /// Processes an acknowledgement.
     pub fn on_ack(&mut self, now: Time, ack: &Ack) {
         let Some(largest) = self.take_acked(ack) else { return };
         self.timeouts = 0;
         self.probes = 0;
         self.largest_acked = self.largest_acked.max(Some(largest));
-        // A sample needs the newest packet of the frame to be newly acknowledged (RFC 9002 §5.1).
+        // A sample requires that the newest packet of the frame is newly acknowledged
+        // (RFC 9002 §5.1).
         let newest = self.newly.last().copied();
         let fresh = newest.filter(|_| ack.ranges.largest() == Some(largest));
         if let Some(newest) = fresh {
@@ -326,7 +336,8 @@ impl Sender {
         }
     }
 
-    /// What `ack` reports beyond the frames before it; a frame that came late reports nothing.
+    /// Returns the counts that `ack` adds to those of earlier frames. A reordered older frame adds
+    /// nothing.
     fn new_counts(&mut self, ack: &Ack) -> EcnDelta {
         let (unmarked, marked) = (ack.received.saturating_sub(ack.ce), ack.ce);
         let before = self.reported;
@@ -335,7 +346,8 @@ impl Sender {
         EcnDelta { ect0, ect1: 0, ce }
     }
 
-    /// Fills `newly` with the packets that `ack` acknowledges first, oldest first; the largest number of them.
+    /// Fills `newly` with the packets that `ack` newly acknowledges, oldest first, and returns
+    /// their largest number.
     fn take_acked(&mut self, ack: &Ack) -> Option<u32> {
         self.newly.clear();
         let mut largest = None;
@@ -357,12 +369,14 @@ impl Sender {
         largest
     }
 
-    /// Takes lost packets and acknowledged ones off the front of the list (RFC 9002 §6.1): packets are lost in the order of their numbers.
+    /// Removes lost and acknowledged packets from the front of the list (RFC 9002 §6.1). Packets
+    /// are declared lost in the order of their numbers.
     fn detect_losses(&mut self, now: Time) {
         self.loss_time = None;
         let delay = self.rtt.loss_delay();
         let (mut bytes, mut newest, mut persistent) = (0, Time::ZERO, false);
-        // When the first of the losses without an acknowledged packet among them was sent (RFC 9002 §7.6.2).
+        // Send time of the first packet in the current run of losses without an acknowledged packet
+        // between them (RFC 9002 §7.6.2).
         let mut since = None;
         while let Some(packet) = self.flight.front().copied() {
             if packet.acked {

@@ -1,5 +1,6 @@
-//! A web user: transfers of Pareto size with uniform idle times between them (DCA §4.5: 6 packets "to something much larger", idle for 1 to
-//! 4 s; DCA §4.3: 3 to 5 s for light congestion).
+//! A web user: transfers of Pareto size with uniform idle times between them. DCA §4.5 has sizes of
+//! 6 packets "to something much larger" and idle times of 1 to 4 s; DCA §4.3 has 3 to 5 s for light
+//! congestion.
 
 use std::time::Duration;
 
@@ -7,30 +8,32 @@ use rand::RngExt;
 use rand_distr::{Distribution, Pareto};
 use rand_pcg::Pcg64Mcg;
 
-/// Which connection a user's transfer takes.
+/// Choice of the connection for each transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Connections {
-    /// A new one per transfer: it begins with the initial window and without an RTT sample.
+    /// A new connection per transfer: it starts with the initial window and without an RTT sample.
     #[default]
     Fresh,
-    /// One for all: window and RTT live on through idle times.
+    /// One connection for all transfers: window and RTT persist through idle times.
     Persistent,
 }
 
-/// What a web user does.
+/// Behaviour of a web user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WebUser {
-    /// Shape of the Pareto distribution of sizes. The paper gives none; 1.2 by default, about what Crovella and Bestavros measured
-    /// ("Self-similarity in World Wide Web traffic", IEEE/ACM ToN 5(6), 1997: heavy tails with shapes of 1.0 to 1.3), whose work the
-    /// paper's source of web users (Barford and Crovella, 1998) goes on with.
+    /// Shape of the Pareto distribution of sizes. The paper gives none. The default of 1.2 is close
+    /// to the measurements of Crovella and Bestavros ("Self-similarity in World Wide Web traffic",
+    /// IEEE/ACM ToN 5(6), 1997: heavy tails with shapes of 1.0 to 1.3); the paper's source for web
+    /// users (Barford and Crovella, 1998) continues their work.
     pub shape: f64,
     /// Smallest transfer in full packets.
     pub minimum: u32,
-    /// Largest transfer in full packets: what the distribution gives beyond becomes this. Ours; the paper gives none.
+    /// Largest transfer in full packets; larger sizes drawn from the distribution are reduced to
+    /// this one. The value is our choice, because the paper gives none.
     pub cap: u32,
     /// Shortest and longest idle time.
     pub idle: (Duration, Duration),
-    /// Which connection a transfer takes.
+    /// Connection that a transfer uses.
     pub connections: Connections,
 }
 
@@ -47,7 +50,7 @@ impl Default for WebUser {
 }
 
 impl WebUser {
-    /// What is wrong with it, if anything.
+    /// Returns an error message if an option is invalid.
     pub(super) fn fault(&self) -> Option<String> {
         if !(self.shape.is_finite() && self.shape > 0.0) {
             return Some(format!(
@@ -65,24 +68,24 @@ impl WebUser {
             .then(|| format!("a web user idles for {:?} to {:?}", self.idle.0, self.idle.1))
     }
 
-    /// Mean size of a transfer in full packets, the cap counted in.
+    /// Returns the mean size of a transfer in full packets, including the effect of the cap.
     pub fn mean_size(&self) -> f64 {
         let (shape, least, most) = (self.shape, f64::from(self.minimum), f64::from(self.cap));
         if (shape - 1.0).abs() < 1e-9 {
             return least * (1.0 + (most / least).ln());
         }
-        // The integral of P[X > x] from 0 to the cap.
+        // Integral of P[X > x] from 0 to the cap.
         (shape * least - least.powf(shape) * most.powf(1.0 - shape)) / (shape - 1.0)
     }
 
-    /// Size of the next transfer in full packets.
+    /// Draws the size of the next transfer in full packets.
     pub(super) fn draw_size(&self, rng: &mut Pcg64Mcg) -> u32 {
         let pareto = Pareto::new(f64::from(self.minimum), self.shape)
             .expect("checked when the flow was added");
         pareto.sample(rng).min(f64::from(self.cap)) as u32
     }
 
-    /// The next idle time.
+    /// Draws the next idle time.
     pub(super) fn draw_idle(&self, rng: &mut Pcg64Mcg) -> Duration {
         let (least, most) = self.idle;
         least + (most - least).mul_f64(rng.random::<f64>())
@@ -102,7 +105,7 @@ mod tests {
         let mut rng = Pcg64Mcg::seed_from_u64(1);
         let sizes: Vec<u32> = (0..DRAWS).map(|_| user.draw_size(&mut rng)).collect();
         assert_eq!(sizes.iter().min(), Some(&6));
-        // P[X >= x] = (6 / x)^1.2; four standard errors of a share.
+        // P[X >= x] = (6 / x)^1.2, within four standard errors of a proportion.
         for x in [7, 12, 60, 600] {
             let expected = (6.0 / f64::from(x)).powf(1.2);
             let got = sizes.iter().filter(|s| **s >= x).count() as f64 / f64::from(DRAWS);
@@ -121,7 +124,8 @@ mod tests {
 
     #[test]
     fn the_mean_size_is_that_of_the_draws() {
-        // By hand: (1.2 x 6 - 6^1.2 x 100^-0.2) / 0.2 = (7.2 - 8.58581 x 0.398107) / 0.2 = 18.9099; with shape 1: 6 (1 + ln(100/6)).
+        // Calculated by hand: (1.2 x 6 - 6^1.2 x 100^-0.2) / 0.2 = (7.2 - 8.58581 x 0.398107) /
+        // 0.2 = 18.9099; with shape 1: 6 (1 + ln(100/6)).
         let user = WebUser { cap: 100, ..WebUser::default() };
         assert!((user.mean_size() - 18.9099).abs() < 1e-3, "{}", user.mean_size());
         let heavy = WebUser { shape: 1.0, ..user };
@@ -129,7 +133,8 @@ mod tests {
         let mut rng = Pcg64Mcg::seed_from_u64(5);
         let mean =
             (0..DRAWS).map(|_| f64::from(user.draw_size(&mut rng))).sum::<f64>() / f64::from(DRAWS);
-        // Draws are rounded down: half a packet less. Four standard errors of a deviation below 30.
+        // Sizes are rounded down, which takes off half a packet. Allow four standard errors with a
+        // standard deviation below 30.
         assert!(
             (mean + 0.5 - user.mean_size()).abs() < 0.1 + 4.0 * 30.0 / f64::from(DRAWS).sqrt(),
             "{mean}"
@@ -145,12 +150,13 @@ mod tests {
         let mut rng = Pcg64Mcg::seed_from_u64(3);
         let idle: Vec<f64> = (0..DRAWS).map(|_| user.draw_idle(&mut rng).as_secs_f64()).collect();
         assert!(idle.iter().all(|t| (3.0..=5.0).contains(t)));
-        // Mean 4 and variance 2^2 / 12, four standard errors.
+        // Mean 4 and variance 2^2 / 12, within four standard errors.
         let n = f64::from(DRAWS);
         let mean = idle.iter().sum::<f64>() / n;
         let variance = idle.iter().map(|t| (t - 4.0).powi(2)).sum::<f64>() / n;
         assert!((mean - 4.0).abs() < 4.0 * (1.0 / 3.0 / n).sqrt(), "{mean}");
-        // The fourth moment of a uniform of width 2 is 1/5: the variance of the squares is 1/5 - 1/9.
+        // The fourth central moment of a uniform distribution of width 2 is 1/5, so the variance of
+        // the squares is 1/5 - 1/9.
         assert!((variance - 1.0 / 3.0).abs() < 4.0 * ((0.2 - 1.0 / 9.0) / n).sqrt(), "{variance}");
     }
 

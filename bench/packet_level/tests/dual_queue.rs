@@ -1,17 +1,24 @@
-//! A scalable flow beside a classic one on a link behind DualPI2 (RFC 9332).
+//! A scalable flow and a classic flow on a link with DualPI2 (RFC 9332).
 //!
-//! No controller here is scalable, so the test has a sender of its own, as small as one can be that answers marks as DCTCP does (RFC 8257
-//! §3.3), which is what RFC 9332 couples for: each round the part of marked packets goes into an average with a weight of 1/16, and a
-//! round with marks takes half of that average from the window; each acknowledged round adds a packet.
+//! No controller of this project is scalable, so the test has a minimal sender that responds to
+//! marks like DCTCP (RFC 8257 §3.3), as RFC 9332 assumes for its coupling. After each round, the
+//! fraction of marked packets enters an average with a weight of 1/16. A round with marks reduces
+//! the window by half of that average, and each acknowledged round adds a packet.
 //!
-//! Bounds, set before the first run: the windows of both are within a factor of two (with k = 2 both go with `1 / p'`; what differs is what
-//! Reno and CUBIC make of a probability); the low-latency queue's mean wait is a millisecond and a half at most, transmission included (RFC
-//! 9332 appendix A.1: marks begin at 0.8 ms, all are marked from 1.2 ms on); the classic one's is from 10 to 20 ms (target: 15 ms); 95 % of
-//! the link are used. Two were wrong and changed after it:
-//! - The first was on rates, which missed it at 20 ms by 0.003 and 0.03 (CUBIC): the coupling makes windows equal, and the classic flow's
-//!   round trip is longer by its wait, there 1.6 times as long.
-//! - A classic queue of 15 ms does not last while one flow of 50 ms, or five of 100 ms, come back from a cut: there the wait is bounded
-//!   from above only.
+//! The bounds were set before the first run:
+//! - The windows of both flows are within a factor of two of each other. With k = 2 both are
+//!   proportional to `1 / p'`; they differ by the response of Reno and CUBIC to a probability.
+//! - The mean wait in the low-latency queue is at most 1.5 ms, transmission included (RFC 9332
+//!   appendix A.1: marks begin at 0.8 ms, and all packets are marked from 1.2 ms on).
+//! - The mean wait in the classic queue is 10 to 20 ms (target: 15 ms).
+//! - At least 95% of the link is used.
+//!
+//! Two bounds were wrong and were changed after the first run:
+//! - The first was a bound on rates, and missed by 0.003 and 0.03 (CUBIC) at 20 ms. The coupling
+//!   makes windows equal, but the classic flow's round trip is longer by its wait, in that case 1.6
+//!   times as long.
+//! - A classic queue of 15 ms does not persist while one flow of 50 ms, or five of 100 ms, recover
+//!   from a reduction. In these cases the wait has only an upper bound.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,23 +38,23 @@ use fathom_packet_level::{PacketLevel, PacketLevelFlow, Workload};
 const RATE: Rate = Rate::from_bits_per_sec(40_000_000);
 const SIZE: u32 = 1_500;
 const ACK: u32 = 60;
-/// Weight of a round in the average of marks (RFC 8257 §3.3: g).
+/// Weight of a round in the average of the marked fraction (RFC 8257 §3.3: g).
 const WEIGHT: f64 = 1.0 / 16.0;
-/// A packet is lost when one sent so many later is acknowledged (RFC 9002 §6.1.1).
+/// A packet is lost if a packet sent this many packets later is acknowledged (RFC 9002 §6.1.1).
 const REORDERED: u32 = 3;
 const TIMER: u32 = 0;
 const START: u32 = 1;
-/// Virtual time: both grow into their shares before what is measured.
+/// Seconds of virtual time in which both flows reach their shares before the measurement starts.
 const WARM_UP: u64 = 30;
 const END: u64 = 150;
 
-/// What a scalable flow did.
+/// Counts of a scalable flow.
 #[derive(Debug, Default)]
 struct Counts {
     acknowledged: AtomicU64,
     marked: AtomicU64,
     lost: AtomicU64,
-    /// Waits at the link with transmission, in nanoseconds.
+    /// Sum of the waits at the link, transmission included, in nanoseconds.
     waited: AtomicU64,
 }
 
@@ -55,15 +62,16 @@ struct Counts {
 struct Scalable {
     flow: u32,
     counts: Arc<Counts>,
-    /// Of the path without the link, one way, in nanoseconds.
+    /// One-way delay of the path without the link, in nanoseconds.
     one_way: u64,
     window: f64,
     slow_start: bool,
     next: u32,
     in_flight: VecDeque<u32>,
-    /// The average part of packets with marks.
+    /// Average fraction of marked packets.
     average: f64,
-    /// This round: the packet that ends it, acknowledged packets, those with marks, whether a packet was lost.
+    /// Current round: the packet that ends it; then acknowledged packets, marked packets, and
+    /// whether a packet was lost.
     ends: u32,
     round: (u32, u32, bool),
     alarm: AgentTimer,
@@ -79,7 +87,7 @@ impl Scalable {
             self.in_flight.push_back(self.next);
             self.next += 1;
         }
-        // Should everything be lost.
+        // Fallback timer in case everything is lost.
         self.alarm.set(wire, TIMER, Some(wire.now() + Duration::from_secs(1)));
     }
 
@@ -137,7 +145,7 @@ impl Agent for Scalable {
     }
 }
 
-/// Adds a scalable flow that begins at once.
+/// Adds a scalable flow that starts at once.
 fn scalable(sim: &SimHandle, group: GroupId, one_way: Duration) -> Arc<Counts> {
     let counts = Arc::<Counts>::default();
     let flow = sim.add_flow(group);
@@ -159,7 +167,7 @@ fn scalable(sim: &SimHandle, group: GroupId, one_way: Duration) -> Arc<Counts> {
     counts
 }
 
-/// What was measured: rates in Mbps and mean waits in milliseconds, of the scalable and of the classic flow.
+/// Measured rates in Mbps and mean waits in milliseconds, of the scalable and of the classic flow.
 #[derive(Debug)]
 struct Outcome {
     rates: [f64; 2],

@@ -1,4 +1,4 @@
-//! Packet-level flows on links of the simulation.
+//! Packet-level flows over simulated links.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use rand_pcg::Pcg64Mcg;
 
 const MBPS: u64 = 1_000_000;
 
-/// One bottleneck for the data; acknowledgements only take time.
+/// One bottleneck for the data; acknowledgements are only delayed.
 struct Bottleneck {
     executor: Executor,
     sim: SimHandle,
@@ -92,7 +92,8 @@ fn one_flow_fills_a_link() {
     let mut senders = PacketLevel::new(&b.sim, 1);
     senders.tcp(bulk(b.group, "reno")).unwrap();
     b.run(60);
-    // The queue holds 60 packets and the path 25: half of 85 still fills it. Only slow start's losses cost time.
+    // The queue holds 60 packets and the path 25: half of 85 still fills the link. Only the losses
+    // of slow start cost time.
     assert!(b.utilisation() > 0.9, "{}", b.utilisation());
     let r = senders.report().tcp[0];
     let link = b.sim.link_stats(b.link);
@@ -103,7 +104,7 @@ fn one_flow_fills_a_link() {
         link.dropped,
         r.lost
     );
-    // What was delivered crossed the link: 1437 of 1500 bytes are data.
+    // The delivered bytes match the bytes that crossed the link: 1437 of 1500 bytes are data.
     let crossed = link.bytes as f64 * 1_437.0 / 1_500.0;
     assert!(
         (r.delivered as f64 / crossed - 1.0).abs() < 0.01,
@@ -112,7 +113,7 @@ fn one_flow_fills_a_link() {
     );
 }
 
-/// Drops each packet with the same probability; never full.
+/// Queue that drops each packet with the same probability and is never full.
 #[derive(Debug)]
 struct Lossy {
     p: f64,
@@ -129,16 +130,17 @@ impl Queue for Lossy {
 fn throughput_under_random_loss_follows_the_square_root() {
     for (p, seconds) in [(0.001, 2_000), (0.01, 500)] {
         let lossy = Lossy { p, rng: Pcg64Mcg::seed_from_u64(7) };
-        // So fast that packets hardly queue: the RTT is 100 ms.
+        // The link is so fast that packets hardly queue, so the RTT is 100 ms.
         let mut b = Bottleneck::new(1_000, Box::new(lossy), None, Duration::from_millis(50));
         let mut senders = PacketLevel::new(&b.sim, 1);
         senders.tcp(bulk(b.group, "reno")).unwrap();
         b.run(seconds);
         let r = senders.report().tcp[0];
         let rate = r.delivered as f64 / 1_437.0 / seconds as f64;
-        // 1 / (R sqrt(2 b p / 3)) packets per second. QUIC counts acknowledged bytes, so its window grows by one packet per RTT whether
-        // or not acknowledgements are delayed: b is 1. Losses by lot instead of at the top of every sawtooth give up to 7 % more (1.31
-        // for 1.22 in the law of the square root), timeouts and rounds of recovery take some.
+        // 1 / (R sqrt(2 b p / 3)) packets per second. QUIC counts acknowledged bytes, so its window
+        // grows by one packet per RTT with or without delayed acknowledgements: b is 1. Random
+        // losses instead of losses at the top of every sawtooth give up to 7% more (1.31 instead of
+        // 1.22 in the square-root law); timeouts and rounds of recovery cost some throughput.
         let expected = 1.0 / (0.1 * (2.0 * p / 3.0).sqrt());
         println!("p {p}: {rate:.1} packets/s, the law says {expected:.1}");
         assert!((0.8..1.2).contains(&(rate / expected)), "p {p}: {rate} packets/s for {expected}");
@@ -158,7 +160,7 @@ fn equal_flows_share_equally() {
     assert!(jain(&rates).unwrap() > 0.95, "{rates:?}");
 }
 
-/// A TCP Reno flow of 1,500-byte packets.
+/// Returns a TCP Reno flow of 1500-byte packets.
 fn tcp(group: GroupId, recovery: LossRecovery) -> PacketLevelFlow {
     bulk(group, "reno").over_tcp(TcpOptions { recovery, ..TcpOptions::default() })
 }
@@ -170,7 +172,8 @@ fn one_tcp_flow_fills_a_link() {
             let mut b = Bottleneck::droptail(10, 60, 15);
             let mut senders = PacketLevel::new(&b.sim, seed);
             senders.tcp(tcp(b.group, recovery)).unwrap();
-            // Slow start overshoots; NewReno repairs one hole per round trip, until the timeout of 1 s.
+            // Slow start overshoots. NewReno then repairs one hole per round trip until the timeout
+            // of 1 s.
             b.run(10);
             let (then, before) = (b.sim.link_stats(b.link), senders.report().tcp[0]);
             b.run(70);
@@ -178,8 +181,9 @@ fn one_tcp_flow_fills_a_link() {
             let utilisation = link.utilisation_since(Some(&then)).unwrap_or(0.0);
             println!("{recovery:?}: {utilisation:.4} of the link, {r:?}");
             assert!(utilisation > 0.98, "{recovery:?}: {utilisation}, {r:?}");
-            // From half of 85 packets back to the top by half a packet per round trip of 50 to 102 ms, since one ACK answers two: a
-            // sawtooth takes 85 * 76 ms = 6.5 s.
+            // The window grows from half of 85 packets back to the top by half a packet per round
+            // trip of 50 to 102 ms, because one ACK answers two packets. A sawtooth takes 85 * 76
+            // ms = 6.5 s.
             let teeth = r.reductions - before.reductions;
             assert!((7..=12).contains(&teeth), "{recovery:?}: {teeth} reductions, {r:?}");
             assert!(r.persistent == before.persistent, "{recovery:?}: a timeout, {r:?}");
@@ -219,7 +223,7 @@ fn a_largest_window_is_kept() {
     let mut senders = PacketLevel::new(&b.sim, 1);
     senders.tcp(PacketLevelFlow { max_window: Some(12), ..bulk(b.group, "reno") }).unwrap();
     b.run(60);
-    // 12 packets in 100 ms, and 0.12 ms for each on the link.
+    // 12 packets per 100 ms of RTT plus 0.12 ms for each packet on the link.
     let rate = senders.report().tcp[0].delivered as f64 / 1_437.0 / 60.0;
     assert!((114.0..=120.0).contains(&rate), "{rate} packets/s for 120");
     assert_eq!(b.sim.link_stats(b.link).dropped, 0);
@@ -268,18 +272,18 @@ fn offered_load_is_independent_of_the_controller() {
             .map(|r| (r.started, r.idles, r.idle, r.offered))
             .collect::<Vec<_>>()
     };
-    // A fast link: both get through as many transfers, up to the last one.
+    // On a fast link both controllers complete the same transfers, except possibly the last one.
     let (reno, dca) = (offered("reno"), offered("dca"));
     let same = reno.iter().zip(&dca).filter(|(a, b)| a == b).count();
     assert!(same >= 15, "{same} of 20 users did the same");
 }
 
-/// Mean and variance of a transfer in packets: Pareto, rounded down, at most `cap`.
+/// Returns the mean and the variance of a transfer in packets: Pareto, rounded down, at most `cap`.
 fn size_moments(user: &WebUser) -> (f64, f64) {
     let least = f64::from(user.minimum);
     let beyond =
         |x: u32| if x <= user.minimum { 1.0 } else { (least / f64::from(x)).powf(user.shape) };
-    // E[X] is the sum of P[X >= k], E[X^2] that of (2k - 1) P[X >= k].
+    // E[X] is the sum of P[X >= k], and E[X^2] is the sum of (2k - 1) P[X >= k].
     let (mean, square) = (1..=user.cap).fold((0.0, 0.0), |(m, s), k| {
         let p = beyond(k);
         (m + p, s + (2.0 * f64::from(k) - 1.0) * p)
@@ -299,7 +303,7 @@ fn five_hundred_web_users_offer_the_expected_load() {
     let report = senders.report();
     let r = report.tcp_total();
     assert!(report.tcp.iter().all(|flow| flow.done > 0), "a user got nothing");
-    // Four standard errors of the mean. Idle times: 1 to 4 s.
+    // Within four standard errors of the mean. Idle times: 1 to 4 s.
     let n = r.idles as f64;
     let idle = r.idle.as_secs_f64() / n;
     assert!((idle - 2.5).abs() < 4.0 * (9.0 / 12.0 / n).sqrt(), "{idle} s");
@@ -313,7 +317,7 @@ fn five_hundred_web_users_offer_the_expected_load() {
     );
     assert!(n > 8_000.0, "{n} transfers");
     assert!((size - mean).abs() < 4.0 * (variance / n).sqrt(), "{size} packets for {mean}");
-    // Whole transfers were delivered, and the running ones in part.
+    // Finished transfers are delivered in full, running ones in part.
     assert!(r.delivered <= r.offered && r.done <= r.started && r.started - r.done <= 500);
     assert!(b.utilisation() > 0.5);
 }
@@ -331,13 +335,14 @@ fn each_transfer_begins_anew_unless_the_connection_persists() {
         assert_eq!(r.lost, 0);
         (r.busy / u32::try_from(r.done).unwrap()).as_secs_f64()
     };
-    // Slow start: 10, 20 and the last 10 packets, so three round trips of 100 ms, a delayed acknowledgement at most and the link's time.
+    // Slow start sends 10, 20 and the last 10 packets: three round trips of 100 ms, plus at most
+    // one acknowledgement delay and the transmission times.
     let fresh = run(Connections::Fresh, false);
     assert!((0.3..0.34).contains(&fresh), "{fresh} s");
-    // A handshake is one round trip more.
+    // A handshake adds one round trip.
     let with_handshake = run(Connections::Fresh, true);
     assert!((with_handshake - fresh - 0.1).abs() < 0.01, "{with_handshake} s");
-    // The window is open after the first transfers: one round trip.
+    // After the first transfers the window is large enough for one round trip.
     let persistent = run(Connections::Persistent, false);
     assert!((0.1..0.2).contains(&persistent), "{persistent} s");
 }
@@ -356,8 +361,8 @@ fn udp_packets_arrive_at_their_rate() {
         .unwrap();
     b.run(1_000);
     let r = senders.report().udp[0];
-    // 1000 packets of 1000 bytes a second for a quarter of the time; 2500 cycles, four standard errors of a ratio of exponentials
-    // (sqrt(2 / n) times the share off).
+    // 1000 packets of 1000 bytes a second for a quarter of the time, with 2500 cycles. The bound is
+    // four standard errors of a ratio of exponentials: sqrt(2 / n) times the fraction of time off.
     let share = r.sent as f64 / 1_000.0 / 1_000.0;
     assert!((share / 0.25 - 1.0).abs() < 4.0 * (2.0 / 2_500_f64).sqrt() * 0.75, "{share}");
     assert_eq!(r.wire_bytes, r.sent * u64::from(972 + WIRE_OVERHEAD));
@@ -388,7 +393,7 @@ fn marks_replace_drops_for_flows_that_take_them() {
         link.marked,
         link.dropped
     );
-    // Never more reactions than marks and drops.
+    // The controller reacts at most once per mark or drop.
     assert!(r.reductions <= link.marked + link.dropped);
 }
 
@@ -400,8 +405,8 @@ fn every_controller_runs_on_packet_level_senders() {
         let flow = PacketLevelFlow { ecn: true, ..bulk(b.group, entry.name) };
         senders.tcp(flow).unwrap_or_else(|e| panic!("{}: {e}", entry.name));
         b.run(30);
-        // DCA halves its window at nearly every rise of the RTT, on a real stack too (see the comparison below): 2 packets in 30 ms are
-        // the smallest window, 8 % of the link.
+        // DCA halves its window at nearly every increase of the RTT, on a real stack as well (see
+        // the comparison below). The minimum window of 2 packets per 30 ms uses 8% of the link.
         let least = if entry.name == "dca" { 0.15 } else { 0.5 };
         assert!(b.utilisation() > least, "{}: {}", entry.name, b.utilisation());
     }
@@ -429,7 +434,7 @@ fn impossible_flows_are_refused() {
     assert!(senders.report().tcp.is_empty());
 }
 
-/// The same transfer by Reno: seconds on quinn, and seconds as a packet-level flow.
+/// Runs the same transfer over quinn and as a packet-level flow. Returns the seconds of each.
 fn both(controller: &str, bytes: u64, limit: usize) -> (f64, f64) {
     let text = format!(
         "stop = '1 responses'\n[network]\ntopology = 'dumbbell'\nlink = '10Mbps'\ndelay = '15ms'\nqueue = 'droptail:{limit}p'\n\
@@ -450,9 +455,10 @@ fn both(controller: &str, bytes: u64, limit: usize) -> (f64, f64) {
 
 #[test]
 fn a_packet_level_flow_is_as_fast_as_quinn() {
-    // The path holds 26 packets: a queue of 60 keeps the link busy, one of 8 lets every sawtooth show.
-    // Vegas is left out: it holds 1 to 3 packets in the queue by the smallest RTT it ever saw, so what it gets alone on this link hangs on
-    // the sizes of a connection's first packets.
+    // The path holds 26 packets. A queue of 60 packets keeps the link busy; with a queue of 8
+    // packets every sawtooth reduces the rate. Vegas is left out: it holds 1 to 3 packets in the
+    // queue relative to the smallest RTT it ever saw, so its throughput alone on this link depends
+    // on the sizes of a connection's first packets.
     for (controller, limit) in ["reno", "cubic", "dca"]
         .into_iter()
         .flat_map(|controller| [(controller, 60), (controller, 8)])
@@ -466,7 +472,7 @@ fn a_packet_level_flow_is_as_fast_as_quinn() {
     }
 }
 
-/// CPU time of this thread.
+/// Returns the CPU time of this thread.
 fn cpu() -> Duration {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(t.tv_sec.unsigned_abs(), t.tv_nsec.unsigned_abs() as u32)
@@ -485,13 +491,13 @@ fn a_packet_costs_little() {
     let (cpu_before, packets_before) = (cpu(), b.sim.net_stats().sent);
     b.run(35);
     let (spent, packets) = (cpu() - cpu_before, b.sim.net_stats().sent - packets_before);
-    // Data and acknowledgements; every data packet also crosses a link.
+    // The count includes data and acknowledgements; every data packet also crosses a link.
     let each = spent.as_secs_f64() / packets as f64;
     println!(
         "2200 web users: {packets} packets, {:.0} ns of CPU each; link {:.3}",
         each * 1e9,
         b.utilisation()
     );
-    // Ten times what it should be, for machines that are slow or busy.
+    // Ten times the expected cost, to allow for slow or busy machines.
     assert!(each < 10e-6, "{each} s per packet");
 }

@@ -1,4 +1,5 @@
-//! The integration tests of this crate as one program, which links once: a file here is a module of it.
+//! Integration tests of this crate, built as one program so that they link only once. Each file is
+//! a module.
 
 mod dual_queue;
 mod flows;

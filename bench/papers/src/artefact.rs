@@ -1,50 +1,52 @@
-//! A paper's report as data: what the terminal, the JSON file and the HTML page are made from.
+//! A paper's report as data: the source of the terminal output, the JSON file and the HTML page.
 
 use fathom_metrics::Bounds;
 use fathom_report::{Axis, Figure, Row, Series, Table};
 use serde::{Deserialize, Serialize};
 
-/// What came of a paper's experiments.
+/// Results of a paper's experiments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The paper's name.
+    /// Name of the paper.
     pub paper: String,
     /// Tables and figures, in the paper's order.
     pub artefacts: Vec<Artefact>,
-    /// What the paper claims, and whether it held here.
+    /// Claims of the paper with their verdicts.
     pub claims: Vec<Claim>,
-    /// Where the experiment differs from the paper's, one sentence each.
+    /// Differences between the experiments and the paper's, one sentence each.
     pub departures: Vec<String>,
 }
 
 /// A table or a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Artefact {
-    /// `table 1`, `figure 10`.
+    /// Identifier: `table 1`, `figure 10`.
     pub id: String,
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// The thing itself.
+    /// Contents.
     pub body: Body,
-    /// What a reader has to know: runs per point, what differs from the paper's own.
+    /// Notes for the reader: runs per point, differences from the paper.
     pub note: String,
 }
 
 impl Artefact {
-    /// Curves over two axes. A report gives it the id of its [`ArtefactSpec`](crate::ArtefactSpec).
+    /// Creates a figure of curves over two axes. A report sets the id from its
+    /// [`ArtefactSpec`](crate::ArtefactSpec).
     pub fn figure(
         title: impl Into<String>,
         [x, y]: [Axis; 2],
         series: impl Into<Vec<Series>>,
         note: impl Into<String>,
     ) -> Self {
-        // Rates, times, counts and their ratios: no figure of a paper shows what could be below zero.
+        // All papers show rates, times, counts and their ratios, which are never negative.
         let y = if y.bounds == Bounds::default() { y.within(Bounds::NOT_NEGATIVE) } else { y };
         let body = Body::Figure(Figure { x, y, series: series.into() });
         Self { id: String::new(), title: title.into(), body, note: note.into() }
     }
 
-    /// Rows under the heads of columns. A report gives it the id of its [`ArtefactSpec`](crate::ArtefactSpec).
+    /// Creates a table from column headings and rows. A report sets the id from its
+    /// [`ArtefactSpec`](crate::ArtefactSpec).
     pub fn table<'a>(
         title: impl Into<String>,
         columns: impl IntoIterator<Item = &'a str>,
@@ -67,47 +69,50 @@ pub enum Body {
     Figure(Figure),
 }
 
-/// A statement of the paper, and what was found.
+/// A statement of the paper with its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
-    /// Its name, such as `sdc-fewer-drops`.
+    /// Name of the claim, such as `sdc-fewer-drops`.
     pub id: String,
-    /// Where the paper says it: `SDC §3.2`.
+    /// Location in the paper: `SDC §3.2`.
     pub source: String,
-    /// What the paper says, in our words.
+    /// Statement of the paper in our words.
     pub says: String,
-    /// The predicate in words, so that a reader can judge the predicate.
+    /// Predicate in words, so that readers can assess it.
     pub test: String,
-    /// Whether it held.
+    /// Verdict on the claim.
     pub verdict: Verdict,
-    /// The measured numbers.
+    /// Measured numbers.
     pub found: String,
-    /// Why the claim, or a part of it, is inapplicable or not in its regime; empty where neither is.
+    /// Reason why the claim or a part of it is inapplicable or not in its regime; empty if neither
+    /// applies.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Why it was not held, where it was not and that is known; the step of a ladder (docs/validation.md) that shows it.
+    /// Reason why the claim was not held, if known; names the step of a ladder (docs/validation.md)
+    /// that shows it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cause: String,
 }
 
-/// Whether a claim held.
+/// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The numbers say what the paper says, beyond their confidence intervals where there are several seeds.
+    /// The numbers confirm the paper's statement, beyond their confidence intervals if there are
+    /// several seeds.
     Held,
-    /// They say the opposite, or no.
+    /// The numbers contradict the paper's statement.
     NotHeld,
-    /// The difference is within the confidence interval, or there is one seed only and a small difference.
+    /// The difference is within the confidence interval, or is small and from a single seed.
     Undecided,
-    /// The claim needs what QUIC does not have. No run can decide it.
+    /// The claim needs something that QUIC does not have, so no run can decide it.
     Inapplicable,
-    /// A run never reached the conditions that the claim is about. More seeds do not decide it, another run may.
+    /// No run reached the conditions of the claim. More seeds do not decide it, but other runs may.
     NotInRegime,
 }
 
 impl Verdict {
-    /// All of them, in the order in which they are counted.
+    /// All verdicts in the order in which they are counted.
     pub const ALL: [Self; 5] =
         [Self::Held, Self::NotHeld, Self::Undecided, Self::Inapplicable, Self::NotInRegime];
 }

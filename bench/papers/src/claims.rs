@@ -1,16 +1,21 @@
-//! Claims and their verdicts: what counts as a difference, and how several verdicts combine.
+//! Claims and their verdicts: the criteria for a difference, and the combination of several
+//! verdicts.
 //!
-//! Numbers of the same seeds are compared as pairs. With several seeds a difference counts when zero lies outside its 95 % confidence
-//! interval; with one seed, when it is larger than a measured margin (`noise.rs`) that the predicate names, if there is one.
+//! Numbers of the same seed are compared as pairs. With several seeds a difference counts if zero
+//! lies outside its 95% confidence interval. With one seed it counts if it is larger than the
+//! measured margin (`noise.rs`) that the predicate names; without a margin, one seed decides
+//! nothing.
 //!
-//! A claim that needs what QUIC does not have is declared [`ClaimCheck::inapplicable`]. One that is about certain conditions (an active queue
-//! that acts, web traffic that does not collapse) has a regime: [`ClaimCheck::regime`] for the whole of it, [`Finding::unless`] for a
-//! part. Verdicts combine as in three-valued logic with three kinds of unknown, the strongest of which wins:
+//! A claim that needs something QUIC does not have is declared [`ClaimCheck::inapplicable`]. A
+//! claim about certain conditions (an active queue that drops or marks, web traffic that does not
+//! collapse) has a regime: [`ClaimCheck::regime`] for the whole claim, [`Finding::unless`] for a
+//! part. Verdicts combine as in three-valued logic with three kinds of unknown, of which the
+//! strongest wins:
 //!
 //! | | wins over |
 //! |---|---|
-//! | not held | everything: one part that fails is enough |
-//! | inapplicable | not in regime: no run can decide it, where another run may |
+//! | not held | everything: one failed part is enough |
+//! | inapplicable | not in regime: no run can decide it, but another run may decide the latter |
 //! | not in regime | undecided: more seeds do not help |
 //! | undecided | held |
 //!
@@ -23,31 +28,31 @@ use fathom_metrics::Estimate;
 use super::results::BySeed;
 use super::{Claim, Results, Verdict};
 
-/// One seed decides nothing.
+/// Margin with which one seed decides nothing.
 pub(crate) const NEVER: f64 = f64::INFINITY;
 
-/// The verdict on a claim, and the measured numbers.
+/// Verdict on a claim with the measured numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Whether it held.
+    /// Verdict.
     pub verdict: Verdict,
-    /// The numbers that decided, in words.
+    /// Numbers that decided, in words.
     pub numbers: String,
-    /// Why it, or a part of it, is inapplicable or not in its regime.
+    /// Reasons why the claim or a part of it is inapplicable or not in its regime.
     pub(crate) reasons: Vec<Reason>,
 }
 
-/// Why a claim is inapplicable, or how runs missed its regime.
+/// Reason why a claim is inapplicable or runs missed its regime.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reason {
-    /// In words.
+    /// Reason in words.
     cause: String,
-    /// The runs that it is true of; of a declared reason none.
+    /// Runs to which the reason applies; empty for a declared reason.
     runs: Vec<String>,
 }
 
 impl Reason {
-    /// A cause, and a run that it is true of.
+    /// Creates a reason that applies to one run.
     pub(crate) fn of(run: impl Into<String>, cause: impl Into<String>) -> Self {
         Self { cause: cause.into(), runs: vec![run.into()] }
     }
@@ -56,7 +61,7 @@ impl Reason {
         Self { cause: cause.to_owned(), runs: Vec::new() }
     }
 
-    /// Each cause once, with all of its runs.
+    /// Merges reasons with the same cause, keeping all of their runs.
     fn merged(reasons: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut merged: Vec<Self> = Vec::new();
         for reason in reasons {
@@ -71,7 +76,7 @@ impl Reason {
         merged
     }
 
-    /// All of them in words; without any, nothing.
+    /// Returns all reasons in words; empty without reasons.
     fn text(reasons: &[Self]) -> String {
         let one = |reason: &Self| match reason.runs.is_empty() {
             true => reason.cause.clone(),
@@ -82,12 +87,13 @@ impl Reason {
 }
 
 impl Finding {
-    /// A verdict with its numbers.
+    /// Creates a finding without reasons.
     pub fn new(verdict: Verdict, numbers: impl Into<String>) -> Self {
         Self { verdict, numbers: numbers.into(), reasons: Vec::new() }
     }
 
-    /// The finding where `missed` is empty. Else not in regime for these reasons, whatever the numbers say.
+    /// Returns the finding if `missed` is empty. Otherwise the verdict is "not in regime" for these
+    /// reasons, whatever the numbers.
     pub(crate) fn unless(self, missed: Vec<Reason>) -> Self {
         match missed.is_empty() {
             true => self,
@@ -97,18 +103,18 @@ impl Finding {
         }
     }
 
-    /// A verdict on pairs, both sides shown.
+    /// Creates a finding on pairs that shows both sides.
     pub(crate) fn of_pairs(what: impl Display, pairs: &[(f64, f64)], verdict: Verdict) -> Self {
         let side = |of: fn(&(f64, f64)) -> f64| (0..).zip(pairs.iter().map(of)).collect::<BySeed>();
         Self::new(verdict, format!("{what}: {} against {}", side(|p| p.0), side(|p| p.1)))
     }
 
-    /// The same with what the numbers are in front of them.
+    /// Prefixes the numbers with a description.
     pub(crate) fn named(self, what: &str) -> Self {
         Self { numbers: format!("{what}: {}", self.numbers), ..self }
     }
 
-    /// All findings as one, their numbers in a row, their reasons likewise, each once.
+    /// Combines all findings into one, with all numbers in sequence and each reason once.
     pub(crate) fn together(findings: impl IntoIterator<Item = Self>) -> Self {
         let findings: Vec<Self> = findings.into_iter().collect();
         let verdict = all(findings.iter().map(|f| f.verdict));
@@ -121,12 +127,12 @@ impl Finding {
     }
 }
 
-/// A claim of a paper with its predicate, written before the numbers were seen.
+/// A claim of a paper with its predicate, written before the numbers were known.
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimCheck {
     pub(crate) id: &'static str,
     source: &'static str,
-    /// Without results of all of them the claim is left out.
+    /// Required studies; the claim is left out unless all of them have results.
     studies: &'static [&'static str],
     says: &'static str,
     test: &'static str,
@@ -136,8 +142,8 @@ pub struct ClaimCheck {
     predicate: fn(&Results) -> Finding,
 }
 
-/// A claim by its name, where the paper has it, and the studies without whose results it is left out. What it says, its test and the
-/// predicate follow.
+/// Creates a claim from its name, its location in the paper and the studies it requires. Statement,
+/// test and predicate are added afterwards.
 pub const fn claim(
     id: &'static str,
     source: &'static str,
@@ -158,38 +164,41 @@ pub const fn claim(
 }
 
 impl ClaimCheck {
-    /// What the paper says, in our words.
+    /// Sets the paper's statement in our words.
     pub const fn says(self, says: &'static str) -> Self {
         Self { says, ..self }
     }
 
-    /// What is tested on the numbers, for readers.
+    /// Sets the description of the test for readers.
     pub const fn test(self, test: &'static str) -> Self {
         Self { test, ..self }
     }
 
-    /// The predicate.
+    /// Sets the predicate.
     pub const fn asks(self, predicate: fn(&Results) -> Finding) -> Self {
         Self { predicate, ..self }
     }
 
-    /// The claim needs what QUIC does not have, for this reason. The numbers of its predicate are shown all the same.
+    /// Declares that the claim needs something QUIC does not have, for this reason. The numbers of
+    /// the predicate are still shown.
     pub const fn inapplicable(self, reason: &'static str) -> Self {
         Self { inapplicable: Some(reason), ..self }
     }
 
-    /// Why it is not held, in a few sentences: shown where the verdict is that. It names the study or the step of a ladder that shows it, or says that
-    /// it was not found.
+    /// Sets the reason why the claim is not held, in a few sentences; shown only with that verdict.
+    /// The reason names the study or the step of a ladder that shows it, or says that none was
+    /// found.
     pub const fn cause(self, cause: &'static str) -> Self {
         Self { cause, ..self }
     }
 
-    /// The conditions that all of the claim is about: how the runs missed them, or nothing where they did not. Asked before the predicate.
+    /// Sets a function that returns the ways in which runs missed the conditions of the whole
+    /// claim; empty if they met them. It takes precedence over the predicate.
     pub const fn regime(self, missed: fn(&Results) -> Vec<Reason>) -> Self {
         Self { regime: missed, ..self }
     }
 
-    /// The verdict on these results.
+    /// Returns the verdict on these results.
     pub(crate) fn judge(&self, results: &Results) -> Finding {
         let finding = (self.predicate)(results);
         match self.inapplicable {
@@ -202,7 +211,8 @@ impl ClaimCheck {
         }
     }
 
-    /// A claim that was judged before, of whose studies no run is stored: its verdict stands where its test is still the same.
+    /// Updates a claim that was judged earlier and whose studies have no stored runs. The verdict
+    /// stands if the test is unchanged.
     pub(super) fn reread(&self, kept: Claim) -> Claim {
         let test = kept.test == self.test;
         let reason = self.inapplicable.map_or(String::new(), str::to_owned);
@@ -218,7 +228,7 @@ impl ClaimCheck {
         self.with(verdict, found, reason)
     }
 
-    /// The claim, where its studies have results.
+    /// Returns the claim if its studies have results.
     pub(super) fn claim(&self, results: &Results) -> Option<Claim> {
         let Finding { verdict, numbers, reasons } =
             results.have(self.studies).then(|| self.judge(results))?;
@@ -237,7 +247,7 @@ fn difference(pairs: &[(f64, f64)]) -> Option<Estimate> {
     Estimate::of(&pairs.iter().map(|(a, b)| a - b).collect::<Vec<_>>())
 }
 
-/// Whether the first of each pair is more than the second.
+/// Tests whether the first number of each pair is larger than the second.
 pub(crate) fn more(pairs: &[(f64, f64)], margin: f64) -> Verdict {
     match difference(pairs).map(|e| (e.mean, e.half_width.unwrap_or(margin))) {
         Some((mean, off)) if mean > off => Verdict::Held,
@@ -246,22 +256,23 @@ pub(crate) fn more(pairs: &[(f64, f64)], margin: f64) -> Verdict {
     }
 }
 
-/// Whether the first of each pair is less than the second.
+/// Tests whether the first number of each pair is smaller than the second.
 pub(crate) fn less(pairs: &[(f64, f64)], margin: f64) -> Verdict {
     opposite(more(pairs, margin))
 }
 
-/// Whether the first is not less than the second by more than `tolerance`.
+/// Tests whether the first number is smaller than the second by at most `tolerance`.
 pub(crate) fn no_less(pairs: &[(f64, f64)], tolerance: f64, margin: f64) -> Verdict {
     more(&pairs.iter().map(|(a, b)| (a + tolerance, *b)).collect::<Vec<_>>(), margin)
 }
 
-/// Whether both are the same but for `tolerance`.
+/// Tests whether both numbers differ by at most `tolerance`.
 pub(crate) fn same(pairs: &[(f64, f64)], tolerance: f64, margin: f64) -> Verdict {
     between(difference(pairs), -tolerance, tolerance, margin)
 }
 
-/// Whether a number with all of its interval lies from `low` to `high`; not, where all of it lies outside.
+/// Tests whether a number with its whole interval lies from `low` to `high`. Not held if the whole
+/// interval lies outside.
 pub(crate) fn between(e: Option<Estimate>, low: f64, high: f64, margin: f64) -> Verdict {
     let Some(e) = e else { return Verdict::Undecided };
     let off = e.half_width.unwrap_or(margin);
@@ -272,28 +283,29 @@ pub(crate) fn between(e: Option<Estimate>, low: f64, high: f64, margin: f64) -> 
     }
 }
 
-/// `a` is more than `b`, seed by seed. One seed decides nothing, here and below.
+/// Tests whether `a` is larger than `b`, seed by seed. One seed decides nothing, here and in the
+/// functions below.
 pub(crate) fn exceeds(a: &BySeed, b: &BySeed) -> Verdict {
     more(&a.pairs(b), NEVER)
 }
 
-/// `values` lie above `limit`.
+/// Tests whether `values` are above `limit`.
 pub(crate) fn above(values: &BySeed, limit: f64) -> Verdict {
     more(&values.beside(limit), NEVER)
 }
 
-/// `values` lie below `limit`.
+/// Tests whether `values` are below `limit`.
 pub(crate) fn below(values: &BySeed, limit: f64) -> Verdict {
     opposite(above(values, limit))
 }
 
-/// `values` lie between `low` and `high`.
+/// Tests whether `values` are between `low` and `high`.
 pub(crate) fn within(values: &BySeed, low: f64, high: f64) -> Verdict {
     all([above(values, low), below(values, high)])
 }
 
-/// Whether all of it held: the first of not held, inapplicable, not in regime, undecided that one of them is; undecided where there is
-/// none.
+/// Combines verdicts. Returns the first of not held, inapplicable, not in regime, undecided that
+/// occurs; otherwise held. Returns undecided without verdicts.
 pub(crate) fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
     let rank = |verdict: &Verdict| match verdict {
         Verdict::Held => 0,
@@ -305,7 +317,7 @@ pub(crate) fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
     verdicts.into_iter().max_by_key(rank).unwrap_or(Verdict::Undecided)
 }
 
-/// What it means that it does not hold.
+/// Returns the verdict on the negated statement.
 pub(crate) const fn opposite(verdict: Verdict) -> Verdict {
     match verdict {
         Verdict::Held => Verdict::NotHeld,
@@ -331,7 +343,7 @@ mod tests {
 
     #[test]
     fn several_seeds_need_their_interval() {
-        // Differences 1 2 3: mean 2, half width t(2) / sqrt 3 = 2.48; the margin does not count.
+        // Differences 1 2 3: mean 2, half width t(2) / sqrt 3 = 2.48; the margin is not used.
         assert_eq!(more(&[(10.0, 9.0), (20.0, 18.0), (30.0, 27.0)], 0.0), Undecided);
         // Differences 2 2.5 3: mean 2.5, half width 1.24.
         assert_eq!(more(&[(11.0, 9.0), (20.5, 18.0), (30.0, 27.0)], NEVER), Held);
@@ -345,7 +357,7 @@ mod tests {
         assert_eq!(same(&[(100.0, 103.0)], 2.0, 0.5), NotHeld);
         assert_eq!(no_less(&[(99.0, 100.0)], 2.0, 0.5), Held);
         assert_eq!(no_less(&[(97.0, 100.0)], 2.0, 0.5), NotHeld);
-        // 12 +- 2.48 lies in 9 to 15, across 10, and outside 20 to 30.
+        // 12 ± 2.48 lies within 9 to 15, straddles 10, and lies outside 20 to 30.
         let e = seeds([11.0, 12.0, 13.0]).estimate();
         let ranges = [(9.0, 15.0), (10.0, 15.0), (20.0, 30.0)];
         assert_eq!(
@@ -410,7 +422,7 @@ mod tests {
         assert_eq!([Held, NotHeld].map(opposite), [NotHeld, Held]);
     }
 
-    /// A claim that always holds, of results that need none.
+    /// A claim that always holds and needs no results.
     const HOLDS: ClaimCheck =
         claim("c", "s", &[]).says("x").test("y").asks(|_| Finding::new(Held, "1 against 2"));
 
@@ -427,7 +439,7 @@ mod tests {
             r.axis("none", "x").is_empty().then(|| Reason::of("a", "no drop")).into_iter().collect()
         });
         assert_eq!(of(missed), (NotInRegime, "no drop: a".to_owned(), found()));
-        // What can never apply is not waited for.
+        // An inapplicable claim takes precedence over a missed regime.
         assert_eq!(
             of(missed.inapplicable("no SACK")),
             (Inapplicable, "no SACK".to_owned(), found())
@@ -463,7 +475,7 @@ mod tests {
             both([part(Held, &[]), part(NotHeld, &[("a", "idle")])]),
             (NotInRegime, "idle: a".to_owned())
         );
-        // A part in its regime that fails is enough.
+        // One failed part in its regime is enough.
         assert_eq!(
             both([part(NotHeld, &[]), part(Held, &[("a", "idle")])]),
             (NotHeld, "idle: a".to_owned())

@@ -1,5 +1,6 @@
-//! From the papers' TCP to QUIC, one mechanism after the other, for each paper's headline: which step moves the number. Each step keeps those
-//! before it; the last ones are the stacks themselves. docs/validation.md reads them.
+//! Ladders from the papers' TCP to QUIC for each paper's headline result, one mechanism per step,
+//! to show which step moves the number. Each step keeps the previous ones; the last steps are the
+//! stacks themselves. docs/validation.md interprets the results.
 
 use fathom_experiments::scenario::{LinkOutcome, Outcome};
 use fathom_metrics::Estimate;
@@ -68,18 +69,18 @@ const ARTEFACTS: &[ArtefactSpec] = &[
     }),
 ];
 
-/// What each curve is: a value of the ladder's axis, and its name.
+/// A curve: a value of the ladder's axis, and the name.
 type Curve = (&'static str, &'static str);
 
-/// A paper's headline, from its TCP to QUIC.
+/// A ladder from a paper's TCP to QUIC for its headline result.
 struct Ladder {
     studies: &'static [&'static str],
-    /// What is shown of it.
+    /// Title of the figure or table.
     title: &'static str,
-    /// The axis of the study beside its steps, and the curves.
+    /// Axis of the study besides its steps, and the curves.
     axis: &'static str,
     curves: &'static [Curve],
-    /// The headline first; with its unit.
+    /// Columns with their units, the headline first.
     columns: &'static [(&'static str, Measure)],
 }
 
@@ -144,7 +145,7 @@ const PACKET_SIZE: Ladder = Ladder {
     ],
 };
 
-/// The last step of Sync-TCP's ladder with one mechanism taken away, and single mechanisms on TCP.
+/// The last step of Sync-TCP's ladder without one of its mechanisms, and single mechanisms on TCP.
 const WITHOUT: &str = "ladder-sync-tcp-without";
 
 fn without(r: &Results) -> Artefact {
@@ -157,7 +158,7 @@ fn without(r: &Results) -> Artefact {
     Artefact::table("One mechanism less, one mechanism alone", SYNC_TCP.heads(), rows, note)
 }
 
-/// The one queue of a dumbbell.
+/// Returns the only queue of a dumbbell.
 fn bottleneck(o: &Outcome) -> Option<&LinkOutcome> {
     o.links.get("left-right")
 }
@@ -175,7 +176,7 @@ impl Ladder {
         self.columns.iter().map(|(head, _)| *head)
     }
 
-    /// A row of the table, of what each column's measure is estimated at.
+    /// Returns a row of the table, with an estimate for the measure of each column.
     fn row(&self, label: String, estimate: impl Fn(Measure) -> Option<Estimate>) -> Row {
         Row::new(label, self.columns.iter().map(|(_, of)| Entry::new(estimate(*of), "")))
     }

@@ -1,21 +1,22 @@
-//! The papers' experiments, run again: which studies each table and figure needs, how they come from the studies' results, and what the
-//! paper claims of them, checked by code.
+//! The papers' experiments, run again: the studies that each table and figure needs, how they are
+//! made from the studies' results, and the paper's claims, checked by code.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `select.rs` | which tables and figures are meant |
-//! | `work.rs` | the studies they need, and what those cost |
+//! | `select.rs` | selection of tables and figures |
+//! | `work.rs` | the required studies and their cost |
 //! | `results.rs` | results of studies by key, numbers by seed, curves along an axis |
-//! | `noise.rs` | how far numbers move by chance: what one seed has to differ by |
+//! | `noise.rs` | the noise of numbers, which is the margin for a single seed |
 //! | `artefact.rs` | tables, figures and claims as data |
 //! | `report/` | a record for a terminal, as one HTML file, as a page of the documentation |
-//! | `record.rs` | a report with all that it depends on |
-//! | `claims.rs` | claims with their predicates, and the comparisons that these are made of |
+//! | `record.rs` | a report with everything it depends on |
+//! | `claims.rs` | claims with their predicates, and the comparisons that predicates use |
 //! | `sync_tcp/`, `dca/`, `sdc/`, `ghstcp/`, `packet_size/` | one paper each |
 //! | `validation.rs` | the papers' scenarios with TCP, and bands around their numbers |
 //!
-//! A claim is a statement of the paper and a predicate over measured numbers, written before the numbers were seen or marked otherwise.
-//! Nothing is tuned to look right: what does not hold is said not to hold, and the departures say what differs from the paper.
+//! A claim is a statement of the paper with a predicate over measured numbers, written before the
+//! numbers were known or marked otherwise. Nothing is tuned to look right: claims that do not hold
+//! are reported as such, and the departures describe the differences from the paper.
 
 mod artefact;
 mod claims;
@@ -42,35 +43,36 @@ pub use results::Results;
 pub use select::{find, select};
 pub use work::{Overrides, StudyWork, cost, list};
 
-/// A paper.
+/// A reproduced paper.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper {
-    /// What users type: `sync-tcp`.
+    /// Name on the command line: `sync-tcp`.
     pub name: &'static str,
-    /// Authors, title, where and when.
+    /// Authors, title, venue and year.
     pub citation: &'static str,
-    /// Its tables and figures that are reproduced, in its order.
+    /// Reproduced tables and figures, in the paper's order.
     pub artefacts: &'static [ArtefactSpec],
-    /// What it claims of them.
+    /// Claims about them.
     pub claims: &'static [&'static [ClaimCheck]],
-    /// Where the experiments differ from the paper's, one sentence each.
+    /// Differences between the experiments and the paper's, one sentence each.
     pub departures: &'static [&'static str],
-    /// What has changed since results of it were first kept, and moves its numbers.
+    /// Changes since results were first kept that move the paper's numbers.
     pub changes: &'static [Change],
 }
 
-/// A change of the laboratory or of a controller that moves a paper's numbers, and that fingerprints do not show or do not explain. Records
-/// made before it say so.
+/// A change of the laboratory or of a controller that moves a paper's numbers and that fingerprints
+/// do not show or do not explain. Records made before the change mention it.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
-    /// What records keep of it.
+    /// Identifier stored in records.
     pub id: &'static str,
-    /// How results from before differ, in a sentence.
+    /// Effect on earlier results, in one sentence.
     pub says: &'static str,
 }
 
 impl Paper {
-    /// The report of what is there: artefacts and claims whose studies have no results are left out.
+    /// Builds the report from the available results. Artefacts and claims whose studies have no
+    /// results are left out.
     pub fn report(&self, results: &Results) -> Report {
         let there = self.artefacts.iter().filter(|spec| results.have(spec.studies));
         Report {
@@ -90,20 +92,21 @@ impl Paper {
     }
 }
 
-/// A table or figure that a paper has.
+/// Specification of a table or figure of a paper.
 #[derive(Clone, Copy, Debug)]
 pub struct ArtefactSpec {
-    /// `table 1`, `figure 10`: as users name it and as [`Artefact::id`] has it.
+    /// Identifier, `table 1` or `figure 10`, as used on the command line and in [`Artefact::id`].
     pub id: &'static str,
-    /// What it shows, in a few words.
+    /// Short description.
     pub shows: &'static str,
-    /// Names of the studies it needs ([`fathom_experiments::study::shipped`]).
+    /// Names of the required studies ([`fathom_experiments::study::shipped`]).
     pub studies: &'static [&'static str],
-    /// Makes it from results of these studies.
+    /// Function that builds the artefact from results of these studies.
     pub make: fn(&Results) -> Artefact,
 }
 
-/// A table or figure: what users call it, what it shows, the studies it needs, and what makes it of their results.
+/// Creates a specification from the identifier, the description, the required studies and the
+/// function that builds the artefact.
 pub const fn spec(
     id: &'static str,
     shows: &'static str,
@@ -113,7 +116,7 @@ pub const fn spec(
     ArtefactSpec { id, shows, studies, make }
 }
 
-/// Every paper.
+/// All papers.
 pub const PAPERS: &[Paper] = &[
     sync_tcp::PAPER,
     dca::PAPER,
@@ -212,7 +215,7 @@ mod tests {
                         .contains(&&String::new()),
                     "{claim:?}"
                 );
-                // That a response does not complete is a number as well.
+                // The number of incomplete responses is a result as well.
                 let counted = claim.id == "sync-largest-ared-incomplete";
                 let unknown = matches!(claim.verdict, Verdict::Undecided | Verdict::Inapplicable);
                 assert!(counted || unknown, "{claim:?}");

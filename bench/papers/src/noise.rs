@@ -1,9 +1,11 @@
-//! How far a number moves where nothing of interest changes: other seeds, and a link that is 0.1 % slower. What one seed has to differ by
-//! comes of it.
+//! Noise of numbers: how far a number moves if nothing relevant changes except the seed, or a link
+//! that is 0.1% slower. The noise is the minimum difference for a single seed.
 //!
-//! The studies `noise-web`, `noise-bulk` and `noise-detection` make the runs; `bench/results/noise/runs.json` keeps their numbers. A margin
-//! is the largest absolute difference between any two of those runs: of a number of one system, or of the difference of two systems with the
-//! same seed and rate. What these studies have not run has no margin, and one seed then decides nothing.
+//! The studies `noise-web`, `noise-bulk` and `noise-detection` make the runs;
+//! `bench/results/noise/runs.json` keeps their numbers. A margin is the largest absolute difference
+//! between any two of these runs, either of a number of one system or of the difference of two
+//! systems with the same seed and rate. Systems that these studies do not include have no margin,
+//! and one seed then decides nothing.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::claims::NEVER;
 use crate::results::Measure;
 
-/// The numbers of one run.
+/// Numbers of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Run {
     study: String,
@@ -26,46 +28,47 @@ static RUNS: LazyLock<Vec<Run>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../results/noise/runs.json")).unwrap_or_default()
 });
 
-/// A number whose noise was measured.
+/// A number with measured noise.
 #[derive(Clone, Copy)]
 pub(crate) struct Noise {
     study: &'static str,
-    /// What it is called in the file of runs.
+    /// Name in the file of runs.
     name: &'static str,
-    /// Its margins are parts of the larger of two numbers, not numbers.
+    /// Whether margins are fractions of the larger of two numbers rather than absolute.
     relative: bool,
-    /// Only runs of one seed are compared, for it is of one response that another seed does not have.
+    /// Whether only runs of the same seed are compared, because the number is of one response that
+    /// other seeds do not have.
     same_seed: bool,
     of: Measure,
 }
 
 impl Noise {
-    /// A number whose margins are of its own unit.
+    /// Creates a number with margins in its own unit.
     pub(crate) const fn absolute(study: &'static str, name: &'static str, of: Measure) -> Self {
         Self { study, name, relative: false, same_seed: false, of }
     }
 
-    /// A number whose margins are parts of it.
+    /// Creates a number with margins relative to it.
     pub(crate) const fn relative(study: &'static str, name: &'static str, of: Measure) -> Self {
         Self { study, name, relative: true, same_seed: false, of }
     }
 
-    /// The same of a number that is of one seed's requests.
+    /// Restricts comparisons to the same seed, for a number that depends on one seed's requests.
     pub(crate) const fn of_one_seed(self) -> Self {
         Self { same_seed: true, ..self }
     }
 
-    /// What it is called.
+    /// Returns the name.
     pub(crate) const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// It, of a run.
+    /// Returns the measure that computes the number from a run.
     pub(crate) const fn measure(&self) -> Measure {
         self.of
     }
 
-    /// Runs of a system of its study, by rate and seed. `None` is every system, each by itself.
+    /// Returns the numbers of a system by rate and seed; `None` returns all systems.
     fn runs(&self, system: Option<&str>) -> BTreeMap<(&str, &str, u64), f64> {
         let mine = RUNS.iter().filter(|run| run.study == self.study);
         let number = |run: &'static Run| {
@@ -77,7 +80,8 @@ impl Noise {
         mine.filter_map(number).collect()
     }
 
-    /// The largest difference between any two of these values, each with its seed and with what it is a part of.
+    /// Returns the largest difference between any two of these values. Each value is given with its
+    /// seed and the number that it is relative to.
     fn spread(&self, values: &[(u64, f64, f64)]) -> Option<f64> {
         let mean =
             values.iter().map(|(_, _, whole)| whole.abs()).sum::<f64>() / values.len() as f64;
@@ -91,14 +95,15 @@ impl Noise {
         spread.is_finite().then_some(spread)
     }
 
-    /// What one seed's number has to be away from a bound.
+    /// Returns the minimum distance of one seed's number from a bound.
     pub(crate) fn beside_bound(&self, system: &str, value: f64) -> f64 {
         let values: Vec<_> =
             self.runs(Some(system)).into_iter().map(|((_, _, seed), x)| (seed, x, x)).collect();
         self.scaled(self.spread(&values), value)
     }
 
-    /// What one seed's numbers of two systems have to differ by. Of the same system twice: what its own number moves by.
+    /// Returns the minimum difference between one seed's numbers of two systems. With the same
+    /// system twice, returns the noise of its own number.
     pub(crate) fn between(&self, a: &str, b: &str, pairs: &[(f64, f64)]) -> f64 {
         let larger = pairs.iter().fold(0.0_f64, |most, (a, b)| most.max(a.abs()).max(b.abs()));
         let (of_a, of_b) = (self.runs(Some(a)), self.runs(Some(b)));
@@ -112,7 +117,8 @@ impl Noise {
         self.scaled(self.spread(&both.map(differ).collect::<Vec<_>>()), larger)
     }
 
-    /// What one seed's numbers of any two systems have to differ by, of those that the study has: the most of them.
+    /// Returns the largest minimum difference between any two systems of the study, for one seed's
+    /// numbers.
     pub(crate) fn between_any(&self, pairs: &[(f64, f64)]) -> f64 {
         let mut systems: Vec<&str> =
             self.runs(None).into_keys().map(|(system, _, _)| system).collect();
@@ -142,7 +148,8 @@ mod tests {
         sync_tcp::NOISE.iter().chain(ghstcp::NOISE).copied().collect()
     }
 
-    /// The file, from results of the studies in a folder: `FATHOM_NOISE=DIR FATHOM_WRITE=1`, after `fathom plan run STUDY --results DIR`.
+    /// Writes the file of runs from results of the studies in a folder:
+    /// `FATHOM_NOISE=DIR FATHOM_WRITE=1`, after `fathom plan run STUDY --results DIR`.
     #[test]
     fn the_file_of_runs_is_made_of_the_studies() {
         let Some(folder) = std::env::var_os("FATHOM_NOISE") else { return };
@@ -191,7 +198,7 @@ mod tests {
 
     #[test]
     fn margins_are_the_largest_differences() {
-        // Drops of 2 and 3 %: by half a point, by a quarter of the mean.
+        // Values from 2 to 2.5: a spread of 0.5, or an eighth of the mean of 4.
         let absolute = Noise::absolute("s", "n", |_| None);
         let relative = Noise { relative: true, ..absolute };
         let runs = [(1, 2.0, 4.0), (1, 2.25, 4.0), (2, 2.5, 4.0)];
@@ -204,7 +211,7 @@ mod tests {
             (absolute.scaled(Some(0.5), 80.0), relative.scaled(Some(0.25), -80.0)),
             (0.5, 20.0)
         );
-        // What was not run decides nothing.
+        // Numbers without noise runs decide nothing.
         assert_eq!((absolute.beside_bound("Reno", 1.0), absolute.between_any(&[])), (NEVER, NEVER));
     }
 }

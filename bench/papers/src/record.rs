@@ -1,4 +1,4 @@
-//! A paper's report with everything that it depends on: what is printed, stored and published.
+//! A paper's report with everything it depends on: the form that is printed, stored and published.
 
 use fathom_experiments::study::StudyRunResult;
 use fathom_metrics::significant;
@@ -8,53 +8,54 @@ use serde::{Deserialize, Serialize};
 
 use super::{ArtefactSpec, Body, Overrides, Paper, Report, Results, StudyWork};
 
-/// Significant digits of points that are stored for good: more than a plot shows.
+/// Significant digits of points that are stored permanently; more than a plot shows.
 const DIGITS: i32 = 5;
-/// Points of a curve that are stored for good.
+/// Maximum number of points of a curve that are stored permanently.
 const POINTS: usize = 400;
 
-/// A report, and what it was made with.
+/// A report and the inputs that it was made from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// Version of fathom.
     pub fathom: String,
-    /// Authors, title, where and when the paper appeared.
+    /// Authors, title, venue and year of the paper.
     pub citation: String,
-    /// The command that makes this again.
+    /// Command that reproduces this record.
     pub command: String,
     /// Scale of time or responses.
     pub scale: f64,
-    /// What was run.
+    /// Studies that were run.
     pub studies: Vec<StudyRecord>,
-    /// Tables and figures that were requested and have no results.
+    /// Requested tables and figures without results.
     pub missing: Vec<String>,
-    /// Changes of the paper that these results were made after ([`Change::id`](crate::Change::id)).
+    /// Changes of the paper that were already in effect for these results
+    /// ([`Change::id`](crate::Change::id)).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// What has changed since, one sentence each: where there is something, the results are to be made again.
+    /// Changes since then, one sentence each. If there are any, the results should be made again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<String>,
     /// The report.
     pub report: Report,
 }
 
-/// A study, and how much of it has results.
+/// A study and the number of its runs with results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudyRecord {
-    /// Its name.
+    /// Name of the study.
     pub study: String,
     /// Repetitions of each combination: seeds 1 to this.
     pub seeds: u64,
-    /// Stacks that ran it.
+    /// Stacks that ran the study.
     pub stacks: Vec<String>,
-    /// Runs that were requested.
+    /// Number of requested runs.
     #[serde(rename = "cells")]
     pub runs: usize,
-    /// Those of them that have results.
+    /// Number of runs with results.
     pub done: usize,
-    /// Over the fingerprints of all runs: equal where scenarios, seeds and scale are.
+    /// Combined fingerprint of all runs; equal if scenarios, seeds and scale are equal.
     pub fingerprint: String,
 }
 
@@ -82,10 +83,10 @@ impl StudyRecord {
 }
 
 impl StudyRecord {
-    /// Whether a run of it would be another run now.
+    /// Returns whether the study's runs would differ now.
     fn changed(&self, scale: f64) -> bool {
         let now = Overrides { scale, seeds: Some(self.seeds), stack: None }.named(&self.study);
-        // On another stack than its own there is nothing to compare with.
+        // Results from a stack other than the study's own cannot be compared.
         now.is_ok_and(|now| {
             let now = Self::of(&now, &[]);
             now.stacks == self.stacks && now.fingerprint != self.fingerprint
@@ -93,7 +94,8 @@ impl StudyRecord {
     }
 }
 
-/// `fathom reproduce sdc --figure 4 --scale 0.1`: what the outcome depends on, and nothing of the machine.
+/// Returns the command, `fathom reproduce sdc --figure 4 --scale 0.1`, with everything that the
+/// results depend on and nothing about the machine.
 fn command(paper: &Paper, wanted: &[&ArtefactSpec], overrides: &Overrides) -> String {
     let mut words = format!("fathom reproduce {}", paper.name);
     if wanted.len() < paper.artefacts.len() {
@@ -117,7 +119,8 @@ fn command(paper: &Paper, wanted: &[&ArtefactSpec], overrides: &Overrides) -> St
 }
 
 impl Record {
-    /// Makes the report of what the studies gave: of the tables and figures requested, those that have results.
+    /// Builds the record from the studies' results, with the requested tables and figures that have
+    /// results.
     pub fn of(
         paper: &Paper,
         wanted: &[&ArtefactSpec],
@@ -150,9 +153,10 @@ impl Record {
         }
     }
 
-    /// The same results, judged and described by what the paper's predicates and words are now, and what has changed since they were made.
-    /// `results` are those whose runs are still stored: tables, figures and claims of other studies stay as they were, but that a claim
-    /// whose test is another now is undecided until its runs are made again.
+    /// Judges and describes the results again with the current predicates and texts of the paper,
+    /// and lists the changes since they were made. `results` are the results whose runs are still
+    /// stored. Tables, figures and claims of other studies stay as they were, except that a claim
+    /// with a changed test becomes undecided until its runs are made again.
     pub fn again(mut self, paper: &Paper, results: &Results) -> Self {
         self.citation = paper.citation.to_owned();
         self.stale = self.changes_since(paper);
@@ -180,7 +184,8 @@ impl Record {
         self.compact()
     }
 
-    /// What has changed since these results were made, by the paper's own list and by the fingerprints of its studies.
+    /// Returns the changes since these results were made, from the paper's own list and from the
+    /// fingerprints of its studies.
     fn changes_since(&self, paper: &Paper) -> Vec<String> {
         let unknown = paper
             .changes
@@ -202,7 +207,7 @@ impl Record {
         stale
     }
 
-    /// The same with curves of at most 400 points of five digits, for files that are kept for good.
+    /// Reduces curves to at most 400 points of five digits, for files that are kept permanently.
     pub fn compact(mut self) -> Self {
         for artefact in &mut self.report.artefacts {
             if let Body::Figure(figure) = &mut artefact.body {
@@ -213,7 +218,8 @@ impl Record {
     }
 }
 
-/// Leaves out points that are no numbers: JSON does not have them, plots cannot show them.
+/// Removes points that are not finite, because JSON cannot represent them and plots cannot show
+/// them.
 fn finite(figure: &mut Figure) {
     for series in &mut figure.series {
         let good: Vec<bool> =
@@ -230,7 +236,7 @@ fn finite(figure: &mut Figure) {
 
 fn thin(series: &mut Series) {
     let n = series.points.len();
-    // The first and the last are always kept.
+    // The first and the last point are always kept.
     let kept = |i: usize| {
         n <= POINTS || i == 0 || (i * (POINTS - 1)) / (n - 1) != ((i - 1) * (POINTS - 1)) / (n - 1)
     };
@@ -280,7 +286,7 @@ mod tests {
             record.command,
             "fathom reproduce made-up --figure 3-4 --figure 5 --scale 0.1 --seeds 3 --stack noq"
         );
-        // Nothing has results: the report of the made-up paper is of figures 3-4 and 5 only where it has their studies.
+        // There are no results, and both requested figures need studies, so both are missing.
         assert_eq!(record.missing, ["figure 3-4", "figure 5"]);
         let ran = &record.studies[0];
         assert_eq!((ran.done, ran.seeds, ran.stacks.as_slice()), (0, 3, &["noq".to_owned()][..]));
@@ -294,7 +300,7 @@ mod tests {
         assert_eq!(Record::of(&PAPERS[0], &all, &whole, &[]).command, "fathom reproduce made-up");
     }
 
-    /// A record of everything, and the results that it was made of.
+    /// Returns a complete record and the results that it was made from.
     fn made() -> (Record, Results) {
         let record = testing::record();
         let wanted: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
@@ -309,7 +315,7 @@ mod tests {
         let (record, results) = made();
         assert_eq!(record.clone().again(&PAPERS[0], &results), record);
         assert!(record.stale.is_empty());
-        // Without its runs: what it has is all there is.
+        // Without the runs, the record keeps its contents.
         assert_eq!(record.clone().again(&PAPERS[0], &Results::default()), record);
     }
 
@@ -321,7 +327,8 @@ mod tests {
         (claim.verdict, claim.says, claim.found) =
             (crate::Verdict::NotHeld, "x".into(), "y".into());
         assert_eq!(old.clone().again(&PAPERS[0], &results), now);
-        // Its claims need no results, so that they are judged even without; its words and departures are today's.
+        // The claims need no results, so they are judged even without any; texts and departures are
+        // the current ones.
         old.report.departures.clear();
         assert_eq!(old.again(&PAPERS[0], &Results::default()), now);
     }
@@ -365,7 +372,8 @@ mod tests {
         );
         assert!(record.missing.is_empty());
         assert_eq!(record.studies[0].done, record.studies[0].runs);
-        // What is not a number is left out: JSON would turn it into null, which cannot be read again.
+        // Points that are not finite are left out: JSON would turn them into null, which cannot be
+        // read back.
         let text = serde_json::to_string(&record).unwrap();
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
     }

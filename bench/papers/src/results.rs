@@ -1,4 +1,4 @@
-//! Results of studies by key, and numbers of them by seed.
+//! Results of studies by key, and their numbers by seed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,25 +10,26 @@ use fathom_report::Series;
 
 /// Axes of a study with their values.
 pub(crate) type Key<'a> = &'a [(&'a str, &'a str)];
-/// A number of a run.
+/// Function that computes a number of a run.
 pub(crate) type Measure = fn(&Outcome) -> Option<f64>;
 
-/// Results of the studies that have been run, by the studies' names.
+/// Results of studies by the name of the study.
 #[derive(Clone, Debug, Default)]
 pub struct Results(BTreeMap<String, Vec<StudyRunResult>>);
 
 impl Results {
-    /// Adds what a study gave.
+    /// Adds the results of a study.
     pub fn add(&mut self, study: &str, results: Vec<StudyRunResult>) {
         self.0.entry(study.to_owned()).or_default().extend(results);
     }
 
-    /// Whether there are results of every one of these studies.
+    /// Returns whether every one of these studies has results.
     pub fn have(&self, studies: &[&str]) -> bool {
         studies.iter().all(|study| self.0.get(*study).is_some_and(|results| !results.is_empty()))
     }
 
-    /// Outcomes of a study's runs whose key has all of `key` (axis, value), in the order of their seeds.
+    /// Returns the outcomes of a study's runs whose key contains all of `key` (axis, value), in the
+    /// order of seeds.
     pub fn outcomes<'a>(
         &'a self,
         study: &str,
@@ -44,7 +45,8 @@ impl Results {
         chosen.into_iter()
     }
 
-    /// A number of each of those outcomes, of which a seed has one; outcomes that do not have it are left out.
+    /// Returns a number of each matching outcome, one per seed. Outcomes without the number are
+    /// left out.
     pub(crate) fn by_seed(
         &self,
         study: &str,
@@ -54,7 +56,8 @@ impl Results {
         self.outcomes(study, key).filter_map(|(seed, outcome)| Some((seed, of(outcome)?))).collect()
     }
 
-    /// The mean of a number of those outcomes with its confidence interval; outcomes that do not have it are left out.
+    /// Returns the mean of a number over the matching outcomes, with its confidence interval.
+    /// Outcomes without the number are left out.
     pub fn estimate(
         &self,
         study: &str,
@@ -66,7 +69,7 @@ impl Results {
         )
     }
 
-    /// The values that an axis takes in a study, in the order in which they first come.
+    /// Returns the values of an axis in a study, in order of first appearance.
     pub fn axis(&self, study: &str, axis: &str) -> Vec<String> {
         let mut values: Vec<String> = Vec::new();
         for result in self.0.get(study).into_iter().flatten() {
@@ -77,7 +80,8 @@ impl Results {
         values
     }
 
-    /// A number along an axis of numbers, `50` or `50ms`, in rising order; `fixed` are the values of the other axes.
+    /// Returns a number along a numeric axis, `50` or `50ms`, in ascending order; `fixed` are the
+    /// values of the other axes.
     pub(crate) fn along(
         &self,
         study: &str,
@@ -97,7 +101,7 @@ impl Results {
         points
     }
 
-    /// The curve of a number along an axis of numbers.
+    /// Returns the curve of a number along a numeric axis.
     pub(crate) fn curve(
         &self,
         study: &str,
@@ -114,16 +118,16 @@ impl Results {
     }
 }
 
-/// A key with one more axis.
+/// Returns a key extended by one axis.
 pub(crate) fn with<'a>(fixed: Key<'a>, axis: &'a str, value: &'a str) -> Vec<(&'a str, &'a str)> {
     fixed.iter().copied().chain([(axis, value)]).collect()
 }
 
-/// A number for each seed. As text its mean with the confidence interval.
+/// A number for each seed, displayed as the mean with its confidence interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BySeed(BTreeMap<u64, f64>);
 
-/// Two numbers of the same seed, for several seeds.
+/// Pairs of numbers of the same seed, for several seeds.
 pub(crate) type Pairs = Vec<(f64, f64)>;
 
 impl BySeed {
@@ -135,32 +139,32 @@ impl BySeed {
         self.0.iter().map(|(seed, value)| (*seed, of(*value))).collect()
     }
 
-    /// Of the seeds that both have, where there is a number of them.
+    /// Combines the numbers of the seeds that both have; seeds without a result are left out.
     pub(crate) fn zip(&self, other: &Self, of: impl Fn(f64, f64) -> Option<f64>) -> Self {
         self.0.iter().filter_map(|(seed, a)| Some((*seed, of(*a, *other.0.get(seed)?)?))).collect()
     }
 
-    /// Its number of a seed.
+    /// Returns the number of a seed.
     pub(crate) fn get(&self, seed: u64) -> Option<f64> {
         self.0.get(&seed).copied()
     }
 
-    /// Another number of each of its seeds, where there is one.
+    /// Computes another number for each of the seeds; seeds without it are left out.
     pub(crate) fn each(&self, of: impl Fn(u64) -> Option<f64>) -> Self {
         self.0.keys().filter_map(|seed| Some((*seed, of(*seed)?))).collect()
     }
 
-    /// The difference, of the seeds that both have.
+    /// Returns the difference for the seeds that both have.
     pub(crate) fn minus(&self, other: &Self) -> Self {
         self.zip(other, |a, b| Some(a - b))
     }
 
-    /// Both numbers, of the seeds that both have.
+    /// Returns both numbers for the seeds that both have.
     pub(crate) fn pairs(&self, other: &Self) -> Pairs {
         self.0.iter().filter_map(|(seed, a)| Some((*a, *other.0.get(seed)?))).collect()
     }
 
-    /// Each number beside a fixed one.
+    /// Pairs each number with a fixed one.
     pub(crate) fn beside(&self, fixed: f64) -> Pairs {
         self.0.values().map(|value| (*value, fixed)).collect()
     }
@@ -181,7 +185,7 @@ impl fmt::Display for BySeed {
     }
 }
 
-/// A number over the seeds, at one value of an axis of numbers.
+/// A number over the seeds, at one value of a numeric axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct At {
     pub(crate) x: f64,

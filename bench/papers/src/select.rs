@@ -1,13 +1,13 @@
-//! Which tables and figures are meant by what users write: names, lists and ranges.
+//! Selection of tables and figures from user input: names, lists and ranges.
 
 use fathom_experiments::scenario::PlanError;
 
 use super::{ArtefactSpec, Paper};
 
-/// The paper of this name.
+/// Returns the paper with this name.
 ///
 /// # Errors
-/// There is none: the line names those that there are.
+/// Returns an error with the names of all papers if there is no such paper.
 pub fn find<'p>(papers: &'p [Paper], name: &str) -> Result<&'p Paper, PlanError> {
     papers.iter().find(|paper| paper.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
         let known: Vec<&str> = papers.iter().map(|paper| paper.name).collect();
@@ -17,12 +17,13 @@ pub fn find<'p>(papers: &'p [Paper], name: &str) -> Result<&'p Paper, PlanError>
     })
 }
 
-/// The paper's tables and figures that are requested, in the paper's order; without figures and tables, all of them. Each text is a
-/// name (`4`, `3-4`), a range (`4-6`) or a list of these (`4,5,7-9`); a name comes before a range. A number within a name that is a
-/// range (`4.5` of `4.4-4.7`) stands for it.
+/// Returns the requested tables and figures in the paper's order; without figures and tables, all
+/// of them. Each text is a name (`4`, `3-4`), a range (`4-6`) or a list of these (`4,5,7-9`); names
+/// take precedence over ranges. A number within a name that is a range (`4.5` of `4.4-4.7`) selects
+/// that name.
 ///
 /// # Errors
-/// The paper has no such table or figure: the line names those that it has.
+/// Returns an error with the available names if the paper has no such table or figure.
 pub fn select<'p>(
     paper: &'p Paper,
     figures: &[String],
@@ -50,14 +51,15 @@ fn unknown(paper: &Paper, kind: &str, piece: &str) -> PlanError {
     PlanError(format!("no {kind} '{piece}' of {} is reproduced here; there are {ids}", paper.name))
 }
 
-/// What comes after the kind. Tables of ours, which the paper does not have, are called by their whole name.
+/// Returns the name without the kind. Our own tables, which the paper does not have, are called by
+/// their whole name.
 fn name_as(id: &'static str, kind: &str) -> Option<&'static str> {
     let of = |kind: &str| id.strip_prefix(kind)?.strip_prefix(' ');
     let ours = || (kind == "table" && of("figure").is_none()).then_some(id);
     of(kind).or_else(ours)
 }
 
-/// Names of the artefacts that a piece of a list means.
+/// Returns the ids of the artefacts that an item of a list selects.
 fn of_piece(paper: &Paper, kind: &str, piece: &str) -> Vec<&'static str> {
     let named = |wanted: &ArtefactSpec| Some((wanted.id, name_as(wanted.id, kind)?));
     let all = || paper.artefacts.iter().filter_map(named);
@@ -69,7 +71,8 @@ fn of_piece(paper: &Paper, kind: &str, piece: &str) -> Vec<&'static str> {
     all().filter(|(_, name)| meets(name)).map(|(id, _)| id).collect()
 }
 
-/// `4.4-4.7` from its first number to its last; a single number is both. Parts of a number are distinguished by dots.
+/// Parses `4.4-4.7` into its first and last number; a single number is both. Dots separate the
+/// parts of a number.
 fn span(text: &str) -> Option<(Vec<u32>, Vec<u32>)> {
     let number = |text: &str| {
         text.trim().split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u32>>>()

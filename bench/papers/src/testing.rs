@@ -1,5 +1,5 @@
-//! What tests share: results made by hand, and a made-up paper with every kind of table and figure, for tests of what selects, records
-//! and draws.
+//! Common test data: handmade results, and a made-up paper with every kind of table and figure for
+//! tests of selection, records and drawing.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::{
     StudyWork, Verdict, claim, spec,
 };
 
-/// Values of the seeds from 1 on.
+/// Assigns values to the seeds from 1 on.
 pub(crate) fn seeds(values: impl IntoIterator<Item = f64>) -> BySeed {
     (1..).zip(values).collect()
 }
 
-/// Three seeds that differ a bit.
+/// Returns slightly different values for three seeds.
 pub(crate) fn near(mean: f64, by: f64) -> BySeed {
     seeds([mean - by, mean, mean + by])
 }
@@ -28,7 +28,7 @@ pub(crate) fn study(name: &str) -> Study {
     Study::from_toml(name, shipped(name).unwrap_or_else(|| panic!("{name} does not ship"))).unwrap()
 }
 
-/// The values of a study's axis.
+/// Returns the values of a study's axis.
 pub(crate) fn axis(name: &str, axis: &str) -> Vec<String> {
     study(name)
         .axes
@@ -46,7 +46,7 @@ pub(crate) fn outcome(
     Outcome { seconds, groups, ..Outcome::default() }
 }
 
-/// Adds a run of this key for each outcome, the seeds from `first` on.
+/// Adds a run with this key for each outcome, with seeds from `first` on.
 pub(crate) fn put(
     results: &mut Results,
     study: &str,
@@ -78,7 +78,7 @@ fn of_runs(
     runs.iter().map(result).collect()
 }
 
-/// An outcome for every run of a study.
+/// Creates an outcome for every run of a study.
 pub(crate) fn every_run(
     name: &str,
     make: impl Fn(&BTreeMap<String, String>, u64) -> Outcome,
@@ -122,12 +122,12 @@ pub(crate) const PAPERS: &[Paper] = &[Paper {
     changes: &[Change { id: "red-waits", says: "RED marked three times as often." }],
 }];
 
-/// An empty result for every run.
+/// Returns an empty result for every run.
 pub(crate) fn results(work: &StudyWork) -> Vec<StudyRunResult> {
     of_runs(&work.runs, |_, _| outcome(1.0, []))
 }
 
-/// A record of everything.
+/// Returns a complete record.
 pub(crate) fn record() -> Record {
     let wanted: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
     let overrides = Overrides { scale: 0.5, seeds: Some(2), stack: None };
@@ -183,12 +183,12 @@ fn table() -> Artefact {
     Artefact::table("drops and goodput of the <made-up> network", columns, rows, NOTE)
 }
 
-/// Logistic in the logarithm: 0 to 1, median at `median`.
+/// Returns a logistic function of the logarithm from 0 to 1, with its median at `median`.
 fn cdf(x: f64, median: f64) -> f64 {
     1.0 / (1.0 + (median / x).powf(1.8))
 }
 
-/// Many distributions over a logarithmic axis.
+/// Draws many distributions over a logarithmic axis.
 fn distributions() -> Artefact {
     let series = |i: usize| {
         let median = 80.0 * 1.25f64.powi(i as i32);
@@ -207,7 +207,7 @@ fn distributions() -> Artefact {
     figure("response times", axes, (0..12).map(series).collect::<Vec<_>>())
 }
 
-/// Lines with error bars, and a point that is no number.
+/// Draws lines with error bars, and a point that is not finite.
 fn drops() -> Artefact {
     let flows = || (1..=10).map(|i| f64::from(i) * 10.0).chain([150.0, 200.0, 300.0, 400.0, 500.0]);
     let series = |(name, slope): (&str, f64)| Series {
@@ -225,7 +225,7 @@ fn drops() -> Artefact {
     )
 }
 
-/// A cloud of points per controller.
+/// Draws a cloud of points per controller.
 fn scatter() -> Artefact {
     let series = |(name, k, height): (&str, u32, f64)| {
         let point = |i: u32| {
@@ -238,7 +238,7 @@ fn scatter() -> Artefact {
     figure("throughput of each flow", axes, clouds.map(series))
 }
 
-/// Tails on two logarithmic axes, with a band, and a point that such axes cannot show.
+/// Draws tails on two logarithmic axes, with a band, and a point that such axes cannot show.
 fn tails() -> Artefact {
     let series = |(name, power): (&str, f64)| {
         let points: Vec<(f64, f64)> = (0..100)
@@ -257,7 +257,7 @@ fn tails() -> Artefact {
     figure("tails", axes, lines)
 }
 
-/// Few values of x, as bars would have.
+/// Draws curves over few values of x, as bars would have.
 fn grouped() -> Artefact {
     let series = |(name, values): (&str, [f64; 4])| {
         Series::line(name, (1..).map(f64::from).zip(values).collect())

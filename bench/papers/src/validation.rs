@@ -1,5 +1,6 @@
-//! The laboratory against the papers: their scenarios with TCP as they had it, and bands around their numbers. The bands were written before
-//! the first run; docs/validation.md says where each comes from, and why one is missed that is.
+//! Validation of the laboratory against the papers: their scenarios with the TCP they used, and
+//! bands around their numbers. The bands were written before the first run. docs/validation.md
+//! explains the source of each band, and the reason for each miss.
 
 use fathom_metrics::{Estimate, round};
 use fathom_report::{Axis, Entry, Row, Series};
@@ -71,7 +72,8 @@ const ARTEFACTS: &[ArtefactSpec] = &[
     spec("ghstcp", "gHSTCP figures 2 and 3: throughput of the groups", &[GHSTCP], ghstcp_table),
 ];
 
-/// Whether the mean over the seeds lies in a band: undecided when it does not, but its interval reaches there.
+/// Tests whether the mean over the seeds lies in a band. Undecided if it does not but its interval
+/// reaches the band.
 fn band(values: &BySeed, low: f64, high: f64) -> Verdict {
     let Some(e) = values.estimate() else { return Verdict::Undecided };
     let (from, to) = ends(&e);
@@ -84,13 +86,13 @@ fn band(values: &BySeed, low: f64, high: f64) -> Verdict {
     }
 }
 
-/// The ends of a number's interval; with one seed the number itself.
+/// Returns the ends of a number's interval; with one seed, the number itself.
 fn ends(e: &Estimate) -> (f64, f64) {
     e.interval().unwrap_or((e.mean, e.mean))
 }
 
-/// Every one of these numbers lies in its band. What is less sure than that is said: an interval that leaves the band, a band in which no change is
-/// a hit as well.
+/// Tests whether each of these numbers lies in its band. Notes mark weaker results: an interval
+/// that leaves the band, or a band that contains zero.
 fn bands<const N: usize>(unit: &str, cases: [(&str, BySeed, f64, f64); N]) -> Finding {
     Finding::together(cases.map(|(what, values, low, high)| {
         let verdict = band(&values, low, high);
@@ -119,7 +121,8 @@ fn sync_tcp_table(r: &Results) -> Artefact {
     sync_tcp::table_1_of(|name, of| system(r, name, of))
 }
 
-/// A band for each of the paper's three systems: a part of its number, and at least so much.
+/// Tests each of the paper's three systems against a band around its number: a fraction of it, but
+/// at least `least`.
 fn of_systems(
     r: &Results,
     unit: &str,
@@ -188,7 +191,8 @@ fn change(r: &Results, path: &str, controller: &str) -> BySeed {
     r.by_seed(DCA, &[("path", path), ("controller", controller)], throughput_change)
 }
 
-/// Controller, what the paper calls it, and its change of throughput over Emory and over ASU with their 95 % intervals.
+/// Controller, the paper's name for it, and its change of throughput over Emory and over ASU with
+/// their 95% intervals.
 type PaperChange = (&'static str, &'static str, [(f64, f64, f64); 2]);
 
 const TABLE_4_4: [PaperChange; 3] = [
@@ -213,7 +217,7 @@ fn dca_table(r: &Results) -> Artefact {
     Artefact::table("Change of throughput", ["Emory", "ASU"], rows, note)
 }
 
-/// The band: the paper's interval, widened by half of itself on either side.
+/// Tests against the paper's interval, widened by half of itself on either side.
 fn as_the_paper(r: &Results, controller: &str) -> Finding {
     let row = TABLE_4_4.iter().find(|(name, ..)| *name == controller).expect("a row of the table");
     let band = |path: usize, name: &'static str| {
@@ -382,7 +386,7 @@ fn ghstcp_table(r: &Results) -> Artefact {
     Artefact::table("Throughput of the groups", ["S1", "S2", "both"], rows, note)
 }
 
-/// The first is more than the second at every delay.
+/// Tests whether the first number is larger than the second at every delay.
 fn at_every_delay(what: &str, of: impl Fn(&str) -> (BySeed, BySeed)) -> Finding {
     let each = DELAYS.map(|delay| {
         let (more, less) = of(delay);
@@ -453,7 +457,7 @@ mod tests {
     fn a_band_is_hit_by_the_mean() {
         let of = |values: &[f64], low, high| band(&seeds(values.iter().copied()), low, high);
         assert_eq!(of(&[9.0, 10.0, 11.0], 9.5, 10.5), Held);
-        // Half width 2.48.
+        // The half width is 2.48.
         assert_eq!(
             [of(&[9.0, 10.0, 11.0], 11.0, 12.0), of(&[9.0, 10.0, 11.0], 12.6, 13.0)],
             [Undecided, NotHeld]

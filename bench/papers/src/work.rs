@@ -1,4 +1,4 @@
-//! The studies that one call needs, each once, with their runs and their estimated cost.
+//! The studies needed by one call, each once, with their runs and their estimated cost.
 
 use std::fmt::Write;
 
@@ -11,11 +11,11 @@ use super::{ArtefactSpec, Paper};
 /// Options of one call that override those of a paper's studies.
 #[derive(Clone, Copy, Debug)]
 pub struct Overrides {
-    /// Multiplies time or responses of every run: above 0, at most 1.
+    /// Factor for the time or responses of every run: above 0, at most 1.
     pub scale: f64,
-    /// Repetitions of each run, instead of each study's own.
+    /// Repetitions of each run instead of each study's own number.
     pub seeds: Option<u64>,
-    /// Stack of both ends, instead of each study's own.
+    /// Stack of both ends instead of each study's own.
     pub stack: Option<Stack>,
 }
 
@@ -24,12 +24,12 @@ pub struct Overrides {
 pub struct StudyWork {
     /// The study.
     pub study: Study,
-    /// Its runs at the scale.
+    /// Runs at the given scale.
     pub runs: Vec<StudyRun>,
 }
 
 impl Overrides {
-    /// One study of those that ship.
+    /// Returns one of the shipped studies.
     pub(crate) fn named(&self, name: &str) -> Result<StudyWork, PlanError> {
         let text = shipped(name)
             .ok_or_else(|| PlanError(format!("no study '{name}' comes with this build")))?;
@@ -44,10 +44,11 @@ impl Overrides {
         Ok(StudyWork { study, runs })
     }
 
-    /// The studies that these tables and figures need, each once, in the order in which they first come.
+    /// Returns the studies that these tables and figures need, each once, in order of first
+    /// appearance.
     ///
     /// # Errors
-    /// Scale or seeds are out of range, or a study cannot run on the stack.
+    /// Returns an error if scale or seeds are out of range, or if a study cannot run on the stack.
     pub fn work(&self, wanted: &[&ArtefactSpec]) -> Result<Vec<StudyWork>, PlanError> {
         let mut names: Vec<&str> = Vec::new();
         for name in wanted.iter().flat_map(|wanted| wanted.studies) {
@@ -62,12 +63,12 @@ impl Overrides {
     }
 }
 
-/// CPU seconds of these studies on one core, guessed.
+/// Returns the estimated CPU seconds of these studies on one core.
 fn cpu(work: &[StudyWork]) -> f64 {
     work.iter().flat_map(|w| &w.runs).map(|run| estimate(&run.scenario).cpu_seconds).sum()
 }
 
-/// `2 studies, 72 runs, 12 min of CPU`: the CPU is a guess.
+/// Formats the cost: `2 studies, 72 runs, 12 min of CPU`. The CPU time is an estimate.
 pub fn cost(work: &[StudyWork]) -> String {
     let runs: usize = work.iter().map(|w| w.runs.len()).sum();
     let count =
@@ -84,10 +85,10 @@ pub fn cost(work: &[StudyWork]) -> String {
     )
 }
 
-/// Papers with their tables and figures, and what each costs, guessed.
+/// Lists papers with their tables and figures and the estimated cost of each.
 ///
 /// # Errors
-/// As [`Overrides::work`].
+/// Returns errors as [`Overrides::work`] does.
 pub fn list(papers: &[Paper], overrides: &Overrides, cores: usize) -> Result<String, PlanError> {
     let mut text = String::new();
     for paper in papers {
@@ -121,7 +122,7 @@ mod tests {
 
     const FULL: Overrides = Overrides { scale: 1.0, seeds: None, stack: None };
 
-    /// Runs of fixed length, or flows that start over a fixed time, would keep it from being one.
+    /// Runs of fixed length, or flows that start over a fixed time, would violate this.
     #[test]
     fn the_smallest_scale_of_every_paper_is_a_quick_look() {
         let quick = Overrides { scale: 0.002, ..FULL };

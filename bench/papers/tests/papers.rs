@@ -1,8 +1,10 @@
-//! `docs/papers` against `bench/results`: a page and figures for every paper whose results are kept, as they are drawn now.
+//! Compares `docs/papers` with `bench/results`: every paper with stored results has a page and
+//! figures, equal to those generated now.
 //!
-//! `fathom reproduce PAPER --store bench/results` keeps results. `FATHOM_WRITE=1 cargo test -p fathom-papers --test papers` judges them
-//! again by the predicates of now, from the runs in `bench/results/cells` as far as they are there, and writes pages and figures anew;
-//! without it the test compares.
+//! `fathom reproduce PAPER --store bench/results` stores results.
+//! `FATHOM_WRITE=1 cargo test -p fathom-papers --test papers` judges them again with the current
+//! predicates, using the runs in `bench/results/cells` as far as they exist, and rewrites pages and
+//! figures. Without the variable, the test only compares.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,7 +19,8 @@ use fathom_papers::{PAPERS, Record, Results, StudyRecord};
 
 const HINT: &str = "FATHOM_WRITE=1 cargo test -p fathom-papers --test papers";
 
-/// Files of a folder by name; a checkout may have turned line ends. A folder that is not there has none.
+/// Returns the files of a folder by name; a missing folder has none. Line ends are normalised,
+/// because a checkout may have converted them.
 fn files(folder: &Path, ending: &str) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(folder).into_iter().flatten() {
@@ -41,8 +44,8 @@ fn places(root: &Path) -> Places {
     Places { figures: results.join("figures"), pages: root.join("docs/papers"), results }
 }
 
-/// Runs of a study that a record is made of, where all of them are stored. A run that was made by an earlier rule has another name now, and
-/// is told by its key and seed.
+/// Returns the runs of a study behind a record, if all of them are stored. A run made under an
+/// earlier rule has another name today and is identified by its key and seed.
 fn runs_of(record: &StudyRecord, folder: &Path) -> Option<Vec<StudyRunResult>> {
     let study = Study::from_toml(&record.study, shipped(&record.study)?)
         .ok()?
@@ -60,7 +63,7 @@ fn runs_of(record: &StudyRecord, folder: &Path) -> Option<Vec<StudyRunResult>> {
     study.runs(1.0).ok()?.iter().map(of).collect()
 }
 
-/// The record as it is judged now.
+/// Returns the record as judged by the current predicates.
 fn judged_now(record: &Record, runs: &Path) -> Record {
     let Some(paper) = PAPERS.iter().find(|paper| paper.name == record.report.paper) else {
         return record.clone();
@@ -74,7 +77,8 @@ fn judged_now(record: &Record, runs: &Path) -> Record {
     record.clone().again(paper, &results)
 }
 
-/// What is committed and should not be so, one line each. With `write` verdicts, pages and figures are made as they should be.
+/// Returns differences between committed and generated files, one line each. With `write`,
+/// verdicts, pages and figures are rewritten.
 fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
     let Places { results, figures: drawings, pages } = places(root);
     let (mut should_pages, mut should_drawings, mut faults) =
@@ -135,7 +139,8 @@ fn papers_with_stored_runs_are_judged_by_them() {
             .iter()
             .filter(|study| runs_of(study, &results.join("cells")).is_some())
             .count();
-        // All of a paper's studies or none, or its page would be half of now and half of then.
+        // Either all of a paper's studies or none must be found; otherwise its page would mix
+        // current and old verdicts.
         assert!(
             found == 0 || found == record.studies.len(),
             "{file}: {found} of {}",
@@ -148,13 +153,15 @@ fn papers_with_stored_runs_are_judged_by_them() {
     assert_eq!(judged.into_iter().collect::<Vec<_>>(), ["sync-tcp"]);
 }
 
-/// Results of the rule by which a failed request counted as a response must not be taken for results of today's.
+/// Under an earlier rule a failed request counted as a response; such results must not be taken for
+/// current ones.
 #[test]
 fn stored_runs_completed_the_responses_they_count() {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/cells");
     let mut found = 0;
     for (name, text) in shipped_studies() {
-        // A build may lack a study's stack; tests/cli.rs reads every study in a build that has them all.
+        // A build may lack a study's stack; tests/cli.rs reads every study in a build with all
+        // stacks.
         let Ok(wanted) = Study::from_toml(name, text).and_then(|study| study.runs(1.0)) else {
             continue;
         };
@@ -183,7 +190,7 @@ fn pages_and_figures_are_those_of_the_results() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The comparison itself, on a record made by hand.
+/// Tests the comparison itself, on a handmade record.
 #[test]
 fn stale_missing_and_left_over_files_are_found() {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("papers");
@@ -214,7 +221,7 @@ fn stale_missing_and_left_over_files_are_found() {
     assert!(pages.join("made-up.md").is_file() && drawings.join("made-up-figure-1.svg").is_file());
     assert!(faults(&root, &[], false)[0].contains("no paper"));
 
-    // The picture that the page shows is where it says.
+    // The picture linked by the page exists.
     let page = fs::read_to_string(pages.join("made-up.md")).unwrap();
     let shown =
         page.split_once("](").and_then(|(_, rest)| rest.split_once(')')).expect("a picture").0;

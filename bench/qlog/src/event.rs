@@ -1,28 +1,31 @@
-//! Events and their encoding: names and units of draft-ietf-quic-qlog-quic-events-13, and our own under `fathom`.
+//! Events and their encoding: names and units of draft-ietf-quic-qlog-quic-events-13, and
+//! additional events under `fathom`.
 //!
-//! Times and delays are milliseconds, sizes bytes, rates bits per second. Fields that the draft does not have begin with `fathom_`.
+//! Times and delays are in milliseconds, sizes in bytes, rates in bits per second. Fields that the
+//! draft does not define begin with `fathom_`.
 
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 
-/// Which endpoint of a connection writes the log.
+/// Endpoint that writes the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VantagePoint {
-    /// The one that connects.
+    /// Endpoint that opens the connection.
     Client,
-    /// The one that accepts.
+    /// Endpoint that accepts the connection.
     Server,
 }
 
 /// Header of a log file.
 #[derive(Clone, Debug)]
 pub struct TraceHeader {
-    /// The connection: its original destination connection ID. Only letters, digits and `-` of it reach the file's name.
+    /// Original destination connection ID, which identifies the connection. Only its letters,
+    /// digits and `-` appear in the file's name.
     pub id: String,
-    /// Which end logs.
+    /// Endpoint that writes the log.
     pub vantage: VantagePoint,
     /// Title, such as stack and controller.
     pub title: String,
@@ -30,10 +33,10 @@ pub struct TraceHeader {
     pub began: SystemTime,
 }
 
-/// A path's recovery and congestion control after an event. Unknown is `None`.
+/// Recovery and congestion control state of a path after an event; `None` for unknown values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Metrics {
-    /// The newest round-trip sample.
+    /// Latest round-trip sample.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "millis")]
     pub latest_rtt: Option<Duration>,
     /// Smoothed round-trip time.
@@ -51,13 +54,13 @@ pub struct Metrics {
     /// Slow-start threshold in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssthresh: Option<u64>,
-    /// Pace in bits per second.
+    /// Pacing rate in bits per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing_rate: Option<u64>,
-    /// Packets that the ACK frame behind this event newly acknowledged.
+    /// Packets newly acknowledged by the ACK frame that caused this event.
     #[serde(rename = "fathom_acked_packets", skip_serializing_if = "Option::is_none")]
     pub acked_packets: Option<u64>,
-    /// Their bytes.
+    /// Bytes newly acknowledged by the ACK frame that caused this event.
     #[serde(rename = "fathom_acked_bytes", skip_serializing_if = "Option::is_none")]
     pub acked_bytes: Option<u64>,
     /// Packets sent so far.
@@ -66,7 +69,7 @@ pub struct Metrics {
     /// Bytes sent so far.
     #[serde(rename = "fathom_bytes_sent", skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<u64>,
-    /// Queueing delay as the controller averages it.
+    /// Queueing delay as averaged by the controller.
     #[serde(
         rename = "fathom_queueing_delay",
         skip_serializing_if = "Option::is_none",
@@ -86,7 +89,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Without what is as it was. A round-trip sample is news even when it is like the last one.
+    /// Returns the metrics without values that did not change. A round-trip sample always counts as
+    /// new, even if equal to the last one.
     pub(crate) fn since(&self, last: &Self) -> Self {
         fn news<T: PartialEq>(now: Option<T>, last: &Option<T>) -> Option<T> {
             now.filter(|v| last.as_ref() != Some(v))
@@ -109,7 +113,7 @@ impl Metrics {
         }
     }
 
-    /// What is known after `self` was known and then `next` came.
+    /// Returns the state known after `self`, updated by `next`.
     pub(crate) fn then(&self, next: &Self) -> Self {
         Self {
             latest_rtt: next.latest_rtt.or(self.latest_rtt),
@@ -130,94 +134,96 @@ impl Metrics {
     }
 }
 
-/// The controller has entered another phase.
+/// Change of the controller's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CongestionStateChange {
-    /// The phase before.
+    /// Previous phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<&'static str>,
-    /// The phase now, such as `slow_start`.
+    /// New phase, such as `slow_start`.
     pub new: &'static str,
 }
 
-/// Packets were declared lost: one event for all that were found missing at once.
+/// Packets declared lost: one event for all losses detected at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PacketsLost {
-    /// When the newest of them was sent, where that is known.
+    /// Time at which the newest of them was sent, if known.
     #[serde(
         rename = "fathom_sent",
         skip_serializing_if = "Option::is_none",
         serialize_with = "millis"
     )]
     pub sent: Option<Duration>,
-    /// How many, where that is known.
+    /// Number of packets, if known.
     #[serde(rename = "fathom_packets", skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
-    /// How many bytes, where that is known.
+    /// Number of bytes, if known.
     #[serde(rename = "fathom_bytes", skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// All packets of a persistent-congestion period were lost (RFC 9002 §7.6).
+    /// Whether all packets of a persistent-congestion period were lost (RFC 9002 §7.6).
     #[serde(rename = "fathom_persistent", skip_serializing_if = "is_false")]
     pub persistent: bool,
 }
 
-/// The peer reported marks of congestion experienced.
+/// Congestion-experienced marks reported by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct EcnMark {
-    /// When the newest packet concerned was sent.
+    /// Time at which the newest packet concerned was sent.
     #[serde(serialize_with = "plain_millis")]
     pub sent: Duration,
 }
 
-/// A forward one-way delay.
+/// Sample of the forward one-way delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OneWayDelaySample {
-    /// Difference of both hosts' clocks in nanoseconds: it means something only beside others of the same connection.
+    /// Delay in nanoseconds, including the offset between the clocks of both hosts. Only
+    /// differences within a connection are meaningful.
     #[serde(rename = "one_way_delay", serialize_with = "nanos_as_millis")]
     pub delay: i64,
-    /// Its height above the smallest one so far.
+    /// Delay above the smallest one-way delay so far.
     #[serde(rename = "queueing_delay", serialize_with = "plain_millis")]
     pub queueing: Duration,
 }
 
-/// How the connection's one-way delays travel.
+/// Negotiated way of measuring the connection's one-way delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TimestampsNegotiated {
-    /// The frame in use: `sync` (SYNC_TIMESTAMP), `timestamp` (TIMESTAMP) or `receive` (ACK_RECEIVE_TIMESTAMPS).
+    /// The frame in use: `sync` (SYNC_TIMESTAMP), `timestamp` (TIMESTAMP) or `receive`
+    /// (ACK_RECEIVE_TIMESTAMPS).
     pub frame: &'static str,
 }
 
-/// The peer has acknowledged all of a response. Times are from its request's header.
+/// Response of which the peer has acknowledged everything. Times count from the request's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ResponseCompleted {
     /// HTTP status.
     pub status: u16,
-    /// Bytes of its body.
+    /// Bytes of the body.
     pub bytes: u64,
-    /// Until QUIC took the first byte.
+    /// Time until QUIC accepted the first byte.
     #[serde(serialize_with = "plain_millis")]
     pub first_byte_handed_over: Duration,
-    /// Until QUIC took the last byte: what fits its send buffer is taken at once.
+    /// Time until QUIC accepted the last byte. Data that fit the send buffer are accepted at once.
     #[serde(serialize_with = "plain_millis")]
     pub handed_over: Duration,
-    /// Until the last byte was acknowledged.
+    /// Time until the last byte was acknowledged.
     #[serde(serialize_with = "plain_millis")]
     pub acknowledged: Duration,
 }
 
-/// A response ended before the peer had acknowledged all of it.
+/// Response that ended before the peer had acknowledged all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ResponseAbandoned {
     /// HTTP status.
     pub status: u16,
-    /// Bytes of its body that QUIC took.
+    /// Bytes of the body that QUIC accepted.
     pub bytes: u64,
-    /// From the request's header until QUIC took the last byte, if it did.
+    /// Time from the request's header until QUIC accepted the last byte, if it did.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "millis")]
     pub handed_over: Option<Duration>,
 }
 
-/// An event. Copied, never allocated: it is made on the packet path.
+/// An event. Events are copied and never allocated, because they are created on the packet path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Event {
@@ -240,7 +246,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Its name in the file.
+    /// Returns the event's name in the file.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Metrics(_) => "quic:recovery_metrics_updated",
@@ -271,7 +277,7 @@ fn nanos_as_millis<S: Serializer>(nanos: &i64, to: S) -> Result<S::Ok, S::Error>
     to.serialize_f64(*nanos as f64 / 1e6)
 }
 
-// The signature is serde's.
+// serde requires this signature.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_false(b: &bool) -> bool {
     !*b
@@ -284,7 +290,7 @@ struct Record<D> {
     data: D,
 }
 
-/// Writes one record: separator, JSON, end of line (RFC 7464 §2).
+/// Writes a record: separator, JSON, line end (RFC 7464 §2).
 pub(crate) fn write_event(to: &mut dyn Write, at: Duration, event: &Event) -> io::Result<()> {
     write_record(to, &Record { time: in_millis(at), name: event.name(), data: event })
 }
@@ -295,7 +301,7 @@ struct Ended {
     events_dropped: u64,
 }
 
-/// The last record of a log that is not whole.
+/// Writes the last record of an incomplete log.
 pub(crate) fn write_gap(
     to: &mut dyn Write,
     at: Duration,
@@ -306,7 +312,8 @@ pub(crate) fn write_gap(
     write_record(to, &Record { time: in_millis(at), name: "fathom:log_incomplete", data })
 }
 
-/// Writes the record with which a file begins. Readers that came before the URIs look for `qlog_version` and `qlog_format`.
+/// Writes the first record of a file. Readers older than the schema URIs look for `qlog_version`
+/// and `qlog_format`.
 pub(crate) fn write_header(to: &mut dyn Write, header: &TraceHeader) -> io::Result<()> {
     let record = serde_json::json!({
         "file_schema": "urn:ietf:params:qlog:file:sequential",
@@ -339,11 +346,12 @@ fn write_record(mut to: &mut dyn Write, record: &impl Serialize) -> io::Result<(
     to.write_all(b"\n")
 }
 
-/// A time as RFC 3339 has it, in UTC, with milliseconds.
+/// Formats a time as RFC 3339, in UTC with milliseconds.
 fn rfc3339(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // Days to a date, with years that begin in March: the leap day comes last (400 years are 146,097 days).
+    // Convert days to a date, with years that begin in March so that the leap day comes last (400
+    // years are 146,097 days).
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -451,7 +459,8 @@ mod tests {
             rfc3339(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(millis))
         };
         assert_eq!(at(0, 0), "1970-01-01T00:00:00.000Z");
-        // The last second of a leap day, the first of the next; a century that is none; a date of today.
+        // The last second of a leap day and the first after it; a century that is no leap year; a
+        // recent date.
         assert_eq!(at(951_868_799, 5), "2000-02-29T23:59:59.005Z");
         assert_eq!(at(951_868_800, 0), "2000-03-01T00:00:00.000Z");
         assert_eq!(at(4_107_542_400, 0), "2100-03-01T00:00:00.000Z");

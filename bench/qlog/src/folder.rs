@@ -1,8 +1,9 @@
 //! A folder of logs: one file per connection, all written by one thread.
 //!
-//! Logging puts an event into a bounded queue and returns. When the disk is too slow the queue fills, and events are dropped and counted:
-//! an incomplete log says so in its last record. Nothing here waits for the disk but [`LogFolder::finish`]: the queue has room for
-//! the beginning and the end of every log that may be open, beside the events.
+//! Logging puts an event into a bounded queue and returns. If the disk is too slow, the queue
+//! fills, and events are dropped and counted; the last record of an incomplete log reports this. No
+//! function except [`LogFolder::finish`] waits for the disk: besides the events, the queue has room
+//! for the begin and end messages of every log that may be open.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,16 +20,16 @@ use crate::event::{Event, TraceHeader};
 use crate::folder_state::{FolderState, LogLimits};
 use crate::writer::{Create, Message, Writer, create};
 
-/// Events that wait at most; 4 MB of them.
+/// Maximum number of events in the queue, 4 MB.
 const QUEUE: usize = 1 << 14;
 
-/// Why logs cannot be written. One line with a hint.
+/// Reason why logs cannot be written, in one line with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The folder cannot be made, or nothing can be written in it.
+    /// The folder cannot be created or written to.
     #[error("cannot write logs in '{0}': {1}; name a folder you can write to")]
     Unwritable(PathBuf, io::Error),
-    /// No thread.
+    /// The writer thread cannot be started.
     #[error("cannot start a thread for the logs: {0}")]
     Thread(io::Error),
 }
@@ -36,17 +37,18 @@ pub enum FolderError {
 /// Totals of the logs so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
-    /// Files begun.
+    /// Files started.
     pub files: u64,
-    /// Bytes written to them.
+    /// Bytes written to the files.
     pub bytes: u64,
     /// Events written.
     pub events: u64,
-    /// Events dropped because the queue was full or a file or the folder at its largest.
+    /// Events dropped because the queue was full, or because a file or the folder had reached its
+    /// maximum size.
     pub dropped: u64,
-    /// Logs that were not begun because a bound was reached.
+    /// Logs not started because a limit was reached.
     pub refused: u64,
-    /// Files that could not be made or written.
+    /// Files that could not be created or written.
     pub failed: u64,
 }
 
@@ -60,37 +62,40 @@ pub struct LogFolder {
 }
 
 impl LogFolder {
-    /// Logs go to this folder, which is made if it is not there, within the default bounds.
+    /// Opens a folder for logs with the default limits, and creates the folder if it does not
+    /// exist.
     ///
     /// # Errors
-    /// Nothing can be written there.
+    /// Returns an error if the folder cannot be created or written to.
     pub fn open(folder: &Path) -> Result<Self, FolderError> {
         Self::open_bounded(folder, LogLimits::default())
     }
 
-    /// The same within these bounds.
+    /// Opens a folder for logs with these limits, and creates the folder if it does not exist.
     ///
     /// # Errors
-    /// Nothing can be written there.
+    /// Returns an error if the folder cannot be created or written to.
     pub fn open_bounded(folder: &Path, bounds: LogLimits) -> Result<Self, FolderError> {
         let unwritable = |e| FolderError::Unwritable(folder.to_owned(), e);
         std::fs::create_dir_all(folder).map_err(unwritable)?;
-        // To learn it now and not with the first connection.
+        // Detect an unwritable folder now and not with the first connection.
         let probe = folder.join(format!(".fathom-{}", std::process::id()));
         File::create(&probe).and_then(|_| std::fs::remove_file(&probe)).map_err(unwritable)?;
         let folder = folder.to_owned();
         Self::with(bounds, move |header| Ok(Box::new(create(&folder, header)?)))
     }
 
-    /// Logs go to what `create` makes, on the thread that writes. It may wait, as may what it makes: whoever logs does not.
+    /// Writes logs to the destinations that `create` returns, on the writer thread. `create` and
+    /// its destinations may block; callers that log never do.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// Returns an error if the thread cannot be started.
     pub fn with(
         bounds: LogLimits,
         create: impl FnMut(&TraceHeader) -> io::Result<Box<dyn Write + Send>> + Send + 'static,
     ) -> Result<Self, FolderError> {
-        // Each log that is open begins once and ends once, and one message ends all.
+        // Each open log needs room for one begin and one end message, and one message stops the
+        // thread.
         let (queue, messages) =
             sync_channel(QUEUE.saturating_add(bounds.open.saturating_mul(2)).saturating_add(1));
         let state = Arc::new(FolderState { bounds, ..FolderState::default() });
@@ -101,8 +106,8 @@ impl LogFolder {
         Ok(Self { queue, next: AtomicU64::new(0), state, writer: Mutex::new(Some(thread)) })
     }
 
-    /// Begins a connection's log. Its file is named after its connection ID and is never one that is there already. Where a bound is
-    /// reached, nothing is logged. Never waits.
+    /// Starts a connection's log without blocking. The file is named after the connection ID and
+    /// never replaces an existing file. If a limit is reached, nothing is logged.
     pub fn begin(&self, header: TraceHeader) -> Log {
         if let Err(why) = self.state.admit() {
             self.state.refuse(why);
@@ -110,7 +115,7 @@ impl LogFolder {
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let dropped = Arc::new(AtomicU64::new(0));
-        // Fails only once the folder is finished.
+        // Fails only after the folder is finished.
         let _ = self.queue.try_send(Message::Begin(number, Box::new(header), Arc::clone(&dropped)));
         Log(Some(Arc::new(OpenLog {
             queue: self.queue.clone(),
@@ -120,7 +125,7 @@ impl LogFolder {
         })))
     }
 
-    /// Totals of the logs so far.
+    /// Returns the totals of the logs so far.
     pub fn counts(&self) -> LogCounts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let s = &self.state;
@@ -134,7 +139,8 @@ impl LogFolder {
         }
     }
 
-    /// Writes what waits and closes all files, which takes as long as the disk does; what is logged afterwards is dropped.
+    /// Writes all queued messages, closes all files and returns the totals. The call takes as long
+    /// as the disk does; later events are dropped.
     pub fn finish(&self) -> LogCounts {
         let thread = self.writer.lock().take();
         if let Some(thread) = thread {
@@ -151,7 +157,7 @@ impl Drop for LogFolder {
     }
 }
 
-/// A connection's log. Clones share it; its file ends with the last of them.
+/// A connection's log. Clones share it, and the file ends when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Log(Option<Arc<OpenLog>>);
 
@@ -164,10 +170,11 @@ struct OpenLog {
 }
 
 impl Log {
-    /// Logs an event; `at` is the time since the log began. Never waits, never allocates.
+    /// Logs an event; `at` is the time since the log began. The call never blocks and never
+    /// allocates.
     pub fn event(&self, at: Duration, event: Event) {
         let Some(log) = &self.0 else { return };
-        // Places that events leave free are for logs that begin and end.
+        // Events may not use the places reserved for begin and end messages.
         let room = log.state.waiting.fetch_add(1, Ordering::Relaxed) < QUEUE;
         let taken = room && log.queue.try_send(Message::Event(log.number, at, event)).is_ok();
         if !taken {
@@ -180,7 +187,7 @@ impl Log {
 
 impl Drop for OpenLog {
     fn drop(&mut self) {
-        // There is a place for it.
+        // The queue has a reserved place for this message.
         let _ = self.queue.try_send(Message::End(self.number));
     }
 }
@@ -244,7 +251,7 @@ mod tests {
         );
     }
 
-    /// A file in memory, whose writer may be held.
+    /// A file in memory.
     #[derive(Clone, Default)]
     struct Memory(Arc<Mutex<Vec<u8>>>);
 
@@ -258,7 +265,7 @@ mod tests {
         }
     }
 
-    /// Where the thread that writes waits for `release` before it makes its first file.
+    /// Returns a folder whose writer thread waits for `release` before it creates its first file.
     fn held(bounds: LogLimits) -> (LogFolder, Memory, std::sync::mpsc::Sender<()>) {
         let (release, released) = std::sync::mpsc::channel::<()>();
         let memory = Memory::default();
@@ -290,7 +297,8 @@ mod tests {
     fn a_stalled_disk_blocks_no_logger() {
         let open = 50;
         let (folder, _, release) = held(LogLimits { open, ..LogLimits::default() });
-        // More than anything may wait for: a call that did would never come back, as nothing is released before the end.
+        // More messages than fit the queue: a blocking call would never return, because nothing is
+        // released before the end.
         for _ in 0..10 * open {
             let log = folder.begin(header("aa"));
             (0..1_000).for_each(|_| log.event(Duration::ZERO, state("recovery")));
@@ -298,7 +306,7 @@ mod tests {
         let counts = folder.counts();
         assert_eq!((counts.files, counts.refused), (0, 9 * open as u64));
         drop(release);
-        // All that were begun ended as well: the places are free.
+        // All started logs have ended, so their places are free.
         assert_eq!(folder.finish().files, open as u64);
         assert_eq!(folder.state.open.load(Ordering::Relaxed), 0);
     }

@@ -2,14 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Limits of a folder of logs. Connections beyond them are not logged, but counted.
+/// Limits of a folder of logs. Connections beyond the limits are not logged but counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLimits {
-    /// Files, over all the time that the folder is open.
+    /// Maximum number of files while the folder is open.
     pub files: u64,
-    /// Bytes of all files. Logs that are open then end early, each with a record that says so.
+    /// Maximum bytes of all files. When they are reached, open logs end early, each with a record
+    /// that reports it.
     pub bytes: u64,
-    /// Files open at once: each takes a descriptor and 8 KiB of memory.
+    /// Maximum number of files open at once. Each takes a descriptor and 8 KiB of memory.
     pub open: usize,
 }
 
@@ -29,9 +30,9 @@ pub(crate) struct FolderState {
     pub(crate) dropped: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) failed: AtomicU64,
-    /// Logs admitted so far, whether or not their files were made.
+    /// Logs admitted so far, including logs whose files could not be created.
     pub(crate) begun: AtomicU64,
-    /// Logs whose end was not written.
+    /// Logs whose end is not yet written.
     pub(crate) open: AtomicUsize,
     /// Events in the queue.
     pub(crate) waiting: AtomicUsize,
@@ -39,7 +40,7 @@ pub(crate) struct FolderState {
 }
 
 impl FolderState {
-    /// A place for another log, which the writer gives back when it has ended.
+    /// Reserves a place for another log. The writer releases the place when the log has ended.
     pub(crate) fn admit(&self) -> Result<(), &'static str> {
         let below = |count: &AtomicUsize, bound| {
             count
@@ -64,7 +65,7 @@ impl FolderState {
 
     pub(crate) fn refuse(&self, why: &str) {
         self.refused.fetch_add(1, Ordering::Relaxed);
-        // The first says what is wrong; thousands would say no more.
+        // Warn once: thousands of warnings would say no more.
         if !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "qlog: {why}; further connections are not logged, see fathom_qlog_refused_total"

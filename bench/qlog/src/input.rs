@@ -1,7 +1,9 @@
-//! A log or table on its way in: plain or compressed, from a file, from standard input or from a pipe, twice where it has to be.
+//! Input of a log or table: plain or compressed, from a file, standard input or a pipe, read twice
+//! if necessary.
 //!
-//! What is compressed is decompressed while it is read. A small file that unfolds without end stops at [`RATIO`] times its size; what comes
-//! from a pipe is kept, at most [`PIPE`] bytes of it, since logs are looked at more than once.
+//! Compressed input is decompressed while it is read. The decompressed size is limited to [`RATIO`]
+//! times the compressed size, so that a small file cannot expand without end. Logs are read more
+//! than once, so data from a pipe are kept in memory, at most [`PIPE`] bytes.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -14,18 +16,18 @@ use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Bytes of a pipe that are kept.
+/// Maximum bytes kept from a pipe.
 const PIPE: u64 = 256 << 20;
-/// A compressed file may unfold to so many times its size; qlog of any stack stays below 40.
+/// Maximum ratio of decompressed to compressed size; qlog of any stack stays below 40.
 const RATIO: u64 = 100;
-/// And to so many bytes whatever its size.
+/// Decompressed size in bytes that is always allowed.
 const SMALL: u64 = 64 << 20;
-/// Largest window of a zstd frame: `zstd --long` asks for no more.
+/// Maximum window of a zstd frame; `zstd --long` needs no more.
 const WINDOW: u64 = 128 << 20;
-/// Bytes that tell what a file is.
+/// Bytes read to identify a file.
 const BEGINS: usize = 1 << 16;
 
-/// How its bytes are packed.
+/// Compression of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packed {
     Plain,
@@ -38,14 +40,14 @@ impl Packed {
         match begins {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
-            // A skippable frame in front (RFC 8878 §3.1.2).
+            // A skippable frame comes first (RFC 8878 §3.1.2).
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             _ => Self::Plain,
         }
     }
 }
 
-/// Something that was opened and can be read from its beginning any number of times.
+/// An opened input that can be read from its beginning any number of times.
 #[derive(Debug)]
 pub struct Input {
     from: From,
@@ -57,7 +59,7 @@ pub struct Input {
 enum From {
     /// A file, opened again each time.
     File(std::path::PathBuf),
-    /// What a pipe held.
+    /// Data from a pipe.
     Kept(Arc<[u8]>),
 }
 
@@ -65,12 +67,13 @@ impl Input {
     /// Opens a file or pipe; `-` is standard input.
     ///
     /// # Errors
-    /// It cannot be opened or read, is a folder, or a pipe holds too much.
+    /// Returns an error if the path cannot be opened or read or is a folder, or if a pipe holds too
+    /// much data.
     pub fn open(path: &Path) -> io::Result<Self> {
         let from = if path.as_os_str() == "-" {
             Self::keep(io::stdin().lock())?
         } else {
-            // A device without an end, or a socket, is bounded as a pipe is.
+            // Limit endless devices and sockets like pipes.
             let file = File::open(path)?;
             let kind = file.metadata()?;
             if kind.is_dir() {
@@ -84,7 +87,7 @@ impl Input {
         let begins = first(&mut input.reader(&mut |_| {})?, BEGINS);
         input.begins = match begins {
             Ok(begins) => begins,
-            // The reader comes to the same place and tells.
+            // The reader reaches the same error and reports it.
             Err(_) if input.packed != Packed::Plain => Vec::new(),
             Err(e) => return Err(e),
         };
@@ -102,17 +105,17 @@ impl Input {
         Ok(From::Kept(kept.into()))
     }
 
-    /// The first bytes, decompressed, without a byte order mark.
+    /// Returns the first bytes, decompressed and without a byte order mark.
     pub fn begins(&self) -> &[u8] {
         self.begins.strip_prefix(BOM).unwrap_or(&self.begins)
     }
 
-    /// It is compressed.
+    /// Returns whether the input is compressed.
     pub fn is_compressed(&self) -> bool {
         self.packed != Packed::Plain
     }
 
-    /// Bytes of a plain file.
+    /// Returns the bytes of a plain file.
     pub(crate) fn plain_size(&self) -> Option<u64> {
         match &self.from {
             From::File(path) if !self.is_compressed() => {
@@ -130,10 +133,11 @@ impl Input {
         })
     }
 
-    /// Reads from the beginning, decompressed and without a byte order mark; `bytes` hears how many more bytes of the file were read.
+    /// Reads from the beginning, decompressed and without a byte order mark. `bytes` is called with
+    /// the number of additional bytes read from the file.
     ///
     /// # Errors
-    /// The file cannot be opened any more.
+    /// Returns an error if the file can no longer be opened.
     pub fn reader<'a>(&'a self, bytes: &'a mut dyn FnMut(u64)) -> io::Result<InputReader<'a>> {
         let used = Rc::new(Cell::new(0));
         let raw = BufReader::with_capacity(1 << 16, self.raw(&used)?);
@@ -144,7 +148,7 @@ impl Input {
             Packed::Zstd => Box::new(Unpacked::new(Frames::new(raw), &used, &problem)),
         };
         let mut text = BufReader::with_capacity(1 << 16, plain);
-        // A byte order mark in front of the whole is no part of it.
+        // A byte order mark at the beginning is not part of the text.
         if let Ok([0xef, ..]) = text.fill_buf()
             && text.buffer().starts_with(BOM)
         {
@@ -156,14 +160,14 @@ impl Input {
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// So many bytes, or all there are.
+/// Reads up to `most` bytes.
 fn first(from: &mut dyn Read, most: usize) -> io::Result<Vec<u8>> {
     let mut begins = Vec::new();
     from.take(most as u64).read_to_end(&mut begins)?;
     Ok(begins)
 }
 
-/// Counts what is taken from a file.
+/// Reader that counts the bytes read from a file.
 struct Used<R> {
     from: R,
     used: Rc<Cell<u64>>,
@@ -177,7 +181,7 @@ impl<R: Read> Read for Used<R> {
     }
 }
 
-/// Reads an [`Input`].
+/// Reader of an [`Input`].
 pub struct InputReader<'a> {
     text: BufReader<Box<dyn Read + 'a>>,
     used: Rc<Cell<u64>>,
@@ -187,7 +191,8 @@ pub struct InputReader<'a> {
 }
 
 impl InputReader<'_> {
-    /// Why the compressed data ended before its end, if it did: what came before was read.
+    /// Returns the reason why the compressed data ended early, if they did; everything before that
+    /// point was read.
     pub fn broken_off(&self) -> Option<String> {
         self.problem.borrow().clone()
     }
@@ -223,7 +228,8 @@ impl BufRead for InputReader<'_> {
     }
 }
 
-/// Decompressed data with its bound. What is damaged ends there, as a log of a writer that died does.
+/// Decompressed data with a size limit. Damaged data end at the damage, like a log whose writer
+/// crashed.
 struct Unpacked<R> {
     from: R,
     made: u64,
@@ -262,7 +268,7 @@ impl<R: Read> Read for Unpacked<R> {
     }
 }
 
-/// The frames of a zstd file, one after the other.
+/// Consecutive frames of a zstd file.
 struct Frames<R> {
     from: R,
     decoder: FrameDecoder,
@@ -276,7 +282,7 @@ impl<R: BufRead> Frames<R> {
         Self { from, decoder, inside: false }
     }
 
-    /// Begins the next frame; `false`: there is none.
+    /// Begins the next frame; returns `false` if there is none.
     fn next(&mut self) -> io::Result<bool> {
         while !self.from.fill_buf()?.is_empty() {
             match self.decoder.init(&mut self.from) {

@@ -1,23 +1,26 @@
-//! qlog, the log format of QUIC: one writer and one reader. No stack is known here, and nothing of the laboratory.
+//! qlog, the log format of QUIC: one writer and one reader. The crate depends on no QUIC stack and
+//! on no other part of the laboratory.
 //!
-//! The writer follows draft-ietf-quic-qlog-main-schema-14 and draft-ietf-quic-qlog-quic-events-13: JSON text sequences (RFC 7464), one
-//! file per connection. The reader takes whatever QUIC stacks write, from draft-00 on.
+//! The writer follows draft-ietf-quic-qlog-main-schema-14 and draft-ietf-quic-qlog-quic-events-13:
+//! JSON text sequences (RFC 7464), one file per connection. The reader accepts the files of all
+//! QUIC stacks, from draft-00 on.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `event.rs` | our events and their encoding |
+//! | `event.rs` | events of the writer and their encoding |
 //! | `folder.rs` | a folder of logs, one file per connection |
-//! | `folder_state.rs` | its limits and counts |
+//! | `folder_state.rs` | limits and counts of a folder |
 //! | `writer.rs` | the writer thread |
 //! | `input.rs` | opens files and pipes, plain or compressed |
-//! | `read/` | reads any stack's file, event by event |
+//! | `read/` | reads the file of any stack, event by event |
 //! | `title.rs` | a log's title: stack and controller |
 //! | `parsed_event.rs` | an event's content, independent of draft and stack |
 //! | `qvis.rs` | export to qlog 0.3 for qvis |
 //!
 //! # Why not the `qlog` crate
-//! It is current and well kept, but its types are one draft's, so it cannot read the files of stacks that follow others; it allocates for
-//! every event, and it turns on `serde_json/preserve_order` for a whole build.
+//! The crate is current and well maintained, but its types follow one draft, so it cannot read
+//! files of stacks that follow others. It also allocates for every event and turns on
+//! `serde_json/preserve_order` for the whole build.
 
 mod event;
 mod folder;

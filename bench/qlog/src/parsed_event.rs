@@ -2,9 +2,9 @@
 //!
 //! | stack | names |
 //! |---|---|
-//! | quinn, noq | `recovery:metrics_updated`, `recovery:packet_lost` (0.3); connections are groups |
+//! | quinn, noq | `recovery:metrics_updated`, `recovery:packet_lost` (0.3); connections as groups |
 //! | quiche | `quic:recovery_metrics_updated` (draft-12); before, as quinn |
-//! | quic-go, aioquic | `recovery:metrics_updated`; aioquic's quantities are milliseconds since 2021 |
+//! | quic-go, aioquic | `recovery:metrics_updated`; aioquic uses milliseconds since 2021 |
 //! | picoquic | arrays, microseconds, `cwnd` for the window |
 //! | mvfst | arrays of text, microseconds, `metric_update`, `congestion_metric_update` with `current_cwnd`, `packets_lost` |
 
@@ -23,19 +23,19 @@ pub enum PacketNumberSpace {
     Application,
 }
 
-/// Which way something went.
+/// Direction of a packet or of stream data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the end that logs.
+    /// From the endpoint that logs.
     Sent,
-    /// To the end that logs.
+    /// To the endpoint that logs.
     Received,
 }
 
-/// What a metrics event says; times in milliseconds, the window in bytes.
+/// Content of a metrics event; times in milliseconds, the window in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ParsedMetrics {
-    /// The newest round-trip sample.
+    /// Latest round-trip sample.
     pub latest_rtt: Option<f64>,
     /// Smoothed round-trip time.
     pub smoothed_rtt: Option<f64>,
@@ -45,22 +45,22 @@ pub struct ParsedMetrics {
     pub window: Option<f64>,
     /// Bytes in flight.
     pub in_flight: Option<f64>,
-    /// Packets that the ACK frame behind the event acknowledged (our logs only).
+    /// Packets acknowledged by the ACK frame that caused the event (Fathom's logs only).
     pub acked_packets: Option<f64>,
-    /// Their bytes (our logs only).
+    /// Bytes acknowledged by the ACK frame that caused the event (Fathom's logs only).
     pub acked_bytes: Option<f64>,
-    /// Packets sent so far (our logs only).
+    /// Packets sent so far (Fathom's logs only).
     pub packets_sent: Option<f64>,
-    /// Bytes sent so far (our logs only).
+    /// Bytes sent so far (Fathom's logs only).
     pub bytes_sent: Option<f64>,
 }
 
-/// What senders take for the round trip before they have one, in milliseconds (RFC 9002 §6.2.2).
+/// Round trip in milliseconds that senders assume before the first sample (RFC 9002 §6.2.2).
 const INITIAL_RTT: f64 = 333.0;
 
 impl ParsedMetrics {
-    /// Leaves out the round trip that senders assume before they have one: none can be longer than the connection's age, `since` in
-    /// milliseconds.
+    /// Removes round trips that senders assume before the first sample. Such a value is longer than
+    /// the connection's age, `since` in milliseconds, which no real round trip can be.
     pub fn without_guess(mut self, since: f64) -> Self {
         let is_guess = |rtt: &f64| since < 0.99 * rtt && (rtt / INITIAL_RTT - 1.0).abs() < 1e-3;
         for rtt in [&mut self.latest_rtt, &mut self.smoothed_rtt, &mut self.min_rtt] {
@@ -73,72 +73,73 @@ impl ParsedMetrics {
 /// A controller's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Between a loss and the acknowledgement of what was sent after it.
+    /// From a loss until packets sent after it are acknowledged.
     Recovery,
-    /// Any other.
+    /// Any other phase.
     Other,
 }
 
-/// What a loss event says.
+/// Content of a loss event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ParsedLoss {
-    /// How many packets, where the event says so; else it is of one packet, or of as many as `bytes` make.
+    /// Number of packets if the event contains it. Otherwise the event is about one packet, or
+    /// about the number of packets that `bytes` make.
     pub packets: Option<u64>,
-    /// Which packet, where the event names one.
+    /// Number and space of the packet, if the event names one.
     pub packet: Option<(PacketNumberSpace, u64)>,
-    /// How many bytes (our logs and mvfst's only).
+    /// Number of bytes (logs of Fathom and mvfst only).
     pub bytes: Option<f64>,
-    /// When the newest of them was sent, in milliseconds of the log (our logs only).
+    /// Send time of the newest lost packet in milliseconds of the log (Fathom's logs only).
     pub sent: Option<f64>,
 }
 
-/// Bytes of a stream.
+/// A range of bytes in a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StreamData {
-    /// Stream.
+    /// Stream ID.
     pub stream: u64,
-    /// Where they begin in it.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// How many.
+    /// Number of bytes.
     pub length: u64,
 }
 
 /// A packet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Packet {
-    /// Which way.
+    /// Direction of the packet.
     pub direction: Direction,
-    /// Its space and number, where the event has both.
+    /// Packet number space and number, if the event has both.
     pub number: Option<(PacketNumberSpace, u64)>,
-    /// Its bytes, where the event says so.
+    /// Size in bytes, if the event contains it.
     pub bytes: Option<u64>,
-    /// STREAM frames in it.
+    /// STREAM frames in the packet.
     pub streams: Vec<StreamData>,
-    /// First and last packet number of each range that its ACK frames acknowledge.
+    /// First and last packet number of each range acknowledged by the packet's ACK frames.
     pub acked: Vec<(u64, u64)>,
 }
 
-/// The point at which a response time ends, as a log or table records it.
+/// End point of a response time, as a log or table records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ResponseEnd {
-    /// Its last byte was handed to a server's QUIC: it may wait there for long, and nobody knows how long.
+    /// The last byte was handed to the server's QUIC, where it may wait for an unknown time.
     HandedOver,
-    /// Its last byte was sent by the server.
+    /// The server sent the last byte.
     Sent,
-    /// Its last byte was acknowledged by the client.
+    /// The client acknowledged the last byte.
     Acknowledged,
-    /// Its last byte came to the client.
+    /// The client received the last byte.
     Received,
 }
 
-/// A response as our own server logs it; times in milliseconds.
+/// A response as logged by Fathom's server; times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ParsedResponse {
-    /// Bytes of its body.
+    /// Bytes of the body.
     pub bytes: f64,
-    /// From the request's header to the last byte.
+    /// Time from the request's header to the last byte.
     pub total: f64,
-    /// What became of that byte then. Logs of old tell only when QUIC took it.
+    /// Event that ends `total`. Old logs only contain when QUIC accepted the last byte.
     pub until: ResponseEnd,
 }
 
@@ -147,14 +148,14 @@ pub struct ParsedResponse {
 pub enum ParsedEvent {
     /// Recovery metrics.
     Metrics(ParsedMetrics),
-    /// The controller is in another phase.
+    /// Change of the controller's phase.
     Phase(Phase),
     /// Packets were declared lost.
     Lost(ParsedLoss),
-    /// A packet came or went.
+    /// A packet was sent or received.
     Packet(Packet),
-    /// Bytes moved between a stream and its user; on their way out they are handed over, not sent, unless the log says that they went to
-    /// the network.
+    /// Bytes moved between a stream and its user. Outgoing bytes are handed over, not sent, unless
+    /// the log says that they went to the network.
     Stream(Direction, StreamData, ResponseEnd),
     /// A response ended.
     Response(ParsedResponse),
@@ -163,7 +164,7 @@ pub enum ParsedEvent {
 }
 
 impl ParsedEvent {
-    /// Reads an event.
+    /// Parses an event.
     pub fn parse(event: &LoggedEvent<'_>) -> Self {
         let data = event.data;
         match event.name {
@@ -189,19 +190,19 @@ impl ParsedEvent {
     }
 }
 
-/// The first of these entries that is a number.
+/// Returns the first of these entries that is a number.
 fn first(data: &Value, keys: &[&str]) -> Option<f64> {
     keys.iter().find_map(|key| number(data.get(key)?))
 }
 
-/// A count: negative and broken ones are none.
+/// Returns the first of these entries as a count; `None` if it is negative or too large.
 fn count(data: &Value, keys: &[&str]) -> Option<u64> {
     first(data, keys).filter(|n| (0.0..=9.007e15).contains(n)).map(|n| n as u64)
 }
 
 fn metrics(event: &LoggedEvent<'_>) -> ParsedMetrics {
     let (data, unit) = (event.data, event.unit);
-    // A round trip of zero is what stacks write before they have one.
+    // Stacks write a round trip of zero before they have one.
     let rtt = |key| first(data, &[key]).map(|v| v * unit).filter(|v| *v > 0.0 && *v < 1e7);
     ParsedMetrics {
         latest_rtt: rtt("latest_rtt"),
@@ -237,7 +238,7 @@ fn packet_number(data: &Value) -> Option<(PacketNumberSpace, u64)> {
         .get("header")
         .and_then(|h| count(h, &["packet_number"]))
         .or_else(|| count(data, &["packet_number"]));
-    // Where the kind is not given the packet is taken for what nearly all are.
+    // A packet without a type is taken for 1-RTT, as nearly all packets are.
     let space = match space(data) {
         None if data.get("packet_type").is_none()
             && data.pointer("/header/packet_type").is_none() =>
@@ -280,14 +281,15 @@ fn packet(direction: Direction, data: &Value) -> Packet {
     }
 }
 
-/// The size of a packet: drafts have it in `raw`, picoquic and mvfst in the header, as has quinn.
+/// Returns the size of a packet: in `raw` as in the drafts, or in the header as in picoquic, mvfst
+/// and quinn.
 fn packet_bytes(data: &Value) -> Option<u64> {
     let header = || data.get("header").and_then(|h| count(h, &["packet_size", "length"]));
     let raw = data.get("raw").and_then(|raw| count(raw, &["length"]));
     raw.or_else(header).or_else(|| count(data, &["packet_size"])).filter(|bytes| *bytes > 0)
 }
 
-/// The ranges of an ACK frame: pairs, or one number where both ends are the same.
+/// Returns the ranges of an ACK frame: pairs, or one number if both ends are equal.
 fn acked(frame: &Value) -> impl Iterator<Item = (u64, u64)> + '_ {
     let whole = |v: &Value| number(v).filter(|n| (0.0..=9.007e15).contains(n)).map(|n| n as u64);
     let range = move |range: &Value| match range {
@@ -301,7 +303,7 @@ fn acked(frame: &Value) -> impl Iterator<Item = (u64, u64)> + '_ {
     frame.get("acked_ranges").and_then(Value::as_array).into_iter().flatten().filter_map(range)
 }
 
-/// STREAM frame or moved bytes, as the drafts and picoquic have them.
+/// Reads the range of a STREAM frame or of moved bytes, as in the drafts and in picoquic.
 fn bytes(data: &Value) -> Option<StreamData> {
     let raw = || data.get("raw").and_then(|raw| count(raw, &["payload_length", "length"]));
     Some(StreamData {

@@ -1,8 +1,9 @@
-//! Export for qvis: one JSON document of qlog 0.3, with that draft's names.
+//! Export for qvis: one JSON document of qlog 0.3, with the names of that draft.
 //!
-//! Files of any stack can be turned, also those recorded long ago: hence a step of its own and not a way of writing. qvis draws its
-//! congestion graph over the packets sent. Our own logs have no event per packet: what was sent between two metrics events becomes one
-//! `packet_sent` of that many bytes, marked `fathom_aggregate`.
+//! The export is a separate step, and not an option of the writer, so that files of any stack can
+//! be converted, including old ones. qvis draws its congestion graph over the packets sent.
+//! Fathom's logs have no event per packet, so the bytes sent between two metrics events become one
+//! `packet_sent` event marked `fathom_aggregate`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,36 +14,36 @@ use crate::event::VantagePoint;
 use crate::input::Input;
 use crate::read::{LoggedEvent, ReadError, ReadProgress, Summary, number, read_input};
 
-/// Connections of a file that become traces at most: the file is read once for each.
+/// Maximum number of connections of a file that become traces; the file is read once for each.
 const CONNECTIONS: usize = 64;
 
-/// Why a log cannot be converted.
+/// Reason why a log cannot be converted.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The log.
+    /// The log cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Where it goes.
+    /// The output cannot be written.
     #[error("cannot be written: {0}")]
     Write(#[from] io::Error),
-    /// Too many connections.
+    /// The log has too many connections.
     #[error(
         "holds {0} connections, and at most {CONNECTIONS} go into one file; record one file per connection"
     )]
     Many(usize),
 }
 
-/// Writes the log of `from` to `to` for qvis.
+/// Converts the log of `from` for qvis and writes it to `to`.
 ///
 /// # Errors
-/// The log cannot be read, or not be written.
+/// Returns an error if the log cannot be read or the output cannot be written.
 pub fn export(
     from: &Path,
     to: &mut dyn Write,
     bytes: ReadProgress<'_>,
 ) -> Result<Summary, ExportError> {
     let input = Input::open(from).map_err(ReadError::from)?;
-    // Nearly all logs are of one connection: it is written while all are counted.
+    // Nearly all logs have one connection, so write the first connection while counting all.
     let mut about: Vec<About> = Vec::new();
     let mut first = Writer::new(to, 0);
     let summary = read_input(&input, bytes, &mut |event| {
@@ -97,11 +98,11 @@ impl About {
     }
 }
 
-/// One trace on its way out.
+/// Writer of one trace.
 struct Writer<'a> {
     to: &'a mut dyn Write,
     connection: usize,
-    /// Packets and bytes sent, as the last metrics event had them.
+    /// Packets and bytes sent as of the last metrics event.
     packets: u64,
     sent: f64,
     events: u64,
@@ -147,7 +148,7 @@ impl<'a> Writer<'a> {
         if let Some(sent) =
             event.data.get("fathom_bytes_sent").and_then(number).filter(|n| *n > self.sent)
         {
-            // Without a count they are numbered: a packet needs one.
+            // A packet needs a number: without a count of packets, number them consecutively.
             let packets = event
                 .data
                 .get("fathom_packets_sent")
@@ -172,7 +173,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The name an event had in qlog 0.3.
+/// Returns the name of an event in qlog 0.3.
 fn older_name(category: &str, name: &str) -> String {
     let category = match (category, name) {
         ("http3" | "h3", _) => "http",
@@ -199,7 +200,7 @@ fn older_name(category: &str, name: &str) -> String {
     format!("{category}:{name}")
 }
 
-/// Round trips in milliseconds, and sizes in bytes.
+/// Converts round trips to milliseconds and sizes to bytes.
 fn in_usual_units(data: &mut Value, event: &LoggedEvent<'_>) {
     let mut scale = |keys: &[&str], unit: f64| {
         for key in keys {
@@ -220,7 +221,7 @@ fn in_usual_units(data: &mut Value, event: &LoggedEvent<'_>) {
     }
 }
 
-/// qvis reads a frame's `length`; newer drafts have `raw` in its place.
+/// Copies `raw` lengths to `length`, which qvis reads; newer drafts have only `raw`.
 fn plain_lengths(data: &mut Value) {
     for frame in data.get_mut("frames").and_then(Value::as_array_mut).into_iter().flatten() {
         let length =

@@ -1,8 +1,8 @@
-//! The title of a server's log: with which stack and controller the connection ran.
+//! The title of a server's log: stack and controller of the connection.
 
 use std::fmt;
 
-/// Stack and controller of a connection of `fathom serve`, which its log has as its title.
+/// Stack and controller of a connection of `fathom serve`, used as the title of its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerTitle<'a> {
     /// QUIC stack.
@@ -21,7 +21,7 @@ impl fmt::Display for ServerTitle<'_> {
 }
 
 impl<'a> ServerTitle<'a> {
-    /// Reads a log's title; `None` where it is not one of `fathom serve`.
+    /// Parses a log's title; returns `None` if the title is not one of `fathom serve`.
     pub fn parse(title: &'a str) -> Option<Self> {
         let (stack, controller) =
             title.strip_prefix(BEFORE_STACK)?.split_once(BEFORE_CONTROLLER)?;

@@ -14,19 +14,19 @@ use crate::event::{
 };
 use crate::folder_state::FolderState;
 
-/// Bytes of a file that wait in memory.
+/// Bytes buffered per file.
 const BUFFER: usize = 8 << 10;
-/// A file that would grow larger ends.
+/// Maximum size of a file in bytes; logging to the file ends there.
 const LARGEST: u64 = 1 << 30;
-/// What waits in memory is written after this silence.
+/// Time without messages after which buffers are flushed.
 const QUIET: Duration = Duration::from_millis(500);
-/// Files of one connection ID: a client chooses it and may choose it again.
+/// Maximum number of files with the same connection ID. A client chooses the ID and may repeat it.
 const NAMESAKES: u32 = 100;
 
-/// Makes the file of a log.
+/// Function that creates the file of a log.
 pub(crate) type Create = Box<dyn FnMut(&TraceHeader) -> io::Result<Box<dyn Write + Send>> + Send>;
 
-// Events are nearly all of them, and boxing them would allocate on the packet path.
+// Nearly all messages are events, and boxing them would allocate on the packet path.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Message {
     Begin(u64, Box<TraceHeader>, Arc<AtomicU64>),
@@ -35,12 +35,12 @@ pub(crate) enum Message {
     Stop,
 }
 
-/// The thread's side of a folder.
+/// Writer thread's side of a folder.
 pub(crate) struct Writer {
     create: Create,
     open: HashMap<u64, Open>,
     state: Arc<FolderState>,
-    /// It was said that events are dropped.
+    /// Whether a warning about dropped events was logged.
     warned: bool,
 }
 
@@ -49,11 +49,11 @@ struct Open {
     last: Metrics,
     at: Duration,
     dropped: Arc<AtomicU64>,
-    /// Why nothing more is written, if so.
+    /// Reason why nothing more is written, if any.
     full: Option<&'static str>,
 }
 
-/// Counts what is written.
+/// Writer that counts the bytes written.
 struct Counting<W> {
     to: W,
     bytes: u64,
@@ -119,7 +119,7 @@ impl Writer {
     }
 
     fn failed(&self, e: &io::Error) {
-        // The first says what is wrong; thousands would say no more.
+        // Warn once: thousands of warnings would say no more.
         if self.state.failed.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::warn!("a qlog file cannot be written: {e}; its connection is not logged");
         }
@@ -179,12 +179,14 @@ impl Writer {
     }
 
     fn flush(&mut self) {
-        // What cannot be written now cannot be written later either, and is counted then.
+        // Data that cannot be written now cannot be written later either; the failure is counted
+        // then.
         self.open.values_mut().for_each(|open| drop(open.file.flush()));
     }
 }
 
-/// Makes the file of a connection, as `ID_server.sqlog`, or `ID-2_server.sqlog` where that is taken.
+/// Creates the file of a connection: `ID_server.sqlog`, or `ID-2_server.sqlog` if that name is
+/// taken.
 pub(crate) fn create(folder: &Path, header: &TraceHeader) -> io::Result<File> {
     let id: String =
         header.id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(64).collect();

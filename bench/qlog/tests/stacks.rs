@@ -1,13 +1,14 @@
-//! Logs as seven stacks write them. The texts were written by hand after each stack's code and documentation: they have its header, names,
-//! units and layout, and a few events each.
+//! Logs as written by seven stacks. The texts were written by hand from each stack's code and
+//! documentation. They have the stack's header, names, units and layout, and a few events each.
 
 use fathom_qlog::{
     Direction, LoggedEvent, PacketNumberSpace, ParsedEvent, ParsedMetrics, Phase, ReadError,
     StreamData, Summary, VantagePoint, read,
 };
 
-/// The layout of quinn 0.11: JSON-SEQ of qlog 0.3; connections are groups, header and events in `recovery`. Round trips are in
-/// milliseconds here, which no release writes: `logs/quinn-0.11.sqlog` is what one wrote.
+/// Layout of quinn 0.11: JSON-SEQ of qlog 0.3; connections are groups, with events in `recovery`.
+/// Round trips are in milliseconds here, which no release writes; `logs/quinn-0.11.sqlog` was
+/// written by a release.
 const QUINN: &str = "\u{1e}{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"title\":\"perf\",\"trace\":{\"vantage_point\":{\"type\":\"server\"},\
 \"title\":\"quinn\",\"configuration\":{\"time_offset\":0.0}}}\n\
 \u{1e}{\"time\":3.5,\"name\":\"transport:packet_sent\",\"data\":{\"header\":{\"packet_type\":\"1RTT\",\"packet_number\":7,\"length\":1200}},\"group_id\":\"a1\"}\n\
@@ -51,7 +52,8 @@ const PICOQUIC: &str = r#"{ "qlog_version": "draft-00", "title": "picoquic", "tr
 ]}]}
 "#;
 
-/// aioquic: one JSON document of qlog 0.3, the settings in alphabetical order behind the events here and there.
+/// aioquic: one JSON document of qlog 0.3 with keys in alphabetical order, so some settings come
+/// after the events.
 const AIOQUIC: &str = r#"{"qlog_format":"JSON","qlog_version":"0.3","traces":[{"common_fields":{"ODCID":"a7b8"},"events":[
 {"data":{"header":{"packet_number":2,"packet_type":"1RTT"},"frames":[{"frame_type":"stream","stream_id":0,"offset":0,"length":30,"fin":true}],"raw":{"length":80}},"name":"transport:packet_sent","time":1000.5},
 {"data":{"latest_rtt":15.5,"min_rtt":15.5,"smoothed_rtt":15.5},"name":"recovery:metrics_updated","time":1016.0},
@@ -59,7 +61,7 @@ const AIOQUIC: &str = r#"{"qlog_format":"JSON","qlog_version":"0.3","traces":[{"
 {"data":{"packet_number":2,"type":"1RTT"},"name":"recovery:packet_lost","time":1030.0}
 ],"vantage_point":{"name":"aioquic","type":"client"}}]}"#;
 
-/// mvfst: arrays of text, microseconds, names of its own; the settings behind the events.
+/// mvfst: arrays of strings, microseconds, its own names; the settings come after the events.
 const MVFST: &str = r#"{"qlog_version":"draft-00","title":"mvfst qlog","summary":{"trace_count":1},"traces":[{"events":[
 ["100","transport","packet_sent",{"header":{"packet_number":11,"packet_size":1252},"packet_type":"1RTT","frames":[{"frame_type":"stream","stream_id":"0","offset":"0","length":"1000","fin":false}]}],
 ["20100","recovery","metric_update",{"latest_rtt":20000,"min_rtt":19000,"smoothed_rtt":20000,"ack_delay":12}],
@@ -68,7 +70,8 @@ const MVFST: &str = r#"{"qlog_version":"draft-00","title":"mvfst qlog","summary"
 ],"event_fields":["relative_time","CATEGORY","EVENT_TYPE","DATA"],"configuration":{"time_offset":0,"time_units":"us"},
 "common_fields":{"dcid":"9c","protocol_type":"QUIC_HTTP3","reference_time":"0"},"vantage_point":{"name":"server","type":"server"}}]}"#;
 
-/// Connection, time and meaning of every event; what the file was; who logged it.
+/// Connection, time and content of every event; the summary of the file; the endpoint that logged
+/// it.
 type Parsed = (Vec<(usize, f64, ParsedEvent)>, Summary, Option<VantagePoint>);
 
 fn seen_in(bytes: &[u8]) -> Result<Parsed, ReadError> {
@@ -103,7 +106,7 @@ fn windows(all: &[(usize, f64, ParsedEvent)]) -> Vec<f64> {
         .collect()
 }
 
-/// How many packets, and which.
+/// Number of packets, and the packet named by the event.
 type Losses = Vec<(Option<u64>, Option<(PacketNumberSpace, u64)>)>;
 
 fn losses(all: &[(usize, f64, ParsedEvent)]) -> Losses {
@@ -138,7 +141,8 @@ fn logs_of_quinn_and_noq_are_read() {
 fn a_recorded_log_of_quinn_has_round_trips_of_its_path() {
     let (all, summary, _) = seen(include_str!("logs/quinn-0.11.sqlog"));
     assert_eq!((summary.events, summary.connections), (543, 1));
-    // The first is RFC 9002's initial 333 ms, which is no sample; the path's round trip is 40 ms, and its queue fills.
+    // The first round trip is the initial 333 ms of RFC 9002, which is not a sample. The path's
+    // round trip is 40 ms, and its queue fills.
     let rtts = rtts(&all);
     assert!(
         rtts.len() > 100 && rtts.iter().all(|(_, rtt)| (40.0..2_000.0).contains(rtt)),
@@ -207,7 +211,7 @@ fn malformed_records_are_located_and_skipped() {
     let malformed = summary.malformed.unwrap();
     assert_eq!((all.len(), malformed.records, malformed.first), (3, 1, 3));
     assert!(!malformed.why.contains('\n'), "{}", malformed.why);
-    // A writer that died.
+    // The writer crashed.
     let cut = &QUINN[..QUINN.len() - 30];
     assert_eq!(
         seen_in(cut.as_bytes()).unwrap().1.cut_off.as_deref(),
@@ -261,7 +265,7 @@ fn every_stack_exports_to_qvis() {
             traces.iter().flat_map(|t| t["events"].as_array().unwrap()).collect();
         assert_eq!(all.len() as u64, events);
         assert!(all.iter().all(|e| !e["name"].as_str().unwrap().starts_with("quic:")), "{out:?}");
-        // What was exported is read as the same.
+        // Reading the exported file gives the same events.
         let again = seen(std::str::from_utf8(&out).unwrap());
         let before = seen(text);
         assert_eq!(

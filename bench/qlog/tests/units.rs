@@ -1,5 +1,5 @@
-//! Units are those that a log's own packets show, whatever it declares: the same connection in every unit gives the same numbers, and one
-//! line that says what was converted.
+//! Units are those shown by a log's own packets, whatever the log declares. The same connection in
+//! every unit gives the same numbers, and one warning about the conversion.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs").join(name)
 }
 
-/// Times and round trips of all metrics, in milliseconds.
+/// Returns times and round trips of all metrics, in milliseconds.
 fn rtts(path: &Path) -> (Vec<(f64, f64)>, Summary) {
     let mut all = Vec::new();
     let summary = read(path, &mut |_| {}, &mut |event: &LoggedEvent<'_>| {
@@ -66,7 +66,7 @@ fn compressed_fixtures_of_another_encoder_are_read() {
     assert!(gzip.1.warnings.is_empty() && zstd.1.warnings.is_empty(), "{:?}", gzip.1.warnings);
 }
 
-/// What of a connection a log has beside its metrics.
+/// Evidence in a log besides its metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Has {
     AckFrames,
@@ -77,8 +77,9 @@ enum Has {
     Metrics,
 }
 
-/// A connection of a server: a packet each 2.2 ms over a path of `path` ms whose queue grows, and packets that come as slowly. Times of
-/// events are written in `times` per millisecond, round trips in `rtts` per millisecond.
+/// Returns the log of a server's connection: a packet each 2.2 ms over a path of `path` ms whose
+/// queue grows, and incoming packets at the same rate. Event times are written in `times` per
+/// millisecond, round trips in `rtts` per millisecond.
 fn made(has: Has, header: &str, path: f64, times: f64, rtts: f64) -> String {
     let mut events: Vec<(f64, String)> = Vec::new();
     let mut push = |at: f64, name: &str, data: String| {
@@ -124,7 +125,8 @@ fn made(has: Has, header: &str, path: f64, times: f64, rtts: f64) -> String {
         );
     }
     if has == Has::BytesInFlight {
-        // Bytes in flight follow the packets: each sent adds, each acknowledged takes.
+        // Bytes in flight follow the packets: each sent packet adds, each acknowledged packet
+        // subtracts.
         events.clear();
         let mut all: Vec<(f64, i32, f64)> = Vec::new();
         for n in 0..120 {
@@ -191,7 +193,8 @@ fn round_trips_in_every_unit_become_milliseconds() {
 fn event_times_in_an_undeclared_unit_are_converted() {
     for has in EVIDENCE.into_iter().filter(|has| *has != Has::InitialRtt) {
         let (truth, _) = read_text(&made(has, "", 40.0, 1.0, 1.0));
-        // Both in microseconds: no path takes 40 s. Events alone: acknowledgements cannot take 40 s where metrics have 40 ms.
+        // Both in microseconds: no path takes 40 s. Only events in microseconds: acknowledgements
+        // cannot take 40 s if metrics say 40 ms.
         for (times, rtts) in [(1e3, 1e3), (1e3, 1.0)] {
             let (found, summary) = read_text(&made(has, "", 40.0, times, rtts));
             let [warning] = &summary.warnings[..] else {

@@ -1,5 +1,5 @@
-//! One connection, written in every way that logs are written: layout, units, headers, order, byte order mark, compression. Each gives the
-//! same events, and says so where something was converted.
+//! One connection, written in all variants of logs: layout, units, headers, order, byte order mark,
+//! compression. Each variant gives the same events, with a warning if something was converted.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,8 @@ use flate2::write::GzEncoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::{Value, json};
 
-/// Time in milliseconds, name and data of each event; round trips are `rtts` per millisecond.
+/// Returns time in milliseconds, name and data of each event; round trips are in `rtts` per
+/// millisecond.
 fn connection(rtts: f64) -> Vec<(f64, &'static str, Value)> {
     let mut events = Vec::new();
     let header = |n: u32| json!({ "packet_type": "1RTT", "packet_number": n });
@@ -39,7 +40,7 @@ enum Layout {
     Lines,
     TwoHeaders,
     Document,
-    /// Settings behind the events.
+    /// Settings after the events.
     Behind,
     /// draft-00: arrays.
     Arrays,
@@ -54,7 +55,7 @@ const LAYOUTS: [Layout; 6] = [
     Layout::Arrays,
 ];
 
-/// The unit that a log declares, and units of time per millisecond in it.
+/// Unit that a log declares, and units of time per millisecond.
 const UNITS: [(Option<&str>, f64); 4] =
     [(None, 1.0), (Some("ms"), 1.0), (Some("us"), 1e3), (Some("s"), 1e-3)];
 
@@ -139,7 +140,7 @@ fn packed(text: &[u8], packed: Packed) -> Vec<u8> {
         Packed::Gzip => gzip(text),
         Packed::GzipInTwo => [gzip(head), gzip(tail)].concat(),
         Packed::Zstd => zstd(text),
-        // A skippable frame stands between them.
+        // A skippable frame between the two frames.
         Packed::ZstdInTwo => {
             [zstd(head), b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc".to_vec(), zstd(tail)].concat()
         }
@@ -242,7 +243,7 @@ fn a_compressed_log_that_breaks_off_is_read_until_there() {
         let (found, summary) = if matches!(how, Packed::Gzip) {
             seen(&file)
         } else {
-            // A block of zstd is read whole or not at all: the second frame breaks off.
+            // A zstd block is read completely or not at all: the second frame breaks off.
             file = [whole.clone(), whole[..whole.len() / 2].to_vec()].concat();
             seen(&file)
         };
@@ -384,7 +385,8 @@ mod any {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-        /// Whatever becomes of a compressed log, what is before is read, or one line says why nothing is.
+        /// Damaged compressed logs never panic: either the part before the damage is read, or one
+        /// line says why nothing is.
         #[test]
         fn damaged_compressed_logs_never_panic(
             how in prop::sample::select(vec![Packed::Gzip, Packed::GzipInTwo, Packed::Zstd, Packed::ZstdInTwo]),

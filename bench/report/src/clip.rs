@@ -1,21 +1,23 @@
-//! Lines cut to what an axis shows, and freed of points that nobody could see.
+//! Lines clipped to the range of the axes, without points that nobody could distinguish.
 
-/// What is shown, from the lower to the upper end of each axis.
+/// Visible range of each axis, from lower to upper end.
 pub(crate) struct Rect {
     pub(crate) x: (f64, f64),
     pub(crate) y: (f64, f64),
 }
 
-/// A plot is about so many pixels wide and high, twice: nearer points cannot be distinguished.
+/// About twice the width and height of a plot in pixels. Points closer than one part in this many
+/// cannot be distinguished.
 const FINE: f64 = 1_600.0;
 
 impl Rect {
-    /// The point is shown.
+    /// Returns whether the point is visible.
     pub(crate) fn has(&self, (x, y): (f64, f64)) -> bool {
         (self.x.0..=self.x.1).contains(&x) && (self.y.0..=self.y.1).contains(&y)
     }
 
-    /// The part of a segment that is shown: where its parameter, 0 to 1, is right of one edge and left of the other, on both axes.
+    /// Returns the visible part of a segment: the parameters, from 0 to 1, between both edges on
+    /// both axes.
     fn cut(&self, a: (f64, f64), b: (f64, f64)) -> Option<[(f64, f64); 2]> {
         let (mut from, mut to) = (0.0f64, 1.0f64);
         for (start, end, (low, high)) in [(a.0, b.0, self.x), (a.1, b.1, self.y)] {
@@ -44,10 +46,10 @@ impl Rect {
     }
 }
 
-/// The line through the points as far as it is shown: a piece for each time that it comes in.
+/// Returns the visible parts of the line through the points: a new piece each time the line enters.
 pub(crate) fn pieces(points: &[(f64, f64)], sight: &Rect) -> Vec<Vec<(f64, f64)>> {
     let mut pieces: Vec<Vec<(f64, f64)>> = Vec::new();
-    // The end of the last segment that was cut, whether or not it was kept as a point.
+    // End of the last clipped segment, even if it was not kept as a point.
     let mut end = None;
     for pair in points.windows(2) {
         let Some([from, to]) = sight.cut(pair[0], pair[1]) else {
@@ -56,7 +58,7 @@ pub(crate) fn pieces(points: &[(f64, f64)], sight: &Rect) -> Vec<Vec<(f64, f64)>
         };
         match pieces.last_mut() {
             Some(piece) if end == Some(from) => {
-                // A point that lies on the last one of the piece changes nothing that can be seen.
+                // Skip a point that is indistinguishable from the last one of the piece.
                 if piece.len() < 2 || !piece.last().is_some_and(|last| sight.near(*last, to)) {
                     piece.push(to);
                 }
@@ -86,7 +88,7 @@ mod tests {
         let expected =
             [vec![(0.0, 0.5), (5.0, 0.5), (5.0, 1.0)], vec![(7.0, 1.0), (7.0, 0.5), (10.0, 0.5)]];
         assert_eq!(pieces(&points, &SIGHT), expected);
-        // Across a corner, outside it.
+        // Crosses near a corner, but outside the rectangle.
         assert!(pieces(&[(9.0, 2.0), (12.0, 0.5)], &SIGHT).is_empty());
         assert!(pieces(&[(1.0, 0.5)], &SIGHT).is_empty());
     }

@@ -1,4 +1,4 @@
-//! Figures as numbers: what their axes show, and the curves at round values of x.
+//! Figures as numbers: the ranges of their axes, and the curves at round values of x.
 
 use fathom_metrics::Estimate;
 
@@ -6,12 +6,13 @@ use crate::data::{Axis, Figure, Series};
 use crate::grid::{Column, Grid, NOTHING};
 use crate::scale::{Scale, estimate_within, number, side_by_side};
 
-/// Values of x in a table, at most.
+/// Maximum number of x values in a table.
 const COLUMNS: usize = 8;
-/// A curve with more different values of x than these is a line, not a row of measurements.
+/// Maximum number of different x values of a row of measurements. Curves with more are treated as
+/// lines.
 const MEASURED: usize = 40;
 
-/// Both axes of a figure; `None`: there is nothing to draw.
+/// Returns both axes of a figure; `None` if there is nothing to draw.
 pub(crate) fn scales(figure: &Figure) -> Option<(Scale, Scale)> {
     let xs = || figure.series.iter().flat_map(|s| &s.points).map(|p| p.0);
     let x = range(&figure.x, xs(), false)?;
@@ -29,7 +30,7 @@ pub(crate) fn scales(figure: &Figure) -> Option<(Scale, Scale)> {
     Some((if counts { x.of_whole_numbers() } else { x }, Scale::new(y, figure.y.log)?))
 }
 
-/// Points and the ends of their intervals.
+/// Returns the y values of the points and the ends of their intervals.
 fn heights(axis: &Axis, series: &Series) -> impl Iterator<Item = f64> {
     let half = |i: usize| series.spread.as_ref().and_then(|s| s.get(i)).copied().unwrap_or(0.0);
     series.points.iter().enumerate().flat_map(move |(i, (_, y))| {
@@ -38,12 +39,13 @@ fn heights(axis: &Axis, series: &Series) -> impl Iterator<Item = f64> {
     })
 }
 
-/// What an axis shows of values that are compared by place, not by height: all of them and a little more.
+/// Returns the range of an axis for values compared by position rather than by height: all values
+/// plus a margin.
 pub(crate) fn fitting_range(axis: &Axis, values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     range(axis, values, false)
 }
 
-/// The axis's own range, or what the values need and a little more.
+/// Returns the axis's own range, or otherwise the range of the values plus a margin.
 fn range(axis: &Axis, values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64)> {
     if axis.range.is_some() {
         return axis.range;
@@ -59,15 +61,15 @@ fn range(axis: &Axis, values: impl Iterator<Item = f64>, from_zero: bool) -> Opt
         return Some((low / pad, high * pad));
     }
     let pad = if high > low { 0.04 * (high - low) } else { 0.5 * high.abs().max(1.0) };
-    // Heights are compared best from zero, where that does not press them together.
+    // Heights are best compared from zero, unless this compresses the differences.
     let low =
         if low >= 0.0 && (low < pad || (from_zero && low < 0.6 * high)) { 0.0 } else { low - pad };
-    // No axis goes on where its measure ends.
+    // An axis never extends below the measure's lower bound.
     let low = axis.bounds.least.filter(|least| low < *least && *least <= high).unwrap_or(low);
     Some((low, high + pad))
 }
 
-/// Every curve rises from a fraction to all of it.
+/// Returns whether every curve rises from a fraction to the whole.
 pub(crate) fn is_distribution(figure: &Figure) -> bool {
     let rises = |s: &Series| {
         s.points.len() > 2 && s.points.windows(2).all(|p| p[0].0 <= p[1].0 && p[0].1 <= p[1].1)
@@ -85,14 +87,14 @@ pub(crate) fn is_distribution(figure: &Figure) -> bool {
         && figure.series.iter().all(|s| !s.scatter && rises(s) && inside(s))
 }
 
-/// What a whole is: 1, or 100 where a curve is above 1.
+/// Returns the value of a whole: 1, or 100 if a curve exceeds 1.
 fn full(figure: &Figure) -> f64 {
     let top = figure.series.iter().flat_map(|s| &s.points).map(|p| p.1).fold(0.0, f64::max);
     if top > 1.0 + 1e-9 { 100.0 } else { 1.0 }
 }
 
 impl From<&Figure> for Grid {
-    /// The curves at round values of x, or clouds of points in brief.
+    /// Tabulates the curves at round values of x. Clouds of points are summarised.
     fn from(figure: &Figure) -> Self {
         grid(figure)
     }
@@ -138,14 +140,14 @@ fn grid(figure: &Figure) -> Grid {
     }
 }
 
-/// Several points have the same x.
+/// Returns whether several points have the same x.
 fn repeats(series: &Series) -> bool {
     let mut xs: Vec<f64> = series.points.iter().map(|p| p.0).collect();
     xs.sort_by(f64::total_cmp);
     xs.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Of the values at which there are measurements those nearest to round ones.
+/// Returns the measured x values that are nearest to round values.
 fn nearest(xs: &[f64], scale: &Scale) -> Vec<f64> {
     let placed: Vec<(f64, f64)> = xs.iter().filter_map(|&x| Some((scale.place(x)?, x))).collect();
     if placed.len() <= COLUMNS {
@@ -161,7 +163,7 @@ fn nearest(xs: &[f64], scale: &Scale) -> Vec<f64> {
     chosen
 }
 
-/// A point at this x, with its interval.
+/// Returns the point at this x, with its interval.
 fn measurement(
     axis: &Axis,
     series: &Series,
@@ -180,8 +182,8 @@ fn measurement(
     })
 }
 
-/// The height of a curve at this x: between two points on the line that is drawn, which is straight on the axis. A whole distribution goes
-/// on beyond its ends.
+/// Returns the height of a curve at this x. Between two points it lies on the drawn line, which is
+/// straight in axis coordinates. A complete distribution continues beyond its ends.
 fn height(series: &Series, x: f64, scale: &Scale, whole: bool) -> Option<f64> {
     let at = scale.place(x)?;
     let place = |p: &(f64, f64)| scale.place(p.0);
@@ -200,7 +202,7 @@ fn height(series: &Series, x: f64, scale: &Scale, whole: bool) -> Option<f64> {
     Some(if b > a { pair[0].1 + (pair[1].1 - pair[0].1) * (at - a) / (b - a) } else { pair[1].1 })
 }
 
-/// Points per cloud, and where they lie.
+/// Summarises clouds of points: the number of points and their location.
 fn clouds(figure: &Figure) -> Grid {
     let column = |over: &str, name: &str, of: &dyn Fn(&Series) -> Option<f64>| Column {
         over: over.to_owned(),
@@ -264,7 +266,8 @@ mod tests {
         let points: Vec<(f64, f64)> =
             (0..=20).map(|i| (f64::from(i) * 5.0 + 1.0, f64::from(i))).collect();
         let shown = grid(&figure(false, "y", vec![series(&points)]));
-        // Round are 0, 20, 40, 60, 80, 100 of 0 to 105; measured are 1, 6, 11 and so on.
+        // The round values from 0 to 105 are 0, 20, 40, 60, 80, 100; the measured values are 1, 6,
+        // 11 and so on.
         assert_eq!(
             cells(&shown),
             [("1", "0"), ("21", "4"), ("41", "8"), ("61", "12"), ("81", "16"), ("101", "20")]
@@ -273,7 +276,8 @@ mod tests {
 
     #[test]
     fn lines_are_read_where_they_are_drawn() {
-        // y = log10 x at 100 points off the round values: straight on a logarithmic axis, so exact between them.
+        // y = log10 x at 100 points away from the round values. The line is straight on a
+        // logarithmic axis, so the values between points are exact.
         let points: Vec<(f64, f64)> =
             (0..100).map(|i| f64::from(i) / 33.0).map(|at| (10f64.powf(at), at)).collect();
         let shown = grid(&figure(true, "y", vec![series(&points)]));

@@ -3,42 +3,42 @@
 use fathom_metrics::{Bounds, Estimate};
 use serde::{Deserialize, Serialize};
 
-/// Our numbers beside the paper's.
+/// A table of measured numbers beside the paper's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// Heads of the columns after the first.
+    /// Headings of all columns except the first.
     pub columns: Vec<String>,
     /// Rows.
     pub rows: Vec<Row>,
 }
 
-/// A row.
+/// A row of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What it is about, with its unit.
+    /// Name and unit of the quantity.
     pub label: String,
     /// One entry per column.
     pub entries: Vec<Entry>,
 }
 
 impl Row {
-    /// A row.
+    /// Creates a row.
     pub fn new(label: impl Into<String>, entries: impl IntoIterator<Item = Entry>) -> Self {
         Self { label: label.into(), entries: entries.into_iter().collect() }
     }
 }
 
-/// A number of ours and the paper's.
+/// A measured number and the paper's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Ours, over the seeds. `None`: not measured.
+    /// Measured number over the seeds; `None` if not measured.
     pub ours: Option<Estimate>,
-    /// The paper's, as it prints it. `None`: it has none.
+    /// Paper's number as printed; `None` if the paper has none.
     pub paper: Option<String>,
 }
 
 impl Entry {
-    /// A number of ours beside the paper's, which is empty where it has none.
+    /// Creates an entry. `paper` is empty if the paper has no number.
     pub fn new(ours: Option<Estimate>, paper: &str) -> Self {
         Self { ours, paper: (!paper.is_empty()).then(|| paper.to_owned()) }
     }
@@ -55,23 +55,23 @@ pub struct Figure {
     pub series: Vec<Series>,
 }
 
-/// A parameter whose largest value is this many times its smallest one is drawn in logarithms: on a linear axis all but the largest would
-/// lie on the left edge.
+/// Ratio of the largest to the smallest value of a parameter from which on its axis is logarithmic.
+/// On a linear axis all values except the largest would lie at the left edge.
 pub const DECADE: f64 = 10.0;
 
-/// An axis.
+/// An axis of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
-    /// What it measures, with its unit.
+    /// Name and unit of the quantity.
     pub label: String,
-    /// Logarithmic.
+    /// Whether the axis is logarithmic.
     pub log: bool,
-    /// First and last value shown; `None`: what the points need.
+    /// First and last value shown; `None` for the range of the points.
     pub range: Option<(f64, f64)>,
-    /// Values that the measure can take: no interval is drawn beyond them.
+    /// Bounds of the measure; intervals are not drawn beyond them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bounds: Bounds,
-    /// Zero has a place on a logarithmic axis, before its smallest value.
+    /// Whether a logarithmic axis has a place for zero, before its smallest value.
     #[serde(default, skip_serializing_if = "is_default")]
     pub with_zero: bool,
 }
@@ -81,7 +81,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Axis {
-    /// A linear axis over what the points need.
+    /// Returns a linear axis that fits the points.
     pub fn linear(label: impl Into<String>) -> Self {
         Self {
             label: label.into(),
@@ -92,13 +92,13 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis over what the points need.
+    /// Returns a logarithmic axis that fits the points.
     pub fn logarithmic(label: impl Into<String>) -> Self {
         Self { log: true, ..Self::linear(label) }
     }
 
-    /// Returns the axis that suits values of a parameter: logarithmic where they span [`DECADE`] or more, with a place for zero where
-    /// one of them is zero.
+    /// Returns the axis that suits the values of a parameter. The axis is logarithmic if they span
+    /// [`DECADE`] or more, with a place for zero if one of them is zero.
     pub fn suiting(label: impl Into<String>, values: &[f64]) -> Self {
         let positive = || values.iter().copied().filter(|value| *value > 0.0 && value.is_finite());
         let (low, high) =
@@ -107,17 +107,17 @@ impl Axis {
         Self { log, with_zero: log && values.contains(&0.0), ..Self::linear(label) }
     }
 
-    /// The same for a measure that can take these values.
+    /// Sets the bounds of the measure.
     pub fn within(self, bounds: Bounds) -> Self {
         Self { bounds, ..self }
     }
 
-    /// Both ends of an interval as they are drawn: cut at what the measure can be.
+    /// Returns both ends of an interval as drawn, cut at the bounds of the measure.
     pub(crate) fn ends(&self, mean: f64, half: f64) -> (f64, f64) {
         self.bounds.cut(mean, (mean - half, mean + half)).0
     }
 
-    /// The same from one value to another.
+    /// Sets the first and last value shown.
     pub fn over(self, first: f64, last: f64) -> Self {
         Self { range: Some((first, last)), ..self }
     }
@@ -126,28 +126,28 @@ impl Axis {
 /// A curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Its name in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Points. Over several seeds the means.
+    /// Points; means if there are several seeds.
     pub points: Vec<(f64, f64)>,
-    /// Half-widths of the 95 % confidence intervals of the points' y, where there are several seeds.
+    /// Half-widths of the 95% confidence intervals of the points' y, if there are several seeds.
     pub spread: Option<Vec<f64>>,
-    /// Points are marks, not joined by lines.
+    /// Whether points are drawn as marks without lines between them.
     pub scatter: bool,
 }
 
 impl Series {
-    /// Points joined by a line.
+    /// Creates a curve of points joined by a line.
     pub fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.into(), points, spread: None, scatter: false }
     }
 
-    /// Points as marks.
+    /// Creates a curve of separate marks.
     pub fn marks(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { scatter: true, ..Self::line(name, points) }
     }
 
-    /// A line through means, with their intervals where a point has one.
+    /// Creates a line through means, with intervals for the points that have one.
     pub fn of_estimates(
         name: impl Into<String>,
         estimates: impl IntoIterator<Item = (f64, Estimate)>,

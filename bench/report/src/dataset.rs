@@ -1,4 +1,5 @@
-//! Results as columns of typed values, for programs, and as CSV. `fathom-parquet` writes them as Parquet.
+//! Results as columns of typed values for programs, and as CSV. `fathom-parquet` writes them as
+//! Parquet.
 
 use std::fmt::Write;
 
@@ -7,23 +8,23 @@ use crate::saved::cell;
 /// One value of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A whole number.
+    /// An integer.
     Whole(i64),
-    /// A number.
+    /// A floating-point number.
     Number(f64),
-    /// Not measured, or not of this row.
+    /// No value: not measured, or not applicable to the row.
     Missing,
 }
 
 impl Value {
-    /// A number that may not have been measured.
+    /// Converts a number that may not have been measured.
     pub fn measured(value: Option<f64>) -> Self {
         value.filter(|v| v.is_finite()).map_or(Self::Missing, Self::Number)
     }
 
-    /// What a text says: a whole number, a number, or itself.
+    /// Parses a text as an integer or a number, and otherwise keeps it as text.
     pub fn typed(text: &str) -> Self {
         let number = || text.parse().ok().filter(|x: &f64| x.is_finite()).map(Self::Number);
         let whole = text.parse().ok().map(Self::Whole);
@@ -53,10 +54,10 @@ impl From<u64> for Value {
     }
 }
 
-/// A row: names of columns and values.
+/// A row of column names and values.
 pub type Record = Vec<(String, Value)>;
 
-/// A table of typed columns. Names say the unit.
+/// A table of typed columns. Column names include the unit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Dataset {
     names: Vec<String>,
@@ -64,7 +65,8 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Rows that may have different columns: each column stands where it first comes, and is missing where a row lacks it.
+    /// Builds a dataset from rows that may have different columns. Columns are ordered by first
+    /// appearance; a value is missing if its row lacks the column.
     pub fn new(records: Vec<Record>) -> Self {
         let mut names: Vec<String> = Vec::new();
         let mut rows = Vec::with_capacity(records.len());
@@ -84,7 +86,7 @@ impl Dataset {
         Self { names, rows }
     }
 
-    /// Lines of CSV (RFC 4180), names first. Missing values are empty.
+    /// Formats the table as CSV (RFC 4180), with the names first. Missing values are empty.
     pub fn csv(&self) -> String {
         let mut csv = self.names.iter().map(|name| cell(name)).collect::<Vec<_>>().join(",") + "\n";
         for row in &self.rows {
@@ -105,19 +107,19 @@ impl Dataset {
     }
 }
 
-/// A line of CSV, without its end.
+/// Formats a line of CSV without the line end.
 pub(crate) fn csv_line(row: &[Value]) -> String {
     row.iter().map(|value| cell(&value.text())).collect::<Vec<_>>().join(",")
 }
 
-/// What all values of a column are.
+/// Common type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Words.
+    /// Text.
     Text,
-    /// Whole numbers.
+    /// Integers.
     Whole,
-    /// Numbers.
+    /// Floating-point numbers.
     Number,
 }
 
@@ -135,7 +137,7 @@ impl Kind {
             (Self::Whole, Self::Whole) => Self::Whole,
             _ => Self::Number,
         };
-        // A column without any value is of numbers: measures are.
+        // A column without values counts as numbers, because measures are numbers.
         values.filter_map(of).reduce(wider).unwrap_or(Self::Number)
     }
 }

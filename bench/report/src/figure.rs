@@ -1,4 +1,5 @@
-//! A figure as SVG, readable from 360 pixels on: legend below the plot, where it covers nothing; colour, dashes and marks tell curves apart.
+//! A figure as SVG, readable from a width of 360 pixels on. The legend is below the plot, so it
+//! covers nothing; colours, dashes and marks distinguish the curves.
 
 use plotters::coord::Shift;
 use plotters::element::DynElement;
@@ -9,20 +10,22 @@ use crate::curves::scales;
 use crate::data::{Axis, Figure, Series};
 use crate::scale::Scale;
 
-/// Drawing size without the legend; pages scale it. Letters of 16 pixels are 9 high where a telephone shows it 360 wide.
+/// Drawing size in pixels without the legend; pages scale it. Letters of 16 pixels are 9 pixels
+/// high on a telephone that is 360 pixels wide.
 const WIDTH: u32 = 640;
 const HEIGHT: u32 = 400;
-/// Curves with at most so many points have a mark at each, and a bar for its interval; others a band.
+/// Curves with at most this many points have a mark and an interval bar at each point; other curves
+/// have a band.
 const MARKED: usize = 40;
-/// Points of a cloud that are drawn: more could not be distinguished.
+/// Maximum number of points drawn per cloud; more could not be distinguished.
 const CLOUD: usize = 3_000;
-/// A line of the legend, and a character of it, in pixels.
+/// Height of a legend line and width of a character in the legend, in pixels.
 const LEGEND_LINE: i32 = 24;
 const CHARACTER: f64 = 8.2;
-/// Longest name in the legend.
+/// Maximum number of characters of a name in the legend.
 const NAME: usize = 100;
 
-/// Colours that the colour-blind can tell apart (Okabe and Ito's set).
+/// Colours that colour-blind readers can distinguish (Okabe and Ito's set).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -39,7 +42,7 @@ type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Scale, Scale>>
 type Point = (f64, f64);
 type Pixels = (i32, i32);
 
-/// Draws a figure; `None` when there is nothing to draw.
+/// Draws a figure; returns `None` if there is nothing to draw.
 pub fn svg(figure: &Figure) -> Option<String> {
     if figure.series.iter().all(|s| s.points.is_empty()) {
         return None;
@@ -51,11 +54,13 @@ pub fn svg(figure: &Figure) -> Option<String> {
         SVGBackend::with_string(&mut text, (WIDTH, HEIGHT + legend.height())).into_drawing_area();
     let drawn = draw(figure, &legend, &area, x, y);
     drop(area);
-    // Drawing into a string fails only on a fault of the drawing library: the page then goes without this plot.
+    // Drawing into a string fails only because of a bug in the drawing library; the page then lacks
+    // this plot.
     drawn.ok().map(|()| text)
 }
 
-/// How curve number `i` looks: 21 combinations of colour and dashes, 35 of colour and mark.
+/// Returns the colour of curve number `i`. There are 21 combinations of colour and dashes, and 35
+/// of colour and mark.
 fn colour(i: usize) -> RGBColor {
     COLOURS[i % COLOURS.len()]
 }
@@ -114,7 +119,7 @@ fn curve<'b>(
         series.points.iter().filter_map(|p| Some((x.place(p.0)?, y.place(p.1)?))).collect();
     let marked = points.len() <= MARKED;
     if let Some(spread) = &series.spread {
-        // Where the axis has no place for the lower end, the interval reaches to the axis.
+        // If the axis has no place for the lower end, the interval extends to the axis.
         let ends: Vec<(f64, f64, f64)> = (series.points.iter().zip(spread))
             .filter(|((_, mean), half)| half.is_finite() && y.place(*mean).is_some())
             .filter_map(|(p, half)| {
@@ -147,7 +152,7 @@ fn curve<'b>(
     Ok(())
 }
 
-/// The mark of curve number `i`.
+/// Returns the mark of curve number `i`.
 fn mark<'b>(i: usize, (x, y): Pixels, size: i32) -> DynElement<'static, SVGBackend<'b>, Pixels> {
     let style = colour(i).filled();
     match i % 5 {
@@ -163,7 +168,7 @@ fn mark<'b>(i: usize, (x, y): Pixels, size: i32) -> DynElement<'static, SVGBacke
     }
 }
 
-/// An interval at each point, with caps.
+/// Draws an interval with caps at each point.
 fn bars<'b>(
     chart: &mut Chart<'_, 'b>,
     sight: &Rect,
@@ -186,7 +191,7 @@ fn bars<'b>(
     Ok(())
 }
 
-/// The intervals of a curve of many points.
+/// Draws the intervals of a curve with many points as a band.
 fn band<'b>(
     chart: &mut Chart<'_, 'b>,
     sight: &Rect,
@@ -202,7 +207,8 @@ fn band<'b>(
     Ok(())
 }
 
-/// Names of the curves in columns, each with its number. One without points keeps its colour in figures beside this one, and has no name.
+/// Names of the curves in columns, each with the number of its curve. A curve without points has no
+/// name here but keeps its colour, so that neighbouring figures agree.
 struct Legend {
     names: Vec<(usize, String)>,
     columns: usize,
@@ -227,7 +233,7 @@ impl Legend {
         self.lines() as u32 * LEGEND_LINE as u32 + 12
     }
 
-    /// Down the columns, as curves are numbered.
+    /// Draws the names down the columns, in the order of the curves.
     fn draw<'b>(&self, figure: &Figure, area: &Area<'b>) -> Result<(), Fault<'b>> {
         let lines = self.lines().max(1);
         let each = (WIDTH as i32 - 80) / self.columns as i32;

@@ -1,4 +1,4 @@
-//! Tables as cells of text, and as lines of a terminal.
+//! Tables as cells of text and as lines for a terminal.
 
 use std::borrow::Cow;
 
@@ -7,49 +7,50 @@ use maud::{Markup, html};
 use crate::data::{Entry, Row, Table};
 use crate::scale::estimate;
 
-/// What stands where nothing is known.
+/// Placeholder for an unknown value.
 pub const NOTHING: &str = "-";
-/// A label of a row is broken into lines of this width.
+/// Maximum width of a line of a row label, in characters.
 const LABEL: usize = 34;
 
-/// Pixels, at most: of a character (digits of the widest common system font at 16 pixels are 10.2), of a cell's padding, of the labels'
-/// column, which the style of pages makes at least 9 letters wide.
+/// Upper bounds in pixels: the width of a character (digits of the widest common system font at 16
+/// pixels are 10.2), the padding of a cell, and the column of labels, which the style of pages
+/// makes at least 9 letters wide.
 const CHARACTER: f64 = 10.2;
 const PADDING: f64 = 26.0;
 const LEAST_LABEL: f64 = 144.0;
-/// What a page leaves beside a table: its margins.
+/// Margins of a page beside a table, in pixels.
 const MARGINS: f64 = 34.0;
-/// A page grows no wider than this (`page.rs`).
+/// Maximum width of a page in pixels (`page.rs`).
 const WIDEST: f64 = 960.0;
-/// Widths of windows below which the hint of a table is shown (`page.rs` has a rule for each).
+/// Window widths below which the hint of a table is shown (`page.rs` has a rule for each).
 const WINDOWS: [f64; 4] = [480.0, 640.0, 800.0, WIDEST];
-/// What stands over a table that is moved to be read.
+/// Hint over a table that must be scrolled.
 const HINT: &str = "Swipe or scroll the table sideways for more columns.";
 
 /// A table of text.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
-    /// Stands over the labels.
+    /// Heading of the column of labels.
     pub corner: String,
-    /// One per row.
+    /// Row labels.
     pub labels: Vec<String>,
-    /// What stands beside the labels.
+    /// Columns beside the labels.
     pub columns: Vec<Column>,
 }
 
 /// A column with two lines of heading.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
-    /// Common to neighbours that have the same; empty: there is none.
+    /// Upper heading, shared by neighbouring columns with the same text; empty if there is none.
     pub over: String,
-    /// Stands over the cells.
+    /// Lower heading, directly over the cells.
     pub name: String,
-    /// One per row.
+    /// Cells, one per row.
     pub cells: Vec<String>,
 }
 
 impl From<&Table> for Grid {
-    /// Our numbers, and the paper's beside them where it has any.
+    /// Lists our numbers, and beside them the paper's numbers if it has any.
     fn from(table: &Table) -> Self {
         let mut columns = Vec::new();
         for (i, head) in table.columns.iter().enumerate() {
@@ -79,7 +80,7 @@ impl From<&Table> for Grid {
 }
 
 impl Grid {
-    /// Headings that stand over several columns, with the number of these.
+    /// Returns the upper headings with the number of columns under each.
     fn overs(&self) -> Vec<(&str, usize)> {
         let mut overs: Vec<(&str, usize)> = Vec::new();
         for column in &self.columns {
@@ -91,17 +92,18 @@ impl Grid {
         overs
     }
 
-    /// Some column has a heading over it.
+    /// Returns whether any column has an upper heading.
     fn has_overs(&self) -> bool {
         self.columns.iter().any(|column| !column.over.is_empty())
     }
 
-    /// The cells of a row.
+    /// Returns the cells of a row.
     pub fn row(&self, i: usize) -> impl Iterator<Item = &str> {
         self.columns.iter().map(move |column| column.cells[i].as_str())
     }
 
-    /// Lines of at most `width` characters where a single column allows it: columns that do not fit go into a block below.
+    /// Formats the table in lines of at most `width` characters, unless a single column is wider.
+    /// Columns that do not fit go into a block below.
     pub fn text(&self, width: usize) -> String {
         let labels: Vec<Vec<String>> =
             self.labels.iter().map(|label| wrapped(label, LABEL)).collect();
@@ -130,7 +132,8 @@ impl Grid {
         corner + &blocks.join("\n")
     }
 
-    /// For a page: where the table is wider than the page, a line over it says that it can be moved.
+    /// Formats the table for a page. If the table is wider than the page, a line over it says that
+    /// it can be scrolled.
     pub fn html(&self) -> Markup {
         html! {
             (swipe_hint(self.width()))
@@ -138,7 +141,8 @@ impl Grid {
         }
     }
 
-    /// Pixels that it needs where all its cells are broken as far as they can be; no fewer than any browser needs.
+    /// Returns the width in pixels with all cells broken as far as possible; never less than any
+    /// browser needs.
     fn width(&self) -> f64 {
         let of = |chars: usize| chars as f64 * CHARACTER;
         let label = self
@@ -211,7 +215,7 @@ impl Grid {
     }
 }
 
-/// A mean with its interval, on one line.
+/// Keeps a mean and its interval on one line.
 fn unbroken(cell: &str) -> Cow<'_, str> {
     match cell.contains('±') && chars(cell) <= 20 {
         true => Cow::Owned(cell.replace(' ', "\u{a0}")),
@@ -219,7 +223,8 @@ fn unbroken(cell: &str) -> Cow<'_, str> {
     }
 }
 
-/// The line over a table that needs so many pixels: shown in windows that are narrower. Nothing over a table that every telephone shows whole.
+/// Returns the hint over a table of this width, shown only in narrower windows. Tables that fit on
+/// every telephone have no hint.
 fn swipe_hint(width: f64) -> Markup {
     let needed = width + MARGINS;
     let class = match WINDOWS.iter().find(|window| needed <= **window) {
@@ -230,7 +235,7 @@ fn swipe_hint(width: f64) -> Markup {
     html! { p class=(class) { (HINT) } }
 }
 
-/// Characters of the longest part of a cell that no browser breaks.
+/// Returns the number of characters of the longest part of a cell that browsers do not break.
 fn longest_word(text: &str) -> usize {
     unbroken(text).split(' ').map(chars).max().unwrap_or(0)
 }
@@ -243,7 +248,7 @@ fn column_width(column: &Column) -> usize {
     column.cells.iter().chain([&column.name]).map(|text| chars(text)).max().unwrap_or(0)
 }
 
-/// Columns that stand together, with two spaces between them.
+/// Returns the width of columns side by side with two spaces between them.
 fn group_width(over: &str, columns: &[&Column]) -> usize {
     let own: usize = columns.iter().map(|column| column_width(column) + 2).sum();
     own.saturating_sub(2).max(chars(over))
@@ -257,13 +262,13 @@ fn group<'c>(over: &str, columns: &[&'c Column], of: impl Fn(&'c Column) -> &'c 
     format!("{text:<0$}", group_width(over, columns) + 2)
 }
 
-/// A text that begins with a capital.
+/// Returns the text with its first letter in upper case.
 pub fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// Words in lines of at most `width` characters, where words are no longer.
+/// Breaks a text into lines of at most `width` characters, unless a single word is longer.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -317,7 +322,7 @@ mod tests {
     fn what_does_not_fit_goes_below_with_its_labels() {
         let columns = || (1..=6).map(|i| column("", &format!("column {i}"), &["1", "2"])).collect();
         let text = grid(columns()).text(36);
-        // Three of 3 + 3 x 10 characters fit.
+        // Three columns fit: 3 + 3 x 10 characters.
         let blocks: Vec<&str> = text.split("\n\n").collect();
         assert_eq!(blocks.len(), 2, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 36), "{text}");
@@ -349,7 +354,7 @@ mod tests {
             of(5)
         );
         assert!(of(20).contains("class=\"note\""), "wider than any page: {}", of(20));
-        // Words of a cell are broken, an interval is not.
+        // The words of a cell can be broken, an interval cannot.
         let cell = |cell: &str| grid(vec![column("", "a", &[cell, "1"])]).html().into_string();
         assert!(
             !cell("a few words that break").contains(HINT)

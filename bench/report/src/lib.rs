@@ -1,20 +1,20 @@
-//! Tables and figures as data, and what draws them: lines for a terminal, SVG, one self-contained HTML page. All are pure functions, so
-//! the same results give the same bytes.
+//! Tables and figures as data, and functions to draw them: as lines for a terminal, as SVG, and as
+//! one self-contained HTML page. All functions are pure, so the same results give the same bytes.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `data.rs` | a [`Figure`] and its curves, a [`Table`] with a paper's numbers beside ours |
 //! | `dataset.rs` | typed columns for programs: CSV and Parquet |
-//! | `rows.rs` | the same, written piece by piece |
+//! | `rows.rs` | typed columns, written in pieces |
 //! | `grid.rs` | a table as cells of text, for a terminal and for HTML |
-//! | `curves.rs` | a figure as cells of text, and what its axes show |
+//! | `curves.rs` | a figure as cells of text, and the ranges of its axes |
 //! | `figure.rs` | a figure as SVG, for the documentation |
-//! | `plot.rs`, `pen.rs` | the same for pages: in the light and in the dark |
-//! | `whiskers.rs` | a dot with its interval per row |
-//! | `saved.rs` | figures on pages: one plot or small multiples, with links that save them |
-//! | `scale.rs`, `clip.rs` | axes and their round values; lines cut to what is shown |
+//! | `plot.rs`, `pen.rs` | a figure as SVG for pages, in light and dark mode |
+//! | `whiskers.rs` | one dot with its interval per row |
+//! | `saved.rs` | figures on pages: one plot or small multiples, with links to save them |
+//! | `scale.rs`, `clip.rs` | axes and their round values; clipping of lines |
 //! | `unit.rs` | units that suit the size of a number |
-//! | `page.rs` | what all HTML pages share |
+//! | `page.rs` | common parts of all HTML pages |
 
 mod clip;
 mod curves;

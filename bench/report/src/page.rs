@@ -1,4 +1,4 @@
-//! What all HTML pages and all lines of a terminal share.
+//! Common parts of all HTML pages and all lines for a terminal.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::pen::variables;
 
-/// In the light and in the dark.
+/// Style of all pages, for light and dark mode.
 const STYLE: &str = "\
 :root{color-scheme:light dark;--page:#fff}body{background:var(--page);font:16px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em}\
 h1{font-size:1.6em}h2{font-size:1.2em;margin-top:2em}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
@@ -20,7 +20,8 @@ details{margin:.5em 0}summary{cursor:pointer;color:#6b6b6b}code{font-size:.95em}
 @media(max-width:800px){.under-800{display:block}}@media(max-width:960px){.under-960{display:block}}\
 @media(prefers-color-scheme:dark){:root{--page:#1b1b1f}body{color:#e4e4e7}.note,summary{color:#a2a2aa}a{color:#7cc0f5}}";
 
-/// One self-contained page: no scripts, nothing loaded from anywhere. `style` goes beside the one that all pages share.
+/// Returns a self-contained page: no scripts and no external resources. `style` is added to the
+/// common style.
 pub fn page(title: &str, style: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -37,8 +38,9 @@ pub fn page(title: &str, style: &str, body: &Markup) -> String {
     page.into_string() + "\n"
 }
 
-/// A text fit for a terminal, whoever wrote it: what moves its cursor, colours it, rings, or turns the writing direction round is shown as an
-/// escape. One line: ends of lines are, too.
+/// Makes any text safe for a terminal. Characters that move the cursor, change colours, ring the
+/// bell or reverse the writing direction are escaped, and so are line ends, so the result is one
+/// line.
 pub fn plain(text: &str) -> Cow<'_, str> {
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let acts = |c: char| c.is_control() || turns(c);

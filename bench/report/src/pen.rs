@@ -1,9 +1,11 @@
-//! How curves of pages are told apart: by colour, dashes and mark, each number its own. Colours are CSS variables, so that a page shows them
-//! in the light and in the dark; a drawing that stands alone has those for the light.
+//! Visual styles of curves on pages: each curve number has its own combination of colour, dashes
+//! and mark. Colours are CSS variables, so that pages work in light and dark mode; standalone
+//! drawings use the light colours.
 
 use std::fmt::Write;
 
-/// In the light and in the dark: on either ground the colour-blind can tell neighbours apart.
+/// Colours in light and in dark mode. Colour-blind readers can distinguish neighbours on either
+/// background.
 const COLOURS: [(&str, &str); 12] = [
     ("#0072b2", "#5ab4e8"),
     ("#d55e00", "#ff8a4c"),
@@ -20,24 +22,24 @@ const COLOURS: [(&str, &str); 12] = [
 ];
 /// Dashes: none, long, dotted, and two mixed ones.
 const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "12 3 2 3 2 3"];
-/// Of a curve that is there to be compared with.
+/// Colour of reference curves in the background, in light and dark mode.
 const GREY: (&str, &str) = ("#8a8a8a", "#8f8f96");
-/// Of lines behind the curves.
+/// Colour of grid lines behind the curves, in light and dark mode.
 const LINES: (&str, &str) = ("#e1e1e1", "#3a3a40");
 
-/// How a curve looks.
+/// Visual style of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pen {
-    /// Curve number so many: sixty differ.
+    /// Style of the curve with this number; sixty styles differ.
     Of(usize),
-    /// A curve in the background, to compare with.
+    /// Reference curve in the background.
     Grey,
-    /// Another in the background: a bound, or what nobody reaches.
+    /// Second kind of background curve: a bound, or an unreachable ideal.
     Dotted,
 }
 
 impl Pen {
-    /// Its colour, for an attribute of SVG.
+    /// Returns the colour for an SVG attribute.
     pub(crate) fn colour(self) -> String {
         match self {
             Self::Of(i) => {
@@ -47,7 +49,7 @@ impl Pen {
         }
     }
 
-    /// Its dashes; empty: a line without any.
+    /// Returns the dashes; empty for a solid line.
     pub(crate) fn dashes(self) -> &'static str {
         match self {
             Self::Of(i) => DASHES[(i + i / COLOURS.len()) % DASHES.len()],
@@ -56,7 +58,7 @@ impl Pen {
         }
     }
 
-    /// Its mark, of five.
+    /// Returns the shape of the mark, one of five.
     pub(crate) fn mark(self) -> usize {
         match self {
             Self::Of(i) => i % 5,
@@ -64,18 +66,18 @@ impl Pen {
         }
     }
 
-    /// It is in the background.
+    /// Returns whether the curve is in the background.
     pub(crate) fn is_behind(self) -> bool {
         !matches!(self, Self::Of(_))
     }
 }
 
-/// Of lines behind the curves, for an attribute of SVG.
+/// Returns the colour of grid lines for an SVG attribute.
 pub(crate) fn behind() -> String {
     format!("var(--line,{})", LINES.0)
 }
 
-/// The variables, for the style of a page.
+/// Returns the CSS variables for the style of a page.
 pub(crate) fn variables() -> String {
     let of = |pick: fn(&(&'static str, &'static str)) -> &'static str| {
         let mut text = format!("--grey:{};--line:{};", pick(&GREY), pick(&LINES));
@@ -88,7 +90,7 @@ pub(crate) fn variables() -> String {
     format!(":root{{{}}}@media(prefers-color-scheme:dark){{:root{{{}}}}}", of(|c| c.0), of(|c| c.1))
 }
 
-/// A drawing that stands alone: no variables, dark letters on white.
+/// Converts a drawing to a standalone one: no variables, dark letters on white.
 pub(crate) fn alone(svg: &str) -> String {
     let mut text = String::with_capacity(svg.len());
     let mut rest = svg;

@@ -1,4 +1,5 @@
-//! A figure for a page: SVG that follows the page's colours in the light and in the dark. `figure.rs` draws those of the documentation.
+//! A figure for a page: SVG that follows the page's colours in light and dark mode. `figure.rs`
+//! draws figures for the documentation.
 
 use std::fmt::Write;
 
@@ -10,41 +11,43 @@ use crate::data::{Axis, Figure, Series};
 use crate::pen::{Pen, behind};
 use crate::scale::{Scale, number};
 
-/// Curves with at most so many points have a mark at each, and a bar for its interval; others a band.
+/// Curves with at most this many points have a mark and an interval bar at each point; other curves
+/// have a band.
 const MARKED: usize = 40;
-/// Points of a cloud that are drawn: more could not be distinguished.
+/// Maximum number of points drawn per cloud; more could not be distinguished.
 const CLOUD: usize = 2_000;
-/// Height of a letter; a character is about half as wide.
+/// Font size in pixels; a character is about half as wide.
 const LETTER: f64 = 14.0;
-/// A line of the legend.
+/// Height of a legend line in pixels.
 const LEGEND_LINE: f64 = 22.0;
 
-/// Drawing size; pages scale it.
+/// Drawing size in pixels; pages scale it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) width: f64,
     pub(crate) height: f64,
-    /// Round values on an axis, at most.
+    /// Maximum number of round values on the x axis and on the y axis.
     pub(crate) ticks: (usize, usize),
 }
 
-/// A plot by itself.
+/// Size of a standalone plot.
 const WHOLE: Size = Size { width: 560.0, height: 340.0, ticks: (7, 6) };
-/// One of many.
+/// Size of one of several panels.
 pub(crate) const PANEL: Size = Size { width: 320.0, height: 210.0, ticks: (5, 4) };
 
-/// Draws a figure by itself, with a legend below it where it has several curves; `None` when there is nothing to draw.
+/// Draws a standalone figure, with a legend below it if it has several curves; returns `None` if
+/// there is nothing to draw.
 pub fn plot(figure: &Figure) -> Option<String> {
     let pens: Vec<Pen> = (0..figure.series.len()).map(Pen::Of).collect();
     plot_with(figure, &pens)
 }
 
-/// As [`plot`], each curve with its pen.
+/// Draws a figure like [`plot`], with a given pen for each curve.
 pub fn plot_with(figure: &Figure, pens: &[Pen]) -> Option<String> {
     draw(figure, pens, WHOLE, scales(figure)?, true)
 }
 
-/// The part of a drawing inside the axes.
+/// Area of a drawing inside the axes.
 struct Frame {
     left: f64,
     right: f64,
@@ -55,7 +58,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Pixels of a point in coordinates of the scales.
+    /// Converts scale coordinates to pixels.
     fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
         let part = |v: f64, (low, high): (f64, f64)| (v - low) / (high - low);
         let x = self.left + (self.right - self.left) * part(x, self.x.ends());
@@ -107,34 +110,36 @@ pub(crate) fn draw(
     Some(drawing.into_string())
 }
 
-/// A text with its anchor: `start`, `middle` or `end`.
+/// Draws a text with an anchor: `start`, `middle` or `end`.
 pub(crate) fn text(x: f64, y: f64, anchor: &str, words: &str) -> Markup {
     html! { text x=(format!("{x:.1}")) y=(format!("{y:.1}")) text-anchor=(anchor) fill="currentColor" { (words) } }
 }
 
-/// Width of a character of a number, in letters: digits of common system fonts are 0.55 to 0.64 wide.
+/// Width of a digit relative to the font size; digits of common system fonts are 0.55 to 0.64 wide.
 const DIGIT: f64 = 0.64;
 
-/// A number below its place on an axis, moved as far as it must be to lie within a drawing so wide.
+/// Draws a number below its place on an axis, shifted if necessary to stay within a drawing of
+/// width `width`.
 pub(crate) fn tick(x: f64, y: f64, words: &str, width: f64) -> Markup {
     let half = 0.5 * DIGIT * LETTER * words.chars().count() as f64;
     text(x.clamp(half.min(0.5 * width), (width - half).max(0.5 * width)), y, "middle", words)
 }
 
-/// A straight line.
+/// Draws a straight line.
 pub(crate) fn line((x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str, width: f64) -> Markup {
     let d = format!("M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}");
     html! { path d=(d) stroke=(colour) stroke-width=(width) fill="none" {} }
 }
 
-/// A label in what room there is for it: letters get narrower, down to two thirds.
+/// Draws a label in the available room; letters get narrower, down to two thirds.
 fn label(x: f64, y: f64, anchor: &str, words: &str, room: f64) -> Markup {
     let needs = 0.53 * LETTER * words.chars().count() as f64;
     let size = (LETTER * (room / needs).clamp(0.66, 1.0) * 10.0).round() / 10.0;
     html! { g font-size=(size) { (text(x, y, anchor, words)) } }
 }
 
-/// Round values, lines behind the curves, and what the axes measure: the upright one above the plot, where it can be read.
+/// Draws round values, grid lines and axis labels. The label of the vertical axis is above the
+/// plot, where it is easy to read.
 fn axes(frame: &Frame, of_x: &Axis, of_y: &Axis, size: Size, y_ticks: &[f64]) -> Markup {
     let colour = behind();
     let (low, high) = (frame.x.ends().0, frame.y.ends().0);
@@ -187,7 +192,7 @@ fn curve(frame: &Frame, axis: &Axis, sight: &Rect, series: &Series, pen: Pen) ->
     }
 }
 
-/// A mark of one of five shapes.
+/// Draws a mark in one of five shapes.
 pub(crate) fn mark((x, y): (f64, f64), r: f64, colour: &str, shape: usize) -> Markup {
     let polygon = |corners: &[(f64, f64)]| {
         let all: Vec<String> =
@@ -206,7 +211,7 @@ pub(crate) fn mark((x, y): (f64, f64), r: f64, colour: &str, shape: usize) -> Ma
     html! { path d=(d) fill=(colour) {} }
 }
 
-/// The intervals of a curve: a bar at each of few points, a band along many.
+/// Draws the intervals of a curve: a bar at each point if there are few points, otherwise a band.
 fn intervals(
     frame: &Frame,
     axis: &Axis,
@@ -217,7 +222,7 @@ fn intervals(
 ) -> Markup {
     let (series, spread) = of;
     let inside = |y: f64| y.clamp(sight.y.0, sight.y.1);
-    // Where the axis has no place for the lower end, the interval reaches to the axis.
+    // If the axis has no place for the lower end, the interval extends to the axis.
     let ends: Vec<(f64, f64, f64)> = (series.points.iter().zip(spread))
         .filter(|((_, mean), half)| half.is_finite() && frame.y.place(*mean).is_some())
         .filter_map(|(p, half)| {
@@ -236,7 +241,7 @@ fn intervals(
     html! { path d=(d + "Z") fill=(colour) fill-opacity="0.15" {} }
 }
 
-/// A bar with caps across its ends.
+/// Draws a bar with caps at both ends.
 pub(crate) fn whisker(from: (f64, f64), to: (f64, f64), colour: &str, width: f64) -> Markup {
     let upright = from.0 == to.0;
     let cap = |(x, y): (f64, f64)| {
@@ -299,7 +304,7 @@ impl Legend {
     }
 }
 
-/// At most so many characters, the last a mark that some are left out.
+/// Shortens a name to at most `most` characters, ending in an ellipsis if shortened.
 pub(crate) fn shortened(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_owned();

@@ -1,33 +1,35 @@
-//! A table that is written piece by piece, for results that memory should not hold. CSV here; `fathom-parquet` writes Parquet.
+//! A table written in pieces, for results too large for memory. CSV is here; `fathom-parquet`
+//! writes Parquet.
 
 use std::io::{self, Write};
 
 use crate::dataset::{Kind, Value, csv_line};
 
-/// Writes rows as they come.
+/// Destination for rows as they arrive.
 pub trait RowWriter {
-    /// Writes a piece. Every row has a value for each column, of the column's kind or missing.
+    /// Writes a piece. Every row has a value for each column, either missing or of the column's
+    /// kind.
     ///
     /// # Errors
-    /// Those of the destination and of the format.
+    /// Returns errors of the destination and of the format.
     fn write(&mut self, rows: &[Vec<Value>]) -> io::Result<()>;
 
-    /// Writes the end.
+    /// Finishes the output.
     ///
     /// # Errors
-    /// As [`RowWriter::write`].
+    /// Returns errors as [`RowWriter::write`] does.
     fn finish(self: Box<Self>) -> io::Result<()>;
 }
 
-/// Writes CSV (RFC 4180), names of columns first.
+/// Writer of CSV (RFC 4180) with the names of the columns first.
 #[derive(Debug)]
 pub struct CsvRows<W>(W);
 
 impl<W: Write> CsvRows<W> {
-    /// Writes the names of the columns.
+    /// Creates a writer and writes the names of the columns.
     ///
     /// # Errors
-    /// Those of `to`.
+    /// Returns errors of `to`.
     pub fn new(mut to: W, columns: &[(&str, Kind)]) -> io::Result<Self> {
         let names = columns.iter().map(|(name, _)| Value::from(*name));
         writeln!(to, "{}", csv_line(&names.collect::<Vec<_>>()))?;

@@ -1,4 +1,4 @@
-//! What a page offers to save: each plot as SVG, its numbers as CSV, in the page itself. Small multiples.
+//! Downloads embedded in a page: each plot as SVG and its numbers as CSV. Also small multiples.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use crate::data::{Figure, Series};
 use crate::pen::{Pen, alone};
 use crate::plot::{PANEL, draw, plot_with};
 
-/// Curves in one plot, at most: more are panels.
+/// Maximum number of curves in one plot; with more, each curve gets a panel.
 pub const MOST_CURVES: usize = 5;
 
-/// A cell of CSV (RFC 4180).
+/// Formats a cell of CSV (RFC 4180).
 pub(crate) fn cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
@@ -21,7 +21,7 @@ pub(crate) fn cell(text: &str) -> String {
     }
 }
 
-/// The curves of a figure as CSV: a row per point.
+/// Formats the curves of a figure as CSV, one row per point.
 pub fn csv(figure: &Figure) -> String {
     let mut csv =
         format!("series,{},{},half_width_95\n", cell(&figure.x.label), cell(&figure.y.label));
@@ -36,7 +36,7 @@ pub fn csv(figure: &Figure) -> String {
     csv
 }
 
-/// A text as an address that holds it.
+/// Encodes a text as a data URI.
 fn data_uri(kind: &str, text: &str) -> String {
     let mut uri = format!("data:{kind};charset=utf-8,");
     for byte in text.bytes() {
@@ -52,14 +52,15 @@ fn data_uri(kind: &str, text: &str) -> String {
     uri
 }
 
-/// A name fit for a file.
+/// Converts a name to a valid file name.
 fn file(name: &str) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let name: String = name.chars().take(60).map(kept).collect();
     name.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// A drawing with its name for those who hear the page, and links that save it and its numbers.
+/// Returns a drawing with its name for screen readers and links to save the drawing and its
+/// numbers.
 pub fn shown(title: &str, drawing: &str, csv: &str) -> Markup {
     html! {
         figure {
@@ -82,14 +83,16 @@ fn links(title: &str, drawing: Option<&str>, csv: Option<&str>) -> Markup {
     }
 }
 
-/// A figure on a page; nothing where there is nothing to draw. With at most [`MOST_CURVES`] curves one plot; with more a panel for each,
-/// with the first one in grey beside it. Curves keep their pens in either.
+/// Returns a figure for a page; empty if there is nothing to draw. Up to [`MOST_CURVES`] curves
+/// share one plot. More curves get a panel each, with the first curve in grey for reference. Curves
+/// keep their pens in either form.
 pub fn figure(title: &str, figure: &Figure) -> Markup {
     let pens: Vec<Pen> = (0..figure.series.len()).map(Pen::Of).collect();
     figure_with(title, figure, &pens)
 }
 
-/// As [`figure`], each curve with its pen. Those in the background are in every panel.
+/// Returns a figure like [`figure`], with a given pen for each curve. Background curves appear in
+/// every panel.
 pub fn figure_with(title: &str, figure: &Figure, pens: &[Pen]) -> Markup {
     let drawn = figure.series.iter().filter(|s| !s.points.is_empty()).count();
     if drawn > MOST_CURVES {

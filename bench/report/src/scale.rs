@@ -1,4 +1,4 @@
-//! An axis: where a value lies on it, and which round values it shows.
+//! Axes: positions of values and choice of round values.
 
 use std::ops::Range;
 
@@ -6,43 +6,46 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 
 use fathom_metrics::{Bounds, Estimate, significant};
 
-/// Round values shown on an axis of a plot, at most.
+/// Maximum number of round values on an axis of a plot.
 const TICKS: usize = 10;
 
-/// Part of a logarithmic axis between zero and the smallest value.
+/// Fraction of a logarithmic axis between zero and the smallest value.
 const ZERO: f64 = 0.12;
 
-/// A linear or logarithmic axis. The plot's coordinates are the values, or their decimal logarithms: see [`Scale::place`].
+/// A linear or logarithmic axis. Plot coordinates are the values or their decimal logarithms; see
+/// [`Scale::place`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scale {
     low: f64,
     high: f64,
     log: bool,
-    /// What it measures comes in whole numbers: so do its round values.
+    /// Whether the quantity is an integer, so that its round values are too.
     whole: bool,
-    /// The coordinate of zero on a logarithmic axis that has a place for it.
+    /// Coordinate of zero on a logarithmic axis with a place for zero.
     zero: Option<f64>,
 }
 
 impl Scale {
-    /// From a value to another; `None` where there is nothing between them, or a logarithm is of no positive number.
+    /// Creates an axis from a lower to an upper value; returns `None` if the range is empty or a
+    /// logarithmic axis does not start above zero.
     pub(crate) fn new((low, high): (f64, f64), log: bool) -> Option<Self> {
         let sound = low.is_finite() && high.is_finite() && low < high && (!log || low > 0.0);
         sound.then_some(Self { low, high, log, whole: false, zero: None })
     }
 
-    /// The same with a place for zero, which has no logarithm: [`ZERO`] of the axis before its smallest value.
+    /// Adds a place for zero, which has no logarithm: [`ZERO`] of the axis before its smallest
+    /// value.
     pub(crate) fn with_zero(self) -> Self {
         let (low, high) = self.ends();
         Self { zero: self.log.then_some(low - ZERO * (high - low)), ..self }
     }
 
-    /// The same for what comes in whole numbers.
+    /// Restricts the round values to integers.
     pub(crate) fn of_whole_numbers(self) -> Self {
         Self { whole: true, ..self }
     }
 
-    /// The coordinate of a value; `None`: it has none.
+    /// Returns the coordinate of a value; `None` if it has none.
     pub(crate) fn place(&self, value: f64) -> Option<f64> {
         if value == 0.0 && self.zero.is_some() {
             return self.zero;
@@ -51,7 +54,7 @@ impl Scale {
         at.is_finite().then_some(at)
     }
 
-    /// The value at a coordinate.
+    /// Returns the value at a coordinate.
     pub(crate) fn value(&self, at: f64) -> f64 {
         if self.zero.is_some_and(|zero| at <= zero) {
             return 0.0;
@@ -59,7 +62,7 @@ impl Scale {
         if self.log { 10f64.powf(at) } else { at }
     }
 
-    /// Both ends as coordinates.
+    /// Returns both ends as coordinates.
     pub(crate) fn ends(&self) -> (f64, f64) {
         if !self.log {
             return (self.low, self.high);
@@ -68,7 +71,7 @@ impl Scale {
         (self.zero.map_or(low, |zero| zero - 0.25 * (low - zero)), high)
     }
 
-    /// Round values on the axis, at most `most` of them.
+    /// Returns the round values on the axis, at most `most`.
     pub(crate) fn ticks(&self, most: usize) -> Vec<f64> {
         let zero = self.zero.map(|_| 0.0);
         let most = most.saturating_sub(zero.into_iter().count());
@@ -79,11 +82,11 @@ impl Scale {
     fn linear_ticks(&self, most: usize) -> Vec<f64> {
         let rough = (self.high - self.low) / most.max(2) as f64;
         let power = 10f64.powf(rough.log10().floor());
-        // The first step that is coarse enough: 50 is, in any case.
+        // Take the first step that is coarse enough; 50 always is.
         let within = |step: f64| {
             let (from, to) =
                 ((self.low / step - 1e-9).ceil() as i64, (self.high / step + 1e-9).floor() as i64);
-            // Dividing by ten is exact where multiplying by a tenth is not.
+            // Dividing by ten is exact, but multiplying by a tenth is not.
             let at =
                 |i: i64| if step < 1.0 { i as f64 / (1.0 / step).round() } else { i as f64 * step };
             (from..=to).map(at).collect::<Vec<f64>>()
@@ -95,7 +98,7 @@ impl Scale {
             .unwrap_or_default()
     }
 
-    /// Decades and what lies between them, as many as fit; `None`: fewer than two do.
+    /// Returns decades and round values between them, as many as fit; `None` if fewer than two fit.
     fn log_ticks(&self, most: usize) -> Option<Vec<f64>> {
         let (low, high) = (self.low.log10(), self.high.log10());
         let decades = low.floor() as i32..=high.ceil() as i32;
@@ -146,7 +149,7 @@ impl ValueFormatter<f64> for Scale {
     }
 }
 
-/// A number to four significant digits, without needless ones: `0.25`, `1500`, `2.5e7`.
+/// Formats a number to four significant digits without trailing zeros: `0.25`, `1500`, `2.5e7`.
 pub fn number(v: f64) -> String {
     let size = v.abs();
     if size == 0.0 || size < 1e-12 {
@@ -165,7 +168,8 @@ pub fn number(v: f64) -> String {
     }
 }
 
-/// A mean with its interval to one significant digit, or to two where the first is 1 or 2: `4.0 ± 1.3`, `111 ± 8`.
+/// Formats a mean with its interval to one significant digit, or to two if the first digit is 1 or
+/// 2: `4.0 ± 1.3`, `111 ± 8`.
 pub fn estimate(e: &Estimate) -> String {
     let first = |half: f64| half / 10f64.powf(half.log10().floor());
     match e.half_width {
@@ -177,20 +181,21 @@ pub fn estimate(e: &Estimate) -> String {
     }
 }
 
-/// As [`estimate`]; where the interval would leave what the measure can be, both ends: `1.5 (0.0 to 4.4)`.
+/// Formats a mean like [`estimate`], but with both ends if the interval extends beyond the bounds
+/// of the measure: `1.5 (0.0 to 4.4)`.
 pub fn estimate_within(e: &Estimate, bounds: &Bounds) -> String {
     let Some(half) = e.half_width.filter(|half| *half > 0.0) else { return estimate(e) };
     let ((low, high), true) = bounds.cut(e.mean, (e.mean - half, e.mean + half)) else {
         return estimate(e);
     };
-    // As many decimals as show the interval's width and the mean to two digits.
+    // Enough decimals to show both the interval's half-width and the mean to two digits.
     let digits = |of: f64| (1 - of.abs().log10().floor() as i32).clamp(0, 9) as usize;
     let decimals = digits(half).max(if e.mean == 0.0 { 0 } else { digits(e.mean) });
     format!("{:.decimals$} ({low:.decimals$} to {high:.decimals$})", e.mean)
 }
 
-/// Writes numbers that stand side by side: linear ones with as many decimals as show a thousandth of the largest, if any has decimals;
-/// logarithmic ones to three significant digits.
+/// Formats numbers that stand side by side. Linear numbers, unless all are integers, have enough
+/// decimals to show a thousandth of the largest; logarithmic numbers have three significant digits.
 pub(crate) fn side_by_side(
     values: impl Iterator<Item = f64> + Clone,
     log: bool,
@@ -230,7 +235,7 @@ mod tests {
         assert_eq!(ticks(0.01, 1.0, true, 10), [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]);
         // Every second decade from -8 to 8.
         assert_eq!(ticks(1e-9, 1e9, true, 10).len(), 9);
-        // Less than a decade, with one round number of the kind in it.
+        // Less than a decade with only one round number of this kind.
         assert_eq!(ticks(11.0, 19.0, true, 5), [12.0, 14.0, 16.0, 18.0]);
     }
 

@@ -1,20 +1,21 @@
-//! Units that suit the size of a number: `100 Mbps` rather than 1e8 bps, `5 min` rather than 300000 ms.
+//! Units that suit the size of a number: `100 Mbps` rather than 1e8 bps, `5 min` rather than 300000
+//! ms.
 
 use fathom_metrics::{Estimate, significant};
 
 use crate::scale::number;
 
-/// A unit, and what a number of the measure's own unit is multiplied by.
+/// A unit and its conversion factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
-    /// Its name.
+    /// Name of the unit.
     pub name: &'static str,
-    /// Own unit times this is this unit.
+    /// Factor by which numbers in the measure's own unit are multiplied.
     pub factor: f64,
 }
 
-/// From which size on, in the measure's own unit, which unit is used. Times are in minutes from ten of them on: 282 s is easier to compare
-/// with 30 s than 4.7 min.
+/// Units, each with the smallest size for which it is used, in the measure's own unit. Times are in
+/// minutes only from 10 min on, because 282 s is easier to compare with 30 s than 4.7 min is.
 const RATES: [(f64, Unit); 3] = [
     (1e9, Unit { name: "Gbps", factor: 1e-9 }),
     (1e6, Unit { name: "Mbps", factor: 1e-6 }),
@@ -32,7 +33,8 @@ const SIZES: [(f64, Unit); 3] = [
 ];
 
 impl Unit {
-    /// Returns the unit in which numbers up to `largest` of a measure in `own` (`bps`, `kbps`, `ms`, `B`, or any other) are read best.
+    /// Returns the most readable unit for numbers up to `largest` of a measure in `own` (`bps`,
+    /// `kbps`, `ms`, `B`, or any other).
     pub fn suiting(own: &'static str, largest: f64) -> Self {
         let (per, units): (f64, &[(f64, Self)]) = match own {
             "bps" => (1.0, &RATES),
@@ -48,12 +50,12 @@ impl Unit {
         })
     }
 
-    /// Returns a number of the own unit in this one.
+    /// Converts a number from the measure's own unit to this unit.
     pub fn of(&self, value: f64) -> f64 {
         value * self.factor
     }
 
-    /// Returns an estimate in this unit.
+    /// Converts an estimate to this unit.
     pub fn of_estimate(&self, e: &Estimate) -> Estimate {
         let of = |value: f64| value * self.factor;
         Estimate {
@@ -64,14 +66,14 @@ impl Unit {
         }
     }
 
-    /// A number in this unit to three digits, with its name.
+    /// Formats a number in this unit to three digits, with the unit's name.
     pub fn text(&self, value: f64) -> String {
         let text = number(significant(self.of(value), 3));
         if self.name.is_empty() { text } else { format!("{text} {}", self.name) }
     }
 }
 
-/// A number in the unit that suits it: `86.3 Mbps`, `282 s`.
+/// Formats a number in the unit that suits it: `86.3 Mbps`, `282 s`.
 pub fn human(value: f64, own: &'static str) -> String {
     Unit::suiting(own, value).text(value)
 }

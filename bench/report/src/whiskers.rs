@@ -1,4 +1,4 @@
-//! A dot with its interval per row: the answer of a comparison at a glance.
+//! One dot with its interval per row: the result of a comparison at a glance.
 
 use maud::html;
 
@@ -10,43 +10,43 @@ use crate::saved::cell;
 use crate::scale::{Scale, number};
 
 const WIDTH: f64 = 520.0;
-/// Of a row: its name, and below it the dot.
+/// Height of a row: its name, and the dot below the name.
 const ROW: f64 = 50.0;
 const LEFT: f64 = 12.0;
 const TOP: f64 = 34.0;
-/// Characters of a row's name, and of its number beside.
+/// Maximum number of characters of a row's name.
 const NAME: usize = 36;
 
 /// One row.
 #[derive(Clone, Debug)]
 pub struct Whisker {
-    /// What it is of.
+    /// Name of the row.
     pub name: String,
-    /// Where the dot is; `None`: it has none.
+    /// Position of the dot; `None` for no dot.
     pub value: Option<f64>,
-    /// Both ends of its interval.
+    /// Both ends of the interval.
     pub interval: Option<(f64, f64)>,
-    /// Single values that it is the mean of.
+    /// Single values behind the mean.
     pub samples: Vec<f64>,
-    /// What stands beside the name, to the right.
+    /// Text at the right of the name.
     pub note: String,
-    /// How it looks.
+    /// Visual style.
     pub pen: Pen,
 }
 
 /// Rows over a common axis.
 #[derive(Clone, Debug)]
 pub struct Whiskers {
-    /// What the axis measures.
+    /// Axis of all rows.
     pub axis: Axis,
-    /// A value that all are set against, and its name.
+    /// Reference value and its name.
     pub mark: Option<(f64, String)>,
-    /// From top to bottom.
+    /// Rows from top to bottom.
     pub rows: Vec<Whisker>,
 }
 
 impl Whiskers {
-    /// The drawing; `None` when there is nothing to draw.
+    /// Returns the drawing; `None` if there is nothing to draw.
     pub fn svg(&self) -> Option<String> {
         let ends = |row: &Whisker| {
             let (low, high) = self.interval(row).unzip();
@@ -82,7 +82,7 @@ impl Whiskers {
                 @for (i, row) in self.rows.iter().enumerate() {
                     @let (top, y) = (TOP + ROW * i as f64 + 8.0, TOP + ROW * i as f64 + 27.0);
                     @let colour = row.pen.colour();
-                    // Upright lines leave room for the words of each row.
+                    // Vertical lines leave room for the text of each row.
                     @for x in scale.ticks(7).into_iter().filter_map(at) {
                         (line((x, y - 12.0), (x, y + 12.0), &behind, 1.0))
                     }
@@ -105,13 +105,13 @@ impl Whiskers {
         Some(drawing.into_string())
     }
 
-    /// A row's interval as it is drawn: cut at what the measure can be.
+    /// Returns a row's interval as drawn, cut at the bounds of the measure.
     fn interval(&self, row: &Whisker) -> Option<(f64, f64)> {
         let (mean, ends) = (row.value?, row.interval?);
         Some(self.axis.bounds.cut(mean, ends).0)
     }
 
-    /// The numbers.
+    /// Returns the numbers as CSV.
     pub fn csv(&self) -> String {
         let mut csv = format!("name,{},interval_low,interval_high\n", cell(&self.axis.label));
         let shown = |v: Option<f64>| v.map(|v| v.to_string()).unwrap_or_default();
@@ -129,7 +129,7 @@ impl Whiskers {
     }
 }
 
-/// Where a word over this place begins, so that it stays within the drawing.
+/// Returns the anchor of a text at this position that keeps it within the drawing.
 fn anchor(x: f64) -> &'static str {
     match x / WIDTH {
         part if part < 0.25 => "start",

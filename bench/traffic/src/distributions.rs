@@ -1,6 +1,8 @@
-//! The distributions of PackMime-HTTP as pure inverse CDFs: from a probability to bytes or a duration. One function each.
+//! The distributions of PackMime-HTTP as pure inverse CDFs, one function each: from a probability
+//! to bytes or a duration.
 //!
-//! The tails of web traffic matter, and 1 - p loses them to rounding: everything here takes the probability of lying *above* a value.
+//! The tails of web traffic matter, and 1 - p would lose them to rounding. All functions here
+//! therefore take the probability of lying *above* a value.
 
 use std::f64::consts::SQRT_2;
 use std::time::Duration;
@@ -10,17 +12,17 @@ use statrs::function::gamma::gamma;
 
 use super::tables::TABLES;
 
-/// The probability of lying above a value, in (0, 1]: 1 - p for the quantile p.
+/// Probability of lying above a value, in (0, 1]: 1 - p for the quantile p.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Above(f64);
 
 impl Above {
-    /// From a uniform draw in \[0, 1): the draw is p.
+    /// Converts a uniform random number p in \[0, 1).
     pub(super) fn uniform(p: f64) -> Self {
         Self::new(1.0 - p)
     }
 
-    /// From a draw of the unit normal: 1 - Phi(z), exact far out in the upper tail.
+    /// Converts a unit normal random number: 1 - Phi(z), accurate far into the upper tail.
     pub(super) fn normal(z: f64) -> Self {
         Self::new(0.5 * erfc(z / SQRT_2))
     }
@@ -38,7 +40,7 @@ impl Above {
     }
 }
 
-/// A Weibull distribution; the unit is that of the scale.
+/// A Weibull distribution. Quantiles have the unit of `scale`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Weibull {
     pub(super) shape: f64,
@@ -46,18 +48,19 @@ pub(super) struct Weibull {
 }
 
 impl Weibull {
-    /// The Weibull distribution of this shape whose mean is `mean`: scale = mean / G(1 + 1/shape).
+    /// Returns the Weibull distribution with this shape and mean: scale = mean / G(1 + 1/shape).
     pub(super) fn with_mean(shape: f64, mean: f64) -> Self {
         Self { shape, scale: mean / gamma(1.0 + 1.0 / shape) }
     }
 
-    /// scale (-ln(1-p))^(1/shape).
+    /// Returns the quantile, scale (-ln(1-p))^(1/shape).
     pub(super) fn quantile(&self, above: Above) -> f64 {
         self.scale * (-above.0.ln()).powf(1.0 / self.shape)
     }
 }
 
-/// Request size in bytes: a table up to the median, a second one in logarithms above it.
+/// Returns a request size in bytes. One table covers sizes up to the median, and a second one, in
+/// logarithms, covers sizes above it.
 pub(super) fn request_size(above: Above) -> u64 {
     if above.0 >= 0.5 {
         bytes(TABLES.request_size_body.at((1.0 - above.0) / 0.5))
@@ -66,38 +69,39 @@ pub(super) fn request_size(above: Above) -> u64 {
     }
 }
 
-/// Size in bytes of a response that carries a document.
+/// Returns the size in bytes of a response that carries a document.
 pub(super) fn download_size(above: Above) -> u64 {
     bytes(TABLES.response_size_download.at(above.log2()).exp2())
 }
 
-/// Size in bytes of a response that only validates a cache entry.
+/// Returns the size in bytes of a response that only validates a cache entry.
 pub(super) fn validation_size(above: Above) -> u64 {
     bytes(TABLES.response_size_cache_validation.at(1.0 - above.0))
 }
 
-/// The client's part of the round-trip time: (table of -log10(1-p))^5 ms.
+/// Returns the client's part of the round-trip time: (table of -log10(1-p))^5 ms.
 pub(super) fn client_rtt(above: Above) -> Duration {
     seconds(TABLES.client_rtt.at(above.minus_log10()).powi(5) * 1e-3)
 }
 
-/// The server's part of the round-trip time: (table of -log10(1-p))^3 ms.
+/// Returns the server's part of the round-trip time: (table of -log10(1-p))^3 ms.
 pub(super) fn server_rtt(above: Above) -> Duration {
     seconds(TABLES.server_rtt.at(above.minus_log10()).powi(3) * 1e-3)
 }
 
-/// The time a server thinks: 1/v seconds, v = max(Weibull(0.63, 305), 10), hence 0.1 s at most. Falls as the draw rises.
+/// Returns the server's processing time: 1/v seconds with v = max(Weibull(0.63, 305), 10), so at
+/// most 0.1 s. The time decreases as the random number p increases.
 pub(super) fn server_delay(above: Above) -> Duration {
     let v = Weibull { shape: 0.63, scale: 305.0 }.quantile(above).max(10.0);
     seconds(1.0 / v)
 }
 
-/// Whole bytes, rounded down, at least one.
+/// Rounds down to whole bytes, at least one.
 fn bytes(size: f64) -> u64 {
     (size as u64).max(1)
 }
 
-/// A duration from seconds; the longest duration if it does not fit.
+/// Converts seconds to a duration; returns the longest duration if the value does not fit.
 pub(super) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
@@ -106,7 +110,7 @@ pub(super) fn seconds(seconds: f64) -> Duration {
 mod tests {
     use super::*;
 
-    /// Every quantile that was computed independently from the same tables.
+    /// Quantiles at which sizes and times were computed independently from the same tables.
     const P: [f64; 10] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999];
     const REQUEST: [u64; 10] = [122, 216, 279, 350, 421, 514, 869, 1062, 3061, 14449];
     const DOWNLOAD: [u64; 10] = [283, 324, 386, 690, 2258, 8895, 20310, 35870, 93108, 604295];

@@ -1,48 +1,57 @@
-//! A unit normal that remembers: fractional sum-difference plus noise, which PackMime uses wherever web traffic is long-range dependent.
+//! A unit normal series with long memory: fractional sum-difference plus noise. PackMime uses it
+//! wherever web traffic is long-range dependent.
 //!
-//! Fractional noise x_t comes from its best linear prediction out of all values before it (Hosking's method; the coefficients by the
-//! Durbin-Levinson recursion). From t = N on the prediction is frozen at the last N-1 values. Then
+//! Fractional noise x_t comes from its best linear prediction from all earlier values (Hosking's
+//! method, with coefficients by the Durbin-Levinson recursion). From t = N on, the prediction uses
+//! only the last N-1 values. Then
 //!
 //! - y_t = x_t + x_(t-1),
-//! - z_t = s y_t + sqrt(nu) e_t, e_t independent unit normals, s such that z has unit variance.
+//! - z_t = s y_t + sqrt(nu) e_t, where e_t are independent unit normals and s gives z unit
+//!   variance.
 //!
-//! Sources: Hosking 1984, "Modeling persistence in hydrological time series using fractional differencing"; Cao et al., INFOCOM 2004
-//! (reference 18 of Sync-TCP) for the sum-difference and its noise.
+//! Sources: Hosking 1984, "Modeling persistence in hydrological time series using fractional
+//! differencing"; Cao et al., INFOCOM 2004 (reference 18 of Sync-TCP) for the sum-difference and
+//! its noise.
 //!
-//! Cost: one dot product of N-1 per value, which dominates the whole workload, so both operands are contiguous and the sum runs in
-//! independent lanes. The first N values, which are thrown away, cost N^2 multiplications once per series; they are an exact draw of
-//! the stationary state, so there is no transient to wait for. The lanes add up in a fixed order: the same seed gives the same bits.
+//! Cost: one dot product of N-1 elements per value, which dominates the cost of the whole workload.
+//! Both operands are therefore contiguous, and the sum runs in independent lanes. The lanes are
+//! added in a fixed order, so the same seed gives the same bits. The first N+1 values are discarded
+//! and cost about N^2 multiplications once per series. They are exact samples of the stationary
+//! process, so there is no transient to wait for.
 
 use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64;
 use statrs::function::gamma::gamma;
 
-/// The parameters of one series.
+/// Parameters of one series.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fsd {
-    /// Order of the fractional difference, in (0, 0.5): larger remembers longer.
+    /// Order of the fractional difference, in (0, 0.5). A larger order means longer memory.
     pub(super) d: f64,
-    /// N: how far back the frozen prediction looks, plus one.
+    /// N: the number of values that the frozen prediction uses, plus one.
     pub(super) n: usize,
-    /// Share of white noise in the variance, in \[0, 1\]: larger is nearer to independent values.
+    /// White noise's share of the variance, in \[0, 1\]. A larger share makes the values more
+    /// independent.
     pub(super) nu: f64,
 }
 
 impl Fsd {
-    /// Variance of fractional noise with unit innovations: v0 = G(1-2d) / G(1-d)^2.
+    /// Returns the variance of fractional noise with unit innovations: v0 = G(1-2d) / G(1-d)^2.
     fn v0(&self) -> f64 {
         gamma(1.0 - 2.0 * self.d) / gamma(1.0 - self.d).powi(2)
     }
 
-    /// Weight of the sum: s = sqrt((1-nu) / (v0 (2 + 2d/(1-d)))), where d/(1-d) is the correlation of neighbours.
+    /// Returns the weight of the sum: s = sqrt((1-nu) / (v0 (2 + 2d/(1-d)))), where d/(1-d) is the
+    /// correlation of neighbours.
     fn s(&self) -> f64 {
         ((1.0 - self.nu) / (self.v0() * (2.0 + 2.0 * self.d / (1.0 - self.d)))).sqrt()
     }
 }
 
-/// The series z_t of an [`Fsd`], drawn from one generator.
+/// The series z_t of an [`Fsd`], sampled with one random generator.
 ///
-/// Every value takes the same draws whatever `nu` is: series of different `nu` on the same generator mix the same x and e.
+/// Each value uses the same random numbers for every `nu`: series with different `nu` on the same
+/// generator mix the same x and e.
 #[derive(Clone)]
 pub(super) struct CorrelatedNormal {
     rng: Pcg64,
@@ -53,7 +62,7 @@ pub(super) struct CorrelatedNormal {
 }
 
 impl CorrelatedNormal {
-    /// Draws the first N+1 values of x and drops them, as PackMime does.
+    /// Creates the series and discards the first N+1 values of x, as PackMime does.
     pub(super) fn new(fsd: Fsd, rng: Pcg64) -> Self {
         let mut series = Self {
             rng,
@@ -71,7 +80,7 @@ impl CorrelatedNormal {
         series
     }
 
-    /// The next z.
+    /// Returns the next z.
     pub(super) fn sample(&mut self) -> f64 {
         let before = self.recent.newest(1)[0];
         let y = self.next_x() + before;
@@ -88,28 +97,28 @@ impl CorrelatedNormal {
     }
 }
 
-/// The best linear prediction of x_t from the t values before it.
+/// Best linear prediction of x_t from the t values before it.
 #[derive(Clone)]
 struct Prediction {
     d: f64,
-    /// phi_t1 .. phi_tt: the weight of the newest value first.
+    /// Coefficients phi_t1 to phi_tt, the weight of the newest value first.
     phi: Vec<f64>,
-    /// v_t: the variance of what the prediction misses.
+    /// Prediction error variance v_t.
     v: f64,
 }
 
 impl Prediction {
-    /// No value before: the prediction is 0 and misses everything.
+    /// Creates the prediction without earlier values: it is 0, and its error is the full variance.
     fn new(fsd: &Fsd) -> Self {
         Self { d: fsd.d, phi: Vec::with_capacity(fsd.n), v: fsd.v0() }
     }
 
-    /// One step of Durbin-Levinson, from t-1 to t values:
-    /// phi_tt = d/(t-d); phi_tj = phi_(t-1,j) - phi_tt phi_(t-1,t-j); v_t = (1 - phi_tt^2) v_(t-1).
+    /// Extends the prediction from t-1 to t values by one Durbin-Levinson step: phi_tt = d/(t-d);
+    /// phi_tj = phi_(t-1,j) - phi_tt phi_(t-1,t-j); v_t = (1 - phi_tt^2) v_(t-1).
     fn extend(&mut self) {
         let before = self.phi.len();
         let phi_tt = self.d / ((before + 1) as f64 - self.d);
-        // j and t-j change together, so no copy of the old row is needed.
+        // Elements j and t-j change together, so no copy of the old row is needed.
         let (front, back) = self.phi.split_at_mut(before / 2);
         for (j, t_minus_j) in front.iter_mut().zip(back.iter_mut().rev()) {
             (*j, *t_minus_j) = (*j - phi_tt * *t_minus_j, *t_minus_j - phi_tt * *j);
@@ -122,7 +131,7 @@ impl Prediction {
     }
 }
 
-/// The newest values of a series, newest first and always contiguous: a ring stored twice.
+/// The newest values of a series, newest first and always contiguous: a ring buffer stored twice.
 #[derive(Clone)]
 struct Recent {
     twice: Vec<f64>,
@@ -146,7 +155,7 @@ impl Recent {
     }
 }
 
-/// The dot product of two slices of equal length, in lanes that do not wait for each other.
+/// Returns the dot product of two slices of equal length, computed in independent lanes.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     const LANES: usize = 16;
     debug_assert_eq!(a.len(), b.len());
@@ -179,7 +188,8 @@ mod tests {
         }
     }
 
-    /// The recursion has a closed form: phi_t1 = t d/(t-d), phi_(t,j+1)/phi_tj = (t-j)(j-d) / ((j+1)(t-j-d)).
+    /// The recursion has the closed form phi_t1 = t d/(t-d), phi_(t,j+1)/phi_tj = (t-j)(j-d) /
+    /// ((j+1)(t-j-d)).
     #[test]
     fn recursion_agrees_with_its_closed_form() {
         for n in [1, 2, 3, 6, 7, 500] {
@@ -198,7 +208,8 @@ mod tests {
         }
     }
 
-    /// Second moment and lag-1 product about the known mean 0, pooled over seeds (a single long-memory series converges slowly).
+    /// Returns the second moment and the lag-1 product about the known mean 0, pooled over seeds
+    /// because a single long-memory series converges slowly.
     fn moments(fsd: Fsd) -> (f64, f64) {
         const SEEDS: u64 = 12;
         const LEN: usize = 20_000;

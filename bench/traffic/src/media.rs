@@ -1,12 +1,13 @@
-//! Live media: frames at a fixed rate whose sizes make a bit rate.
+//! Live media: frames at a fixed rate, with sizes that add up to a bit rate.
 //!
-//! After 3GPP TR 38.838 §5.1: a frame's size is its mean times a random factor of deviation 10.5 %, cut off at 50 % and 150 %; where I-frames
-//! and P-frames differ, an I-frame is on average α times a P-frame, α = 1.5 or 2. Here α is 2, and an I-frame comes every two seconds, as
-//! Apple's HLS Authoring Specification asks of key frames.
+//! The model follows 3GPP TR 38.838 §5.1: the size of a frame is its mean times a random factor
+//! with a deviation of 10.5%, truncated at 50% and 150%. If I-frames and P-frames differ, an
+//! I-frame is on average α times as large as a P-frame, with α = 1.5 or 2. Here α is 2, and an
+//! I-frame comes every two seconds, as Apple's HLS Authoring Specification requires for key frames.
 //!
 //! # Departures
-//! - The factor is lognormal, not normal: sizes stay positive without the cut.
-//! - No jitter of capture times.
+//! - The factor is lognormal instead of normal, so sizes stay positive without truncation.
+//! - Capture times have no jitter.
 
 use std::time::Duration;
 
@@ -17,51 +18,52 @@ use rand_pcg::Pcg64;
 
 /// Time between I-frames.
 pub const GROUP_OF_PICTURES: Duration = Duration::from_secs(2);
-/// Mean size of an I-frame over that of a P-frame (TR 38.838: 1.5 or 2).
+/// Ratio of the mean sizes of I-frames and P-frames (TR 38.838: 1.5 or 2).
 const I_TO_P: f64 = 2.0;
-/// Deviation of the factor (TR 38.838: 10.5 %), and where it is cut off.
+/// Deviation of the factor (TR 38.838: 10.5%), and the bounds at which it is truncated.
 const DEVIATION: f64 = 0.105;
 const CUT: (f64, f64) = (0.5, 1.5);
 
 /// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// When it is ready to be sent, from the start of the stream on.
+    /// Time at which the frame is ready to send, relative to the start of the stream.
     pub at: Duration,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// It depends on none before.
+    /// Whether the frame is an I-frame, which depends on no earlier frame.
     pub intra: bool,
 }
 
 /// One live stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaStream {
-    /// When its client connects. Its first frame comes [`LEAD`] later.
+    /// Time at which the client connects. The first frame follows [`LEAD`] later.
     pub start: Time,
-    /// Bits per second of its frames.
+    /// Bit rate of the frames.
     pub rate: Rate,
     /// Frames per second.
     pub fps: u32,
-    /// How many frames it has; `None`: it does not end.
+    /// Number of frames; `None` for an endless stream.
     pub frames: Option<u64>,
-    /// What sizes are drawn from.
+    /// Seed of the frame sizes.
     pub seed: u64,
 }
 
-/// A client asks for a frame this long before it is there: time for the request on its way.
+/// Time between a client's request for a frame and the capture of the frame, so that the request
+/// can arrive.
 pub const LEAD: Duration = Duration::from_secs(1);
 
 impl MediaStream {
-    /// Frames between two I-frames, the first I-frame included.
+    /// Returns the number of frames from one I-frame to the next, including the first I-frame.
     pub const fn group(&self) -> u64 {
         self.fps as u64 * GROUP_OF_PICTURES.as_secs()
     }
 
-    /// Its frames in order.
+    /// Returns the frames in order.
     pub fn sizes(&self) -> Frames {
         let group = self.group() as f64;
-        // One I-frame and group - 1 P-frames make the rate.
+        // One I-frame and group - 1 P-frames add up to the bit rate.
         let of_group = self.rate.bits_per_sec() as f64 / 8.0 * GROUP_OF_PICTURES.as_secs_f64();
         let p = of_group / (group - 1.0 + I_TO_P);
         Frames { stream: *self, next: 0, rng: Pcg64::seed_from_u64(self.seed), p }

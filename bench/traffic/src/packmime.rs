@@ -1,24 +1,29 @@
 //! PackMime-HTTP: web traffic for one rate of new connections per second (Sync-TCP §4.2).
 //!
-//! The model is that of Cao, Cleveland, Gao, Jeffay, Smith and Weigle, "Stochastic models for generating synthetic HTTP source
-//! traffic", INFOCOM 2004, with the parameters and tables of the public ns-2.35 distribution. Its only knob is the rate: more
-//! connections per second make arrivals, request sizes and round-trip times look more independent (`Fit`).
+//! The model is the one of Cao, Cleveland, Gao, Jeffay, Smith and Weigle, "Stochastic models for
+//! generating synthetic HTTP source traffic", INFOCOM 2004, with the parameters and tables of the
+//! public ns-2.35 distribution. The rate is its only parameter: more connections per second make
+//! arrivals, request sizes and round-trip times more independent (`Fit`).
 //!
 //! # Randomness
-//! Every quantity draws from a generator of its own, derived from the seed (`stream`). So
-//! - the same seed gives the same requests to every controller;
-//! - an option changes only what it names, never another quantity;
-//! - the same seed at another rate keeps all underlying draws (the k-th download, gap or round-trip time comes from the k-th draw of
-//!   its stream): the load rises smoothly with the rate, and calibrating the rate on a seed works.
+//! Every quantity has its own random generator, derived from the seed (`stream`). Consequences:
+//! - The same seed gives the same requests to every controller.
+//! - An option changes only the quantity that it names.
+//! - The same seed at another rate keeps all underlying random numbers: the k-th download, gap or
+//!   round-trip time comes from the k-th number of its stream. The load therefore rises smoothly
+//!   with the rate, and the rate can be calibrated for a seed.
 //!
-//! The download sizes have a tail index of about 1.2. Their mean differs much between seeds even over 100,000 requests: compare
-//! controllers on the same seed, and calibrate the rate on the seed that will be used.
+//! The download sizes have a tail index of about 1.2. Their mean differs considerably between seeds
+//! even over 100,000 requests. Compare controllers on the same seed, and calibrate the rate for the
+//! seed that will be used.
 //!
 //! # Departures
 //! - One generator per quantity, and one per kind of response; ns-2 has its own set of generators.
-//! - The server's thinking time is off unless requested: Sync-TCP §4.2 does not list it among the distributions.
-//! - Tails are evaluated on 1 - p rather than p, which keeps their precision. The tables' end slopes carry them on without a limit,
-//!   as in ns-2; [`Options::max_response`] sets one.
+//! - The server's processing time is off unless requested, because Sync-TCP §4.2 does not list it
+//!   among the distributions.
+//! - Tails are evaluated on 1 - p rather than p, which keeps their precision. Beyond the tables,
+//!   the slopes at the ends continue without a limit, as in ns-2; [`Options::max_response`] sets a
+//!   limit.
 
 use std::time::Duration;
 
@@ -32,30 +37,32 @@ use super::distributions::{self, Above, Weibull};
 use super::fsd::{CorrelatedNormal, Fsd};
 use super::rate::{Range, RateOutOfRange};
 
-/// When requests begin.
+/// Distribution of the start times of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
-    /// As the model has them: Weibull gaps that depend on those before over long times.
+    /// Model default: Weibull gaps with long-range dependence.
     #[default]
     Packmime,
-    /// Independent exponential gaps with the same mean, a Poisson process.
+    /// Independent exponential gaps with the same mean: a Poisson process.
     Poisson,
 }
 
-/// Choices that the model leaves open. The default is the one of Sync-TCP §4.2.
+/// Choices that the model leaves open. The defaults are those of Sync-TCP §4.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether servers think before they answer: 5.87 ms in the median, 22 ms on average, 100 ms at most. Off in Sync-TCP.
+    /// Whether servers wait before they respond: 5.87 ms in the median, 22 ms on average, at most
+    /// 100 ms. Off in Sync-TCP.
     pub server_delay: bool,
-    /// Larger responses are cut to this many bytes; `None`, the paper's way, leaves the tail alone.
+    /// Maximum response size in bytes; larger responses are truncated. `None`, as in the paper,
+    /// does not limit the tail.
     pub max_response: Option<u64>,
-    /// When requests begin.
+    /// Distribution of the start times of requests.
     pub arrivals: Arrivals,
 }
 
-/// Far below one connection per second the fitted Weibull shapes become absurd; the most is far above the traces behind the model, and
-/// everything is independent by then.
+/// Far below one connection per second the fitted Weibull shapes become absurd. The upper bound is
+/// far above the traces behind the model, where all quantities are already independent.
 const RATES: Range = Range {
     counts: "new connections",
     of: " for PackMime",
@@ -64,14 +71,14 @@ const RATES: Range = Range {
     most: 1_000_000.0,
 };
 
-/// An endless stream of web requests, the first at time zero, in order of their start.
+/// An endless stream of web requests in order of their start. The first starts at time zero.
 #[derive(Clone)]
 pub struct PackMime {
     options: Options,
     next_start: Time,
     gap: Weibull,
     gaps: CorrelatedNormal,
-    /// Mean gap in seconds and the generator, where arrivals are independent.
+    /// Mean gap in seconds and the random generator, if arrivals are independent.
     poisson: Option<(f64, Pcg64)>,
     requests: CorrelatedNormal,
     client_rtts: CorrelatedNormal,
@@ -83,10 +90,11 @@ pub struct PackMime {
 }
 
 impl PackMime {
-    /// The traffic of `rate` new connections per second. Takes some ten milliseconds: it draws the past that the series remember.
+    /// Creates the traffic of `rate` new connections per second. The call takes about 10 ms,
+    /// because it generates the past values of the long-memory series.
     ///
     /// # Errors
-    /// When the rate is not a number from 0.1 to 1,000,000.
+    /// Returns an error if the rate is not a number from 0.1 to 1,000,000.
     pub fn new(rate: f64, seed: u64, options: Options) -> Result<Self, RateOutOfRange> {
         let fit = Fit::new(rate)?;
         Ok(Self {
@@ -114,10 +122,10 @@ impl PackMime {
         })
     }
 
-    /// Whether the model has parameters for `rate` new connections per second.
+    /// Checks whether the model has parameters for `rate` new connections per second.
     ///
     /// # Errors
-    /// When the rate is not a number from 0.1 to 1,000,000.
+    /// Returns an error if the rate is not a number from 0.1 to 1,000,000.
     pub fn check(rate: f64) -> Result<(), RateOutOfRange> {
         Fit::new(rate).map(|_| ())
     }
@@ -130,11 +138,11 @@ impl PackMime {
         self.options.max_response.map_or(size, |max| size.min(max.max(1)))
     }
 
-    /// Seconds to the next request.
+    /// Returns the seconds to the next request.
     fn gap(&mut self) -> f64 {
         match &mut self.poisson {
             None => self.gap.quantile(Above::normal(self.gaps.sample())),
-            // A Weibull of shape 1.
+            // An exponential is a Weibull of shape 1.
             Some((mean, rng)) => Weibull { shape: 1.0, scale: *mean }.quantile(uniform(rng)),
         }
     }
@@ -165,7 +173,8 @@ impl Iterator for PackMime {
     }
 }
 
-/// What depends on the rate. All fits have the same form: [`logistic2`] of a line over log2 of the rate.
+/// Parameters that depend on the rate. All fits have the same form: [`logistic2`] of a linear
+/// function of log2 of the rate.
 struct Fit {
     log2_rate: f64,
 }
@@ -175,7 +184,7 @@ impl Fit {
         RATES.check(rate).map(|rate| Self { log2_rate: rate.log2() })
     }
 
-    /// L(a + b l).
+    /// Returns L(a + b l), with l = log2 of the rate.
     fn line(&self, a: f64, b: f64) -> f64 {
         logistic2(a + b * self.log2_rate)
     }
@@ -196,23 +205,24 @@ impl Fit {
         Fsd { d: 0.32, n: 1000, nu: self.line(-0.053, 0.396) }
     }
 
-    /// Shape of the Weibull gaps between connections; their mean is 1/rate.
+    /// Returns the shape of the Weibull gaps between connections; the mean gap is 1/rate.
     fn gap_shape(&self) -> f64 {
         self.line(0.352, 0.388)
     }
 
-    /// Lengths of the runs of downloads, in responses, before rounding up.
+    /// Returns the distribution of the lengths of download runs, in responses, before rounding up.
     fn download_runs(&self) -> Weibull {
         Weibull { shape: self.line(1.293, 0.316), scale: 3.11 }
     }
 
-    /// Lengths of the runs of cache validations, in responses, before rounding up.
+    /// Returns the distribution of the lengths of cache validation runs, in responses, before
+    /// rounding up.
     fn validation_runs(&self) -> Weibull {
         Weibull { shape: self.line(0.718, 0.357), scale: 0.775 }
     }
 }
 
-/// L(x) = 2^x / (1 + 2^x).
+/// Returns L(x) = 2^x / (1 + 2^x).
 fn logistic2(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp2())
 }
@@ -235,7 +245,7 @@ struct Runs {
 
 impl Runs {
     fn new(fit: &Fit, rng: Pcg64) -> Self {
-        // An empty run of validations: the next run is one of downloads.
+        // Starts with an empty run of validations, so that the first real run is one of downloads.
         Self {
             rng,
             downloads: fit.download_runs(),
@@ -264,7 +274,8 @@ impl Runs {
     }
 }
 
-/// What has a generator of its own. The numbers are part of what a seed means: never reuse or reorder them.
+/// Quantities with their own random generator. The numbers are part of the meaning of a seed: never
+/// reuse or reorder them.
 #[derive(Clone, Copy, Debug)]
 enum Quantity {
     Gaps = 1,
@@ -278,8 +289,9 @@ enum Quantity {
     PoissonGaps = 9,
 }
 
-/// The generator of one quantity under one seed. The odd multiplier spreads the few quantities over all bits, and
-/// `seed_from_u64` scrambles the result, so neighbouring seeds and quantities share nothing.
+/// Returns the random generator of one quantity for one seed. The odd multiplier spreads the few
+/// quantity numbers over all bits, and `seed_from_u64` scrambles the result, so neighbouring seeds
+/// and quantities share nothing.
 fn stream(seed: u64, quantity: Quantity) -> Pcg64 {
     Pcg64::seed_from_u64(seed ^ (quantity as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

@@ -1,15 +1,20 @@
-//! Pages as browsers load them over HTTP/3: visits to one origin, page views with time to read between them, objects in waves.
+//! Pages as browsers load them over HTTP/3: visits to one origin, page views with reading time
+//! between them, objects in waves.
 //!
-//! How many objects of each type a page has, and how many bytes they are together, is lognormal: its median and 90th percentile are those
-//! that HTTP Archive measured (Web Almanac 2024, chapter Page Weight, desktop, October 2024; KB are 1,024 bytes), cut off at the 1st and 99th
-//! percentile. Types of one page go together: their normals share a factor, so that requests and weight of whole pages come near the
-//! published ones, too. `docs/traffic.md` has the figures beside what the model gives.
+//! The number of objects of each type on a page, and their total bytes, are lognormal. Median and
+//! 90th percentile are those measured by HTTP Archive (Web Almanac 2024, chapter Page Weight,
+//! desktop, October 2024; 1 KB is 1,024 bytes), and the distribution is truncated at the 1st and
+//! 99th percentiles. The types of a page are correlated: their normals share a factor, so that
+//! requests and weight of whole pages also come near the published figures. `docs/traffic.md`
+//! compares the published figures with those of the model.
 //!
 //! # Departures
-//! - One origin: third parties' objects come from it, too. One connection carries a visit.
-//! - HTTP Archive publishes no depth of discovery: which part of a type is found in which wave is ours (`WAVE_OF`).
-//! - A wave begins when all documents, style sheets and scripts of the wave before are there and parsed; browsers find some objects before.
-//! - Nothing is cached: a following view costs as much as the first.
+//! - One origin: objects of third parties come from it as well. One connection carries a visit.
+//! - HTTP Archive publishes no discovery depths, so the fraction of a type found in each wave is
+//!   our choice (`WAVE_OF`).
+//! - A wave begins when all documents, style sheets and scripts of the previous wave have arrived
+//!   and are parsed; browsers find some objects earlier.
+//! - Nothing is cached: a later view costs as much as the first.
 
 use std::time::Duration;
 
@@ -20,43 +25,48 @@ use rand_pcg::Pcg64;
 
 use super::rate::{Range, RateOutOfRange};
 
-/// Requests that a browser has open on a connection at most: what HTTP/3 servers grant at least (RFC 9114 §6.1) and most do grant.
+/// Maximum number of requests that a browser has open on a connection. HTTP/3 servers grant at
+/// least this many (RFC 9114 §6.1), and most grant exactly this many.
 pub const IN_FLIGHT: u32 = 100;
-/// Chromium closes a QUIC connection that has been idle for this long (`net/quic`, `kIdleConnectionTimeout`, 30 s).
+/// Idle timeout of a QUIC connection in Chromium (`net/quic`, `kIdleConnectionTimeout`, 30 s).
 pub const KEPT_IDLE: Duration = Duration::from_secs(30);
-/// Waves of a page at most.
+/// Maximum number of waves of a page.
 pub const WAVES: usize = 4;
-/// The quantiles by which sizes of objects are given: those of the body of a distribution, and of its tail.
+/// Quantiles at which object sizes are given: five for the body of the distribution and one for its
+/// tail.
 pub const SIZE_QUANTILES: [f64; 6] = [0.05, 0.25, 0.5, 0.75, 0.9, 0.99];
-/// Objects of a page of sampled sizes at most.
+/// Maximum number of objects on a page of sampled sizes.
 pub const MOST_OBJECTS: u32 = 1_000;
-/// Page views of a visit at most.
+/// Maximum number of page views of a visit.
 pub const MOST_VIEWS: u32 = 20;
-/// Bytes of a request's header, as PackMime's median request (421 bytes).
+/// Bytes of a request header: PackMime's median request (421 bytes).
 const REQUEST: u64 = 421;
-/// Page views of a visit on average: between the 1.5 to 2.5 of media and the 3 to 5 of shops (Sublim Analytics, 2026).
+/// Mean number of page views of a visit, between the 1.5 to 2.5 of media sites and the 3 to 5 of
+/// shops (Sublim Analytics, 2026).
 const VIEWS: f64 = 3.0;
-/// Mean of the exponential time to parse a wave's documents, style sheets and scripts (IEEE 802.16m Evaluation Methodology, 2008, HTTP
-/// traffic model: 0.13 s).
+/// Mean seconds of the exponential time to parse the documents, style sheets and scripts of a wave
+/// (IEEE 802.16m Evaluation Methodology, 2008, HTTP traffic model: 0.13 s).
 const PARSE: f64 = 0.13;
-/// Mean of the exponential time that a user reads a page (same source: 30 s).
+/// Mean seconds of the exponential time that a user reads a page (same source: 30 s).
 const READING: f64 = 30.0;
-/// Visits that began this long before the run still go on in it: page views come at their rate from the start.
+/// Seconds before the run from which on visits are simulated, so that page views have their full
+/// rate from the start of the run.
 const BEFORE: f64 = 300.0;
-/// How much the types of a page go together: with it requests and weight of whole pages are near the published percentiles.
+/// Weight of the normal factor that the types of a page share. With this value, requests and weight
+/// of whole pages come near the published percentiles.
 const TOGETHER: f64 = 0.7;
-/// How much bytes of a type go with its objects.
+/// Correlation between the bytes of a type and its number of objects.
 const BYTES_WITH_COUNT: f64 = 0.8;
-/// Standard deviation of the logarithm of an object's size within its type and page; ours.
+/// Standard deviation of the logarithm of an object's size within its type and page; our choice.
 const WITHIN: f64 = 1.0;
-/// Normals are cut off here: the 1st and 99th percentile.
+/// Bound at which normals are truncated: the 1st and 99th percentiles.
 const CUT: f64 = 2.326;
-/// The 90th percentile of the unit normal.
+/// 90th percentile of the unit normal.
 const P90: f64 = 1.281_55;
-/// The smallest object in bytes.
+/// Minimum size of an object in bytes.
 const SMALLEST: u64 = 64;
 
-/// What an object is.
+/// Type of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A document: the page itself, and frames in it.
@@ -77,7 +87,8 @@ impl Kind {
     const ALL: [Self; 6] =
         [Self::Html, Self::Css, Self::Script, Self::Font, Self::Image, Self::Other];
 
-    /// RFC 9218's urgency, 0 first, as Chromium sends it: its `HIGHEST` is 0, `MEDIUM` 1, `LOWEST` 3 (`net/quic`).
+    /// Returns the urgency of RFC 9218, 0 first, as Chromium sends it: `HIGHEST` is 0, `MEDIUM` 1,
+    /// `LOWEST` 3 (`net/quic`).
     pub const fn urgency(self) -> u8 {
         match self {
             Self::Html | Self::Css => 0,
@@ -86,18 +97,19 @@ impl Kind {
         }
     }
 
-    /// RFC 9218's incremental: it is of use before it is complete.
+    /// Returns the incremental parameter of RFC 9218: whether the object is useful before it is
+    /// complete.
     pub const fn incremental(self) -> bool {
         matches!(self, Self::Html | Self::Image | Self::Other)
     }
 
-    /// The next wave is found in it.
+    /// Returns whether objects of the next wave are found in objects of this type.
     pub const fn finds_more(self) -> bool {
         matches!(self, Self::Html | Self::Css | Self::Script)
     }
 }
 
-/// Lognormal by median and 90th percentile.
+/// A lognormal distribution, given by its median and 90th percentile.
 #[derive(Clone, Copy)]
 struct LogNormal {
     median: f64,
@@ -114,13 +126,16 @@ const fn of(median: f64, p90: f64) -> LogNormal {
     LogNormal { median, p90 }
 }
 
-/// Objects of a type per page: Web Almanac 2024, desktop. Of scripts the chart's text has a slip at the 90th percentile; 72 is mobile's 69
-/// in the proportion of the 75th percentiles. Others: what makes the 71 and 176 requests of the whole.
+/// Objects per page by type: Web Almanac 2024, desktop. The chart's text has an error at the 90th
+/// percentile of scripts; 72 is mobile's 69 scaled by the ratio of the 75th percentiles. Others are
+/// chosen so that whole pages have the published 71 (median) and 176 (90th percentile) requests.
 const COUNTS: [LogNormal; 6] =
     [of(2.0, 12.0), of(8.0, 26.0), of(24.0, 72.0), of(4.0, 11.0), of(18.0, 60.0), of(6.0, 18.0)];
 
-/// KB of a type per page: Web Almanac 2024, desktop. Of HTML and fonts the medians are published; their 90th percentiles are ours, fonts' in
-/// proportion to their number. Others: the median of pages with video, 194 KB, and what makes the 2,652 KB of the whole.
+/// KB per page by type: Web Almanac 2024, desktop. For HTML and fonts only the medians are
+/// published; the 90th percentiles are our choice, for fonts in proportion to their number. Others:
+/// the median is that of pages with video, 194 KB, chosen so that whole pages have the published
+/// 2,652 KB.
 const KILOBYTES: [LogNormal; 6] = [
     of(18.0, 65.0),
     of(80.0, 269.0),
@@ -130,7 +145,8 @@ const KILOBYTES: [LogNormal; 6] = [
     of(194.0, 1_000.0),
 ];
 
-/// The part of a type that is found in waves 1, 2 and 3. Of documents it is the frames; the page itself is wave 0.
+/// Fraction of a type that is found in waves 1, 2 and 3. For documents, it applies to the frames;
+/// the page itself is wave 0.
 const WAVE_OF: [[f64; 3]; 6] = [
     [0.0, 1.0, 0.0],
     [1.0, 0.0, 0.0],
@@ -143,68 +159,73 @@ const WAVE_OF: [[f64; 3]; 6] = [
 /// An object of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// What it is.
+    /// Type of the object.
     pub kind: Kind,
-    /// The wave in which it is found; the page itself is in wave 0.
+    /// Wave in which the object is found; the page itself is in wave 0.
     pub wave: u8,
-    /// Bytes of its body.
+    /// Bytes of the body.
     pub bytes: u64,
-    /// Bytes of its request.
+    /// Bytes of the request.
     pub request_bytes: u64,
 }
 
 /// One page view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageView {
-    /// The page first, then by wave and urgency: the order in which a browser asks.
+    /// Objects in the order in which a browser requests them: the page first, then by wave and
+    /// urgency.
     pub objects: Vec<Object>,
-    /// How long each wave takes to parse.
+    /// Parse time of each wave.
     pub parse: [Duration; WAVES],
-    /// How long the user reads before the next view.
+    /// Reading time before the next view.
     pub reading: Duration,
 }
 
 impl PageView {
-    /// Bytes of all bodies.
+    /// Returns the bytes of all bodies.
     pub fn bytes(&self) -> u64 {
         self.objects.iter().map(|object| object.bytes).sum()
     }
 }
 
-/// What pages consist of.
+/// Composition of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageShape {
-    /// As HTTP Archive measured.
+    /// Measured by HTTP Archive.
     #[default]
     Archive,
-    /// In each wave so many objects of so many bytes; a visit is one view, and nothing is parsed.
+    /// Number and size in bytes of the objects of each wave. A visit is one view, and nothing is
+    /// parsed.
     Waves([(u32, u64); WAVES]),
-    /// A geometric number of objects whose sizes are drawn: the first, then all others at once. A visit is one view, and nothing is parsed.
+    /// A geometric number of objects of random sizes. The first object is loaded alone, then all
+    /// others at once. A visit is one view, and nothing is parsed.
     Sizes {
-        /// Thousandths of an object per page on average, 1,000 or more.
+        /// Mean number of objects per page in thousandths, at least 1,000.
         objects: u32,
-        /// Bytes at each of [`SIZE_QUANTILES`]; between two the logarithm is even, and none is below the first or above the last.
+        /// Bytes at each of [`SIZE_QUANTILES`]. Sizes between two quantiles are interpolated in the
+        /// logarithm; none is below the first or above the last.
         bytes: [u64; SIZE_QUANTILES.len()],
     },
 }
 
-/// A user's visit to the origin: page views one after the other, over a connection that is kept.
+/// A user's visit to the origin: consecutive page views over one persistent connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
-    /// When its first view begins.
+    /// Start of the first view.
     pub start: Time,
-    /// Number of the first view: visits that began before the run have views behind them.
+    /// Number of the first view. Visits that began before the run have earlier views already behind
+    /// them.
     pub first: u32,
-    /// Views in all.
+    /// Total number of views.
     pub views: u32,
-    /// What its pages are drawn from.
+    /// Seed of the pages.
     pub seed: u64,
-    /// What its pages consist of.
+    /// Composition of the pages.
     pub shape: PageShape,
 }
 
 impl Visit {
-    /// The view with this number, from `first` up to `views`.
+    /// Returns the view with this number; valid from `first` up to but excluding `views`.
     pub fn view(&self, number: u32) -> PageView {
         match self.shape {
             PageShape::Archive => archive_page(self.seed, number),
@@ -216,7 +237,7 @@ impl Visit {
     }
 }
 
-/// Visits in order of their start, without end.
+/// An endless sequence of visits in order of their start.
 #[derive(Clone, Debug)]
 pub struct Pages {
     shape: PageShape,
@@ -226,19 +247,20 @@ pub struct Pages {
     /// Mean gap between visits in seconds.
     gap: f64,
     next: f64,
-    /// Visits that began before the run, the last one first.
+    /// Visits that began before the run, latest start first.
     earlier: Vec<Visit>,
 }
 
-/// Rates of page views that a run can have (ours).
+/// Supported rates of page views; our choice.
 const RATES: Range =
     Range { counts: "page views", of: "", decimals: 6, least: 0.001, most: 100_000.0 };
 
 impl Pages {
-    /// `views_per_second` page views on average; visits arrive as a Poisson process.
+    /// Creates visits that arrive as a Poisson process, with `views_per_second` page views on
+    /// average.
     ///
     /// # Errors
-    /// The rate is not a number from 0.001 to 100,000.
+    /// Returns an error if the rate is not a number from 0.001 to 100,000.
     pub fn new(views_per_second: f64, seed: u64, shape: PageShape) -> Result<Self, RateOutOfRange> {
         RATES.check(views_per_second)?;
         let views = if shape == PageShape::Archive { mean_views() } else { 1.0 };
@@ -262,7 +284,7 @@ impl Pages {
         Ok(pages)
     }
 
-    /// The next visit, and the second of its start.
+    /// Returns the next visit and its start in seconds.
     fn make(&mut self) -> (f64, Visit) {
         let start = self.next;
         let gap: f64 = Exp1.sample(&mut self.gaps);
@@ -287,7 +309,8 @@ impl Iterator for Pages {
     }
 }
 
-/// What a visit that began at `start` seconds, before the run, still has to view in it: its pages took no time so far.
+/// Returns the rest of a visit that began at `start` seconds, before the run, if views remain.
+/// Earlier views are assumed to load in no time.
 fn joined(visit: Visit, start: f64) -> Option<Visit> {
     let mut at = start;
     for number in 0..visit.views {
@@ -303,7 +326,7 @@ fn joined(visit: Visit, start: f64) -> Option<Visit> {
     None
 }
 
-/// Views of a visit: geometric, cut off at [`MOST_VIEWS`].
+/// Returns the number of views of a visit: geometric, at most [`MOST_VIEWS`].
 fn views(seed: u64) -> u32 {
     let mut rng = generator(seed, 0, 1);
     let mut views = 1;
@@ -327,7 +350,8 @@ fn reading(seed: u64, view: u32) -> Duration {
     exponential(&mut generator(seed, view, 2), READING)
 }
 
-/// A generator for each view and purpose: none depends on how much another draws.
+/// Returns a separate random generator for each view and purpose, so that none depends on how many
+/// numbers another uses.
 fn generator(seed: u64, view: u32, purpose: u64) -> Pcg64 {
     Pcg64::seed_from_u64(
         seed.rotate_left(17) ^ (u64::from(view) << 8 | purpose).wrapping_mul(0xd134_2543_de82_ef95),
@@ -357,7 +381,7 @@ fn archive_page(seed: u64, view: u32) -> PageView {
             objects.push(Object { kind, wave, bytes, request_bytes: REQUEST });
         }
     }
-    // Stable: what is equal stays in the order in which it was drawn.
+    // The sort is stable: equal objects keep their original order.
     objects.sort_by_key(|object| (object.wave, object.kind.urgency()));
     PageView {
         objects,
@@ -377,7 +401,8 @@ fn wave(kind: usize, sample: f64) -> u8 {
     }
 }
 
-/// The page is a document, the next wave's objects are style sheets, all others images; the first of each wave leads to the next.
+/// Builds a page of known objects. The page is a document; the next waves are style sheets, scripts
+/// and images.
 fn known_page(waves: &[(u32, u64); WAVES]) -> PageView {
     let kind = |wave: usize| match wave {
         0 => Kind::Html,
@@ -393,7 +418,7 @@ fn known_page(waves: &[(u32, u64); WAVES]) -> PageView {
     PageView { objects: objects.collect(), parse: [Duration::ZERO; WAVES], reading: Duration::ZERO }
 }
 
-/// The page is a document, the others are data.
+/// Builds a page of random sizes. The page is a document, and the other objects are data.
 fn sampled_page(mean: f64, quantiles: &[u64; SIZE_QUANTILES.len()], rng: &mut Pcg64) -> PageView {
     let object = |kind, wave, rng: &mut Pcg64| Object {
         kind,
@@ -408,7 +433,7 @@ fn sampled_page(mean: f64, quantiles: &[u64; SIZE_QUANTILES.len()], rng: &mut Pc
     PageView { objects, parse: [Duration::ZERO; WAVES], reading: Duration::ZERO }
 }
 
-/// The size below which this part of all objects is.
+/// Returns the size below which this fraction of all objects lies.
 fn size_at(quantiles: &[u64; SIZE_QUANTILES.len()], part: f64) -> u64 {
     let above = SIZE_QUANTILES.partition_point(|quantile| *quantile <= part);
     let (Some(low), Some(high)) = (above.checked_sub(1), quantiles.get(above)) else {

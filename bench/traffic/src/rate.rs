@@ -1,23 +1,23 @@
-//! Rates that a model of traffic does not have.
+//! Errors for rates outside a model's range.
 
 use std::fmt;
 
-/// What a model is asked for, and the rates that it is defined for.
+/// Quantity that a rate counts, and the rates that a model supports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Range {
-    /// What the rate counts, per second.
+    /// Noun for the events that the rate counts per second.
     pub(crate) counts: &'static str,
-    /// The model, where its name helps: ` for PackMime`.
+    /// Name of the model as a suffix, if helpful: ` for PackMime`.
     pub(crate) of: &'static str,
-    /// Decimals that tell such rates apart.
+    /// Decimals needed to tell such rates apart.
     pub(crate) decimals: usize,
-    /// The lowest and the highest.
+    /// Lowest and highest rate.
     pub(crate) least: f64,
     pub(crate) most: f64,
 }
 
 impl Range {
-    /// `rate`, where it is one of these.
+    /// Returns `rate` if it is in the range.
     pub(crate) fn check(&'static self, rate: f64) -> Result<f64, RateOutOfRange> {
         if (self.least..=self.most).contains(&rate) {
             Ok(rate)
@@ -27,7 +27,7 @@ impl Range {
     }
 }
 
-/// A rate for which a model is not defined.
+/// A rate outside a model's range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateOutOfRange {
     rate: f64,
@@ -35,12 +35,13 @@ pub struct RateOutOfRange {
 }
 
 impl RateOutOfRange {
-    /// The rate is above the range; otherwise below it, or no number.
+    /// Returns whether the rate is above the range. Otherwise it is below the range or not a
+    /// number.
     pub fn is_too_high(&self) -> bool {
         self.rate > self.range.most
     }
 
-    /// What is wrong, without what to do about it.
+    /// Returns the error without a suggestion for a fix.
     pub fn finding(&self) -> String {
         let Range { counts, of, decimals, .. } = *self.range;
         let much = if self.is_too_high() { "many" } else { "few" };

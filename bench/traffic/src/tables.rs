@@ -1,28 +1,33 @@
-//! PackMime's inverse CDFs as tables: piecewise linear, extended beyond either end with the slope of the end segment.
+//! PackMime's inverse CDFs as tables: piecewise linear, extended beyond either end with the slope
+//! of the end segment.
 
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// The tables of `packmime.json`, read once.
+/// Tables of `packmime.json`, parsed once.
 pub(super) static TABLES: LazyLock<Tables> = LazyLock::new(|| {
     serde_json::from_str(include_str!("packmime.json")).expect("packmime.json is part of the build")
 });
 
-/// One table per empirical distribution. The arguments and units are those of the functions in `quantiles.rs`.
+/// One table per empirical distribution. Arguments and units are those of the functions in
+/// `distributions.rs`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Tables {
-    /// Lower half of the request sizes: bytes over the probability within the half.
+    /// Lower half of the request sizes: bytes, by the probability within the half.
     pub(super) request_size_body: Table,
-    /// Upper half of the request sizes: log2(bytes) over log2 of the probability of lying above, within the half.
+    /// Upper half of the request sizes: log2(bytes), by log2 of the probability of lying above,
+    /// within the half.
     pub(super) request_size_tail: Table,
-    /// Responses that only validate a cache entry: bytes over the probability.
+    /// Responses that only validate a cache entry: bytes, by the probability.
     pub(super) response_size_cache_validation: Table,
-    /// Responses that carry a document: log2(bytes) over log2 of the probability of lying above.
+    /// Responses that carry a document: log2(bytes), by log2 of the probability of lying above.
     pub(super) response_size_download: Table,
-    /// Fifth root of the client's part of the RTT in ms, over -log10 of the probability of lying above.
+    /// Fifth root of the client's part of the RTT in ms, by -log10 of the probability of lying
+    /// above.
     pub(super) client_rtt: Table,
-    /// Cube root of the server's part of the RTT in ms, over -log10 of the probability of lying above.
+    /// Cube root of the server's part of the RTT in ms, by -log10 of the probability of lying
+    /// above.
     pub(super) server_rtt: Table,
 }
 
@@ -54,7 +59,7 @@ impl TryFrom<Points> for Table {
 }
 
 impl Table {
-    /// The value at `x`.
+    /// Returns the value at `x`.
     pub(super) fn at(&self, x: f64) -> f64 {
         let last_segment = self.points.len() - 2;
         let segment =

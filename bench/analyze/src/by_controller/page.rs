@@ -1,11 +1,11 @@
-//! The answer as text, tables and figures.
+//! The result as text, tables and figures.
 
 use super::{ControllerComparison, ControllerGroup, ControllerMeasure, ControllerTable, NOT_NAMED};
 use crate::page::{Page, Sheet, millis};
 use crate::responses::Class;
 
 impl ControllerComparison {
-    /// As a reader sees it.
+    /// Returns the result as a page.
     pub fn page(&self) -> Page {
         let names: Vec<&str> =
             self.controllers.iter().map(|g| g.controller.as_deref().unwrap_or(NOT_NAMED)).collect();
@@ -44,7 +44,8 @@ impl ControllerComparison {
         }
     }
 
-    /// What differs beyond its interval: of all responses, and of connections.
+    /// Describes the differences that exceed their interval, for all responses together and for
+    /// connections.
     fn words(&self, names: &[&str]) -> Vec<String> {
         let of_sizes = |t: &&ControllerTable| {
             Class::ALL[1..].iter().all(|class| !t.title.ends_with(class.name))
@@ -78,7 +79,7 @@ impl ControllerComparison {
     }
 }
 
-/// A number and its interval; `plus` stands before positive ones.
+/// Formats a value and its interval; `plus` precedes positive values.
 fn shown(value: Option<f64>, interval: Option<(f64, f64)>, plus: &str) -> String {
     let signed = |v: f64| {
         let digits =

@@ -1,4 +1,4 @@
-//! Logs made by hand whose controllers are known.
+//! Handmade logs with known controllers.
 
 use super::*;
 use crate::{ResponseTime, report};
@@ -15,7 +15,7 @@ fn connection(controller: Option<&str>, ms: &[f64]) -> Connection {
     }
 }
 
-/// Connections of a controller whose responses take `ms` and up to 10 ms more.
+/// Returns connections of a controller whose responses take `ms` to `ms` + 10 milliseconds.
 fn connections(controller: Option<&str>, n: usize, ms: f64) -> Vec<Connection> {
     (0..n)
         .map(|i| connection(controller, &[ms + (i * 7 % 11) as f64, ms + (i * 5 % 11) as f64]))
@@ -60,7 +60,7 @@ fn controllers_are_told_apart_whatever_file_they_are_in() {
         (None, None, None),
         "three are too few"
     );
-    // The 99th percentile of eighty values is nearly the largest: it takes a thousand.
+    // The 99th percentile of eighty values is nearly the largest; it needs a thousand values.
     assert!(
         answer.tables[0]
             .measures
@@ -79,7 +79,8 @@ fn controllers_are_told_apart_whatever_file_they_are_in() {
 
 #[test]
 fn connections_that_are_alike_widen_the_interval() {
-    // Every response of a connection takes as long as its first: there are ten values, not a thousand.
+    // All responses of a connection take equally long, so there are only ten independent values,
+    // not a thousand.
     let alike = |n: usize| connection(Some("a"), &vec![100.0 + 10.0 * n as f64; 100]);
     let answer = by_controller(vec![log((0..10).map(alike).collect())]).unwrap();
     let (low, high) = row(&answer, "mean (ms)")[0].interval.unwrap();

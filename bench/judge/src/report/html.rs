@@ -1,4 +1,5 @@
-//! The scorecard as one self-contained page: the answer, a table of criteria, then every test with its values.
+//! The scorecard as one self-contained page: the result, a table of criteria, then every test with
+//! its values.
 
 use fathom_report::{Axis, Pen, Whisker, Whiskers, shown};
 use maud::{Markup, html};
@@ -11,14 +12,14 @@ use crate::scorecard::{JudgedCheck, JudgedCriterion, JudgedTest, Scorecard};
 use crate::value::Value;
 use crate::verdict::Verdict;
 
-/// Verdicts stand out by word, sign and colour.
+/// Style that distinguishes verdicts by word, weight and colour.
 const STYLE: &str = "\
 .verdict{font-weight:600;white-space:nowrap}.pass{color:#17803d}.fail{color:#c0262d}.open{color:#8a6100}.none{color:#6b6b6b}\
 @media(prefers-color-scheme:dark){.pass{color:#5bd08a}.fail{color:#ff8a8a}.open{color:#e6b450}.none{color:#a2a2aa}}\
 .card td,.card th{text-align:left;vertical-align:top}.card td:first-child{white-space:nowrap;min-width:0}\
 @media(max-width:640px){.card th,.card td{padding:.25em .4em}.verdict{white-space:normal}}";
 
-/// The page; `changes` are those since an older scorecard, where one is given.
+/// Returns the page; `changes` are the changes since an older scorecard, if one is given.
 pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
     let body = html! {
         p.answer { (answer(card)) "." }
@@ -94,7 +95,7 @@ fn test_section(card: &Scorecard, test: &JudgedTest) -> Markup {
     }
 }
 
-/// Checks of each threshold together, in the order of the test.
+/// Groups the checks by threshold, in the order of the test.
 fn by_threshold(test: &JudgedTest) -> Vec<(&str, Vec<&JudgedCheck>)> {
     let mut groups: Vec<(&str, Vec<&JudgedCheck>)> = Vec::new();
     for check in &test.checks {
@@ -109,7 +110,7 @@ fn by_threshold(test: &JudgedTest) -> Vec<(&str, Vec<&JudgedCheck>)> {
     groups
 }
 
-/// Values with their intervals beside the threshold.
+/// Draws values with their intervals beside the threshold.
 fn drawing(card: &Scorecard, name: &str, checks: &[&JudgedCheck]) -> Markup {
     let threshold = &card.thresholds[name];
     let first = checks[0];

@@ -1,11 +1,12 @@
-//! JUnit XML, as continuous integration reads it: a suite per criterion, a case per check; what is not decided is skipped.
+//! JUnit XML for continuous integration: a suite per criterion and a case per check. Checks that
+//! are not decided are skipped.
 
 use maud::{Markup, PreEscaped, html};
 
 use crate::scorecard::{JudgedCheck, JudgedCriterion, JudgedTest, Scorecard};
 use crate::verdict::Verdict;
 
-/// The file's text.
+/// Returns the text of the file.
 pub fn junit(card: &Scorecard) -> String {
     let all: Vec<&JudgedCheck> =
         card.criteria.iter().flat_map(|c| &c.tests).flat_map(|t| &t.checks).collect();
@@ -37,7 +38,8 @@ fn case(
     check: &JudgedCheck,
 ) -> Markup {
     let at = check.at_text();
-    // A test may hold one measure to several thresholds; dashboards take cases of one name for one.
+    // A test may compare one measure with several thresholds, but dashboards treat cases with equal
+    // names as one.
     let same = |other: &&JudgedCheck| other.measure == check.measure && other.at_text() == at;
     let threshold = if test.checks.iter().filter(same).count() > 1 {
         format!(" ({})", check.threshold)

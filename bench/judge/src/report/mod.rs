@@ -1,4 +1,5 @@
-//! A scorecard for people: on a terminal, as a page, and as JUnit XML for continuous integration.
+//! Reports of a scorecard: for a terminal, as an HTML page, and as JUnit XML for continuous
+//! integration.
 
 mod html;
 mod junit;
@@ -8,5 +9,5 @@ pub use html::html;
 pub use junit::junit;
 pub use text::text;
 
-/// What every report says of the thresholds.
+/// Statement about the thresholds in every report.
 pub(crate) const OURS: &str = "RFC 9743 gives no thresholds and calls its criteria no checklist. The thresholds are Fathom's, each with its reason in bench/judge/thresholds.toml.";

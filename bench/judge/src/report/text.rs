@@ -1,4 +1,5 @@
-//! The scorecard on a terminal: the answer, a line per criterion, then what failed and what is not decided.
+//! The scorecard for a terminal: the result, a line per criterion, then the failed and undecided
+//! checks.
 
 use fathom_report::{Column, Grid, capitalised, wrapped};
 
@@ -9,7 +10,7 @@ use crate::verdict::Verdict;
 
 const WIDTH: usize = 100;
 
-/// The text; `changes` are those since an older scorecard, where one is given.
+/// Returns the text; `changes` are the changes since an older scorecard, if one is given.
 pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
     let mut lines = vec![answer(card), String::new()];
     let column = |name: &str, cells: Vec<String>| Column {
@@ -72,7 +73,7 @@ pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The answer in a sentence.
+/// Summarises the result in a sentence.
 pub(super) fn answer(card: &Scorecard) -> String {
     let counts = card.counts;
     format!(
@@ -91,7 +92,7 @@ pub(super) fn answer(card: &Scorecard) -> String {
     )
 }
 
-/// Checks with this verdict, a line each.
+/// Lists the checks with this verdict, one line each.
 fn of(card: &Scorecard, verdict: Verdict) -> Vec<String> {
     let line = |section: &str, test: &str, check: &JudgedCheck| {
         let at = check.at_text();

@@ -23,7 +23,8 @@ fn at(ms: u64) -> Time {
     Time::from_millis(ms)
 }
 
-/// A sender with a fixed window in packets, and what its controller hears besides packets sent.
+/// Returns a sender with a fixed window in packets, and a log of everything its controller hears
+/// except packets sent.
 fn sender(window: u64, options: SenderOptions) -> (Sender, Log) {
     let log = Log::new(1_000);
     let null = Null { window: window * u64::from(FULL) };
@@ -48,7 +49,7 @@ fn recorded(log: &Log) -> Vec<String> {
     log.records().into_iter().filter_map(|r| line(r.event)).collect()
 }
 
-/// Sends all it may; the packet numbers.
+/// Sends all that may be sent now and returns the packet numbers.
 fn send(s: &mut Sender, now: Time) -> Vec<u32> {
     std::iter::from_fn(|| s.poll_send(now)).map(|p| p.number).collect()
 }
@@ -93,11 +94,12 @@ fn three_packets_later_a_packet_is_lost_and_its_bytes_go_again() {
         "two packets later it is not lost yet"
     );
     s.on_ack(at(101), &ack(&[(1, 3)]));
-    // Acknowledgements first; what is in flight then does not contain the losses yet.
+    // The acknowledgement is reported before the losses; its bytes in flight still include the lost
+    // packets.
     assert_eq!(recorded(&log)[1..], [format!("acks 1 leave {}", 3 * FULL), format!("lost {FULL}")]);
     assert_eq!(s.counts().lost, 1);
     assert_eq!(send(&mut s, at(101)), [6]);
-    // The lost packet's acknowledgement comes too late to count.
+    // An acknowledgement of the lost packet comes too late to count.
     s.on_ack(at(150), &ack(&[(0, 5)]));
     assert!(!s.is_done());
     s.on_ack(at(201), &ack(&[(0, 6)]));
@@ -124,7 +126,7 @@ fn probe_timeouts_double_and_probes_take_the_oldest_data() {
     let (mut s, log) = sender(2, OPTIONS);
     s.offer(2_000);
     assert_eq!(send(&mut s, at(0)), [0, 1]);
-    // Without an RTT sample: 333 + 4 * 166.5 + 25.
+    // Without an RTT sample: 333 + 4 * 166.5 + 25 ms.
     assert_eq!(s.timeout(), Some(at(1_024)));
     s.on_timeout(at(1_024));
     assert_eq!(send(&mut s, at(1_024)), [2, 3], "probes go beyond the window");
@@ -133,11 +135,12 @@ fn probe_timeouts_double_and_probes_take_the_oldest_data() {
     assert_eq!(send(&mut s, at(3_072)), [4, 5]);
     assert_eq!(s.timeout(), Some(at(3_072 + 4_096)));
     assert_eq!(recorded(&log), ["timeout 1", "timeout 2"]);
-    // All arrived; every byte counts once.
+    // All packets arrived; every byte counts once.
     s.on_ack(at(3_172), &ack(&[(0, 5)]));
     assert_eq!((s.counts().delivered, s.is_done(), s.in_flight()), (2_000, true, 0));
     assert_eq!(s.counts().probe_timeouts, 2);
-    // The count is back at zero: first sample 100 ms, so 100 + 4 * 50 + 25.
+    // The timeout count is back at zero: the first sample is 100 ms, so the timeout is 100 + 4 *
+    // 50 + 25 ms.
     s.offer(1_000);
     send(&mut s, at(4_000));
     assert_eq!(s.timeout(), Some(at(4_325)));
@@ -151,12 +154,14 @@ fn a_probe_takes_new_data_first() {
     s.offer(1_000);
     s.on_timeout(at(1_024));
     assert_eq!(send(&mut s, at(1_024)), [2, 3]);
-    // Packet 2 carries the third thousand, packet 3 the first: with these and packet 1 all is there.
+    // Packet 2 carries bytes 2000 to 2999 and packet 3 the first thousand; with packet 1 all data
+    // arrived.
     s.on_ack(at(1_100), &ack(&[(1, 3)]));
     assert!(s.is_done());
 }
 
-/// One RTT sample of 100 ms, then silence with three probe timeouts, then an acknowledgement of `ranges`.
+/// Simulates one RTT sample of 100 ms, then silence with three probe timeouts, then an
+/// acknowledgement of `ranges`.
 fn after_silence(ranges: &[(u32, u32)]) -> Vec<String> {
     let (mut s, log) = sender(1, OPTIONS);
     s.offer(100_000);
@@ -174,9 +179,11 @@ fn after_silence(ranges: &[(u32, u32)]) -> Vec<String> {
 
 #[test]
 fn persistent_congestion_takes_losses_over_three_probe_timeouts_without_a_gap() {
-    // Packets 1 to 5, sent from 100 to 1075 ms; three timeouts are 3 * (100 + 4 * 37.5 + 25) = 825 ms after the second sample.
+    // Packets 1 to 5 were sent from 100 to 1075 ms. Three timeouts after the second sample are 3 *
+    // (100 + 4 * 37.5 + 25) = 825 ms.
     assert_eq!(after_silence(&[(7, 7), (0, 0)]), [format!("lost {} persistent", 5 * FULL)]);
-    // An acknowledged packet in the middle: 1 and 2 are 325 ms apart, 4 and 5 were sent at once.
+    // With an acknowledged packet in the middle, packets 1 and 2 are 325 ms apart; 4 and 5 were
+    // sent together.
     assert_eq!(after_silence(&[(7, 7), (3, 3), (0, 0)]), [format!("lost {}", 4 * FULL)]);
 }
 
@@ -228,7 +235,7 @@ fn the_limiting_factor_is_reported() {
     }
 }
 
-/// A fixed window and a pace.
+/// A controller with a fixed window and pacing.
 #[derive(Clone, Debug)]
 struct Paced(u64, Pacing);
 
@@ -260,7 +267,8 @@ fn a_pace_asked_for_is_kept() {
     s.on_timeout(at(10));
     assert_eq!((send(&mut s, at(10)), s.counts().probe_timeouts), (vec![1], 0));
 
-    // A window of 4 packets over 100 ms of RTT and 20 ms of hold: 30 ms apart.
+    // A window of 4 packets over an RTT of 100 ms and a pacing delay of 20 ms: packets are 30 ms
+    // apart.
     let hold = Pacing::Delay(Duration::from_millis(20));
     let mut s = Sender::new(Box::new(Paced(4 * u64::from(FULL), hold)), OPTIONS);
     s.offer(10_000);
@@ -301,12 +309,12 @@ fn another_connection_begins_anew_and_goes_on_counting() {
     assert_eq!((s.counts().sent, s.counts().delivered), (3, 2_000));
 }
 
-/// Takes the first out, if its time has come.
+/// Removes the first item if its time has come.
 fn due<T>(queue: &mut VecDeque<(Time, T)>, now: Time) -> Option<(Time, T)> {
     if queue.front().is_some_and(|(at, _)| *at <= now) { queue.pop_front() } else { None }
 }
 
-/// Through a path of 20 ms each way, in order, that loses packets and acknowledgements at random.
+/// Path of 20 ms each way that keeps order and loses packets and acknowledgements at random.
 #[test]
 fn every_byte_arrives_once_whatever_is_lost() {
     for seed in 0..20 {

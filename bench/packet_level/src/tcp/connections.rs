@@ -1,4 +1,5 @@
-//! TCP connections whose ends are held by tasks: opened, written to and waited for, as requests and responses over real stacks are.
+//! TCP connections whose ends are held by tasks. Tasks open them, write to them and wait for them,
+//! as they do with requests and responses over real stacks.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -14,11 +15,12 @@ use super::endpoint::ClientOrServer::{self, Client, Server};
 use super::endpoint::{TcpEnd, TcpEndpoint};
 use super::sender::TcpCounts;
 
-/// A connection that no task has any more goes on for so long to deliver its last bytes and FINs: less than the network keeps the number
-/// of a flow that is over. RFC 9293 §3.8.3 gives up after 100 s or more.
+/// After its last task has dropped it, a connection continues for at most this long to deliver its
+/// last bytes and FINs. The limit is shorter than the time for which the network keeps the number
+/// of a finished flow. RFC 9293 §3.8.3 gives up after 100 s or more.
 const LINGER: Duration = Duration::from_secs(240);
 
-/// The TCP connections of a simulation: one agent.
+/// The TCP connections of a simulation, as one agent.
 #[derive(Clone)]
 pub struct TcpConnections {
     sim: SimHandle,
@@ -32,7 +34,8 @@ impl fmt::Debug for TcpConnections {
     }
 }
 
-/// A connection. A handle: clones are the same connection, which stays until the last one is gone.
+/// Handle of a connection. Clones refer to the same connection, which stays until the last clone is
+/// dropped.
 #[derive(Clone)]
 pub struct TcpConnection(Arc<Held>);
 
@@ -56,14 +59,15 @@ impl Drop for Held {
 }
 
 impl TcpConnections {
-    /// None yet.
+    /// Creates an agent without connections.
     pub fn new(sim: &SimHandle) -> Self {
         let table = Arc::<Mutex<Table>>::default();
         let agent = sim.add_agent(Box::new(Connections(Arc::clone(&table))));
         Self { sim: sim.clone(), agent, table }
     }
 
-    /// Opens a connection as this flow of the network, which nobody else uses: its SYN leaves now.
+    /// Opens a connection as flow `flow` of the network; its SYN leaves now. No other connection
+    /// may use the flow.
     pub fn open(&self, flow: u32, client: TcpEnd, server: TcpEnd) -> TcpConnection {
         let now = self.sim.time();
         let ends = [TcpEndpoint::new(now, Client, client), TcpEndpoint::new(now, Server, server)];
@@ -76,39 +80,39 @@ impl TcpConnections {
 }
 
 impl TcpConnection {
-    /// Waits for the end of the handshake, as the client sees it.
+    /// Waits for the end of the handshake at the client.
     pub async fn connected(&self) {
         self.until(Client, TcpEndpoint::is_established).await;
     }
 
-    /// Gives `end` so many bytes more to send.
+    /// Gives `end` another `bytes` bytes to send.
     pub fn write(&self, end: ClientOrServer, bytes: u64) {
         self.with(end, |e| e.offer(bytes));
         self.send(end);
     }
 
-    /// `end` has nothing more to send: a FIN follows.
+    /// Closes the sending side of `end`: a FIN follows the data.
     pub fn finish(&self, end: ClientOrServer) {
         self.with(end, TcpEndpoint::finish);
         self.send(end);
     }
 
-    /// Waits until so many bytes arrived at `end` since the connection was opened.
+    /// Waits until `end` has received `bytes` bytes since the connection was opened.
     pub async fn received(&self, end: ClientOrServer, bytes: u64) {
         self.until(end, |e| e.received() >= bytes).await;
     }
 
-    /// Waits until so many bytes arrived at `end`, or until the other end's FIN did.
+    /// Waits until `end` has received `bytes` bytes or the other end's FIN.
     pub async fn received_or_finished(&self, end: ClientOrServer, bytes: u64) {
         self.until(end, |e| e.received() >= bytes || e.is_finished()).await;
     }
 
-    /// The data of an end are followed by a FIN.
+    /// Returns whether the ends send a FIN after their data.
     pub fn has_fin(&self) -> bool {
         self.with(Client, |e| e.has_fin())
     }
 
-    /// Waits until the other end's FIN arrived at `end`, and all before it.
+    /// Waits until `end` has received the other end's FIN and everything before it.
     pub async fn finished(&self, end: ClientOrServer) {
         self.until(end, TcpEndpoint::is_finished).await;
     }
@@ -119,12 +123,12 @@ impl TcpConnection {
         self.until(Server, TcpEndpoint::is_over).await;
     }
 
-    /// What an end's sender did so far.
+    /// Returns the counts of an end's sender so far.
     pub fn counts(&self, end: ClientOrServer) -> TcpCounts {
         self.with(end, |e| e.counts())
     }
 
-    /// The telemetry of an end's controller.
+    /// Returns the telemetry of an end's controller.
     pub fn metrics(&self, end: ClientOrServer) -> ControllerMetrics {
         self.with(end, |e| e.metrics())
     }
@@ -150,7 +154,7 @@ impl TcpConnection {
         .await;
     }
 
-    /// The agent is called at once, to send what may leave.
+    /// Schedules a call of the agent at once, to send the segments that may leave.
     fn send(&self, end: ClientOrServer) {
         let TcpConnections { sim, agent, .. } = &self.0.connections;
         sim.call_agent_at(
@@ -161,7 +165,8 @@ impl TcpConnection {
     }
 }
 
-/// The subject of a call from the simulation, in 32 bits: a connection, an end, and whether its timer came up.
+/// Connection and end that a call from the simulation is about, packed in 32 bits, with a flag for
+/// an expired timer.
 #[derive(Clone, Copy)]
 struct Key {
     index: u32,
@@ -186,12 +191,13 @@ struct Table {
     free: Vec<u32>,
 }
 
-/// A place for a connection. Its flow's packets and timers may come when another one has it: the epoch tells them apart.
+/// A slot for a connection. Packets and timers of its flow may arrive when another connection has
+/// the slot; the epoch tells the connections apart.
 struct Slot {
     flow: u32,
     epoch: u32,
     ends: [End; 2],
-    /// No task has it any more: until when it may go on.
+    /// Set once no task holds the connection: the time until which it may continue.
     held_until: Option<Time>,
     free: bool,
 }
@@ -228,7 +234,7 @@ impl Table {
         }
     }
 
-    /// Sends what an end may send, sets its timer, and wakes who waits for it.
+    /// Sends the packets that an end may send, sets its timer and wakes the tasks that wait for it.
     fn drive(&mut self, wire: &mut Wire<'_>, index: u32, end: ClientOrServer) {
         let Slot { flow, epoch, ends, free, .. } = &mut self.slots[index as usize];
         if *free {
@@ -252,7 +258,7 @@ impl Table {
     }
 }
 
-/// The simulation's side of [`TcpConnections`].
+/// Agent through which the simulation calls the [`TcpConnections`].
 struct Connections(Arc<Mutex<Table>>);
 
 impl Agent for Connections {

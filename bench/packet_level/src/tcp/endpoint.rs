@@ -1,4 +1,5 @@
-//! One end of a connection whose both ends have data: a sender and a receiver whose packets travel together, as HTTP over TCP has them.
+//! One end of a connection with data in both directions: a sender and a receiver whose packets
+//! travel together, as with HTTP over TCP.
 
 use fathom_cc::{Controller, ControllerMetrics, Time};
 use fathom_netsim::sim::Ecn;
@@ -9,9 +10,9 @@ use super::segment::{TcpAck, TcpSegment, read_packet, store_packet};
 use super::sender::{TcpCounts, TcpSender};
 use crate::packet::Stored;
 
-/// A packet on its way out.
+/// An outgoing packet.
 pub(crate) struct TcpPacket {
-    /// IP packet in bytes, headers included.
+    /// Bytes of the IP packet, headers included.
     pub(crate) size: u32,
     pub(crate) ecn: Option<Ecn>,
     segment: Option<TcpSegment>,
@@ -19,47 +20,49 @@ pub(crate) struct TcpPacket {
 }
 
 impl TcpPacket {
-    /// What is stored of it; `epoch` tells a flow's connections apart.
+    /// Returns the stored form of the packet; `epoch` tells the connections of a flow apart.
     pub(crate) fn stored(&self, epoch: u32) -> Stored {
         store_packet(epoch, self.segment.as_ref(), self.ack.as_ref())
     }
 }
 
-/// IP packet in bytes that closes a connection at once: a CONNECTION_CLOSE frame in a short packet of QUIC.
+/// Bytes of the IP packet that closes a connection at once: a CONNECTION_CLOSE frame in a short
+/// QUIC packet.
 const CLOSE: u16 = 65;
 
-/// Which end of a connection.
+/// One of the two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientOrServer {
-    /// It opened it.
+    /// The end that opened the connection.
     Client,
-    /// It accepted it.
+    /// The end that accepted the connection.
     Server,
 }
 
-/// What one end of a connection is made from.
+/// Options for creating one end of a connection.
 #[derive(Debug)]
 pub struct TcpEnd {
-    /// Its controller.
+    /// Controller of this end.
     pub controller: Box<dyn Controller>,
-    /// How it sends.
+    /// Options of the sender.
     pub sender: TcpOptions,
-    /// How it acknowledges.
+    /// Options of the receiver.
     pub receiver: TcpReceiverOptions,
 }
 
-/// One end.
+/// One end of a connection.
 #[derive(Debug)]
 pub(crate) struct TcpEndpoint {
     side: ClientOrServer,
     sender: TcpSender,
     receiver: TcpReceiver,
-    /// When the SYN-ACK left, and how many did.
+    /// Time of the last SYN-ACK, and the number of SYN-ACKs sent.
     syn_ack: Option<Time>,
     syn_acks: u32,
-    /// Acknowledgements to leave now: several where they are SYN-ACKs that probe.
+    /// Acknowledgements to send now. Several if they are SYN-ACKs sent as probes.
     acks_now: u32,
-    /// What leaves when it closes at once, and that it has.
+    /// Whether to send the packet that closes the connection at once, and whether the connection is
+    /// gone.
     closing: bool,
     gone: bool,
     options: TcpOptions,
@@ -67,7 +70,8 @@ pub(crate) struct TcpEndpoint {
 }
 
 impl TcpEndpoint {
-    /// The client's end opens the connection, at once; the server's waits for that.
+    /// Creates one end. The client's end opens the connection at once; the server's end waits for
+    /// it.
     pub(crate) fn new(now: Time, side: ClientOrServer, end: TcpEnd) -> Self {
         let mut sender = TcpSender::new(end.controller, end.sender);
         match side {
@@ -88,12 +92,13 @@ impl TcpEndpoint {
         }
     }
 
-    /// So many bytes more to send.
+    /// Adds `bytes` bytes to send.
     pub(crate) fn offer(&mut self, bytes: u64) {
         self.sender.offer(bytes);
     }
 
-    /// Nothing more is to be sent: a FIN follows. Where connections close at once, the client's end does.
+    /// Closes the sending side: a FIN follows the data. If connections close at once, the client's
+    /// end does so here and the server's end does nothing.
     pub(crate) fn finish(&mut self) {
         match self.options.idle {
             None => self.sender.finish(),
@@ -101,7 +106,7 @@ impl TcpEndpoint {
         }
     }
 
-    /// Its data end with a FIN.
+    /// Returns whether the data of this end are followed by a FIN.
     pub(crate) const fn has_fin(&self) -> bool {
         self.options.idle.is_none()
     }
@@ -110,17 +115,19 @@ impl TcpEndpoint {
         self.sender.is_established()
     }
 
-    /// Data bytes that arrived in order.
+    /// Returns the data bytes that arrived in order.
     pub(crate) fn received(&self) -> u64 {
         self.receiver.received()
     }
 
-    /// Everything was sent and acknowledged, and the other end's FIN arrived.
+    /// Returns whether everything was sent and acknowledged and the other end's FIN arrived, or the
+    /// connection was closed at once.
     pub(crate) fn is_over(&self) -> bool {
         self.gone || self.receiver.is_finished() && self.sender.is_done()
     }
 
-    /// The other end's FIN arrived, and all before it.
+    /// Returns whether the other end's FIN and everything before it arrived, or the connection was
+    /// closed at once.
     pub(crate) fn is_finished(&self) -> bool {
         self.gone || self.receiver.is_finished()
     }
@@ -133,7 +140,7 @@ impl TcpEndpoint {
         self.sender.metrics()
     }
 
-    /// A packet arrived: false when it is of another connection.
+    /// Processes a packet. Returns false if the packet belongs to another connection.
     pub(crate) fn on_packet(&mut self, now: Time, body: &[u8], epoch: u32, marked: bool) -> bool {
         let Some((_, segment, ack)) = read_packet(body).filter(|(of, ..)| *of == epoch) else {
             return false;
@@ -160,7 +167,7 @@ impl TcpEndpoint {
         true
     }
 
-    /// The next packet to send now, if there is one. Call it until there is none.
+    /// Returns the next packet to send now. Call repeatedly until it returns `None`.
     pub(crate) fn poll_send(&mut self, now: Time) -> Option<TcpPacket> {
         if std::mem::take(&mut self.closing) {
             self.gone = true;
@@ -177,7 +184,8 @@ impl TcpEndpoint {
         }
         if let Some(segment) = self.sender.poll_send(now) {
             let ecn = segment.ecn_capable.then_some(Ecn::Ect0);
-            // A segment acknowledges what has come, and what was due is done by it; blocks would not fit beside data.
+            // A segment also carries the acknowledgement, so no separate one is due. SACK blocks
+            // would not fit beside data.
             let ack = (!segment.syn).then(|| self.receiver.ack(now).beside(segment.len > 0));
             if ack.is_some() {
                 self.acks_now = 0;
@@ -205,7 +213,7 @@ impl TcpEndpoint {
         })
     }
 
-    /// When [`TcpEndpoint::on_timeout`] is to be called, or [`TcpEndpoint::poll_send`] again.
+    /// Returns when to call [`TcpEndpoint::on_timeout`], or [`TcpEndpoint::poll_send`] again.
     pub(crate) fn timeout(&self) -> Option<Time> {
         if self.gone {
             return None;
@@ -214,7 +222,7 @@ impl TcpEndpoint {
         [self.sender.timeout(), self.receiver.timeout(), idle].into_iter().flatten().min()
     }
 
-    /// A timer came up.
+    /// Handles an expired timer.
     pub(crate) fn on_timeout(&mut self, now: Time) {
         if self.options.idle.is_some_and(|idle| now.since(self.heard) >= idle) {
             self.gone = true;

@@ -1,19 +1,23 @@
-//! TCP at packet level under the controllers of real stacks: what the papers' simulations ran, beside the QUIC-like sender of this crate.
+//! TCP at packet level under the controllers of real stacks. The papers simulated TCP; the other
+//! senders of this crate are QUIC-like.
 //!
-//! A flow is a [`TcpSender`] and a [`TcpReceiver`], both pure state machines. The sender opens the connection and all data go one way.
-//! A connection with data both ways, as HTTP has it, has a sender and a receiver at each end; tasks hold it as a [`TcpConnection`].
-//! Sequence numbers count bytes, as SACK blocks and the RFCs do, so that segments may have any size; they begin at 0 behind the SYN and have
-//! 64 bits, so that they never wrap. Windows count data without headers (RFC 5681 §2), and so do all bytes that a controller is told of.
+//! A flow is a [`TcpSender`] and a [`TcpReceiver`], both pure state machines. The sender opens the
+//! connection, and all data go one way. A connection with data in both directions, as HTTP needs
+//! it, has a sender and a receiver at each end; tasks hold it as a [`TcpConnection`].
 //!
-//! | file | what is in it |
+//! Sequence numbers count bytes, as in SACK blocks and the RFCs, so segments may have any size.
+//! They start at 0 after the SYN and have 64 bits, so they never wrap. Windows count data without
+//! headers (RFC 5681 §2), and so do all byte counts reported to a controller.
+//!
+//! | file | contents |
 //! |---|---|
-//! | `segment.rs` | what segments carry and how large they are |
-//! | `options.rs` | how a sender sends |
+//! | `segment.rs` | contents and sizes of segments |
+//! | `options.rs` | options of a sender |
 //! | `rto.rs` | round-trip times and the retransmission timeout (RFC 6298) |
 //! | `scoreboard.rs` | segments outstanding: SACKed, lost, retransmitted (RFC 6675) |
 //! | `sender.rs` | handshake, window, timeouts, marks |
 //! | `sender/recovery.rs` | fast retransmit and recovery, QUIC's probes |
-//! | `receiver.rs` | when to acknowledge, and what |
+//! | `receiver.rs` | when to acknowledge, and the contents of ACKs |
 //! | `endpoint.rs` | a sender and a receiver whose packets travel together |
 //! | `connections.rs` | connections that tasks open, write to and wait for |
 

@@ -1,4 +1,4 @@
-//! How a TCP sender sends.
+//! Options of a TCP sender.
 
 use std::time::Duration;
 
@@ -7,31 +7,32 @@ use super::rto::RtoOptions;
 use super::segment::{TCP_HEADER, TIMESTAMPS_OPTION};
 use crate::receiver::AckOptions;
 
-/// How losses are found and repaired.
+/// Method of finding and repairing losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LossRecovery {
-    /// Duplicate ACKs; the first new ACK ends recovery, so that a second loss of the window waits for the timeout (RFC 5681 §3.2). As in
-    /// ns-2, a window has one fast retransmit.
+    /// Duplicate ACKs. The first new ACK ends recovery, so a second loss in the window waits for
+    /// the timeout (RFC 5681 §3.2). As in ns-2, a window has at most one fast retransmit.
     Reno,
-    /// Duplicate and partial ACKs, one segment per round trip (RFC 6582), its impatient variant.
+    /// Duplicate and partial ACKs, one segment per round trip (RFC 6582), in its impatient variant.
     #[default]
     NewReno,
     /// SACK blocks (RFC 6675); the receiver must send them.
     Sack,
 }
 
-/// The window a connection begins with.
+/// Window at the start of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum InitialWindow {
-    /// Two to four segments, by their size: the upper bound of RFC 5681 §3.1.
+    /// Two to four segments, depending on their size: the upper bound of RFC 5681 §3.1.
     #[default]
     Rfc5681,
-    /// So many segments: 1 and 2 in the papers' time, 10 today (RFC 6928 §2). The controller's own initial window is the bound.
+    /// This number of segments: 1 or 2 in the papers' time, 10 today (RFC 6928 §2). The
+    /// controller's own initial window is an upper bound.
     Segments(u32),
 }
 
 impl InitialWindow {
-    /// Bytes, with segments of so many.
+    /// Returns the window in bytes for segments of `smss` bytes.
     pub const fn bytes(self, smss: u16) -> u64 {
         let segments = match self {
             Self::Segments(n) => n,
@@ -43,59 +44,70 @@ impl InitialWindow {
     }
 }
 
-/// For how much growth an ACK counts.
+/// Amount of growth that an ACK counts for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum GrowthCounting {
-    /// For one segment at most, in slow start and avoidance (RFC 5681 §3.1, equations 2 and 3; ns-2): half the growth with delayed ACKs.
+    /// At most one segment per ACK, in slow start and in congestion avoidance (RFC 5681 §3.1,
+    /// equations 2 and 3; ns-2). Delayed ACKs then halve the growth.
     #[default]
     Acks,
-    /// For the bytes it acknowledges, as RFC 9002 §7.3 has it; for one segment while a timeout is repaired (RFC 3465 §2.3).
+    /// The bytes that the ACK acknowledges, as in RFC 9002 §7.3; one segment during the recovery
+    /// from a timeout (RFC 3465 §2.3).
     Bytes,
 }
 
-/// QUIC's probe timeout in the place of TCP's retransmission timeout (RFC 9002 §6.2): to tell what of QUIC's behaviour comes of it.
+/// QUIC's probe timeout instead of TCP's retransmission timeout (RFC 9002 §6.2). The option
+/// isolates the effect of the probe timeout on QUIC's behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Probes {
-    /// Segments sent when it runs out, one or two (RFC 9002 §6.2.4).
+    /// Segments sent per timeout, one or two (RFC 9002 §6.2.4).
     pub count: u32,
-    /// How long the peer may hold acknowledgements back, which the timeout waits for.
+    /// Maximum delay of the peer's acknowledgements, which is added to the timeout.
     pub ack_delay: Duration,
 }
 
-/// How a sender sends.
+/// Options of a TCP sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TcpOptions {
-    /// Data bytes of a full segment without options; 1460 by default. Options take from it (RFC 9293 §3.7.1).
+    /// Data bytes of a full segment without options; 1460 by default. TCP options reduce it
+    /// (RFC 9293 §3.7.1).
     pub mss: u16,
-    /// The first window.
+    /// Window at the start of a connection.
     pub initial_window: InitialWindow,
-    /// How losses are repaired.
+    /// Method of repairing losses.
     pub recovery: LossRecovery,
-    /// The first two duplicate ACKs release a new segment each (RFC 3042 §2). With SACK they always do (RFC 6675 §5, step 3).
+    /// Whether the first two duplicate ACKs release a new segment each (RFC 3042 §2). With SACK
+    /// they always do (RFC 6675 §5, step 3).
     pub limited_transmit: bool,
-    /// The timestamps option: RTT samples of retransmissions too (RFC 7323 §4), one-way delays for the controller (Sync-TCP §3.2).
+    /// Whether to use the timestamps option. With it, retransmissions also give RTT samples
+    /// (RFC 7323 §4), and the controller gets one-way delays (Sync-TCP §3.2).
     pub timestamps: bool,
-    /// Data are ECN-capable, and marks are reported to the controller (RFC 3168 §6.1).
+    /// Whether data are ECN-capable and marks are reported to the controller (RFC 3168 §6.1).
     pub ecn: bool,
-    /// With ECN: ACKs say how many packets were marked, and the controller hears of every ACK that reports some (draft-ietf-tcpm-accurate-ecn),
-    /// instead of once per window.
+    /// With ECN: whether ACKs carry the number of marked packets, so that the controller hears of
+    /// every ACK that reports marks (draft-ietf-tcpm-accurate-ecn) instead of once per window.
     pub accurate_ecn: bool,
-    /// With ECN: retransmissions are ECN-capable as well, as in ns-2; RFC 3168 §6.1.5 forbids it.
+    /// With ECN: whether retransmissions are ECN-capable as well, as in ns-2; RFC 3168 §6.1.5
+    /// forbids it.
     pub ecn_retransmissions: bool,
     /// Bounds of the retransmission timeout.
     pub rto: RtoOptions,
-    /// Timeouts send probes, and leave the window alone; SYNs too. It takes SACK.
+    /// QUIC's probe timeout: a timeout, also of a SYN, sends probes and leaves the window
+    /// unchanged. Requires SACK.
     pub probes: Option<Probes>,
-    /// Bytes of the packets of a handshake on the wire; 40 by default, 1228 in QUIC (RFC 9000 §14.1).
+    /// Bytes of a handshake packet on the wire; 40 by default, 1228 in QUIC (RFC 9000 §14.1).
     pub handshake: u16,
-    /// The client closes with one packet that nobody repeats and forgets the connection; an end that hears nothing for this long does so too
-    /// (RFC 9000 §10). `None`: FINs.
+    /// Closing as in QUIC (RFC 9000 §10) instead of with FINs: the client sends one packet, never
+    /// repeats it and forgets the connection. An end that receives nothing for this long also
+    /// forgets the connection. `None`: FINs.
     pub idle: Option<Duration>,
-    /// How ACKs make the window grow.
+    /// Amount of window growth per ACK.
     pub counting: GrowthCounting,
-    /// The receiver's window in full segments: no byte so far beyond the first one not acknowledged.
+    /// Receiver's window in full segments: no data are sent further than this beyond the first
+    /// unacknowledged byte.
     pub max_window: Option<u32>,
-    /// After an idle time of more than a timeout the window is at most the initial one (RFC 5681 §4.1).
+    /// Whether the window is at most the initial window after an idle time longer than the timeout
+    /// (RFC 5681 §4.1).
     pub restart_idle: bool,
 }
 
@@ -122,17 +134,19 @@ impl Default for TcpOptions {
 }
 
 impl TcpOptions {
-    /// SMSS: data bytes of a full segment (RFC 5681 §2). A controller is started with it as its datagram size.
+    /// Returns SMSS, the data bytes of a full segment (RFC 5681 §2). A controller gets it as its
+    /// datagram size.
     pub const fn smss(&self) -> u16 {
         if self.timestamps { self.mss.saturating_sub(TIMESTAMPS_OPTION) } else { self.mss }
     }
 
-    /// Losses are found by SACK.
+    /// Returns whether losses are found by SACK.
     pub fn has_sack(&self) -> bool {
         self.recovery == LossRecovery::Sack
     }
 
-    /// Options of the receiver that goes with this sender; `acks` says how often it acknowledges.
+    /// Returns the options of the receiver that matches this sender; `acks` is the frequency of its
+    /// acknowledgements.
     pub fn receiver(&self, acks: AckOptions) -> TcpReceiverOptions {
         TcpReceiverOptions {
             every: acks.every,

@@ -1,4 +1,5 @@
-//! The receiving side of TCP: when to acknowledge (RFC 5681 §4.2), and what (RFC 2018, RFC 3168 §6.1.3, RFC 7323 §4.3).
+//! The receiving side of TCP: when to acknowledge (RFC 5681 §4.2), and the contents of ACKs
+//! (RFC 2018, RFC 3168 §6.1.3, RFC 7323 §4.3).
 
 use std::time::Duration;
 
@@ -7,18 +8,21 @@ use fathom_cc::{OneWayDelay, Time};
 use super::rto::{RtoEstimator, RtoOptions};
 use super::segment::{MAX_SACK_BLOCKS, TcpAck, TcpSegment};
 
-/// How a receiver acknowledges.
+/// Options of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpReceiverOptions {
-    /// At the latest every so many segments in order; two by default, one for no delayed ACKs (RFC 5681 §4.2).
+    /// Maximum number of in-order segments per ACK; 2 by default, 1 turns delayed ACKs off
+    /// (RFC 5681 §4.2).
     pub every: u32,
-    /// At the latest after this time; 100 ms by default, as in ns-2's full TCP; 500 ms are allowed (RFC 5681 §4.2).
+    /// Maximum delay of an ACK; 100 ms by default, as in ns-2's full TCP; RFC 5681 §4.2 allows 500
+    /// ms.
     pub max_delay: Duration,
-    /// ACKs carry SACK blocks (RFC 2018).
+    /// Whether ACKs carry SACK blocks (RFC 2018).
     pub sack: bool,
-    /// ACKs carry timestamps (RFC 7323 §3) and with them one-way delays (Sync-TCP §3.2).
+    /// Whether ACKs carry timestamps (RFC 7323 §3) and, with them, one-way delays (Sync-TCP §3.2).
     pub timestamps: bool,
-    /// ACKs carry the numbers of packets that arrived and that were marked (draft-ietf-tcpm-accurate-ecn).
+    /// Whether ACKs carry the numbers of packets received and marked
+    /// (draft-ietf-tcpm-accurate-ecn).
     pub accurate_ecn: bool,
     /// Timeout of the SYN-ACK.
     pub rto: RtoOptions,
@@ -44,33 +48,34 @@ pub struct TcpReceiver {
     options: TcpReceiverOptions,
     /// The next byte expected.
     next: u64,
-    /// What arrived behind a gap, first byte and first behind, the latest change last.
+    /// Ranges received behind a gap, as the first byte and the byte after the last. The most
+    /// recently changed range is last.
     blocks: Vec<(u64, u64)>,
-    /// The first byte behind all that arrived.
+    /// End of all received data: the byte after the last.
     arrived_end: u64,
-    /// Segments in order since the last ACK.
+    /// In-order segments since the last ACK.
     waiting: u32,
     deadline: Option<Time>,
-    /// The timer of the SYN-ACK, and whether one is owed.
+    /// Timer of the SYN-ACK, and whether a SYN-ACK is owed.
     syn_timer: RtoEstimator,
     syn_owed: bool,
-    /// Something else than a SYN arrived: a further SYN is an old one.
+    /// Whether a segment other than a SYN arrived. Any further SYN is then old.
     opened: bool,
     ece: bool,
-    /// Packets with data that arrived, and those among them with a mark.
+    /// Packets with data received, and how many of them were marked.
     arrived: u32,
     marked: u32,
     /// TS.Recent and Last.ACK.sent (RFC 7323 §4.3).
     recent: Time,
     acked: u64,
-    /// When the newest segment left, and how long it was on its way.
+    /// Send time and one-way delay of the newest segment.
     newest: (Time, OneWayDelay),
-    /// The sequence number behind the sender's FIN, once that is known.
+    /// Sequence number after the sender's FIN, once known.
     end: Option<u64>,
 }
 
 impl TcpReceiver {
-    /// Listens.
+    /// Creates a listening receiver.
     pub const fn new(options: TcpReceiverOptions) -> Self {
         Self {
             options,
@@ -92,23 +97,25 @@ impl TcpReceiver {
         }
     }
 
-    /// Data bytes that arrived in order.
+    /// Returns the data bytes that arrived in order.
     pub fn received(&self) -> u64 {
         self.next - u64::from(self.is_finished())
     }
 
-    /// The sender's FIN arrived, and all before it.
+    /// Returns whether the sender's FIN and everything before it arrived.
     pub fn is_finished(&self) -> bool {
         self.end == Some(self.next)
     }
 
-    /// A SYN arrived and nothing since: what leaves is a SYN-ACK.
+    /// Returns whether only SYNs have arrived, so that the answer is a SYN-ACK.
     pub(super) const fn answers_syn(&self) -> bool {
         self.syn_owed
     }
 
-    /// A segment arrived, marked congestion-experienced or not: true when an ACK must leave now. That is so for SYN and FIN, for every second
-    /// segment, for one out of order or seen before, and for one that fills a gap or a part of it (RFC 5681 §4.2).
+    /// Processes a segment; `marked` means a congestion-experienced mark. Returns true if an ACK
+    /// must leave now: for a SYN or FIN, for every [`TcpReceiverOptions::every`]-th segment, for a
+    /// segment out of order or seen before, and for a segment that fills all or part of a gap
+    /// (RFC 5681 §4.2).
     pub fn on_segment(&mut self, now: Time, segment: &TcpSegment, marked: bool) -> bool {
         if segment.sent >= self.recent && segment.seq <= self.acked {
             self.recent = segment.sent;
@@ -146,14 +153,14 @@ impl TcpReceiver {
         false
     }
 
-    /// Takes the bytes in; true when they were the next ones.
+    /// Inserts received bytes. Returns true if they were the next bytes expected.
     fn insert(&mut self, first: u64, end: u64) -> bool {
         if end <= self.next {
             return false;
         }
         let in_order = first <= self.next;
         let (mut first, mut end) = (first.max(self.next), end);
-        // Most segments are new and touch the newest block or none.
+        // Fast path: most segments are new and either extend the newest block or touch none.
         let newest =
             self.blocks.last_mut().filter(|(_, b)| first == *b && first == self.arrived_end);
         if let Some((_, b)) = newest {
@@ -181,12 +188,12 @@ impl TcpReceiver {
         in_order
     }
 
-    /// When an ACK or another SYN-ACK is due at the latest.
+    /// Returns the latest time for the next ACK or for another SYN-ACK.
     pub const fn timeout(&self) -> Option<Time> {
         self.deadline
     }
 
-    /// The ACK to send now, or the SYN-ACK until something else than a SYN arrived.
+    /// Builds the ACK to send now, or a SYN-ACK until a segment other than a SYN arrived.
     pub fn ack(&mut self, now: Time) -> TcpAck {
         self.waiting = 0;
         self.deadline = None;
@@ -233,10 +240,10 @@ mod tests {
         TcpReceiver::new(TcpReceiverOptions { sack, ..TcpReceiverOptions::default() })
     }
 
-    /// ACK number and SACK blocks in segments, where an ACK leaves at once.
+    /// ACK number and SACK blocks in segments; `None` if no ACK leaves at once.
     type Answer = Option<(u64, Vec<(u64, u64)>)>;
 
-    /// Segments arrive one per millisecond from 100 ms on.
+    /// Delivers one segment per millisecond, starting at 101 ms.
     fn answers(r: &mut TcpReceiver, segments: &[u64]) -> Vec<Answer> {
         let mut now = 100;
         let mut answer = |n: &u64| {
@@ -268,7 +275,8 @@ mod tests {
         assert_eq!((r.ack(at(200)).ack, r.timeout()), (1_000, None));
     }
 
-    /// RFC 5681 §4.2: a duplicate ACK for each segment behind a gap, and an ACK at once for those that fill it.
+    /// RFC 5681 §4.2: each segment behind a gap gets a duplicate ACK, and segments that fill a gap
+    /// are acknowledged at once.
     #[test]
     fn gaps_are_acknowledged_at_once() {
         let numbers: Vec<Option<u64>> = answers(&mut receiver(false), &[0, 2, 3, 5, 1, 4, 6, 7])
@@ -278,7 +286,7 @@ mod tests {
         assert_eq!(numbers, [None, Some(1), Some(1), Some(1), Some(4), Some(6), None, Some(8)]);
     }
 
-    /// RFC 9293 §3.10.7.4: a segment that arrived before is answered at once.
+    /// RFC 9293 §3.10.7.4: a duplicate segment is acknowledged at once.
     #[test]
     fn a_second_copy_is_acknowledged_at_once() {
         assert_eq!(
@@ -287,7 +295,8 @@ mod tests {
         );
     }
 
-    /// RFC 2018 §4: the first block holds the newest segment, the others are the newest before it.
+    /// RFC 2018 §4: the first block holds the newest segment; the other blocks follow from newer to
+    /// older.
     #[test]
     fn newest_sack_block_comes_first() {
         let acks = answers(&mut receiver(true), &[1, 3, 5, 7, 9, 4]);
@@ -318,7 +327,8 @@ mod tests {
         assert!(ece(4, true, true), "marked again");
     }
 
-    /// RFC 7323 §4.3: the echo of a delayed ACK is that of the first segment it answers, and behind a gap that of the last in order.
+    /// RFC 7323 §4.3: a delayed ACK echoes the first segment that it acknowledges; behind a gap,
+    /// the last in-order segment.
     #[test]
     fn echo_is_of_the_segment_that_made_the_ack_due() {
         let options = TcpReceiverOptions { timestamps: true, ..TcpReceiverOptions::default() };
@@ -336,7 +346,7 @@ mod tests {
         assert_eq!(r.ack(at(150)).echo, Some(at(140)), "fills the gap");
     }
 
-    /// RFC 6298 §5: the SYN-ACK has a timer of its own, which backs off.
+    /// RFC 6298 §5: the SYN-ACK has its own timer, which backs off.
     #[test]
     fn syn_ack_is_repeated_until_something_arrives() {
         let mut r = receiver(false);
@@ -350,7 +360,8 @@ mod tests {
         assert_eq!(r.timeout(), None);
     }
 
-    /// Whatever the order of arrival: all before the next byte arrived, the blocks are what arrived behind it, the last one first.
+    /// In any order of arrival, everything before the next expected byte has arrived, and the
+    /// blocks hold exactly the data received behind it, the most recent block first.
     #[test]
     fn blocks_are_what_arrived_behind_a_gap() {
         for seed in 0..100 {

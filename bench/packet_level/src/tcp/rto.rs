@@ -6,17 +6,18 @@ use fathom_cc::Rtt;
 
 use crate::rtt::RttEstimator;
 
-/// The timeout with which data begin when a SYN was lost (RFC 6298 §5, rule 5.7).
+/// Timeout for the first data after a lost SYN (RFC 6298 §5, rule 5.7).
 const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
 /// Bounds of the retransmission timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RtoOptions {
-    /// Before there is a sample; 1 s by default (RFC 6298 §2, rule 2.1).
+    /// Timeout before the first sample; 1 s by default (RFC 6298 §2, rule 2.1).
     pub initial: Duration,
-    /// At least; 1 s by default (RFC 6298 §2, rule 2.4). Linux and ns-2 have 200 ms.
+    /// Minimum timeout; 1 s by default (RFC 6298 §2, rule 2.4). Linux and ns-2 use 200 ms.
     pub floor: Duration,
-    /// At most, however often it ran out; 64 s by default, where the RFC asks for 60 s or more (RFC 6298 §2, rule 2.5).
+    /// Maximum timeout, also with backoff; 64 s by default. The RFC requires at least 60 s
+    /// (RFC 6298 §2, rule 2.5).
     pub ceiling: Duration,
 }
 
@@ -27,51 +28,53 @@ impl Default for RtoOptions {
     }
 }
 
-/// The estimator of one connection.
+/// Estimator of the retransmission timeout of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtoEstimator {
     options: RtoOptions,
-    /// Without acknowledgement delays: QUIC's averages, variations and granularity are then TCP's (RFC 9002 §5.3, RFC 6298 §2 and §4).
+    /// RTT without acknowledgement delays. QUIC's average, variation and granularity then equal
+    /// TCP's (RFC 9002 §5.3, RFC 6298 §2 and §4).
     rtt: RttEstimator,
     rto: Duration,
 }
 
 impl RtoEstimator {
-    /// Without a sample yet.
+    /// Creates an estimator without samples.
     pub const fn new(options: RtoOptions) -> Self {
         Self { options, rtt: RttEstimator::new(Duration::ZERO), rto: options.initial }
     }
 
-    /// A sample. It ends backing off.
+    /// Adds a sample, which ends any backoff.
     pub fn sample(&mut self, latest: Duration) {
         self.rtt.sample(latest, Duration::ZERO);
         let rto = self.rtt.probe_timeout(0);
         self.rto = rto.max(self.options.floor).min(self.options.ceiling);
     }
 
-    /// The timeout ran out: twice as long from now on, up to the ceiling (RFC 6298 §5, rule 5.5).
+    /// Doubles the timeout after it expired, up to the ceiling (RFC 6298 §5, rule 5.5).
     pub fn back_off(&mut self) {
         self.rto = (self.rto * 2).min(self.options.ceiling);
     }
 
-    /// Data begin after a SYN was lost (RFC 6298 §5, rule 5.7).
+    /// Sets the timeout for the first data after a lost SYN (RFC 6298 §5, rule 5.7).
     pub fn begin_after_lost_syn(&mut self) {
         if !self.is_sampled() {
             self.rto = AFTER_LOST_SYN.max(self.options.floor).min(self.options.ceiling);
         }
     }
 
-    /// The retransmission timeout.
+    /// Returns the retransmission timeout.
     pub const fn rto(&self) -> Duration {
         self.rto
     }
 
-    /// As controllers hear of it. Before the first sample it is the initial timeout, as the QUIC-like sender has its initial RTT.
+    /// Returns the RTT as reported to controllers. Before the first sample, the initial timeout
+    /// stands in for the RTT, like the initial RTT of the QUIC-like sender.
     pub const fn rtt(&self) -> Rtt {
         if self.is_sampled() { self.rtt.rtt() } else { Rtt::first(self.options.initial) }
     }
 
-    /// There was a sample.
+    /// Returns whether there was a sample.
     pub const fn is_sampled(&self) -> bool {
         self.rtt.is_sampled()
     }
@@ -97,7 +100,8 @@ mod tests {
         rto.sample(ms(80));
         assert_eq!(rto.rto(), ms(80 + 4 * 40));
         rto.sample(ms(96));
-        // Variation (3 * 40 + 16) / 4 = 34 with the old average, then the average (7 * 80 + 96) / 8 = 82.
+        // Variation (3 * 40 + 16) / 4 = 34 with the old average, then the average (7 * 80 + 96) /
+        // 8 = 82.
         assert_eq!((rto.rtt().smoothed, rto.rto()), (ms(82), ms(82 + 4 * 34)));
         assert_eq!((rto.rtt().latest, rto.rtt().min), (ms(96), ms(80)));
     }
@@ -115,7 +119,7 @@ mod tests {
         assert_eq!(rto.rto(), ms(64_000));
     }
 
-    /// RFC 6298 §5, rules 5.5 and 5.7; the next sample ends it (the note at its end).
+    /// RFC 6298 §5, rules 5.5 and 5.7; the next sample ends the backoff (note at the end of §5).
     #[test]
     fn timeout_doubles_until_a_sample() {
         let mut rto = RtoEstimator::new(RtoOptions::default());

@@ -1,5 +1,6 @@
-//! Segments outstanding: what was acknowledged of them, what counts as lost and was sent again, and how much of it is in the network.
-//! With SACK these are IsLost(), SetPipe() and NextSeg() of RFC 6675 §4; without it the bytes in the network are the flight size.
+//! Outstanding segments: which are acknowledged, lost or retransmitted, and how many bytes are in
+//! the network. With SACK, the functions correspond to IsLost(), SetPipe() and NextSeg() of
+//! RFC 6675 §4; without SACK, the bytes in the network are the flight size.
 
 use std::collections::VecDeque;
 
@@ -7,7 +8,8 @@ use fathom_cc::{Acked, Time};
 
 use super::segment::SackBlocks;
 
-/// So many duplicate ACKs, or SACKed pieces above a segment, mean that it is lost (RFC 5681 §3.2, RFC 6675 §2).
+/// Number of duplicate ACKs, or of SACKed pieces above a segment, that mean a loss (RFC 5681 §3.2,
+/// RFC 6675 §2).
 pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
 
 /// A segment not yet acknowledged cumulatively.
@@ -15,15 +17,17 @@ pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
 pub(super) struct Outstanding {
     pub(super) seq: u64,
     pub(super) len: u16,
-    /// When it was sent last.
+    /// Time of its last transmission.
     pub(super) sent: Time,
-    /// It was sent more than once.
+    /// Whether it was sent more than once.
     pub(super) retransmitted: bool,
     sacked: bool,
-    /// The controller heard of its acknowledgement. SACKed marks go at a timeout, this stays.
+    /// Whether its acknowledgement was reported to the controller. A timeout clears `sacked` but
+    /// not this flag.
     reported: bool,
     lost: bool,
-    /// It was sent again in this recovery: it lies at or below HighRxt (RFC 6675 §2).
+    /// Whether it was sent again in this recovery, so that it lies at or below HighRxt
+    /// (RFC 6675 §2).
     resent: bool,
 }
 
@@ -32,30 +36,32 @@ impl Outstanding {
         self.seq + self.len as u64
     }
 
-    /// Bytes it has in the network (RFC 6675 §4, SetPipe).
+    /// Returns the bytes that the segment has in the network (RFC 6675 §4, SetPipe).
     const fn in_network(&self) -> u64 {
         let copies = if self.sacked { 0 } else { !self.lost as u64 + self.resent as u64 };
         copies * self.len as u64
     }
 
-    /// It may be sent again: it was not in this recovery, and nothing says that it arrived.
+    /// Returns whether the segment may be sent again: not yet retransmitted in this recovery, and
+    /// not SACKed.
     const fn is_hole(&self) -> bool {
         !self.resent && !self.sacked
     }
 }
 
-/// What one ACK says that was not known before.
+/// Information in an ACK that was not known before.
 #[derive(Debug, Default)]
 pub(super) struct Newly {
-    /// Segments the controller hears of, oldest first.
+    /// Newly acknowledged segments to report to the controller, oldest first.
     pub(super) packets: Vec<Acked>,
     /// Bytes acknowledged cumulatively.
     pub(super) bytes: u64,
-    /// A SACK block held something new.
+    /// Whether a SACK block contained something new.
     pub(super) sacked: bool,
-    /// When the newest segment was sent, if none of all was sent twice (Karn's algorithm, RFC 6298 §3).
+    /// Send time of the newest segment, if none of the segments was sent twice (Karn's algorithm,
+    /// RFC 6298 §3).
     pub(super) sample: Option<Time>,
-    /// One of them was sent twice.
+    /// Whether one of the segments was sent twice.
     ambiguous: bool,
 }
 
@@ -72,20 +78,23 @@ impl Newly {
     }
 }
 
-/// The segments of one connection, from the first not acknowledged on. Thousands may be outstanding, so that no ACK may walk over all of them:
-/// the bounds below say where to look. Loss by time, which only QUIC's probes need, still does.
+/// The segments of one connection, starting with the first unacknowledged one. Thousands may be
+/// outstanding, so an ACK must not walk over all of them; the bounds below limit the search. Only
+/// loss detection by time, which QUIC's probes need, walks over all.
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
     list: VecDeque<Outstanding>,
     una: u64,
     in_network: u64,
-    /// First byte behind all that was SACKed (RFC 6675 §4, NextSeg rule 1.b).
+    /// End of the SACKed data: the byte after the last (RFC 6675 §4, NextSeg rule 1.b).
     sacked_end: u64,
-    /// The blocks of the ACK before: what lies in them is SACKed.
+    /// Blocks of the previous ACK. Everything in them is SACKed.
     blocks: SackBlocks,
-    /// Below this sequence number all that is not SACKed was marked by [`Scoreboard::detect_losses`].
+    /// Below this sequence number, [`Scoreboard::detect_losses`] has marked everything that is not
+    /// SACKed.
     examined: u64,
-    /// Below these no segment that is not acknowledged is lost and a hole, or a hole at all.
+    /// Lower bounds for searches: no unacknowledged segment below `lost_from` is both lost and a
+    /// hole, and none below `hole_from` is a hole.
     lost_from: u64,
     hole_from: u64,
 }
@@ -97,7 +106,7 @@ impl Scoreboard {
         *self = Self { list, ..Self::default() };
     }
 
-    /// The first byte not acknowledged cumulatively, and the next new one.
+    /// Returns the first byte not acknowledged cumulatively; `high` returns the next new byte.
     pub(super) const fn una(&self) -> u64 {
         self.una
     }
@@ -106,7 +115,8 @@ impl Scoreboard {
         self.list.back().map_or(self.una, Outstanding::end)
     }
 
-    /// Bytes in the network: "pipe" with SACK, otherwise FlightSize, after a timeout what was sent since.
+    /// Returns the bytes in the network: "pipe" with SACK, otherwise FlightSize; after a timeout,
+    /// the bytes sent since.
     pub(super) const fn in_network(&self) -> u64 {
         self.in_network
     }
@@ -131,7 +141,7 @@ impl Scoreboard {
         }
     }
 
-    /// New data leave.
+    /// Adds new data that are sent now and returns their sequence number.
     pub(super) fn push(&mut self, len: u16, now: Time) -> u64 {
         let seq = self.high();
         self.list.push_back(Outstanding {
@@ -148,7 +158,8 @@ impl Scoreboard {
         seq
     }
 
-    /// A segment leaves again; a rescue counts neither for HighRxt nor for what is in the network (RFC 6675 §4, NextSeg rule 4).
+    /// Marks a segment as sent again. A rescue counts neither for HighRxt nor for the bytes in the
+    /// network (RFC 6675 §4, NextSeg rule 4).
     pub(super) fn resend(&mut self, index: usize, now: Time, rescue: bool) {
         self.change(index, |s| {
             (s.sent, s.retransmitted) = (now, true);
@@ -156,7 +167,8 @@ impl Scoreboard {
         });
     }
 
-    /// Fills `newly` with what this ACK number and these SACK blocks acknowledge first.
+    /// Processes an ACK number and SACK blocks, and fills `newly` with the newly acknowledged
+    /// segments.
     pub(super) fn acknowledge(&mut self, ack: u64, sack: &SackBlocks, newly: &mut Newly) {
         newly.clear();
         let ack = ack.min(self.high());
@@ -193,14 +205,15 @@ impl Scoreboard {
         newly.packets.sort_by_key(|p| p.sent);
     }
 
-    /// The first segment is lost: duplicate ACKs, or a partial ACK, say so.
+    /// Marks the first segment as lost, after duplicate ACKs or a partial ACK.
     pub(super) fn lose_first(&mut self) {
         if !self.list.is_empty() {
             self.change(0, |s| (s.lost, s.resent) = (true, false));
         }
     }
 
-    /// The timeout ran out: everything is lost, and what was SACKed may have been given up (RFC 6298 §5, RFC 2018 §8).
+    /// Marks everything as lost after a timeout, including SACKed segments because the receiver may
+    /// have discarded them (RFC 6298 §5, RFC 2018 §8).
     pub(super) fn lose_all(&mut self) {
         for segment in &mut self.list {
             (segment.lost, segment.resent, segment.sacked) = (true, false, false);
@@ -210,10 +223,11 @@ impl Scoreboard {
             (SackBlocks::default(), 0, 0, 0);
     }
 
-    /// Marks what IsLost() holds for: above it [`DUPLICATE_THRESHOLD`] discontiguous pieces are SACKed, or more than that less one times
-    /// `smss` bytes (RFC 6675 §4). Bytes newly marked.
+    /// Marks the segments for which IsLost() holds and returns the bytes newly marked. IsLost()
+    /// holds if above the segment [`DUPLICATE_THRESHOLD`] discontiguous pieces or more than
+    /// `(DUPLICATE_THRESHOLD - 1) * smss` bytes are SACKed (RFC 6675 §4).
     pub(super) fn detect_losses(&mut self, smss: u16) -> u64 {
-        // From the newest SACKed segment down to the one below which it holds.
+        // Go down from the newest SACKed segment to the segment below which IsLost() holds.
         let (mut bytes, mut pieces, mut above) = (0_u64, 0, false);
         let mut bound = self.index_of(self.sacked_end);
         while pieces < DUPLICATE_THRESHOLD
@@ -239,18 +253,19 @@ impl Scoreboard {
         lost
     }
 
-    /// The first segment that does not begin below this sequence number.
+    /// Returns the index of the first segment that starts at or above this sequence number.
     fn index_of(&self, seq: u64) -> usize {
         self.list.partition_point(|s| s.seq < seq)
     }
 
-    /// The first sequence number behind the first segment.
+    /// Returns the sequence number after the first segment.
     pub(super) fn first_end(&self) -> u64 {
         self.list.front().map_or(self.una, Outstanding::end)
     }
 
-    /// Marks what was sent last before or at `time` and is neither SACKed nor known to be lost: QUIC's loss by time (RFC 9002 §6.1.2). Bytes
-    /// newly marked.
+    /// Marks segments as lost if their last transmission was at or before `time` and they are
+    /// neither SACKed nor known to be lost: QUIC's time threshold (RFC 9002 §6.1.2). Returns the
+    /// bytes newly marked.
     pub(super) fn lose_sent_by(&mut self, time: Time) -> u64 {
         let mut bytes = 0;
         for index in 0..self.list.len() {
@@ -263,23 +278,24 @@ impl Scoreboard {
         bytes
     }
 
-    /// The first segment from this sequence number on that is not SACKed.
+    /// Returns the first segment at or above this sequence number that is not SACKed.
     pub(super) fn next_outstanding(&self, seq: u64) -> Option<usize> {
         (self.index_of(seq)..self.list.len()).find(|index| !self.list[*index].sacked)
     }
 
-    /// The first segment counts as lost.
+    /// Returns whether the first segment counts as lost.
     pub(super) fn is_first_lost(&self) -> bool {
         self.list.front().is_some_and(|s| s.lost)
     }
 
-    /// Bytes that count as lost and were not sent again, and when the newest of them was sent.
+    /// Returns the bytes that are lost and not yet retransmitted, and the latest send time among
+    /// them.
     pub(super) fn lost(&self) -> (u64, Time) {
         let lost = self.list.iter().filter(|s| s.lost && s.is_hole());
         lost.fold((0, Time::ZERO), |(bytes, sent), s| (bytes + u64::from(s.len), sent.max(s.sent)))
     }
 
-    /// The first lost segment not sent again (RFC 6675 §4, NextSeg rule 1).
+    /// Returns the first lost segment that was not retransmitted (RFC 6675 §4, NextSeg rule 1).
     pub(super) fn next_lost(&mut self) -> Option<usize> {
         let from = self.index_of(self.lost_from);
         let found = (from..self.list.len())
@@ -288,7 +304,8 @@ impl Scoreboard {
         found
     }
 
-    /// The first segment below a SACKed one not sent again (RFC 6675 §4, NextSeg rule 3).
+    /// Returns the first segment below a SACKed one that was not retransmitted (RFC 6675 §4,
+    /// NextSeg rule 3).
     pub(super) fn next_hole(&mut self) -> Option<usize> {
         let (from, end) = (self.index_of(self.hole_from), self.index_of(self.sacked_end));
         let found = (from..end).find(|index| self.list[*index].is_hole());
@@ -297,7 +314,8 @@ impl Scoreboard {
         found
     }
 
-    /// The last segment not SACKed (RFC 6675 §4, NextSeg rule 4), unless it was sent again already: there is nothing to rescue then.
+    /// Returns the last segment that is not SACKed (RFC 6675 §4, NextSeg rule 4), or `None` if it
+    /// was already retransmitted, because then there is nothing to rescue.
     pub(super) fn last_hole(&self) -> Option<usize> {
         self.list.iter().rposition(|s| !s.sacked).filter(|index| !self.list[*index].resent)
     }
@@ -331,7 +349,8 @@ mod tests {
         let mut b = board(10);
         sack(&mut b, 0, &[(3, 4), (5, 6)]);
         assert_eq!((b.detect_losses(1_000), b.in_network()), (0, 8_000));
-        // A third piece: what lies below all of them is lost, not what lies between.
+        // With a third piece, everything below all pieces is lost, but not the segments between
+        // them.
         sack(&mut b, 0, &[(7, 8)]);
         assert_eq!(
             (b.detect_losses(1_000), b.in_network(), b.is_first_lost()),
@@ -347,7 +366,8 @@ mod tests {
         assert_eq!((b.in_network(), b.next_lost()), (7_000, None));
     }
 
-    /// RFC 6675 §4, NextSeg: a hole not known to be lost that is sent again is in the network twice.
+    /// RFC 6675 §4, NextSeg: a retransmitted hole that is not known to be lost counts twice in the
+    /// network.
     #[test]
     fn hole_sent_again_counts_twice() {
         let mut b = board(5);
@@ -359,7 +379,8 @@ mod tests {
         assert_eq!(b.in_network(), 5_000, "a rescue does not count");
     }
 
-    /// Each segment is reported once, also when a timeout in between forgets what was SACKed (RFC 2018 §8).
+    /// Each segment is reported once, even if a timeout in between clears the SACKed marks
+    /// (RFC 2018 §8).
     #[test]
     fn each_segment_is_reported_once() {
         let mut b = board(4);
@@ -374,7 +395,7 @@ mod tests {
         );
     }
 
-    /// RFC 6298 §3: no sample where one of the segments was sent twice.
+    /// RFC 6298 §3: no sample if one of the segments was sent twice.
     #[test]
     fn retransmitted_segments_give_no_sample() {
         let mut b = board(4);
@@ -384,7 +405,8 @@ mod tests {
         assert_eq!(sack(&mut b, 4, &[]).sample, Some(Time::from_millis(3)));
     }
 
-    /// What the bounds say is what a walk over all segments says, whatever comes: IsLost() and NextSeg() by their words (RFC 6675 §4).
+    /// The bounded searches find the same segments as a walk over all segments, for random ACKs.
+    /// The reference is IsLost() and NextSeg() as the RFC words them (RFC 6675 §4).
     #[test]
     fn bounds_leave_nothing_out() {
         for seed in 0..200 {

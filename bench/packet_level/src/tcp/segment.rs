@@ -1,4 +1,5 @@
-//! What TCP segments carry. They count full-size on the wire and store a few bytes.
+//! Contents of TCP segments. Each segment counts with its full size on the wire but stores only a
+//! few bytes.
 
 use std::ops::Range;
 
@@ -6,43 +7,47 @@ use fathom_cc::{OneWayDelay, Time};
 
 use crate::packet::{Stored, take};
 
-/// Bytes of IPv4 and TCP header without options (RFC 791 §3.1, RFC 9293 §3.1).
+/// Bytes of the IPv4 and TCP headers without options (RFC 791 §3.1, RFC 9293 §3.1).
 pub const TCP_HEADER: u16 = 40;
 /// Bytes of the timestamps option with its padding (RFC 7323 §A).
 pub const TIMESTAMPS_OPTION: u16 = 12;
-/// SACK blocks of an acknowledgement at most, without timestamps; with them there is room for one less (RFC 2018 §3).
+/// Maximum number of SACK blocks in an ACK without timestamps; with timestamps one fewer fits
+/// (RFC 2018 §3).
 pub const MAX_SACK_BLOCKS: usize = 4;
-/// Bytes of a SACK option without blocks, with its padding, and of a block (RFC 2018 §3).
+/// Bytes of a SACK option without blocks but with padding, and of one block (RFC 2018 §3).
 const SACK_OPTION: u16 = 4;
 const SACK_BLOCK: u16 = 8;
 
-/// A segment of the sender: SYN, the handshake's ACK, data, or FIN.
+/// A segment from the sender: SYN, the handshake's ACK, data, or FIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpSegment {
     /// First sequence number in bytes; the first data byte is 0.
     pub seq: u64,
-    /// Sequence numbers: data bytes, and one for a FIN.
+    /// Length in sequence numbers: the data bytes, plus one for a FIN.
     pub len: u16,
-    /// When it left; what the timestamps option carries.
+    /// Send time, carried in the timestamps option.
     pub sent: Time,
-    /// It opens the connection.
+    /// Whether the segment opens the connection.
     pub syn: bool,
-    /// It ends the data: its last sequence number stands for that and is no byte (RFC 9293 §3.4).
+    /// Whether the segment ends the data. Its last sequence number then stands for the FIN and not
+    /// for a byte (RFC 9293 §3.4).
     pub fin: bool,
-    /// It closes the connection at once, and nothing of it is repeated.
+    /// Whether the segment closes the connection at once. Such a segment is never repeated.
     pub reset: bool,
-    /// The window was reduced (RFC 3168 §6.1.2).
+    /// Whether the sender reduced its window (RFC 3168 §6.1.2).
     pub cwr: bool,
-    /// It leaves as ECN-capable. Neither SYN nor ACK nor a retransmission is (RFC 3168 §6.1.1, RFC 3168 §6.1.4, RFC 3168 §6.1.5).
+    /// Whether the segment leaves as ECN-capable. SYNs, ACKs and retransmissions are not
+    /// ECN-capable (RFC 3168 §6.1.1, RFC 3168 §6.1.4, RFC 3168 §6.1.5), unless
+    /// `TcpOptions::ecn_retransmissions` is set.
     pub ecn_capable: bool,
-    /// It was sent before.
+    /// Whether the data were sent before.
     pub retransmission: bool,
-    /// IP packet in bytes, headers included.
+    /// Bytes of the IP packet, headers included.
     pub size: u16,
 }
 
 impl TcpSegment {
-    /// Nothing but a header.
+    /// Returns a segment that is only a header.
     pub(super) const fn bare(now: Time) -> Self {
         Self {
             seq: 0,
@@ -78,12 +83,13 @@ impl FromIterator<(u64, u64)> for SackBlocks {
 }
 
 impl SackBlocks {
-    /// From first bytes and first bytes behind, newest first; those beyond [`MAX_SACK_BLOCKS`] are left out.
+    /// Builds the blocks from pairs of the first byte and the byte after the last, newest block
+    /// first. Blocks beyond [`MAX_SACK_BLOCKS`] are left out.
     pub fn from_slice(blocks: &[(u64, u64)]) -> Self {
         blocks.iter().copied().collect()
     }
 
-    /// First byte of each block, and the first behind it.
+    /// Returns the first byte of each block and the byte after its last.
     pub fn as_slice(&self) -> &[(u64, u64)] {
         &self.list[..self.len]
     }
@@ -96,32 +102,34 @@ impl SackBlocks {
 /// An acknowledgement, or the handshake's SYN-ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpAck {
-    /// The next byte expected: all before it arrived.
+    /// Next byte expected; everything before it arrived.
     pub ack: u64,
-    /// It answers the SYN.
+    /// Whether this is the SYN-ACK.
     pub syn: bool,
-    /// A mark was seen, and no CWR since (RFC 3168 §6.1.3).
+    /// Whether a mark was seen and no CWR since (RFC 3168 §6.1.3).
     pub ece: bool,
-    /// What arrived behind a gap, where SACK is used.
+    /// Ranges received behind a gap, if SACK is used.
     pub sack: SackBlocks,
-    /// With the timestamps option: when the segment left that made this ACK due (RFC 7323 §4.3).
+    /// With the timestamps option: send time of the segment that made this ACK due (RFC 7323 §4.3).
     pub echo: Option<Time>,
-    /// With the timestamps option: how long the newest segment was on its way.
+    /// With the timestamps option: one-way delay of the newest segment.
     pub one_way: Option<OneWayDelay>,
-    /// It came with data, and is no duplicate ACK therefore (RFC 5681 §2).
+    /// Whether the ACK came with data and is therefore no duplicate ACK (RFC 5681 §2).
     pub with_data: bool,
-    /// With accurate ECN: packets with data that arrived so far, and those among them that were marked. They take fields of the header.
+    /// With accurate ECN: packets with data received so far, and how many of them were marked. The
+    /// counts occupy header fields and add no bytes.
     pub marks: Option<(u32, u32)>,
 }
 
 impl TcpAck {
-    /// The same in the header of a segment, which has data or not. SACK blocks find no room beside data.
+    /// Returns the ACK as carried in the header of a segment with or without data. SACK blocks do
+    /// not fit beside data.
     pub(super) fn beside(self, data: bool) -> Self {
         let sack = if data { SackBlocks::default() } else { self.sack };
         Self { with_data: data, sack, ..self }
     }
 
-    /// IP packet in bytes, headers included.
+    /// Returns the bytes of the IP packet, headers included.
     pub const fn size(&self) -> u16 {
         let timestamps = if self.echo.is_some() { TIMESTAMPS_OPTION } else { 0 };
         let sack =
@@ -131,22 +139,23 @@ impl TcpAck {
 }
 
 const SYN: u8 = 1;
-/// CWR of a segment, ECE of an ACK.
+/// CWR in a segment, ECE in an ACK.
 const CONGESTION: u8 = 2;
 const TIMESTAMPS: u8 = 4;
 const FIN: u8 = 8;
-/// Of a segment.
+/// Flag of segments only.
 const RESET: u8 = 64;
-/// Of an ACK: a segment came before it.
+/// Flag of ACKs only: a segment precedes the ACK.
 const WITH_DATA: u8 = 16;
-/// Of an ACK: counts of marks are there.
+/// Flag of ACKs only: counts of marks follow.
 const MARKS: u8 = 32;
 
 fn flags_of<const N: usize>(flags: [(bool, u8); N]) -> [u8; 1] {
     [flags.iter().map(|(set, flag)| u8::from(*set) * flag).sum()]
 }
 
-/// What is stored of a packet between two ends that both have data: epoch, whether there is a segment, the segment, the ACK.
+/// Stores a packet between two ends that both have data: epoch, flags for segment and ACK, the
+/// segment, the ACK.
 pub(super) fn store_packet(
     epoch: u32,
     segment: Option<&TcpSegment>,
@@ -163,7 +172,7 @@ pub(super) fn store_packet(
     s
 }
 
-/// Epoch, segment and ACK of a packet.
+/// Reads the epoch, segment and ACK of a packet.
 pub(super) fn read_packet(mut bytes: &[u8]) -> Option<(u32, Option<TcpSegment>, Option<TcpAck>)> {
     let epoch = u32::from_le_bytes(take(&mut bytes)?);
     let [segment, ack] = take(&mut bytes)?;
@@ -172,14 +181,14 @@ pub(super) fn read_packet(mut bytes: &[u8]) -> Option<(u32, Option<TcpSegment>, 
     Some((epoch, segment, ack))
 }
 
-/// Epoch 4, then the segment. The epoch tells a flow's connections apart.
+/// Stores a segment after its epoch (4 bytes). The epoch tells the connections of a flow apart.
 pub(crate) fn store_segment(epoch: u32, segment: &TcpSegment) -> Stored {
     let mut s = Stored::new(epoch);
     put_segment(&mut s, segment);
     s
 }
 
-/// Flags 1, sequence number 8, length 2, time sent 8.
+/// Stores flags (1 byte), sequence number (8), length (2) and send time (8).
 fn put_segment(s: &mut Stored, segment: &TcpSegment) {
     s.put(flags_of([
         (segment.syn, SYN),
@@ -192,7 +201,7 @@ fn put_segment(s: &mut Stored, segment: &TcpSegment) {
     s.put(segment.sent.as_nanos().to_le_bytes());
 }
 
-/// Epoch and segment, as far as a receiver reads it.
+/// Reads the epoch and the fields of the segment that a receiver uses.
 pub(crate) fn read_segment(mut bytes: &[u8]) -> Option<(u32, TcpSegment)> {
     let epoch = u32::from_le_bytes(take(&mut bytes)?);
     Some((epoch, take_segment(&mut bytes)?))
@@ -212,14 +221,15 @@ fn take_segment(bytes: &mut &[u8]) -> Option<TcpSegment> {
     })
 }
 
-/// Epoch 4, then the ACK.
+/// Stores an ACK after its epoch (4 bytes).
 pub(crate) fn store_ack(epoch: u32, ack: &TcpAck) -> Stored {
     let mut s = Stored::new(epoch);
     put_ack(&mut s, ack);
     s
 }
 
-/// Flags 1, ACK number 8, with timestamps echo 8 and one-way delay 8, with counts of marks 8, then 16 for each block.
+/// Stores flags (1 byte), ACK number (8), with timestamps the echo (8) and one-way delay (8), with
+/// accurate ECN the counts of marks (8), then 16 bytes per block.
 fn put_ack(s: &mut Stored, ack: &TcpAck) {
     let timestamps = ack.echo.zip(ack.one_way);
     s.put(flags_of([
@@ -244,7 +254,7 @@ fn put_ack(s: &mut Stored, ack: &TcpAck) {
     }
 }
 
-/// Epoch and acknowledgement.
+/// Reads the epoch and the acknowledgement.
 pub(crate) fn read_ack(mut bytes: &[u8]) -> Option<(u32, TcpAck)> {
     let epoch = u32::from_le_bytes(take(&mut bytes)?);
     Some((epoch, take_ack(bytes)?))

@@ -1,19 +1,30 @@
-//! The sending side of TCP: handshake, window, fast retransmit and recovery (RFC 5681, with RFC 6582 or RFC 6675), timeouts (RFC 6298) and
-//! the answer to ECN marks (RFC 3168), under the window of a [`Controller`].
+//! The sending side of TCP under the window of a [`Controller`]: handshake, window, fast retransmit
+//! and recovery (RFC 5681, with RFC 6582 or RFC 6675), timeouts (RFC 6298) and the response to ECN
+//! marks (RFC 3168).
 //!
-//! The controller's window is cwnd wherever it can be. What TCP does and a controller has no word for, the sender does:
-//! - NewReno's inflation by duplicate ACKs (RFC 5681 §3.2) is added to the window, and taken off again at the end of recovery.
-//! - A window smaller than the controller's (the initial window, one segment after a timeout, FlightSize after NewReno's recovery) is a cap
-//!   of the sender's own. It grows by slow start until it meets the controller's window and is dropped.
-//! - TCP's window grows neither below such a cap nor on duplicate ACKs nor in recovery: these acknowledgements come as `app_limited`.
-//! - With [`GrowthCounting::Acks`] the packets of an acknowledgement count for one segment together (RFC 5681 §3.1).
+//! The controller's window is cwnd whenever possible. The sender itself handles the parts of TCP
+//! that the controller interface cannot express:
+//! - NewReno's inflation by duplicate ACKs (RFC 5681 §3.2) is added to the window, and removed at
+//!   the end of recovery.
+//! - A window smaller than the controller's (the initial window, one segment after a timeout,
+//!   FlightSize after NewReno's recovery) is a cap kept by the sender. The cap grows by slow start
+//!   until it reaches the controller's window, and is then dropped.
+//! - TCP's window does not grow below such a cap, on duplicate ACKs or in recovery. These
+//!   acknowledgements are reported to the controller as `app_limited`.
+//! - With [`GrowthCounting::Acks`], all packets of an acknowledgement together count as one segment
+//!   (RFC 5681 §3.1).
 //!
-//! A controller is told of a loss once per recovery, of a timeout as persistent congestion, and of marks once per window. A further timeout
-//! of the same segment is not told: ssthresh stays (RFC 5681 §3.1).
+//! The controller is told of a loss once per recovery, of a timeout as persistent congestion, and
+//! of marks once per window. A repeated timeout of the same segment is not reported, because
+//! ssthresh stays unchanged (RFC 5681 §3.1).
 //!
-//! Departures: ssthresh is the controller's share of its window, not of FlightSize (RFC 5681 §3.1, equation 4), and at least its minimum
-//! window. A segment that was just sent again is no rescue retransmission (RFC 6675 §4, rule 4 of NextSeg). Marks of classic ECN have no
-//! count, so [`AckEvent::ecn`] is given with accurate ECN only. Nothing is undone when a retransmission proves spurious.
+//! Differences from the RFCs:
+//! - ssthresh is the controller's fraction of its own window, not of FlightSize (RFC 5681 §3.1,
+//!   equation 4), and at least the controller's minimum window.
+//! - A segment that was just retransmitted is not used as a rescue retransmission (RFC 6675 §4,
+//!   rule 4 of NextSeg).
+//! - Marks of classic ECN are not counted, so [`AckEvent::ecn`] is set only with accurate ECN.
+//! - Nothing is undone when a retransmission proves spurious.
 
 mod recovery;
 
@@ -31,14 +42,14 @@ use super::scoreboard::{DUPLICATE_THRESHOLD, Newly, Scoreboard};
 use super::segment::{TcpAck, TcpSegment};
 use crate::pace;
 
-/// What a sender did, over all its connections.
+/// Counts of a sender over all its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpCounts {
     /// Segments with data sent.
     pub sent: u64,
-    /// Those among them that had been sent before.
+    /// Data segments among them that had been sent before.
     pub retransmitted: u64,
-    /// Times that fast recovery began.
+    /// Number of fast recoveries begun.
     pub fast_recoveries: u64,
     /// Retransmission timeouts of data.
     pub timeouts: u64,
@@ -51,29 +62,29 @@ pub struct TcpCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Connection {
     Closed,
-    /// The other end is to open it.
+    /// The other end opens the connection.
     Listening,
-    /// The SYN left at this time; how often it is to leave again.
+    /// Time at which the SYN left, and how many SYNs to send again.
     SynSent(Time, u32),
     Established,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fin {
-    /// More data may come.
+    /// More data may follow.
     None,
-    /// It leaves behind the data that are pending.
+    /// The FIN leaves after the pending data.
     Owed,
-    /// It left: the sequence number behind it.
+    /// The FIN was sent; holds the sequence number after it.
     Sent(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recovery {
     Open,
-    /// Fast recovery, and whether a partial ACK came already.
+    /// Fast recovery, and whether a partial ACK has already arrived.
     Fast(bool),
-    /// What was outstanding at a timeout is sent again.
+    /// Recovery from a timeout: the segments outstanding at the timeout are sent again.
     Timeout,
 }
 
@@ -82,9 +93,9 @@ pub struct TcpSender {
     controller: Box<dyn Controller>,
     options: TcpOptions,
     connection: Connection,
-    /// The SYN leaves although there is nothing to send yet.
+    /// Whether to send the SYN before there is anything to send.
     opens: bool,
-    /// SYNs sent, and whether the handshake's ACK is to leave.
+    /// SYNs sent, and whether the handshake's ACK is owed.
     syns: u32,
     ack_owed: bool,
     board: Scoreboard,
@@ -93,30 +104,32 @@ pub struct TcpSender {
     pending: u64,
     fin: Fin,
     recovery: Recovery,
-    /// The first byte behind all that was sent when the last recovery began, and when the window was reduced last for any reason.
+    /// First unsent byte when the last recovery began, and first unsent byte when the window was
+    /// last reduced for any reason.
     recover: Option<u64>,
     reduced: Option<u64>,
     duplicates: u32,
-    /// NewReno's inflation in bytes; deflation may be more than that.
+    /// NewReno's inflation in bytes. Negative if deflation exceeds it.
     inflation: i64,
-    /// TCP's window where it is smaller than the controller's.
+    /// TCP's window if it is smaller than the controller's.
     cap: Option<u64>,
-    /// The first lost segment leaves whatever the window says.
+    /// Whether the first lost segment is sent regardless of the window.
     forced: bool,
-    /// Probes to send, and from which sequence number on.
+    /// Probes to send, and the sequence number from which to take their data.
     probes_left: u32,
     probed: u64,
-    /// A rescue retransmission takes that more than this was acknowledged: RescueRxt (RFC 6675 §2), and one behind it.
+    /// A rescue retransmission requires a cumulative ACK above this sequence number: RescueRxt
+    /// (RFC 6675 §2) plus one.
     rescue_above: u64,
     cwr_owed: bool,
-    /// Unmarked and marked packets that accurate ECN reported so far.
+    /// Unmarked and marked packets that accurate ECN has reported so far.
     marks: (u32, u32),
     rto: RtoEstimator,
     rto_at: Option<Time>,
     /// Timeouts since the last new acknowledgement.
     timeouts: u32,
     last_sent: Option<Time>,
-    /// When a paced sender may send again, and whether that is what it waits for.
+    /// Earliest send time under pacing, and whether the sender is waiting for it.
     next_send: Time,
     waits_for_pace: bool,
     app_limited: bool,
@@ -136,7 +149,8 @@ impl fmt::Debug for TcpSender {
 }
 
 impl TcpSender {
-    /// A sender with nothing to send yet. The controller counts windows in data bytes and has [`TcpOptions::smss`] as its datagram size.
+    /// Creates a sender with nothing to send. The controller counts windows in data bytes and has
+    /// [`TcpOptions::smss`] as its datagram size.
     pub fn new(controller: Box<dyn Controller>, options: TcpOptions) -> Self {
         Self {
             controller,
@@ -172,30 +186,32 @@ impl TcpSender {
         }
     }
 
-    /// Another connection takes this one's place: everything anew but the counts. Bytes not delivered are forgotten.
+    /// Starts a new connection. All state except the counts is reset, and undelivered bytes are
+    /// dropped.
     pub fn restart(&mut self, controller: Box<dyn Controller>) {
         let old = std::mem::replace(self, Self::new(controller, self.options));
         (self.counts, self.board, self.newly) = (old.counts, old.board, old.newly);
         self.board.clear();
     }
 
-    /// So many bytes more to send. The first ones open the connection.
+    /// Adds `bytes` bytes to send. The first call opens the connection.
     pub fn offer(&mut self, bytes: u64) {
         self.pending = self.pending.saturating_add(bytes);
     }
 
-    /// The connection is opened at once, before there is anything to send.
+    /// Opens the connection at once, before there is anything to send.
     pub fn connect(&mut self) {
         self.opens = true;
     }
 
-    /// The other end opens the connection: nothing leaves before [`TcpSender::accept`].
+    /// Waits for the other end to open the connection. Nothing leaves before [`TcpSender::accept`].
     pub fn listen(&mut self) {
         self.connection = Connection::Listening;
     }
 
-    /// The other end opened the connection. `sample` is the time from the SYN-ACK to its answer, `None` when several left: the first window
-    /// is one segment then (RFC 5681 §3.1).
+    /// Accepts the connection that the other end opened. `sample` is the time from the SYN-ACK to
+    /// its answer. It is `None` if several SYN-ACKs were sent; the first window is then one segment
+    /// (RFC 5681 §3.1).
     pub fn accept(&mut self, sample: Option<Duration>) {
         if self.connection != Connection::Listening {
             return;
@@ -207,45 +223,46 @@ impl TcpSender {
         }
     }
 
-    /// Data may leave: both ends have answered.
+    /// Returns whether both ends have answered, so that data may leave.
     pub fn is_established(&self) -> bool {
         self.connection == Connection::Established
     }
 
-    /// Nothing more is offered: a FIN follows the last byte.
+    /// Closes the sending side: a FIN follows the last byte.
     pub fn finish(&mut self) {
         if self.fin == Fin::None {
             self.fin = Fin::Owed;
         }
     }
 
-    /// Everything offered was acknowledged, and the FIN where there is one.
+    /// Returns whether everything offered was acknowledged, including the FIN if there is one.
     pub fn is_done(&self) -> bool {
         self.pending == 0 && self.fin != Fin::Owed && self.board.is_empty()
     }
 
-    /// Data bytes in the network, as the window counts them.
+    /// Returns the data bytes in the network, as the window counts them.
     pub const fn in_flight(&self) -> u64 {
         self.board.in_network()
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     pub const fn counts(&self) -> TcpCounts {
         self.counts
     }
 
-    /// The controller's telemetry.
+    /// Returns the controller's telemetry.
     pub fn metrics(&self) -> ControllerMetrics {
         self.controller.metrics()
     }
 
-    /// cwnd in bytes: the controller's window or the smaller one of the sender, without inflation.
+    /// Returns cwnd in bytes: the controller's window, or the sender's cap if smaller, without
+    /// inflation.
     pub fn window(&self) -> u64 {
         let window = self.controller.send_params().window;
         self.cap.map_or(window, |cap| cap.min(window))
     }
 
-    /// The next segment to send now, if there is one. Call it until there is none.
+    /// Returns the next segment to send now. Call repeatedly until it returns `None`.
     pub fn poll_send(&mut self, now: Time) -> Option<TcpSegment> {
         self.waits_for_pace = false;
         match self.connection {
@@ -290,7 +307,8 @@ impl TcpSender {
         self.send_new(now, &params, full, window)
     }
 
-    /// Lost segments leave as the window allows; in NewReno's recovery duplicate and partial ACKs call for them.
+    /// Returns whether the window alone releases lost segments. In NewReno's recovery, duplicate
+    /// and partial ACKs release them instead.
     fn resends_by_window(&self) -> bool {
         match self.recovery {
             Recovery::Open => self.options.probes.is_some(),
@@ -299,7 +317,8 @@ impl TcpSender {
         }
     }
 
-    /// New data, as window and receiver allow; else, in recovery by SACK, a hole or the rescue (RFC 6675 §4, NextSeg rules 2 to 4).
+    /// Sends new data if window and receiver allow. Otherwise, in recovery with SACK, sends a hole
+    /// or the rescue (RFC 6675 §4, NextSeg rules 2 to 4).
     fn send_new(
         &mut self,
         now: Time,
@@ -316,7 +335,7 @@ impl TcpSender {
             .map_or(u64::MAX, |n| u64::from(n) * u64::from(self.options.smss()));
         let idle = self.pending == 0 && self.fin != Fin::Owed;
         let none = idle || ahead + u64::from(full) > most;
-        // Waiting for the pace is not the application's doing.
+        // A sender that waits for pacing is not application-limited.
         self.app_limited = !congested && none;
         if congested {
             return None;
@@ -337,14 +356,14 @@ impl TcpSender {
         Some(self.resend(now, last, true))
     }
 
-    /// Segments beyond the window that limited transmit allows now (RFC 3042 §2).
+    /// Returns the segments beyond the window that limited transmit allows now (RFC 3042 §2).
     fn limited_transmit(&self) -> u32 {
         let extra = !self.options.has_sack() && self.options.limited_transmit;
         let first = self.recovery == Recovery::Open && self.duplicates < DUPLICATE_THRESHOLD;
         if extra && first { self.duplicates } else { 0 }
     }
 
-    /// RFC 5681 §4.1.
+    /// Caps the window after an idle time (RFC 5681 §4.1).
     fn restart_after_idle(&mut self, now: Time, window: u64) {
         let idle = self.last_sent.is_some_and(|sent| now.since(sent) > self.rto.rto());
         if self.options.restart_idle && idle && self.board.is_empty() && self.pending > 0 {
@@ -353,10 +372,11 @@ impl TcpSender {
         }
     }
 
-    /// Whether the pace that the controller asks for, if it asks for one, lets a segment leave now; the next one is then due later.
+    /// Returns whether pacing allows a segment to leave now, and if so schedules the next one.
+    /// Without pacing, always returns true.
     fn may_pace(&mut self, now: Time, params: &SendParams, len: u16) -> bool {
         let round_trip = self.rto.is_sampled().then(|| self.rto.rtt().smoothed);
-        // TCP's window, which may be smaller than the controller's.
+        // Pace TCP's window, which may be smaller than the controller's.
         let params = SendParams { window: self.window(), ..*params };
         let gap = pace::gap(&params, round_trip, len).unwrap_or_default();
         if !gap.is_zero() {
@@ -424,7 +444,7 @@ impl TcpSender {
         }
     }
 
-    /// Data leave: the timer runs from now on if it did not (RFC 6298 §5, rule 5.1).
+    /// Records that data leave, and starts the timer if it is not running (RFC 6298 §5, rule 5.1).
     fn sent(&mut self, now: Time, len: u16) {
         self.rto_at = self.rto_at.or_else(|| Some(self.timer(now)));
         self.last_sent = Some(now);
@@ -432,16 +452,16 @@ impl TcpSender {
         self.controller.on_sent(&Sent { now, bytes: u64::from(len) });
     }
 
-    /// When [`TcpSender::on_timeout`] is to be called, or [`TcpSender::poll_send`] again.
+    /// Returns when to call [`TcpSender::on_timeout`], or [`TcpSender::poll_send`] again.
     pub fn timeout(&self) -> Option<Time> {
         let pace = self.waits_for_pace.then_some(self.next_send);
         [self.rto_at, pace].into_iter().flatten().min()
     }
 
-    /// The timer came up (RFC 6298 §5, rules 5.4 to 5.7).
+    /// Handles an expired timer (RFC 6298 §5, rules 5.4 to 5.7).
     pub fn on_timeout(&mut self, now: Time) {
         if self.rto_at.is_none_or(|at| at > now) {
-            return; // only the pace
+            return; // only the pacing timer
         }
         self.rto.back_off();
         if let Connection::SynSent(sent, _) = self.connection {
@@ -468,7 +488,7 @@ impl TcpSender {
         }
     }
 
-    /// An ACK or a SYN-ACK arrived.
+    /// Processes an ACK or a SYN-ACK.
     pub fn on_ack(&mut self, now: Time, ack: &TcpAck) {
         if ack.syn || self.connection != Connection::Established {
             if ack.syn {
@@ -476,7 +496,7 @@ impl TcpSender {
             }
             return;
         }
-        // Of an old ACK the SACK blocks count still (RFC 6675 §5).
+        // The SACK blocks of an old ACK still count (RFC 6675 §5).
         let old = ack.ack < self.board.una() && !self.options.has_sack();
         if old || self.board.is_empty() {
             return; // old, or nothing is outstanding
@@ -520,7 +540,7 @@ impl TcpSender {
         }
     }
 
-    /// One segment after a lost SYN or SYN-ACK (RFC 5681 §3.1).
+    /// Starts with one segment after a lost SYN or SYN-ACK (RFC 5681 §3.1).
     fn begin_after_lost_syn(&mut self) {
         if self.options.probes.is_some() {
             return; // RFC 9002 §4.9 and §7.2: QUIC keeps its window
@@ -529,7 +549,8 @@ impl TcpSender {
         self.cap = Some(u64::from(self.options.smss()));
     }
 
-    /// New data were acknowledged (RFC 6298 §5, rules 5.2 and 5.3; in NewReno's recovery the first partial ACK only, RFC 6582 §3.2).
+    /// Restarts the timer after new data were acknowledged (RFC 6298 §5, rules 5.2 and 5.3). In
+    /// NewReno's recovery only the first partial ACK restarts it (RFC 6582 §3.2).
     fn restart_timer(&mut self, now: Time) {
         let impatient = self.options.recovery == LossRecovery::NewReno
             && self.recovery == Recovery::Fast(true)
@@ -541,8 +562,10 @@ impl TcpSender {
         }
     }
 
-    /// When the retransmission timeout runs out that begins now. A delay that the controller adds to packets at the sender (SDC) is part of
-    /// the round trip that the timer waits for: packets are so far apart then that duplicate ACKs would come too late.
+    /// Returns when a retransmission timeout that starts now expires. It includes a delay that the
+    /// controller adds to packets at the sender (SDC), because this delay is part of the round trip
+    /// that the timer waits for: packets are then so far apart that duplicate ACKs would come too
+    /// late.
     fn timer(&self, now: Time) -> Time {
         let added = match self.controller.send_params().pacing {
             Pacing::Delay(added) => added,
@@ -553,7 +576,7 @@ impl TcpSender {
             + self.options.probes.map_or(Duration::ZERO, |probes| probes.ack_delay)
     }
 
-    /// The controller hears of it, and the cap grows.
+    /// Reports an acknowledgement to the controller and grows the cap.
     fn tell_acked(&mut self, now: Time, ack: &TcpAck, advanced: bool, ecn: Option<EcnDelta>) {
         let smss = u64::from(self.options.smss());
         let grows = advanced && !self.app_limited && !matches!(self.recovery, Recovery::Fast(_));
@@ -563,7 +586,8 @@ impl TcpSender {
         if one {
             acked = acked.min(smss);
             let mut left = smss;
-            // The newest count: older ones may be from before a reduction.
+            // Count the newest packets first, because older ones may have been sent before a
+            // reduction.
             for packet in self.newly.packets.iter_mut().rev() {
                 packet.bytes = packet.bytes.min(left);
                 left -= packet.bytes;
@@ -585,7 +609,7 @@ impl TcpSender {
         }
     }
 
-    /// An echo of a mark, the first of this window (RFC 3168 §6.1.2).
+    /// Handles the first echo of a mark in this window (RFC 3168 §6.1.2).
     fn on_mark(&mut self, now: Time) {
         self.reduced = Some(self.board.high());
         self.cwr_owed = true;
@@ -597,7 +621,8 @@ impl TcpSender {
         self.controller.on_congestion_event(&CongestionEvent { now, sent, cause: Cause::Mark });
     }
 
-    /// What accurate ECN reports beyond the ACKs before; one that came late reports nothing.
+    /// Returns the counts that accurate ECN adds to those of earlier ACKs. A reordered older ACK
+    /// adds nothing.
     fn new_marks(&mut self, ack: &TcpAck) -> Option<EcnDelta> {
         let (arrived, marked) = ack.marks.filter(|_| self.options.accurate_ecn)?;
         let before = self.marks;

@@ -1,4 +1,5 @@
-//! What the paper says of these experiments, with predicates from its words, written before any result was seen.
+//! Claims of the paper about these experiments, with predicates from its words, written before any
+//! result was known.
 
 use std::fmt::Display;
 
@@ -17,22 +18,23 @@ use crate::claims::{NEVER, all, between, less, more};
 use crate::results::{BySeed, Pairs};
 use crate::{ClaimCheck, Finding, Results, Verdict, claim};
 
-/// Largest change that counts as none, in percent. Ours: the paper says "essentially unchanged" and "essentially inactive".
+/// Largest change that counts as none, in percent. Our choice: the paper says "essentially
+/// unchanged" and "essentially inactive".
 const UNCHANGED: f64 = 10.0;
-/// Part of the losses that must come after a round trip no longer than the median. Ours.
+/// Minimum fraction of losses after a round trip no longer than the median. Our choice.
 const NOT_ONLY_LARGE: f64 = 0.1;
-/// The paper's simulated DCA traffic below which losses should not fall, in percent.
+/// Share of DCA traffic in percent below which losses should not fall, from the paper's simulation.
 const BEGINS: f64 = 10.0;
-/// Points of traffic by which a share is an even larger one. Ours.
+/// Difference in percentage points from which a share of traffic counts as larger. Our choice.
 const LARGER: f64 = 5.0;
 const BOTH: [&Measured; 2] = [&PATHS[0], &PATHS[1]];
 /// DCA with the paper's reduction.
 const DCA: &str = REDUCTIONS[0].1;
-/// Paths, and what else is run on them.
+/// Paths, and the other controllers run on them.
 const OTHERS: [(&str, &str); 4] =
     [("emory", "vegas"), ("emory", "dual"), ("asu", "vegas"), ("asu", "dual")];
 
-/// Why what comes before losses differs from the paper's.
+/// Reason why the delays before losses differ from the paper's.
 const MODEL: &str = "The paths were the Internet's, and the paper's models of them are not published: ours are tuned to losses and round trips only, and one or two UDP \
      sources a link fill its queue within milliseconds before it loses. No ladder shows this, for TCP at packet level keeps no samples of round trips.";
 
@@ -61,7 +63,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         )
         .cause(MODEL)
         .asks(|r| {
-            // Smallest and largest mean of the paths' rows of table 3-4.
+            // Smallest and largest mean in the paths' rows of table 3-4.
             let spans = [(0.137, 0.2), (0.063, 0.081)];
             Finding::together(BOTH.iter().zip(spans).map(|(path, (low, high))| {
                 let part = path.predicted(r, TUNED);
@@ -138,7 +140,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .says("Over the Emory path a reduction of 12.5 % does not appear to lower the loss rate.")
         .test("the change of the loss rate at 12.5 % does not lie below zero beyond its interval")
         .asks(|r| {
-            // Without an interval nothing is decided; with one that reaches zero, it is what the paper says.
+            // Without an interval nothing is decided. An interval that reaches zero confirms the
+            // paper's statement.
             one(&paired(r, "emory", REDUCTIONS[2].1, loss_change), |change| {
                 match change.estimate().and_then(|e| e.interval()) {
                     None => Verdict::Undecided,
@@ -277,7 +280,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
 ];
 
-/// Below zero beyond its interval. What has none, such as the result of one seed, decides nothing.
+/// Tests whether values are below zero beyond their interval. Values without an interval, such as
+/// one seed, decide nothing.
 fn below_zero(values: &BySeed) -> Verdict {
     less(&values.beside(0.0), NEVER)
 }
@@ -294,7 +298,7 @@ fn one(values: &BySeed, judge: impl Fn(&BySeed) -> Verdict) -> Finding {
     Finding::new(judge(values), values.to_string())
 }
 
-/// A verdict on several numbers, each with a name, all of which have to hold.
+/// Combines the verdicts on several named numbers, all of which have to hold.
 fn each(
     parts: impl IntoIterator<Item = (impl Display, BySeed)>,
     judge: impl Fn(&BySeed) -> Verdict,
@@ -304,7 +308,8 @@ fn each(
     )
 }
 
-/// The first varies more than the second, by the F test of their variances at 5 %, two-sided.
+/// Tests whether the first number varies more than the second, by the two-sided F test of their
+/// variances at 5%.
 pub(super) fn varies_more(a: Option<Estimate>, b: Option<Estimate>) -> Verdict {
     let freedom =
         |e: Estimate| Some((e.deviation?.powi(2), e.n.checked_sub(1).filter(|n| *n > 0)? as f64));
@@ -320,24 +325,27 @@ pub(super) fn varies_more(a: Option<Estimate>, b: Option<Estimate>) -> Verdict {
     }
 }
 
-/// The change of throughput of a controller's runs beside Reno on a path.
+/// Returns the change of throughput of a controller relative to Reno on a path.
 fn throughput(r: &Results, path: &str, controller: &str) -> BySeed {
     paired(r, path, controller, throughput_change)
 }
 
-/// Change of the loss rate at a share against that at none, in percent of it.
+/// Returns the change of the loss rate at a share from that without early traffic, relative to the
+/// latter in percent.
 fn loss_change_at(r: &Results, curve: &str, step: &str) -> BySeed {
     relative(&loss_at_share(r, curve, step), &loss_at_share(r, curve, STEPS[0]))
 }
 
-/// Loss rate at a share less that at none, in percent of the packets.
+/// Returns the loss rate at a share minus the loss rate without early traffic, in percent of the
+/// packets.
 fn drop_at(r: &Results, curve: &str, step: &str) -> BySeed {
     loss_at_share(r, curve, step).minus(&loss_at_share(r, curve, STEPS[0]))
 }
 
-/// The share of early traffic in percent of the packets, on straight lines between those that were run, at which the loss rate first is
-/// [`UNCHANGED`] percent below that of none; `never` where it is at none of them. It does not depend on how many seeds there are, as the
-/// first share with a significant fall would.
+/// Returns the share of early traffic, in percent of the packets, at which the loss rate first
+/// falls [`UNCHANGED`] percent below the rate without early traffic, interpolated linearly between
+/// the simulated shares. Returns `never` if it falls this far at none of them. The result does not
+/// depend on the number of seeds, unlike the first share with a significant fall.
 fn fallen_at(r: &Results, curve: &str, never: Option<f64>) -> BySeed {
     let point = |step: &&str| Some((share(r, curve, step)?, loss_change_at(r, curve, step)));
     let points: Vec<(f64, BySeed)> = STEPS.iter().filter_map(point).collect();

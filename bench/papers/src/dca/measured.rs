@@ -1,4 +1,5 @@
-//! Tables 3-4 and 3-5, figures 3-1 to 3-3: the metrics of DCA §3 on the tcpRTT series of a Reno connection.
+//! Tables 3-4 and 3-5, figures 3-1 to 3-3: the metrics of DCA §3 on the tcpRTT series of a Reno
+//! connection.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,16 +16,16 @@ use super::{ALTERED, ASU, EMORY, LEVELS};
 use crate::results::BySeed;
 use crate::{Artefact, Results};
 
-/// A path of ours beside one of the paper's.
+/// One of our paths with the numbers of the paper's corresponding path.
 pub(super) struct Measured {
     pub(super) study: &'static str,
     pub(super) name: &'static str,
     levels: &'static [&'static str],
-    /// Largest window in packets (DCA table 3-1).
+    /// Maximum window in packets (DCA table 3-1).
     window: f64,
-    /// The paper's row of table 3-4, by time of day.
+    /// Paper's row of table 3-4, by time of day.
     indication: [&'static str; 5],
-    /// The paper's row of table 3-5.
+    /// Paper's row of table 3-5.
     degradation: [&'static str; 5],
 }
 
@@ -69,17 +70,17 @@ pub(super) const PATHS: [Measured; 3] = [
     },
 ];
 
-/// The tcpRTT series of a group.
+/// Returns the tcpRTT series of a group.
 pub(super) fn series<'a>(o: &'a Outcome, group: &str) -> Option<&'a [RttSample]> {
     o.groups.get(group)?.rtt.as_ref().map(|rtt| rtt.samples.as_slice())
 }
 
-/// P\[sampledRTT(2) > windowAVG(20) + std\] of a group's series.
+/// Returns P\[sampledRTT(2) > windowAVG(20) + std\] of a group's series.
 pub(super) fn predicted(o: &Outcome, group: &str) -> Option<f64> {
     indication(series(o, group)?, DelayEvent::default()).probability
 }
 
-/// Mean and mean deviation of round trips, in seconds.
+/// Returns the mean and the mean deviation of round trips, in seconds.
 pub(super) fn round_trips(samples: &[RttSample]) -> Option<(f64, f64)> {
     let n = samples.len() as f64;
     let mean = samples.iter().map(|s| s.rtt.as_secs_f64()).sum::<f64>() / n;
@@ -87,14 +88,15 @@ pub(super) fn round_trips(samples: &[RttSample]) -> Option<(f64, f64)> {
     (!samples.is_empty()).then_some((mean, off))
 }
 
-/// What DCA would change of the throughput, in percent (DCA §3.3).
+/// Returns the predicted change of throughput by DCA, in percent (DCA §3.3).
 pub(super) fn degradation(o: &Outcome, window: f64) -> Option<f64> {
     let samples = series(o, "reno")?;
     let group = o.groups.get("reno")?;
     let (mean, off) = round_trips(samples)?;
     let path = SendRate {
         rtt: Duration::from_secs_f64(mean),
-        // RFC 9002 §6.2.1: smoothed round trip, four times the mean deviation, the peer's largest delay.
+        // RFC 9002 §6.2.1: smoothed round trip, four times the mean deviation, the peer's maximum
+        // delay.
         timeout: Duration::from_secs_f64(mean + 4.0 * off) + Duration::from_millis(25),
         packets_per_ack: 2.0,
         max_window: Some(window),
@@ -118,7 +120,7 @@ impl Measured {
         results.by_seed(self.study, &[("level", level)], |o| degradation(o, self.window))
     }
 
-    /// Mean over the levels, of the seeds that all of them have.
+    /// Returns the mean over the levels, for the seeds that all levels have.
     pub(super) fn over_levels(&self, of: impl Fn(&str) -> BySeed) -> BySeed {
         let sum = self
             .levels
@@ -128,14 +130,14 @@ impl Measured {
         sum.unwrap_or_default().map(|sum| sum / self.levels.len() as f64)
     }
 
-    /// A row of ours by level and of the paper's by time of day.
+    /// Returns a row with our numbers by level and the paper's by time of day.
     fn by_level(&self, of: impl Fn(&str) -> BySeed, paper: [&str; 5], paper_all: &str) -> Row {
         let there = |level: &&str| {
             self.levels.contains(level).then(|| of(level)).and_then(|v| v.estimate())
         };
         let ours = LEVELS.iter().chain(CONGESTION).map(|level| Entry::new(there(level), ""));
         let paper = paper.into_iter().map(|printed| Entry::new(None, printed));
-        // The paper's span is over its seven paths.
+        // The paper's range covers its seven paths.
         let paper_all = if self.study == ALTERED { "" } else { paper_all };
         let all = Entry::new(self.over_levels(&of).estimate(), paper_all);
         Row::new(self.name, ours.chain(paper).chain([all]))
@@ -189,8 +191,8 @@ pub(super) fn table_3_5(r: &Results) -> Artefact {
     Artefact::table(title, COLUMNS, rows, STAND_IN)
 }
 
-/// Delay relative to the mean at lags of up to so many samples from a loss, each loss counting once, over all runs of a study that `part`
-/// puts together, such as those of a seed.
+/// Returns the delay relative to the mean at lags of up to `most` samples from a loss. Each loss
+/// counts once, over all runs of a study with the same `part`, such as the runs of a seed.
 fn relative_delays<K: Ord>(
     r: &Results,
     study: &str,
@@ -208,7 +210,7 @@ fn relative_delays<K: Ord>(
     sums.into_iter().map(|(at, (total, losses))| (at, total / losses)).collect()
 }
 
-/// Relative delay at these lags.
+/// Returns the relative delay at these lags.
 pub(super) fn at_lags<const N: usize>(r: &Results, study: &str, lags: [i32; N]) -> [BySeed; N] {
     let most = lags.iter().map(|lag| lag.unsigned_abs() as usize).max().unwrap_or(0);
     let delays = relative_delays(r, study, most, |seed| seed);
@@ -243,7 +245,7 @@ pub(super) fn figure_3_2(r: &Results) -> Artefact {
     )
 }
 
-/// sampledRTT(2) before each loss.
+/// Returns sampledRTT(2) before each loss.
 fn before_losses(samples: &[RttSample]) -> impl Iterator<Item = Duration> {
     samples
         .windows(2)
@@ -251,7 +253,7 @@ fn before_losses(samples: &[RttSample]) -> impl Iterator<Item = Duration> {
         .map(|pair| (pair[0].rtt + pair[1].rtt) / 2)
 }
 
-/// Part of the losses whose sampledRTT(2) does not exceed the median of all samples.
+/// Returns the fraction of losses whose sampledRTT(2) does not exceed the median of all samples.
 pub(super) fn before_losses_below_median(o: &Outcome) -> Option<f64> {
     let samples = series(o, "reno")?;
     let mut sorted: Vec<Duration> = samples.iter().map(|s| s.rtt).collect();

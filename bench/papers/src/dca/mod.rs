@@ -1,10 +1,11 @@
-//! DCA: what round trips predict of losses, and what a delay-based connection costs its user and spares the network.
+//! DCA: prediction of losses by round trips, and the cost of a delay-based connection for its user
+//! and its benefit for the network.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `measured.rs` | tables 3-4 and 3-5, figures 3-1 to 3-3, from the tcpRTT series of a Reno connection |
+//! | `measured.rs` | tables 3-4, 3-5, figures 3-1 to 3-3, from a Reno connection's tcpRTT series |
 //! | `simulated.rs` | the models of the paths, tables 4-1 to 4-5, §4.5 and figure 4-7 |
-//! | `claims.rs` | what the paper says of them |
+//! | `claims.rs` | claims of the paper |
 
 mod claims;
 mod measured;
@@ -26,15 +27,15 @@ const PAIRED_ALTERED: &str = "dca-altered";
 const ALONE: &str = "dca-alone";
 const SHARES: &str = "dca-figure-4-7";
 
-/// Levels of background in place of times of day, in percent of the tuned number of web users.
+/// Levels of background instead of times of day, in percent of the tuned number of web users.
 const LEVELS: [&str; 5] = ["80%", "90%", "100%", "110%", "120%"];
-/// The level that was tuned.
+/// Tuned level.
 const TUNED: &str = "100%";
-/// Congestion reduction levels as the paper prints them, and our controllers.
+/// Congestion reduction levels as the paper prints them, with our controllers.
 const REDUCTIONS: [(&str, &str); 3] =
     [("50%", "dca"), ("25%", "dca:reduction=0.25"), ("12.5%", "dca:reduction=0.125")];
 
-/// Why Vegas loses more than in the paper.
+/// Reason why Vegas loses more than in the paper.
 pub(crate) const NS2_VEGAS: &str = "ns-2's Vegas, which the paper used, counts packets in flight and forgets its base RTT after a round trip of one packet; \
              with TCP these two rules take its loss from 41 and 33 to 25 and 9 % over Emory and ASU (`validation-dca-causes`, three seeds); on the \
              altered model they were not tried.";
@@ -164,7 +165,7 @@ const DEPARTURES: &[&str] = &[
     "Figure 4-7 places its points by the packets that are sent over the link, as measured, and is made of ten shares.",
 ];
 
-/// `(a - b) / b` in percent, of the seeds that have both and a `b` that is not zero.
+/// Returns `(a - b) / b` in percent, for the seeds that have both and a nonzero `b`.
 fn relative(a: &BySeed, b: &BySeed) -> BySeed {
     a.zip(b, |a, b| (b != 0.0).then(|| 100.0 * (a - b) / b))
 }

@@ -1,4 +1,4 @@
-//! The models of the paths; tables 4-1 to 4-5; what one connection changes (DCA §4.5); figure 4-7.
+//! Models of the paths; tables 4-1 to 4-5; changes caused by one connection (DCA §4.5); figure 4-7.
 
 use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
 use fathom_report::{Axis, Entry, Row, Series};
@@ -10,18 +10,19 @@ use super::{
 use crate::results::{BySeed, Measure};
 use crate::{Artefact, Results};
 
-/// Curves of figure 4-7, as the study calls them, and as the paper draws them.
+/// Curves of figure 4-7, with their names in the study and their line styles in the paper.
 pub(super) const CURVES: [(&str, &str); 3] =
     [("DCA, heavy", "dark"), ("Vegas, heavy", "dash-dotted"), ("DCA, light", "dashed")];
-/// Shares of the web users that send early, as the study has them.
+/// Shares of the web users with the early controller, as named in the study.
 pub(super) const STEPS: [&str; 10] =
     ["0%", "2.3%", "5%", "10%", "15%", "20%", "30%", "50%", "75%", "100%"];
 
-/// Links that the paper says are congested, in the direction of the data.
+/// Links that the paper calls congested, in the direction of the data.
 pub(super) const CONGESTED: [(&str, &[&str]); 2] =
     [("emory", &["r4-r5", "r7-r8", "r10-r11"]), ("asu", &["r4-r5", "r7-r8", "r8-r9", "r10-r11"])];
 
-/// Change of the early connection's number against Reno's in the same run, in percent.
+/// Returns the change of the early connection's number relative to Reno's in the same run, in
+/// percent.
 fn change(o: &Outcome, of: impl Fn(&GroupOutcome) -> Option<f64>) -> Option<f64> {
     let (early, reno) = (of(o.groups.get("delay-based")?)?, of(o.groups.get("reno")?)?);
     (reno > 0.0).then(|| 100.0 * (early - reno) / reno)
@@ -39,12 +40,12 @@ pub(super) fn loss_change(o: &Outcome) -> Option<f64> {
     change(o, loss_rate)
 }
 
-/// A number of a controller's runs beside Reno on a path.
+/// Returns a number of the runs of a controller beside Reno on a path.
 pub(super) fn paired(r: &Results, path: &str, controller: &str, of: Measure) -> BySeed {
     r.by_seed(PAIRED, &[("path", path), ("controller", controller)], of)
 }
 
-/// The same on the altered Emory model.
+/// Returns a number of the runs of a controller beside Reno on the altered Emory model.
 pub(super) fn altered(
     r: &Results,
     level: &str,
@@ -150,14 +151,15 @@ fn link(o: &Outcome, name: &str, of: impl Fn(&LinkOutcome) -> f64) -> Option<f64
     o.links.get(name).map(of)
 }
 
-/// UDP's part of the packets that background groups send over a link, in percent.
+/// Returns UDP's share of the packets that background groups send over a link, in percent.
 fn udp_share(o: &Outcome, link: &str) -> Option<f64> {
     let sent = |kind: &str| o.background.get(&format!("{kind}-{link}")).map(|b| b.sent as f64);
     let (udp, web) = (sent("udp")?, sent("web")?);
     (udp + web > 0.0).then(|| 100.0 * udp / (udp + web))
 }
 
-/// Dropped at this link, percent of all that router links dropped in the direction of the data.
+/// Returns this link's share of all packets that router links dropped in the direction of the data,
+/// in percent.
 fn part_of_drops(o: &Outcome, name: &str) -> Option<f64> {
     let all: u64 = CONGESTED[1].1.iter().filter_map(|l| o.links.get(*l)).map(|l| l.dropped).sum();
     (all > 0).then_some(())?;
@@ -180,12 +182,12 @@ fn round_trip(o: &Outcome) -> Option<f64> {
     round_trips(series(o, "reno")?).map(|(mean, _)| mean * 1e3)
 }
 
-/// Throughput of Reno.
+/// Returns Reno's throughput in kilobytes per second.
 fn kilobytes(o: &Outcome) -> Option<f64> {
     Some(o.groups.get("reno")?.throughput_bps / 8e3)
 }
 
-/// Lines about one model: what each is, what it takes from an outcome, and what the paper has.
+/// Rows about one model: label, function of an outcome, and the paper's number.
 type Facts<const N: usize> = [(&'static str, Measure, &'static str); N];
 
 const OF_EMORY: Facts<8> = [
@@ -239,19 +241,20 @@ pub(super) fn models(r: &Results) -> Artefact {
     Artefact::table("The models of the paths", ["value"], rows, note)
 }
 
-/// Percent of the packets that arrived at a path's congested links that these dropped.
+/// Returns the percentage of packets dropped at a path's congested links, of the packets that
+/// arrived there.
 pub(super) fn lost_at(o: &Outcome, links: &[&str]) -> Option<f64> {
     let all: Option<Vec<&LinkOutcome>> = links.iter().map(|name| o.links.get(*name)).collect();
     let (dropped, arrived) = all?.iter().fold((0, 0), |(d, a), l| (d + l.dropped, a + l.arrived));
     (arrived > 0).then(|| 100.0 * dropped as f64 / arrived as f64)
 }
 
-/// Sum of the mean queues of a path's congested links, in packets.
+/// Returns the sum of the mean queues of a path's congested links, in packets.
 pub(super) fn queue_at(o: &Outcome, links: &[&str]) -> Option<f64> {
     links.iter().map(|name| link(o, name, |l| l.mean_queue)).sum()
 }
 
-/// How often the queues of these links rise above their means, bin by bin.
+/// Returns how often the queues of these links rise above their means, from bin to bin.
 pub(super) fn oscillations(o: &Outcome, links: &[&str]) -> Option<f64> {
     let rises = |bins: &[f64]| {
         let mean = bins.iter().sum::<f64>() / bins.len() as f64;
@@ -264,9 +267,9 @@ pub(super) fn oscillations(o: &Outcome, links: &[&str]) -> Option<f64> {
     each.sum()
 }
 
-/// A number of the links of a path.
+/// A number computed from links of a path.
 pub(super) type OfLinks = fn(&Outcome, &[&str]) -> Option<f64>;
-/// What is compared between a run with Reno and one with DCA (DCA §4.5).
+/// Numbers compared between a run with Reno and a run with DCA (DCA §4.5).
 pub(super) const OF_LINKS: [(&str, OfLinks); 3] = [
     ("loss, percent", lost_at),
     ("sum of mean queues, packets", queue_at),
@@ -292,12 +295,13 @@ pub(super) fn section_4_5(r: &Results) -> Artefact {
     Artefact::table("One connection, Reno or DCA", ["Reno", "DCA", "change, percent"], rows, note)
 }
 
-/// Percent of the packets sent over link 7-8 that come from users with the early controller.
+/// Returns the percentage of the packets sent over link 7-8 that come from users with the early
+/// controller.
 fn early_share(o: &Outcome, controller: &str, step: &str) -> Option<f64> {
     let sent = |group: &str| o.background.get(group).map(|b| b.sent as f64);
     let early = match step {
         "0%" => 0.0,
-        // All users have it: no part of its own.
+        // All users have the early controller, so the group is not divided.
         "100%" => sent("web-7-8")?,
         _ => sent(&format!("web-7-8/{controller}"))?,
     };
@@ -306,12 +310,12 @@ fn early_share(o: &Outcome, controller: &str, step: &str) -> Option<f64> {
     (all > 0.0).then(|| 100.0 * early / all)
 }
 
-/// Loss rate of link 7-8 in percent.
+/// Returns the loss rate of link 7-8 in percent.
 pub(super) fn loss_at_share(r: &Results, curve: &str, step: &str) -> BySeed {
     r.by_seed(SHARES, &[("curve", curve), ("share", step)], |o| drops_at(o, "r7-r8"))
 }
 
-/// Mean part of the traffic at link 7-8 that is early, in percent.
+/// Returns the mean share of early traffic at link 7-8, in percent.
 pub(super) fn share(r: &Results, curve: &str, step: &str) -> Option<f64> {
     let controller = if curve.starts_with("Vegas") { "vegas" } else { "dca" };
     let of = |o: &Outcome| early_share(o, controller, step);

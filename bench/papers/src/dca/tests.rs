@@ -1,4 +1,4 @@
-//! Artefacts and studies fit together; predicates hold, fail and abstain on results made by hand.
+//! Artefacts and studies are consistent; predicates hold, fail and abstain on handmade results.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::*;
 use crate::testing::{self, axis, outcome, seeds, study};
 use crate::{Body, Results, Verdict};
 
-/// Results of a study: for each seed from 1 on the outcome of its number.
+/// Adds results of a study: one outcome per seed, from seed 1 on.
 fn put(results: &mut Results, study: &str, key: &[(&str, &str)], outcomes: Vec<Outcome>) {
     testing::put(results, study, key, 1, outcomes);
 }
@@ -23,7 +23,8 @@ fn blank() -> Outcome {
     outcome(500.0, [])
 }
 
-/// Reno has 100 and loses 10 of 1000; the early connection changes both by so many percent.
+/// Reno has 1 Mbit/s and loses 1000 of 100,000 packets; the early connection differs from both by
+/// these percentages.
 fn beside(throughput: f64, loss: f64) -> Outcome {
     let group = |bps: f64, lost: f64| GroupOutcome {
         throughput_bps: bps,
@@ -54,12 +55,13 @@ fn add_pair(
     put(results, PAIRED, &[("path", path), ("controller", controller)], runs);
 }
 
-/// A Reno connection whose round trips are 50 ms with these at the end of every hundredth sample; the loss follows the last.
+/// Returns a Reno connection with round trips of 50 ms, except these two at the end of every
+/// hundred samples and `after` behind them. A loss follows the last of the hundred.
 fn with_series(before: [u64; 2], after: u64, rounds: u64) -> Outcome {
     let ms = |n: u64| Duration::from_millis(n);
     let mut samples = Vec::new();
     for n in 0..rounds * 100 {
-        // Some noise, so that a deviation is there: 49 and 51 ms.
+        // Some noise gives a nonzero deviation: 49 and 51 ms.
         let rtt = match n % 100 {
             98 => before[0],
             99 => before[1],
@@ -99,7 +101,8 @@ fn link(arrived: u64, dropped: u64) -> LinkOutcome {
     }
 }
 
-/// Figure 4-7 with a loss of 1 % (10000 of a million, a few more or less by seed) changed by `change` packets at each share.
+/// Figure 4-7 with a loss of 1% (10000 of a million, slightly different for each seed), changed by
+/// `change` packets at each share.
 fn shares(curve: &str, controller: &str, change: impl Fn(&str) -> i64) -> Results {
     let mut results = Results::default();
     add_shares(&mut results, curve, controller, change);
@@ -110,7 +113,7 @@ fn add_shares(results: &mut Results, curve: &str, controller: &str, change: impl
     for step in STEPS {
         let part: f64 = step.trim_end_matches('%').parse().unwrap();
         let runs = (1..=3i64).map(|seed| {
-            // The seeds differ by the same at every share, and by a little more.
+            // The seeds differ by the same amount at every share, plus a little more.
             let dropped = 10_000 + 500 * seed + change(step) + seed * i64::from(step.len() as i32);
             let group =
                 |sent: f64| BackgroundOutcome { sent: sent as u64, ..BackgroundOutcome::default() };
@@ -153,7 +156,7 @@ fn keys_name_what_the_studies_have() {
 
 #[test]
 fn the_same_model_is_behind_every_study_of_a_path() {
-    // Groups of a run as text; the mix of controllers aside, which figure 4-7 varies.
+    // Groups of a run as text, without the mix of controllers, which figure 4-7 varies.
     let background = |name: &str, key: &[(&str, &str)]| {
         let runs = study(name).runs(1.0).unwrap();
         let run = runs.into_iter().find(|c| key.iter().all(|(axis, value)| c.key[*axis] == *value));
@@ -210,7 +213,8 @@ fn the_levels_are_parts_of_the_tuned_number_of_users() {
 
 #[test]
 fn measured_connections_have_the_windows_and_packets_of_the_paper() {
-    // DCA table 3-1: 17376 and 8760 bytes of window, 12 and 6 packets; §4.1: 12 packets of 1448 bytes.
+    // DCA table 3-1: 17376 and 8760 bytes of window, 12 and 6 packets; §4.1: 12 packets of 1448
+    // bytes.
     for (name, packets) in [(EMORY, 12), (ASU, 6), (ALTERED, 12)] {
         for run in study(name).runs(1.0).unwrap() {
             let t = &run.scenario.traffic[0];
@@ -257,7 +261,8 @@ fn artefacts_come_under_their_names() {
 
 #[test]
 fn changes_are_of_the_same_run() {
-    // Reno 1 Mbit/s and 1 % lost; the other 20 % less and 10 % fewer losses.
+    // Reno has 1 Mbit/s and 1% loss; the other connection has 20% less throughput and 10% fewer
+    // losses.
     let o = beside(-20.0, -10.0);
     let near = |x: Option<f64>, expected: f64| (x.unwrap() - expected).abs() < 1e-9;
     assert!(
@@ -268,14 +273,15 @@ fn changes_are_of_the_same_run() {
 
 #[test]
 fn the_prediction_is_that_of_the_model_by_hand() {
-    // Round trips constant at 50 ms, so no reactions: the counts are 100 lost of 20000, both rates are equal, nothing changes.
+    // Round trips are constant at 50 ms, so there are no reactions: the counts are 100 lost of
+    // 20000, both rates are equal, and nothing changes.
     let flat = with_series([49, 51], 49, 100);
     let mut o = flat.clone();
     let rtt = o.groups.get_mut("reno").unwrap().rtt.as_mut().unwrap();
     rtt.samples.iter_mut().for_each(|s| s.rtt = Duration::from_millis(50));
     assert_eq!(measured::degradation(&o, 12.0), Some(0.0));
-    // With a rise before each loss every loss is foretold: one reaction each, all avoided. p-TD stays p-loss, timeouts vanish: no loss
-    // of throughput, a gain.
+    // With a rise before each loss, every loss is predicted: one reaction each, and all losses are
+    // avoided. p-TD stays at p-loss and timeouts vanish, so the throughput increases.
     let predicted = with_series([80, 80], 50, 100);
     assert_eq!(measured::predicted(&predicted, "reno"), Some(1.0));
     assert!(measured::degradation(&predicted, 12.0).unwrap() > 0.0);
@@ -283,7 +289,8 @@ fn the_prediction_is_that_of_the_model_by_hand() {
 
 #[test]
 fn metrics_of_the_series_decide() {
-    // The rise comes with the loss: foretold always, which is neither 7 to 18 % nor a peak after the loss.
+    // The rise comes with the loss, so every loss is predicted, which is neither 7 to 18% nor a
+    // peak after the loss.
     let mut results = measured(EMORY, &LEVELS, |seed| with_series([80, 80 + seed], 50, 30));
     assert_eq!(
         verdict("dca-few-losses-foretold", &results),
@@ -291,16 +298,17 @@ fn metrics_of_the_series_decide() {
         "one path is enough for no"
     );
     assert_eq!(verdict("dca-few-losses-foretold", &Results::default()), Verdict::Undecided);
-    // Without levels: only what asks for all runs of a study finds them.
+    // Runs without levels are found only by queries for all runs of a study.
     let asu = || (1..=3).map(|seed| with_series([49, 51], 80 + seed, 30)).collect();
     put(&mut results, ASU, &[], asu());
     assert_eq!(verdict("dca-rise-after-the-loss", &results), Verdict::NotHeld, "Emory falls");
     let mut both = measured(EMORY, &LEVELS, |seed| with_series([49, 51], 80 + seed, 30));
     put(&mut both, ASU, &[], asu());
     assert_eq!(verdict("dca-rise-after-the-loss", &both), Verdict::Held);
-    // At -1 51 of about 50.3 ms, at -10 49 or 51.
+    // At lag -1 the sample is 51 ms of about 50.3 ms, and at -10 it is 49 or 51 ms.
     assert_ne!(verdict("dca-emory-early-rise", &both), Verdict::Held);
-    // All losses come after 50 ms, which is above no median of 49 and 51; then all after 80 ms.
+    // In the first results all losses come after 50 ms, which is not above the median of 49 and 51;
+    // in the second all come after 80 ms.
     assert_eq!(verdict("dca-losses-after-short-round-trips", &both), Verdict::Held);
     assert_eq!(verdict("dca-losses-after-short-round-trips", &results), Verdict::NotHeld);
 }
@@ -323,7 +331,7 @@ fn reductions_are_compared_with_their_intervals() {
     }
     assert_eq!(verdict("dca-smaller-reductions-cost-less", &results), Verdict::Held);
     assert_eq!(verdict("dca-small-reduction-avoids-nothing", &results), Verdict::Held);
-    // Variances 400 and 900 to 1: F(2, 2) at 97.5 % is 39.
+    // The variances are 400 and 900 to 1: F(2, 2) at 97.5% is 39.
     assert_eq!(verdict("dca-asu-varies-more", &results), Verdict::Held);
 
     let mut gains = pair("emory", "dca", [5.0, 6.0, 7.0], [5.0, 6.0, 7.0]);
@@ -353,7 +361,7 @@ fn vegas_and_dual_are_set_beside_dca() {
     let key = [("level", "heavy"), ("controller", "vegas")];
     put(&mut results, PAIRED_ALTERED, &key, [-1.0, 0.0, -2.0].map(|t| beside(t, 0.0)).into());
     assert_eq!(verdict("dca-vegas-altered-loses-little", &results), Verdict::Held);
-    // The paper's own table 4-4 has DUAL lose more than DCA on ASU.
+    // In the paper's own table 4-4, DUAL loses more than DCA on ASU.
     add_pair(&mut results, "asu", "dual", [-60.0; 3], [0.0; 3]);
     let mut worse = pair("asu", "dca", [-13.0, -13.1, -12.9], [0.0; 3]);
     add_pair(&mut worse, "asu", "dual", [-18.0, -18.2, -17.8], [0.0; 3]);
@@ -390,7 +398,7 @@ fn one_connection_is_judged_by_ten_percent() {
         };
         Outcome { links: links.iter().map(of).collect(), ..blank() }
     };
-    // Rises above the mean of 2.5 in 0 5 0 5 0 5: three.
+    // 0 5 0 5 0 5 rises above its mean of 2.5 three times.
     let waves = vec![0.0, 5.0, 0.0, 5.0, 0.0, 5.0];
     assert_eq!(simulated::oscillations(&run(1, waves.clone(), &["r4-r5"]), &["r4-r5"]), Some(3.0));
     let with = |dca: u64| {
@@ -410,7 +418,7 @@ fn one_connection_is_judged_by_ten_percent() {
 
 #[test]
 fn where_the_loss_rate_begins_to_fall() {
-    // The arriving traffic is 95 % users: the step of 10 % is 9.5 % of it, 15 % is 14.25 %.
+    // Users are 95% of the arriving traffic: the step of 10% is 9.5% of it, and 15% is 14.25%.
     let from = |first: &'static str| {
         move |step: &str| {
             if STEPS.iter().position(|s| *s == step) >= STEPS.iter().position(|s| *s == first) {
@@ -431,7 +439,8 @@ fn where_the_loss_rate_begins_to_fall() {
     assert_eq!(verdict("dca-loss-falls-from-10-percent", &never), Verdict::NotHeld);
     assert_eq!(verdict("dca-loss-falls", &never), Verdict::NotHeld);
 
-    // A fall of a fiftieth at every share is sure, for seeds differ little from share to share, and is no beginning.
+    // A fall of a fiftieth at every share is significant, because seeds differ little from share to
+    // share, but is not the beginning of a fall.
     let slight =
         shares(
             "DCA, heavy",
@@ -449,7 +458,8 @@ fn where_the_loss_rate_begins_to_fall() {
     let mut same = late.clone();
     add_shares(&mut same, "DCA, light", "dca", from("5%"));
     assert_eq!(verdict("dca-light-needs-more", &same), Verdict::NotHeld);
-    // Under light congestion it never falls by a tenth, or everywhere by a fiftieth, which is as good as never.
+    // Under light congestion the rate never falls by a tenth, or falls by only a fiftieth
+    // everywhere, which also counts as never.
     for change in [0, -200] {
         let mut never = late.clone();
         add_shares(&mut never, "DCA, light", "dca", |step| if step == "0%" { 0 } else { change });
@@ -468,7 +478,7 @@ fn where_the_loss_rate_begins_to_fall() {
 
 #[test]
 fn variances_are_compared_by_f() {
-    // With nine degrees of freedom each the bounds are 4.03 and 1/4.03 (tables of F).
+    // With nine degrees of freedom each, the bounds are 4.03 and 1/4.03 (tables of F).
     let spread = |by: f64| seeds((0..10).map(|n| f64::from(n) * by)).estimate();
     assert_eq!(varies_more(spread(2.02), spread(1.0)), Verdict::Held, "a ratio of 4.08");
     assert_eq!(varies_more(spread(1.99), spread(1.0)), Verdict::Undecided, "a ratio of 3.96");

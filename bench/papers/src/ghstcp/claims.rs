@@ -1,5 +1,6 @@
-//! What the paper's text says of its figures, as predicates. What it says of cases without SACK is inapplicable; what it says of both or of
-//! cases with SACK is tested where runs were settled and their queue acted ([`System::missed`]).
+//! Claims of the paper about its figures, as predicates. Claims about cases without SACK are
+//! inapplicable. Claims about both or about cases with SACK are tested if the runs were settled and
+//! their queue dropped or marked ([`System::missed`]).
 
 use fathom_experiments::scenario::Outcome;
 
@@ -12,23 +13,24 @@ use crate::noise::Noise;
 use crate::results::{Measure, Pairs};
 use crate::{ClaimCheck, Finding, Reason, Results, Verdict, claim};
 
-/// Why what the paper says of its cases 2, 4, 6 and 8 cannot be asked.
+/// Reason why claims about the paper's cases 2, 4, 6 and 8 cannot be tested.
 const NO_SACK: &str =
     "QUIC always has selective acknowledgements, and this is about flows without them";
-/// Reno's share of its access links that counts as full, headers and handshake taken off. Ours.
+/// Fraction of its access links from which on Reno counts as filling them, net of headers and
+/// handshake. Our choice.
 const FULL: f64 = 0.9;
-/// What is left of a throughput that was "severely" degraded, at most. Ours.
+/// Maximum remaining fraction of a "severely" degraded throughput. Our choice.
 const SEVERE: f64 = 0.75;
-/// Utilisation in percent below which a link is underutilised. Ours.
+/// Utilisation in percent below which a link is underutilised. Our choice.
 const UNDERUSED: f64 = 95.0;
-/// Relative difference within which two throughputs are "the same". Ours.
+/// Relative difference within which two throughputs are "the same". Our choice.
 const SAME: f64 = 0.1;
-/// Payload that five flows behind 10 Mbps can get, in Mbit/s.
+/// Payload in Mbit/s that five flows behind 10 Mbps can get.
 const S1_LIMIT: f64 = 50.0 * 1_472.0 / 1_500.0;
-/// Payload that the bottleneck carries, in Mbit/s.
+/// Payload in Mbit/s that the bottleneck carries.
 const LINK: f64 = 250.0 * 1_472.0 / 1_500.0;
 
-/// Why HighSpeed TCP harms Reno less than in the paper.
+/// Reason why HighSpeed TCP harms Reno less than in the paper.
 const SCALE: &str = "At 50 ms it does, by 40 %. At 25 ms, at a tenth of the rates, S2's windows are some 100 packets, where HighSpeed TCP is nearly Reno, and S1 fills its links beside \
      it; at 100 ms drops are rare. With TCP at full rates it loses 11, 74 and 34 % (`validation-ghstcp`, case 3, one seed).";
 
@@ -37,10 +39,11 @@ const BULK: &str = "noise-bulk";
 const S1: Noise = Noise::relative(BULK, "S1 in Mbit/s", s1);
 const S2: Noise = Noise::relative(BULK, "S2 in Mbit/s", s2);
 const TOTAL: Noise = Noise::relative(BULK, "total in Mbit/s", total);
-/// Whether a case is fairer: the bars of both groups, of which S1's can be at most a fifth (five times 10 of 250 Mbps).
+/// Fairness of a case: S1's share of both groups, which can be at most a fifth (five times 10 of
+/// 250 Mbps).
 const SHARE: Noise = Noise::relative(BULK, "S1's part of both in %", share);
 const UTILISATION: Noise = Noise::absolute(BULK, "utilisation in %", utilisation);
-/// S2 of what the link leaves it.
+/// S2's throughput relative to the capacity that S1 leaves.
 const REST: Noise = Noise::relative(BULK, "S2's part of what S1 leaves", of_the_rest);
 const DEVIATION: Noise = Noise::relative(BULK, "queue's deviation in packets", queue_deviation);
 #[cfg(test)]
@@ -181,7 +184,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             });
             let pairs = ared.0.pairs(&gared.0);
             let what = "fall of the total in Mbit/s at HighSpeed TCP with ARED and gHSTCP with gARED";
-            // A difference of differences: with one seed it has to stand out from the totals themselves.
+            // Difference of differences: with one seed it has to exceed the noise of the totals
+            // themselves.
             Finding::of_pairs(what, &pairs, more(&pairs, ared.1))
                 .unless(missed(r, &[HIGHSPEED_ARED, GENTLE_GARED], &["25ms", "100ms"]))
         }),
@@ -199,12 +203,13 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
 ];
 
-/// With one seed by what the number moves by chance, between any two of the systems whose noise was measured.
+/// Tests whether the first numbers are larger. With one seed, the margin is the noise between any
+/// two of the measured systems.
 fn is_more(noise: Noise, pairs: &[(f64, f64)]) -> Verdict {
     more(pairs, noise.between_any(pairs))
 }
 
-/// The same but for [`SAME`] of the larger mean.
+/// Tests whether the numbers differ by at most [`SAME`] of the larger mean.
 fn nearly_same(noise: Noise, pairs: &[(f64, f64)]) -> Verdict {
     let mean = |of: fn(&(f64, f64)) -> f64| {
         pairs.iter().map(of).sum::<f64>().abs() / pairs.len().max(1) as f64
@@ -212,7 +217,7 @@ fn nearly_same(noise: Noise, pairs: &[(f64, f64)]) -> Verdict {
     same(pairs, SAME * mean(|p| p.0).max(mean(|p| p.1)), noise.between_any(pairs))
 }
 
-/// A verdict at every delay on a number of one system beside one of the same or another.
+/// Compares a number of two systems, or two numbers of one system, at every delay.
 fn compared(
     r: &Results,
     what: &str,
@@ -230,7 +235,7 @@ fn compared(
     }))
 }
 
-/// `a` gets more of these numbers than `b` at these delays.
+/// Tests whether `a` has larger numbers than `b` at these delays.
 fn beats(r: &Results, a: System, b: System, numbers: &[Noise], delays: &[&str]) -> Finding {
     let cases = numbers.iter().flat_map(|number| delays.iter().map(move |delay| (number, delay)));
     Finding::together(cases.map(|(noise, delay)| {
@@ -241,7 +246,7 @@ fn beats(r: &Results, a: System, b: System, numbers: &[Noise], delays: &[&str]) 
     }))
 }
 
-/// A number of a system beside a bound, at every delay.
+/// Compares a number of a system with a bound, at every delay.
 fn against(
     r: &Results,
     system: System,
@@ -260,13 +265,14 @@ fn against(
     }))
 }
 
-/// How these systems' runs at these delays missed what the claims are about.
+/// Returns the reasons why the runs of these systems at these delays missed the regime of the
+/// claims.
 fn missed(r: &Results, systems: &[System], delays: &[&str]) -> Vec<Reason> {
     let runs = systems.iter().flat_map(|system| delays.iter().map(move |delay| (system, delay)));
     runs.filter_map(|(system, delay)| system.missed(r, delay)).collect()
 }
 
-/// S2 of what the link leaves it, as a part.
+/// Returns S2's throughput as a fraction of the capacity that S1 leaves.
 fn of_the_rest(o: &Outcome) -> Option<f64> {
     Some(s2(o)? / (LINK - s1(o)?))
 }

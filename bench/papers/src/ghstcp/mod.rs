@@ -1,6 +1,8 @@
-//! gHSTCP: Reno flows on slow access links beside HighSpeed TCP or gHSTCP flows on fast ones, over drop-tail, Adaptive RED and gARED.
+//! gHSTCP: Reno flows on slow access links beside HighSpeed TCP or gHSTCP flows on fast ones, over
+//! drop-tail, Adaptive RED and gARED.
 //!
-//! The paper's figures are bars without numbers, so what can be compared are the statements of its text: `claims.rs`.
+//! The paper's figures are bars without numbers, so only the statements of its text can be
+//! compared: `claims.rs`.
 
 mod claims;
 #[cfg(test)]
@@ -20,7 +22,7 @@ const RED: &str = "ghstcp-red";
 const TREND: &str = "ghstcp-trend";
 /// Propagation delays of the bottleneck (gHSTCP §3.1).
 const DELAYS: [&str; 3] = ["25ms", "50ms", "100ms"];
-/// Part of a run that is warm-up, in all studies: 100 of 200 s.
+/// Fraction of a run that is warm-up, in all studies: 100 of 200 s.
 const WARM_UP: f64 = 0.5;
 
 pub(crate) const PAPER: Paper = Paper {
@@ -141,7 +143,7 @@ const DEPARTURES: &[&str] = &[
     "The paper's cases 6 to 9 change controller and queue at once; HighSpeed TCP over gARED and gHSTCP over Adaptive RED are added.",
 ];
 
-/// A set of runs that is a case of the paper, or two, which differ by SACK only.
+/// A set of runs that represents one case of the paper, or two cases that differ only in SACK.
 #[derive(Clone, Copy)]
 struct System {
     study: &'static str,
@@ -167,7 +169,7 @@ const HIGHSPEED_GARED: System = red("highspeed", "gARED", "HighSpeed TCP, gARED 
 const GENTLE_ARED: System = red("gentle", "ARED", "gHSTCP, ARED (ours)");
 
 impl System {
-    /// Its axes but for the delay.
+    /// Returns the axes other than the delay.
     fn axes(&self) -> Vec<(&'static str, &'static str)> {
         [("controller", self.controller)]
             .into_iter()
@@ -175,8 +177,9 @@ impl System {
             .collect()
     }
 
-    /// How most of its runs at a delay missed the regime: nothing was dropped, or the flows of S2, alike but for their starts, still
-    /// have what their starts gave them. `None` where they did not, or nothing is known of it.
+    /// Returns how most of the runs at a delay missed the regime: nothing was dropped, or the flows
+    /// of S2, which differ only in their start times, still have throughputs in the order of their
+    /// starts. Returns `None` if they did not miss it or nothing is known.
     fn missed(&self, results: &Results, delay: &str) -> Option<Reason> {
         let axes = self.axes();
         let key = with(&axes, "delay", delay);
@@ -207,25 +210,26 @@ impl System {
         }
     }
 
-    /// A number at a delay.
+    /// Returns a number at a delay.
     fn at(&self, results: &Results, delay: &str, of: Measure) -> BySeed {
         results.by_seed(self.study, &with(&self.axes(), "delay", delay), of)
     }
 }
 
-/// Flows of each group.
+/// Flows per group.
 const FLOWS: usize = 5;
 
-/// The bottleneck dropped and marked nothing after the warm-up.
+/// Returns whether the bottleneck dropped and marked nothing after the warm-up.
 fn idle(o: &Outcome) -> bool {
     o.links.get("left-right").is_some_and(|l| l.arrived > 0 && l.dropped + l.marked == 0)
 }
 
-/// Pairs of five flows of which the earlier must get more, of ten, where the order of the starts still shows. Where it does not, chance
-/// brings 5 of 120 orders, or 4 %, there. Ours.
+/// Minimum number of the ten pairs of five flows in which the earlier flow gets more, from which on
+/// the order of the starts still shows. By chance, 5 of 120 orders, or 4%, reach it. Our choice.
 const BY_START: usize = 9;
 
-/// Throughputs of S2, whose flows differ in nothing but their starts, fall with these.
+/// Returns whether the throughputs of S2, whose flows differ only in their start times, fall in the
+/// order of the starts.
 fn by_start(o: &Outcome) -> bool {
     let rates: Vec<f64> =
         o.groups.get("S2").into_iter().flat_map(|g| &g.flows).map(|f| f.throughput_bps).collect();
@@ -234,7 +238,8 @@ fn by_start(o: &Outcome) -> bool {
     rates.len() == FLOWS && falls.sum::<usize>() >= BY_START
 }
 
-/// Mbit/s of a group's flows together. `None` where one of them failed: the rest would stand for all.
+/// Returns the Mbit/s of a group's flows together; `None` if one of them failed, because the others
+/// would then stand for all.
 fn group(o: &Outcome, name: &str) -> Option<f64> {
     o.groups.get(name).filter(|g| g.flows.len() == FLOWS).map(|g| g.throughput_bps / 1e6)
 }
@@ -251,17 +256,18 @@ fn total(o: &Outcome) -> Option<f64> {
     Some(s1(o)? + s2(o)?)
 }
 
-/// Percent of the time that the bottleneck sends.
+/// Returns the percentage of time in which the bottleneck sends.
 fn utilisation(o: &Outcome) -> Option<f64> {
     o.links.get("left-right").map(|l| l.utilisation_percent)
 }
 
-/// S1 of both groups together, in percent.
+/// Returns S1's share of both groups together, in percent.
 fn share(o: &Outcome) -> Option<f64> {
     total(o).filter(|total| *total > 0.0).and_then(|total| Some(100.0 * s1(o)? / total))
 }
 
-/// The queue's bins after the warm-up, in packets. A run of another scale has its warm-up scaled.
+/// Returns the queue's bins after the warm-up, in packets. The warm-up is scaled with the length of
+/// the run.
 fn settled(o: &Outcome) -> Option<&[f64]> {
     let link = o.links.get("left-right")?;
     let first = (WARM_UP * o.seconds / link.bin_seconds).ceil();
@@ -276,12 +282,12 @@ fn queue_mean(o: &Outcome) -> Option<f64> {
     settled(o).map(|bins| bins.iter().sum::<f64>() / bins.len() as f64)
 }
 
-/// Standard deviation of the queue over time, in packets.
+/// Returns the standard deviation of the queue over time, in packets.
 fn queue_deviation(o: &Outcome) -> Option<f64> {
     Estimate::of(settled(o)?)?.deviation
 }
 
-/// Bars of the paper as points over the delay.
+/// Shows the paper's bars as points over the delay.
 fn throughput(results: &Results, title: &str, systems: [System; 2]) -> Artefact {
     let groups: [(&str, Measure); 2] = [("S1", s1), ("S2", s2)];
     let series = systems.map(|system| {
@@ -300,7 +306,7 @@ fn throughput(results: &Results, title: &str, systems: [System; 2]) -> Artefact 
     Artefact::figure(title, axes, series.as_flattened(), note)
 }
 
-/// gHSTCP by test and queue.
+/// Shows gHSTCP by test and queue.
 fn trend_table(results: &Results) -> Artefact {
     let columns: [(&str, Measure); 4] = [
         ("S1 (Mbit/s)", s1),
@@ -327,7 +333,7 @@ fn trend_table(results: &Results) -> Artefact {
     )
 }
 
-/// Two numbers of each of these systems at every delay.
+/// Shows two numbers of each of these systems at every delay.
 fn by_delay(
     results: &Results,
     title: &str,

@@ -1,4 +1,4 @@
-//! The predicates on made-up results, and that they ask for runs that the studies have.
+//! Tests of the predicates on made-up results, and of the match between predicates and studies.
 
 use fathom_experiments::scenario::{FlowOutcome, GroupOutcome, LinkOutcome};
 use fathom_experiments::stack::Stack;
@@ -7,7 +7,7 @@ use super::*;
 use crate::testing::{self, finding, put, study};
 use crate::{Body, Verdict};
 
-/// Mbit/s of S1 and S2 in a run, and the rest of its outcome.
+/// Returns an outcome with these throughputs of S1 and S2, in Mbit/s.
 fn outcome(s1: f64, s2: f64) -> Outcome {
     let group = |mbps: f64| {
         let flow = FlowOutcome { throughput_bps: mbps * 1e6 / 5.0, sent: 0, lost: 0 };
@@ -21,7 +21,7 @@ fn add(results: &mut Results, system: System, delay: &str, seed: u64, outcome: O
     put(results, system.study, &with(&system.axes(), "delay", delay), seed, [outcome]);
 }
 
-/// Three seeds, all alike, the same at every delay.
+/// Adds three identical seeds at every delay.
 fn everywhere(runs: &[(System, f64, f64)]) -> Results {
     let mut results = Results::default();
     for (system, s1, s2) in runs {
@@ -64,7 +64,7 @@ fn claims_without_sack_are_inapplicable() {
     }
 }
 
-/// The same run with these counts of the bottleneck.
+/// Returns the run with these counts of the bottleneck.
 fn with_link(o: Outcome, arrived: u64, dropped: u64, mean_queue: f64) -> Outcome {
     let link = LinkOutcome { arrived, dropped, mean_queue, ..LinkOutcome::default() };
     Outcome { links: [("left-right".to_owned(), link)].into(), ..o }
@@ -115,7 +115,8 @@ fn runs_that_still_follow_their_starts_are_not_settled() {
         flows.iter_mut().zip(rates).for_each(|(flow, mbps)| flow.throughput_bps = mbps * 1e6);
         o
     };
-    // Ten pairs of ten, nine and eight in the order of the starts; and no order at all.
+    // Ten, nine and eight of the ten pairs are in the order of the starts; the last has no order at
+    // all.
     let orders = [
         [981., 493., 238., 114., 59.],
         [981., 577., 205., 95., 127.],
@@ -124,7 +125,7 @@ fn runs_that_still_follow_their_starts_are_not_settled() {
     ];
     assert_eq!(orders.map(|rates| by_start(&with_rates(rates))), [true, true, false, false]);
 
-    // With several seeds most of them decide.
+    // With several seeds the majority decides.
     let mut results = Results::default();
     for delay in DELAYS {
         for (seed, rates) in [(1, orders[0]), (2, orders[0]), (3, orders[3])] {
@@ -149,7 +150,7 @@ fn several_seeds_decide_by_their_interval() {
             add(&mut results, HIGHSPEED, delay, seed as u64, outcome(490.0, highspeed));
         }
     }
-    // One percent more, but in every pair: 10.7 ± 1.4.
+    // 1% more, but in every pair: 10.7 ± 1.4.
     assert_eq!(verdict(&results, "ghstcp-highspeed-gets-much"), Verdict::Held);
     add(&mut results, RENO, "50ms", 9, outcome(490.0, 1_000.0));
     add(&mut results, HIGHSPEED, "50ms", 9, outcome(490.0, 900.0));
@@ -158,7 +159,7 @@ fn several_seeds_decide_by_their_interval() {
 
 #[test]
 fn reno_on_slow_access_is_full_and_leaves_room() {
-    // Its five access links carry 49.07 Mbit/s of payload, the bottleneck 245.33.
+    // The five access links carry 49.07 Mbit/s of payload, the bottleneck 245.33.
     let full = everywhere(&[(RENO, 48.0, 150.0)]);
     let starved = everywhere(&[(RENO, 30.0, 214.0)]);
     for id in ["ghstcp-reno-fills-slow-access", "ghstcp-reno-leaves-bandwidth"] {
@@ -196,13 +197,13 @@ fn a_steadier_queue_deviates_less_after_the_warm_up() {
         let link = LinkOutcome { bin_seconds: 10.0, queue_mean, ..LinkOutcome::default() };
         Outcome { links: [("left-right".to_owned(), link)].into(), ..outcome(1.0, 1.0) }
     };
-    // The first half of 100 s is warm-up.
+    // The first half of the 100 s is warm-up.
     let calm = with(
         [[9_000.0, 0.0, 9_000.0, 0.0, 0.0].as_slice(), &[4_900.0, 5_100.0].repeat(4)].concat(),
     );
     let wild = with([[5_000.0; 5].as_slice(), &[4_000.0, 6_000.0].repeat(4)].concat());
     assert_eq!(queue_mean(&calm), Some(5_000.0));
-    // Deviations of 100 around the mean, eight of them: 100 sqrt(8/7).
+    // Eight deviations of 100 around the mean: 100 sqrt(8/7).
     assert!((queue_deviation(&calm).unwrap() - 106.904_5).abs() < 1e-3);
     for (ared, gared, expected) in [(&wild, &calm, Verdict::Held), (&calm, &wild, Verdict::NotHeld)]
     {
@@ -225,12 +226,12 @@ fn a_steadier_queue_deviates_less_after_the_warm_up() {
 fn fairness_is_the_slow_groups_part_of_both() {
     assert_eq!(share(&outcome(100.0, 400.0)), Some(20.0));
     assert_eq!(share(&outcome(0.0, 0.0)), None);
-    // More of less is fairer and worse.
+    // A larger share of a smaller total is fairer, but still worse.
     let fairer = everywhere(&[(HIGHSPEED, 200.0, 1_800.0), (GENTLE, 150.0, 1_200.0)]);
     assert_eq!(verdict(&fairer, "ghstcp-gentle-improves-reno"), Verdict::NotHeld);
     let both = everywhere(&[(HIGHSPEED, 200.0, 1_800.0), (GENTLE, 300.0, 1_700.0)]);
     assert_eq!(verdict(&both, "ghstcp-gentle-improves-reno"), Verdict::Held);
-    // As fair as before, though S1 gets more.
+    // Equally fair as before, although S1 gets more.
     let same = everywhere(&[(HIGHSPEED, 200.0, 1_800.0), (GENTLE, 220.0, 1_980.0)]);
     assert_eq!(verdict(&same, "ghstcp-gentle-improves-reno"), Verdict::Undecided);
     let mut lost = outcome(100.0, 400.0);
@@ -273,7 +274,7 @@ fn every_run_a_claim_needs_is_in_a_shipped_study() {
                 };
                 let run =
                     runs.iter().find(|run| fits(&run.key)).unwrap_or_else(|| panic!("{key:?}"));
-                // A tenth of gHSTCP §3.1.
+                // A tenth of the rates of gHSTCP §3.1.
                 assert_eq!(run.scenario.chain.links[0].rate.bits_per_sec(), 250_000_000);
                 let access =
                     [0, 1].map(|i| run.scenario.traffic[i].access.rate.bits_per_sec() / 1_000_000);

@@ -1,4 +1,5 @@
-//! What the thesis says of its experiments, each statement with its predicate. All predicates were written before full results were seen.
+//! Claims of the thesis about its experiments, each with its predicate. All predicates were written
+//! before full results were known.
 
 use fathom_experiments::scenario::Outcome;
 
@@ -10,21 +11,22 @@ use crate::claims::{above, all, below, exceeds, within};
 use crate::results::{BySeed, Measure};
 use crate::{ClaimCheck, Finding, Results, Verdict, claim};
 
-/// "About", "10 %": points by which a number may miss. Ours.
+/// Percentage points by which a number may miss, for "about" and "10 %". Our choice.
 const ABOUT: f64 = 10.0;
-/// A tenth of the flows may be off by more than half their share where sharing is near perfect, a fifth where it is close to fair or
-/// slightly degraded. Ours.
+/// Percentage of flows that may be off by more than half their share: 10 where sharing is near
+/// perfect, 20 where it is close to fair or slightly degraded. Our choice.
 const NEAR_PERFECT: f64 = 10.0;
 const CLOSE: f64 = 20.0;
-/// Percent of flows at half their share or less from which a penalty is large: what round one has with 50 flows of 1500 bytes, which
-/// the thesis calls poor. Ours.
+/// Percentage of flows at half their share or less from which on a penalty is large: the result of
+/// round one with 50 flows of 1500 bytes, which the thesis calls poor. Our choice.
 const LARGE_PENALTY: f64 = 30.0;
 
-/// Why large packets starve less than with TCP (`fathom reproduce ladders --table packet-size`).
+/// Reason why large packets starve less than with TCP
+/// (`fathom reproduce ladders --table packet-size`).
 const PROBES: &str = "QUIC repairs after a probe timeout of some round trips what costs TCP a timeout of 200 ms or more, doubled each time: of 400 flows 41 % starve in 1 s \
              before the ladder's step of one probe, 23 % after it, 16 % with two, and 16 % on quinn (three seeds, hosts up to 2 ms away).";
 
-/// Why small packets share less well than in the thesis.
+/// Reason why small packets share less well than in the thesis.
 pub(crate) const PHASE: &str = "With TCP 28 and 14 % of 400 flows of 500 and 278 bytes starve in 1 s; with hosts without delay, nearer to the thesis, and a queue counted in \
              bytes, unlike it, 6 and .3 % (`validation-packet-size-causes`).";
 
@@ -223,19 +225,19 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
 ];
 
-/// Percent of flows with at most half their share in windows of 1 s.
+/// Percentage of flows with at most half their share in windows of 1 s.
 const HALF: Measure = |o| half_or_less(everyone(o, 1.0)?);
 
 fn astray(o: &Outcome, seconds: f64) -> Option<f64> {
     off(everyone(o, seconds)?)
 }
 
-/// A number of round one's flows.
+/// Returns a number of round one's flows.
 fn alike(r: &Results, flows: &str, packet: &str, of: Measure) -> BySeed {
     r.by_seed(ALIKE, &[("flows", flows), ("packet", packet)], of)
 }
 
-/// A number of a mix of round two.
+/// Returns a number of a mix of round two.
 fn mixed(r: &Results, mix: &str, small: &str, of: impl Fn(&Outcome) -> Option<f64>) -> BySeed {
     r.by_seed(MIXED, &[("mix", mix), ("small", small)], of)
 }
@@ -244,7 +246,7 @@ fn drop_tail(r: &Results, flows: &str, size: &str, of: Measure) -> BySeed {
     r.by_seed(ADAPTIVE, &[("queue", QUEUES[0]), ("flows", flows), ("size", size)], of)
 }
 
-/// Datagrams lost of each megabyte sent, on the wire.
+/// Returns the datagrams lost per megabyte sent, counted on the wire.
 fn lost_per_megabyte(outcome: &Outcome, group: &str, size: f64) -> Option<f64> {
     let group = outcome.groups.get(group).filter(|g| g.sent > 0)?;
     Some(group.lost as f64 / (group.sent as f64 * size) * 1e6)
@@ -255,12 +257,12 @@ fn list(cases: &[(impl AsRef<str>, BySeed)]) -> String {
     cases.iter().map(|(name, v)| format!("{}: {v}", name.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
-/// So many percent, a few points either way.
+/// Tests whether a percentage is within `points` of the paper's.
 pub(super) fn about(percent: &BySeed, paper: f64, points: f64) -> Finding {
     Finding::new(within(percent, paper - points, paper + points), format!("{percent} %"))
 }
 
-/// Sharing is near perfect in every case.
+/// Tests whether sharing is near perfect in every case.
 pub(super) fn few_off(cases: &[(&str, BySeed)]) -> Finding {
     let verdict = all_below(cases.iter().map(|(_, percent)| (percent, NEAR_PERFECT)));
     Finding::new(verdict, format!("percent of flows that far off: {}", list(cases)))
@@ -274,7 +276,7 @@ pub(super) fn all_above<'a>(cases: impl IntoIterator<Item = &'a BySeed>, least: 
     all(cases.into_iter().map(|percent| above(percent, least)))
 }
 
-/// Each is more than the one before.
+/// Tests whether each number is larger than the previous one.
 pub(super) fn rises(cases: &[&BySeed]) -> Verdict {
     all(cases.windows(2).map(|pair| exceeds(pair[1], pair[0])))
 }

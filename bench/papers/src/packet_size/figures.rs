@@ -1,4 +1,4 @@
-//! Figures of Packet size §4.3, and tables of what it leaves open.
+//! Figures of Packet size §4.3, and tables for questions that the section leaves open.
 
 use fathom_experiments::scenario::Outcome;
 use fathom_metrics::{Estimate, ShareDistribution};
@@ -8,7 +8,7 @@ use super::{ADAPTIVE, ALIKE, BESIDE, MIXED, everyone, fairness, half_or_less, me
 use crate::results::{Key, Measure};
 use crate::{Artefact, ArtefactSpec, Results, spec};
 
-/// Flows of figures 4.4 to 4.7 and again 4.8 to 4.11.
+/// Numbers of flows in figures 4.4 to 4.7 and again in 4.8 to 4.11.
 pub(super) const FLOWS: [&str; 4] = ["50", "100", "200", "400"];
 pub(crate) const SIZES: [&str; 4] = ["1500", "1000", "500", "278"];
 pub(super) const LARGE_PERCENT: [&str; 3] = ["25", "50", "75"];
@@ -68,7 +68,7 @@ pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
     ),
 ];
 
-/// The distribution of shares, point by point over the seeds.
+/// Returns the distribution of shares, averaged point by point over the seeds.
 fn distribution(
     r: &Results,
     study: &str,
@@ -127,7 +127,7 @@ fn mix(flows: &str, percent: &str) -> String {
     format!("{flows} flows, {percent}% large")
 }
 
-/// Every mix of round two with the small size given, by its name.
+/// Returns the names of all mixes of round two; each is run with every small size.
 pub(super) fn mixes() -> Vec<String> {
     ["50", "200"]
         .iter()
@@ -135,7 +135,7 @@ pub(super) fn mixes() -> Vec<String> {
         .collect()
 }
 
-/// A column: its head, what it takes from an outcome.
+/// A column: heading and function of an outcome.
 type Column = (&'static str, Measure);
 
 fn table<const N: usize>(
@@ -147,7 +147,7 @@ fn table<const N: usize>(
     Artefact::table(title, columns.map(|(head, _)| head), rows, format!("{SEEDS} {note}"))
 }
 
-/// A row of these columns.
+/// Returns a row of these columns.
 fn row(r: &Results, study: &str, key: Key<'_>, label: String, columns: &[Column]) -> Row {
     Row::new(label, columns.iter().map(|(_, of)| Entry::new(r.estimate(study, key, of), "")))
 }
@@ -156,7 +156,7 @@ fn link_busy(o: &Outcome) -> Option<f64> {
     Some(o.links.get("left-right")?.utilisation_percent)
 }
 
-/// UDP payload that reached the clients, in Mbps.
+/// Returns the UDP payload that reached the clients, in Mbps.
 pub(super) fn delivered_mbps(o: &Outcome) -> Option<f64> {
     Some(o.groups.get("flows")?.throughput_bps / 1e6)
 }
@@ -173,7 +173,7 @@ fn round_one(r: &Results) -> Artefact {
         ("min/max, 1 s", |o| fairness(o, 1.0)?.min_max),
         ("link busy, %", link_busy),
     ];
-    // What the thesis says, and in which column.
+    // Numbers in the thesis, each with its column.
     let printed = |flows, size| match (flows, size) {
         ("50", "1500") => &[(1, "about 30")][..],
         ("200", "1500") => &[(5, "10")],
@@ -231,7 +231,7 @@ fn adaptive(r: &Results) -> Artefact {
     table("Sizes that adapt, and fixed ones, under four queues", columns, rows, note)
 }
 
-/// Bandwidth of the other half of the flows in percent of that of the large half.
+/// Returns the bandwidth of the other half of the flows in percent of the large half's.
 pub(super) fn beside_percent(o: &Outcome) -> Option<f64> {
     let rate = |name: &str| o.groups.get(name).map(|g| g.throughput_bps);
     let large = rate("large").filter(|bps| *bps > 0.0)?;
@@ -250,7 +250,7 @@ fn beside_large(r: &Results) -> Artefact {
     table("Half of the flows large, half otherwise, under four queues", columns, rows, note)
 }
 
-/// A row for every queue, number of flows, and size, which `axis` names.
+/// Returns a row for every queue, number of flows, and size; `axis` names the axis of sizes.
 fn by_queue(
     r: &Results,
     study: &str,

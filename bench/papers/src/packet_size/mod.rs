@@ -1,10 +1,10 @@
-//! Packet size (Wilson 2008): fairness among flows of one packet size (§4.3.1), of two (§4.3.2), and what the thesis leaves open: sizes
-//! that adapt, and active queues (§1.4, §4.5.3, §5).
+//! Packet size (Wilson 2008): fairness among flows of one packet size (§4.3.1) and of two (§4.3.2),
+//! and questions that the thesis leaves open: adaptive sizes, and active queues (§1.4, §4.5.3, §5).
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `figures.rs` | figures and tables |
-//! | `claims.rs` | what the thesis says of them |
+//! | `claims.rs` | claims of the thesis |
 
 mod claims;
 mod figures;
@@ -67,37 +67,38 @@ const DEPARTURES: &[&str] = &[
     "The experiments on Emulab (Packet size §4.4) are not reproduced: the thesis itself draws nothing from them.",
 ];
 
-/// Fairness in windows of so many seconds.
+/// Returns the fairness in windows of this length.
 fn fairness(outcome: &Outcome, seconds: f64) -> Option<&WindowFairness> {
     outcome.fairness.as_ref()?.windows.iter().find(|w| w.seconds == seconds)
 }
 
-/// All flows in windows of so many seconds.
+/// Returns the shares of all flows in windows of this length.
 fn everyone(outcome: &Outcome, seconds: f64) -> Option<&ShareDistribution> {
     Some(&fairness(outcome, seconds)?.all)
 }
 
-/// Percent of flows below 5 % of their share in windows of so many seconds.
+/// Returns the percentage of flows below 5% of their share in windows of this length.
 pub(crate) fn starved(outcome: &Outcome, seconds: f64) -> Option<f64> {
     Some(everyone(outcome, seconds)?.starved_percent)
 }
 
-/// A group's flows in windows of so many seconds.
+/// Returns the shares of a group's flows in windows of this length.
 fn members<'a>(outcome: &'a Outcome, seconds: f64, group: &str) -> Option<&'a ShareDistribution> {
     fairness(outcome, seconds)?.groups.iter().find(|g| g.name == group).map(|g| &g.shares)
 }
 
-/// Percent of flows that got at most this percentage of their share.
+/// Returns the percentage of flows that got at most this percentage of their share.
 fn at_most(shares: &ShareDistribution, percent: f64) -> Option<f64> {
     shares.cdf.iter().find(|(x, _)| *x == percent).map(|(_, y)| *y)
 }
 
-/// Percent of flows that got at most half their share.
+/// Returns the percentage of flows that got at most half their share.
 fn half_or_less(shares: &ShareDistribution) -> Option<f64> {
     at_most(shares, 50.0)
 }
 
-/// Percent of flows that got at most half their share, or more than one and a half of it.
+/// Returns the percentage of flows that got at most half, or more than one and a half times, their
+/// share.
 fn off(shares: &ShareDistribution) -> Option<f64> {
     Some(at_most(shares, 50.0)? + 100.0 - at_most(shares, 150.0)?)
 }

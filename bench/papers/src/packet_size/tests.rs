@@ -1,4 +1,4 @@
-//! Predicates on made-up numbers, and the studies.
+//! Tests of the predicates on made-up numbers, and of the studies.
 
 use std::time::Duration;
 
@@ -46,7 +46,8 @@ fn comparisons_hold_in_every_case() {
     assert_eq!(rises(&[30.0, 30.0]), Undecided);
 }
 
-/// 110 s of flows, of which each gets the same number of bytes in every tenth of a second: shares of a fair rate of 1000 bytes.
+/// Returns 110 s of flows that each get a constant number of bytes per tenth of a second; the fair
+/// share is 1000 bytes.
 fn shared(groups: &[(&'static str, &[u64])]) -> Outcome {
     let rows = |bytes: &[u64]| bytes.iter().map(|b| vec![*b; 1_000]).collect();
     let bytes: Vec<GroupBytes> = groups
@@ -69,7 +70,7 @@ fn shared(groups: &[(&'static str, &[u64])]) -> Outcome {
 
 #[test]
 fn shares_are_read_from_windows_and_groups() {
-    // 10, 50, 100, 160 % and 4 %.
+    // 10, 50, 100, 160% and 4%.
     let outcome = shared(&[("large", &[100, 500, 1_000, 1_600]), ("small", &[40])]);
     let all = everyone(&outcome, 1.0).unwrap();
     assert_eq!((half_or_less(all), off(all)), (Some(60.0), Some(80.0)));
@@ -80,7 +81,8 @@ fn shares_are_read_from_windows_and_groups() {
     assert!((beside - 18.5).abs() < 1e-9, "{beside}");
 }
 
-/// As many percent of 100 flows have nothing as the thesis says of large packets, the others share alike; seeds differ a bit.
+/// Returns 100 flows of which `percent` get nothing, as the thesis says of large packets. The
+/// others share equally; seeds differ slightly.
 fn starving(percent: u64, seed: u64) -> Outcome {
     let flows: Vec<u64> =
         (0..100).map(|i| if i < percent { 0 } else { 1_000 + 5 * seed }).collect();
@@ -115,12 +117,12 @@ fn round_one_as_the_thesis_has_it() {
         "smaller-is-fairer",
     ];
     assert_eq!(held.map(verdict), [Held; 8]);
-    // The same flows starve in every window here: long ones are no better.
+    // The same flows starve in every window here, so long windows are no better.
     let not = ["long-windows-close-to-fair", "large-starve-200-flows-10-s"];
     assert_eq!((not.map(verdict), verdict("long-windows-better")), ([NotHeld; 2], Undecided));
     let Body::Figure(figure) = &report.artefacts[3].body else { panic!("no figure") };
     assert_eq!((report.artefacts[3].id.as_str(), figure.series.len()), ("figure 4.7", 4));
-    // 400 flows of 1500 bytes: half have nothing, all others between 100 and 105 %.
+    // 400 flows of 1500 bytes: half have nothing, all others have 100 to 105%.
     let curve = &figure.series[0].points;
     assert_eq!(curve[..=1], [(0.0, 50.0), (5.0, 50.0)]);
     assert_eq!(curve.iter().find(|(x, _)| *x == 105.0).unwrap().1, 100.0);

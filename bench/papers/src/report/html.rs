@@ -1,4 +1,4 @@
-//! A record as one self-contained HTML file: no scripts, nothing loaded from anywhere.
+//! A record as one self-contained HTML file: no scripts and no external resources.
 
 use fathom_report::{Grid, csv, plot, shown};
 use maud::{Markup, html};
@@ -6,14 +6,14 @@ use maud::{Markup, html};
 use super::text::{cautions, departures, explained, heading, ran, tally, word};
 use crate::{Artefact, Body, Claim, Record, Verdict};
 
-/// Beside the style that all reports share.
+/// Style in addition to the common one of all reports.
 const STYLE: &str = "\
 .claims td{text-align:left;vertical-align:top}.verdict{white-space:nowrap;font-weight:600}\
 .held{color:#00805c}.not-held{color:#c04000}.undecided,.inapplicable,.not-in-regime{color:#777}\
 @media(prefers-color-scheme:dark){.held{color:#3cc9a0}.not-held{color:#ff8a4c}\
 .undecided,.inapplicable,.not-in-regime{color:#aaa}}";
 
-/// A mark for a verdict; its word stands beside it.
+/// Returns the mark for a verdict, shown next to the word.
 pub(super) const fn mark(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Held => "✓",
@@ -24,7 +24,7 @@ pub(super) const fn mark(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The page.
+/// Returns the record as an HTML page.
 pub fn html(record: &Record) -> String {
     let report = &record.report;
     let body = html! {

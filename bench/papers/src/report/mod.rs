@@ -1,7 +1,7 @@
-//! Reports of papers: for a terminal, as one HTML file, as a page of the documentation. All are pure functions of a [`Record`], so the
-//! same results give the same bytes.
+//! Reports of papers: for a terminal, as one HTML file, as a page of the documentation. All are
+//! pure functions of a [`Record`], so the same results give the same bytes.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `text.rs`, `html.rs`, `page.rs` | the three forms |
 //!

@@ -1,4 +1,4 @@
-//! A record as a page of `docs/papers`, and the files that go with it.
+//! A record as a page of `docs/papers`, with the figure files of the page.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use super::html::mark;
 use super::text::{cautions, departures, explained, heading, ran, tally, word};
 use crate::{Artefact, Body, Claim, Record};
 
-/// Where figures are, seen from `docs/papers`.
+/// Path of the figures relative to `docs/papers`.
 const FIGURES: &str = "../../bench/results/figures";
 
-/// Name of a figure's file: `sdc-figure-4.svg`.
+/// Returns the file name of a figure: `sdc-figure-4.svg`.
 pub fn figure_file(paper: &str, id: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c.to_ascii_lowercase() } else { '-' }
@@ -19,7 +19,7 @@ pub fn figure_file(paper: &str, id: &str) -> String {
     format!("{paper}-{}.svg", id.chars().map(plain).collect::<String>())
 }
 
-/// The figures of a record: names of their files and what is in these.
+/// Returns the figures of a record as file names and contents.
 pub fn figures(record: &Record) -> Vec<(String, String)> {
     let of = |artefact: &Artefact| match &artefact.body {
         Body::Table(_) => None,
@@ -30,7 +30,7 @@ pub fn figures(record: &Record) -> Vec<(String, String)> {
     record.report.artefacts.iter().filter_map(of).collect()
 }
 
-/// Text that Markdown leaves as it is, also in a table.
+/// Escapes a text so that Markdown shows it unchanged, also in a table.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars() {
@@ -46,7 +46,7 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// The page in Markdown.
+/// Returns the page in Markdown.
 pub fn markdown(record: &Record) -> String {
     let paper = &record.report.paper;
     let mut page = format!(
@@ -96,7 +96,8 @@ pub fn markdown(record: &Record) -> String {
     page
 }
 
-/// A table of Markdown has one line of heads: what stands over a column goes in front of its name.
+/// Formats a table in Markdown, which allows one line of headings: an upper heading is prefixed to
+/// the column's name.
 fn table(grid: &Grid) -> String {
     if grid.columns.is_empty() {
         return String::new();

@@ -1,4 +1,5 @@
-//! Every form of a report with every kind of table and figure. `FATHOM_LOOK=DIR` writes them to a folder, to be looked at.
+//! Every form of a report with every kind of table and figure. `FATHOM_LOOK=DIR` writes them to a
+//! folder for inspection.
 
 use super::*;
 use crate::testing::record;
@@ -81,7 +82,7 @@ fn figures_have_files_and_the_page_of_the_documentation_shows_them() {
             && page.contains("| *not in regime*: the queue"),
         "{page}"
     );
-    // Rows of a table have as many cells as its head.
+    // Rows of a table have as many cells as the heading.
     let cells = |line: &str| line.replace("\\|", "").matches('|').count();
     for rows in page
         .lines()

@@ -1,15 +1,15 @@
-//! A record for a terminal.
+//! A record as text for a terminal.
 
 use fathom_report::{Grid, capitalised, wrapped};
 
 use crate::{Artefact, Body, Claim, Record, StudyRecord, Verdict};
 
-/// Characters of a line.
+/// Maximum number of characters per line.
 const WIDTH: usize = 100;
-/// As wide as the widest verdict and a gap.
+/// Indentation by the width of the longest verdict plus a gap.
 const INDENT: &str = "               ";
 
-/// The word for a verdict.
+/// Returns the word for a verdict.
 pub(super) const fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Held => "held",
@@ -20,24 +20,24 @@ pub(super) const fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// What the reason of a claim is a reason for.
+/// Returns the label for the reason of a claim.
 const fn why(claim: &Claim) -> &'static str {
     match claim.verdict {
         Verdict::Inapplicable => "inapplicable",
         Verdict::NotInRegime => "not in regime",
-        // The rest of the claim decided.
+        // The rest of the claim decided the verdict.
         Verdict::Held | Verdict::NotHeld | Verdict::Undecided => "in part not in regime",
     }
 }
 
-/// What explains the verdict on a claim: what it is a reason for, and the reason.
+/// Returns the explanations of the verdict on a claim, each with its label.
 pub(super) fn explained(claim: &Claim) -> impl Iterator<Item = (&'static str, &str)> {
     [(why(claim), claim.reason.as_str()), ("cause", claim.cause.as_str())]
         .into_iter()
         .filter(|(_, text)| !text.is_empty())
 }
 
-/// How many claims came out how.
+/// Counts the claims by verdict.
 pub(super) fn tally(claims: &[Claim]) -> String {
     let count = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
     let counts = Verdict::ALL.map(|verdict| format!("{} {}", count(verdict), word(verdict)));
@@ -46,7 +46,7 @@ pub(super) fn tally(claims: &[Claim]) -> String {
     format!("{claims}: {}", counts.join(", "))
 }
 
-/// A study that was run, in words.
+/// Describes a study that was run.
 pub(super) fn ran(ran: &StudyRecord) -> String {
     let runs = match ran.done == ran.runs {
         true => format!("{} runs", ran.runs),
@@ -62,7 +62,7 @@ pub(super) fn ran(ran: &StudyRecord) -> String {
     )
 }
 
-/// What a reader has to know before the numbers.
+/// Returns the caveats to read before the numbers.
 pub(super) fn cautions(record: &Record) -> Vec<String> {
     let mut cautions = Vec::new();
     if !record.stale.is_empty() {
@@ -82,7 +82,8 @@ pub(super) fn cautions(record: &Record) -> Vec<String> {
     cautions
 }
 
-/// How the experiments differ from the paper's, and these results from what the experiments are now.
+/// Returns the differences between the experiments and the paper's, and between these results and
+/// the current experiments.
 pub(super) fn departures(record: &Record) -> Vec<String> {
     let stale = record
         .stale
@@ -91,7 +92,7 @@ pub(super) fn departures(record: &Record) -> Vec<String> {
     stale.chain(record.report.departures.iter().cloned()).collect()
 }
 
-/// The id with a capital: `Figure 4`.
+/// Returns the title with the id, capitalised: `Figure 4`.
 pub(super) fn heading(artefact: &Artefact) -> String {
     format!("{}: {}", capitalised(&artefact.id), artefact.title)
 }
@@ -104,7 +105,8 @@ fn paragraph(text: &mut String, first: &str, rest: &str, words: &str) {
     }
 }
 
-/// The record as lines of at most 100 characters: tables, figures as tables, claims, departures.
+/// Formats the record as lines of at most 100 characters: tables, figures as tables, claims,
+/// departures.
 pub fn text(record: &Record) -> String {
     let mut text = String::new();
     let t = &mut text;

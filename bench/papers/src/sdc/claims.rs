@@ -1,4 +1,5 @@
-//! What SDC §3 says of its experiments, each statement with its predicate. All predicates were written before full results were seen.
+//! Claims of SDC §3 about its experiments, each with its predicate. All predicates were written
+//! before full results were known.
 
 use super::{
     ALONE, FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, LATENCY, SDC, TCP, WINDOWS,
@@ -9,16 +10,16 @@ use crate::claims::{NEVER, above, all, below, between, exceeds, within};
 use crate::results::{At, BySeed, Measure};
 use crate::{ClaimCheck, Finding, Results, Verdict, claim};
 
-/// Numbers of flows that texts of results show.
+/// Numbers of flows shown in the text of results.
 const SHOWN: [f64; 5] = [30.0, 60.0, 100.0, 200.0, 500.0];
 const HUNDREDS: [f64; 5] = [100.0, 200.0, 300.0, 400.0, 500.0];
 const WINDOW_FLOWS: [f64; 4] = [40.0, 100.0, 200.0, 500.0];
 const RATIOS: [f64; 5] = [2.0, 5.0, 10.0, 30.0, 100.0];
-/// Percent of time that "hardly" allows: ours.
+/// Percentage of time that "hardly" allows; our choice.
 const HARDLY: f64 = 10.0;
-/// Points by which "about" may miss: ours.
+/// Percentage points by which "about" may miss; our choice.
 const ABOUT: f64 = 10.0;
-/// Throughputs differ by less than this part: ours.
+/// Relative difference within which throughputs count as the same; our choice.
 const SAME: f64 = 0.05;
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
@@ -174,7 +175,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
 ];
 
-/// Why the factor does not tune SDC's share.
+/// Reason why the factor does not tune SDC's share.
 const FACTOR: &str = "It does not hold with TCP either (`--stack tcp`): SDC gets 130 % at every factor, for with 100 flows windows stay below eight packets, where D is cut by another rule; on \
      QUIC the flows beside it have timeouts that SDC's do not (73 and 6 per connection at .1).";
 
@@ -187,7 +188,7 @@ fn under(r: &Results, study: &str, axis: &str, system: &str, of: Measure) -> Vec
     r.along(study, axis, &[("system", system)], of)
 }
 
-/// A number under TCP and under SDC along an axis.
+/// Returns a number under TCP and under SDC along an axis.
 fn both(r: &Results, study: &str, axis: &str, of: Measure) -> [Vec<At>; 2] {
     [TCP, SDC].map(|system| under(r, study, axis, system, of))
 }
@@ -196,7 +197,7 @@ fn at(points: &[At], x: f64) -> BySeed {
     points.iter().find(|p| p.x == x).map_or_else(BySeed::default, |p| p.values.clone())
 }
 
-/// `30: 1.2 ± 0.1, 100: ...` at these values of the axis.
+/// Formats values of the axis as `30: 1.2 ± 0.1, 100: ...`.
 fn list(points: &[At], at_x: &[f64]) -> String {
     at_x.iter().map(|x| format!("{x}: {}", at(points, *x))).collect::<Vec<_>>().join(", ")
 }
@@ -205,35 +206,36 @@ fn side_by_side(what: &str, tcp: &[At], sdc: &[At], at_x: &[f64]) -> String {
     format!("{what}: SDC {}; TCP {}", list(sdc, at_x), list(tcp, at_x))
 }
 
-/// `a` is less than `b` at every value of the axis at which `b` counts, by that value and its mean.
+/// Tests whether `a` is less than `b` at every value of the axis for which `counts` holds, given
+/// the value and the mean of `b`.
 pub(super) fn less_where(a: &[At], b: &[At], counts: impl Fn(f64, f64) -> bool) -> Verdict {
     let judged = b.iter().filter(|p| counts(p.x, p.values.estimate().map_or(0.0, |e| e.mean)));
     all(judged.map(|p| exceeds(&p.values, &at(a, p.x))))
 }
 
-/// At 60 flows more than twice those at 30.
+/// Tests whether the number at 60 flows is more than twice that at 30.
 pub(super) fn rises_beyond_30(tcp: &[At]) -> Verdict {
     exceeds(&at(tcp, 60.0), &at(tcp, 30.0).map(|v| 2.0 * v))
 }
 
-/// At every number of flows hardly ever.
+/// Tests whether the percentage is below `HARDLY` at every number of flows.
 pub(super) fn hardly_ever(percents: &[At]) -> Verdict {
     all(percents.iter().map(|p| below(&p.values, HARDLY)))
 }
 
-/// At every number of flows nearly always.
+/// Tests whether the percentage is above 100 - `HARDLY` at every number of flows.
 pub(super) fn nearly_always(percents: &[At]) -> Verdict {
     all(percents.iter().map(|p| above(&p.values, 100.0 - HARDLY)))
 }
 
-/// Fewer at the most flows than at 200.
+/// Tests whether the number at the most flows is smaller than at 200.
 pub(super) fn falls_beyond_200(tcp: &[At]) -> Verdict {
     tcp.last()
         .filter(|p| p.x > 200.0)
         .map_or(Verdict::Undecided, |p| exceeds(&at(tcp, 200.0), &p.values))
 }
 
-/// Longer at each of 200 to 500 flows than a hundred flows before.
+/// Tests whether each of 200 to 500 flows is longer than a hundred flows before.
 pub(super) fn grows_by_hundreds(lengths: &[At]) -> Verdict {
     all(HUNDREDS.windows(2).map(|step| exceeds(&at(lengths, step[1]), &at(lengths, step[0]))))
 }
@@ -246,8 +248,8 @@ fn sooner(r: &Results, of: Measure) -> Finding {
     )
 }
 
-/// At every ratio of round trips above 1 SDC's disparity is at most half of TCP's: how unlike two bandwidths are, whichever is the larger,
-/// 1 for 2:1 and for 1:2.
+/// Tests whether SDC's disparity is at most half of TCP's at every ratio of round trips above 1.
+/// The disparity of two bandwidths does not depend on which is larger: it is 1 for 2:1 and for 1:2.
 pub(super) fn half_the_disparity(tcp: &[At], sdc: &[At]) -> Verdict {
     let disparity = |ratio: f64| ratio.max(1.0 / ratio) - 1.0;
     all((tcp.iter().filter(|p| p.x > 1.0))
@@ -262,7 +264,7 @@ fn less_bias(r: &Results, study: &str) -> Finding {
     )
 }
 
-/// The near group gets more at every ratio of 2 and above.
+/// Tests whether the near group gets more at every ratio of 2 and above.
 pub(super) fn near_gets_more(tcp: &[At]) -> Verdict {
     all(tcp.iter().filter(|p| p.x >= 2.0).map(|p| above(&p.values, 1.0)))
 }
@@ -271,12 +273,13 @@ fn with_factor(r: &Results, factor: &str) -> BySeed {
     r.by_seed(FIGURE_11, &[("factor", factor)], sdc_percent)
 }
 
-/// About this many percent.
+/// Tests whether a percentage is about the paper's.
 pub(super) fn about(percent: &BySeed, paper: f64) -> Finding {
     Finding::new(within(percent, paper - ABOUT, paper + ABOUT), format!("{percent} %"))
 }
 
-/// More with the smallest factor than with the largest, and nowhere surely less with a smaller one. `percents` by rising factor.
+/// Tests whether the number is larger with the smallest factor than with the largest, and nowhere
+/// significantly smaller with a smaller factor. `percents` are in the order of rising factors.
 pub(super) fn rises_as_the_factor_falls(percents: &[At]) -> Verdict {
     let [first, .., last] = percents else { return Verdict::Undecided };
     if percents.windows(2).any(|pair| exceeds(&pair[0].values, &pair[1].values) == Verdict::NotHeld)
@@ -286,7 +289,7 @@ pub(super) fn rises_as_the_factor_falls(percents: &[At]) -> Verdict {
     exceeds(&first.values, &last.values)
 }
 
-/// SDC's throughput is TCP's, within five percent.
+/// Tests whether SDC's throughput equals TCP's within five percent.
 pub(super) fn same_throughput(tcp: &BySeed, sdc: &BySeed) -> Verdict {
     between(sdc.zip(tcp, |s, t| Some(s / t - 1.0)).estimate(), -SAME, SAME, NEVER)
 }

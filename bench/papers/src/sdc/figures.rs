@@ -1,4 +1,4 @@
-//! Figures of SDC §3, and tables of what its text says without a figure.
+//! Figures of SDC §3, and tables for statements of its text without a figure.
 
 use fathom_experiments::scenario::Outcome;
 use fathom_report::{Axis, Entry, Row, Series};
@@ -115,7 +115,7 @@ fn over_flows(r: &Results, study: &str, title: &str, y: &str, note: &str, of: Me
     figure(title, [Axis::linear("flows"), Axis::linear(y)], lines, note)
 }
 
-/// Latency budgets at which a curve is read.
+/// Number of latency budgets at which a curve is evaluated.
 const BUDGETS: u32 = 100;
 
 fn latencies(r: &Results, flows: &str, last: f64) -> Artefact {
@@ -145,7 +145,7 @@ fn over_ratio(r: &Results, study: &str, which: &str) -> Artefact {
     figure(&title, axes, lines, "The vertical axis is logarithmic; 1 is fair.")
 }
 
-/// A table with the two systems as columns.
+/// Builds a table with the two systems as columns.
 fn table(title: &str, rows: impl IntoIterator<Item = Row>, note: &str) -> Artefact {
     Artefact::table(title, [TCP, SDC], rows, format!("{note} {SEEDS}"))
 }

@@ -1,9 +1,10 @@
-//! SDC (Kung, Tan, Hsiao 2003), its §3: timeouts, drops, the bias against long round trips, competition, an adaptive queue.
+//! SDC (Kung, Tan, Hsiao 2003), its §3: timeouts, drops, the bias against long round trips,
+//! competition, an adaptive queue.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `figures.rs` | figures and tables |
-//! | `claims.rs` | what the paper says of them |
+//! | `claims.rs` | claims of the paper |
 
 mod claims;
 mod figures;
@@ -84,70 +85,71 @@ const DEPARTURES: &[&str] = &[
     "The virtual queue of figure 12 holds 57,600 bytes, 100 packets: the paper gives no size.",
 ];
 
-/// A number of the one group `flows`.
+/// Returns a number of the only group, `flows`, per connection.
 fn per_connection(outcome: &Outcome, of: impl Fn(&GroupOutcome) -> f64) -> Option<f64> {
     let group = outcome.groups.get("flows").filter(|g| g.connections > 0)?;
     Some(of(group) / group.connections as f64)
 }
 
-/// Timeouts per connection: TCP's of data, QUIC's probe timeouts.
+/// Returns the timeouts per connection: data timeouts of TCP, probe timeouts of QUIC.
 pub(crate) fn timeouts(outcome: &Outcome) -> Option<f64> {
     per_connection(outcome, |g| g.timeouts() as f64)
 }
 
-/// Dropped datagrams per connection.
+/// Returns the dropped datagrams per connection.
 fn drops(outcome: &Outcome) -> Option<f64> {
     per_connection(outcome, |g| g.lost as f64)
 }
 
-/// Packet delivery latency of one flow.
+/// Returns the packet delivery latency of one flow.
 fn latency(outcome: &Outcome) -> Option<&Distribution> {
     outcome.groups.get("flows")?.latency.as_ref()
 }
 
-/// Mean packet delivery latency in seconds.
+/// Returns the mean packet delivery latency in seconds.
 fn mean_latency(outcome: &Outcome) -> Option<f64> {
     Some(latency(outcome)?.mean_ms / 1e3)
 }
 
-/// The longest packet delivery latency in seconds.
+/// Returns the longest packet delivery latency in seconds.
 fn worst_latency(outcome: &Outcome) -> Option<f64> {
     Some(latency(outcome)?.max_ms / 1e3)
 }
 
-/// Mean length of a backoff in seconds. `None` where nobody backed off.
+/// Returns the mean length of a backoff in seconds; `None` if there was none.
 fn backoff(outcome: &Outcome) -> Option<f64> {
     let group = outcome.groups.get("flows").filter(|g| g.backoffs > 0)?;
     Some(group.backoff_seconds / group.backoffs as f64)
 }
 
-/// Bandwidth of one group over that of another. `None` where the other got nothing.
+/// Returns the bandwidth of one group divided by that of another; `None` if the other got nothing.
 fn ratio(outcome: &Outcome, one: &str, other: &str) -> Option<f64> {
     let rate = |name: &str| outcome.groups.get(name).map(|g| g.throughput_bps);
     rate(other).filter(|bps| *bps > 0.0).and_then(|other| Some(rate(one)? / other))
 }
 
-/// Bandwidth of group 1, whose round trip is 6 ms, over that of group 2.
+/// Returns the bandwidth of group 1, whose round trip is 6 ms, divided by that of group 2.
 fn near_over_far(outcome: &Outcome) -> Option<f64> {
     ratio(outcome, "near", "far")
 }
 
-/// Bandwidth of the SDC flows in percent of that of the TCP flows.
+/// Returns the bandwidth of the SDC flows in percent of the TCP flows'.
 fn sdc_percent(outcome: &Outcome) -> Option<f64> {
     Some(100.0 * ratio(outcome, "SDC", "TCP")?)
 }
 
-/// Throughput of the flow that is alone, in Mbps.
+/// Returns the throughput of the lone flow, in Mbps.
 fn alone_mbps(outcome: &Outcome) -> Option<f64> {
     Some(outcome.groups.get("flow")?.throughput_bps / 1e6)
 }
 
 /// UDP payload of a packet of 576 bytes.
 const DATAGRAM: u64 = 576 - 28;
-/// Before this second the first slow start is not over: ours.
+/// Seconds after which the first slow start is over; our choice.
 const SETTLED: f64 = 10.0;
 
-/// Percent of the time from [`SETTLED`] on in which the traced window satisfies `test`, given in packets.
+/// Returns the percentage of the time after [`SETTLED`] in which the traced window satisfies
+/// `test`, given in packets.
 fn window_percent(outcome: &Outcome, test: impl Fn(f64) -> bool) -> Option<f64> {
     let points = &outcome.groups.get("flows")?.window;
     let ends = points.iter().skip(1).map(|p| p.at).chain([outcome.seconds]);
@@ -162,12 +164,13 @@ fn window_percent(outcome: &Outcome, test: impl Fn(f64) -> bool) -> Option<f64> 
     (all > 0.0).then(|| 100.0 * some / all)
 }
 
-/// Percent of time with a window above four packets.
+/// Returns the percentage of time with a window above four packets.
 fn above_four(outcome: &Outcome) -> Option<f64> {
     window_percent(outcome, |packets| packets > 4.0)
 }
 
-/// Percent of time with a window of eight packets or more, half a percent of rounding allowed.
+/// Returns the percentage of time with a window of eight packets or more, with half a percent
+/// allowed for rounding.
 fn eight_or_more(outcome: &Outcome) -> Option<f64> {
     window_percent(outcome, |packets| packets >= 7.96)
 }

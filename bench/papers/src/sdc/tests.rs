@@ -1,4 +1,4 @@
-//! Predicates on made-up numbers, and the studies.
+//! Tests of the predicates on made-up numbers, and of the studies.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn timeouts_and_drops_are_compared_at_every_number_of_flows() {
     let sdc = at(&[(10.0, 3.0), (30.0, 1.0), (60.0, 1.0), (200.0, 1.5), (500.0, 2.0)]);
     assert_eq!(fewer_beyond_30(&tcp, &sdc), Held, "30 and fewer do not count");
     assert_eq!(fewer_beyond_30(&sdc, &tcp), NotHeld);
-    // The same differences for every seed would decide; here seeds differ from each other.
+    // Equal differences for every seed would decide; here the seeds differ.
     let noisy: Vec<At> = wide(&[(60.0, 1.0), (200.0, 1.5), (500.0, 2.0)]);
     assert_eq!(fewer_beyond_30(&tcp, &noisy), Undecided);
     assert_eq!(fewer_beyond_30(&tcp, &sdc[..4]), Undecided, "500 flows are missing");
@@ -147,7 +147,7 @@ fn verdict(claims: &[Claim], id: &str) -> Verdict {
 
 #[test]
 fn figures_4_to_6_come_from_the_study_as_the_paper_has_them() {
-    // Made up after the words of SDC §3.1 and §3.2.
+    // Made up from the text of SDC §3.1 and §3.2.
     let results = every_run(FIGURE_4, |key, seed| {
         let flows: f64 = key["flows"].parse().unwrap();
         let (rate, lost) = match key["system"].as_str() {
@@ -172,7 +172,8 @@ fn figures_4_to_6_come_from_the_study_as_the_paper_has_them() {
     assert_eq!(ids, ["figure 4", "figure 5", "figure 6"]);
     let Body::Figure(figure) = &report.artefacts[0].body else { panic!("no figure") };
     assert_eq!(figure.series.iter().map(|s| s.points.len()).collect::<Vec<_>>(), [18, 18]);
-    // 100 flows: 10 each, and the seeds 1 to 5 in a hundred connections: .03 on average.
+    // With 100 flows there are 10 timeouts each, plus those of the seeds 1 to 5 over a hundred
+    // connections, 0.03 on average.
     let point = figure.series[0].points.iter().find(|(x, _)| *x == 100.0).unwrap();
     assert!((point.1 - 10.03).abs() < 1e-6, "{point:?}");
     let held = [
@@ -270,7 +271,7 @@ fn round_trips_are_those_of_table_2() {
 
 #[test]
 fn reno_reacts_to_marks_alone() {
-    // Few flows on a queue that marks and never drops: what halves windows is the marks.
+    // Few flows on a queue that marks and never drops: only marks halve windows.
     let text = |ecn: &str| {
         format!(
             "stop = \"5s\"\n[network]\ntopology = \"dumbbell\"\nlink = \"10Mbps\"\ndelay = \"20ms\"\n\

@@ -1,4 +1,4 @@
-//! What the text says of one bottleneck (Sync-TCP §5.1), as predicates.
+//! Claims of the text about one bottleneck (Sync-TCP §5.1), as predicates.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,21 @@ use crate::noise::Noise;
 use crate::results::{BySeed, Measure};
 use crate::{ClaimCheck, Finding, Results, Verdict, claim};
 
-/// Times of [`TIMES`] from 300 and from 500 ms on.
+/// Values of [`TIMES`] from 300 ms and from 500 ms on.
 const AFTER_200: &[f64] = TIMES.split_at(2).1;
 pub(super) const AFTER_400: &[f64] = TIMES.split_at(4).1;
-/// Curves are looked at for where they cross up to this time, in steps of 10 ms.
+/// Maximum time in milliseconds up to which crossings of curves are searched, in steps of 10 ms.
 const LAST_CROSSING: f64 = 3_000.0;
 /// Times up to 350 ms.
 pub(super) const FIRST: [f64; 7] = [50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0];
-/// What two fractions may differ by and be no worse, with several seeds. Ours.
+/// Difference by which a fraction may be smaller without being worse, with several seeds. Our
+/// choice.
 pub(super) const TOLERATED: f64 = 0.005;
 /// Seconds up to which figure 9 shows large responses.
 pub(super) const LARGE_SECONDS: u32 = 20;
 const HEAVY: [&str; 2] = ["90", "95"];
-/// Seconds by which the largest response is sooner, and how many times fewer of its packets are lost (Sync-TCP §5.1).
+/// Seconds by which the largest response is faster, and the factor by which fewer of its packets
+/// are lost (Sync-TCP §5.1).
 const SOONER: f64 = 200.0;
 const FEWER: f64 = 5.0;
 
@@ -52,7 +54,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let [ared, reno] = [ARED, RENO].map(|system| Curve::one("75", system));
             let crossing = crossovers(r, &ared, &reno);
-            // Where curves lie close to each other they cross anywhere.
+            // Curves that lie close to each other cross anywhere.
             let there = all([more(&crossing.beside(200.0), NEVER), less(&crossing.beside(800.0), NEVER)]);
             let what = "Reno and SACK-ARED-ECN after it, mean fraction";
             Finding::together([
@@ -203,7 +205,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
 ];
 
-/// A mean of fractions within these times is more in the first curve.
+/// Tests whether the mean of the fractions within these times is larger in the first curve.
 pub(super) fn fraction_is_more(
     r: &Results,
     what: &str,
@@ -215,7 +217,8 @@ pub(super) fn fraction_is_more(
     Finding::of_pairs(what, &pairs, more(&pairs, between(noise, a, b, &pairs)))
 }
 
-/// At none of these times `a` is below `b` by more than a tolerance: with one seed by more than chance makes.
+/// Tests whether `a` is at none of these times below `b` by more than a tolerance; with one seed,
+/// by more than the measured noise.
 pub(super) fn nowhere_below(r: &Results, a: &Curve, b: &Curve, at: &[f64]) -> Verdict {
     let verdict = |ms: &f64| {
         let pairs = a.mean_fraction(r, &[*ms]).pairs(&b.mean_fraction(r, &[*ms]));
@@ -229,14 +232,16 @@ pub(super) fn nowhere_below(r: &Results, a: &Curve, b: &Curve, at: &[f64]) -> Ve
     all(at.iter().map(verdict))
 }
 
-/// `a` is nowhere below `b` at these times, and above in the mean; neither has collapsed.
+/// Tests whether `a` is nowhere below `b` at these times and is above in the mean. Not in regime if
+/// either curve has collapsed.
 pub(super) fn better(r: &Results, a: &Curve, b: &Curve, at: &[f64], what: &str) -> Finding {
     let mean = fraction_is_more(r, &format!("{what}, mean fraction"), LEVEL, at, [a, b]);
     Finding { verdict: all([nowhere_below(r, a, b, at), mean.verdict]), ..mean }
         .unless(collapsed(r, [a, b]))
 }
 
-/// Pairs of systems at both heavy loads, with the load and the second system as text.
+/// Compares pairs of systems at both heavy loads; `judge` gets the load and the second system as
+/// text.
 fn when_heavy<const N: usize>(
     systems: [(&'static str, &'static str); N],
     judge: impl Fn(&str, &str, &Curve, &Curve) -> Finding,
@@ -247,13 +252,13 @@ fn when_heavy<const N: usize>(
     }))
 }
 
-/// The time in milliseconds from which on `b` stays at or above `a`.
+/// Returns the time in milliseconds from which on `b` stays at or above `a`.
 pub(super) fn crossover(a: &Distribution, b: &Distribution) -> f64 {
     let steps = (1..=(LAST_CROSSING / 10.0) as u32).rev().map(|n| 10.0 * f64::from(n));
     steps.take_while(|ms| a.within_ms(*ms) <= b.within_ms(*ms)).last().unwrap_or(LAST_CROSSING)
 }
 
-/// Where SACK-ARED-ECN falls behind Reno.
+/// Returns the times at which SACK-ARED-ECN falls behind Reno.
 pub(super) fn crossovers(r: &Results, ared: &Curve, reno: &Curve) -> BySeed {
     let others: BTreeMap<u64, &Outcome> = r.outcomes(reno.study, &reno.key).collect();
     let of = |(seed, o): (u64, &Outcome)| {
@@ -262,7 +267,8 @@ pub(super) fn crossovers(r: &Results, ared: &Curve, reno: &Curve) -> BySeed {
     r.outcomes(ared.study, &ared.key).filter_map(of).collect()
 }
 
-/// A row of table 1 falls from system to system, of which none has collapsed.
+/// Tests whether a row of table 1 falls from system to system. Not in regime if one of them has
+/// collapsed.
 fn in_order(r: &Results, noise: Noise, systems: [&'static str; 3]) -> Finding {
     Finding::together(systems.windows(2).map(|two| {
         let [a, b] = [two[0], two[1]].map(|system| Curve::one("90", system));
@@ -273,13 +279,13 @@ fn in_order(r: &Results, noise: Noise, systems: [&'static str; 3]) -> Finding {
     }))
 }
 
-/// Responses of a group above 25 kB, in percent of all.
+/// Returns the responses of a group above 25 kB, in percent of all.
 pub(super) fn large_percent(o: &Outcome, group: &str) -> Option<f64> {
     let large = o.groups.get(group)?.times_large.as_ref().map_or(0, |t| t.count);
     Some(100.0 * large as f64 / o.groups.get("forward")?.responses as f64)
 }
 
-/// The fraction of responses above 25 kB within so many seconds.
+/// Returns the fraction of responses above 25 kB within `seconds`.
 pub(super) fn large_within(r: &Results, curve: &Curve, seconds: f64) -> BySeed {
     let of = |o: &Outcome| {
         Some(o.groups.get(curve.group)?.times_large.as_ref()?.within_ms(seconds * 1e3))
@@ -287,7 +293,7 @@ pub(super) fn large_within(r: &Results, curve: &Curve, seconds: f64) -> BySeed {
     r.by_seed(curve.study, &curve.key, of)
 }
 
-/// A number of the largest response.
+/// Returns a number of the largest response.
 fn largest(r: &Results, system: &str, of: Measure) -> BySeed {
     r.by_seed(LARGEST, &[("system", system)], of)
 }
@@ -296,7 +302,7 @@ fn largest_seconds(o: &Outcome) -> Option<f64> {
     Some(o.groups.get("forward")?.traced_end?.seconds)
 }
 
-/// How long the longest of the responses above 25 kB took.
+/// Returns the duration of the slowest of the responses above 25 kB.
 pub(super) fn largest_seconds_of_all(o: &Outcome) -> Option<f64> {
     Some(o.groups.get("forward")?.times_large.as_ref()?.max_ms / 1e3)
 }

@@ -1,4 +1,5 @@
-//! Distributions of response times, as the paper draws them: the part of all responses that took no longer.
+//! Distributions of response times, as the paper draws them: the fraction of all responses up to
+//! each time.
 
 use fathom_experiments::scenario::Outcome;
 use fathom_metrics::{Distribution, Estimate};
@@ -8,19 +9,20 @@ use super::{ARED, DRIFT, LARGEST, MIX, ONE, SEVERAL, SYNC};
 use crate::results::{BySeed, Measure};
 use crate::{Artefact, Reason, Results};
 
-/// Times at which curves are compared, in milliseconds. Ours.
+/// Times at which curves are compared, in milliseconds. Our choice.
 pub(super) const TIMES: [f64; 15] = [
     100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 1_000.0, 1_100.0, 1_200.0,
     1_300.0, 1_400.0, 1_500.0,
 ];
 
-/// Drops in percent above which web traffic is in another regime than the paper's, whose worst run without SACK-ARED-ECN drops 3.9 % at 90 %
-/// (Sync-TCP table 1): most of what crosses the link is then sent again, and no controller matters much. Ours.
+/// Drops in percent above which web traffic is in another regime than the paper's, whose worst run
+/// without SACK-ARED-ECN drops 3.9% at 90% (Sync-TCP table 1). Above it, most packets that cross
+/// the link are retransmissions, and no controller matters much. Our choice.
 const MOST_DROPS: f64 = 10.0;
-/// The same of SACK-ARED-ECN, which drops 13.9 % in the paper: a quarter more. Ours.
+/// Limit of drops for SACK-ARED-ECN, which drops 13.9% in the paper: a quarter more. Our choice.
 const MOST_DROPS_ARED: f64 = 1.25 * 13.9;
 
-/// How any of these curves' runs left the regime.
+/// Returns how the runs of any of these curves left the regime.
 pub(super) fn collapsed<'a>(
     r: &Results,
     curves: impl IntoIterator<Item = &'a Curve>,
@@ -28,7 +30,7 @@ pub(super) fn collapsed<'a>(
     curves.into_iter().filter_map(|curve| curve.collapsed(r)).collect()
 }
 
-/// Runs whose response times make a curve.
+/// Runs whose response times form a curve.
 pub(super) struct Curve {
     pub(super) study: &'static str,
     pub(super) key: Vec<(&'static str, &'static str)>,
@@ -41,37 +43,39 @@ impl Curve {
         Self { study, key, group: "forward", name: name.into() }
     }
 
-    /// A system over one bottleneck at a load in percent.
+    /// Returns the curve of a system over one bottleneck, at a load in percent.
     pub(super) fn one(load: &'static str, system: &'static str) -> Self {
         Self::of(ONE, vec![("load", load), ("system", system)], system)
     }
 
-    /// A system over one bottleneck at a load, of another study with the same axes.
+    /// Returns the curve of a system over one bottleneck at a load, from another study with the
+    /// same axes.
     pub(super) fn one_of(study: &'static str, load: &'static str, system: &'static str) -> Self {
         Self { study, ..Self::one(load, system) }
     }
 
-    /// A system over several bottlenecks.
+    /// Returns the curve of a system over several bottlenecks.
     pub(super) fn several(case: &'static str, system: &'static str) -> Self {
         Self::of(SEVERAL, vec![("case", case), ("system", system)], system)
     }
 
-    /// Sync-TCP with drifting clocks.
+    /// Returns the curve of Sync-TCP with drifting clocks.
     pub(super) fn drift(load: &'static str) -> Self {
         Self::of(DRIFT, vec![("load", load)], SYNC)
     }
 
-    /// A system's run of which the largest response is traced.
+    /// Returns the curve of a system's run in which the largest response is traced.
     pub(super) fn largest(system: &'static str) -> Self {
         Self::of(LARGEST, vec![("system", system)], system)
     }
 
-    /// Connections of a mix: `forward`, or one controller's.
+    /// Returns the curve of a mix's connections: all of them (`forward`), or those of one
+    /// controller.
     pub(super) fn mix(mix: &'static str, group: &'static str) -> Self {
         Self { group, ..Self::of(MIX, vec![("mix", mix)], mix) }
     }
 
-    /// Its system, where its load is 75 %.
+    /// Returns the system if the load is 75%.
     pub(super) fn system_at_75(&self) -> Option<&'static str> {
         let value =
             |axis: &str| self.key.iter().find(|(name, _)| *name == axis).map(|(_, value)| *value);
@@ -83,13 +87,14 @@ impl Curve {
         Self { name, ..self }
     }
 
-    /// A number of its runs.
+    /// Returns a number of the runs.
     pub(super) fn by_seed(&self, results: &Results, of: Measure) -> BySeed {
         results.by_seed(self.study, &self.key, of)
     }
 
-    /// How its runs left the regime of the paper's claims: a link drops more than [`MOST_DROPS`] percent, [`MOST_DROPS_ARED`] of
-    /// SACK-ARED-ECN. `None` where they did not, or nothing is known of it.
+    /// Returns how the runs left the regime of the paper's claims: a link drops more than
+    /// [`MOST_DROPS`] percent, or [`MOST_DROPS_ARED`] percent with SACK-ARED-ECN. Returns `None` if
+    /// they did not or nothing is known.
     fn collapsed(&self, results: &Results) -> Option<Reason> {
         let worst = |o: &Outcome| o.links.values().map(|link| link.drops_percent).reduce(f64::max);
         let drops = self.by_seed(results, worst).estimate()?.mean;
@@ -100,7 +105,7 @@ impl Curve {
             .then(|| Reason::of(run, format!("a link drops more than {most:.0} % of its packets")))
     }
 
-    /// The mean of its fractions within these times.
+    /// Returns the mean of the fractions within these times.
     pub(super) fn mean_fraction(&self, results: &Results, at: &[f64]) -> BySeed {
         results.by_seed(self.study, &self.key, |o| {
             let d = times(o, self.group)?;
@@ -108,13 +113,14 @@ impl Curve {
         })
     }
 
-    /// Its mean over [`TIMES`]: how far up and left it lies.
+    /// Returns the mean over [`TIMES`]: the further up and left the curve lies, the larger.
     pub(super) fn level(&self, results: &Results) -> BySeed {
         self.mean_fraction(results, &TIMES)
     }
 }
 
-/// What is drawn: which responses, and the times at which a curve is read, in milliseconds.
+/// Contents of a drawing: the responses, and the times in milliseconds at which a curve is
+/// evaluated.
 pub(super) struct View {
     of: fn(&Outcome, &str) -> Option<Distribution>,
     last_ms: f64,
@@ -122,7 +128,7 @@ pub(super) struct View {
     label: &'static str,
 }
 
-/// All responses, to 1.5 s.
+/// All responses, up to 1.5 s.
 pub(super) const RESPONSES: View = View {
     of: |o, group| times(o, group).cloned(),
     last_ms: 1_500.0,
@@ -130,7 +136,7 @@ pub(super) const RESPONSES: View = View {
     label: "HTTP response time (ms)",
 };
 
-/// Those above 25 kB, to 20 s (Sync-TCP §5.1, figure 9).
+/// Responses above 25 kB, up to 20 s (Sync-TCP §5.1, figure 9).
 pub(super) const LARGE: View = View {
     of: |o, group| o.groups.get(group)?.times_large.clone(),
     last_ms: 20_000.0,
@@ -138,12 +144,12 @@ pub(super) const LARGE: View = View {
     label: "HTTP response time (ms), responses > 25 kB",
 };
 
-/// Response times of a group.
+/// Returns the response times of a group.
 pub(super) fn times<'a>(o: &'a Outcome, group: &str) -> Option<&'a Distribution> {
     o.groups.get(group)?.times.as_ref()
 }
 
-/// Curves over the times of a view; over several seeds their means.
+/// Draws curves over the times of a view; means if there are several seeds.
 pub(super) fn figure(results: &Results, title: &str, curves: &[Curve], view: &View) -> Artefact {
     let mut note = "The nearer to the top left, the faster.".to_owned();
     let (mut series, mut incomplete) = (Vec::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! Figure 2: what one sender takes for the queueing delay, beside the queue. The sender of the run detects but does not react.
+//! Figure 2: a sender's estimate of the queueing delay compared with the queue. The sender of the
+//! run detects congestion but does not react.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +13,16 @@ use crate::claims::more;
 use crate::results::BySeed;
 use crate::{Artefact, ClaimCheck, Finding, Results, claim};
 
-/// Part of the run from which on the figure is drawn.
+/// Fraction of the run after which the figure begins.
 const SHOWN: f64 = 0.5;
 /// Milliseconds that a packet of 1420 bytes takes at 10 Mbps.
 const PACKET_MS: f64 = 1_420.0 * 8.0 / 10_000.0;
-/// Correlation from which on an estimate tracks. Ours.
+/// Correlation from which on an estimate tracks the queue. Our choice.
 const TRACKS: f64 = 0.7;
-/// Part of the verdicts that have to agree with the queue's slope. Ours.
+/// Minimum fraction of the verdicts that agree with the queue's slope. Our choice.
 const AGREES: f64 = 0.8;
-/// Longest lag of the estimate that is looked for, in seconds: a full queue both ways, the base round trip and eight ACKs.
+/// Longest lag of the estimate in seconds: a full queue in both directions, the base round trip and
+/// eight ACKs.
 const LONGEST_LAG: f64 = 1.0;
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
@@ -50,17 +52,19 @@ fn detected(r: &Results, of: impl Fn(&Outcome) -> Option<f64>) -> BySeed {
     r.by_seed(DETECTION, &[], of)
 }
 
-/// Estimates of the traced sender, one per acknowledgement: seconds, milliseconds.
+/// Returns the estimates of the traced sender, one per acknowledgement, in seconds and
+/// milliseconds.
 fn estimates(o: &Outcome) -> Vec<(f64, f64)> {
     let points = o.groups.get("forward").into_iter().flat_map(|g| &g.window);
     let mut samples: Vec<(f64, f64)> =
         points.filter_map(|p| Some((p.at, p.queueing_ms?))).collect();
-    // A sender is also looked at when it loses or sends: the average is then as it was.
+    // The trace also has points at losses and sends, at which the average is unchanged.
     samples.dedup_by_key(|(_, ms)| *ms);
     samples
 }
 
-/// Verdicts as Sync-TCP §3.3 has them: with the ninth average, and every third after it. Each with the number of its last average.
+/// Returns the verdicts as in Sync-TCP §3.3: with the ninth average and every third after it, each
+/// with the index of its last average.
 fn verdicts(samples: &[(f64, f64)]) -> impl Iterator<Item = (usize, Trend)> + '_ {
     samples.windows(SAMPLES).enumerate().step_by(STEP).map(|(first, nine)| {
         let averages: [u64; SAMPLES] = std::array::from_fn(|i| (nine[i].1 * 1e6) as u64);
@@ -68,13 +72,13 @@ fn verdicts(samples: &[(f64, f64)]) -> impl Iterator<Item = (usize, Trend)> + '_
     })
 }
 
-/// The queue of a bin as delay in milliseconds; with the bins' width in seconds.
+/// Returns the queue of each bin as delay in milliseconds, with the width of the bins in seconds.
 fn delays(o: &Outcome) -> Option<(f64, Vec<f64>)> {
     let link = o.links.get("left-right").filter(|l| l.bin_seconds > 0.0)?;
     Some((link.bin_seconds, link.queue_mean.iter().map(|packets| packets * PACKET_MS).collect()))
 }
 
-/// Pearson's correlation.
+/// Returns Pearson's correlation.
 fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     let n = pairs.len() as f64;
     let (x, y) = pairs.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0 / n, y + p.1 / n));
@@ -84,7 +88,7 @@ fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     (spread > 0.0).then(|| sum(&|x, y| x * y) / spread)
 }
 
-/// The best correlation of the estimates with the queue of some bins before, and how many seconds before.
+/// Returns the best correlation of the estimates with an earlier queue, and the lag in seconds.
 pub(super) fn best_correlation(o: &Outcome) -> Option<(f64, f64)> {
     let (width, queue) = delays(o)?;
     let samples = estimates(o);
@@ -101,7 +105,8 @@ pub(super) fn best_correlation(o: &Outcome) -> Option<(f64, f64)> {
     lags.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// The slope of the queue by least squares over the bins whose middle lies in this time; `None` where there are fewer than two.
+/// Returns the slope of the queue by least squares over the bins whose middle lies in this time;
+/// `None` if there are fewer than two.
 fn slope(queue: &[f64], width: f64, from: f64, to: f64) -> Option<f64> {
     let middle = |bin: usize| (bin as f64 + 0.5) * width;
     let bins: Vec<(f64, f64)> = (queue.iter().enumerate().map(|(bin, ms)| (middle(bin), *ms)))
@@ -111,7 +116,8 @@ fn slope(queue: &[f64], width: f64, from: f64, to: f64) -> Option<f64> {
     (bins.len() > 1).then(|| bins.iter().map(|(at, ms)| (at - mean) * ms).sum())
 }
 
-/// The part of the verdicts whose trend is that of the queue, the lag of the estimate before.
+/// Returns the fraction of the verdicts whose trend agrees with that of the queue, shifted by the
+/// lag of the estimate.
 pub(super) fn agreement(o: &Outcome) -> Option<f64> {
     let (width, queue) = delays(o)?;
     let (_, lag) = best_correlation(o)?;
@@ -130,7 +136,7 @@ pub(super) fn agreement(o: &Outcome) -> Option<f64> {
         .then(|| judged.iter().filter(|agrees| **agrees).count() as f64 / judged.len() as f64)
 }
 
-/// The figure: the queue, the estimates by their trend, and the borders of the regions.
+/// Draws the queue, the estimates by their trend, and the borders of the regions.
 pub(super) fn figure(results: &Results) -> Artefact {
     let series = results.outcomes(DETECTION, &[]).next().map_or_else(Vec::new, |(_, o)| series(o));
     let note = "The first seed, the second half of the run. The queue is a mean per bin; trends are worked out from the averages that the \

@@ -1,4 +1,4 @@
-//! Numbers of Sync-TCP's runs whose noise was measured.
+//! Numbers of Sync-TCP's runs with measured noise.
 
 use fathom_experiments::scenario::Outcome;
 
@@ -39,7 +39,7 @@ pub(super) const CORRELATION: Noise =
 pub(super) const AGREEMENT: Noise =
     Noise::absolute(DETECTION, "part of the verdicts that agree", detection::agreement);
 
-/// All of them.
+/// All numbers with measured noise.
 #[cfg(test)]
 pub(crate) const NOISE: &[Noise] = &[
     LEVEL,
@@ -72,7 +72,8 @@ fn large(o: &Outcome, seconds: f64) -> Option<f64> {
     Some(o.groups.get("forward")?.times_large.as_ref()?.within_ms(seconds * 1e3))
 }
 
-/// That of the fraction within so many milliseconds: of the last time before it that was looked at, where more moves.
+/// Returns the noise of the fraction within this many milliseconds. It is that of the last measured
+/// time before it, at which the fraction varies more.
 pub(super) fn within(ms: f64) -> Noise {
     if ms < 500.0 {
         AT_200
@@ -83,7 +84,7 @@ pub(super) fn within(ms: f64) -> Noise {
     }
 }
 
-/// The same of responses above 25 kB.
+/// Returns the noise of the fraction of responses above 25 kB within this many seconds.
 pub(super) fn large_within(seconds: f64) -> Noise {
     if seconds < 5.0 {
         LARGE_1
@@ -94,13 +95,14 @@ pub(super) fn large_within(seconds: f64) -> Noise {
     }
 }
 
-/// What two curves of one seed have to differ by: noise was measured at 75 % load only.
+/// Returns the minimum difference between two curves of one seed. Noise was measured at 75% load
+/// only.
 pub(super) fn between(noise: Noise, a: &Curve, b: &Curve, pairs: &[(f64, f64)]) -> f64 {
     let (Some(a), Some(b)) = (a.system_at_75(), b.system_at_75()) else { return NEVER };
     noise.between(a, b, pairs)
 }
 
-/// What a number of one seed has to be away from a bound.
+/// Returns the minimum distance of one seed's number from a bound.
 pub(super) fn beside_bound(noise: Noise, curve: &Curve, pairs: &[(f64, f64)]) -> f64 {
     let system = curve.system_at_75();
     system.zip(pairs.first()).map_or(NEVER, |(system, pair)| noise.beside_bound(system, pair.0))

@@ -1,11 +1,12 @@
-//! Sync-TCP: web traffic over one or several bottlenecks, with Reno, with ECN and Adaptive RED, and with Sync-TCP.
+//! Sync-TCP: web traffic over one or several bottlenecks, with Reno, with ECN and Adaptive RED, and
+//! with Sync-TCP.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `curves.rs` | distributions of response times of a set of runs |
 //! | `detection.rs` | figure 2 from a traced sender |
-//! | `margins.rs` | numbers whose noise was measured |
-//! | `claims.rs`, `several.rs` | what the text says: of one bottleneck; of several, of drift and of mixes |
+//! | `margins.rs` | numbers with measured noise |
+//! | `claims.rs`, `several.rs` | claims about one bottleneck; about several, drift and mixes |
 
 mod claims;
 mod curves;
@@ -30,7 +31,7 @@ const SEVERAL: &str = "sync-tcp-bottlenecks";
 const DRIFT: &str = "sync-tcp-drift";
 const MIX: &str = "sync-tcp-mix";
 const DETECTION: &str = "sync-tcp-detection";
-/// Sync-TCP's part of a mix: the paper's, for receivers here tell the truth.
+/// Sync-TCP's part of a mix. Its trust is the paper's, because receivers here do not misreport.
 const MIXED_SYNC: &str = "forward/sync:trust=full";
 
 /// Values of the axis `system`.
@@ -44,7 +45,7 @@ const TWO_AT_75: &str = "75 %, 2 bottlenecks";
 const THREE_AT_75: &str = "75 %, 3 bottlenecks";
 const TWO_AT_90: &str = "90 %, 2 bottlenecks";
 const THREE_AT_90: &str = "90 %, 3 bottlenecks";
-/// Values of the axis `mix`, the least Reno first.
+/// Values of the axis `mix`, the smallest share of Reno first.
 const MIXES: [&str; 4] = ["20% Reno", "40% Reno", "60% Reno", "80% Reno"];
 
 pub(crate) const PAPER: Paper = Paper {
@@ -139,7 +140,7 @@ const DEPARTURES: &[&str] = &[
      response.",
 ];
 
-/// The systems' curves over one bottleneck.
+/// Draws the systems' curves over one bottleneck.
 fn of_systems(results: &Results, title: &str, load: &'static str, view: &View) -> Artefact {
     curves::figure(results, title, &SYSTEMS.map(|system| Curve::one(load, system)), view)
 }
@@ -153,7 +154,7 @@ fn one_bottleneck(results: &Results, load: &'static str) -> Artefact {
     )
 }
 
-/// Figure 7 of another study with the axes of the paper's.
+/// Draws figure 7 for another study with the axes of the paper's.
 pub(crate) fn figure_7_of(results: &Results, study: &'static str, title: &str) -> Artefact {
     curves::figure(
         results,
@@ -181,7 +182,8 @@ fn drift(results: &Results) -> Artefact {
     )
 }
 
-/// Figures 16 to 18: connections of the mixes, with those of Reno alone and, but for Reno's own, of Sync-TCP alone.
+/// Draws figures 16 to 18: connections of the mixes, those of Reno alone and, unless the figure
+/// shows Reno's own, those of Sync-TCP alone.
 fn mixes(results: &Results, title: &str, group: &'static str, with_sync: bool) -> Artefact {
     let alone = |system| Curve::one("95", system).named(format!("100% {system}"));
     let mixes = MIXES.iter().map(|mix| Curve::mix(mix, group));
@@ -219,7 +221,7 @@ pub(crate) fn mean(o: &Outcome) -> Option<f64> {
     curves::times(o, "forward").map(|t| t.mean_ms)
 }
 
-/// A row of table 1: its label, what it is of a run, and the paper's numbers for [`SYSTEMS`].
+/// A row of table 1: its label, the function of a run, and the paper's numbers for [`SYSTEMS`].
 type Summary = (&'static str, Measure, [&'static str; 4]);
 
 /// Sync-TCP table 1.
@@ -236,7 +238,7 @@ fn table_1(results: &Results) -> Artefact {
     table_1_of(|system, of| Curve::one("90", system).by_seed(results, of))
 }
 
-/// Table 1 of a number of each of [`SYSTEMS`].
+/// Builds table 1 from a number for each of [`SYSTEMS`].
 pub(crate) fn table_1_of(ours: impl Fn(&'static str, Measure) -> BySeed) -> Artefact {
     let rows = TABLE_1.map(|(label, of, paper)| {
         let ours = SYSTEMS.map(|system| ours(system, of).estimate());
@@ -247,9 +249,9 @@ pub(crate) fn table_1_of(ours: impl Fn(&'static str, Measure) -> BySeed) -> Arte
     Artefact::table("90 % total load, 1 bottleneck", SYSTEMS, rows, note)
 }
 
-/// Figure 10: the window of the largest response.
+/// Draws figure 10: the window of the largest response.
 fn largest(results: &Results) -> Artefact {
-    // What the paper's window counts: packets of 1392 bytes of UDP payload.
+    // Packets as counted by the paper's window: 1392 bytes of UDP payload each.
     let packets = |bytes: u64| bytes as f64 / 1_392.0;
     let (mut series, mut ends) = (Vec::new(), Vec::new());
     for system in [RENO, SYNC] {
@@ -264,7 +266,8 @@ fn largest(results: &Results) -> Artefact {
             ),
             None => format!("{system}: {} bytes, not complete when the run ended", group.traced),
         });
-        // Runs of earlier versions go on with other connections that came to have the flow's number: their times begin anew.
+        // Runs of earlier versions continue with other connections that reused the flow's number;
+        // their times start again from zero.
         let points = group.window.chunk_by(|a, b| a.at <= b.at).next().unwrap_or_default();
         series
             .push(Series::line(system, points.iter().map(|p| (p.at, packets(p.window))).collect()));

@@ -1,4 +1,5 @@
-//! What the text says of several bottlenecks, of drifting clocks and of mixes (Sync-TCP §5.2 to §5.4), as predicates.
+//! Claims of the text about several bottlenecks, drifting clocks and mixes (Sync-TCP §5.2 to §5.4),
+//! as predicates.
 
 use super::claims::{
     LARGE_SECONDS, TOLERATED, better, crossovers, fraction_is_more, large_percent, large_within,
@@ -15,7 +16,8 @@ use super::{
 use crate::claims::{NEVER, all, more, no_less, same};
 use crate::{ClaimCheck, Finding, Reason, Results, claim};
 
-/// Difference of fractions up to which curves are "comparable" or differ by nothing "large". Ours.
+/// Difference of fractions up to which curves are "comparable" or differ by nothing "large". Our
+/// choice.
 const COMPARABLE: f64 = 0.02;
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
@@ -159,10 +161,11 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
 ];
 
-/// Part of the window reductions that have to be early for a claim about early detection. Ours.
+/// Minimum fraction of early window reductions for a claim about early detection. Our choice.
 const EARLY: f64 = 0.5;
 
-/// Most of a curve's window reductions answer losses: that early detection is disturbed would hardly be seen.
+/// Returns a reason if most of a curve's window reductions answer losses, because a disturbance of
+/// early detection would then hardly show.
 fn rarely_early(r: &Results, curve: &Curve) -> Option<Reason> {
     let early = |o: &Outcome| {
         let group = o.groups.get(curve.group)?;
@@ -176,23 +179,24 @@ fn rarely_early(r: &Results, curve: &Curve) -> Option<Reason> {
     (part < EARLY).then(|| Reason::of(run, "fewer than half of the window reductions are early"))
 }
 
-/// A load of §5.2, and its cases of two and three bottlenecks.
+/// A load of §5.2, with its cases of two and three bottlenecks.
 type Added = (&'static str, [&'static str; 2]);
 
 const ADDED: [Added; 2] = [("75", [TWO_AT_75, THREE_AT_75]), ("90", [TWO_AT_90, THREE_AT_90])];
 
-/// A system's curves over one, two and three bottlenecks.
+/// Returns a system's curves over one, two and three bottlenecks.
 fn added((load, [two, three]): Added, system: &'static str) -> [Curve; 3] {
     [Curve::one(load, system), Curve::several(two, system), Curve::several(three, system)]
 }
 
-/// The mean fraction of `a` is more than that of `b`.
+/// Tests whether the mean fraction of `a` is larger than that of `b`.
 fn higher(r: &Results, a: &Curve, b: &Curve, what: &str) -> Finding {
     fraction_is_more(r, &format!("{what}, mean fraction"), LEVEL, &TIMES, [a, b])
         .unless(collapsed(r, [a, b]))
 }
 
-/// At both loads, the system's mean fraction is more over the first number of bottlenecks than over the second.
+/// Tests at both loads whether the system's mean fraction is larger over the first number of
+/// bottlenecks than over the second.
 fn by_bottlenecks(r: &Results, system: &'static str, steps: [(usize, usize); 2]) -> Finding {
     let cases = ADDED.into_iter().flat_map(|load| steps.map(|step| (load, step)));
     Finding::together(cases.map(|(load, (a, b))| {
@@ -201,7 +205,7 @@ fn by_bottlenecks(r: &Results, system: &'static str, steps: [(usize, usize); 2])
     }))
 }
 
-/// In every mix, Reno's connections and those of Reno alone.
+/// Compares Reno's connections with those of Reno alone, in every mix.
 fn beside_in_mixes(judge: impl Fn(&str, &Curve, &Curve) -> Finding) -> Finding {
     Finding::together(MIXES.map(|mix| {
         judge(
@@ -212,7 +216,7 @@ fn beside_in_mixes(judge: impl Fn(&str, &Curve, &Curve) -> Finding) -> Finding {
     }))
 }
 
-/// Levels along a row of curves never fall, and rise from the first to the last.
+/// Tests whether levels along a row of curves never fall, and rise from the first to the last.
 fn rising(r: &Results, row: impl Iterator<Item = Curve>) -> Finding {
     let row: Vec<Curve> = row.collect();
     let missed = collapsed(r, &row);

@@ -1,4 +1,4 @@
-//! The predicates on made-up results, and that they ask for runs that the studies have.
+//! Tests of the predicates on made-up results, and of the match between predicates and studies.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::*;
 use crate::testing::{self, put, study};
 use crate::{Body, Verdict};
 
-/// A distribution by its fraction within so many milliseconds, to 4 s.
+/// Returns a distribution given by its fraction within each time in milliseconds, up to 4 s.
 fn distribution(count: u64, fraction: impl Fn(f64) -> f64) -> Distribution {
     let cdf = (0..=400).map(|n| 10.0 * f64::from(n)).map(|ms| (ms, fraction(ms))).collect();
     Distribution {
@@ -28,7 +28,7 @@ fn distribution(count: u64, fraction: impl Fn(f64) -> f64) -> Distribution {
     }
 }
 
-/// Half of the responses within `half` milliseconds.
+/// Returns a distribution with half of the responses within `half` milliseconds.
 fn by_half(half: f64) -> impl Fn(f64) -> f64 {
     move |ms| ms / (ms + half)
 }
@@ -45,7 +45,7 @@ fn outcome(group: &'static str, fraction: impl Fn(f64) -> f64) -> Outcome {
     )
 }
 
-/// Three seeds, all alike: their interval is nothing.
+/// Adds three identical seeds, whose interval is zero.
 fn add(results: &mut Results, study: &str, key: &[(&str, &str)], outcome: Outcome) {
     put(results, study, key, 1, [outcome.clone(), outcome.clone(), outcome]);
 }
@@ -82,7 +82,7 @@ fn curves_cross_where_one_falls_behind_for_good() {
     let line = |slope: f64, from: f64| {
         distribution(1, move |ms: f64| (from + slope * ms / 1_000.0).min(1.0))
     };
-    // .3 + .4 t and .1 + .9 t meet at .4 s.
+    // 0.3 + 0.4 t and 0.1 + 0.9 t meet at 0.4 s.
     let at = crossover(&line(0.4, 0.3), &line(0.9, 0.1));
     assert!((at - 400.0).abs() <= 10.0, "{at}");
     assert_eq!(crossover(&line(0.1, 0.0), &line(0.2, 0.0)), 10.0);
@@ -105,12 +105,13 @@ fn at_75_percent_the_order_and_the_crossing_are_judged() {
     for id in ["sync-75-ared-first", "sync-75-crossover", "sync-75-always-better"] {
         assert_eq!(verdict(&as_printed, id), Verdict::Held, "{id}");
     }
-    // Behind from 150 ms on, and Sync-TCP slower than Reno.
+    // SACK-ARED-ECN falls behind from 150 ms on, and Sync-TCP is slower than Reno.
     let otherwise = build(150.0, 500.0);
     for id in ["sync-75-crossover", "sync-75-always-better"] {
         assert_eq!(verdict(&otherwise, id), Verdict::NotHeld, "{id}");
     }
-    // As fast as Reno is not better than Reno, even where SACK-ARED-ECN is slower from the start.
+    // Being as fast as Reno is not better than Reno, even if SACK-ARED-ECN is slower from the
+    // start.
     assert_eq!(verdict(&build(10.0, 400.0), "sync-75-always-better"), Verdict::Undecided);
 }
 
@@ -125,7 +126,7 @@ fn heavy_loads_have_ared_first_and_then_last() {
         }
         results
     };
-    // More within 200 ms, then hardly any.
+    // More within 200 ms, then hardly any more.
     let printed = build(|ms| if ms <= 200.0 { ms / (ms + 300.0) } else { 0.4 + ms / 1e5 });
     let ids = [
         "sync-heavy-better-than-reno",
@@ -143,7 +144,7 @@ fn heavy_loads_have_ared_first_and_then_last() {
     );
 }
 
-/// The numbers of table 1 as a run's outcome, drops as so many of the paper's.
+/// Returns the numbers of table 1 as a run's outcome, with `drops` times the paper's drops.
 fn summary(column: usize, drops: f64) -> Outcome {
     let number = |row: usize| TABLE_1[row].2[column].parse::<f64>().unwrap();
     let link = LinkOutcome {
@@ -179,7 +180,7 @@ fn the_papers_own_table_holds_and_a_turned_one_does_not() {
         assert_eq!(verdict(&turned, id), Verdict::NotHeld, "{id}");
     }
     assert_eq!(verdict(&printed, "sync-ared-above-target"), Verdict::Held);
-    // Five times the drops, 69 % and 19 %: another regime, whatever the order.
+    // Five times the drops, 69% and 19%, is another regime, whatever the order.
     for id in &ids {
         let claims = PAPER.report(&build([0, 1, 2], 5.0)).claims;
         let collapsed = claims.into_iter().find(|claim| claim.id == *id).unwrap();
@@ -220,7 +221,7 @@ fn the_largest_response_is_judged_where_it_completes() {
         build(Some((680.0, 500)), Some((900.0, 9)), Some((900.0, 400))),
         [Verdict::NotHeld; 3]
     );
-    // Sooner, but by 28 s; with fewer drops, but three times fewer.
+    // Faster, but only by 28 s; fewer drops, but only by a factor of three.
     assert_eq!(build(Some((488.0, 300)), None, Some((460.0, 100)))[..2], [Verdict::NotHeld; 2]);
     assert_eq!(build(None, None, Some((680.0, 1)))[..2], [Verdict::Undecided; 2]);
 }
@@ -276,7 +277,7 @@ fn a_curve_that_falls_behind_later_moves_the_crossing() {
 
 #[test]
 fn drift_may_move_curves_by_two_percent() {
-    // Responses above 25 kB only; so many of a hundred reductions are early.
+    // Only responses above 25 kB; `early` of a hundred reductions are early.
     let group = |by: f64, early: u64| {
         let cdf = (0..=300)
             .map(|n| 100.0 * f64::from(n))
@@ -298,7 +299,7 @@ fn drift_may_move_curves_by_two_percent() {
         (build(0.015, 88).verdict, build(-0.03, 88).verdict),
         (Verdict::Held, Verdict::NotHeld)
     );
-    // Where losses decide, drift has nothing to disturb: neither of the two says anything.
+    // If losses cause most reductions, drift has nothing to disturb, so neither case decides.
     assert_eq!([0.015, -0.03].map(|by| build(by, 12).verdict), [Verdict::NotInRegime; 2]);
 }
 
@@ -319,7 +320,7 @@ fn mixes_stand_between_their_parts() {
         ["by-parts", "little-helps", "reno-unharmed", "reno-improves", "sync-grows", "sync-gains"]
             .map(|id| verdict(&results, &format!("sync-mix-{id}")))
     };
-    // 20, 40, 60, 80 % Reno.
+    // 20, 40, 60, 80% Reno.
     let (all, reno, sync) =
         ([330.0, 370.0, 410.0, 460.0], [340.0, 380.0, 420.0, 470.0], [320.0, 360.0, 400.0, 450.0]);
     assert_eq!(build(all, reno, sync), [Verdict::Held; 6]);
@@ -390,7 +391,8 @@ fn an_estimate_tracks_the_queue_or_does_not() {
         )
     };
     let late = detected(|at| 1.136 * (60.0 + 40.0 * ((at - 0.2) * 2.0).sin()));
-    // An average whose own trend is plain: up three quarters of the time, whatever the queue does.
+    // An average with a clear trend of its own: rising three quarters of the time, regardless of
+    // the queue.
     let deaf = detected(|at| {
         60.0 + if (at / 2.0).fract() < 0.75 {
             (at / 2.0).fract()
@@ -403,7 +405,8 @@ fn an_estimate_tracks_the_queue_or_does_not() {
     let (queue, trend, results) = build(late);
     assert_eq!((queue, trend), (Verdict::Held, Verdict::Held));
     let Body::Figure(figure) = detection::figure(&results).body else { panic!("no figure") };
-    // 10 to 20 s: 200 estimates, of which every third has a verdict; four borders, the last at the fullest queue.
+    // 10 to 20 s: 200 estimates, of which every third has a verdict; four borders, the last at the
+    // fullest queue.
     let marks: Vec<usize> = figure.series[1..4].iter().map(|s| s.points.len()).collect();
     assert!((199..=201).contains(&marks.iter().sum::<usize>()), "{marks:?}");
     assert!((66..=67).contains(&(marks[1] + marks[2])), "{marks:?}");

@@ -1,63 +1,66 @@
-//! Round trips as a connection's events show them, without its metrics.
+//! Round trips derived from a connection's events, without its metrics.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::parsed_event::{Direction, Packet, PacketNumberSpace};
 
-/// Packets of a connection that are remembered.
+/// Maximum number of packets remembered per connection.
 const PACKETS: usize = 1 << 13;
-/// Round trips that are looked up among the packets sent.
+/// Maximum number of logged round trips compared with the times of sent packets.
 const SAMPLES: usize = 64;
 
-/// Bytes from which on a packet is surely no ACK alone.
+/// Size in bytes from which on a packet is certainly more than an ACK.
 pub(super) const FULL: f64 = 400.0;
 
-/// A round trip as events show it, and as the metrics have it; both in declared milliseconds.
+/// A round trip derived from events, and the round trip in the metrics; both in declared
+/// milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) shown: f64,
     pub(super) logged: f64,
 }
 
-/// What a connection's events showed so far; times in declared milliseconds.
+/// Evidence from a connection's events so far; times in declared milliseconds.
 #[derive(Debug, Default)]
 pub(super) struct Clues {
-    /// Packets on their way, by space and number.
+    /// Packets in flight, by space and number.
     pub(super) sent: BTreeMap<(u8, u64), f64>,
     pub(super) sent_times: VecDeque<f64>,
     pub(super) first_sent: Option<f64>,
     pub(super) first_received: Option<f64>,
-    /// The newest round trip that an ACK frame showed, until metrics follow.
+    /// Newest round trip derived from an ACK frame, until metrics follow.
     pub(super) shown: Option<f64>,
     pub(super) latest: Option<f64>,
     pub(super) metrics: bool,
     pub(super) answered: bool,
     in_flight: f64,
-    /// Bytes sent since the last metrics, and whether metrics came too rarely to tell what was sent from what was acknowledged.
+    /// Bytes sent since the last metrics, and whether metrics came too rarely to separate sent from
+    /// acknowledged bytes.
     sent_since: f64,
     mixed: bool,
     pub(super) lost: bool,
-    /// Increases of the bytes in flight that were not taken back.
+    /// Increases of the bytes in flight, less the part that later decreases have consumed.
     increases: VecDeque<(f64, f64)>,
-    /// Packets sent with all bytes before their end.
+    /// Packets sent: time, and total bytes sent up to the end of the packet.
     ends: VecDeque<(f64, f64)>,
     sent_bytes: f64,
     full_bytes: f64,
     pub(super) lost_bytes: f64,
 }
 
-/// How often a packet had been sent one logged round trip before, in each unit.
+/// Counts, for each unit, how often a packet had been sent exactly one logged round trip before.
 #[derive(Debug, Default)]
 pub(super) struct Matches {
     samples: f64,
-    /// By unit: hits, and hits of moments beside it.
+    /// Per unit: hits, and hits at neighbouring moments.
     units: [(f64, f64); FACTORS.len()],
     logged: Vec<f64>,
 }
 
-/// Units that a trace may have instead of what it declares, the declared one first.
+/// Possible ratios of a trace's real unit to its declared unit; the declared unit comes first.
 pub(super) const FACTORS: [f64; 5] = [1.0, 1e3, 1e-3, 1e6, 1e-6];
-/// Moments beside a round trip ago: where these hit as often, hits say nothing.
+/// Neighbouring moments, relative to a round trip ago. If these hit equally often, hits prove
+/// nothing.
 const BESIDE: [f64; 4] = [0.83, 0.91, 1.09, 1.17];
 
 impl Clues {
@@ -89,7 +92,8 @@ impl Clues {
         }
     }
 
-    /// RFC 9002 §5.1: a sample is of the largest packet that is newly acknowledged.
+    /// Derives a round trip from an ACK. RFC 9002 §5.1: a sample is that of the largest newly
+    /// acknowledged packet.
     fn acked(&mut self, at: f64, packet: &Packet) {
         let Some((space, _)) = packet.number else { return };
         let Some(largest) = packet.acked.iter().map(|(_, last)| *last).max() else { return };
@@ -109,7 +113,7 @@ impl Clues {
         }
     }
 
-    /// Follows the bytes in flight: what they lose first was sent first.
+    /// Tracks the bytes in flight, assuming that the bytes sent first leave first.
     pub(super) fn flight(&mut self, at: f64, bytes: Option<f64>) -> Option<f64> {
         let change = bytes? - std::mem::replace(&mut self.in_flight, bytes?);
         self.mixed |= std::mem::take(&mut self.sent_since) > 1.1 * change.max(0.0) + FULL;
@@ -135,7 +139,8 @@ impl Clues {
         sent.filter(|_| !self.lost).map(|sent| at - sent)
     }
 
-    /// The age of the newest packet that is no longer in flight, where nearly all packets count.
+    /// Returns the age of the newest packet that has left the network, if nearly all packets are
+    /// full-sized and none was lost.
     pub(super) fn delivered(&mut self, at: f64, in_flight: f64) -> Option<f64> {
         let delivered = self.sent_bytes - self.lost_bytes - in_flight;
         let mut newest = None;
@@ -175,7 +180,8 @@ impl Matches {
         }
     }
 
-    /// The unit in which a packet had nearly always been sent, unless that would be so at any other time as well.
+    /// Returns the round trip in the unit in which hits are nearly certain, unless neighbouring
+    /// moments hit as well.
     pub(super) fn best(&self) -> Option<Pair> {
         let part = |n: f64| n / self.samples;
         let fits = |(hit, beside): (f64, f64)| {
@@ -183,7 +189,7 @@ impl Matches {
         };
         let logged = median(self.logged.clone())?;
         let shown = |factor: f64| Pair { shown: logged * factor, logged };
-        // The declared unit first, also where it cannot be told from chance.
+        // Prefer the declared unit, even if its hits may be chance.
         if part(self.units[0].0) >= 0.3 {
             return fits(self.units[0]).then(|| shown(1.0));
         }
@@ -195,7 +201,7 @@ impl Matches {
     }
 }
 
-/// The middle value.
+/// Returns the middle value.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()

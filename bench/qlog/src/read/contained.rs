@@ -1,4 +1,5 @@
-//! One JSON document with traces, read as a stream: twice, for how a trace writes its events may stand behind them.
+//! One JSON document with traces, read as a stream. The document is read twice, because the
+//! settings of a trace may come after its events.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -8,20 +9,20 @@ use serde_json::Value;
 
 use super::trace::Trace;
 
-/// Most traces of a document.
+/// Maximum number of traces in a document.
 const TRACES: usize = 100_000;
 
-/// Keys of a document that are kept, to tell what it is where it is no log.
+/// Maximum number of keys kept to identify a document that is not a log.
 const KEYS: usize = 32;
 
-/// How a document's traces write their events, and the keys beside them.
+/// Settings of a document's traces, and the other keys of the document.
 #[derive(Default)]
 pub(super) struct Settings {
     pub(super) traces: Vec<Trace>,
     pub(super) keys: Vec<String>,
 }
 
-/// How each trace writes its events. What cannot be read is reported by [`read`], which comes to the same place.
+/// Reads the settings of each trace. Errors are left to [`read`], which reaches the same place.
 pub(super) fn settings(from: impl Read) -> Settings {
     let mut settings = Settings::default();
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, from));
@@ -39,13 +40,13 @@ pub(super) fn read(
     let mut pass = Pass::Events { traces, current: 0, number: 0, title, out };
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, from));
     let ended = Document(&mut pass).deserialize(&mut json);
-    // Where the document ends in the middle, its trace does, too.
+    // If the document ends in the middle, its trace ends there as well.
     pass.end_trace();
     let Pass::Events { title, out, .. } = pass else { return Ok(()) };
     out.summary.title = title;
     match ended {
         Err(e) if e.is_io() => Err(e.into()),
-        // What was read before is good: a stack that dies leaves its document open.
+        // Everything read so far is valid: a stack that crashes leaves its document open.
         Err(e) if e.is_eof() => {
             out.summary.cut_off = Some(format!("line {} column {}: {e}", e.line(), e.column()));
             Ok(())
@@ -59,14 +60,14 @@ pub(super) fn read(
     }
 }
 
-/// What is taken from a document.
+/// Data collected in one pass over a document.
 enum Pass<'p, 'o> {
     Settings(&'p mut Settings),
     Events {
         traces: Vec<Trace>,
-        /// Number of the trace that is being read.
+        /// Index of the current trace.
         current: usize,
-        /// Number of the event.
+        /// Number of the current event.
         number: u64,
         title: Option<String>,
         out: &'p mut super::Out<'o>,

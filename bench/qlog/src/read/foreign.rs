@@ -1,6 +1,6 @@
-//! Files that are no qlog, by name: one line that says what to do with each.
+//! Identification of files that are not qlog, with one line of advice for each.
 
-/// What no text begins with, and what such a file is.
+/// Byte sequences at which no text begins, and the kind of file that they identify.
 const MAGIC: &[(&[u8], &str)] = &[
     (b"\x1f\x8b", "it is compressed twice; decompress it once, for example with gunzip"),
     (b"\x28\xb5\x2f\xfd", "it is compressed twice; decompress it once, for example with unzstd"),
@@ -31,7 +31,8 @@ const CAPTURE: &str = "it is a packet capture, and QUIC's packets are encrypted 
 const SCRIPT: &str =
     "it is JavaScript, as qlog was before draft-00 (2019), which is not read; record qlog of today";
 
-/// Names a file that is no qlog by its first bytes, in words that follow "it is not qlog:"; `None`: it may be qlog or a table.
+/// Identifies a file that is not qlog by its first bytes. Returns words that follow "it is not
+/// qlog:", or `None` if the file may be qlog or a table.
 pub fn by_bytes(begins: &[u8]) -> Option<&'static str> {
     if let Some((_, what)) = MAGIC.iter().find(|(magic, _)| begins.starts_with(magic)) {
         return Some(what);
@@ -54,7 +55,7 @@ pub fn by_bytes(begins: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Names a JSON document without traces by the keys of its object.
+/// Identifies a JSON document without traces by the keys of its object.
 pub(super) fn by_keys(keys: &[String]) -> Option<&'static str> {
     let has = |key: &str| keys.iter().any(|k| k.eq_ignore_ascii_case(key));
     if has("constants") {

@@ -1,17 +1,17 @@
 //! Reads a log of any QUIC stack, event by event, in bounded memory.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `sequence.rs` | JSON text sequences (RFC 7464) and one JSON object per line |
 //! | `contained.rs` | one JSON document with traces |
-//! | `foreign.rs` | what other files are |
-//! | `out.rs` | events in the order of their times |
-//! | `units.rs` | whether a trace's units are what it says |
-//! | `clues.rs` | round trips as events show them |
-//! | `trace.rs` | how a trace writes times and events, and what one says |
+//! | `foreign.rs` | identification of other files |
+//! | `out.rs` | delivery of events in the order of their times |
+//! | `units.rs` | checks of a trace's declared units |
+//! | `clues.rs` | round trips derived from events |
+//! | `trace.rs` | settings of a trace, and the fields of an event |
 //!
-//! Files are distinguished by how they begin, not by their names. A record that cannot be read is counted and left out (RFC 7464 §2.3 asks
-//! for that); a file without a single event is an error.
+//! Formats are distinguished by the first bytes of a file, not by its name. Unreadable records are
+//! counted and skipped (RFC 7464 §2.3 asks for that); a file without a single event is an error.
 
 mod clues;
 mod contained;
@@ -33,9 +33,10 @@ use out::Out;
 pub use foreign::by_bytes as foreign;
 pub(crate) use trace::number;
 
-/// Most bytes of one record of a sequence.
+/// Maximum bytes of one record of a sequence.
 const RECORD: usize = 16 << 20;
-/// Largest file that is one JSON document: one event of it may be as large as the whole.
+/// Maximum size of a file that is one JSON document; a single event of it may be as large as the
+/// whole.
 const DOCUMENT: u64 = 2 << 30;
 
 /// Callback with the number of bytes read since the last call.
@@ -47,43 +48,45 @@ type Sink<'a> = &'a mut dyn FnMut(&LoggedEvent<'_>);
 /// An event of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct LoggedEvent<'a> {
-    /// Number of its connection in the file, from 0 in the order of appearance.
+    /// Number of the event's connection in the file, from 0 in the order of appearance.
     pub connection: usize,
-    /// Name of that connection, where the file has one.
+    /// Name of the connection, if the file has one.
     pub group: Option<&'a str>,
-    /// Which end logged it, where the file says so.
+    /// Endpoint that logged the event, if the file says so.
     pub vantage: Option<VantagePoint>,
-    /// Title of its trace, where the file has one.
+    /// Title of the trace, if the file has one.
     pub title: Option<&'a str>,
-    /// Milliseconds since the first event of its trace. Negative where events are far out of order.
+    /// Milliseconds since the first event of the trace. Negative if events are far out of order.
     pub at: f64,
-    /// Time of day of the trace's reference time, in milliseconds since 1970, where the file says so.
+    /// Time of day of the trace's reference time, in milliseconds since 1970, if the file has it.
     pub reference: Option<f64>,
-    /// First part of its name, such as `recovery`, in lower case; empty where there is none.
+    /// First part of the event's name, such as `recovery`, in lower case; empty if there is none.
     pub category: &'a str,
-    /// Last part of its name, such as `metrics_updated`, in lower case.
+    /// Last part of the event's name, such as `metrics_updated`, in lower case.
     pub name: &'a str,
-    /// What it says.
+    /// Content of the event.
     pub data: &'a Value,
-    /// The network path that it is of, where the log tells several apart (multipath, migration).
+    /// Network path of the event, if the log distinguishes several (multipath, migration).
     pub path: Option<&'a Value>,
-    /// Milliseconds per unit of time in its data: 1, or 0.001 where a trace counts microseconds, 1,000 where it counts seconds. It is what
-    /// the trace's own packets and acknowledgements show, whatever the trace declares.
+    /// Milliseconds per unit of time in the data: 1, or 0.001 if a trace counts microseconds, 1,000
+    /// if it counts seconds. The value follows from the trace's own packets and acknowledgements
+    /// and overrides the declared unit.
     pub unit: f64,
-    /// Bytes per unit of congestion windows: 1, or a packet's bytes where a trace counts packets.
+    /// Bytes per unit of congestion windows: 1, or the size of a packet if a trace counts packets.
     pub window_unit: f64,
-    /// The same of bytes in flight.
+    /// Bytes per unit of bytes in flight: 1, or the size of a packet if a trace counts packets.
     pub flight_unit: f64,
 }
 
-/// The first record that could not be read, and how many there were.
+/// Unreadable records: their number and the first of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// How many records.
+    /// Number of unreadable records.
     pub records: u64,
-    /// Number of the first, from 1: of records in a sequence, of lines or events elsewhere.
+    /// Number of the first one, from 1. In a sequence, records are counted; in other files, lines
+    /// or events.
     pub first: u64,
-    /// What is wrong with it.
+    /// Error of the first one.
     pub why: String,
 }
 
@@ -92,49 +95,51 @@ pub struct Malformed {
 pub struct Summary {
     /// Events read.
     pub events: u64,
-    /// Connections distinguished.
+    /// Number of connections distinguished.
     pub connections: usize,
-    /// Its title, where it has one.
+    /// Title of the file, if it has one.
     pub title: Option<String>,
-    /// Records left out.
+    /// Records skipped.
     pub malformed: Option<Malformed>,
-    /// The file ends in the middle of something, and where: its writer did not finish.
+    /// Place at which the file is cut off, if its writer did not finish.
     pub cut_off: Option<String>,
-    /// What was converted, or contradicts itself, in words that follow the file's name: a reader hears of it first.
+    /// Conversions and contradictions, in words that follow the file's name. Reports show them
+    /// first.
     pub warnings: Vec<String>,
 }
 
-/// Why a file cannot be read: one line.
+/// Reason why a file cannot be read, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Not even a byte.
+    /// No byte can be read.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// No log begins like this.
+    /// The file does not begin like a log.
     #[error("is not a qlog file: {0}")]
     Foreign(String),
-    /// A document is too large.
+    /// The document is too large.
     #[error(
         "is one JSON document of {0} bytes, and at most {DOCUMENT} are read; record JSON text sequences (.sqlog), which may be of any size"
     )]
     TooLarge(u64),
-    /// It begins like a log, but nothing in it is an event.
+    /// The file begins like a log but contains no event.
     #[error("has no event that could be read{0}")]
     Empty(String),
 }
 
-/// Reads a file, plain or compressed, or a pipe, and tells `sink` of every event, and `bytes` how far it is.
+/// Reads a file, plain or compressed, or a pipe. Calls `sink` with every event and `bytes` with the
+/// progress.
 ///
 /// # Errors
-/// See [`ReadError`].
+/// Returns a [`ReadError`] if the input is not a readable log.
 pub fn read(path: &Path, bytes: ReadProgress<'_>, sink: Sink<'_>) -> Result<Summary, ReadError> {
     read_input(&Input::open(path)?, bytes, sink)
 }
 
-/// As [`read`], of what was opened before.
+/// Reads an opened input like [`read`].
 ///
 /// # Errors
-/// See [`ReadError`].
+/// Returns a [`ReadError`] if the input is not a readable log.
 pub fn read_input(
     input: &Input,
     bytes: ReadProgress<'_>,
@@ -159,7 +164,7 @@ pub fn read_input(
             if let Some(size) = input.plain_size().filter(|size| *size > DOCUMENT) {
                 return Err(ReadError::TooLarge(size));
             }
-            // How a trace writes its events may stand behind them.
+            // The settings of a trace may come after its events.
             let settings =
                 contained::settings(Document { from: input.reader(&mut |_| {})?, left: DOCUMENT });
             if settings.traces.is_empty()
@@ -176,12 +181,12 @@ pub fn read_input(
     out.finish()
 }
 
-/// How a file is laid out.
+/// Layout of a file.
 #[derive(Debug, PartialEq, Eq)]
 enum Form {
-    /// Nothing but white space.
+    /// Only white space.
     Empty,
-    /// Records after, or lines before, this byte.
+    /// Records that start with this byte, or lines that end with it.
     Sequence(u8),
     Document,
 }
@@ -197,7 +202,8 @@ impl Form {
             [b'{', ..] => {
                 let text = &begins[start..];
                 let line = &text[..text.iter().position(|b| *b == b'\n').unwrap_or(text.len())];
-                // A first line that is a header or an event by itself is the first of many.
+                // If the first line is a complete header or event, the file has one object per
+                // line.
                 let alone = serde_json::from_slice::<Value>(line).ok().filter(sequence::is_record);
                 Ok(alone.map_or(Self::Document, |_| Self::Sequence(b'\n')))
             }
@@ -209,7 +215,7 @@ impl Form {
     }
 }
 
-/// A document, of which no more is read than fits.
+/// A document with a limit on the bytes read.
 struct Document<'a> {
     from: InputReader<'a>,
     left: u64,

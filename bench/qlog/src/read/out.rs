@@ -1,4 +1,4 @@
-//! Events on their way to the reader's caller: in the order of their times, and in checked units.
+//! Delivery of events to the caller, in the order of their times and in checked units.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
@@ -10,20 +10,22 @@ use super::units::{CHECKED, Sizes, UnitCheck, Verdict};
 use super::{LoggedEvent, Malformed, ReadError, Sink, Summary};
 use crate::parsed_event::ParsedEvent;
 
-/// Most connections distinguished in a file; events of more belong to the last one.
+/// Maximum number of connections distinguished in a file; further connections are merged with the
+/// last one.
 const CONNECTIONS: usize = 100_000;
-/// Events that wait for older ones: threads that log beside each other are never further apart.
+/// Maximum number of events held back for reordering. Threads that log concurrently are never
+/// further apart.
 const DISORDER: usize = 512;
-/// Events that wait until the units of their trace are known.
+/// Maximum number of events held back until the units of their trace are known.
 const UNCHECKED: usize = 4_096;
-/// Memory of the events that wait, in bytes, about.
+/// Approximate maximum memory of events held back, in bytes.
 const WAITING: usize = 16 << 20;
-/// Different warnings that are kept of a file.
+/// Maximum number of different warnings kept per file.
 const WARNINGS: usize = 16;
 
-/// An event that waits.
+/// An event that is held back.
 struct Held {
-    /// In the trace's unit.
+    /// Time in the trace's unit.
     time: f64,
     order: u64,
     memory: usize,
@@ -31,7 +33,7 @@ struct Held {
 }
 
 impl Ord for Held {
-    /// The heap's first is the oldest.
+    /// Orders the heap so that the oldest event comes first.
     fn cmp(&self, other: &Self) -> Ordering {
         other.time.total_cmp(&self.time).then(other.order.cmp(&self.order))
     }
@@ -51,31 +53,31 @@ impl PartialEq for Held {
     }
 }
 
-/// Where events go.
+/// Output of events.
 pub(super) struct Out<'a> {
     sink: Sink<'a>,
     pub(super) summary: Summary,
     /// Numbers of connections by trace and group.
     numbers: HashMap<(usize, Option<String>), usize>,
-    /// Trace, group and number of the event before: nearly always the next one's too.
+    /// Trace, group and number of the previous event, nearly always also those of the next.
     last: Option<(usize, Option<String>, usize)>,
     current: Current,
 }
 
-/// The trace that is being read.
+/// State of the trace that is being read.
 #[derive(Default)]
 struct Current {
     waiting: BinaryHeap<Held>,
-    /// In order, until the units are known.
+    /// Events in order, held back until the units are known.
     unchecked: Vec<Held>,
     memory: usize,
     events: u64,
     check: UnitCheck,
     verdict: Option<(Verdict, Sizes)>,
-    /// Time of the first event, and of the newest that was passed on.
+    /// Time of the first event, and of the newest event delivered.
     first: Option<f64>,
     newest: Option<f64>,
-    /// Events older than one that was passed on before.
+    /// Number of events older than one already delivered.
     late: u64,
 }
 
@@ -99,12 +101,12 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// Whether a header may still belong to the trace that is read.
+    /// Returns whether a header may still belong to the current trace.
     pub(super) fn has_no_event_of_trace(&self) -> bool {
         self.current.events == 0
     }
 
-    /// Takes a record that is an event.
+    /// Accepts a record that is an event.
     pub(super) fn event(&mut self, index: usize, trace: &mut Trace, record: Value, number: u64) {
         let time = match trace.time(&record) {
             Ok(time) => time,
@@ -121,7 +123,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// Passes on what still waits: another trace begins, or none.
+    /// Delivers all held events at the end of a trace.
     pub(super) fn end_trace(&mut self, index: usize, trace: &Trace) {
         while let Some(oldest) = self.current.waiting.pop() {
             self.in_order(index, trace, oldest);
@@ -164,7 +166,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// Decides on the units and passes on what waited for that.
+    /// Decides on the units and delivers the events that waited for the decision.
     fn settle(&mut self, index: usize, trace: &Trace) {
         if self.current.verdict.is_some() {
             return;
@@ -200,7 +202,7 @@ impl<'a> Out<'a> {
         (self.sink)(&LoggedEvent { connection, group, window_unit, flight_unit, ..event });
     }
 
-    /// The number of a connection.
+    /// Returns the number of a connection.
     fn number(&mut self, trace: usize, group: Option<&str>) -> usize {
         let known = self.numbers.len();
         let place = (trace, group.map(str::to_owned));
@@ -231,7 +233,7 @@ impl<'a> Out<'a> {
     }
 }
 
-/// Bytes that a value takes, about.
+/// Returns the approximate bytes that a value occupies.
 fn memory_of(value: &Value) -> usize {
     const EACH: usize = 48;
     match value {

@@ -23,7 +23,7 @@ pub(super) fn read(from: &mut impl BufRead, separator: u8, out: &mut Out<'_>) ->
                 _ if piece.skipped => {
                     out.malformed(number, format!("it is longer than {RECORD} bytes"))
                 }
-                // Some write their settings as a second header.
+                // Some stacks write their settings as a second header.
                 Ok(header)
                     if is_header(&header)
                         && trace.goes_on(&header)
@@ -33,7 +33,7 @@ pub(super) fn read(from: &mut impl BufRead, separator: u8, out: &mut Out<'_>) ->
                     out.summary.title = out.summary.title.take().or_else(|| trace.title.clone());
                 }
                 Ok(header) if is_header(&header) => {
-                    // Logs may stand one behind the other.
+                    // A file may contain several logs in sequence.
                     out.end_trace(traces, &trace);
                     traces += 1;
                     trace = Trace::default();
@@ -54,7 +54,7 @@ pub(super) fn read(from: &mut impl BufRead, separator: u8, out: &mut Out<'_>) ->
     }
 }
 
-/// Keys of a header that begins a log, and of one that goes on with it.
+/// Keys of a header that begins a log, and of a header that continues it.
 const BEGINS: [&str; 4] = ["qlog_version", "qlog_format", "file_schema", "trace"];
 const GOES_ON: [&str; 5] =
     ["vantage_point", "common_fields", "configuration", "event_fields", "event_schemas"];
@@ -65,7 +65,8 @@ fn is_header(record: &Value) -> bool {
     !is_event && BEGINS.iter().chain(&GOES_ON).any(has)
 }
 
-/// A header, or something with the time that every event has; no document of its own.
+/// Returns whether a value is a header, or has the time or name of an event, and is not a complete
+/// document.
 pub(super) fn is_record(value: &Value) -> bool {
     let has = |key: &&str| value.get(*key).is_some();
     let is_document = has(&"traces") || has(&"events");
@@ -73,7 +74,8 @@ pub(super) fn is_record(value: &Value) -> bool {
 }
 
 impl Trace {
-    /// Whether a header belongs to this trace: it brings settings, and no log begins with it.
+    /// Returns whether a header belongs to this trace: it has settings but no key that begins a
+    /// log.
     fn goes_on(&self, header: &Value) -> bool {
         BEGINS.iter().all(|key| header.get(*key).is_none())
     }
@@ -81,7 +83,7 @@ impl Trace {
 
 struct Piece {
     last: bool,
-    /// It was too long to be kept.
+    /// Whether the record was too long to be kept.
     skipped: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How a trace writes times and events, and what one event says.
+//! Settings of a trace, and the fields of an event.
 
 use std::borrow::Cow;
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 use super::LoggedEvent;
 use crate::event::VantagePoint;
 
-/// How times relate to each other.
+/// Reference of event times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Times {
-    /// All to one moment.
+    /// All times refer to one moment.
     #[default]
     Same,
-    /// Each to the event before.
+    /// Each time refers to the previous event.
     Previous,
 }
 
-/// A trace's settings, and where its clock is.
+/// Settings and clock of a trace.
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
     /// Milliseconds per unit of time.
@@ -28,11 +28,11 @@ pub(super) struct Trace {
     /// Time of day of the reference time, in milliseconds since 1970.
     pub(super) reference: Option<f64>,
     times: Times,
-    /// Names of the places of an event that is an array (draft-02 and before).
+    /// Field names of events that are arrays (draft-02 and before).
     fields: Vec<String>,
-    /// What is wrong with its settings.
+    /// Problems with the settings.
     pub(super) warnings: Vec<String>,
-    /// Sum of the differences so far.
+    /// Sum of the time differences so far.
     sum: f64,
 }
 
@@ -52,7 +52,7 @@ impl Default for Trace {
     }
 }
 
-/// What an event says.
+/// Fields of an event.
 pub(super) struct EventFields<'a> {
     pub(super) category: Cow<'a, str>,
     pub(super) name: Cow<'a, str>,
@@ -61,7 +61,7 @@ pub(super) struct EventFields<'a> {
     path: Option<&'a Value>,
 }
 
-/// A number, or text that is one: some stacks quote theirs.
+/// Reads a number, or a string that contains one, because some stacks quote numbers.
 pub(crate) fn number(value: &Value) -> Option<f64> {
     let n = match value {
         Value::Number(n) => n.as_f64(),
@@ -71,10 +71,12 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
     n.filter(|n: &f64| n.is_finite())
 }
 
-/// The year 2000 in milliseconds: a smaller number is of a clock that began with its machine.
+/// The year 2000 in milliseconds since 1970. A smaller number is from a clock that started with the
+/// machine.
 const YEAR_2000: f64 = 946_684_800_000.0;
 
-/// A reference time: a number of the trace's unit since 1970, or an object with a date (draft-09 on). What is no time of day is none.
+/// Reads a reference time: a number in the trace's unit since 1970, or an object with a date
+/// (draft-09 on). Returns `None` if the value is not a time of day.
 fn reference(value: &Value, unit: f64) -> Option<f64> {
     let of_number = || number(value).map(|n| n * unit).filter(|ms| *ms > YEAR_2000 && *ms < 1e14);
     let date = || {
@@ -83,7 +85,8 @@ fn reference(value: &Value, unit: f64) -> Option<f64> {
     of_number().or_else(date)
 }
 
-/// `2026-01-31T12:00:00.250Z` or `2026-01-31T13:00:00.250+01:00` in milliseconds since 1970 (RFC 3339 §5.6).
+/// Converts `2026-01-31T12:00:00.250Z` or `2026-01-31T13:00:00.250+01:00` to milliseconds since
+/// 1970 (RFC 3339 §5.6).
 fn rfc3339(text: &str) -> Option<f64> {
     let (date, time) = text.trim().split_once(['T', 't', ' '])?;
     let (time, offset) = match time.strip_suffix(['Z', 'z']) {
@@ -101,7 +104,7 @@ fn rfc3339(text: &str) -> Option<f64> {
     };
     let (date, time) = (numbers(date, '-')?, numbers(time, ':')?);
     let ([year, month, day], [hour, minute, second]) = (&date[..], &time[..]) else { return None };
-    // Years begin in March: the leap day comes last.
+    // Years begin in March so that the leap day comes last.
     let year = if *month <= 2.0 { year - 1.0 } else { *year };
     let day_of_year = ((153.0 * ((month + 9.0) % 12.0) + 2.0) / 5.0).floor() + day - 1.0;
     let leap_days = (year / 4.0).floor() - (year / 100.0).floor() + (year / 400.0).floor();
@@ -114,7 +117,7 @@ fn numbers(text: &str, by: char) -> Option<Vec<f64>> {
 }
 
 impl Trace {
-    /// Takes one entry of the trace's own object, `events` excepted.
+    /// Applies one entry of the trace's object other than `events`.
     pub(super) fn set(&mut self, key: &str, value: &Value) {
         match key {
             "common_fields" => {
@@ -170,11 +173,11 @@ impl Trace {
         };
     }
 
-    /// Takes the header of a sequence, or a second one.
+    /// Applies the header of a sequence, or a second header.
     pub(super) fn add_header(&mut self, header: &Value) {
         let of_trace = header.get("trace").and_then(Value::as_object).into_iter().flatten();
         let own = header.as_object().into_iter().flatten().filter(|(key, _)| *key != "trace");
-        // Units first: other settings are in them.
+        // Apply units first, because other settings depend on them.
         let mut all: Vec<(&String, &Value)> = own.chain(of_trace).collect();
         all.sort_by_key(|(key, _)| *key != "configuration");
         for (key, value) in all {
@@ -184,7 +187,8 @@ impl Trace {
         }
     }
 
-    /// The time of an event in the trace's unit, if it is one: an object, or an array whose places the trace names.
+    /// Returns the time of an event in the trace's unit. Fails if the record is not an event: an
+    /// object, or an array whose field names the trace declares.
     pub(super) fn time(&mut self, record: &Value) -> Result<f64, &'static str> {
         let raw = self.raw(record).ok_or("it is neither an object nor an array")?;
         let of_day = |time: &Value| Some(rfc3339(time.as_str()?)? / self.unit);
@@ -195,7 +199,7 @@ impl Trace {
         raw.name.ok_or("it has no name")?;
         Ok(match self.times {
             Times::Same => time,
-            // The first difference is to the reference time.
+            // The first difference refers to the reference time.
             Times::Previous => {
                 self.sum += time;
                 self.sum
@@ -203,7 +207,7 @@ impl Trace {
         })
     }
 
-    /// What an event says.
+    /// Returns the fields of an event.
     pub(super) fn fields<'a>(&self, record: &'a Value) -> EventFields<'a> {
         const NOTHING: &Value = &Value::Null;
         let raw = self.raw(record).unwrap_or_default();
@@ -228,7 +232,8 @@ impl Trace {
 }
 
 impl EventFields<'_> {
-    /// As an event of the first connection, at this many milliseconds and with this many for a unit of time in its data.
+    /// Converts the fields to an event of the first connection, at `at` milliseconds, with `unit`
+    /// milliseconds per unit of time in its data.
     pub(super) fn at<'a>(&'a self, at: f64, trace: &'a Trace, unit: f64) -> LoggedEvent<'a> {
         LoggedEvent {
             connection: 0,
@@ -248,13 +253,13 @@ impl EventFields<'_> {
     }
 }
 
-/// The path that an event names in its data.
+/// Returns the path that an event names in its data.
 fn path_of(data: &Value) -> Option<&Value> {
     let inside = || data.get("header").and_then(|header| header.get("path_id"));
     data.get("path_id").or_else(inside).filter(|path| !path.is_null())
 }
 
-/// draft-00 shouts.
+/// Converts to lower case, because draft-00 uses upper case.
 fn lower(text: &str) -> Cow<'_, str> {
     if text.bytes().any(|b| b.is_ascii_uppercase()) {
         text.to_ascii_lowercase().into()
@@ -298,7 +303,8 @@ impl<'a> Raw<'a> {
         let mut raw = Self::default();
         fields.iter().zip(places).for_each(|(key, value)| raw.set(key, value));
         if raw.data.is_none_or(|d| !d.is_object()) {
-            // A place more than was announced, as with a trigger: what is said is the object at the end.
+            // The array has more fields than declared, for example a trigger: the data is the
+            // object at the end.
             raw.data = places.last().filter(|v| v.is_object()).or(raw.data);
         }
         raw
@@ -311,7 +317,7 @@ mod tests {
 
     use super::*;
 
-    /// Milliseconds after the first.
+    /// Returns milliseconds after the first time.
     fn at<const N: usize>(trace: &mut Trace, times: [Value; N]) -> [f64; N] {
         let all = times.map(|time| trace.time(&json!({ "time": time, "name": "a:b" })).unwrap());
         all.map(|time| (time - all[0]) * trace.unit)

@@ -1,47 +1,51 @@
-//! Checks the units of a trace against the trace itself: the time from a packet to its acknowledgement is a round trip, whatever unit the
-//! metrics have.
+//! Checks the units of a trace against its own events: the time from a packet to its
+//! acknowledgement is a round trip, whatever the unit of the metrics.
 //!
-//! Released versions of quinn write round trips in seconds where qlog has milliseconds (quinn#2631); other logs count event times in
-//! microseconds without saying so. Evidence, the best first: ACK frames; bytes in flight; packets sent one logged round trip before; the
-//! initial round trip of RFC 9002 §6.2.2; the first answer of the peer, which takes a round trip at least.
+//! Released versions of quinn write round trips in seconds instead of qlog's milliseconds
+//! (quinn#2631); other logs count event times in microseconds without saying so. The evidence, best
+//! first: ACK frames; bytes in flight; packets sent one logged round trip earlier; the initial
+//! round trip of RFC 9002 §6.2.2; the peer's first answer, which takes at least one round trip.
 
 use std::collections::HashMap;
 
 use super::clues::{Clues, FACTORS, FULL, Matches, Pair, median};
 use crate::parsed_event::{Direction, ParsedEvent, ParsedMetrics};
 
-/// Connections of a trace that are followed: one program wrote all of them.
+/// Maximum number of connections followed per trace; all were written by the same program.
 const CONNECTIONS: usize = 32;
-/// Samples of each kind that are kept.
+/// Maximum number of samples kept of each kind.
 const SAMPLES: usize = 64;
-/// Samples from ACK frames that settle the question.
+/// Number of samples from ACK frames that are conclusive.
 const ENOUGH: usize = 16;
-/// Samples that a median is taken of.
+/// Minimum number of samples for a median.
 const LEAST: usize = 3;
-/// Two times are one order of magnitude where they differ by less than this factor; units differ by 1,000.
+/// Factor below which two times have the same order of magnitude; units differ by 1,000.
 const NEAR: f64 = 5.0;
-/// Smallest round trips of a network path lie between these, in milliseconds: 0.02 ms is a switch away, and no path has 10 s.
+/// Plausible range of a path's smallest round trip in milliseconds: 0.02 ms is one switch away, and
+/// no path has 10 s.
 const PLAUSIBLE: std::ops::Range<f64> = 0.02..10_000.0;
-/// Shorter ones are those of one machine or rack, in milliseconds.
+/// Round trips below this value in milliseconds are within one machine or rack.
 const LOCAL: f64 = 0.1;
-/// The initial round trip of RFC 9002 §6.2.2, in milliseconds.
+/// Initial round trip of RFC 9002 §6.2.2, in milliseconds.
 const INITIAL: f64 = 333.0;
 
-/// Round trips are checked as this part of what they are declared to be: parsing leaves out those that no unit would explain.
+/// Scale at which round trips are checked, relative to their declared values, because parsing drops
+/// implausibly long round trips.
 pub(super) const CHECKED: f64 = 1e-6;
 
-/// What came of the check: factors for what the trace declares, and what a reader has to know.
+/// Result of the check: correction factors for the declared units, and a warning for the reader.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Verdict {
-    /// Factor for times of events.
+    /// Factor for event times.
     pub(super) times: f64,
-    /// Factor for round trips of metrics.
+    /// Factor for round trips in metrics.
     pub(super) rtts: f64,
-    /// In words, which follow the name of the log.
+    /// Warning in words that follow the name of the log.
     pub(super) warning: Option<String>,
 }
 
-/// Bytes per unit of congestion windows and of bytes in flight: 1, or a packet's bytes where they are counted in packets.
+/// Bytes per unit of congestion windows and of bytes in flight: 1, or the size of a packet if they
+/// are counted in packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sizes {
     pub(super) window: f64,
@@ -56,11 +60,11 @@ impl Verdict {
     const AS_DECLARED: Self = Self { times: 1.0, rtts: 1.0, warning: None };
 }
 
-/// Collects evidence from a trace's events.
+/// Collector of evidence from a trace's events.
 #[derive(Debug, Default)]
 pub(super) struct UnitCheck {
     connections: HashMap<Option<String>, Clues>,
-    /// Round trips found and logged, by kind of evidence.
+    /// Round trips derived from events and logged, by kind of evidence.
     acks: Vec<Pair>,
     flight: Vec<Pair>,
     bytes: Vec<Pair>,
@@ -68,9 +72,10 @@ pub(super) struct UnitCheck {
     /// The initial round trip as logged.
     initial: Option<f64>,
     answers: Vec<Pair>,
-    /// Smallest round trip logged.
+    /// Smallest logged round trip.
     least: Option<f64>,
-    /// Largest congestion window, bytes in flight and packet, as logged, and how many of the first two.
+    /// Largest congestion window, bytes in flight and packet as logged, and the number of samples
+    /// of the first two.
     largest_window: f64,
     windows: u64,
     largest_flight: f64,
@@ -78,9 +83,9 @@ pub(super) struct UnitCheck {
     largest_packet: f64,
 }
 
-/// No window is smaller: two datagrams of 1,200 bytes (RFC 9002 §7.2).
+/// Smallest possible window: two datagrams of 1,200 bytes (RFC 9002 §7.2).
 const LEAST_WINDOW: f64 = 2_400.0;
-/// A datagram's bytes where no log says more (RFC 9000 §14.1).
+/// Bytes of a datagram if no log has a larger packet (RFC 9000 §14.1).
 const DATAGRAM: f64 = 1_200.0;
 
 fn keep(pairs: &mut Vec<Pair>, shown: f64, logged: f64) {
@@ -90,7 +95,8 @@ fn keep(pairs: &mut Vec<Pair>, shown: f64, logged: f64) {
 }
 
 impl UnitCheck {
-    /// Takes an event at `at` declared milliseconds; round trips of `parsed` are [`CHECKED`] of that.
+    /// Adds an event at `at` declared milliseconds. Round trips of `parsed` are scaled by
+    /// [`CHECKED`].
     pub(super) fn take(&mut self, group: Option<&str>, at: f64, parsed: &ParsedEvent) {
         if !self.connections.contains_key(&group.map(str::to_owned)) {
             if self.connections.len() >= CONNECTIONS {
@@ -118,7 +124,7 @@ impl UnitCheck {
         }
     }
 
-    /// Whether more events can add nothing.
+    /// Returns whether the evidence is conclusive.
     pub(super) fn is_settled(&self) -> bool {
         self.acks.len() >= ENOUGH
     }
@@ -166,11 +172,11 @@ impl UnitCheck {
         self.matches.take(at, logged, &clues.sent_times);
     }
 
-    /// In which units windows and bytes in flight are, and the words for it.
+    /// Returns the units of windows and bytes in flight, and a warning if they are not bytes.
     pub(super) fn sizes(&self) -> (Sizes, Option<String>) {
         let packet = if self.largest_packet >= FULL { self.largest_packet } else { DATAGRAM };
         let window = self.windows > 0 && self.largest_window < LEAST_WINDOW;
-        // With a full packet on its way no fewer bytes are in flight.
+        // A full packet in flight makes the bytes in flight at least as large.
         let flight = self.flights >= LEAST as u64
             && self.largest_packet >= FULL
             && self.largest_flight < FULL;
@@ -190,13 +196,13 @@ impl UnitCheck {
         (Sizes { window: factor(window), in_flight: factor(flight) }, Some(warning))
     }
 
-    /// What the evidence says, where the trace declares this many milliseconds for a unit of time.
+    /// Evaluates the evidence for a trace that declares `unit` milliseconds per unit of time.
     pub(super) fn verdict(&self, unit: f64) -> Verdict {
         let Some((pair, is_exact)) = self.evidence() else { return self.unchecked(unit) };
         let ratio = pair.shown / pair.logged;
         let power = (ratio.log10() / 3.0).round();
         let factor = 10_f64.powi((3.0 * power) as i32);
-        // What only bounds a round trip tells units apart, and no more.
+        // Evidence that only bounds a round trip can distinguish units, but nothing finer.
         let is_near =
             (ratio / factor > 1.0 / NEAR && ratio / factor < NEAR) || (power == 0.0 && !is_exact);
         if !is_near || power.abs() > 2.0 {
@@ -258,7 +264,7 @@ impl UnitCheck {
         )
     }
 
-    /// Times of events and round trips agree: both may be in another unit still.
+    /// Handles event times and round trips that agree; both may still be in a wrong unit.
     fn consistent(&self, pair: Pair, unit: f64) -> Verdict {
         if pair.shown < PLAUSIBLE.end && pair.shown >= 1e-3 {
             let warning = (pair.shown < LOCAL).then(|| {
@@ -304,7 +310,8 @@ impl UnitCheck {
         Verdict { warning: Some(warning), ..Verdict::AS_DECLARED }
     }
 
-    /// The best evidence there is, and whether it shows round trips as the metrics should have them.
+    /// Returns the best available evidence, and whether it shows round trips exactly as the metrics
+    /// should.
     fn evidence(&self) -> Option<(Pair, bool)> {
         let exact = middle(&self.acks, LEAST).map(|pair| (pair, true));
         let initial = || self.initial.map(|logged| Pair { shown: INITIAL, logged });
@@ -322,7 +329,8 @@ impl UnitCheck {
         })
     }
 
-    /// The peer's first answer took a round trip and its processing: it tells units apart, and no more.
+    /// Uses the peer's first answer, which took a round trip plus processing time, so it only
+    /// distinguishes units.
     fn answer(&self) -> Option<Pair> {
         let pair = middle(&self.answers, 1)?;
         let ratio = pair.shown / pair.logged;
@@ -355,7 +363,7 @@ fn millis(ms: f64) -> String {
     format!("{} ms", significant(ms))
 }
 
-/// Three digits that count.
+/// Formats a number to three significant digits.
 fn significant(n: f64) -> String {
     let digits = (2 - n.abs().max(1e-9).log10().floor() as i32).clamp(0, 9) as usize;
     let text = format!("{n:.digits$}");

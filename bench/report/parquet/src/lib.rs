@@ -1,6 +1,7 @@
-//! Parquet files of results: texts, 64-bit integers and doubles, all nullable, not compressed.
+//! Parquet files of results: strings, 64-bit integers and doubles, all nullable and uncompressed.
 //!
-//! A crate of its own, so that only the program that writes such files builds the library.
+//! This is a separate crate so that only the program that writes such files builds the Parquet
+//! library.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use parquet::schema::types::Type;
 /// Returns a dataset as a Parquet file.
 ///
 /// # Errors
-/// Those of the Parquet library.
+/// Returns errors of the Parquet library.
 pub fn encode(dataset: &Dataset) -> io::Result<Vec<u8>> {
     let encode = || -> Result<Vec<u8>> {
         let names = dataset.names();
@@ -29,7 +30,7 @@ pub fn encode(dataset: &Dataset) -> io::Result<Vec<u8>> {
     encode().map_err(io::Error::other)
 }
 
-/// Writes rows as they come, a row group for each piece.
+/// Writer of rows as they arrive, with one row group per call of `write`.
 pub struct ParquetRows<W: Write + Send> {
     kinds: Vec<Kind>,
     writer: SerializedFileWriter<W>,
@@ -39,7 +40,7 @@ impl<W: Write + Send> ParquetRows<W> {
     /// Begins a file with these columns.
     ///
     /// # Errors
-    /// Those of `to` and of the Parquet library.
+    /// Returns errors of `to` and of the Parquet library.
     pub fn new(to: W, columns: &[(&str, Kind)]) -> io::Result<Self> {
         let (names, kinds): (Vec<&str>, Vec<Kind>) = columns.iter().copied().unzip();
         let writer = file_writer(to, &names, &kinds).map_err(io::Error::other)?;
@@ -92,7 +93,7 @@ fn write_row_group<W: Write + Send>(
     for (i, kind) in kinds.iter().enumerate() {
         let Some(mut column) = group.next_column()? else { break };
         let values = || rows.iter().map(|row| &row[i]).filter(|value| **value != Value::Missing);
-        // A definition level of 1: the value is there.
+        // Definition level 1 means that the value is present.
         let levels: Vec<i16> = rows.iter().map(|row| i16::from(row[i] != Value::Missing)).collect();
         match kind {
             Kind::Text => {

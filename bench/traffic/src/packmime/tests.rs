@@ -1,4 +1,4 @@
-//! The fits, the model's summary at rate 100, and what a seed promises.
+//! The fits, the model's statistics at rate 100, and the properties guaranteed for a seed.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn traffic(rate: f64, seed: u64, options: Options) -> PackMime {
     PackMime::new(rate, seed, options).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Requests of rate 100, pooled over seeds.
+/// Returns requests at rate 100, pooled over seeds.
 fn pooled(seeds: u64, each: usize) -> Vec<WebRequest> {
     (1..=seeds).flat_map(|seed| traffic(100.0, seed, Options::default()).take(each)).collect()
 }
@@ -49,7 +49,8 @@ fn rates_without_a_model_are_refused() {
     }
 }
 
-/// Mean run lengths by the sum of P(length > n) = exp(-(n/scale)^shape), and the same share counted.
+/// Expected share of downloads, from mean run lengths by the sum of P(length > n) =
+/// exp(-(n/scale)^shape), compared with the counted share.
 #[test]
 fn runs_give_the_share_of_downloads() {
     let mean = |w: Weibull| {
@@ -66,8 +67,8 @@ fn runs_give_the_share_of_downloads() {
     assert!((downloads as f64 / 200_000.0 - expected).abs() < 5e-3, "{downloads}");
 }
 
-/// The sizes have infinite variance (tail index about 1.2): their mean is 8639 B in the limit, and a pool of this size
-/// is still off by several per cent. Sync-TCP's own run had 7256 B.
+/// The sizes have infinite variance (tail index about 1.2). Their limiting mean is 8639 B, and a
+/// pool of this size still deviates by several per cent. Sync-TCP's own run had 7256 B.
 #[test]
 fn responses_at_rate_100() {
     let requests = pooled(10, 20_000);
@@ -80,8 +81,9 @@ fn responses_at_rate_100() {
     assert!((large - 0.060).abs() < 0.002, "above 25 kB {large}");
 }
 
-/// Sync-TCP §4.2 reports 15 ms, 78 ms and more than 9 s over its topology of 14 ms. The largest of 200,000 draws is a matter of luck:
-/// about 98 % of pools have theirs where the server's part alone lies above with probability 4.6/n to .01/n, which is 6.5 s to 17 s.
+/// Sync-TCP §4.2 reports 15 ms, 78 ms and more than 9 s over its topology of 14 ms. The largest of
+/// 200,000 values varies widely. In about 98% of pools the server's part of the largest value is
+/// one that is exceeded with a probability of 4.6/n to 0.01/n, which is 6.5 s to 17 s.
 #[test]
 fn round_trip_times_at_rate_100() {
     let requests = pooled(10, 20_000);
@@ -133,7 +135,7 @@ fn a_seed_is_a_sequence() {
     );
 }
 
-/// A change here means that every published seed means something else.
+/// Every published seed changes its meaning if these values change.
 #[test]
 fn a_seed_keeps_its_meaning() {
     let mut first = stream(1, Quantity::Gaps);
@@ -164,7 +166,8 @@ fn an_option_changes_only_what_it_names() {
     assert!(cut > 100, "{cut}");
 }
 
-/// Gaps of a Poisson process are exponential and independent; everything else of a request stays.
+/// Gaps of a Poisson process are exponential and independent; all other fields of a request stay
+/// the same.
 #[test]
 fn poisson_arrivals_have_independent_exponential_gaps() {
     let poisson = Options { arrivals: Arrivals::Poisson, ..Options::default() };
@@ -182,7 +185,8 @@ fn poisson_arrivals_have_independent_exponential_gaps() {
     assert!(model.zip(&requests).all(|(a, b)| WebRequest { start: b.start, ..a } == *b));
 }
 
-/// What calibration needs: the bytes requested per second follow the rate, although their tail is heavy.
+/// Calibration requires that the bytes requested per second follow the rate, despite the heavy
+/// tail.
 #[test]
 fn load_rises_smoothly_with_the_rate() {
     let load = |rate: f64| {

@@ -1,4 +1,5 @@
-//! What the sender does about losses: Reno's, NewReno's and SACK's fast recovery, the timeout's, and QUIC's probes and loss by time.
+//! The sender's response to losses: fast recovery of Reno, NewReno and SACK, recovery from
+//! timeouts, QUIC's probes and QUIC's loss detection by time.
 
 use fathom_cc::{Cause, CongestionEvent, Time};
 
@@ -13,7 +14,7 @@ impl TcpSender {
         self.recover = Some(self.board.high());
         self.reduced = self.recover;
         (self.forced, self.cwr_owed) = (true, true);
-        // The segment that is sent again first (RFC 6675 §5, step 4.3).
+        // The segment that is retransmitted first (RFC 6675 §5, step 4.3).
         self.rescue_above = self.board.first_end();
         (self.duplicates, self.inflation) = (0, 0);
     }
@@ -26,7 +27,7 @@ impl TcpSender {
         });
     }
 
-    /// Duplicate ACKs, recovery, marks.
+    /// Handles duplicate ACKs, the progress of recovery, and marks.
     pub(super) fn react(&mut self, now: Time, ack: &TcpAck, advanced: bool) {
         let una = self.board.una();
         let repaired = self.recover.is_none_or(|recover| una >= recover);
@@ -48,7 +49,7 @@ impl TcpSender {
         if advanced {
             self.duplicates = 0;
         }
-        // By SACK one that acknowledges new data may be a duplicate too (RFC 6675 §2).
+        // With SACK, an ACK of new data may also be a duplicate (RFC 6675 §2).
         if !was_fast && !ack.with_data && (!advanced || kind == LossRecovery::Sack) {
             self.on_duplicate_ack(now);
         }
@@ -60,7 +61,7 @@ impl TcpSender {
 
     fn on_duplicate_ack(&mut self, now: Time) {
         let sack = self.options.has_sack();
-        // By SACK a duplicate has to say something new (RFC 6675 §2).
+        // With SACK, a duplicate ACK must carry new information (RFC 6675 §2).
         if sack && !self.newly.sacked {
             return;
         }
@@ -68,7 +69,8 @@ impl TcpSender {
         if self.recovery == Recovery::Timeout {
             return;
         }
-        // NewReno wants more acknowledged than `recover`, SACK as much (RFC 6582 §3.2, RFC 6675 §5).
+        // NewReno requires an ACK beyond `recover`; with SACK an ACK of `recover` is enough
+        // (RFC 6582 §3.2, RFC 6675 §5).
         let una = self.board.una();
         let allowed = self.recover.is_none_or(|recover| una > recover || (sack && una == recover));
         if sack {
@@ -93,7 +95,8 @@ impl TcpSender {
         self.on_loss(now, bytes, sent, false);
     }
 
-    /// The next hole is sent at once; the window deflates by what was acknowledged (RFC 6582 §3.2, step 3).
+    /// Sends the next hole at once and deflates the window by the bytes acknowledged
+    /// (RFC 6582 §3.2, step 3).
     fn on_partial_ack(&mut self) {
         let smss = u64::from(self.options.smss());
         let back = if self.newly.bytes >= smss { smss } else { 0 };
@@ -102,8 +105,9 @@ impl TcpSender {
         (self.recovery, self.forced) = (Recovery::Fast(true), true);
     }
 
-    /// NewReno goes on with FlightSize and a segment, so that no burst follows (RFC 6582 §3.2, step 3, first choice); the others with
-    /// ssthresh, which is the controller's window.
+    /// Ends fast recovery. NewReno continues with FlightSize plus one segment, to avoid a burst
+    /// (RFC 6582 §3.2, step 3, first choice). The other variants continue with ssthresh, which is
+    /// the controller's window.
     fn end_fast_recovery(&mut self) {
         self.recovery = Recovery::Open;
         self.inflation = 0;
@@ -114,7 +118,8 @@ impl TcpSender {
         }
     }
 
-    /// A probe: new data, else the oldest that was not acknowledged, each once (RFC 9002 §6.2.4).
+    /// Sends a probe: new data, otherwise the oldest unacknowledged segment, each once
+    /// (RFC 9002 §6.2.4).
     pub(super) fn probe(&mut self, now: Time) -> Option<TcpSegment> {
         if self.pending > 0 || self.fin == Fin::Owed {
             let len = self.pending.min(u64::from(self.options.smss())) as u16;
@@ -125,8 +130,10 @@ impl TcpSender {
         Some(self.resend(now, index, false))
     }
 
-    /// What was sent before the newest segment acknowledged, and more than nine eighths of a round trip ago, is lost (RFC 9002 §6.1.2); after
-    /// two probe timeouts in a row that is persistent congestion (RFC 9002 §7.6.1 has three times the timeout, which they make).
+    /// Marks segments as lost that were sent before the newest acknowledged segment and more than
+    /// 9/8 of a round trip ago (RFC 9002 §6.1.2). After two probe timeouts in a row such a loss is
+    /// persistent congestion: RFC 9002 §7.6.1 requires three times the timeout, and two timeouts in
+    /// a row add up to it.
     pub(super) fn lose_by_time(&mut self, now: Time, timeouts: u32) {
         let Some(newest) = self.newly.packets.last().map(|p| p.sent) else { return };
         let rtt = self.rto.rtt();

@@ -1,4 +1,4 @@
-//! Scripted losses against the RFCs: which segments leave when.
+//! Scripted losses checked against the RFCs: which segments leave when.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -18,9 +18,10 @@ mod newreno;
 mod sack;
 mod timeouts;
 
-/// Bytes of a segment.
+/// Data bytes of a segment.
 const MSS: u16 = 1_000;
-/// Milliseconds of the path each way; segments take no time to send, so those of one instant arrive in one instant.
+/// One-way delay in milliseconds. Segments take no time to send, so segments sent together arrive
+/// together.
 const ONE_WAY: u64 = 50;
 
 fn at(ms: u64) -> Time {
@@ -31,7 +32,8 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Segments of 1000 bytes, ten in the first window as Reno has it, a timeout of at least 200 ms.
+/// Returns options with segments of 1000 bytes, an initial window of ten segments as in Reno, and a
+/// timeout of at least 200 ms.
 fn options(recovery: LossRecovery) -> TcpOptions {
     let rto = RtoOptions { floor: ms(200), ..RtoOptions::default() };
     TcpOptions {
@@ -43,7 +45,7 @@ fn options(recovery: LossRecovery) -> TcpOptions {
     }
 }
 
-/// Reno on segments of 1000 bytes: ten in its first window.
+/// Returns Reno for segments of 1000 bytes; its initial window is ten segments.
 fn reno() -> Box<dyn Controller> {
     let provided = Capabilities::NONE;
     catalogue::parse("reno")
@@ -52,12 +54,12 @@ fn reno() -> Box<dyn Controller> {
         .unwrap()
 }
 
-/// A fixed window in segments.
+/// Returns a controller with a fixed window in segments.
 fn fixed(segments: u64) -> Box<dyn Controller> {
     Box::new(Null { window: segments * u64::from(MSS) })
 }
 
-/// An ACK of all before this byte, with these SACK blocks.
+/// Returns an ACK of everything before byte `ack`, with these SACK blocks.
 fn ack_of(ack: u64, blocks: &[(u64, u64)]) -> TcpAck {
     let sack = SackBlocks::from_slice(blocks);
     TcpAck {
@@ -72,7 +74,7 @@ fn ack_of(ack: u64, blocks: &[(u64, u64)]) -> TcpAck {
     }
 }
 
-/// Both ends, and a path that keeps to a script.
+/// Both ends and a path that follows a script.
 struct Path {
     s: TcpSender,
     r: TcpReceiver,
@@ -80,15 +82,15 @@ struct Path {
     now: u64,
     data: VecDeque<(u64, TcpSegment, bool)>,
     acks: VecDeque<(u64, TcpAck)>,
-    /// Segments to drop: number and which copy of it, from 1 on. A SYN is number -1.
+    /// Segments to drop, as the segment number and the copy, counted from 1. A SYN has number -1.
     drops: Vec<(i64, u32)>,
     /// Segments to mark.
     marks: Vec<i64>,
     copies: BTreeMap<i64, u32>,
-    /// What left: millisecond and number of the segment.
+    /// Segments sent: millisecond and segment number.
     sent: Vec<(u64, i64)>,
     segments: Vec<TcpSegment>,
-    /// ACK numbers in segments, and when they left.
+    /// ACKs sent: millisecond and ACK number in segments.
     acked: Vec<(u64, u64)>,
 }
 
@@ -123,7 +125,7 @@ impl Path {
         }
     }
 
-    /// Reno, every segment acknowledged, so many segments to send.
+    /// Creates a path under Reno with every segment acknowledged and `segments` segments to send.
     fn reno(recovery: LossRecovery, segments: u64, drops: &[(i64, u32)]) -> Self {
         let mut path = Self::new(reno(), options(recovery), 1, drops);
         path.s.offer(segments * u64::from(MSS));
@@ -158,14 +160,14 @@ impl Path {
         self.acks.push_back((self.now + ONE_WAY, ack));
     }
 
-    /// When something happens next, in milliseconds.
+    /// Returns the time of the next event in milliseconds.
     fn next(&self) -> Option<u64> {
         let timers = [self.r.timeout(), self.s.timeout()];
         let timers = timers.into_iter().flatten().map(|t| t.as_nanos().div_ceil(1_000_000));
         timers.chain(self.data.front().map(|d| d.0)).chain(self.acks.front().map(|a| a.0)).min()
     }
 
-    /// Up to this millisecond, or until nothing is left to do. True in the second case.
+    /// Runs up to this millisecond or until nothing is left to do. Returns true in the second case.
     fn run(&mut self, until: u64) -> bool {
         loop {
             self.send();
@@ -189,17 +191,17 @@ impl Path {
         }
     }
 
-    /// Numbers of the segments that left in this millisecond.
+    /// Returns the numbers of the segments sent in this millisecond.
     fn at(&self, ms: u64) -> Vec<i64> {
         self.sent.iter().filter(|(t, _)| *t == ms).map(|(_, n)| *n).collect()
     }
 
-    /// When a segment left, every time.
+    /// Returns all send times of a segment.
     fn times_of(&self, number: i64) -> Vec<u64> {
         self.sent.iter().filter(|(_, n)| *n == number).map(|(t, _)| *t).collect()
     }
 
-    /// What the controller heard of congestion: milliseconds and cause.
+    /// Returns the congestion events that the controller was told of: millisecond and cause.
     fn events(&self) -> Vec<(u64, &'static str)> {
         let event = |event| match event {
             Event::CongestionEvent(e) if e.is_persistent() => {
@@ -215,7 +217,8 @@ impl Path {
     }
 }
 
-/// RFC 5681 §3.1 and RFC 6928 §2; a smaller first window grows by slow start up to the controller's.
+/// RFC 5681 §3.1 and RFC 6928 §2; a smaller initial window grows by slow start up to the
+/// controller's window.
 #[test]
 fn initial_window_is_an_option() {
     for (mss, expected) in [(500, 2_000), (1_460, 4_380), (4_000, 8_000)] {
@@ -241,7 +244,8 @@ fn initial_window_is_an_option() {
     }
 }
 
-/// RFC 5681 §3.1, equations 2 and 3: one segment per ACK in slow start, whatever it covers; RFC 9002 §7.3 counts bytes.
+/// RFC 5681 §3.1, equations 2 and 3: in slow start an ACK counts for one segment, however many it
+/// covers; RFC 9002 §7.3 counts bytes.
 #[test]
 fn delayed_acks_slow_the_growth_that_counts_acks() {
     for (counting, flights) in
@@ -255,7 +259,8 @@ fn delayed_acks_slow_the_growth_that_counts_acks() {
     }
 }
 
-/// RFC 9293 §3.8.6: no more than the receiver's window, which also counts what arrived behind a gap.
+/// RFC 9293 §3.8.6: no more than the receiver's window is sent; the window also counts data that
+/// arrived behind a gap.
 #[test]
 fn receiver_window_is_kept() {
     let most = TcpOptions { max_window: Some(4), ..options(LossRecovery::Sack) };
@@ -282,7 +287,7 @@ fn idle_connection_begins_again_with_the_initial_window() {
     }
 }
 
-/// Another connection begins with a SYN and the counts of the old one.
+/// A new connection begins with a SYN and keeps the counts of the old one.
 #[test]
 fn restart_keeps_the_counts() {
     let mut p = Path::reno(LossRecovery::NewReno, 10, &[]);
@@ -294,7 +299,7 @@ fn restart_keeps_the_counts() {
     assert_eq!((p.s.counts().sent, p.s.counts().delivered), (10, 10_000));
 }
 
-/// Sync-TCP §3.2: the timestamps option brings one-way delays, and takes 12 bytes of each segment.
+/// Sync-TCP §3.2: the timestamps option provides one-way delays and takes 12 bytes of each segment.
 #[test]
 fn timestamps_bring_one_way_delays() {
     let o = TcpOptions { timestamps: true, ..options(LossRecovery::NewReno) };
@@ -310,7 +315,8 @@ fn timestamps_bring_one_way_delays() {
     assert_eq!(delays, [Some(50_000_000); 4]);
 }
 
-/// Whatever is lost in either direction, every byte arrives once, and the sender waits for something until then.
+/// With random losses in both directions, every byte arrives once, and the sender always has a
+/// timer or a packet to wait for until then.
 #[test]
 fn every_byte_arrives_whatever_is_lost() {
     for (seed, recovery) in
@@ -326,7 +332,7 @@ fn every_byte_arrives_whatever_is_lost() {
             let now = p.now;
             p.run(now);
             let lost = |rng: &mut Pcg64Mcg| rng.random::<f64>() < loss;
-            // The script's queues hold what left; drop from them as it leaves.
+            // The script's queues hold the packets sent; drop from them at the time of sending.
             p.data.retain(|d| d.0 < now + ONE_WAY || !lost(&mut rng));
             p.acks.retain(|a| a.0 < now + ONE_WAY || !lost(&mut rng));
             let Some(next) = p.next() else { break };

@@ -1,6 +1,6 @@
 use super::*;
 
-/// RFC 9293 §3.5: SYN, SYN-ACK, ACK of 40 bytes each, then data.
+/// RFC 9293 §3.5: SYN, SYN-ACK and ACK of 40 bytes each, then data.
 #[test]
 fn data_wait_for_the_handshake() {
     let mut p = Path::reno(LossRecovery::NewReno, 3, &[]);
@@ -12,8 +12,8 @@ fn data_wait_for_the_handshake() {
     assert_eq!((s.poll_send(at(0)), s.timeout()), (None, None), "nothing to send, no connection");
 }
 
-/// RFC 6298 §5, rules 5.4 to 5.6: SYNs leave after 1, 3 and 7 s. Rule 5.7: data then begin with a timeout of 3 s, and with one segment
-/// (RFC 5681 §3.1).
+/// RFC 6298 §5, rules 5.4 to 5.6: SYNs leave at 0, 1, 3 and 7 s. Rule 5.7: data then begin with a
+/// timeout of 3 s and with one segment (RFC 5681 §3.1).
 #[test]
 fn lost_syns_are_sent_again() {
     let mut p = Path::reno(LossRecovery::NewReno, 3, &[(-1, 1), (-1, 2), (-1, 3)]);
@@ -25,7 +25,7 @@ fn lost_syns_are_sent_again() {
     assert_eq!(p.events(), [], "no window to reduce");
 }
 
-/// RFC 6298 §5: a lost SYN-ACK comes again.
+/// RFC 6298 §5: a lost SYN-ACK is sent again.
 #[test]
 fn lost_syn_ack_is_sent_again() {
     let mut p = Path::reno(LossRecovery::NewReno, 3, &[]);

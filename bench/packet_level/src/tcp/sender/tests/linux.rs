@@ -1,19 +1,22 @@
-//! Beside Linux: scenarios of packetdrill, restated. google/packetdrill has its scripts in gtests/net, named here from there on; those named
-//! `selftests` are in tools/testing/selftests/net/packetdrill of torvalds/linux. Segments have 1000 bytes and numbers from 0 on.
+//! Comparison with Linux: packetdrill scenarios, restated. The scripts are from google/packetdrill,
+//! and comments give their path below gtests/net. Scripts named `selftests` are in
+//! tools/testing/selftests/net/packetdrill of torvalds/linux. Segments have 1000 bytes and are
+//! numbered from 0.
 //!
-//! Asserted is what this sender does, under CUBIC as there; where Linux does something else, the comment says what. docs/validation.md has the
-//! list.
+//! The tests assert the behaviour of this sender, under CUBIC as in the scripts. If Linux behaves
+//! differently, the comment describes the difference. docs/validation.md lists all of them.
 
 use super::*;
 
-/// A connection with a round trip, whose other end is a script.
+/// A connection over one round trip whose other end is a script.
 struct Script {
     s: TcpSender,
     now: u64,
 }
 
 impl Script {
-    /// Linux's options: ten segments first, growth by what is acknowledged, a timeout of at least 200 ms.
+    /// Creates a connection with Linux's options: an initial window of ten segments, growth by
+    /// acknowledged bytes, a timeout of at least 200 ms.
     fn new(recovery: LossRecovery, round_trip: u64) -> Self {
         Self::with(TcpOptions { counting: GrowthCounting::Bytes, ..options(recovery) }, round_trip)
     }
@@ -32,7 +35,7 @@ impl Script {
         self
     }
 
-    /// What leaves now.
+    /// Returns the segments that leave now.
     fn leaves(&mut self) -> Vec<u64> {
         std::iter::from_fn(|| self.s.poll_send(at(self.now)))
             .map(|s| s.seq / u64::from(MSS))
@@ -44,7 +47,8 @@ impl Script {
         self.leaves()
     }
 
-    /// An ACK of all before this segment, with blocks from the first segment to the first behind: what it makes leave.
+    /// Delivers an ACK of everything before segment `next`, with blocks given as the first segment
+    /// and the segment after the last. Returns the segments that leave in response.
     fn ack(&mut self, next: u64, blocks: &[(u64, u64)]) -> Vec<u64> {
         let bytes = |n: u64| n * u64::from(MSS);
         let blocks: Vec<_> = blocks.iter().map(|(a, b)| (bytes(*a), bytes(*b))).collect();
@@ -56,7 +60,8 @@ impl Script {
         self.leaves()
     }
 
-    /// What the timer makes leave within this time, and how long after its beginning.
+    /// Returns the segments that the timer releases within `ms`, each with the time since the start
+    /// of the silence.
     fn silence(&mut self, ms: u64) -> Vec<(u64, u64)> {
         let (begin, mut left) = (self.now, Vec::new());
         while let Some(due) = self.s.timeout().filter(|due| *due <= at(begin + ms)) {
@@ -69,7 +74,7 @@ impl Script {
         left
     }
 
-    /// cwnd in segments.
+    /// Returns cwnd in segments.
     fn window(&self) -> u64 {
         self.s.window() / u64::from(MSS)
     }
@@ -79,8 +84,9 @@ fn numbers(range: std::ops::Range<u64>) -> Vec<u64> {
     range.collect()
 }
 
-/// tcp/slow_start/slow-start-ack-per-1pkt, -ack-per-2pkt, -ack-per-4pkt: ten segments, then 2, 4 and 8 at each ACK of 1, 2 and 4, up to 20.
-/// So here by bytes. By ACKs (RFC 5681 §3.1, equation 2) an ACK counts for one segment.
+/// tcp/slow_start/slow-start-ack-per-1pkt, -ack-per-2pkt, -ack-per-4pkt: ten segments, then 2, 4
+/// and 8 at each ACK of 1, 2 and 4 segments, up to a window of 20. This sender does the same when
+/// it counts bytes. When it counts ACKs (RFC 5681 §3.1, equation 2), an ACK counts for one segment.
 #[test]
 fn slow_start_by_acks_of_one_two_and_four_segments() {
     for (every, by_bytes, by_acks) in [(1, 2, 2), (2, 4, 3), (4, 8, 5)] {
@@ -104,9 +110,10 @@ fn slow_start_by_acks_of_one_two_and_four_segments() {
     }
 }
 
-/// tcp/slow_start/slow-start-app-limited, -app-limited-9-packets-out, -ack-per-2pkt-send-6pkt, -ack-per-2pkt-send-5pkt. In slow start Linux
-/// lets the window grow to twice what was in flight: 20, 18, 12, 10 after 10, 9, 6, 5 segments. Here it grows by ACKs of times when it was
-/// full, as RFC 9002 §7.8 has it.
+/// tcp/slow_start/slow-start-app-limited, -app-limited-9-packets-out, -ack-per-2pkt-send-6pkt,
+/// -ack-per-2pkt-send-5pkt. In slow start Linux lets the window grow to twice the segments in
+/// flight: 20, 18, 12 and 10 after 10, 9, 6 and 5 segments. This sender grows the window only by
+/// ACKs received while the window was full, as in RFC 9002 §7.8.
 #[test]
 fn window_that_is_not_used_does_not_grow() {
     for (segments, window) in [(10, 12), (9, 10), (6, 10), (5, 10)] {
@@ -120,8 +127,9 @@ fn window_that_is_not_used_does_not_grow() {
     }
 }
 
-/// tcp/slow_start/slow-start-after-idle: a large window, two seconds of silence, a window of 10 (RFC 5681 §4.1). Linux sends five of them at
-/// once, half of it; here all ten leave.
+/// tcp/slow_start/slow-start-after-idle: a large window, two seconds of silence, then a window of
+/// 10 (RFC 5681 §4.1). Linux sends five segments at once, half of the window; this sender sends all
+/// ten.
 #[test]
 fn idle_time_brings_back_the_initial_window() {
     let mut s = Script::new(LossRecovery::Sack, 100);
@@ -131,7 +139,8 @@ fn idle_time_brings_back_the_initial_window() {
     assert_eq!((s.after(2_000).write(20), s.window()), (numbers(26..36), 10));
 }
 
-/// tcp/fast_retransmit/fr-4pkt, -4pkt-sack: the third duplicate sends the first segment again, and nothing else.
+/// tcp/fast_retransmit/fr-4pkt, -4pkt-sack: the third duplicate ACK retransmits the first segment
+/// and nothing else.
 #[test]
 fn third_duplicate_retransmits() {
     for recovery in [LossRecovery::NewReno, LossRecovery::Sack] {
@@ -150,11 +159,13 @@ fn third_duplicate_retransmits() {
     }
 }
 
-/// tcp/limited_transmit/limited-transmit-no-sack, -sack: the first two duplicates release a segment each. They were reordering: the window
-/// goes from 10 to 11 with the ACK that says so.
+/// tcp/limited_transmit/limited-transmit-no-sack, -sack: the first two duplicate ACKs release one
+/// segment each. They were caused by reordering: the ACK that shows this grows the window from 10
+/// to 11.
 #[test]
 fn first_two_duplicates_release_new_segments() {
-    // Without SACK Linux takes the two duplicates off what the ACK counts for; by bytes it counts for three here.
+    // Without SACK, Linux subtracts the two duplicates from the segments that the ACK counts for.
+    // This sender counts three when it counts bytes.
     for (recovery, counting, then) in [
         (LossRecovery::Sack, GrowthCounting::Bytes, 12..14),
         (LossRecovery::NewReno, GrowthCounting::Acks, 12..14),
@@ -172,9 +183,10 @@ fn first_two_duplicates_release_new_segments() {
     }
 }
 
-/// tcp/cubic/cubic-rack-reo-timeout-retrans-failed-incoming-data, its beginning: blocks of 9 and of 3, then all ten are acknowledged. From then
-/// on Linux takes reordering of ten segments as usual, and its window is 19. Here three duplicates stay the threshold, and the window was not
-/// full when the ACK came.
+/// tcp/cubic/cubic-rack-reo-timeout-retrans-failed-incoming-data, first part: blocks of 9 and of 3,
+/// then all ten segments are acknowledged. From then on Linux expects reordering of up to ten
+/// segments, and its window is 19. This sender keeps the threshold at three duplicates, and its
+/// window does not grow because it was not full when the ACK came.
 #[test]
 fn reordering_of_two_segments_begins_no_recovery() {
     let mut s = Script::new(LossRecovery::Sack, 20);
@@ -187,7 +199,8 @@ fn reordering_of_two_segments_begins_no_recovery() {
     assert_eq!(left, [vec![], vec![], vec![10]]);
 }
 
-/// tcp/cwnd_moderation/cwnd-moderation-disorder-no-moderation: a duplicate leaves the window of 10 as it is.
+/// tcp/cwnd_moderation/cwnd-moderation-disorder-no-moderation: a duplicate ACK leaves the window
+/// at 10.
 #[test]
 fn one_duplicate_leaves_the_window() {
     let mut s = Script::new(LossRecovery::Sack, 100);
@@ -195,8 +208,9 @@ fn one_duplicate_leaves_the_window() {
     assert_eq!((s.after(100).ack(0, &[(1, 2)]), s.window()), (vec![], 10));
 }
 
-/// tcp/fast_recovery/prr-ss-10pkt-lost-1: one new segment for each segment that leaves the network, down to a window of 7. Linux has PRR
-/// (RFC 6937), which does the same where that much is in flight.
+/// tcp/fast_recovery/prr-ss-10pkt-lost-1: one new segment for each segment that leaves the network,
+/// down to a window of 7. Linux uses PRR (RFC 6937), which gives the same result if that many
+/// segments are in flight.
 #[test]
 fn one_hole_is_repaired_and_the_window_stays_full() {
     let mut s = Script::new(LossRecovery::Sack, 100);
@@ -211,8 +225,9 @@ fn one_hole_is_repaired_and_the_window_stays_full() {
     assert_eq!(s.s.recovery, Recovery::Open);
 }
 
-/// tcp/fast_recovery/prr-ss-30pkt-lost1_4: four of ten are lost, 7 go out after that. Linux sends one of the holes per ACK, 0 with the third
-/// duplicate and 1, 2, 3 with the next. By RFC 6675 §5, step C, all four fit the window of 7 at once.
+/// tcp/fast_recovery/prr-ss-30pkt-lost1_4: four of ten segments are lost, and the window is 7
+/// afterwards. Linux sends one hole per ACK: 0 with the third duplicate and 1, 2, 3 with the next
+/// ones. By RFC 6675 §5, step C, all four fit the window of 7 at once.
 #[test]
 fn four_holes_are_repaired_as_the_pipe_has_room() {
     let mut s = Script::new(LossRecovery::Sack, 10);
@@ -226,9 +241,10 @@ fn four_holes_are_repaired_as_the_pipe_has_room() {
     assert_eq!(s.after(10).write(10), numbers(10..17));
 }
 
-/// tcp/fast_recovery/prr-ss-30pkt-lost-1_4-11_16: four of ten are lost, and the second copy of 1. Linux sends 0, 1, 2, 3, 12, 13, then two
-/// (14 and 15) with the ACK of 0, and with the block from 2 on, by RACK (RFC 8985 §6.2), 1 a second time. By RFC 6675 §4 nothing is sent
-/// twice in a recovery: here it waits for the timeout.
+/// tcp/fast_recovery/prr-ss-30pkt-lost-1_4-11_16: four of ten segments are lost, and the second
+/// copy of 1 as well. Linux sends 0, 1, 2, 3, 12, 13, then two (14 and 15) with the ACK of 0. With
+/// the block from 2 on, RACK (RFC 8985 §6.2) makes Linux send 1 a second time. By RFC 6675 §4 no
+/// segment is sent twice in a recovery, so this sender waits for the timeout.
 #[test]
 fn lost_retransmission_is_not_noticed_in_recovery() {
     let mut s = Script::new(LossRecovery::Sack, 10);
@@ -248,9 +264,10 @@ fn lost_retransmission_is_not_noticed_in_recovery() {
     );
 }
 
-/// tcp/sack/sack-shift-sacked-2-6-8-3-9-nofack: blocks of 2, 6, 8 are three duplicates. Linux takes all holes below 8 for lost, sends 0, with
-/// the block of 3 then 1, and nothing with that of 9. By RFC 6675 §4 0 and 1 are lost and leave, later 5 is; 4 and 7 leave because nothing
-/// else can (rule 3 of NextSeg).
+/// tcp/sack/sack-shift-sacked-2-6-8-3-9-nofack: blocks of 2, 6 and 8 are three duplicates. Linux
+/// treats all holes below 8 as lost and sends 0, then 1 with the block of 3, and nothing with the
+/// block of 9. By RFC 6675 §4, 0 and 1 are lost and are sent, and 5 is later; 4 and 7 are sent
+/// because nothing else can be (rule 3 of NextSeg).
 #[test]
 fn holes_among_three_blocks_are_lost_when_three_lie_above() {
     let mut s = Script::new(LossRecovery::Sack, 100);
@@ -265,8 +282,9 @@ fn holes_among_three_blocks_are_lost_when_three_lie_above() {
     assert_eq!((s.after(100).ack(10, &[]), s.s.recovery), (vec![], Recovery::Open));
 }
 
-/// tcp/sack/sack-route-refresh-ip-tos: ten in flight, an ACK of the first with blocks of 3 and 6 to 9. It moves the ACK number and shows the
-/// losses, and RFC 6675 §5 takes it as a duplicate for that. Linux sends 1, 2 and 4, 5 at once; so here.
+/// tcp/sack/sack-route-refresh-ip-tos: ten segments in flight, then an ACK of the first with blocks
+/// of 3 and of 6 to 9. The ACK advances the ACK number and also shows the losses, so RFC 6675 §5
+/// counts it as a duplicate. Linux and this sender both send 1, 2, 4 and 5 at once.
 #[test]
 fn one_ack_moves_on_and_shows_losses() {
     let mut s = Script::new(LossRecovery::Sack, 10);
@@ -275,8 +293,9 @@ fn one_ack_moves_on_and_shows_losses() {
     assert_eq!((s.after(10).ack(10, &[]), s.s.is_done(), s.s.counts().timeouts), (vec![], true, 0));
 }
 
-/// tcp/fastopen/server/client-ack-dropped-then-recovery-ms-timestamps, from the data on: one ACK with three segments behind two holes begins
-/// recovery with a window of 7, and both holes leave; the next block brings nothing.
+/// tcp/fastopen/server/client-ack-dropped-then-recovery-ms-timestamps, from the data on: one ACK
+/// with three segments behind two holes begins recovery with a window of 7, and both holes are
+/// sent. The next block releases nothing.
 #[test]
 fn one_block_of_three_segments_begins_recovery() {
     let mut s = Script::new(LossRecovery::Sack, 10);
@@ -285,9 +304,11 @@ fn one_block_of_three_segments_begins_recovery() {
     assert_eq!((s.ack(0, &[(2, 6)]), s.window()), (vec![], 7));
 }
 
-/// tcp/fast_recovery/prr-ss-ack-below-snd_una-cubic: the ACK of 3 comes after that of 4, and its block of 5 and 6 counts (RFC 6675 §5). Linux
-/// sends 4, 5, 6 at the ACK of 4 (PRR: three were acknowledged), then 7 and one new segment. Here the pipe has room for 4 and 5 (rule 3 of
-/// NextSeg), and for four new ones when the block has come: nothing says that 7 is lost.
+/// tcp/fast_recovery/prr-ss-ack-below-snd_una-cubic: the ACK of 3 arrives after the ACK of 4, and
+/// its block of 5 and 6 counts (RFC 6675 §5). Linux sends 4, 5, 6 at the ACK of 4 (PRR: three
+/// segments were acknowledged), then 7 and one new segment. This sender has room in the pipe for 4
+/// and 5 (rule 3 of NextSeg), and for four new segments after the block, because nothing shows that
+/// 7 is lost.
 #[test]
 fn blocks_of_an_old_ack_count() {
     let mut s = Script::new(LossRecovery::Sack, 10);
@@ -300,8 +321,10 @@ fn blocks_of_an_old_ack_count() {
     assert_eq!(s.after(2).ack(3, &[(5, 7)]), [10, 11, 12, 13]);
 }
 
-/// tcp/fast_retransmit/fr-4pkt-fack-last-mss, tcp/sack/sack-shift-sacked-7-3-4-8-9-fack: one segment arrived, three or seven before it did not.
-/// Linux sends the first again 40 or 27 ms later, on 100 ms (RACK, RFC 8985 §6.2). Here it is one duplicate, and the timeout repairs it.
+/// tcp/fast_retransmit/fr-4pkt-fack-last-mss, tcp/sack/sack-shift-sacked-7-3-4-8-9-fack: one
+/// segment arrived, and three or seven segments before it did not. Linux retransmits the first
+/// segment 40 or 27 ms later, at an RTT of 100 ms (RACK, RFC 8985 §6.2). This sender counts one
+/// duplicate, and the timeout repairs the loss.
 #[test]
 fn one_block_waits_for_the_timeout() {
     let mut s = Script::new(LossRecovery::Sack, 100);
@@ -310,8 +333,9 @@ fn one_block_waits_for_the_timeout() {
     assert_eq!(s.silence(250), [(200, 0)], "100 ms and four times 50 ms since the segments left");
 }
 
-/// tcp/fast_retransmit/fr-4pkt-fack-last-byte: a block of one byte is no segment. The timeout sends 0, its ACK 1 and 2, theirs 3. Linux sends
-/// 3 before that, after 200 ms (tail loss probe, RFC 8985 §7), and 0 another 300 ms later.
+/// tcp/fast_retransmit/fr-4pkt-fack-last-byte: a block of one byte does not cover a segment. The
+/// timeout sends 0, the ACK of 0 releases 1 and 2, and their ACK releases 3. Linux first sends 3
+/// after 200 ms (tail loss probe, RFC 8985 §7), and 0 another 300 ms later.
 #[test]
 fn timeout_repairs_in_order_and_by_slow_start() {
     let mut s = Script::new(LossRecovery::Sack, 100);
@@ -324,8 +348,9 @@ fn timeout_repairs_in_order_and_by_slow_start() {
     assert_eq!((s.after(100).ack(4, &[]), s.s.is_done()), (vec![], true));
 }
 
-/// tcp/user_timeout/user_timeout: a FIN alone. The first timeout is 300 ms after a handshake of 100 ms, the next ones 600 and 1200 ms. Linux
-/// has a probe after 300 ms, then timeouts of 300 and 600 ms.
+/// tcp/user_timeout/user_timeout: a lone FIN. The first timeout is 300 ms after a handshake of 100
+/// ms, and the next ones follow after 600 and 1200 ms. Linux sends a probe after 300 ms and has
+/// timeouts of 300 and 600 ms after that.
 #[test]
 fn timeouts_double() {
     let mut s = Script::new(LossRecovery::Sack, 100);
@@ -334,8 +359,9 @@ fn timeouts_double() {
     assert_eq!(s.silence(2_100), [(300, 0), (900, 0), (2_100, 0)]);
 }
 
-/// tcp/cubic/cubic-rto-ss-ca-cwnd-bump: after the timeout of a lone segment its ACK makes the window 2, and ssthresh is 7 of 10. Slow start
-/// sends two per ACK up to 7, then one. Linux sends a probe after 300 ms, and its timeout comes 300 ms later.
+/// tcp/cubic/cubic-rto-ss-ca-cwnd-bump: after the timeout of a lone segment its ACK sets the window
+/// to 2, and ssthresh is 7 after a window of 10. Slow start sends two segments per ACK up to 7,
+/// then one. Linux sends a probe after 300 ms, and its timeout comes 300 ms later.
 #[test]
 fn slow_start_after_a_timeout_ends_at_seven_tenths() {
     let mut s = Script::new(LossRecovery::Sack, 100);
@@ -353,8 +379,9 @@ fn slow_start_after_a_timeout_ends_at_seven_tenths() {
     assert_eq!(s.window(), 7);
 }
 
-/// tcp/cwnd_moderation/cwnd-moderation-ecn-enter-cwr-no-moderation-700: a mark with three in flight. ssthresh is 7, and so is the window here
-/// (RFC 3168 §6.1.2). By PRR Linux has 4, one more than is in flight.
+/// tcp/cwnd_moderation/cwnd-moderation-ecn-enter-cwr-no-moderation-700: a mark with three segments
+/// in flight. ssthresh is 7, and this sender sets the window to it (RFC 3168 §6.1.2). By PRR, Linux
+/// has a window of 4, one more than the segments in flight.
 #[test]
 fn mark_takes_the_window_to_seven_tenths() {
     let mut s = Script::with(TcpOptions { ecn: true, ..options(LossRecovery::Sack) }, 100);
@@ -363,8 +390,9 @@ fn mark_takes_the_window_to_seven_tenths() {
     assert_eq!((s.after(100).on_ack(&marked), s.window()), (vec![], 7));
 }
 
-/// tcp/fastopen/client/cookie-req-timeout, syn-data-timeout: the SYN goes again after 1 s, and data follow the SYN-ACK at once. RFC 5681 §3.1
-/// and RFC 6298 §5, rule 5.7, then take a window of one segment and a timeout of 3 s; the scripts do not show Linux's.
+/// tcp/fastopen/client/cookie-req-timeout, syn-data-timeout: the SYN is sent again after 1 s, and
+/// data follow the SYN-ACK at once. RFC 5681 §3.1 and RFC 6298 §5, rule 5.7, then require a window
+/// of one segment and a timeout of 3 s; the scripts do not show Linux's values.
 #[test]
 fn lost_syn_is_sent_again_after_a_second() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[(-1, 1)]);
@@ -375,7 +403,7 @@ fn lost_syn_is_sent_again_after_a_second() {
     );
 }
 
-/// A receiver, and a path of 10 ms.
+/// A receiver behind a path of 10 ms.
 struct Listener {
     r: TcpReceiver,
     now: u64,
@@ -386,7 +414,8 @@ impl Listener {
         Self { r: TcpReceiver::new(options), now: 100 }
     }
 
-    /// Bytes from the first segment to the first behind arrive: the ACK number and the blocks, in segments, if an ACK leaves at once.
+    /// Delivers the segments from `first` up to but excluding `behind`. Returns the ACK number and
+    /// the blocks, in segments, if an ACK leaves at once.
     fn segment(&mut self, first: u64, behind: u64) -> Option<(u64, Vec<(u64, u64)>)> {
         let mss = u64::from(MSS);
         let len = ((behind - first) * mss) as u16;
@@ -403,8 +432,9 @@ impl Listener {
     }
 }
 
-/// psp/psp-rx-rcv-clear-or-cipher: segments that come alone, 100 ms apart. Linux acknowledges the first and the third at once and the second
-/// 40 ms later. Here each waits, 100 ms unless told otherwise: RFC 5681 §4.2 allows 500 ms.
+/// psp/psp-rx-rcv-clear-or-cipher: lone segments, 100 ms apart. Linux acknowledges the first and
+/// the third at once and the second 40 ms later. This receiver delays each ACK, by 100 ms unless
+/// configured otherwise; RFC 5681 §4.2 allows 500 ms.
 #[test]
 fn lone_segments_wait_for_the_delayed_ack() {
     for delay in [100, 40] {
@@ -421,15 +451,17 @@ fn lone_segments_wait_for_the_delayed_ack() {
     }
 }
 
-/// psp/psp-ofo-ok: behind a gap an ACK leaves at once, and one when the gap is filled.
+/// psp/psp-ofo-ok: a segment behind a gap is acknowledged at once, and so is the segment that fills
+/// the gap.
 #[test]
 fn gap_and_its_end_are_acknowledged_at_once() {
     let mut l = Listener::new(TcpReceiverOptions::default());
     assert_eq!([l.segment(1, 5), l.segment(0, 1)], [Some((0, vec![])), Some((5, vec![]))]);
 }
 
-/// selftests tcp_ooo-before-and-after-accept: what lies behind a gap is one block; filling a part of the gap is acknowledged at once and keeps
-/// the block, filling the rest takes it.
+/// selftests tcp_ooo-before-and-after-accept: all data behind a gap form one block. A segment that
+/// fills part of the gap is acknowledged at once and keeps the block; a segment that fills the rest
+/// removes the block.
 #[test]
 fn block_stays_until_the_gap_is_filled() {
     let mut l = Listener::new(TcpReceiverOptions { sack: true, ..TcpReceiverOptions::default() });
@@ -438,8 +470,9 @@ fn block_stays_until_the_gap_is_filled() {
     assert_eq!(acks, expected.map(Some));
 }
 
-/// selftests tcp_dsack_mult: the block that changed last comes first. What arrives a second time has an ACK at once; Linux names it in a block
-/// before the others (RFC 2883), (1, 3), (7, 8) and (0, 1) in the last three; here none does.
+/// selftests tcp_dsack_mult: the block that changed last comes first. Data that arrive a second
+/// time are acknowledged at once. Linux also reports them in a block before the others (RFC 2883):
+/// (1, 3), (7, 8) and (0, 1) in the last three ACKs. This receiver does not.
 #[test]
 fn newest_block_is_first_and_duplicates_have_none() {
     let mut l = Listener::new(TcpReceiverOptions { sack: true, ..TcpReceiverOptions::default() });
@@ -457,7 +490,7 @@ fn newest_block_is_first_and_duplicates_have_none() {
     assert_eq!(acks, expected.map(Some));
 }
 
-/// selftests tcp_rto_synack_rto_max: with a ceiling of 1 s the SYN-ACK leaves every second.
+/// selftests tcp_rto_synack_rto_max: with a ceiling of 1 s, the SYN-ACK is sent every second.
 #[test]
 fn syn_ack_backs_off_to_its_ceiling() {
     let rto = RtoOptions { ceiling: ms(1_000), ..RtoOptions::default() };

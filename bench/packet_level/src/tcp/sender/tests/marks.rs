@@ -14,7 +14,8 @@ fn with_cwr(p: &Path) -> usize {
     p.segments.iter().filter(|s| s.cwr).count()
 }
 
-/// RFC 3168 §6.1.2: one reduction per round trip, however many marks; the first new segment after it carries CWR.
+/// RFC 3168 §6.1.2: one reduction per round trip for any number of marks; the next new segment
+/// carries CWR.
 #[test]
 fn marks_of_one_window_reduce_it_once() {
     let p = path(60, &[2, 3, 7], &[]);
@@ -28,7 +29,8 @@ fn marks_of_the_next_window_reduce_it_again() {
     assert_eq!((p.events().len(), p.s.metrics().reductions, with_cwr(&p)), (2, 2, 2));
 }
 
-/// RFC 3168 §6.1.1, RFC 3168 §6.1.4 and RFC 3168 §6.1.5: only new data are ECN-capable. CWR follows a loss too (RFC 3168 §6.1.2).
+/// RFC 3168 §6.1.1, RFC 3168 §6.1.4 and RFC 3168 §6.1.5: only new data are ECN-capable. CWR follows
+/// a loss too (RFC 3168 §6.1.2).
 #[test]
 fn only_new_data_are_ecn_capable() {
     let p = path(40, &[], &[(3, 1)]);
@@ -43,7 +45,8 @@ fn loss_and_mark_of_one_window_reduce_it_once() {
     assert_eq!(p.s.metrics().reductions, 1);
 }
 
-/// Accurate ECN: every ACK that reports a mark is an event of its own, with the number of marks; without marks there is none.
+/// Accurate ECN: every ACK that reports marks is a separate event with the number of marks. Without
+/// marks there is no event.
 #[test]
 fn accurate_ecn_reports_every_ack_with_marks() {
     let o = TcpOptions { ecn: true, accurate_ecn: true, ..options(LossRecovery::NewReno) };
@@ -52,12 +55,12 @@ fn accurate_ecn_reports_every_ack_with_marks() {
     p.marks = vec![2, 3, 7];
     p.run(3_000);
     assert!(p.s.is_done());
-    // The controller takes the three of one round trip as one, as it does on QUIC.
+    // The controller treats the three events of one round trip as one, as with QUIC.
     assert_eq!((p.events(), p.s.metrics().reductions), (vec![(200, "mark"); 3], 1));
     assert_eq!((p.r.ack(at(3_000)).marks, p.s.marks), (Some((60, 3)), (57, 3)));
 }
 
-/// As ns-2 has it, where that is asked for.
+/// Retransmissions are ECN-capable, as in ns-2, if the option is set.
 #[test]
 fn retransmissions_are_ecn_capable_where_that_is_asked_for() {
     let o = TcpOptions { ecn: true, ecn_retransmissions: true, ..options(LossRecovery::NewReno) };

@@ -1,24 +1,27 @@
 use super::*;
 
-/// RFC 5681 §3.2 and RFC 6582 §3.2: the third duplicate ACK sends the lost segment; duplicates beyond half the window send new ones; the
-/// full ACK goes on with FlightSize and one.
+/// RFC 5681 §3.2 and RFC 6582 §3.2: the third duplicate ACK retransmits the lost segment,
+/// duplicates beyond half the window release new segments, and the full ACK continues with
+/// FlightSize plus one segment.
 #[test]
 fn one_loss_is_repaired_in_a_round_trip() {
     let mut p = Path::reno(LossRecovery::NewReno, 100, &[(0, 1)]);
     p.run(250);
     assert_eq!(p.at(100), (0..10).collect::<Vec<_>>());
-    // Nine duplicates. Two release a new segment each (RFC 3042 §2). With the third the window is 5 + 3, with the eighth 5 + 8: then
-    // there is room for a 13th segment, and for another with the ninth.
+    // Nine duplicates. Two release a new segment each (RFC 3042 §2). With the third the window is
+    // 5 + 3, with the eighth 5 + 8: then there is room for a 13th segment, and for another with the
+    // ninth.
     assert_eq!(p.at(200), [10, 11, 0, 12, 13]);
     assert_eq!(p.events(), [(200, "loss")]);
     p.run(350);
-    // 10 and 11 are two duplicates more. Then 0 fills the gap up to 12: four are outstanding, the window is 5. 12 and 13 follow.
+    // Segments 10 and 11 cause two more duplicates. Then 0 fills the gap up to 12: four segments
+    // are outstanding and the window is 5. ACKs of 12 and 13 follow.
     assert_eq!(p.at(300), [14, 15, 16, 17, 18]);
     assert_eq!((p.s.window(), p.s.recovery), (5_000, Recovery::Open));
     assert_eq!((p.s.counts().fast_recoveries, p.s.counts().timeouts), (1, 0));
 }
 
-/// RFC 5681 §3.2: two duplicates are no loss.
+/// RFC 5681 §3.2: two duplicate ACKs do not mean a loss.
 #[test]
 fn two_duplicate_acks_retransmit_nothing() {
     let mut p = Path::reno(LossRecovery::NewReno, 3, &[(0, 1)]);
@@ -26,7 +29,8 @@ fn two_duplicate_acks_retransmit_nothing() {
     assert_eq!((p.s.duplicates, p.times_of(0)), (2, vec![100]));
 }
 
-/// RFC 3042 §2: two losses leave two duplicates of four segments. The two segments that these release bring the third.
+/// RFC 3042 §2: after two losses among four segments, two duplicate ACKs remain. They release two
+/// new segments, which cause the third.
 #[test]
 fn limited_transmit_is_an_option() {
     for (limited_transmit, expected) in
@@ -45,7 +49,7 @@ fn limited_transmit_is_an_option() {
     }
 }
 
-/// RFC 6582 §3.2: one hole per round trip, one reduction for all of them.
+/// RFC 6582 §3.2: one hole is repaired per round trip, with one reduction for all holes.
 #[test]
 fn several_losses_take_a_round_trip_each() {
     let o = TcpOptions { rto: RtoOptions::default(), ..options(LossRecovery::NewReno) };
@@ -60,7 +64,8 @@ fn several_losses_take_a_round_trip_each() {
     );
 }
 
-/// RFC 6582 §3.2, step 3: the window deflates by what a partial ACK acknowledges, less one segment.
+/// RFC 6582 §3.2, step 3: a partial ACK deflates the window by the bytes it acknowledges, minus one
+/// segment.
 #[test]
 fn partial_ack_deflates_the_window() {
     let mut p = Path::reno(LossRecovery::NewReno, 100, &[(0, 1), (4, 1)]);
@@ -68,7 +73,8 @@ fn partial_ack_deflates_the_window() {
     // Eight duplicates: inflation 3 + 5.
     assert_eq!((p.s.inflation, p.at(200)), (8_000, vec![10, 11, 0, 12]));
     p.run(310);
-    // Two duplicates by 10 and 11, a partial ACK of four, a duplicate by 12: 8 + 2 - 4 + 1 + 1.
+    // Segments 10 and 11 cause two duplicates, then come a partial ACK of four and a duplicate from
+    // 12: 8 + 2 - 4 + 1 + 1.
     assert_eq!((p.s.inflation, p.at(300)), (8_000, vec![13, 14, 4, 15, 16]));
 }
 
@@ -82,13 +88,15 @@ fn later_partial_acks_leave_the_timer() {
     assert_eq!((p.s.timeout(), p.s.board.una()), (Some(at(600)), 4_000));
 }
 
-/// RFC 6582 §3.2, step 2: duplicates of an ACK that covers no more than `recover` begin no recovery. RFC 6675 §5 lets them.
+/// RFC 6582 §3.2, step 2: duplicates of an ACK that covers no more than `recover` begin no
+/// recovery. RFC 6675 §5 allows it.
 #[test]
 fn duplicates_at_the_recovery_point_begin_no_recovery() {
     for (recovery, recoveries) in [(LossRecovery::NewReno, 0), (LossRecovery::Sack, 1)] {
         let drops: Vec<(i64, u32)> = (0..10).map(|n| (n, 1)).collect();
         let mut p = Path::reno(recovery, 100, &drops);
-        // The timeout at 400 ms; all ten are acknowledged at 800 ms, and new ones are under way.
+        // The timeout comes at 400 ms. At 800 ms all ten segments are acknowledged, and new ones
+        // are in flight.
         p.run(890);
         let una = p.s.board.una();
         assert_eq!((p.s.recovery, p.s.recover), (Recovery::Open, Some(10_000)));
@@ -100,19 +108,22 @@ fn duplicates_at_the_recovery_point_begin_no_recovery() {
     }
 }
 
-/// RFC 6582 §3.2, step 3, first choice: with little outstanding, a full ACK brings no burst of half the window.
+/// RFC 6582 §3.2, step 3, first choice: with few segments outstanding, a full ACK does not cause a
+/// burst of half the window.
 #[test]
 fn full_ack_brings_no_burst() {
     let mut p = Path::reno(LossRecovery::NewReno, 100, &[(0, 1)]);
     p.run(199);
-    // Three duplicates of nine come through, so no new segment leaves but the two of limited transmit.
+    // Only three of nine duplicates arrive, so no new segments leave except the two of limited
+    // transmit.
     p.acks.truncate(3);
     p.run(310);
     assert_eq!((p.at(200), p.at(300)), (vec![10, 11, 0], vec![12, 13]));
     assert_eq!(p.s.controller.send_params().window, 5_000);
 }
 
-/// RFC 5681 §3.2: no growth in recovery. The controller hears that something else was the limit.
+/// RFC 5681 §3.2: the window does not grow in recovery. The controller is told that the sender was
+/// application-limited.
 #[test]
 fn window_does_not_grow_in_recovery() {
     let o = TcpOptions { rto: RtoOptions::default(), ..options(LossRecovery::NewReno) };
@@ -128,7 +139,8 @@ fn window_does_not_grow_in_recovery() {
     assert_eq!(p.s.controller.send_params().window, 5_500);
 }
 
-/// RFC 5681 §3.2 without RFC 6582: the partial ACK ends recovery at ssthresh, and the second loss of the window waits for the timeout.
+/// RFC 5681 §3.2 without RFC 6582: the partial ACK ends recovery at ssthresh, and the second loss
+/// of the window waits for the timeout.
 #[test]
 fn reno_repairs_one_loss_per_window_and_times_out_on_the_second() {
     let mut p = Path::reno(LossRecovery::Reno, 100, &[(0, 1), (4, 1)]);
@@ -137,10 +149,10 @@ fn reno_repairs_one_loss_per_window_and_times_out_on_the_second() {
     assert_eq!((p.times_of(0), p.times_of(4)), (vec![100, 200], vec![100]));
     p.run(2_000);
     let times = p.times_of(4);
-    // The partial ACK came at 300 and restarted the timer of 200 ms or more.
+    // The partial ACK came at 300 ms and restarted the timer of at least 200 ms.
     assert!(times.len() == 2 && times[1] >= 500, "{times:?}");
     assert_eq!((p.s.counts().fast_recoveries, p.s.counts().timeouts), (1, 1));
-    // One loss alone is repaired as NewReno repairs it.
+    // A single loss is repaired as in NewReno.
     let mut p = Path::reno(LossRecovery::Reno, 100, &[(0, 1)]);
     p.run(2_000);
     assert_eq!(

@@ -1,12 +1,13 @@
 use super::*;
 
-/// RFC 6675 §5: the loss is sent again with the third duplicate, then new data as the pipe has room.
+/// RFC 6675 §5: the third duplicate ACK retransmits the lost segment; new data follow as the pipe
+/// has room.
 #[test]
 fn one_loss_is_repaired_in_a_round_trip() {
     let mut p = Path::reno(LossRecovery::Sack, 100, &[(0, 1)]);
     p.run(250);
-    // Two duplicates take two out of the pipe: 10 and 11 leave (step 3). The third: the window is 5, in the pipe are 4 to 11 and 0.
-    // With the eighth duplicate the pipe is down to 4.
+    // Two duplicates take two segments out of the pipe: 10 and 11 leave (step 3). With the third,
+    // the window is 5, and the pipe holds 4 to 11 and 0. With the eighth, the pipe is down to 4.
     assert_eq!(p.at(200), [10, 11, 0, 12, 13]);
     assert_eq!(p.events(), [(200, "loss")]);
     p.run(350);
@@ -16,7 +17,8 @@ fn one_loss_is_repaired_in_a_round_trip() {
     );
 }
 
-/// RFC 6675 §5: all holes of a window in one round trip, one reduction for all of them, where half the window holds more than them.
+/// RFC 6675 §5: all holes of a window are repaired in one round trip, with one reduction for all of
+/// them, if half the window is larger than the holes.
 #[test]
 fn several_losses_are_repaired_in_a_round_trip() {
     let mut p = Path::reno(LossRecovery::Sack, 100, &[(11, 1), (13, 1), (15, 1)]);
@@ -29,7 +31,7 @@ fn several_losses_are_repaired_in_a_round_trip() {
     );
 }
 
-/// RFC 6675 §5, step 1: one ACK whose block shows the loss begins recovery.
+/// RFC 6675 §5, step 1: a single ACK whose block shows the loss begins recovery.
 #[test]
 fn lost_acks_do_not_hide_a_loss() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[(0, 1)]);
@@ -40,8 +42,8 @@ fn lost_acks_do_not_hide_a_loss() {
     assert_eq!((p.at(200), p.s.counts().fast_recoveries), (vec![0], 1));
 }
 
-/// RFC 6675 §4, NextSeg rule 4, and §5, step 4.3: the last segment goes again, once, when nothing else can and more than the first
-/// retransmission was acknowledged.
+/// RFC 6675 §4, NextSeg rule 4, and §5, step 4.3: the last segment is retransmitted once, when
+/// nothing else can be sent and more than the first retransmission was acknowledged.
 #[test]
 fn lost_tail_is_rescued() {
     // Nothing above 9 is SACKed.
@@ -53,20 +55,21 @@ fn lost_tail_is_rescued() {
     );
 }
 
-/// RFC 6675 §5.1 and RFC 6582 §3.2: a retransmission that is lost waits for the timeout.
+/// RFC 6675 §5.1 and RFC 6582 §3.2: a lost retransmission waits for the timeout.
 #[test]
 fn lost_retransmission_takes_a_timeout() {
     for recovery in [LossRecovery::NewReno, LossRecovery::Sack] {
         let mut p = Path::reno(recovery, 100, &[(0, 1), (0, 2)]);
         p.run(5_000);
-        // 100 ms and four times 50 ms after the handshake: 300 ms. The timer runs from 100 on; no ACK of new data restarts it.
+        // The timeout after the handshake is 100 ms plus four times 50 ms, so 300 ms. The timer
+        // runs from 100 ms on, and no ACK of new data restarts it.
         assert_eq!(p.times_of(0), [100, 200, 400], "{recovery:?}");
         assert_eq!(p.events(), [(200, "loss"), (400, "persistent")], "{recovery:?}");
         assert!(p.s.is_done() && p.s.counts().timeouts == 1, "{recovery:?}");
     }
 }
 
-/// RFC 2018 §8: a timeout forgets what was SACKed; the ACKs that follow tell it anew.
+/// RFC 2018 §8: a timeout clears the SACKed marks; later ACKs report the segments again.
 #[test]
 fn timeout_forgets_sacked_segments() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[(0, 1), (0, 2), (1, 1)]);
@@ -76,7 +79,7 @@ fn timeout_forgets_sacked_segments() {
     assert_eq!(p.r.received(), 10_000);
 }
 
-/// RFC 6675 §2: an ACK without new SACK information is no duplicate ACK.
+/// RFC 6675 §2: an ACK without new SACK information is not a duplicate ACK.
 #[test]
 fn acks_that_say_nothing_new_are_no_duplicates() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[]);
@@ -87,7 +90,8 @@ fn acks_that_say_nothing_new_are_no_duplicates() {
     assert_eq!((p.s.duplicates, p.s.counts().fast_recoveries), (0, 0));
 }
 
-/// RFC 6675 §5: an ACK that moves on resets the count of duplicates. With a new block it is the first of the next ones (RFC 6675 §2).
+/// RFC 6675 §5: an ACK that advances resets the count of duplicates. If the ACK has a new block, it
+/// is the first duplicate of the next count (RFC 6675 §2).
 #[test]
 fn ack_that_moves_on_is_the_first_duplicate() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[]);
@@ -101,12 +105,13 @@ fn ack_that_moves_on_is_the_first_duplicate() {
     p.s.on_ack(at(120), &ack(0, (1, 2)));
     p.s.on_ack(at(120), &ack(2, (3, 4)));
     assert_eq!((p.s.duplicates, p.s.counts().fast_recoveries), (1, 0));
-    // An old one with a new block is the second. Its echo of a mark is as old.
+    // An old ACK with a new block is the second duplicate. Its echo of a mark is old as well and is
+    // ignored.
     p.s.on_ack(at(120), &ack(1, (5, 6)));
     assert_eq!((p.s.duplicates, p.events()), (2, vec![]));
     p.s.on_ack(at(120), &ack(2, (7, 8)));
     assert_eq!((p.s.counts().fast_recoveries, p.events()), (1, vec![(120, "loss")]));
-    // The ACK that ends recovery is of it still: 2, 4, 6 again, then 10 and 11.
+    // The ACK that ends recovery still belongs to it: 2, 4, 6 are retransmitted, then 10 and 11.
     p.s.on_ack(at(120), &ack(2, (7, 10)));
     p.run(120);
     p.s.on_ack(at(130), &ack(10, (11, 12)));

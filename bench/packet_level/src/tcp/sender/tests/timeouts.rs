@@ -1,7 +1,8 @@
 use super::*;
 use crate::Probes;
 
-/// RFC 6298 §5, rules 5.4 to 5.6, and RFC 6298 §2, rule 2.5: 1, 2, 4 s to 64 s. The controller hears of the first one only (RFC 5681 §3.1).
+/// RFC 6298 §5, rules 5.4 to 5.6, and RFC 6298 §2, rule 2.5: timeouts of 1, 2, 4 s and so on up to
+/// 64 s. The controller is told only of the first (RFC 5681 §3.1).
 #[test]
 fn lost_window_backs_off_to_64_seconds() {
     let drops: Vec<(i64, u32)> =
@@ -21,14 +22,14 @@ fn lost_window_backs_off_to_64_seconds() {
     assert!(p.s.is_done());
 }
 
-/// RFC 5681 §3.1: one segment after a timeout, then slow start to half of the old window.
+/// RFC 5681 §3.1: one segment after a timeout, then slow start up to half of the old window.
 #[test]
 fn timeout_leaves_one_segment() {
     let drops: Vec<(i64, u32)> = (0..10).map(|n| (n, 1)).collect();
     for recovery in [LossRecovery::NewReno, LossRecovery::Sack] {
         let mut p = Path::reno(recovery, 100, &drops);
         p.run(450);
-        // 300 ms after 100: 100 ms and four times 50 ms.
+        // The timeout is 100 ms plus four times 50 ms after 100 ms.
         assert_eq!((p.at(400), p.s.window()), (vec![0], 1_000), "{recovery:?}");
         assert_eq!(p.events(), [(400, "persistent")]);
         p.run(750);
@@ -47,13 +48,13 @@ fn floor_is_an_option() {
             Path::new(fixed(4), TcpOptions { rto, ..options(LossRecovery::NewReno) }, 1, &[(4, 1)]);
         p.s.offer(5_000);
         p.run(2_000);
-        // Five samples of 100 ms: the variation is 50 * .75^4 = 15.8 ms, the timeout 163.3 ms.
+        // Five samples of 100 ms: the variation is 50 * 0.75^4 = 15.8 ms, the timeout 163.3 ms.
         assert_eq!(p.times_of(4), [200, 200 + floor.max(164)], "floor {floor}");
     }
 }
 
-/// Karn's algorithm, RFC 6298 §3: the timeout stays doubled until a segment sent once is acknowledged. Timestamps tell copies apart
-/// (RFC 7323 §4).
+/// Karn's algorithm, RFC 6298 §3: the timeout stays doubled until a segment that was sent only once
+/// is acknowledged. With timestamps the copies can be told apart (RFC 7323 §4).
 #[test]
 fn resent_segments_give_no_sample() {
     for (timestamps, after) in [(false, 600), (true, 250)] {
@@ -70,7 +71,8 @@ fn resent_segments_give_no_sample() {
     }
 }
 
-/// RFC 6298 §5, rules 5.2 and 5.3: an ACK of new data restarts the timer, the last one stops it.
+/// RFC 6298 §5, rules 5.2 and 5.3: an ACK of new data restarts the timer, and the last ACK stops
+/// it.
 #[test]
 fn new_acks_restart_the_timer() {
     let mut p = Path::new(fixed(1), options(LossRecovery::NewReno), 1, &[]);
@@ -83,7 +85,7 @@ fn new_acks_restart_the_timer() {
     assert_eq!(p.s.timeout(), None);
 }
 
-/// RFC 5681 §4.2: an odd segment waits 100 ms for its ACK.
+/// RFC 5681 §4.2: the ACK of an odd segment is delayed by 100 ms.
 #[test]
 fn last_segment_waits_for_a_delayed_ack() {
     let mut p = Path::new(fixed(10), options(LossRecovery::NewReno), 2, &[]);
@@ -92,7 +94,8 @@ fn last_segment_waits_for_a_delayed_ack() {
     assert_eq!(p.acked, [(50, 0), (150, 2), (250, 3)]);
 }
 
-/// RFC 3465 §2.3: while a timeout is repaired, an ACK counts for one segment whatever it covers.
+/// RFC 3465 §2.3: during the recovery from a timeout, an ACK counts for one segment, however many
+/// it covers.
 #[test]
 fn jump_of_the_ack_after_a_timeout_counts_once() {
     let counting = GrowthCounting::Bytes;
@@ -102,22 +105,25 @@ fn jump_of_the_ack_after_a_timeout_counts_once() {
     p.run(510);
     assert_eq!((p.at(500), p.events()), (vec![5, 6], vec![(200, "loss"), (400, "persistent")]));
     p.run(610);
-    // 5 fills the last gap: up to 18 everything had arrived. The window is 2, slow start ends at 2.5.
+    // Segment 5 fills the last gap: everything up to 18 had arrived. The window is 2, and slow
+    // start ends at 2.5.
     assert_eq!(p.at(600), [19, 20]);
 }
 
-/// RFC 9002 §6.2.4 in the place of RFC 6298: what was outstanding longest leaves again, one or two segments, and the window stays.
+/// RFC 9002 §6.2.4 instead of RFC 6298: one or two of the oldest outstanding segments are sent
+/// again, and the window is unchanged.
 #[test]
 fn probes_leave_the_window_alone() {
     for count in [1, 2] {
         let probes = Some(Probes { count, ack_delay: ms(25) });
         let o = TcpOptions { probes, ..options(LossRecovery::Sack) };
-        // All ten segments of the first window are lost, once.
+        // All ten segments of the first window are lost once.
         let mut p = Path::new(reno(), o, 1, &(0..10).map(|n| (n, 1)).collect::<Vec<_>>());
         p.s.offer(u64::from(MSS) * 10);
         p.run(3_000);
         let again: Vec<u64> = [0, 1].map(|n| p.times_of(n)[1]).into();
-        // A round trip of 100 ms from the handshake: 100 + 4 * 50 ms, and 25 ms for the acknowledgement.
+        // With a round trip of 100 ms from the handshake, the timeout is 100 + 4 * 50 ms, plus 25
+        // ms for the acknowledgement delay.
         assert_eq!(again[0], 100 + 325, "{count}");
         assert_eq!(again[1] == again[0], count == 2, "{again:?}");
         assert!(p.s.is_done() && p.s.counts().timeouts >= 1 && p.s.window() >= 2 * u64::from(MSS));
