@@ -94,7 +94,6 @@ lint: setup
 	rustfmt --edition 2024 --check $(IN_LISTS)
 	$(CARGO) fmt --manifest-path cc/quiche/tokio/Cargo.toml --check
 	$(CARGO) clippy --release --workspace --all-targets --features quiche,object-store --locked -- -D warnings
-	$(CARGO) clippy --release $(TOKIO_QUICHE) --all-targets -- -D warnings
 
 format: setup
 	$(CARGO) fmt --all
