@@ -23,7 +23,7 @@ test: setup uml
 
 # What docs/results.md shows of pandas, polars and R is run with them: installs them first, below target/ or, as root, from Debian.
 test-results: setup readers
-	PATH="$(CURDIR)/target/readers/bin:$$PATH" \
+	FATHOM_READERS="$(CURDIR)/target/readers/bin" \
 	  $(CARGO) test --release --workspace --features quiche --locked --test fathom-tests results::programs -- --ignored
 
 # The same plan on the three backends, at full length: run it on a machine that does nothing else.
