@@ -9,7 +9,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fathom_experiments::compare::{Change, Comparison, Stage, compare_until};
+use fathom_experiments::compare::{Comparison, Stage, compare_until};
+use fathom_experiments::measures::Change;
 use fathom_experiments::scenario::ScenarioError;
 use fathom_metrics::Estimate;
 use serde::Serialize;

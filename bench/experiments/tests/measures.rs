@@ -1,6 +1,6 @@
 //! Each measure over the span of time that it claims, counted a second time by another instrument or by hand.
 
-use fathom_experiments::compare::Measure;
+use fathom_experiments::measures::Measure;
 use fathom_experiments::scenario::{Outcome, Progress, ScenarioSpec, run};
 
 const STACKS: &[&str] = if cfg!(feature = "quiche") {

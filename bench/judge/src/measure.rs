@@ -1,7 +1,7 @@
 //! Measures that tests read from a run's outcome: those of `fathom compare`, and some that only a
 //! verdict needs.
 
-use fathom_experiments::compare::Measure;
+use fathom_experiments::measures::Measure;
 use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
 use fathom_netsim::link::jain;
 

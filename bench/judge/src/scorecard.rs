@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_experiments::compare::MOST_LEFT_OUT;
+use fathom_experiments::measures::MOST_LEFT_OUT;
 use fathom_experiments::provenance::{VERSION, stack_versions};
 use fathom_experiments::scenario::Outcome;
 use fathom_experiments::study::StudyRunResult;

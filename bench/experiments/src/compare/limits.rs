@@ -1,18 +1,7 @@
-//! What limited each controller, from the counts of its runs: a line per controller, and what of it must stand before the verdict.
+//! What limited each controller of a comparison.
 
-mod evidence;
-mod words;
-
-pub(crate) use self::evidence::{Counted, Evidence};
 use super::result::{Candidate, ComparedRun, Comparison};
-
-/// From this part of the time on, a limit that is not the congestion controller is said before the verdict.
-const WORTH_SAYING: f64 = 0.1;
-/// Above this part of a sender's losses that arrived after all, its losses are mainly spurious; above this part of the time without
-/// anything to send, controllers decide little.
-const MOSTLY: f64 = 0.5;
-/// Fewer losses or cuts than this say nothing.
-const FEW: u64 = 5;
+use crate::measures::{Counted, Evidence, decisive};
 
 /// A controller, and what limited it.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,17 +44,4 @@ impl Comparison {
 fn counted(run: &ComparedRun) -> Counted<'_> {
     let late_ms = run.outcome.punctuality.as_ref().map(|punctuality| punctuality.p99_ms);
     Counted { group: run.group(), link: run.forward(), late_ms }
-}
-
-/// Limits that are not the congestion controllers' and decide, as sentences.
-pub(crate) fn decisive(all: &[Evidence]) -> Vec<String> {
-    let lines = [
-        words::flow_control(all),
-        words::spurious(all),
-        words::undone(all),
-        words::first_windows(all),
-        words::machine(all),
-        words::nothing_to_send(all),
-    ];
-    lines.into_iter().flatten().collect()
 }

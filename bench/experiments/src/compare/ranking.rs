@@ -7,87 +7,9 @@
 use fathom_cc::Rate;
 use fathom_metrics::Estimate;
 
-use super::measure::{Better, MEASURES, MOST_LEFT_OUT, Measure, primary};
 use super::result::{Candidate, Comparison, FORWARD};
+use crate::measures::{Better, Change, MEASURES, MOST_LEFT_OUT, Measure, listed, primary};
 use crate::scenario::{GroupOutcome, Workload};
-
-/// How a measure changes from one controller to another, over the seeds that both have.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change {
-    /// Percent, on average; percentage points of a measure that is a percentage itself.
-    pub percent: f64,
-    /// Both ends of its 95 % interval; `None`: one seed has none.
-    pub interval_percent: Option<(f64, f64)>,
-    /// Seeds.
-    pub seeds: usize,
-    /// It is a difference in percentage points: a measure that may be zero has no ratios.
-    pub points: bool,
-}
-
-impl Change {
-    /// Of paired values. `None` where there are none, or where one is not above zero.
-    pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
-        if pairs.iter().any(|(base, value)| *base <= 0.0 || *value <= 0.0) {
-            return None;
-        }
-        let logarithms: Vec<f64> = pairs.iter().map(|(base, value)| (value / base).ln()).collect();
-        let mean = Estimate::of(&logarithms)?;
-        let percent = |x: f64| 100.0 * (x.exp() - 1.0);
-        Some(Self {
-            percent: percent(mean.mean),
-            interval_percent: mean.interval().map(|(low, high)| (percent(low), percent(high))),
-            seeds: mean.n,
-            points: false,
-        })
-    }
-
-    /// Of paired percentages: their difference.
-    pub fn in_points(pairs: &[(f64, f64)]) -> Option<Self> {
-        let differences: Vec<f64> = pairs.iter().map(|(base, value)| value - base).collect();
-        let mean = Estimate::of(&differences)?;
-        Some(Self {
-            percent: mean.mean,
-            interval_percent: mean.interval(),
-            seeds: mean.n,
-            points: true,
-        })
-    }
-
-    /// What it is counted in.
-    pub fn unit(&self) -> &'static str {
-        if self.points { "points" } else { "%" }
-    }
-
-    /// Zero lies outside the interval.
-    pub fn is_significant(&self) -> bool {
-        self.interval_percent.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
-    }
-
-    /// `-27 % (-34 to -18)`.
-    pub fn text(&self) -> String {
-        let unit = self.unit();
-        let Some((low, high)) = self.interval_percent else {
-            return format!("{:+.1} {unit}", self.percent);
-        };
-        let digits = usize::from(high - low < 4.0);
-        format!("{:+.digits$} {unit} ({low:+.digits$} to {high:+.digits$})", self.percent)
-    }
-
-    /// `18 to 34 % faster`, of a measure.
-    fn words(&self, measure: &Measure) -> String {
-        let (lower, higher) =
-            if measure.unit == "ms" { ("faster", "slower") } else { ("lower", "higher") };
-        let size = match self.interval_percent {
-            Some((low, high)) => {
-                let (near, far) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
-                let digits = usize::from(far - near < 4.0);
-                format!("{near:.digits$} to {far:.digits$}")
-            }
-            None => format!("{:.0}", self.percent.abs()),
-        };
-        format!("{size} {} {}", self.unit(), if self.percent < 0.0 { lower } else { higher })
-    }
-}
 
 /// A controller in the ranking.
 #[derive(Clone, Debug)]
@@ -203,15 +125,6 @@ impl Comparison {
         } else {
             Some(first)
         }
-    }
-}
-
-/// Names in a sentence: `a, b and c`.
-pub(super) fn listed(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.clone(),
-        [before @ .., last] => format!("{} and {last}", before.join(", ")),
     }
 }
 

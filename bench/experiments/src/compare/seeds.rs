@@ -2,8 +2,8 @@
 
 use fathom_metrics::{median, outliers};
 
-use super::measure::Measure;
 use super::result::{Candidate, ComparedRun, Comparison};
+use crate::measures::{Measure, listed};
 
 /// Seeds whose measures differ by no more than this part of their median are one run: no figure of a report shows such a difference.
 const SAME: f64 = 1e-4;
@@ -138,7 +138,7 @@ fn seeds_in_words(seeds: &[u64]) -> String {
     let names: Vec<String> = seeds.iter().map(u64::to_string).collect();
     match names.len() {
         1 => format!("seed {}", names[0]),
-        few if few <= NAMED => format!("seeds {}", super::ranking::listed(&names)),
+        few if few <= NAMED => format!("seeds {}", listed(&names)),
         many => format!("{many} seeds"),
     }
 }

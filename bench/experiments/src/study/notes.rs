@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::table::{Keyed, busiest, by_key};
 use super::{StudyRun, StudyRunResult};
-use crate::compare::{Counted, Evidence, FailedRequests, decisive};
+use crate::measures::{Counted, Evidence, FailedRequests, decisive};
 use crate::scenario::{GroupOutcome, LinkOutcome, Scenario, Workload};
 use crate::stack::Stack;
 

@@ -7,7 +7,7 @@ use fathom_report::{Column, Grid, NOTHING, estimate_within};
 
 use super::Axis;
 use super::study_run::StudyRunResult;
-use crate::compare::Measure;
+use crate::measures::Measure;
 
 /// Results of one key: those of its seeds.
 pub(crate) type Keyed<'a> = (&'a BTreeMap<String, String>, Vec<&'a StudyRunResult>);

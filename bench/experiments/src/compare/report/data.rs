@@ -11,7 +11,9 @@ use serde_json::json;
 
 use crate::compare::plan::named_options;
 use crate::compare::result::FORWARD;
-use crate::compare::{Change, ComparedRun, Comparison, MEASURES, Plan, ResponseLog};
+use crate::compare::{ComparedRun, Comparison, Plan, ResponseLog};
+use crate::json::as_json;
+use crate::measures::{Change, MEASURES};
 use crate::provenance::{SCHEMA, VERSION, stack_versions};
 
 /// What all runs of a plan have in common, as numbers where they are numbers.
@@ -230,15 +232,6 @@ impl<'a> Document<'a> {
             summary: summary(comparison),
             comparison,
         }
-    }
-}
-
-pub(crate) fn as_json(value: Value) -> serde_json::Value {
-    match value {
-        Value::Text(text) => text.into(),
-        Value::Whole(n) => n.into(),
-        Value::Number(x) => x.into(),
-        Value::Missing => serde_json::Value::Null,
     }
 }
 

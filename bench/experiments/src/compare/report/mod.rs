@@ -6,7 +6,6 @@ mod html;
 mod over_time;
 mod table;
 
-pub(crate) use data::as_json;
 pub use data::{Document, distributions, runs, write_responses};
 pub use html::html;
 pub use table::{path_in_words, table};

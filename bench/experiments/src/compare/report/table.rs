@@ -5,7 +5,8 @@ use fathom_report::{Column, Grid, NOTHING, Unit, estimate, estimate_within, wrap
 
 use fathom_netsim::path::PathSpec;
 
-use crate::compare::{Candidate, Comparison, MEASURES, Measure, Ranked};
+use crate::compare::{Candidate, Comparison, Ranked};
+use crate::measures::{MEASURES, Measure};
 use crate::scenario::Connections;
 
 /// Characters of a line.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::measures::{Asked, asked};
 use super::swept::Swept;
-use crate::compare::{Better, Change, Measure};
+use crate::measures::{Better, Change, Measure};
 use crate::study::{Axis, Study, StudyRunResult};
 
 /// A combination of values: axis and value, in the order of the axes.

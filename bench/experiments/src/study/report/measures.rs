@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::compare::{Measure, primary};
+use crate::measures::{MEASURES, Measure, primary};
 use crate::scenario::Workload;
 use crate::study::table::busiest;
 use crate::study::{Study, StudyRunResult};
@@ -36,7 +36,7 @@ pub(super) fn asked(study: &Study, results: &[StudyRunResult]) -> Vec<Asked> {
 /// The measure that suits the workload of a group: throughput where downloads outlast the run or no response was completed; else that of
 /// `fathom compare`.
 fn suiting(study: &Study, group: &str, results: &[StudyRunResult]) -> &'static Measure {
-    let throughput = Measure::named("throughput_bps").unwrap_or(&crate::compare::MEASURES[0]);
+    let throughput = Measure::named("throughput_bps").unwrap_or(&MEASURES[0]);
     let traffic = study
         .points
         .iter()

@@ -24,8 +24,8 @@ use fathom_report::{Dataset, Record, Value};
 use serde::Serialize;
 
 use super::{Axis, Study, StudyRun, StudyRunResult, notes};
-use crate::compare::report::as_json;
-use crate::compare::{MEASURES, Measure};
+use crate::json::as_json;
+use crate::measures::{MEASURES, Measure};
 use crate::provenance::{SCHEMA, VERSION, stack_versions};
 use crate::stack::Stack;
 use answer::{RankingRecord, answer};

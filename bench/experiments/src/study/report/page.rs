@@ -11,7 +11,7 @@ use maud::{Markup, html};
 use super::answer::{Ranking, answer};
 use super::swept::Swept;
 use super::words::{of_seeds, sentences};
-use crate::compare::Measure;
+use crate::measures::Measure;
 use crate::provenance::VERSION;
 use crate::study::table::{busiest, by_key, grid};
 use crate::study::{Axis, Study, StudyRun, StudyRunResult, notes};

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeValue, Deserializer};
 
-use crate::compare::{MEASURES, Measure};
+use crate::measures::{MEASURES, Measure};
 use crate::study::substitute::SpannedError;
 
 /// How a study is reported. No part of it changes a run, so none is part of a fingerprint.

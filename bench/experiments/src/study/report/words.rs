@@ -5,7 +5,7 @@ use fathom_report::{Unit, human};
 
 use super::answer::{Crossing, Key, PointRanking, Ranking};
 use super::swept::Swept;
-use crate::compare::{Better, Measure};
+use crate::measures::{Better, Measure};
 use crate::study::StudyRunResult;
 use crate::study::table::by_key;
 

@@ -15,7 +15,7 @@ pub(crate) struct Counted<'a> {
 /// What the runs of one controller count, together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
-    pub(super) label: String,
+    pub(crate) label: String,
     /// Senders that were followed.
     senders: u64,
     /// Seconds by limit.
@@ -123,12 +123,12 @@ impl Evidence {
         }
     }
 
-    pub(super) const fn is_known(&self) -> bool {
+    pub(crate) const fn is_known(&self) -> bool {
         self.senders > 0
     }
 
     /// Parts of the time that senders had something to send, or had it on its way.
-    pub(super) fn shares(&self) -> Vec<(&'static str, f64)> {
+    pub(crate) fn shares(&self) -> Vec<(&'static str, f64)> {
         let Some(times) = &self.times else { return Vec::new() };
         let idle = if self.live { times.idle_seconds } else { 0.0 };
         let all = [

@@ -1,6 +1,6 @@
 //! Limits in words.
 
-use super::super::ranking::listed;
+use super::super::listed;
 use super::evidence::Evidence;
 use super::{MOSTLY, WORTH_SAYING};
 
@@ -32,7 +32,7 @@ fn kilobytes(bytes: f64) -> String {
 
 impl Evidence {
     /// `random loss (...), 82 % of the time; pacing, 12 %; first window 240 kB`.
-    pub(super) fn line(&self, all: &[Self]) -> String {
+    pub(crate) fn line(&self, all: &[Self]) -> String {
         let mut parts: Vec<(f64, String)> = Vec::new();
         let mut add = |share: f64, text: String| {
             if share >= IN_LINE {

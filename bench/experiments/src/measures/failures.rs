@@ -1,0 +1,78 @@
+//! Requests that failed, as reports say it: a mean of the others looks better than what users got.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::scenario::GroupOutcome;
+use crate::stack::Stack;
+
+/// So many reasons are named, the most frequent ones.
+const NAMED: usize = 3;
+
+/// What failed under a candidate, over its runs.
+pub(crate) struct FailedRequests {
+    label: String,
+    failed: u64,
+    requests: u64,
+    /// Why, as reports add it in brackets.
+    why: String,
+    /// A known fault of the stack that looks like this.
+    known: Option<&'static str>,
+}
+
+/// Returns a fault of the stack that these reasons may come from.
+fn known_fault(stack: Stack, reasons: &BTreeMap<&str, u64>) -> Option<&'static str> {
+    let timed_out = reasons.keys().any(|reason| reason.contains("timed out"));
+    // `Assembler::defragment` of noq-proto 1.4.0 takes data below the count of bytes read for read, also where reads are unordered.
+    (stack == Stack::Noq && timed_out)
+        .then_some("noq 1.4 loses stream data that return in more than 23 pieces per packet, and then waits for ever (docs/noq.md)")
+}
+
+impl FailedRequests {
+    /// Of a group of traffic in several runs; `None`: nothing failed.
+    pub(crate) fn of(label: &str, stack: Stack, groups: &[&GroupOutcome]) -> Option<Self> {
+        let sum = |of: fn(&GroupOutcome) -> u64| groups.iter().map(|group| of(group)).sum();
+        let (failed, done): (u64, u64) = (sum(|group| group.failed), sum(|group| group.responses));
+        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+        for (reason, count) in groups.iter().flat_map(|group| &group.failures) {
+            *reasons.entry(reason).or_default() += count;
+        }
+        let known = known_fault(stack, &reasons);
+        let mut reasons: Vec<(&str, u64)> = reasons.into_iter().collect();
+        reasons.sort_by_key(|(_, count)| Reverse(*count));
+        let why = reasons.iter().take(NAMED).map(|(reason, count)| match count {
+            1 => (*reason).to_owned(),
+            count => format!("{count}: {reason}"),
+        });
+        let why = why.collect::<Vec<_>>().join("; ");
+        let why = if why.is_empty() { why } else { format!(" ({why})") };
+        (failed > 0).then(|| Self {
+            label: label.to_owned(),
+            failed,
+            requests: failed + done,
+            why,
+            known,
+        })
+    }
+
+    /// Nothing else came of it.
+    pub(crate) fn is_all(&self) -> bool {
+        self.failed == self.requests
+    }
+
+    /// As a sentence without its full stop.
+    pub(crate) fn line(&self) -> String {
+        let Self { label, failed, requests, why, known } = self;
+        let line = match (self.is_all(), requests) {
+            (true, 1) => format!("the only request failed under {label}{why}: it has no result"),
+            (true, _) => {
+                format!("all {requests} requests failed under {label}{why}: it has no result")
+            }
+            (false, _) => format!(
+                "{failed} of {requests} requests failed under {label}{why}: response times are of those that did not, \
+                 and look better than they are"
+            ),
+        };
+        known.map_or(line.clone(), |known| format!("{line}; {known}"))
+    }
+}

@@ -1,0 +1,28 @@
+//! What runs are judged by, for comparisons and studies alike.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `measure.rs` | the table of measures: unit, span, population, and which values are better |
+//! | `change.rs` | the change from one controller to another, with its interval |
+//! | `limits/` | what limited senders, from the counts of their runs |
+//! | `failures.rs` | requests that failed, with their reasons |
+
+mod change;
+mod failures;
+mod limits;
+mod measure;
+
+pub use change::Change;
+pub(crate) use failures::FailedRequests;
+pub(crate) use limits::{Counted, Evidence, decisive};
+pub(crate) use measure::primary;
+pub use measure::{Better, MEASURES, MOST_LEFT_OUT, Measure, Population, Span, measures_table};
+
+/// Names in a sentence: `a, b and c`.
+pub(crate) fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
+}
