@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use fathom_cc::catalogue;
 use fathom_experiments::compare::report;
-use fathom_experiments::compare::{Comparison, Missing, Plan, ResponseLog, Stage, compare_until};
+use fathom_experiments::compare::{
+    CompareOptions, Comparison, Missing, Plan, ResponseLog, Stage, compare_with,
+};
 use fathom_experiments::scenario::{Connections, RunError, ScenarioError, Shaping, Timestamps};
-use fathom_experiments::study::MOST_SEEDS;
+use fathom_experiments::study::{Location, MOST_SEEDS};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::{self, Discipline, DropTail};
 use fathom_stacks::Stack;
@@ -130,6 +132,10 @@ pub(crate) struct Args {
     beside: Vec<String>,
     #[command(flatten)]
     path: PathArgs,
+    /// Keep finished runs in this folder (or s3://BUCKET/PREFIX, gs://, az://), and take those that are there: an interrupted
+    /// comparison goes on where it was, and more seeds or controllers cost only their own runs.
+    #[arg(long, value_name = "DIR")]
+    results: Option<Location>,
     /// Write one self-contained HTML file with plots.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -181,6 +187,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             "--response-log: runs in User-Mode Linux keep no responses; leave it out, or write --kernel host",
         ));
     }
+    if args.response_log.is_some() && args.results.is_some() {
+        return Err(Failure::input(
+            "--response-log: runs that are kept in --results have no single responses; leave one of the two out",
+        ));
+    }
     let responses =
         args.response_log.as_ref().map(|_| ResponseLog::new()).transpose().map_err(Failure::run)?;
     let interrupt = signals::stop()?;
@@ -198,12 +209,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         } else if guest {
             in_guest(&plan)
         } else {
-            let outcome = compare_until(
-                &plan,
-                &|stage| watcher.on_stage(stage),
-                &interrupt,
-                responses.as_ref(),
-            );
+            let options = CompareOptions {
+                interrupt: Arc::clone(&interrupt),
+                response_log: responses.as_ref(),
+                results: args.results.clone(),
+            };
+            let outcome = compare_with(&plan, &|stage| watcher.on_stage(stage), &options);
             outcome.map(|(comparison, e)| (comparison, e.map(failure))).map_err(failure)
         };
         match outcome {
@@ -228,7 +239,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     all.for_each(|other| comparison.merge(other, &plan.backends));
     publish(args, text, &comparison, responses.as_ref())?;
     if let Some(e) = failed {
-        return Err(how_to_go_on(&comparison, e));
+        return Err(how_to_go_on(&comparison, args.results.is_some(), e));
     }
     // Known only now: the results are above, and are not what was asked for.
     let never = comparison.late_events().into_iter().find(|(in_no_run, _)| *in_no_run);
@@ -267,7 +278,7 @@ fn left_out(all: &mut [Comparison], plan: &Plan, why: &Failure) {
 }
 
 /// What to do about runs that are left. One plan and seed give the same requests to whatever controllers are named.
-fn how_to_go_on(comparison: &Comparison, why: Failure) -> Failure {
+fn how_to_go_on(comparison: &Comparison, kept: bool, why: Failure) -> Failure {
     let (done, left) = (comparison.runs.len(), comparison.incomplete.len());
     if why.code != INTERRUPTED {
         return Failure {
@@ -275,7 +286,11 @@ fn how_to_go_on(comparison: &Comparison, why: Failure) -> Failure {
             code: why.code,
         };
     }
-    let next = comparison.how_to_go_on();
+    let next = if kept {
+        "they are kept, and the same command runs the rest".to_owned()
+    } else {
+        comparison.how_to_go_on()
+    };
     Failure {
         line: format!("interrupted: {done} of {} runs are done and above; {next}", done + left),
         code: why.code,

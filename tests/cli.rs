@@ -539,3 +539,24 @@ fn an_interrupted_study_says_how_to_go_on() {
     assert_eq!((kill.success(), out.status.code()), (true, Some(130)), "{rest}");
     assert!(rest.contains("the same command continues"), "{rest}");
 }
+
+#[test]
+fn a_comparison_takes_the_runs_that_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let results = folder.path().to_str().expect("text");
+    let run = |seeds: &str| {
+        let plan = ["compare", "--responses", "300", "--seed", "5", "--seeds", seeds];
+        let out = fathom(&[&plan[..], &["--results", results, "--json", "-"]].concat());
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        json["runs"].as_array().expect("runs").clone()
+    };
+    let files = || std::fs::read_dir(folder.path()).expect("a folder").count();
+    let (first, kept) = (run("2"), files());
+    assert_eq!((first.len(), kept), (4, 4));
+    assert_eq!((run("2"), files()), (first.clone(), kept));
+    // A third seed adds the runs of that seed.
+    let more = run("3");
+    assert_eq!((more.len(), files()), (6, 6));
+    assert!(first.iter().all(|run| more.contains(run)), "other results with another seed");
+}

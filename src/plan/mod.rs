@@ -253,8 +253,11 @@ pub(crate) fn execute(
     results: &Location,
     jobs: Option<NonZero<usize>>,
 ) -> Result<Vec<study::StudyRunResult>, StudyError> {
-    let store =
-        RunOptions { jobs: jobs.or_else(|| cluster::cores(&env)), results: Some(results.clone()) };
+    let store = RunOptions {
+        jobs: jobs.or_else(|| cluster::cores(&env)),
+        results: Some(results.clone()),
+        ..RunOptions::default()
+    };
     signals::end_saying("interrupted; what is done is stored, and the same command continues");
     let watcher = Watcher::new(std::io::stderr().is_terminal());
     let outcome = study::run_study(runs, &store, &|event| watcher.on_event(event));

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fathom_experiments::compare::{Comparison, Stage, compare_until};
+use fathom_experiments::compare::{CompareOptions, Comparison, Stage, compare_with};
 use fathom_experiments::measures::Change;
 use fathom_experiments::scenario::ScenarioError;
 use fathom_metrics::Estimate;
@@ -132,10 +132,11 @@ pub fn advise(
     interrupt: &Arc<AtomicBool>,
 ) -> Result<Advice, ScenarioError> {
     let plans = scenario.plans()?;
+    let options = CompareOptions { interrupt: Arc::clone(interrupt), ..CompareOptions::default() };
     let mut classes = Vec::new();
     let mut measure = None;
     for (class, (share, plan)) in scenario.classes.iter().zip(&plans) {
-        let (comparison, failed) = compare_until(plan, watch, interrupt, None)?;
+        let (comparison, failed) = compare_with(plan, watch, &options)?;
         if let Some(e @ ScenarioError::Run(fathom_experiments::scenario::RunError::Interrupted)) =
             failed
         {

@@ -1,21 +1,21 @@
 //! A comparison: calibrate, then run every controller with every seed, on all cores. A seed is the same requests for all.
 
 use std::collections::BTreeMap;
-use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 
 use fathom_netsim::backend::Backend;
-use parking_lot::Mutex;
 
 use super::calibrate::{calibrate, out_of_range};
 use super::plan::{Checked, Plan};
 use super::responses::ResponseLog;
 use super::result::{ComparedRun, Comparison, Missing, name};
 use super::run::{Rates, RunSpec};
-use crate::scenario::{Cost, Progress, RunError, ScenarioError, WebLoad, Workload, computed_rate};
+use crate::scenario::{
+    Cost, Outcome, PlanError, Progress, RunError, ScenarioError, WebLoad, Workload, computed_rate,
+};
 use crate::stack::{Controller, Stack};
+use crate::study::{Event, Location, RunOptions, StudyRun, execute};
 
 /// What a comparison is doing, for progress bars.
 #[derive(Clone, Debug)]
@@ -43,24 +43,34 @@ pub enum Stage {
 /// # Errors
 /// The plan is wrong, or a run failed.
 pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison, ScenarioError> {
-    match compare_until(plan, watch, &Arc::default(), None)? {
+    match compare_with(plan, watch, &CompareOptions::default())? {
         (comparison, None) => Ok(comparison),
         (_, Some(e)) => Err(e),
     }
 }
 
-/// As [`compare`]; runs that are not over when `interrupt` is set end without a result. Where runs have none, as they were interrupted or
-/// failed, the comparison is of the others, says so, and the first error comes with it. Every response of its runs is kept in
-/// `response_log`.
+/// How a comparison is run.
+#[derive(Clone, Debug, Default)]
+pub struct CompareOptions<'a> {
+    /// Ends the comparison once it is set: runs under way end without a result, and no other begins.
+    pub interrupt: Arc<AtomicBool>,
+    /// Keeps every response of the runs that are executed.
+    pub response_log: Option<&'a ResponseLog>,
+    /// Where finished runs are kept; those that are there are not executed again.
+    pub results: Option<Location>,
+}
+
+/// Runs a plan as [`compare`] does. If runs are interrupted or fail, the comparison covers the other
+/// runs, names these, and the first error is returned with it.
 ///
 /// # Errors
-/// The plan is wrong, or no run has a result.
-pub fn compare_until(
+/// The plan is wrong, results cannot be kept, or no run has a result.
+pub fn compare_with(
     plan: &Plan,
     watch: &(dyn Fn(Stage) + Sync),
-    interrupt: &Arc<AtomicBool>,
-    response_log: Option<&ResponseLog>,
+    options: &CompareOptions<'_>,
 ) -> Result<(Comparison, Option<ScenarioError>), ScenarioError> {
+    let CompareOptions { interrupt, response_log, results } = options;
     let checked = plan.check()?;
     let (responses, rates, reference) = match checked.workload {
         Workload::Bulk { .. }
@@ -97,7 +107,7 @@ pub fn compare_until(
         seed,
         backend,
         interrupt: Arc::clone(interrupt),
-        response_log,
+        response_log: *response_log,
     };
     // On a path the load is computed, once for each seed: every stack gets the same requests.
     let mut computed: BTreeMap<u64, Rates> = BTreeMap::new();
@@ -122,27 +132,43 @@ pub fn compare_until(
     let run_specs: Vec<RunSpec<'_>> = (checked.seeds.clone().flat_map(of_seed))
         .map(|run| spec(run, computed.get(&run.0).copied().unwrap_or(rates)))
         .collect();
-    // In real time runs would disturb each other: one by one, when those in virtual time are over.
-    let (virtually, really): (Vec<&RunSpec<'_>>, Vec<_>) =
-        run_specs.iter().partition(|c| c.backend == Backend::Virtual);
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let mut outcomes = run_all(&virtually, cores, watch, interrupt);
-    outcomes.extend(run_all(&really, 1, watch, interrupt));
-    let (mut runs, mut incomplete, mut first) = (Vec::new(), Vec::new(), None);
-    for (run_spec, outcome) in outcomes {
-        match outcome {
-            Ok(run) => runs.push(run),
-            Err(e) => {
-                let (label, controller) = (run_spec.label.clone(), run_spec.controller.spec());
-                incomplete.push(Missing {
-                    label,
-                    controller,
-                    seed: run_spec.seed,
-                    why: e.to_string(),
-                });
-                first.get_or_insert(e);
+    let study_runs: Vec<StudyRun> = run_specs.iter().map(RunSpec::study_run).collect();
+    let spec_of = |run: &StudyRun| {
+        let place = study_runs.iter().position(|of| of.fingerprint == run.fingerprint);
+        &run_specs[place.unwrap_or_default()]
+    };
+    let run_options = RunOptions {
+        jobs: None,
+        results: results.clone(),
+        interrupt: Arc::clone(interrupt),
+        in_order: true,
+    };
+    let executed = execute(
+        &study_runs,
+        &run_options,
+        &|event| match event {
+            Event::Begins { run, of, progress } => {
+                watch(Stage::Begins { name: spec_of(run).name(), of, progress });
             }
+            Event::Ends { run, cost } => watch(Stage::Ends { name: spec_of(run).name(), cost }),
+            Event::Starts { .. } | Event::Broken { .. } | Event::Fails { .. } => {}
+        },
+        &|run, progress| spec_of(run).run(Arc::clone(progress)),
+    );
+    let executed = executed.map_err(|e| PlanError(e.to_string()))?;
+    let mut outcomes: BTreeMap<String, Outcome> =
+        executed.results.into_iter().map(|of| (of.fingerprint, of.outcome)).collect();
+    let mut errors: BTreeMap<usize, ScenarioError> = executed.failed.into_iter().collect();
+    let (mut runs, mut incomplete, mut first) = (Vec::new(), Vec::new(), None);
+    for (i, (run_spec, study_run)) in run_specs.iter().zip(&study_runs).enumerate() {
+        if let Some(outcome) = outcomes.remove(&study_run.fingerprint) {
+            runs.push(run_spec.result(outcome));
+            continue;
         }
+        let e = errors.remove(&i).unwrap_or_else(|| RunError::Interrupted.into());
+        let (label, controller) = (run_spec.label.clone(), run_spec.controller.spec());
+        incomplete.push(Missing { label, controller, seed: run_spec.seed, why: e.to_string() });
+        first.get_or_insert(e);
     }
     if let Some(e) = first.take_if(|_| runs.is_empty()) {
         return Err(e);
@@ -183,45 +209,4 @@ fn effective(plan: &Plan, checked: &Checked) -> Plan {
         }
     }
     plan
-}
-
-/// A run, and what came of it.
-type Ran<'a, 'b> = (&'a RunSpec<'b>, Result<ComparedRun, ScenarioError>);
-
-/// Runs runs, so many at once; results in the order of the runs. None begins after the interrupt.
-fn run_all<'a, 'b>(
-    run_specs: &[&'a RunSpec<'b>],
-    at_once: usize,
-    watch: &(dyn Fn(Stage) + Sync),
-    interrupt: &AtomicBool,
-) -> Vec<Ran<'a, 'b>> {
-    let threads = at_once.min(run_specs.len());
-    let next = AtomicUsize::new(0);
-    let results: Vec<_> =
-        run_specs.iter().map(|_| Mutex::new(Err(RunError::Interrupted.into()))).collect();
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let (false, Some((run_spec, slot))) = (interrupt.load(Ordering::Relaxed), {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    run_specs.get(i).zip(results.get(i))
-                }) {
-                    let name = run_spec.name();
-                    let progress = Progress::default();
-                    watch(Stage::Begins {
-                        name: name.clone(),
-                        of: run_spec.responses,
-                        progress: Arc::clone(&progress),
-                    });
-                    let outcome = run_spec.run(progress);
-                    if let Ok((_, cost)) = &outcome {
-                        watch(Stage::Ends { name, cost: *cost });
-                    }
-                    *slot.lock() = outcome.map(|(result, _)| result);
-                }
-            });
-        }
-    });
-    let outcomes = results.into_iter().map(|slot| slot.into_inner());
-    run_specs.iter().copied().zip(outcomes).collect()
 }

@@ -66,7 +66,8 @@ pub(super) fn calibrate(
             interrupt: Arc::clone(interrupt),
             response_log: None,
         };
-        let (result, cost) = run_spec.run(Arc::clone(progress))?;
+        let (outcome, cost) = run_spec.run(Arc::clone(progress))?;
+        let result = run_spec.result(outcome);
         total.cpu_seconds += cost.cpu_seconds;
         total.packets += cost.packets;
         total.connections += cost.connections;

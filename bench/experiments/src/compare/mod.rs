@@ -18,7 +18,7 @@ mod run;
 mod seeds;
 mod unused;
 
-pub use all_runs::{Stage, compare, compare_until};
+pub use all_runs::{CompareOptions, Stage, compare, compare_with};
 pub use limits::Limit;
 pub use plan::Plan;
 pub use plan_file::PAGE_LOAD;

@@ -29,7 +29,7 @@ struct Place {
 }
 
 /// Controller, stack, backend and seed.
-type Run = (String, Stack, Backend, u64);
+pub(super) type Run = (String, Stack, Backend, u64);
 
 fn key(run: &ComparedRun) -> Run {
     (run.controller.clone(), run.stack, run.backend, run.seed)
@@ -47,13 +47,13 @@ impl ResponseLog {
     /// Adds the responses of a run whose groups have these names.
     pub(super) fn add(
         &self,
-        run: &ComparedRun,
+        run: Run,
         groups: Vec<String>,
         rows: &mut ResponseSpool,
     ) -> io::Result<()> {
         let mut kept = self.0.lock();
         let (first, rows) = kept.spool.append(rows)?;
-        kept.runs.push(Place { run: key(run), groups, first, rows });
+        kept.runs.push(Place { run, groups, first, rows });
         Ok(())
     }
 

@@ -17,6 +17,7 @@ use crate::scenario::{
     ScenarioError, Seeding, Stop, TcpSettings, Traffic, WebLoad, Workload, run_with,
 };
 use crate::stack::{Controller, DATAGRAM, IDLE, Stack};
+use crate::study::StudyRun;
 
 /// Results of comparisons have had it from the start.
 const SEEDING: Seeding = Seeding::Paired;
@@ -54,7 +55,7 @@ impl RunSpec<'_> {
     ///
     /// # Errors
     /// The run could not be set up, did not end, or failed its own checks.
-    pub(super) fn run(&self, progress: Progress) -> Result<(ComparedRun, Cost), ScenarioError> {
+    pub(super) fn run(&self, progress: Progress) -> Result<(Outcome, Cost), ScenarioError> {
         let kept = |e: io::Error| ScenarioError::from(RunError::Responses(e.to_string()));
         let responses = self
             .response_log
@@ -68,16 +69,26 @@ impl RunSpec<'_> {
         let scenario = self.scenario();
         match run_with(&scenario, self.seed, &control) {
             Ok((outcome, cost)) => {
-                let result = self.result(outcome);
                 if let Some((log, rows)) = self.response_log.zip(responses) {
                     let groups = scenario.traffic.iter().map(|group| group.name.clone()).collect();
-                    log.add(&result, groups, &mut rows.lock()).map_err(kept)?;
+                    let run = (self.controller.spec(), self.stack, self.backend, self.seed);
+                    log.add(run, groups, &mut rows.lock()).map_err(kept)?;
                 }
-                Ok((result, cost))
+                Ok((outcome, cost))
             }
             Err(ScenarioError::Run(e)) => Err(e.named(&self.name()).into()),
             Err(e) => Err(e),
         }
+    }
+
+    /// Returns it as a run of a study.
+    pub(super) fn study_run(&self) -> StudyRun {
+        let key = [
+            ("backend".to_owned(), self.backend.to_string()),
+            ("controller".to_owned(), self.controller.spec()),
+            ("stack".to_owned(), self.stack.to_string()),
+        ];
+        StudyRun::of_scenario(key.into(), self.seed, self.scenario())
     }
 
     /// As messages call it: its label, and its seed where there are several.
@@ -154,7 +165,7 @@ impl RunSpec<'_> {
         }
     }
 
-    fn result(&self, outcome: Outcome) -> ComparedRun {
+    pub(super) fn result(&self, outcome: Outcome) -> ComparedRun {
         ComparedRun {
             label: self.label.clone(),
             controller: self.controller.spec(),

@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::estimate::estimate;
 use super::store::{BEAT, Location, Saved, Store, Stored};
 use super::study_run::{StudyRun, StudyRunResult};
-use crate::scenario::{self, Cost, Outcome, Progress, ScenarioError};
+use crate::scenario::{self, Cost, Outcome, Progress, RunControl, RunError, ScenarioError};
 
 /// When a process first says what it is making.
 const FIRST_BEAT: Duration = Duration::from_secs(1);
@@ -25,6 +25,10 @@ pub struct RunOptions {
     pub jobs: Option<NonZero<usize>>,
     /// Where this study's results are; `None`: nothing is stored, nothing resumed.
     pub results: Option<Location>,
+    /// Ends all runs once it is set: those under way end without a result, and no other begins.
+    pub interrupt: Arc<AtomicBool>,
+    /// Runs begin in the order in which they are given, not the longest first.
+    pub in_order: bool,
 }
 
 /// What happens while runs run, for progress bars.
@@ -78,6 +82,16 @@ pub struct Failed {
     pub error: ScenarioError,
 }
 
+/// What executed runs bring.
+#[derive(Debug, Default)]
+pub struct Executed {
+    /// Results of the runs that have one, in the order of the runs.
+    pub results: Vec<StudyRunResult>,
+    /// Runs that failed or were interrupted: their places among the runs, and why. Runs that never
+    /// began are in neither list.
+    pub failed: Vec<(usize, ScenarioError)>,
+}
+
 /// Why a study has no results.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
@@ -122,7 +136,9 @@ fn one_line(error: &std::io::Error) -> String {
     error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Runs runs and gathers the results, in the order of the runs. `watch` is called with every event, from several threads.
+/// Executes runs on all cores and returns their results in the order of the runs. Runs in real time
+/// would disturb each other: they follow one by one. `watch` is called with every event, from several
+/// threads.
 ///
 /// # Errors
 /// Results cannot be stored (all stops then), or runs failed (the others are run and stored first).
@@ -132,11 +148,16 @@ pub fn run_study(
     watch: &(dyn Fn(Event<'_>) + Sync),
 ) -> Result<Vec<StudyRunResult>, StudyError> {
     run_study_with(runs, options, watch, &|run, progress| {
-        scenario::run(&run.scenario, run.seed, progress)
+        let control = RunControl {
+            progress: Arc::clone(progress),
+            interrupt: Arc::clone(&options.interrupt),
+            responses: None,
+        };
+        scenario::run_with(&run.scenario, run.seed, &control)
     })
 }
 
-/// [`run_study`] with another way to run a run.
+/// Executes runs as [`run_study`] does, each by `runner`.
 ///
 /// # Errors
 /// As [`run_study`].
@@ -149,24 +170,45 @@ pub(crate) fn run_study_with<R>(
 where
     R: Fn(&StudyRun, &Progress) -> Result<(Outcome, Cost), ScenarioError> + Sync,
 {
+    let Executed { results, failed } = execute(runs, options, watch, runner)?;
+    if failed.is_empty() {
+        return Ok(results);
+    }
+    let failed =
+        failed.into_iter().map(|(i, error)| Failed { label: runs[i].label(), error }).collect();
+    Err(StudyError::Runs { failed, of: runs.len() })
+}
+
+/// Executes runs as [`run_study`] does, each by `runner`; runs that fail are part of the answer.
+///
+/// # Errors
+/// Results cannot be stored.
+pub(crate) fn execute<R>(
+    runs: &[StudyRun],
+    options: &RunOptions,
+    watch: &(dyn Fn(Event<'_>) + Sync),
+    runner: &R,
+) -> Result<Executed, StudyError>
+where
+    R: Fn(&StudyRun, &Progress) -> Result<(Outcome, Cost), ScenarioError> + Sync,
+{
     let store = match &options.results {
         Some(location) => {
             Some(Store::open(location, runs).map_err(|error| cannot_store(location, error))?)
         }
         None => None,
     };
-    let work =
-        Work::find(runs, store.as_ref(), watch).map_err(|error| cannot_store_in(options, error))?;
+    let work = Work::find(runs, store.as_ref(), options, watch)
+        .map_err(|error| cannot_store_in(options, error))?;
     let cores = || thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-    // In real time runs would disturb each other.
-    let real = runs.iter().any(|run| !run.scenario.backend.is_virtual());
-    let threads =
-        if real { 1 } else { options.jobs.unwrap_or_else(cores).get() }.min(work.queue.len());
+    let threads = options.jobs.unwrap_or_else(cores).get().min(work.in_virtual_time.runs.len());
     thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..threads).map(|_| scope.spawn(|| work.pull(runner, watch))).collect();
         let beats = store.as_ref().map(|store| scope.spawn(|| work.running.record(store)));
-        let ended: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        let threads: Vec<_> = (0..threads)
+            .map(|_| scope.spawn(|| work.pull(&work.in_virtual_time, runner, watch)))
+            .collect();
+        let mut ended: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        ended.push(scope.spawn(|| work.pull(&work.in_real_time, runner, watch)).join());
         work.running.end();
         let panic = ended.into_iter().chain(beats.map(|beats| beats.join())).find_map(Result::err);
         // A panic of a run is the study's.
@@ -207,9 +249,10 @@ fn cannot_store_in(options: &RunOptions, error: std::io::Error) -> StudyError {
 struct Work<'a> {
     runs: &'a [StudyRun],
     store: Option<&'a Store>,
-    /// Runs to run, the longest first. Of runs with one fingerprint only the first runs.
-    queue: Vec<usize>,
-    next: AtomicUsize,
+    /// Runs to execute. Of runs with one fingerprint only the first is executed.
+    in_virtual_time: Queue,
+    in_real_time: Queue,
+    interrupt: &'a AtomicBool,
     /// Results cannot be stored: no thread begins another run.
     over: AtomicBool,
     running: RunningNow,
@@ -217,6 +260,13 @@ struct Work<'a> {
     failed: Mutex<Vec<(usize, ScenarioError)>>,
     differ: Mutex<Vec<usize>>,
     unstored: Mutex<Option<std::io::Error>>,
+}
+
+/// Runs in the order in which they begin.
+#[derive(Default)]
+struct Queue {
+    runs: Vec<usize>,
+    next: AtomicUsize,
 }
 
 /// The runs that are being made, for whoever asks how the study stands.
@@ -270,6 +320,7 @@ impl<'a> Work<'a> {
     fn find(
         runs: &'a [StudyRun],
         store: Option<&'a Store>,
+        options: &'a RunOptions,
         watch: &(dyn Fn(Event<'_>) + Sync),
     ) -> std::io::Result<Self> {
         // Of runs with one fingerprint the first.
@@ -294,12 +345,20 @@ impl<'a> Work<'a> {
         watch(Event::Starts { stored: results.len(), left: distinct.len() });
         let mut queue: Vec<(f64, usize)> =
             distinct.into_values().map(|i| (estimate(&runs[i].scenario).cpu_seconds, i)).collect();
-        queue.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        if options.in_order {
+            queue.sort_by_key(|(_, i)| *i);
+        } else {
+            queue.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        }
+        let (in_virtual_time, in_real_time): (Vec<usize>, Vec<usize>) =
+            queue.into_iter().map(|(_, i)| i).partition(|i| runs[*i].scenario.backend.is_virtual());
+        let queue = |runs| Queue { runs, next: AtomicUsize::new(0) };
         Ok(Self {
             runs,
             store,
-            queue: queue.into_iter().map(|(_, i)| i).collect(),
-            next: AtomicUsize::new(0),
+            in_virtual_time: queue(in_virtual_time),
+            in_real_time: queue(in_real_time),
+            interrupt: &options.interrupt,
             over: AtomicBool::new(false),
             running: RunningNow::default(),
             results: Mutex::new(results),
@@ -309,13 +368,14 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Runs runs until none is left.
-    fn pull<R>(&self, runner: &R, watch: &(dyn Fn(Event<'_>) + Sync))
+    /// Executes runs of a queue until none is left.
+    fn pull<R>(&self, queue: &Queue, runner: &R, watch: &(dyn Fn(Event<'_>) + Sync))
     where
         R: Fn(&StudyRun, &Progress) -> Result<(Outcome, Cost), ScenarioError> + Sync,
     {
-        while !self.over.load(Ordering::Relaxed) {
-            let Some(&i) = self.queue.get(self.next.fetch_add(1, Ordering::Relaxed)) else {
+        let over = || self.over.load(Ordering::Relaxed) || self.interrupt.load(Ordering::Relaxed);
+        while !over() {
+            let Some(&i) = queue.runs.get(queue.next.fetch_add(1, Ordering::Relaxed)) else {
                 return;
             };
             let run = &self.runs[i];
@@ -335,8 +395,11 @@ impl<'a> Work<'a> {
                     }
                 },
                 Err(error) => {
-                    watch(Event::Fails { run, error: &error });
-                    if let Some(store) = self.store {
+                    let interrupted = matches!(error, ScenarioError::Run(RunError::Interrupted));
+                    if !interrupted {
+                        watch(Event::Fails { run, error: &error });
+                    }
+                    if let Some(store) = self.store.filter(|_| !interrupted) {
                         store.record_failure(run, &error);
                     }
                     locked(&self.failed).push((i, error));
@@ -368,7 +431,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn gather(self, options: &RunOptions) -> Result<Vec<StudyRunResult>, StudyError> {
+    fn gather(self, options: &RunOptions) -> Result<Executed, StudyError> {
         if let Some(error) = self.unstored.into_inner() {
             return Err(cannot_store_in(options, error));
         }
@@ -385,20 +448,13 @@ impl<'a> Work<'a> {
             });
         }
         let mut failed = self.failed.into_inner();
-        if !failed.is_empty() {
-            failed.sort_by_key(|(i, _)| *i);
-            let failed = failed
-                .into_iter()
-                .map(|(i, error)| Failed { label: self.runs[i].label(), error })
-                .collect();
-            return Err(StudyError::Runs { failed, of: self.runs.len() });
-        }
+        failed.sort_by_key(|(i, _)| *i);
         let results = self.results.into_inner();
         let of = |run: &StudyRun| {
             results
                 .get(&run.fingerprint)
                 .map(|r| StudyRunResult { key: run.key.clone(), ..r.clone() })
         };
-        Ok(self.runs.iter().filter_map(of).collect())
+        Ok(Executed { results: self.runs.iter().filter_map(of).collect(), failed })
     }
 }

@@ -35,7 +35,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use executor::{Differs, Event, Failed, RunOptions, StudyError, run_study, stored};
+pub(crate) use executor::execute;
+pub use executor::{Differs, Event, Executed, Failed, RunOptions, StudyError, run_study, stored};
 pub use explain::explain;
 pub use late_events::late_events;
 pub use notes::{Notes, notes};

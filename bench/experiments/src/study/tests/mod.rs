@@ -440,7 +440,11 @@ fn run_fake(
 ) -> (Vec<StudyRunResult>, usize, Vec<String>) {
     let ran = AtomicUsize::new(0);
     let broken = Mutex::new(Vec::new());
-    let options = RunOptions { jobs: NonZero::new(jobs), results: folder.map(Location::from) };
+    let options = RunOptions {
+        jobs: NonZero::new(jobs),
+        results: folder.map(Location::from),
+        ..RunOptions::default()
+    };
     let watch = |event: Event<'_>| {
         if let Event::Broken { place, .. } = event {
             broken.lock().push(Path::new(place).file_name().unwrap().to_str().unwrap().to_owned());
@@ -470,7 +474,7 @@ fn results_keep_the_order_of_the_runs() {
 fn the_longest_runs_start_first() {
     let runs = study().runs(1.0).unwrap();
     let order = Mutex::new(Vec::new());
-    let options = RunOptions { jobs: NonZero::new(1), results: None };
+    let options = RunOptions { jobs: NonZero::new(1), results: None, ..RunOptions::default() };
     let run = run_study_with(&runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
         order.lock().push(run.key["size"].clone());
         Ok((fake(run), Cost::default()))

@@ -103,8 +103,11 @@ fn only_old_temporary_files_of_the_store_are_swept() {
 fn a_failed_run_does_not_stop_the_others() {
     let folder = Folder::new("failed");
     let runs = study().runs(1.0).unwrap();
-    let options =
-        RunOptions { jobs: NonZero::new(2), results: Some(Location::Folder(folder.0.clone())) };
+    let options = RunOptions {
+        jobs: NonZero::new(2),
+        results: Some(Location::Folder(folder.0.clone())),
+        ..RunOptions::default()
+    };
     let error = run_study_with(&runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
         if run.key["flows"] == "20" {
             return Err(ScenarioError::Plan(PlanError("no".into())));
@@ -135,8 +138,11 @@ fn a_failed_run_does_not_stop_the_others() {
 fn the_first_result_of_a_run_stays() {
     let folder = Folder::new("first");
     let runs = &study().runs(1.0).unwrap()[..1];
-    let options =
-        RunOptions { jobs: NonZero::new(1), results: Some(Location::Folder(folder.0.clone())) };
+    let options = RunOptions {
+        jobs: NonZero::new(1),
+        results: Some(Location::Folder(folder.0.clone())),
+        ..RunOptions::default()
+    };
     // While a run is made, another process stores its result.
     let beside = |other: Outcome, own: Outcome| {
         let _ = std::fs::remove_dir_all(&folder.0);
@@ -173,7 +179,8 @@ fn status_knows_what_runs_and_what_is_broken() {
         words().iter().all(|word| *word == "missing") && !folder.0.exists(),
         "asking writes nothing"
     );
-    let options = RunOptions { jobs: NonZero::new(1), results: Some(at.clone()) };
+    let options =
+        RunOptions { jobs: NonZero::new(1), results: Some(at.clone()), ..RunOptions::default() };
     run_study_with(&runs[..2], &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
         // The second waits until others can see that it runs.
         let mut tries = 0;
@@ -228,8 +235,11 @@ fn results_that_cannot_be_stored_stop_the_study() {
     let runs = study().runs(1.0).unwrap();
     // A file where the folder should be.
     std::fs::write(&folder.0, "").unwrap();
-    let options =
-        RunOptions { jobs: NonZero::new(1), results: Some(Location::Folder(folder.0.clone())) };
+    let options = RunOptions {
+        jobs: NonZero::new(1),
+        results: Some(Location::Folder(folder.0.clone())),
+        ..RunOptions::default()
+    };
     let runner = |run: &StudyRun, _: &Progress| Ok((fake(run), Cost::default()));
     let error = run_study_with(&runs, &options, &|_| {}, &runner).unwrap_err();
     assert!(error.to_string().contains("name a folder you can write to"), "{error}");
