@@ -177,7 +177,8 @@ pub struct Server {
     listener: Listener,
     tcp: Option<TcpServer>,
     identity: ServedIdentity,
-    context: Arc<ServerContext>,
+    /// Shared once the server runs.
+    context: ServerContext,
 }
 
 enum Listener {
@@ -267,7 +268,7 @@ impl Server {
             .collect();
         labels.push(ControllerLabels { stack: "tcp", controller: "kernel".to_owned() });
         let budget = MemoryBudget::new(&limits, metrics.response_memory());
-        let context = Arc::new(ServerContext {
+        let context = ServerContext {
             site,
             limits,
             metrics,
@@ -276,18 +277,15 @@ impl Server {
             logs: None,
             access_log: None,
             budget,
-        });
+        };
         Ok(Self { address, buffers, listener, tcp, identity, context })
     }
 
     /// Logs every connection to this folder.
     #[must_use]
     pub fn logging(mut self, logs: Arc<LogFolder>) -> Self {
-        // There is no other reference to the context before the server runs.
-        if let Some(context) = Arc::get_mut(&mut self.context) {
-            context.metrics.set_log_folder(Arc::clone(&logs));
-            context.logs = Some(logs);
-        }
+        self.context.metrics.set_log_folder(Arc::clone(&logs));
+        self.context.logs = Some(logs);
         self
     }
 
@@ -300,9 +298,7 @@ impl Server {
     /// Writes a line for each request to this log.
     #[must_use]
     pub fn with_access_log(mut self, log: Arc<AccessLog>) -> Self {
-        if let Some(context) = Arc::get_mut(&mut self.context) {
-            context.access_log = Some(log);
-        }
+        self.context.access_log = Some(log);
         self
     }
 
@@ -320,18 +316,18 @@ impl Server {
     /// `grace` for open ones, and closes the rest.
     pub async fn serve(self, stop: watch::Receiver<bool>, grace: Duration) {
         self.buffers.warn_if_small();
-        let (context, tcp_stop) = (Arc::clone(&self.context), stop.clone());
+        let (context, tcp_stop) = (Arc::new(self.context), stop.clone());
         let tcp = async {
             if let Some(tcp) = self.tcp {
-                tcp.serve(context, tcp_stop, grace).await;
+                tcp.serve(Arc::clone(&context), tcp_stop, grace).await;
             }
         };
         let quic = async {
             match self.listener {
-                Listener::Quinn(stack) => serve(stack, self.context, stop, grace).await,
-                Listener::Noq(stack) => serve(stack, self.context, stop, grace).await,
+                Listener::Quinn(stack) => serve(stack, Arc::clone(&context), stop, grace).await,
+                Listener::Noq(stack) => serve(stack, Arc::clone(&context), stop, grace).await,
                 #[cfg(feature = "quiche")]
-                Listener::Quiche(stack) => serve(stack, self.context, stop, grace).await,
+                Listener::Quiche(stack) => serve(stack, Arc::clone(&context), stop, grace).await,
             }
         };
         tokio::join!(quic, tcp);
