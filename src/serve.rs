@@ -141,8 +141,11 @@ fn check_names(args: &Args) -> Result<(), Failure> {
     let stack = args.stack.to_string().parse().unwrap_or_default();
     let unknown =
         |name: &&str| matches!(catalogue::parse(name), Err(SpecError::UnknownController { .. }));
-    for name in
-        args.controller.controllers().filter(|name| !name.starts_with("native:")).filter(unknown)
+    for name in args
+        .controller
+        .controllers()
+        .filter(|name| fathom_stacks::native_name(name).is_none())
+        .filter(unknown)
     {
         Controller::read(name, stack).map_err(|e| Failure::input(format!("--controller: {e}")))?;
     }

@@ -74,7 +74,9 @@ impl FromStr for ControllerShares {
 /// option's value, if the text before it is a complete controller.
 fn split_weight(piece: &str) -> (&str, &str) {
     match piece.rsplit_once('=') {
-        Some((rest, weight)) if rest.starts_with("native:") || catalogue::parse(rest).is_ok() => {
+        Some((rest, weight))
+            if fathom_stacks::native_name(rest).is_some() || catalogue::parse(rest).is_ok() =>
+        {
             (rest.trim(), weight.trim())
         }
         _ => (piece, "1"),

@@ -16,6 +16,14 @@ pub enum Controller {
     Native(&'static str),
 }
 
+/// Written before the name of a stack's own controller.
+const NATIVE: &str = "native:";
+
+/// Returns the name of a stack's own controller, if `spec` names one: `cubic` of `native:cubic`.
+pub fn native_name(spec: &str) -> Option<&str> {
+    spec.trim().strip_prefix(NATIVE)
+}
+
 impl Controller {
     /// Parses a spec such as `sync:floor=1ms` or `native:cubic`.
     ///
@@ -23,8 +31,9 @@ impl Controller {
     /// Returns one line that says what is wrong and what to write instead.
     pub fn read(spec: &str, stack: Stack) -> Result<Self, String> {
         let natives = stack.natives();
-        let known = || natives.iter().map(|n| format!("native:{n}")).collect::<Vec<_>>().join(", ");
-        let Some(name) = spec.trim().strip_prefix("native:") else {
+        let known =
+            || natives.iter().map(|n| format!("{NATIVE}{n}")).collect::<Vec<_>>().join(", ");
+        let Some(name) = native_name(spec) else {
             return catalogue::parse(spec)
                 .map(Self::Fathom)
                 .map_err(|e| hint_at_natives(&e, stack));
@@ -62,7 +71,7 @@ impl Controller {
     pub fn spec(&self) -> String {
         match self {
             Self::Fathom(config) => config.spec(),
-            Self::Native(name) => format!("native:{name}"),
+            Self::Native(name) => format!("{NATIVE}{name}"),
         }
     }
 }

@@ -31,7 +31,7 @@ mod stack;
 mod traits;
 mod zeros;
 
-pub use controller::Controller;
+pub use controller::{Controller, native_name};
 pub use native::{NativeBatch, NativeClock, NativeMonitor, NativeWatch};
 #[cfg(feature = "quiche")]
 pub use settings::{BoringTls, Sessions};

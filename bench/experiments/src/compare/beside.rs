@@ -8,7 +8,7 @@ use fathom_netsim::path::parse_rate;
 use crate::scenario::{
     Background, Load, PlanError, Shaping, TcpSettings, Timestamps, Traffic, Workload, provided,
 };
-use crate::stack::{Controller, Stack};
+use crate::stack::{Controller, Stack, native_name};
 
 /// Cross traffic as written: `cubic:2` (two bulk flows of ours on the stack under test), `native:bbr`, `tcp` or `tcp-reno:3` (packet-level TCP), `udp:2Mbps`.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +61,7 @@ impl Beside {
                 name.strip_prefix("tcp-").map_or((false, name), |controller| (true, controller))
             }
         };
-        if !controller.starts_with("native:") {
+        if native_name(controller).is_none() {
             catalogue::parse(controller)
                 .map_err(|e| wrong(format!("is no cross traffic ({e})")))?;
         }

@@ -22,7 +22,7 @@ use fathom_netsim::sim::{LinkId, SimHandle, SimSocket};
 use fathom_plugin::{Clock, Extension, Observer};
 #[cfg(feature = "quiche")]
 use fathom_stacks::quiche;
-pub use fathom_stacks::{Controller, SetupError, Stack};
+pub use fathom_stacks::{Controller, SetupError, Stack, native_name};
 use fathom_stacks::{ReadOrder, UNLIMITED, noq, quinn};
 use h3::error::Code;
 

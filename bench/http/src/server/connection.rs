@@ -103,7 +103,7 @@ pub(super) async fn run<E: Endpoint>(
             }
         }
     };
-    let native = label.controller.starts_with("native:");
+    let native = fathom_stacks::native_name(&label.controller).is_some();
     let served = async {
         let served = requests::<E>(&connection, &context, stop);
         match context.log.as_ref().filter(|_| native) {
