@@ -148,8 +148,10 @@ impl Ranking<'_> {
             self.of_seeds(&with, seeds)
         });
         if seeds > 1 {
-            lines
-                .push("It holds for these requests on this path; another path or load may rank them otherwise.".into());
+            lines.push(
+                "Valid for these requests on this path; other paths or loads may rank differently."
+                    .into(),
+            );
             if with.len() > 6 {
                 lines.push(format!(
                     "With {} controllers, one of twenty intervals misses by chance: judge close ones with more seeds.",
