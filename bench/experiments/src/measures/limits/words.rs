@@ -281,26 +281,18 @@ pub(super) fn machine(all: &[Evidence]) -> Option<String> {
     })
 }
 
-/// Returns that controllers had nothing to decide for most of the time. Smaller parts stand in the lines of limits: the last round trip of
-/// every response is one.
+/// Returns that senders had nothing to send for most of the time. Smaller parts stand in the lines of
+/// limits, because the last round trip of every response is one. Handshakes are left out: short
+/// responses spend most of their time in them, and yet queues, which controllers fill, decide.
 pub(super) fn nothing_to_send(all: &[Evidence]) -> Option<String> {
-    let shares = |of: &Evidence| (of.share("application"), of.share("handshake"));
-    let much = |of: &&Evidence| shares(of).0 + shares(of).1 > MOSTLY;
-    let limited: Vec<&Evidence> = all.iter().filter(much).collect();
-    let (idle, handshake): (Vec<f64>, Vec<f64>) = limited.iter().map(|of| shares(of)).unzip();
-    let part = |shares: &[f64], words: &str| {
-        let some = shares.iter().any(|share| *share >= IN_LINE);
-        some.then(|| format!("{words} {}", range(shares)))
-    };
-    let parts: Vec<String> = part(&idle, "nothing was left to send for")
-        .into_iter()
-        .chain(part(&handshake, "handshakes took"))
-        .collect();
+    let limited: Vec<&Evidence> =
+        all.iter().filter(|of| of.share("application") > MOSTLY).collect();
+    let idle: Vec<f64> = limited.iter().map(|of| of.share("application")).collect();
     (!limited.is_empty()).then(|| {
         format!(
-            "the congestion controller was not the limit for most of the time under {}: {} of it",
-            names(&limited, all),
-            listed(&parts)
+            "nothing was left to send for {} of the time under {}: controllers had little to decide",
+            range(&idle),
+            names(&limited, all)
         )
     })
 }
