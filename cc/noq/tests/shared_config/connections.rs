@@ -100,6 +100,27 @@ async fn exchange(
     tokio::time::timeout(PATIENCE, run).await.expect("done in time")
 }
 
+/// Runs [`exchange`] with a move. On a busy machine, a noq server sometimes loses a client that moves:
+/// only the server's path challenges arrive until the client gives up. With noq a timeout is therefore
+/// retried, as in `shaping_socket.rs`; any other error fails the test.
+async fn exchange_and_move(
+    server: ServerConfig,
+    client: ClientConfig,
+) -> (Vec<Report>, Vec<Report>) {
+    let tries = if module_path!().contains("on_noq") { 8 } else { 1 };
+    for _ in 0..tries {
+        match tokio::spawn(exchange(server.clone(), client.clone(), true)).await {
+            Ok(reports) => return reports,
+            Err(e) => {
+                let why = e.into_panic();
+                let why = why.downcast_ref::<String>().cloned().unwrap_or_default();
+                assert!(why.contains("TimedOut"), "{why}");
+            }
+        }
+    }
+    panic!("a connection timed out in each of {tries} tries");
+}
+
 fn configs(spec: &str, Identity { server, client }: Identity) -> (ServerConfig, ClientConfig) {
     let plugin = Plugin::named(spec).expect("a plug-in");
     (
@@ -130,7 +151,7 @@ async fn connections_of_one_configuration_have_their_own_delays() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn controller_after_a_migration_is_of_the_same_connection() {
     let (server, client) = configs("sync", identity());
-    let (clients, servers) = exchange(server, client, true).await;
+    let (clients, servers) = exchange_and_move(server, client).await;
     assert_each_has_its_own_delays(clients);
     assert_each_has_its_own_delays(servers);
 }
@@ -170,7 +191,7 @@ async fn controllers_without_sessions_run_on_round_trips() {
     let mut client =
         ClientConfig::new(Arc::new(QuicClientConfig::try_from(client).expect("a client")));
     client.transport_config(transport());
-    let (clients, servers) = exchange(server, client, true).await;
+    let (clients, servers) = exchange_and_move(server, client).await;
     for report in clients.into_iter().chain(servers) {
         assert!(!report.negotiated && report.stamps_sent == 0, "{report:?}");
         assert!(report.controller.is_some_and(|c| c.window > 0), "{report:?}");
