@@ -59,7 +59,8 @@ Ctrl-C ends it with the runs that are done: their table, and --json and
 said with -v.
 
 On the virtual backend the same plan and seed give the same bytes, on any
-number of cores. The other backends run in real time, one run after the other.")]
+number of cores; a note names the stacks' own controllers that have no seed.
+The other backends run in real time, one run after the other.")]
 pub(crate) struct Args {
     /// A plan in TOML; arguments below override its fields.
     plan: Option<PathBuf>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_experiments::measures::MOST_LEFT_OUT;
+use fathom_experiments::measures::{MOST_LEFT_OUT, unseeded_note};
 use fathom_experiments::provenance::{VERSION, stack_versions};
 use fathom_experiments::scenario::Outcome;
 use fathom_experiments::study::StudyRunResult;
@@ -401,6 +401,15 @@ impl Scorecard {
                 sections.join(", ")
             )
         })
+    }
+
+    /// Names the controllers that take random numbers without a seed, as a sentence; `None` if there
+    /// are none.
+    pub fn unseeded(&self) -> Option<String> {
+        let stack = self.stack.parse().ok()?;
+        let controllers = self.against.iter().chain([&self.controller]);
+        let note = unseeded_note(controllers.map(|spec| (&**spec, stack)))?;
+        Some(note + ".")
     }
 
     /// Describes the consequences of the verdicts for a document's status, after RFC 9743 §3.2, in

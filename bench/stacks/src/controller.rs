@@ -67,6 +67,12 @@ impl Controller {
         stack.on_rustls() && (config.required().pacing || config.required().datagram)
     }
 
+    /// Returns whether the same seed gives the same packets on `stack`. It does for ours; some stacks
+    /// seed their own controllers from the operating system.
+    pub fn is_repeatable(&self, stack: Stack) -> bool {
+        !matches!(self, Self::Native(name) if stack.is_unseeded(name))
+    }
+
     /// Returns the spec that [`Controller::read`] parses.
     pub fn spec(&self) -> String {
         match self {

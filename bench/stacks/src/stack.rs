@@ -32,6 +32,9 @@ struct Entry {
     /// Capabilities that the stack provides to our controllers.
     provided: Capabilities,
     natives: &'static [&'static str],
+    /// The own controllers that take random numbers from the operating system, with no way to set
+    /// a seed.
+    unseeded: &'static [&'static str],
     on_rustls: bool,
     /// Whether `serve`, `load` and interop run the stack. Other stacks run only in the laboratory.
     everywhere: bool,
@@ -44,6 +47,8 @@ const TABLE: &[Entry] = &[
         name: "quinn",
         provided: fathom_quinn::PROVIDED,
         natives: &["new-reno", "cubic", "bbr"],
+        // quinn-proto 0.11.19: the first phase of the gain cycle.
+        unseeded: &["bbr"],
         on_rustls: true,
         everywhere: true,
     },
@@ -52,6 +57,8 @@ const TABLE: &[Entry] = &[
         name: "noq",
         provided: fathom_noq::PROVIDED,
         natives: &["new-reno", "cubic", "bbr3"],
+        // noq-proto 1.4.0: the time between two probes; `Bbr3Config` has a seed, but no setter.
+        unseeded: &["bbr3"],
         on_rustls: true,
         everywhere: true,
     },
@@ -61,6 +68,7 @@ const TABLE: &[Entry] = &[
         name: "quiche",
         provided: ::quiche::fathom::PROVIDED,
         natives: &["reno", "cubic", "bbr2"],
+        unseeded: &[],
         on_rustls: false,
         everywhere: true,
     },
@@ -70,6 +78,7 @@ const TABLE: &[Entry] = &[
         // ECN if a scenario requests accurate ECN.
         provided: Capabilities { one_way: true, ecn: true, pacing: true, datagram: true },
         natives: &[],
+        unseeded: &[],
         on_rustls: false,
         everywhere: false,
     },
@@ -130,6 +139,12 @@ impl Stack {
         self.entry().natives
     }
 
+    /// Returns whether the stack's own controller `native` draws random numbers that no seed sets.
+    /// Two runs of one scenario with one seed then differ.
+    pub fn is_unseeded(self, native: &str) -> bool {
+        self.entry().unseeded.contains(&native)
+    }
+
     /// Returns whether the stack's TLS is rustls.
     pub const fn on_rustls(self) -> bool {
         self.entry().on_rustls
@@ -187,6 +202,8 @@ mod tests {
             assert_eq!(stack.entry().stack, *stack);
             assert_eq!(stack.name().parse(), Ok(*stack));
             assert_eq!(stack.is_everywhere(), Stack::ALL.contains(stack));
+            let entry = stack.entry();
+            assert!(entry.unseeded.iter().all(|native| entry.natives.contains(native)));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a reader must know before the ranking: everything that is not the controllers and yet decides.
 
 use super::result::Comparison;
+use crate::measures::unseeded_note;
 use crate::stack::Stack;
 
 impl Comparison {
@@ -11,7 +12,8 @@ impl Comparison {
             .chain(self.full_other_direction())
             .chain(self.unpaired())
             .chain(self.tcp_in_disorder());
-        all.chain(self.decisive_limits()).collect()
+        let unseeded = unseeded_note(self.runs.iter().map(|run| (&*run.controller, run.stack)));
+        all.chain(self.decisive_limits()).chain(unseeded).collect()
     }
 
     /// Returns that the laboratory's TCP takes reordering for loss, where it is compared on a path that reorders.

@@ -25,7 +25,7 @@ fn known_fault(stack: Stack, reasons: &BTreeMap<&str, u64>) -> Option<&'static s
     let timed_out = reasons.keys().any(|reason| reason.contains("timed out"));
     // `Assembler::defragment` of noq-proto 1.4.0 takes data below the count of bytes read for read, also where reads are unordered.
     (stack == Stack::Noq && timed_out)
-        .then_some("noq 1.4 loses stream data that return in more than 23 pieces per packet, and then waits for ever (docs/noq.md)")
+        .then_some("noq 1.4 may have lost data of a stream (docs/noq.md, Streams with many gaps)")
 }
 
 impl FailedRequests {

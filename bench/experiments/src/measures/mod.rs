@@ -6,17 +6,20 @@
 //! | `change.rs` | the change from one controller to another, with its interval |
 //! | `limits/` | what limited senders, from the counts of their runs |
 //! | `failures.rs` | requests that failed, with their reasons |
+//! | `repeats.rs` | controllers under which two runs with one seed differ |
 
 mod change;
 mod failures;
 mod limits;
 mod measure;
+mod repeats;
 
 pub use change::Change;
 pub(crate) use failures::FailedRequests;
 pub(crate) use limits::{Counted, Evidence, decisive};
 pub(crate) use measure::primary;
 pub use measure::{Better, MEASURES, MOST_LEFT_OUT, Measure, Population, Span, measures_table};
+pub use repeats::unseeded_note;
 
 /// Names in a sentence: `a, b and c`.
 pub(crate) fn listed(names: &[String]) -> String {

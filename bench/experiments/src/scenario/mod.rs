@@ -113,6 +113,15 @@ impl Scenario {
             .copied()
     }
 
+    /// Returns whether the same seed gives the same packets: in virtual time, if every controller has
+    /// a seed.
+    pub fn is_repeatable(&self) -> bool {
+        let seeded = |traffic: &Traffic| {
+            traffic.mix.iter().all(|(_, controller)| controller.is_repeatable(traffic.stack))
+        };
+        self.backend.is_virtual() && self.traffic.iter().all(seeded)
+    }
+
     /// Stacks of its groups, each once.
     pub fn stacks(&self) -> Vec<Stack> {
         let mut stacks = Vec::new();

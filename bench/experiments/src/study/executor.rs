@@ -419,8 +419,8 @@ impl<'a> Work<'a> {
         };
         let result = match self.store.map(|store| store.save(run, &result)).transpose()? {
             Some(Saved::Other(first)) => {
-                // In real time no two runs are equal: the first is the result.
-                if run.scenario.backend.is_virtual() {
+                // In real time, or without a seed, no two runs are equal: the first is the result.
+                if run.scenario.is_repeatable() {
                     locked(&self.differ).push(i);
                 }
                 *first

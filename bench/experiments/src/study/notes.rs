@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::table::{Keyed, busiest, by_key};
 use super::{StudyRun, StudyRunResult};
-use crate::measures::{Counted, Evidence, FailedRequests, decisive};
+use crate::measures::{Counted, Evidence, FailedRequests, decisive, unseeded_note};
 use crate::scenario::{GroupOutcome, LinkOutcome, Scenario, Workload};
 use crate::stack::Stack;
 
@@ -66,7 +66,13 @@ pub fn notes(runs: &[StudyRun], results: &[StudyRunResult]) -> Notes {
         1 => first.clone(),
         several => format!("{first}; the same in {} more combinations", several - 1),
     });
-    Notes { failed: lines, notes: decisive(&evidence), without_result }
+    let mut notes = decisive(&evidence);
+    let specs: Vec<(String, Stack)> = (runs.iter())
+        .flat_map(|run| &run.scenario.traffic)
+        .flat_map(|traffic| traffic.mix.iter().map(|(_, of)| (of.spec(), traffic.stack)))
+        .collect();
+    notes.extend(unseeded_note(specs.iter().map(|(spec, stack)| (&**spec, *stack))));
+    Notes { failed: lines, notes, without_result }
 }
 
 fn evidence_of(

@@ -46,7 +46,11 @@ pub fn html(card: &Scorecard, changes: Option<&[Change]>) -> String {
             li { "Controller " code { (card.controller) } " on " (card.stack) ", against " code { (card.against.join(", ")) } "; the first is the reference." }
             li {
                 (card.seeds) " seeds of each combination, "
-                @if card.backend.is_virtual() { "in virtual time: the same command gives the same bytes." } @else { "on the backend " (card.backend) "." }
+                @match (card.backend.is_virtual(), card.unseeded()) {
+                    (false, _) => { "on the backend " (card.backend) "." }
+                    (true, None) => { "in virtual time: the same command gives the same bytes." }
+                    (true, Some(note)) => { "in virtual time. " (note) }
+                }
             }
             @if let Some(cpu) = &card.cpu { li { (cpu.text(&card.thresholds)) } }
             li { "A check passes where the whole 95 % interval over the seeds is within its threshold, and fails where the whole of it is outside." }

@@ -67,7 +67,8 @@ pub fn text(card: &Scorecard, changes: Option<&[Change]>) -> String {
         lines.extend(wrapped(&cpu.text(&card.thresholds), WIDTH));
     }
     lines.push(String::new());
-    for line in card.status().iter().map(String::as_str).chain([OURS]) {
+    let unseeded = card.unseeded().map(|note| format!("NOTE: {note}"));
+    for line in card.status().iter().chain(&unseeded).map(String::as_str).chain([OURS]) {
         lines.extend(wrapped(line, WIDTH));
     }
     lines.join("\n") + "\n"

@@ -1,0 +1,35 @@
+//! Controllers under which two runs with one seed differ.
+
+use std::collections::BTreeSet;
+
+use crate::stack::{Controller, Stack};
+
+/// Returns a sentence, without its full stop, that names the controllers that draw random numbers
+/// without a seed; `None` if there is none among these specs.
+pub fn unseeded_note<'a>(controllers: impl IntoIterator<Item = (&'a str, Stack)>) -> Option<String> {
+    let unseeded: BTreeSet<String> = controllers
+        .into_iter()
+        .filter(|(spec, stack)| Controller::read(spec, *stack).is_ok_and(|c| !c.is_repeatable(*stack)))
+        .map(|(spec, stack)| format!("{spec} of {stack}"))
+        .collect();
+    let names = unseeded.into_iter().collect::<Vec<_>>().join(" and ");
+    (!names.is_empty()).then(|| {
+        format!(
+            "{names} takes random numbers from the operating system, and no seed sets them: the same \
+             command gives other figures each time. The spread over the seeds includes this"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_controllers_without_a_seed_are_named() {
+        let none = [("native:cubic", Stack::Quinn), ("sync", Stack::Noq), ("bbr", Stack::Tcp)];
+        assert_eq!(unseeded_note(none), None);
+        let note = unseeded_note([("native:bbr", Stack::Quinn), ("native:bbr3", Stack::Noq)]);
+        assert!(note.unwrap().starts_with("native:bbr of quinn and native:bbr3 of noq takes"));
+    }
+}
