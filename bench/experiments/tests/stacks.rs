@@ -3,7 +3,8 @@
 use fathom_cc::catalogue::CATALOGUE;
 use fathom_experiments::compare::{ComparedRun, Comparison, Plan, compare};
 use fathom_experiments::scenario::Timestamps;
-use fathom_experiments::stack::Stack;
+use fathom_experiments::stack::{Stack, native_name};
+use fathom_netsim::path::PathSpec;
 
 /// Full datagrams of the lab, in bytes of UDP payload.
 const DATAGRAM: f64 = 1_392.0;
@@ -65,6 +66,35 @@ fn without_losses_the_stacks_agree_to_a_hundredth() {
                 "{name}: {} ms on {stack} against {quinn}",
                 other.times().expect("responses").mean_ms
             );
+        }
+    }
+}
+
+/// Two runs of one seed are the same, except where the table of stacks says that a controller has no
+/// seed. Whoever finds a way to seed these sees this test fail, and removes them from the table.
+#[test]
+fn a_seed_repeats_every_controller_that_has_one() {
+    // Long enough for several probes of BBRv3, which follow each other after 2 to 3 s.
+    const ATTEMPTS: usize = 12;
+    for stack in Stack::ALL {
+        let natives = stack.natives().iter().map(|n| format!("native:{n}"));
+        let ours = CATALOGUE.iter().map(|entry| entry.name.to_owned());
+        for spec in natives.chain(ours) {
+            let unseeded = native_name(&spec).is_some_and(|name| stack.is_unseeded(name));
+            let plan = Plan {
+                stacks: vec![*stack],
+                path: PathSpec {
+                    rate: Some("10Mbps".into()),
+                    rtt: Some("40ms".into()),
+                    ..PathSpec::default()
+                },
+                ..bulk("bulk:1x10MB@0ms", &[&spec])
+            };
+            let hash = || run(&plan).runs[0].outcome.trace_hash.clone();
+            let first = hash();
+            let attempts = if unseeded { ATTEMPTS } else { 1 };
+            let differ = (0..attempts).any(|_| hash() != first);
+            assert_eq!(differ, unseeded, "{spec} on {stack}");
         }
     }
 }

@@ -6,10 +6,14 @@ use crate::stack::{Controller, Stack};
 
 /// Returns a sentence, without its full stop, that names the controllers that draw random numbers
 /// without a seed; `None` if there is none among these specs.
-pub fn unseeded_note<'a>(controllers: impl IntoIterator<Item = (&'a str, Stack)>) -> Option<String> {
+pub fn unseeded_note<'a>(
+    controllers: impl IntoIterator<Item = (&'a str, Stack)>,
+) -> Option<String> {
     let unseeded: BTreeSet<String> = controllers
         .into_iter()
-        .filter(|(spec, stack)| Controller::read(spec, *stack).is_ok_and(|c| !c.is_repeatable(*stack)))
+        .filter(|(spec, stack)| {
+            Controller::read(spec, *stack).is_ok_and(|c| !c.is_repeatable(*stack))
+        })
         .map(|(spec, stack)| format!("{spec} of {stack}"))
         .collect();
     let names = unseeded.into_iter().collect::<Vec<_>>().join(" and ");
