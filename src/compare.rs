@@ -75,7 +75,7 @@ pub(crate) struct Args {
     /// Rate of the bottleneck of the built-in network. [default: 10Mbps]
     #[arg(long, value_name = "RATE")]
     link: Option<String>,
-    /// Rate of the uncongested network on which the load is calibrated: more than --link. [default: ten times --link, at least 100Mbps]
+    /// Rate of the uncongested network that packmime's results are set beside: more than --link. [default: ten times --link, at least 100Mbps]
     #[arg(long, value_name = "RATE")]
     reference: Option<String>,
     #[arg(long, value_name = "QUEUE", help = queue_help())]
@@ -426,9 +426,6 @@ fn publish(
     ])
 }
 
-/// The stage before the runs, which is none of them.
-const CALIBRATION: &str = "calibration";
-
 /// Progress: bars on a terminal, elsewhere a line now and then; what each run cost is said with -v.
 pub(crate) struct Watcher {
     heartbeat: Heartbeat,
@@ -458,18 +455,14 @@ impl Watcher {
                         std::thread::sleep(Duration::from_millis(100));
                     }
                 });
-                if name != CALIBRATION {
-                    self.heartbeat.begins(&name, of, &progress);
-                }
+                self.heartbeat.begins(&name, of, &progress);
                 self.live.lock().insert(name, (bar, progress));
             }
             Stage::Ends { name, cost } => {
                 if let Some((bar, _)) = self.live.lock().remove(&name) {
                     bar.finish_and_clear();
                 }
-                if name != CALIBRATION {
-                    self.heartbeat.ends(&name);
-                }
+                self.heartbeat.ends(&name);
                 tracing::info!("a run is done: {name}: {cost}");
             }
         }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`scenario`] | routers in a row, traffic over them, and a run of it |
 //! | [`study`] | sweeps of scenarios: runs, resuming, estimates |
-//! | [`compare`] | several controllers on one bottleneck: plan, calibration, runs, report |
+//! | [`compare`] | several controllers on one bottleneck: plan, runs, report |
 //! | [`measures`] | what runs are judged by: measures, changes, limits, failures |
 //! | [`stack`] | QUIC stacks under the laboratory's HTTP/3 |
 //! | [`provenance`] | versions of what made a result |

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::stack::Stack;
 
 /// Raised when a field of the JSON of `fathom compare` or `fathom plan run` gets another name or meaning; new fields do not raise it.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 /// Of fathom.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 

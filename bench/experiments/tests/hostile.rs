@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 
-use fathom_experiments::scenario::{Progress, ScenarioSpec, Seeding, run};
+use fathom_experiments::scenario::{Progress, ScenarioSpec, run};
 use fathom_experiments::stack::{ClockMisreport, MISREPORTS, Stack};
 
 /// Bytes that the liar wants: a quarter of a minute at its share.
@@ -54,7 +54,6 @@ fn seconds_on(stack: Stack, controller: &str, misreport: Option<ClockMisreport>,
     let mut scenario =
         ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).expect("a scenario");
     scenario.traffic[0].misreport = misreport;
-    scenario.seeding = Seeding::Paired;
     let outcome = run(&scenario, seed, &Progress::default());
     let (outcome, _) = outcome.unwrap_or_else(|e| panic!("{controller}, seed {seed}: {e}"));
     let first = &outcome.groups["first"];
@@ -128,6 +127,6 @@ fn the_misreports_reach_the_sender() {
 #[test]
 fn the_limit_bounds_misreporting_receivers() {
     let (name, misreport) = MISREPORTS[0];
-    let gain = seconds("reno", None, 1) / seconds("sync:trust=full", Some(misreport), 1);
+    let gain = mean("reno", None) / mean("sync:trust=full", Some(misreport));
     assert!(gain > 1.2, "'{name}' gains {gain:.3} where its word counts in everything");
 }

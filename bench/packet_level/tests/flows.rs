@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fathom_cc::catalogue;
 use fathom_cc::{Rate, Time};
-use fathom_experiments::scenario::{Progress, ScenarioSpec, Seeding, run};
+use fathom_experiments::scenario::{Progress, ScenarioSpec, run};
 use fathom_experiments::stack::DATAGRAM;
 use fathom_metrics::verify;
 use fathom_netsim::link::{Link, jain};
@@ -440,8 +440,7 @@ fn both(controller: &str, bytes: u64, limit: usize) -> (f64, f64) {
         "stop = '1 responses'\n[network]\ntopology = 'dumbbell'\nlink = '10Mbps'\ndelay = '15ms'\nqueue = 'droptail:{limit}p'\n\
          [[traffic]]\nname = 'flow'\nfrom = 'left'\nto = 'right'\nworkload = 'flows:1x{bytes}B'\ncontroller = '{controller}'\naccess.queues = 'none'\nacks-queue = false"
     );
-    let mut scenario = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).unwrap();
-    scenario.seeding = Seeding::Paired;
+    let scenario = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).unwrap();
     let (outcome, _) = run(&scenario, 1, &Progress::default()).unwrap();
     let quinn = outcome.groups["flow"].times.as_ref().unwrap().mean_ms / 1e3;
     let mut b = Bottleneck::droptail(10, limit, 15);

@@ -10,12 +10,9 @@ use fathom_experiments::compare::{Plan, Stage, compare, report};
 
 fn main() -> ExitCode {
     let plan = Plan { seeds: 2, responses: 2_000, ..Plan::default() };
-    let all = plan.seeds * plan.controllers.len() as u64;
+    let all = plan.validate().unwrap_or_default();
     let done = AtomicU64::new(0);
     let watch = |stage| match stage {
-        Stage::Ends { name, .. } if name == "calibration" => {
-            eprintln!("first look: load calibrated, {all} runs follow")
-        }
         Stage::Ends { name, .. } => {
             eprintln!(
                 "first look: {name} done, {} of {all} runs",

@@ -1,28 +1,29 @@
-//! A comparison: calibrate, then run every controller with every seed, on all cores. A seed is the same requests for all.
+//! A comparison: every controller with every seed, on all cores. A seed is the same requests for all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fathom_netsim::backend::Backend;
+use fathom_traffic::RateOutOfRange;
 
-use super::calibrate::{calibrate, out_of_range};
 use super::plan::{Checked, Plan};
 use super::responses::ResponseLog;
-use super::result::{ComparedRun, Comparison, Missing, name};
-use super::run::{Rates, RunSpec};
-use crate::scenario::{
-    Cost, Outcome, PlanError, Progress, RunError, ScenarioError, WebLoad, Workload, computed_rate,
-};
+use super::result::{ComparedRun, Comparison, Missing, Reference, name};
+use super::run::RunSpec;
+use crate::scenario::{Cost, Outcome, PlanError, Progress, RunError, ScenarioError, check_loads};
 use crate::stack::{Controller, Stack};
 use crate::study::{Event, Location, RunOptions, StudyRun, execute};
+
+/// What progress calls the run on the uncongested network.
+const UNCONGESTED: &str = "uncongested";
 
 /// What a comparison is doing, for progress bars.
 #[derive(Clone, Debug)]
 pub enum Stage {
     /// A run begins; its completed responses count up to `of`.
     Begins {
-        /// What runs: a controller, or the calibration.
+        /// What runs: a controller, or the uncongested network.
         name: String,
         /// Responses it will complete.
         of: u64,
@@ -72,71 +73,50 @@ pub fn compare_with(
 ) -> Result<(Comparison, Option<ScenarioError>), ScenarioError> {
     let CompareOptions { interrupt, response_log, results } = options;
     let checked = plan.check()?;
-    let (responses, rates, reference) = match checked.workload {
-        Workload::Bulk { .. }
-        | Workload::Pages { .. }
-        | Workload::Media { .. }
-        | Workload::Uploads { .. } => (checked.responses, [0.0; 2], None),
-        // Only the way to the clients carries bodies: the load is computed.
-        Workload::Web { .. } if checked.path.is_some() => (checked.responses, [0.0; 2], None),
-        Workload::Web { load: WebLoad::Connections(rate), .. } => {
-            (checked.responses, [rate; 2], None)
-        }
-        Workload::Web { load: WebLoad::Computed { part, .. }, .. } => {
-            let progress = Progress::default();
-            let name = "calibration".to_owned();
-            watch(Stage::Begins {
-                name: name.clone(),
-                of: checked.responses,
-                progress: Arc::clone(&progress),
-            });
-            let calibrated = calibrate(&checked, part, &progress, interrupt)?;
-            watch(Stage::Ends { name, cost: calibrated.cost });
-            (checked.responses, calibrated.rates, Some(calibrated.reference))
-        }
-    };
-    let spec = |(seed, backend, (stack, control)): (u64, Backend, &(Stack, Controller)),
-                rates: Rates| RunSpec {
+    let spec = |seed: u64, backend: Backend, (stack, control): &(Stack, Controller)| RunSpec {
         plan: &checked,
         label: name(plan, &control.spec(), *stack, backend),
         controller: control.clone(),
         stack: *stack,
         link: checked.link,
-        rates,
-        responses,
         seed,
         backend,
         interrupt: Arc::clone(interrupt),
         response_log: *response_log,
     };
-    // On a path the load is computed, once for each seed: every stack gets the same requests.
-    let mut computed: BTreeMap<u64, Rates> = BTreeMap::new();
-    if let (Some(first), true) = (checked.runs.first(), reference.is_none()) {
-        for seed in checked.seeds.clone() {
-            let rate =
-                computed_rate(&spec((seed, Backend::Virtual, first), rates).scenario(), seed);
-            let rate = rate.map_err(|e| match e {
+    let (first_seed, first_stack) = (*checked.seeds.start(), checked.runs.first());
+    if let Some(first) = first_stack {
+        let seeds = checked.seeds.clone();
+        for seed in seeds {
+            let scenario = spec(seed, Backend::Virtual, first).scenario();
+            check_loads(&scenario, seed).map_err(|e| match e {
                 ScenarioError::Rate { error, .. } => out_of_range(&error).into(),
                 e => e,
             })?;
-            computed.insert(seed, [rate; 2]);
         }
     }
+    let mut run_specs = Vec::new();
+    if let (Some((stack, _)), true) = (first_stack, checked.has_reference()) {
+        // Reno, as in Sync-TCP §4.2. On one backend, wherever the others run.
+        let reno = (*stack, Controller::reference(*stack).map_err(PlanError)?);
+        let reference = spec(first_seed, Backend::Virtual, &reno);
+        run_specs.push(RunSpec {
+            label: UNCONGESTED.to_owned(),
+            link: checked.reference,
+            response_log: None,
+            ..reference
+        });
+    }
+    let references = run_specs.len();
     // Seed by seed: where runs are cut short, the seeds that are done have all controllers.
-    let of_seed = |seed: u64| {
-        let of_backend = |backend: &Backend| {
-            checked.runs.iter().map(|run| (seed, *backend, run)).collect::<Vec<_>>()
-        };
-        plan.backends.iter().flat_map(of_backend).collect::<Vec<_>>()
-    };
-    let run_specs: Vec<RunSpec<'_>> = (checked.seeds.clone().flat_map(of_seed))
-        .map(|run| spec(run, computed.get(&run.0).copied().unwrap_or(rates)))
-        .collect();
+    for seed in checked.seeds.clone() {
+        for backend in &plan.backends {
+            run_specs.extend(checked.runs.iter().map(|run| spec(seed, *backend, run)));
+        }
+    }
     let study_runs: Vec<StudyRun> = run_specs.iter().map(RunSpec::study_run).collect();
-    let spec_of = |run: &StudyRun| {
-        let place = study_runs.iter().position(|of| of.fingerprint == run.fingerprint);
-        &run_specs[place.unwrap_or_default()]
-    };
+    let specs: HashMap<&str, &RunSpec<'_>> =
+        study_runs.iter().map(|run| &*run.fingerprint).zip(&run_specs).collect();
     let run_options = RunOptions {
         jobs: None,
         results: results.clone(),
@@ -148,26 +128,37 @@ pub fn compare_with(
         &run_options,
         &|event| match event {
             Event::Begins { run, of, progress } => {
-                watch(Stage::Begins { name: spec_of(run).name(), of, progress });
+                watch(Stage::Begins { name: specs[&*run.fingerprint].name(), of, progress });
             }
-            Event::Ends { run, cost } => watch(Stage::Ends { name: spec_of(run).name(), cost }),
+            Event::Ends { run, cost } => {
+                watch(Stage::Ends { name: specs[&*run.fingerprint].name(), cost });
+            }
             Event::Starts { .. } | Event::Broken { .. } | Event::Fails { .. } => {}
         },
-        &|run, progress| spec_of(run).run(Arc::clone(progress)),
+        &|run, progress| specs[&*run.fingerprint].run(&run.scenario, Arc::clone(progress)),
     );
     let executed = executed.map_err(|e| PlanError(e.to_string()))?;
     let mut outcomes: BTreeMap<String, Outcome> =
         executed.results.into_iter().map(|of| (of.fingerprint, of.outcome)).collect();
     let mut errors: BTreeMap<usize, ScenarioError> = executed.failed.into_iter().collect();
     let (mut runs, mut incomplete, mut first) = (Vec::new(), Vec::new(), None);
+    let mut reference = None;
     for (i, (run_spec, study_run)) in run_specs.iter().zip(&study_runs).enumerate() {
+        let is_reference = i < references;
         if let Some(outcome) = outcomes.remove(&study_run.fingerprint) {
-            runs.push(run_spec.result(outcome));
+            let run = run_spec.result(outcome);
+            if is_reference {
+                reference = Some(Reference::new(run, checked.link.bits_per_sec()));
+            } else {
+                runs.push(run);
+            }
             continue;
         }
         let e = errors.remove(&i).unwrap_or_else(|| RunError::Interrupted.into());
-        let (label, controller) = (run_spec.label.clone(), run_spec.controller.spec());
-        incomplete.push(Missing { label, controller, seed: run_spec.seed, why: e.to_string() });
+        if !is_reference {
+            let (label, controller) = (run_spec.label.clone(), run_spec.controller.spec());
+            incomplete.push(Missing { label, controller, seed: run_spec.seed, why: e.to_string() });
+        }
         first.get_or_insert(e);
     }
     if let Some(e) = first.take_if(|_| runs.is_empty()) {
@@ -189,6 +180,12 @@ pub fn compare_with(
         Comparison { plan: effective(plan, &checked), request_hash, runs, reference, incomplete },
         first,
     ))
+}
+
+/// Returns the error of the option that sets a rate that a model of traffic does not have.
+fn out_of_range(error: &RateOutOfRange) -> PlanError {
+    let change = if error.is_too_high() { "lower" } else { "raise" };
+    PlanError(format!("load: {}; {change} --load, or the rate of the link", error.finding()))
 }
 
 /// The plan with its controllers written the one way that reports use.

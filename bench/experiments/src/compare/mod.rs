@@ -3,7 +3,6 @@
 
 mod all_runs;
 mod beside;
-mod calibrate;
 mod failures;
 mod limits;
 mod notes;

@@ -62,8 +62,7 @@ pub struct Plan {
     pub mtu_discovery: bool,
     /// Datagrams of stacks leave their host in bundles of so many at most (GSO); `None`: one by one.
     pub gso: Option<u32>,
-    /// Rate of the uncongested network that load is calibrated on and that the results are set beside; `auto`: ten times the link's, 100 Mbps
-    /// at least.
+    /// Rate of the uncongested network that the results are set beside; `auto`: ten times the link's, 100 Mbps at least.
     pub reference: String,
     /// Largest window of a sender in packets, set by the receiver's flow control (Sync-TCP §5.1: "the maximum send window is 68
     /// packets"), or `none`.
@@ -126,6 +125,14 @@ pub(crate) struct Checked {
     pub(crate) max_window: MaxWindow,
 }
 
+impl Checked {
+    /// Returns whether the results are set beside an uncongested network: those of web traffic on the
+    /// built-in one.
+    pub(super) fn has_reference(&self) -> bool {
+        self.path.is_none() && matches!(self.workload, Workload::Web { .. })
+    }
+}
+
 impl Plan {
     /// Checks every field.
     ///
@@ -183,7 +190,7 @@ impl Plan {
             return Err(field(
                 "reference",
                 format!(
-                    "'{}' must be faster than the link of {link}: the load is set on a network that is not congested; write --reference {tenfold}, or leave it out",
+                    "'{}' must be faster than the link of {link}: it is the network that is not congested; write --reference {tenfold}, or leave it out",
                     self.reference,
                 ),
             ));
@@ -220,7 +227,6 @@ impl Plan {
             .map_err(|e| field("workload", e))?;
         let gso =
             self.backends.iter().try_fold(self.gso, |gso, backend| check_gso(gso, *backend))?;
-        let calibrates = path.is_none() && matches!(workload, Workload::Web { .. });
         let checked = Checked {
             runs,
             link,
@@ -238,7 +244,7 @@ impl Plan {
             gso,
             max_window: self.max_window.parse().map_err(|e| field("max-window", e))?,
         };
-        unused::check(self, &checked, calibrates)?;
+        unused::check(self, &checked)?;
         unused::check_deadline(&checked)?;
         Ok(checked)
     }
@@ -267,12 +273,15 @@ impl Plan {
         text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'))
     }
 
-    /// Checks every field, and says how many runs it makes besides the calibration.
+    /// Checks every field, and returns the number of runs, with that on the uncongested network.
     ///
     /// # Errors
     /// The first field that is wrong.
     pub fn validate(&self) -> Result<usize, PlanError> {
-        self.check().map(|checked| checked.runs.len() * self.backends.len() * self.seeds as usize)
+        self.check().map(|checked| {
+            checked.runs.len() * self.backends.len() * self.seeds as usize
+                + usize::from(checked.has_reference())
+        })
     }
 
     /// The path with the built-in network's rate, queue and RTT where it says none: a loss alone says what differs from the default.

@@ -53,21 +53,10 @@ impl Comparison {
     pub fn how_to_go_on(&self) -> String {
         let left = self.remaining();
         let commands: Vec<String> = left.iter().map(Remaining::arguments).collect();
-        // The load of the built-in network is measured with the first seed of a command.
-        let measured =
-            self.reference.is_some() && left.iter().any(|command| command.seed != self.plan.seed);
-        let other = if measured {
-            format!("; its load is calibrated with its own first seed, not with {}", self.plan.seed)
-        } else {
-            String::new()
-        };
         match &commands[..] {
             [] => "nothing is left".into(),
             several if several.len() <= MOST_COMMANDS => {
-                format!(
-                    "the same command with {} runs the rest{other}",
-                    several.join(", and with ")
-                )
+                format!("the same command with {} runs the rest", several.join(", and with "))
             }
             _ => "the same command runs all again".into(),
         }

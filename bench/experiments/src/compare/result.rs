@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use fathom_metrics::Distribution;
+use fathom_metrics::{Distribution, round};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::path::PathEvent;
 use serde::{Deserialize, Serialize};
@@ -71,17 +71,24 @@ impl ComparedRun {
     }
 }
 
-/// The same requests on a network that is not congested.
+/// The same requests on a network that is not congested: Reno, with the first seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
-    /// New connections per second, forward and reverse.
-    pub rates: [f64; 2],
-    /// Load offered to the link, percent, forward and reverse: throughput on the uncongested network / rate of the link.
-    pub offered_percent: [f64; 2],
-    /// Runs it took to calibrate the rates.
-    pub calibration_runs: u32,
+    /// Percent of the link that this network carried, forward and reverse: the load, as Sync-TCP §4.2
+    /// measures it.
+    pub carried_percent: [f64; 2],
     /// The run itself.
     pub run: ComparedRun,
+}
+
+impl Reference {
+    /// Returns the reference with this run, beside a link of `link` bits per second.
+    pub(super) fn new(run: ComparedRun, link: u64) -> Self {
+        let bits = |link: &str| run.outcome.links.get(link).map_or(0.0, |l| l.throughput_bps);
+        let carried_percent =
+            [FORWARD, REVERSE].map(|(_, name)| round(100.0 * bits(name) / link as f64, 2));
+        Self { carried_percent, run }
+    }
 }
 
 /// A comparison.

@@ -14,16 +14,10 @@ use super::responses::ResponseLog;
 use super::result::{ComparedRun, FORWARD, REVERSE};
 use crate::scenario::{
     Chain, Cost, KeepSpec, Outcome, Progress, ResponseSpool, RunControl, RunError, Scenario,
-    ScenarioError, Seeding, Stop, TcpSettings, Traffic, WebLoad, Workload, run_with,
+    ScenarioError, Stop, TcpSettings, Traffic, Workload, run_with,
 };
 use crate::stack::{Controller, DATAGRAM, IDLE, Stack};
 use crate::study::StudyRun;
-
-/// Results of comparisons have had it from the start.
-const SEEDING: Seeding = Seeding::Paired;
-
-/// New connections per second, or page views, forward and reverse.
-pub(super) type Rates = [f64; 2];
 
 /// One run to be made.
 pub(super) struct RunSpec<'a> {
@@ -36,10 +30,6 @@ pub(super) struct RunSpec<'a> {
     pub(super) stack: Stack,
     /// Rate of all links.
     pub(super) link: Rate,
-    /// Of web traffic and pages; zero: the load is still to be computed, or there is none.
-    pub(super) rates: Rates,
-    /// Responses at which the run ends.
-    pub(super) responses: u64,
     /// Of everything random.
     pub(super) seed: u64,
     /// Where it runs.
@@ -51,11 +41,15 @@ pub(super) struct RunSpec<'a> {
 }
 
 impl RunSpec<'_> {
-    /// Runs it on the calling thread. `progress` counts its responses.
+    /// Runs `scenario`, which is its own, on the calling thread. `progress` counts its responses.
     ///
     /// # Errors
     /// The run could not be set up, did not end, or failed its own checks.
-    pub(super) fn run(&self, progress: Progress) -> Result<(Outcome, Cost), ScenarioError> {
+    pub(super) fn run(
+        &self,
+        scenario: &Scenario,
+        progress: Progress,
+    ) -> Result<(Outcome, Cost), ScenarioError> {
         let kept = |e: io::Error| ScenarioError::from(RunError::Responses(e.to_string()));
         let responses = self
             .response_log
@@ -66,8 +60,7 @@ impl RunSpec<'_> {
             interrupt: Arc::clone(&self.interrupt),
             responses: responses.clone(),
         };
-        let scenario = self.scenario();
-        match run_with(&scenario, self.seed, &control) {
+        match run_with(scenario, self.seed, &control) {
             Ok((outcome, cost)) => {
                 if let Some((log, rows)) = self.response_log.zip(responses) {
                     let groups = scenario.traffic.iter().map(|group| group.name.clone()).collect();
@@ -111,6 +104,8 @@ impl RunSpec<'_> {
         let group = |name: &str, (from, to), workload| Traffic {
             name: name.to_owned(),
             stack: self.stack,
+            // All stacks get the same requests.
+            load_stack: plan.runs.first().map_or(self.stack, |(stack, _)| *stack),
             tcp: TcpSettings::default(),
             from,
             to,
@@ -128,17 +123,18 @@ impl RunSpec<'_> {
             idle: IDLE,
             counted: name == FORWARD.0,
         };
-        let (forward, reverse) = workloads(plan, self.rates);
-        let mut traffic = vec![group(FORWARD.0, (0, 1), forward)];
-        traffic.extend(reverse.map(|workload| group(REVERSE.0, (1, 0), workload)));
-        // The load is calibrated alone.
-        let calibrates = plan.path.is_none() && self.link != plan.link;
-        let beside = if calibrates { &[][..] } else { &plan.beside[..] };
+        let mut traffic = vec![group(FORWARD.0, (0, 1), plan.workload)];
+        // On the built-in network web traffic goes both ways (Sync-TCP §4.1).
+        if plan.path.is_none() && matches!(plan.workload, Workload::Web { .. }) {
+            traffic.push(group(REVERSE.0, (1, 0), plan.workload));
+        }
+        // The uncongested network has nobody else on it.
+        let uncongested = plan.path.is_none() && self.link != plan.link;
+        let beside = if uncongested { &[][..] } else { &plan.beside[..] };
         let others: Vec<Traffic> =
             beside.iter().filter_map(|beside| beside.traffic(&traffic[0])).collect();
         let background =
             beside.iter().filter_map(|beside| beside.background(&traffic[0])).collect();
-        let own = plan.path.is_some() || !plan.beside.is_empty();
         traffic.extend(others);
         // Of few and long flows; thousands of short ones have no shares worth a look.
         let bulk = matches!(plan.workload, Workload::Bulk { .. });
@@ -152,15 +148,13 @@ impl RunSpec<'_> {
             chain,
             traffic,
             background,
-            stop: Stop::Responses(self.responses),
+            stop: Stop::Responses(plan.responses),
             warm_up: Duration::ZERO,
             backend: self.backend,
             timestamps: plan.timestamps,
             shaping: plan.shaping,
             mtu_discovery: plan.mtu_discovery,
             gso: plan.gso,
-            // Pairs are for two groups.
-            seeding: if own { Seeding::Mixed } else { SEEDING },
             keep,
         }
     }
@@ -176,29 +170,5 @@ impl RunSpec<'_> {
             bottleneck: self.bottleneck().to_owned(),
             outcome,
         }
-    }
-}
-
-/// What the clients of both directions ask for; bulk transfers go forward only.
-fn workloads(plan: &Checked, rates: Rates) -> (Workload, Option<Workload>) {
-    match plan.workload {
-        Workload::Web { server_delay, arrivals, period, resumption, .. } if plan.path.is_none() => {
-            let [forward, reverse] = rates.map(|rate| {
-                let load = WebLoad::Connections(rate);
-                Workload::Web { load, server_delay, arrivals, period, resumption }
-            });
-            (forward, Some(reverse))
-        }
-        Workload::Web { server_delay, arrivals, period, resumption, .. } if rates[0] > 0.0 => {
-            let load = WebLoad::Connections(rates[0]);
-            (Workload::Web { load, server_delay, arrivals, period, resumption }, None)
-        }
-        Workload::Pages { shape, period, priorities, in_flight, resumption, .. }
-            if rates[0] > 0.0 =>
-        {
-            let load = WebLoad::Connections(rates[0]);
-            (Workload::Pages { load, shape, period, priorities, in_flight, resumption }, None)
-        }
-        workload => (workload, None),
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `load` | `packmime`, `page` | `media`, `upload`, `bulk`, and workloads with their own numbers |
 //! | `responses` | `packmime`, `page` | `media`, `upload`, `bulk`: they end by themselves |
-//! | `reference` | `packmime` on the built-in network, where load is calibrated | any other workload, any path |
+//! | `reference` | `packmime` on the built-in network | any other workload, any path |
 //! | `connections persistent` | `packmime`, `upload`, `bulk` | `page`, `media`: a client keeps its connection anyway |
 //! | `timestamps` but `off` | a controller of the catalogue | native controllers: the stack is as it comes |
 //! | `server-delay` | `packmime` | any other workload |
@@ -79,15 +79,11 @@ fn responses(plan: &Plan, checked: &Checked) -> Option<String> {
 ///
 /// # Errors
 /// The first such field.
-pub(super) fn check(plan: &Plan, checked: &Checked, calibrates: bool) -> Result<(), PlanError> {
+pub(super) fn check(plan: &Plan, checked: &Checked) -> Result<(), PlanError> {
     let refused = |text: String| Err(PlanError(text));
     let web = matches!(checked.workload, Workload::Web { .. });
-    if plan.reference != AUTO && !calibrates {
-        let why = if web {
-            "on a path the load is computed"
-        } else {
-            "only packmime has its load measured"
-        };
+    if plan.reference != AUTO && !checked.has_reference() {
+        let why = if web { "only the built-in network has one" } else { "only packmime has one" };
         return refused(format!(
             "reference: {why}, and nothing runs on an uncongested network; leave it out"
         ));
@@ -213,7 +209,7 @@ mod tests {
                     path(p, "preset", "lte");
                 }),
                 "",
-                "on a path",
+                "only the built-in",
             ),
             (plan(|p| (p.server_delay, p.workload) = (true, "bulk".into())), "", "server-delay: "),
             (

@@ -20,7 +20,7 @@ pub fn unseeded_note<'a>(
     (!names.is_empty()).then(|| {
         format!(
             "{names} takes random numbers from the operating system, and no seed sets them: the same \
-             command gives other figures each time. The spread over the seeds includes this"
+             command may give other figures each time. The spread over the seeds includes this"
         )
     })
 }

@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use super::chain::{Chain, ChainLink, DEEP};
 use super::source::{Request, Source};
 use super::{
-    ComputedLoad, Connections, MaxWindow, PlanError, Scenario, ScenarioError, Seeding, Shaping,
-    Stop, TcpSettings, Timestamps, Traffic, WebLoad, Workload,
+    ComputedLoad, Connections, MaxWindow, PlanError, Scenario, ScenarioError, Shaping, Stop,
+    TcpSettings, Timestamps, Traffic, WebLoad, Workload,
 };
 use crate::stack::{Controller, Stack};
 
@@ -192,8 +192,9 @@ fn costs(
 ) -> Result<Costs, ScenarioError> {
     static KNOWN: LazyLock<Mutex<HashMap<Key, Costs>>> = LazyLock::new(Mutex::default);
     let known = || KNOWN.lock();
-    let of_tcp = (traffic.stack == Stack::Tcp).then_some(traffic.tcp);
-    let key = (traffic.stack, timestamps, traffic.datagram, traffic.max_window, of_tcp);
+    let stack = traffic.load_stack;
+    let of_tcp = (stack == Stack::Tcp).then_some(traffic.tcp);
+    let key = (stack, timestamps, traffic.datagram, traffic.max_window, of_tcp);
     if let Some(costs) = known().get(&key) {
         return Ok(*costs);
     }
@@ -204,9 +205,10 @@ fn costs(
             queue: DEEP,
             back_queue: DEEP,
         };
-        let reference = Controller::reference(traffic.stack).map_err(PlanError)?;
+        let reference = Controller::reference(stack).map_err(PlanError)?;
         let download = Traffic {
-            name: "calibration".into(),
+            name: "download".into(),
+            stack,
             from: 0,
             to: 1,
             access: Chain::dumbbell(link).access,
@@ -237,7 +239,6 @@ fn costs(
             shaping: Shaping::Auto,
             mtu_discovery: false,
             gso: None,
-            seeding: Seeding::Mixed,
             keep: super::KeepSpec::default(),
         };
         Ok(on_the_wire(&scenario)? as f64)

@@ -57,14 +57,13 @@ pub use outcome::{
 };
 pub use responses::{ResponseKind, ResponseResult, ResponseRow};
 pub use run::run;
-pub use seeds::Seeding;
 pub use settings::{Connections, MediaTransport, Resume, Resumption, Shaping, Timestamps};
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 pub use state::Progress;
 pub use tcp::{TcpSettings, TcpSpec};
 
 pub(crate) use responses::ResponseSpool;
-pub(crate) use run::{RunControl, computed_rate, goal, run_with};
+pub(crate) use run::{RunControl, check_loads, goal, run_with};
 
 pub(crate) use spec::{
     RENAMED, check_gso, parse_load, parse_responses, provided, read_toml, split_options,
@@ -96,8 +95,6 @@ pub struct Scenario {
     pub mtu_discovery: bool,
     /// Datagrams that leave their sender at once at most (GSO); `None`: each leaves when the stack sends it.
     pub gso: Option<u32>,
-    /// How the seeds of its parts come from a run's.
-    pub seeding: Seeding,
     /// What is kept besides counts.
     pub keep: KeepSpec,
 }
@@ -151,6 +148,8 @@ pub struct Traffic {
     pub name: String,
     /// Stack of both ends of its connections.
     pub stack: Stack,
+    /// Stack whose costs a computed load is of.
+    pub load_stack: Stack,
     /// How TCP sends, where that is its stack.
     pub tcp: TcpSettings,
     /// Router behind which its servers are: bodies travel from here.

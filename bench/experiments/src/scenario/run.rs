@@ -106,11 +106,16 @@ pub(crate) fn run_with(
     Ok((outcome, cost))
 }
 
-/// New connections per second of a scenario's first group, or page views: what a run with this seed would compute.
-pub(crate) fn computed_rate(scenario: &Scenario, seed: u64) -> Result<f64, ScenarioError> {
-    let Some(first) = scenario.traffic.first() else { return Ok(0.0) };
-    load::rate(scenario, first, scenario.seeding.requests(seed, 0), bytes_on_the_wire)
-        .map(|(rate, _)| rate)
+/// Computes the loads of a run with this seed, as the run itself does.
+///
+/// # Errors
+/// No rate offers such a load.
+pub(crate) fn check_loads(scenario: &Scenario, seed: u64) -> Result<(), ScenarioError> {
+    for (traffic, number) in scenario.traffic.iter().zip(0..) {
+        let requests = Seeds(seed).group(number).requests;
+        load::rate(scenario, traffic, requests, bytes_on_the_wire)?;
+    }
+    Ok(())
 }
 
 /// Bytes that a scenario of one link puts on it, in both directions.
@@ -159,7 +164,7 @@ impl<'a> Run<'a> {
         seed: u64,
         control: &RunControl,
     ) -> Result<Self, ScenarioError> {
-        let seeds = Seeds { seeding: scenario.seeding, seed };
+        let seeds = Seeds(seed);
         let mut executor = Executor::new();
         executor.interrupt_on(Arc::clone(&control.interrupt));
         let sim = executor.sim();

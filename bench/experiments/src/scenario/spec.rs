@@ -16,8 +16,8 @@ use super::background::Background;
 use super::chain::{Access, AccessQueues, Chain, ChainLink};
 use super::tcp::TcpSpec;
 use super::{
-    Connections, MaxWindow, Period, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps,
-    Traffic, Workload,
+    Connections, MaxWindow, Period, PlanError, Scenario, Shaping, Stop, Timestamps, Traffic,
+    Workload,
 };
 use crate::stack::{Controller, IDLE, Stack};
 pub(crate) use values::{RENAMED, parse_load, parse_responses, read_toml, toml_message};
@@ -97,6 +97,10 @@ pub struct TrafficSpec {
     /// Stack of both ends, where it is not the scenario's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<Stack>,
+    /// Stack whose costs of connections and bytes a computed load is of, where it is not the group's
+    /// own: several stacks are then sent the same requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_stack: Option<Stack>,
     /// How TCP sends, where its stack is `tcp` and this is not the scenario's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tcp: TcpSpec,
@@ -356,7 +360,6 @@ impl ScenarioSpec {
             shaping: self.shaping,
             mtu_discovery: self.mtu_discovery,
             gso: check_gso(self.gso, self.backend)?,
-            seeding: Seeding::Mixed,
             keep: self.keep.clone(),
         })
     }

@@ -295,20 +295,13 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
         },
         p.max_window,
     ));
-    if c.reference.is_none() && p.has_load() {
-        lines.push(format!(
-            "offered load {} of the link, computed; {} responses a run",
-            p.load, p.responses
-        ));
+    if p.has_load() {
+        lines.push(format!("offered load {} of the link; {} responses a run", p.load, p.responses));
     }
     if let Some(r) = &c.reference {
         lines.push(format!(
-            "offered load {} wanted, {:.1}% forward and {:.1}% reverse reached on the uncongested network",
-            p.load, r.offered_percent[0], r.offered_percent[1],
-        ));
-        lines.push(format!(
-            "({:.1} and {:.1} connections/s, {} responses a run)",
-            r.rates[0], r.rates[1], p.responses
+            "(the uncongested network carried {:.1}% of the link forward and {:.1}% in reverse)",
+            r.carried_percent[0], r.carried_percent[1],
         ));
     }
     lines

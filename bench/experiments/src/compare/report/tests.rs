@@ -104,9 +104,7 @@ fn comparison() -> Comparison {
     let plan =
         Plan { controllers: vec!["reno".into(), "sync".into()], seeds: 3, ..Plan::default() };
     let reference = Reference {
-        rates: [87.1, 84.1],
-        offered_percent: [90.2, 89.7],
-        calibration_runs: 2,
+        carried_percent: [90.2, 89.7],
         run: ComparedRun { link: "100Mbps".into(), ..run("reno", 0.5) },
     };
     Comparison {

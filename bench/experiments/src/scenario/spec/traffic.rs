@@ -93,6 +93,7 @@ impl TrafficSpec {
         Ok(Traffic {
             name: self.name.clone(),
             stack,
+            load_stack: self.load_stack.unwrap_or(stack),
             tcp,
             from,
             to,
