@@ -337,7 +337,7 @@ fn check_comparison(plan: &Path, text: &str, options: &PartOptions) -> Result<()
     if options.any() {
         return Err(named(
             plan,
-            "it is a plan of 'fathom compare'; --scale, --only, --part, --seeds, --stack and --backend are for studies",
+            "it is a plan of 'fathom compare'; --scale, --only, --part, --seeds, --seed, --stack and --backend are for studies",
         ));
     }
     let last = read.seed.saturating_add(read.seeds - 1);

@@ -20,6 +20,9 @@ pub(super) struct Options {
     /// Repetitions of each combination, instead of the study's.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=study::MOST_SEEDS))]
     seeds: Option<u64>,
+    /// First seed, instead of the study's, which is 1 where a study does not set it.
+    #[arg(long, value_name = "S", value_parser = numbers::seed)]
+    seed: Option<u64>,
     /// Stack of both ends, instead of the study's (see 'fathom stacks').
     #[arg(long, value_name = "STACK")]
     stack: Option<Stack>,
@@ -78,6 +81,7 @@ impl Options {
             give("only", Some(only.to_string()));
         }
         give("seeds", self.seeds.map(|n| n.to_string()));
+        give("seed", self.seed.map(|n| n.to_string()));
         give("stack", self.stack.map(|stack| stack.to_string()));
         give("backend", self.backend.map(|backend| backend.to_string()));
         words
@@ -87,6 +91,9 @@ impl Options {
     pub(super) fn apply(&self, mut study: Study) -> Result<(Study, Vec<StudyRun>), PlanError> {
         if let Some(seeds) = self.seeds {
             study = study.with_seeds(seeds)?;
+        }
+        if let Some(seed) = self.seed {
+            study = study.with_seed(seed)?;
         }
         if let Some(stack) = self.stack {
             study = study.with_stack(stack)?;

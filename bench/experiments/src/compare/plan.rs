@@ -10,10 +10,11 @@ use fathom_netsim::path::{Path, PathSpec};
 use fathom_netsim::queue::QueueSpec;
 
 use super::beside::Beside;
+use super::run::scenarios;
 use super::unused;
 use crate::scenario::{
     Chain, Connections, MaxWindow, PlanError, Shaping, Timestamps, WebLoad, Workload, check_gso,
-    parse_load, provided,
+    check_used, parse_load, provided,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::MOST_SEEDS;
@@ -245,7 +246,8 @@ impl Plan {
             max_window: self.max_window.parse().map_err(|e| field("max-window", e))?,
         };
         unused::check(self, &checked)?;
-        unused::check_deadline(&checked)?;
+        let scenarios = scenarios(&checked);
+        check_used(&scenarios.iter().collect::<Vec<_>>(), "path")?;
         Ok(checked)
     }
 }

@@ -172,3 +172,19 @@ impl RunSpec<'_> {
         }
     }
 }
+
+/// Returns the scenario of every stack and controller, whose settings all other runs share.
+pub(super) fn scenarios(plan: &Checked) -> Vec<Scenario> {
+    let spec = |(stack, controller): &(Stack, Controller)| RunSpec {
+        plan,
+        label: controller.spec(),
+        controller: controller.clone(),
+        stack: *stack,
+        link: plan.link,
+        seed: *plan.seeds.start(),
+        backend: Backend::Virtual,
+        interrupt: Arc::default(),
+        response_log: None,
+    };
+    plan.runs.iter().map(|run| spec(run).scenario()).collect()
+}

@@ -1,4 +1,5 @@
-//! Options that a plan would read and not use. Each is refused: a result that looks as if an option had been obeyed misleads.
+//! Options of a comparison's workload that it would not use. Those of its scenarios are in
+//! `scenario/unused.rs`, which studies obey too.
 //!
 //! | option | used by | not used by |
 //! |---|---|---|
@@ -6,23 +7,12 @@
 //! | `responses` | `packmime`, `page` | `media`, `upload`, `bulk`: they end by themselves |
 //! | `reference` | `packmime` on the built-in network | any other workload, any path |
 //! | `connections persistent` | `packmime`, `upload`, `bulk` | `page`, `media`: a client keeps its connection anyway |
-//! | `timestamps` but `off` | a controller of the catalogue | native controllers: the stack is as it comes |
 //! | `server-delay` | `packmime` | any other workload |
-//! | `mtu-discovery`, `gso` | quinn, noq, quiche | TCP, baselines |
-//! | `reorder` | a path with a delay that a packet can skip | a path without one |
-//! | event `mtu:` | below a full datagram | any other |
-//! | event `blackout:0s`, `hold:0s` | | any |
-//! | event `rate:`, `rtt:` | a path with a rate or an RTT (checked with the path) | any other |
 //!
-//! Every other option has its effect on every workload, path and stack. An event that comes after the end of a run is known only then:
-//! [`Comparison::late_events`](super::Comparison::late_events) reports it.
+//! Every other option has its effect on every workload.
 
-use fathom_cc::units::duration_text;
-use fathom_netsim::path::{DirectedPath, Path, PathEvent};
-
-use super::plan::{AUTO, BUILT_IN_RTT, Checked, Plan};
-use crate::scenario::{Connections, PlanError, Timestamps, Workload};
-use crate::stack::{Controller, DATAGRAM, Stack};
+use super::plan::{AUTO, Checked, Plan};
+use crate::scenario::{Connections, PlanError, Workload};
 
 /// Why an option has no effect, and the mend; `None`: it has one.
 type Why = fn(&Plan, &Checked) -> Option<String>;
@@ -101,84 +91,14 @@ pub(super) fn check(plan: &Plan, checked: &Checked) -> Result<(), PlanError> {
             "connections: a client of {kind} keeps its one connection anyway; leave 'persistent' out"
         ));
     }
-    let on_quic = checked.runs.iter().any(|(stack, _)| Stack::ALL.contains(stack));
-    let settings = [("mtu-discovery", plan.mtu_discovery), ("gso", plan.gso.is_some())];
-    if let Some((name, _)) = settings.into_iter().find(|(_, set)| *set && !on_quic) {
-        return refused(format!(
-            "{name}: none of these stacks does it; leave it out, or add one of {}",
-            Stack::ALL.iter().map(|stack| stack.name()).collect::<Vec<_>>().join(", ")
-        ));
-    }
-    let native = |(_, controller): &(_, Controller)| matches!(controller, Controller::Native(_));
-    let stamped = ![Timestamps::Off, Timestamps::default()].contains(&plan.timestamps);
-    if stamped && checked.runs.iter().all(native) {
-        return refused(format!(
-            "timestamps: native controllers run on the stack as it comes, without '{}'; leave it out, or compare a controller such as sync",
-            plan.timestamps
-        ));
-    }
-    checked.path.as_ref().map_or(Ok(()), |path| check_path(plan, path))
-}
-
-fn check_path(plan: &Plan, path: &Path) -> Result<(), PlanError> {
-    let wrong = |text: String| PlanError(format!("path.{text}"));
-    let skips = [("reorder", &path.down), ("up-reorder", &path.up)];
-    let skips_nothing = |way: &DirectedPath| {
-        let reorder = way.impairments.reorder;
-        reorder.part > 0.0 && reorder.distance.is_none() && way.delay.is_zero()
-    };
-    if let Some((name, _)) = skips.iter().find(|(_, way)| skips_nothing(way)) {
-        return Err(wrong(format!(
-            "{name}: a packet skips the propagation delay, and there is none; add rtt, such as 30ms, or a distance, such as 1%,distance=3"
-        )));
-    }
-    let spec = plan.path.expanded().map_err(wrong)?;
-    for event in spec.events().map_err(wrong)? {
-        match event {
-            PathEvent::Mtu { payload, .. } if payload >= DATAGRAM => {
-                return Err(wrong(format!(
-                    "event: '{event}': datagrams have {DATAGRAM} bytes at most, and all pass; write less, such as mtu:1250@20s"
-                )));
-            }
-            PathEvent::Blackout { lasts, .. } | PathEvent::Hold { lasts, .. }
-                if lasts.is_zero() =>
-            {
-                return Err(wrong(format!(
-                    "event: '{event}' lasts no time; write such as blackout:2s@10s or hold:200ms@10s"
-                )));
-            }
-            _ => {}
-        }
-    }
     Ok(())
-}
-
-/// Refuses a deadline that no frame can meet.
-///
-/// # Errors
-/// It is not longer than the way from servers to clients takes without any queue.
-pub(super) fn check_deadline(checked: &Checked) -> Result<(), PlanError> {
-    let Workload::Media { deadline, .. } = checked.workload else { return Ok(()) };
-    let (delay, steps) = match &checked.path {
-        Some(path) => {
-            let step = |event: &PathEvent| matches!(event, PathEvent::Rtt { .. });
-            (path.down.delay, path.down.impairments.events.iter().any(step))
-        }
-        None => (BUILT_IN_RTT / 2, false),
-    };
-    if steps || deadline > delay {
-        return Ok(());
-    }
-    Err(PlanError(format!(
-        "workload: a deadline of {} is not above the path's one-way delay of {}: every frame would miss it; write a longer deadline or a shorter RTT",
-        duration_text(deadline),
-        duration_text(delay)
-    )))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Timestamps;
+    use crate::stack::Stack;
 
     fn plan(change: impl FnOnce(&mut Plan)) -> Plan {
         let mut plan = Plan::default();

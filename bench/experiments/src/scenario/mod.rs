@@ -37,6 +37,7 @@ mod spec;
 mod state;
 mod tcp;
 mod traffic;
+mod unused;
 
 use std::time::Duration;
 
@@ -64,6 +65,7 @@ pub use tcp::{TcpSettings, TcpSpec};
 
 pub(crate) use responses::ResponseSpool;
 pub(crate) use run::{RunControl, check_loads, goal, run_with};
+pub(crate) use unused::check_used;
 
 pub(crate) use spec::{
     RENAMED, check_gso, parse_load, parse_responses, provided, read_toml, split_options,

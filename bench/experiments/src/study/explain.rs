@@ -33,11 +33,12 @@ pub fn explain(study: &Study, runs: &[StudyRun], scale: f64, cores: usize) -> St
         (n, absent) => format!(" ({n} left out, {absent} more need a build with quiche)"),
     };
     line(format!(
-        "runs: {} combination{}{skipped} with {} seed{} each: {}",
+        "runs: {} combination{}{skipped} with {} seed{} each{}: {}",
         study.points.len(),
         plural(study.points.len()),
         study.seeds,
         plural(study.seeds as usize),
+        if study.seed == 1 { String::new() } else { format!(", from seed {} on", study.seed) },
         runs.len()
     ));
     if scale < 1.0 {

@@ -10,12 +10,12 @@ use toml::de::{DeTable, DeValue, Deserializer};
 use super::key_text;
 use super::report::ReportSpec;
 use super::substitute::{AxisValue, SpannedError, Variables, is_name, scalar_text};
-use crate::scenario::{PlanError, RENAMED, Scenario, ScenarioSpec, toml_message};
+use crate::scenario::{PlanError, RENAMED, Scenario, ScenarioSpec, check_used, toml_message};
 use crate::stack::Stack;
 
 /// Fields of a study.
 const FIELDS: &[&str] =
-    &["question", "source", "seeds", "stack", "sweep", "skip", "report", "scenario"];
+    &["question", "source", "seeds", "seed", "stack", "sweep", "skip", "report", "scenario"];
 /// Fields of its scenario that are easily written beside it.
 pub(super) const OF_SCENARIO: &[&str] = &[
     "stop",
@@ -45,8 +45,10 @@ pub struct Study {
     pub question: String,
     /// Where the question comes from.
     pub source: Option<String>,
-    /// Repetitions of each combination: seeds 1 to this.
+    /// Repetitions of each combination.
     pub seeds: u64,
+    /// The first seed; the others follow it.
+    pub seed: u64,
     /// What is varied, in the order of the text.
     pub axes: Vec<Axis>,
     /// What its report compares, and over which axis it draws.
@@ -164,11 +166,13 @@ impl Study {
                 values: axis.values.iter().map(|(value, _)| value.clone()).collect(),
             })
             .collect();
+        check_points(&points)?;
         let study = Self {
             name: name.to_owned(),
             question: head.question,
             source: head.source,
             seeds: head.seeds,
+            seed: head.seed,
             axes,
             report: head.report,
             skipped,
@@ -193,6 +197,17 @@ impl Study {
     /// Too few or too many.
     pub fn with_seeds(mut self, seeds: u64) -> Result<Self, PlanError> {
         self.seeds = seeds_in_range(seeds).map_err(PlanError)?;
+        check_last_seed(self.seed, seeds).map_err(PlanError)?;
+        Ok(self)
+    }
+
+    /// Returns the same study with another first seed.
+    ///
+    /// # Errors
+    /// Returns an error if the last seed is out of range.
+    pub fn with_seed(mut self, seed: u64) -> Result<Self, PlanError> {
+        check_last_seed(seed, self.seeds).map_err(PlanError)?;
+        self.seed = seed;
         Ok(self)
     }
 
@@ -213,6 +228,7 @@ impl Study {
             point.spec.stack = stack;
             point.scenario = checked(&point.key, &point.spec)?;
         }
+        check_points(&self.points)?;
         self.lacks = None;
         Ok(self)
     }
@@ -242,6 +258,12 @@ impl Study {
     }
 }
 
+/// Refuses options that have no effect in any combination.
+fn check_points(points: &[Point]) -> Result<(), PlanError> {
+    let scenarios: Vec<&Scenario> = points.iter().map(|point| &point.scenario).collect();
+    check_used(&scenarios, "scenario.network.path")
+}
+
 fn checked(key: &BTreeMap<String, String>, spec: &ScenarioSpec) -> Result<Scenario, PlanError> {
     spec.check().map_err(|PlanError(e)| {
         PlanError(if key.is_empty() { e } else { format!("{}: {e}", key_text(key)) })
@@ -260,11 +282,20 @@ fn seeds_in_range(seeds: u64) -> Result<u64, String> {
     }
 }
 
+/// Files have seeds as signed numbers.
+fn check_last_seed(first: u64, seeds: u64) -> Result<(), String> {
+    if first.saturating_add(seeds - 1) > i64::MAX as u64 {
+        return Err(format!("seed: {first} is out of range; write 0 to {}", i64::MAX));
+    }
+    Ok(())
+}
+
 /// The text, field by field.
 struct Head<'i> {
     question: String,
     source: Option<String>,
     seeds: u64,
+    seed: u64,
     stack: Option<String>,
     axes: Vec<Values<'i>>,
     /// Each: axes, and for each the values that are left out together.
@@ -304,22 +335,11 @@ impl<'i> Head<'i> {
         let question = text_of(root, "question")?.ok_or_else(|| {
             missing("question: there is none; write it in one sentence: question = \"...?\"")
         })?;
-        let seeds = match root.get("seeds") {
-            None => 1,
-            Some(value) => {
-                let number = value
-                    .get_ref()
-                    .as_integer()
-                    .and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
-                let number = number.ok_or_else(|| {
-                    SpannedError::new(
-                        value.span(),
-                        format!("seeds: write a number from 1 to {MOST_SEEDS}"),
-                    )
-                })?;
-                seeds_in_range(number).map_err(|e| SpannedError::new(value.span(), e))?
-            }
-        };
+        let seeds =
+            number_of(root, "seeds", 1, &format!("from 1 to {MOST_SEEDS}"), seeds_in_range)?;
+        let seed = number_of(root, "seed", 1, &format!("from 0 to {}", i64::MAX), |first| {
+            check_last_seed(first, seeds).map(|()| first)
+        })?;
         let scenario = root
             .get("scenario")
             .ok_or_else(|| missing("scenario: there is none; write a [scenario] table"))?;
@@ -340,6 +360,7 @@ impl<'i> Head<'i> {
             question,
             source: text_of(root, "source")?,
             seeds,
+            seed,
             stack,
             axes,
             skips,
@@ -358,6 +379,21 @@ impl<'i> Head<'i> {
             .map(|spec| Substituted::Spec(Box::new(spec)))
             .map_err(|e| toml_error(&e))
     }
+}
+
+/// Reads a whole number and checks it; `default` if the field is missing. `range` is in words.
+fn number_of(
+    root: &DeTable<'_>,
+    name: &str,
+    default: u64,
+    range: &str,
+    check: impl Fn(u64) -> Result<u64, String>,
+) -> Result<u64, SpannedError> {
+    let Some(value) = root.get(name) else { return Ok(default) };
+    let wrong = |e: String| SpannedError::new(value.span(), e);
+    let number = value.get_ref().as_integer();
+    let number = number.and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
+    check(number.ok_or_else(|| wrong(format!("{name}: write a number {range}")))?).map_err(wrong)
 }
 
 /// The scenario of one combination, or why this build has no stack for it.

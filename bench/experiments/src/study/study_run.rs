@@ -85,7 +85,7 @@ impl Study {
             let text = toml::to_string(&point.spec).map_err(|e| PlanError(e.to_string()))?;
             let scenario = scaled(&point.scenario, scale);
             let text = text + &path_text(&scenario) + &own_code_text(&scenario);
-            for seed in 1..=self.seeds {
+            for seed in self.seed..self.seed + self.seeds {
                 runs.push(StudyRun {
                     key: point.key.clone(),
                     seed,

@@ -83,6 +83,60 @@ fn a_study_expands_into_its_runs() {
 }
 
 #[test]
+fn seeds_begin_with_the_first_seed_of_the_study() {
+    let seeds = |study: Study| study.runs(1.0).unwrap().iter().map(|run| run.seed).max();
+    let from_seven = format!("seed = 7\n{STUDY}");
+    let study = |text: &str| Study::from_toml("test", text);
+    assert_eq!(seeds(study(&from_seven).unwrap()), Some(8));
+    assert_eq!(seeds(study(STUDY).unwrap().with_seed(3).unwrap()), Some(4));
+    // A seed means the same run, whatever the first seed is.
+    let run = |study: Study| study.runs(1.0).unwrap().remove(1).fingerprint;
+    let second = study(STUDY).unwrap().with_seed(1).unwrap();
+    let first = study(&format!("seed = 0\n{STUDY}")).unwrap().with_seeds(2).unwrap();
+    assert_ne!(run(second.clone()), run(first));
+    assert_eq!(run(second.with_seed(2).unwrap().with_seed(1).unwrap()), run(study(STUDY).unwrap()));
+    for wrong in ["seed = -1", "seed = 1.5", "seed = '1'", "seed = 9223372036854775807"] {
+        let error = study(&format!("{wrong}\n{STUDY}")).unwrap_err().to_string();
+        assert!(error.starts_with("line 1: seed: ") && error.contains("write"), "{error}");
+    }
+}
+
+#[test]
+fn options_without_effect_in_any_combination_are_refused() {
+    let of = |scenario: &str, traffic: &str| {
+        let text = format!(
+            "question = 'Does it?'\n[sweep]\ncontroller = ['native:cubic', 'native:new-reno']\n\
+             [scenario]\nstop = '10s'\n{scenario}\n[[scenario.traffic]]\nname = 'flows'\nfrom = 'left'\n\
+             to = 'right'\nworkload = 'flows:2'\n{traffic}"
+        );
+        Study::from_toml("test", &text).map_err(|e| e.to_string())
+    };
+    let path = |line: &str| {
+        format!(
+            "[scenario.network]\ntopology = 'path'\npath.rate = '10Mbps'\npath.rtt = '0ms'\n{line}"
+        )
+    };
+    let native = "controller = '$controller'";
+    for (scenario, traffic, says) in [
+        ("timestamps = 'paper'".to_owned(), native, "timestamps: native controllers"),
+        (path("path.reorder = '1%'"), native, "scenario.network.path.reorder: "),
+        (path("path.events = ['blackout:0s@1s']"), native, "lasts no time"),
+        (path("path.events = ['mtu:1472@1s']"), native, "write less"),
+    ] {
+        let error = of(&scenario, traffic).unwrap_err();
+        assert!(error.contains(says) && !error.contains('\n'), "{says}: {error}");
+    }
+    let tcp = "question = 'Does it?'\n[scenario]\nstack = 'tcp'\nstop = '10s'\ngso = 8\n[[scenario.traffic]]\n\
+               name = 'flows'\nfrom = 'left'\nto = 'right'\nworkload = 'flows:2'\ncontroller = 'reno'";
+    assert!(Study::from_toml("test", tcp).unwrap_err().to_string().starts_with("gso: none of"));
+    // One combination that uses an option is enough.
+    let text = "question = 'Does it?'\n[sweep]\ncontroller = ['native:cubic', 'sync']\n[scenario]\nstop = '10s'\n\
+                timestamps = 'paper'\n[[scenario.traffic]]\nname = 'flows'\nfrom = 'left'\nto = 'right'\n\
+                workload = 'flows:2'\ncontroller = '$controller'";
+    Study::from_toml("test", text).unwrap();
+}
+
+#[test]
 fn parameters_are_substituted_in_every_string() {
     let text = STUDY
         .replace("name = \"flows\"", "name = \"$$$flows\"")
