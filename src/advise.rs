@@ -1,4 +1,4 @@
-//! `fathom advise`: from logs to a scenario, and from a scenario to a controller.
+//! `fathom advise`: derives a scenario from logs, and recommends a controller for a scenario.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,8 @@ use crate::path_args::{self, PathArgs};
 use crate::signals::{self, INTERRUPTED};
 use crate::{Failure, numbers, output, toml_file};
 
-/// Advise on the controller for one's own clients: from logs of one's server to paths and traffic, and from those to a ranking with intervals.
+/// Recommend a controller for your clients: derive paths and traffic from logs of your server, and
+/// rank controllers by simulation, with intervals.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom advise logs/                                  logs of fathom serve --qlog, or of any stack
@@ -29,47 +30,53 @@ use crate::{Failure, numbers, output, toml_file};
   fathom advise --from-scenario clients.toml
   fathom advise --path lte --workload page             without logs
 
-Logs are qlog of any stack (.qlog, .sqlog), what 'fathom load --csv' writes, or
-a table with a row per connection: rtt_ms, rate_bps, loss, bytes, requests
-(docs/advise.md). A folder is all of those in it.
+Logs are qlog of any stack (.qlog, .sqlog), files of 'fathom load --csv', or a
+table with a row per connection: rtt_ms, rate_bps, loss, bytes, requests
+(docs/advise.md). A folder is all logs and tables in it.
 
-Every class of clients found is simulated with every controller and seed, in
-virtual time. The first controller is what clients have now (--current).")]
+Every class of clients is simulated with every controller and seed, in virtual
+time. The first controller is the one that clients have now (--current).")]
 pub(crate) struct Args {
-    /// Logs (.qlog, .sqlog) or tables (.csv), plain or compressed (.gz, .zst); a folder is all of those in it, '-' is standard input.
+    /// Logs (.qlog, .sqlog) or tables (.csv), plain or compressed (.gz, .zst); a folder is all logs
+    /// and tables in it, '-' is standard input.
     #[arg(value_name = "LOGS", conflicts_with = "from_scenario")]
     logs: Vec<PathBuf>,
-    /// A scenario that --scenario wrote, edited or not, in place of logs.
+    /// A scenario that --scenario wrote, edited or not, instead of logs.
     #[arg(long, value_name = "FILE")]
     from_scenario: Option<PathBuf>,
-    /// Stack whose controllers are ranked (see 'fathom stacks'). [default: that of fathom serve's logs, or quinn]
+    /// Stack whose controllers are ranked (see 'fathom stacks'). [default: that of fathom serve's
+    /// logs, or quinn]
     #[arg(long, value_name = "STACK")]
     stack: Option<Stack>,
-    /// Controllers to try, or all of those that the stack has. [default: the stack's own, cubic, vegas and sync:signal=either]
+    /// Controllers to try, or all (every controller that runs on the stack). [default: the stack's
+    /// own, cubic, vegas and sync:signal=either]
     #[arg(long, value_name = "LIST")]
     controllers: Option<String>,
-    /// The controller that clients have now. [default: that of fathom serve's logs, or the stack's own CUBIC]
+    /// The controller that clients have now. [default: that of fathom serve's logs, or the stack's
+    /// own CUBIC]
     #[arg(long, value_name = "CONTROLLER")]
     current: Option<String>,
-    /// Classes of clients at most.
+    /// Maximum number of client classes.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = classes)]
     classes: usize,
-    /// What clients ask for, in place of what logs show: a workload of 'fathom compare'. [default without logs: page]
+    /// Workload of clients, instead of that in the logs: a workload of 'fathom compare'. [default
+    /// without logs: page]
     #[arg(long, value_name = "WORKLOAD", conflicts_with = "from_scenario")]
     workload: Option<String>,
     /// Offered load of each client's path. [default: 10%; without logs, of page, 50%]
     #[arg(long, value_name = "PERCENT")]
     load: Option<String>,
-    /// Connections, page views or responses of each run. [default: as many as are 50 MB, 2 to 100; without logs 40]
+    /// Connections, page views or responses of each run. [default: as many as are 50 MB, 2 to 100;
+    /// without logs 40]
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=1_000_000))]
     responses: Option<u64>,
-    /// Seeds of each class and controller: intervals come of several. [default: 5]
+    /// Number of seeds for each class and controller; intervals need several. [default: 5]
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=MOST_SEEDS))]
     seeds: Option<u64>,
     /// The first seed. [default: 1]
     #[arg(long, value_name = "S", value_parser = numbers::seed)]
     seed: Option<u64>,
-    /// Say what the logs show and write --scenario; simulate nothing.
+    /// Print what the logs show and write --scenario; simulate nothing.
     #[arg(long, conflicts_with = "from_scenario")]
     dry_run: bool,
     /// Write the scenario as TOML, to read and to edit.
@@ -92,11 +99,11 @@ fn classes(text: &str) -> Result<usize, String> {
     fathom_cc::units::parse_whole(text, 1..=MOST_CLASSES as u64).map(|n| n as usize)
 }
 
-/// Everything, as JSON has it.
+/// The document of `--json`.
 #[derive(Serialize)]
 struct Document<'a> {
     fathom: &'static str,
-    /// What to know before anything else is believed.
+    /// Warnings, to be read before anything else.
     warnings: &'a [String],
     profile: Option<&'a Profile>,
     cautions: &'a [String],
@@ -104,7 +111,7 @@ struct Document<'a> {
     advice: Option<&'a Advice>,
 }
 
-/// A scenario, and what it is made of.
+/// A scenario, and the data that it is made from.
 #[derive(Default)]
 struct Basis {
     scenario: Scenario,
@@ -143,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         },
         (None, None) => {
             return Err(Failure::input(
-                "--dry-run: it shows what logs show; name logs, or leave it out",
+                "--dry-run: it prints what logs show; name logs, or leave it out",
             ));
         }
     };
@@ -162,7 +169,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     ])
 }
 
-/// An error of a field as one of its option.
+/// Reports an error of a scenario's field against the option that set it.
 fn wrong(e: &str) -> Failure {
     let in_class = e.strip_prefix("class ").and_then(|e| e.split_once("': ")).map_or(e, |(_, e)| e);
     match in_class.strip_prefix("path.") {
@@ -234,7 +241,7 @@ fn basis(args: &Args) -> Result<Basis, Failure> {
     Ok(Basis { scenario, profile: Some(profile), warnings, cautions, about })
 }
 
-/// What the arguments say in place of the scenario.
+/// Replaces values of the scenario with those of the arguments.
 fn change(scenario: &mut Scenario, args: &Args) {
     let by_default = scenario.current == default_controller(scenario.stack);
     if let Some(stack) = args.stack {
@@ -276,7 +283,7 @@ fn simulate(scenario: &Scenario) -> Result<Advice, Failure> {
         ScenarioError::Plan(e) => wrong(&e.to_string()),
         ScenarioError::Rate { .. } => Failure::input(e),
         ScenarioError::Run(RunError::Interrupted) => Failure {
-            line: "interrupted: there is no advice of some of the classes; write --seeds 3 or --classes 2 for less"
+            line: "interrupted: some classes have no advice; write --seeds 3 or --classes 2 for less work"
                 .into(),
             code: INTERRUPTED,
         },

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::{Failure, output};
 
-/// Bytes from which on reading takes long enough for a bar.
+/// Minimum size of files in bytes for a progress bar while they are read.
 const LARGE: u64 = 20 << 20;
 
 #[derive(clap::Args)]
@@ -23,8 +23,9 @@ const LARGE: u64 = 20 << 20;
   fathom analyze compare reno.csv sync.csv --json -
 
 Logs are qlog of any stack: .qlog (one JSON document) or .sqlog (JSON text
-sequences), of any draft, plain or compressed (.gz, .zst). Tables are what
-'fathom load --csv' writes. A folder is all of them in it, '-' is standard input.")]
+sequences), of any draft, plain or compressed (.gz, .zst). Tables are files
+of 'fathom load --csv'. A folder is all logs and tables in it, '-' is standard
+input.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -32,7 +33,8 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Did delay predict loss on this path, and what would a controller that acts on delay have cost?
+    /// Did delay predict loss on this path, and what would a controller that acts on delay have
+    /// cost?
     #[command(after_help = "Examples:
   fathom analyze loss-delay server.qlog
   fathom analyze loss-delay logs/*.sqlog --report loss.html
@@ -56,9 +58,10 @@ or what fathom serve logs. In a table: from the intended start.")]
   fathom analyze compare before.csv after.csv --report change.html
   fathom analyze compare logs --by controller
 
---by controller takes the logs of one fathom serve --qlog that divides its
-connections among controllers: response times, round trips and losses of each,
-with intervals over connections, and the differences to the first.")]
+--by controller reads the logs of one 'fathom serve --qlog' that divides its
+connections among controllers. It prints response times, round trips and losses
+of each controller, with intervals over connections, and the differences from
+the first.")]
     Compare(Compare),
 }
 
@@ -66,7 +69,8 @@ with intervals over connections, and the differences to the first.")]
 struct Compare {
     #[command(flatten)]
     question: Question,
-    /// What the files are told apart by. controller: all files are one server's, and each connection goes to the controller its log names.
+    /// Compare by file or by controller. controller: all files are from one server, and each
+    /// connection belongs to the controller that its log names.
     #[arg(long, value_name = "WHAT", default_value = "file")]
     by: By,
 }
@@ -79,7 +83,7 @@ enum By {
 
 #[derive(clap::Args)]
 struct Question {
-    /// Logs (.qlog, .sqlog) or tables (.csv); a folder is all of those in it, as one.
+    /// Logs (.qlog, .sqlog) or tables (.csv); a folder is all logs and tables in it, as one file.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Write the answer as JSON; '-' is standard output, and the text then goes to standard error.
@@ -101,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// An answer as JSON has it, behind what to know first.
+/// An answer in JSON, after the warnings to read first.
 #[derive(Serialize)]
 struct Warned<'a, A> {
     warnings: &'a [String],
@@ -130,7 +134,8 @@ fn answer<A: Serialize>(
     publish(question, text, &Warned { warnings: &warnings, answer: &answer }, &page)
 }
 
-/// A bar over the bytes of files, where reading them takes a while.
+/// Returns a progress bar over the bytes of files. It is hidden if the files are small, or if
+/// standard error is not a terminal.
 pub(crate) fn reading_bar(files: &[PathBuf]) -> ProgressBar {
     let size = files.iter().map(|f| size(f)).sum();
     let bar = if size >= LARGE && std::io::stderr().is_terminal() {
@@ -144,7 +149,7 @@ pub(crate) fn reading_bar(files: &[PathBuf]) -> ProgressBar {
     bar
 }
 
-/// Bytes of a file, or of the files of a folder.
+/// Returns the size in bytes of a file, or of all files in a folder.
 fn size(path: &Path) -> u64 {
     let of = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
     let inside = || {
@@ -162,7 +167,8 @@ fn read(files: &[PathBuf]) -> Result<(Vec<Source>, bool), Failure> {
         let read = if file.is_dir() { gather_folder } else { gather };
         match read(file, &mut kept, &mut |n| bar.inc(n)) {
             Ok(source) => sources.push(source),
-            // One of many, as `logs/*.sqlog` names them: a connection that never came about is no reason to say nothing of the others.
+            // An empty log among many (`logs/*.sqlog`), such as that of a connection that was never
+            // established, does not prevent the analysis of the others.
             Err(e @ AnalyzeError::Empty(..)) if files.len() > 1 => {
                 left_out.failed(file, &e);
                 empty = Some(e);

@@ -1,5 +1,5 @@
-//! Options of the commands that are clients of an HTTP/3 server: whose certificate they accept, and where their packets go. One definition
-//! for all of them, so that they have the same names everywhere.
+//! Options of the commands that are HTTP/3 clients: the certificates they accept and the addresses
+//! they send to. One definition gives the options the same names in all commands.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use http::uri::Authority;
 
 use crate::Failure;
 
-/// The server of a client.
+/// Options for the server of a client.
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Server")]
@@ -23,7 +23,8 @@ pub(crate) struct ClientArgs {
     /// Connect to this host and port; SNI and :authority stay those of the URL.
     #[arg(long, value_name = "ADDR")]
     connect_to: Option<String>,
-    /// Connect to this address where the URL names this host and port, as curl does: example.com:443:127.0.0.1.
+    /// Connect to this address if the URL names this host and port, as in curl:
+    /// example.com:443:127.0.0.1.
     #[arg(long, value_name = "HOST:PORT:ADDRESS", conflicts_with = "connect_to", value_parser = parse_resolve)]
     resolve: Vec<(String, SocketAddr)>,
 }
@@ -34,24 +35,31 @@ impl ClientArgs {
         Trust::from_options(self.ca.as_deref(), self.insecure)
     }
 
-    /// No certificate is verified.
+    /// Returns whether certificates are accepted without verification.
     pub(crate) fn is_insecure(&self) -> bool {
         self.insecure
     }
 
-    /// Refuses a `--resolve` of a server that no URL names.
+    /// Checks that a URL names the servers of `--resolve`.
+    ///
+    /// # Errors
+    /// Returns an error if `--resolve` names another server.
     pub(crate) fn check(&self, servers: &[Authority]) -> Result<(), Failure> {
         let names: Vec<String> = servers.iter().map(named).collect();
         match self.resolve.iter().find(|(of, _)| !names.contains(of)) {
             None => Ok(()),
             Some((of, _)) => Err(Failure::input(format!(
-                "--resolve is of '{of}', and no URL names it; write the URL's host and port, such as {}",
+                "--resolve names '{of}', but no URL does; write the URL's host and port, such as {}",
                 names.first().map_or("example.com:443", String::as_str)
             ))),
         }
     }
 
-    /// Returns where the packets to a server go: `--connect-to`, `--resolve`, or what its host name resolves to.
+    /// Returns the address to send to for a server: that of `--connect-to` or `--resolve`, or the
+    /// one that its host name resolves to.
+    ///
+    /// # Errors
+    /// Returns a message if a name does not resolve.
     pub(crate) fn address(&self, server: &Authority) -> Result<SocketAddr, String> {
         let own = named(server);
         if let Some((_, address)) = self.resolve.iter().find(|(of, _)| *of == own) {
@@ -74,12 +82,13 @@ impl ClientArgs {
     }
 }
 
-/// Host and port of a server, as `--resolve` has them.
+/// Returns the host and port of a server as in `--resolve`, in lower case.
 fn named(server: &Authority) -> String {
     format!("{}:{}", server.host(), load::port(server)).to_ascii_lowercase()
 }
 
-/// As curl has it: what the URL says, and where its packets go.
+/// Parses an argument of `--resolve`, which has curl's syntax. Returns the host and port in the
+/// URL, and the address to send to.
 fn parse_resolve(s: &str) -> Result<(String, SocketAddr), String> {
     let read = || {
         let host_end = if s.starts_with('[') { s.find(']')? + 1 } else { s.find(':')? };

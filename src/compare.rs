@@ -1,4 +1,4 @@
-//! `fathom compare`: reads the plan and the arguments, runs, prints.
+//! `fathom compare`: reads the plan and the arguments, executes the runs and prints the results.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -28,7 +28,7 @@ use crate::progress::Heartbeat;
 use crate::signals::{self, INTERRUPTED};
 use crate::{Failure, numbers, output, toml_file};
 
-/// The kinds of queues, from where they are declared.
+/// Returns the help of `--queue`, with the kinds of queues that `fathom_netsim` declares.
 fn queue_help() -> String {
     let others = queue::names(|kind| kind.name != DropTail::KIND.name);
     format!(
@@ -37,8 +37,9 @@ fn queue_help() -> String {
     )
 }
 
-/// Compare controllers on one bottleneck, and rank them with 95 % intervals over several seeds. Without arguments: reno and sync, five seeds
-/// of 4,000 PackMime web responses at 90 % load over 10 Mbps, in half a minute on two cores.
+/// Compare controllers on one bottleneck, and rank them with 95 % intervals over several seeds.
+/// Without arguments: reno and sync, five seeds of 4,000 PackMime web responses at 90 % load over
+/// 10 Mbps, in about half a minute on two cores.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom compare
@@ -54,9 +55,9 @@ fn queue_help() -> String {
   fathom compare --backend loopback --responses 2000 --seeds 1
   fathom compare --backend netem --responses 2000 --seeds 1 --queue codel
 
-Ctrl-C ends it with the runs that are done: their table, and --json and
---report marked as incomplete; the exit code is 130. What each run cost is
-said with -v.
+Ctrl-C ends the comparison with the finished runs: their table, and --json and
+--report marked as incomplete; the exit code is 130. -v prints the cost of each
+run.
 
 On the virtual backend the same plan and seed give the same bytes, on any
 number of cores; a note names the stacks' own controllers that have no seed.
@@ -64,35 +65,39 @@ The other backends run in real time, one run after the other.")]
 pub(crate) struct Args {
     /// A plan in TOML; arguments below override its fields.
     plan: Option<PathBuf>,
-    /// Controllers, each with options: reno,sync:floor=1ms (see 'fathom controllers'), or the stack's own: native:cubic. The first is
-    /// the baseline.
+    /// Controllers, each with options: reno,sync:floor=1ms (see 'fathom controllers'), or the
+    /// stack's own: native:cubic. The first is the baseline.
     #[arg(long, value_name = "LIST")]
     controllers: Option<String>,
-    /// Stacks that run them: quinn, noq, quiche (where it is built in), several to compare them, or all (see 'fathom
-    /// stacks'). Not among all: tcp, which is TCP at packet level.
+    /// Stacks that run the controllers: quinn, noq, quiche (if built in), several to compare them,
+    /// or all (see 'fathom stacks'). tcp, which is TCP at packet level, is not included in all.
     #[arg(long, value_name = "LIST")]
     stack: Option<String>,
     /// Rate of the bottleneck of the built-in network. [default: 10Mbps]
     #[arg(long, value_name = "RATE")]
     link: Option<String>,
-    /// Rate of the uncongested network that packmime's results are set beside: more than --link. [default: ten times --link, at least 100Mbps]
+    /// Rate of the uncongested network that packmime's results are compared with: more than --link.
+    /// [default: ten times --link, at least 100Mbps]
     #[arg(long, value_name = "RATE")]
     reference: Option<String>,
     #[arg(long, value_name = "QUEUE", help = queue_help())]
     queue: Option<String>,
-    /// Offered load of packmime and page, percent of the link; of packmime on the built-in network in each direction. [default: 90%; of page 50%]
+    /// Offered load of packmime and page, in percent of the link; for packmime on the built-in
+    /// network, in each direction. [default: 90%; of page 50%]
     #[arg(long, value_name = "PERCENT")]
     load: Option<String>,
-    /// packmime (web responses, a connection each), page (pages as browsers load them), media (live frames with a deadline), upload or bulk;
-    /// or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s; or with its
-    /// load: packmime:80%, page:30%. page:resume=0rtt and packmime:resume=1rtt resume TLS sessions, media:transport=datagram sends QUIC datagrams
-    /// (docs/traffic.md). [default: packmime]
+    /// packmime (web responses, a connection each), page (pages as browsers load them), media (live
+    /// frames with a deadline), upload or bulk; or one with its numbers: bulk:4x10MB@100ms,
+    /// pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s; or with its
+    /// load: packmime:80%, page:30%. page:resume=0rtt and packmime:resume=1rtt resume TLS sessions,
+    /// media:transport=datagram sends QUIC datagrams (docs/traffic.md). [default: packmime]
     #[arg(long, value_name = "WORKLOAD")]
     workload: Option<String>,
-    /// Responses to complete in each run: of page, page views. [default: 4000; of page 40]
+    /// Responses to complete in each run, or page views for page. [default: 4000; of page 40]
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=10_000_000))]
     responses: Option<u64>,
-    /// Seeds that every controller runs with: intervals come of several. Each brings other requests, the same to all. [default: 5]
+    /// Number of seeds for every controller; intervals need several. Each seed brings other
+    /// requests, the same for all controllers. [default: 5]
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=MOST_SEEDS))]
     seeds: Option<u64>,
     /// The first seed. [default: 1]
@@ -101,58 +106,68 @@ pub(crate) struct Args {
     /// fresh (a connection per request) or persistent. [default: fresh]
     #[arg(long, value_name = "HOW")]
     connections: Option<Connections>,
-    /// Encoding of one-way delays: lean, paper, timestamp (lean, in the frame of draft-huitema-quic-ts), receive (in ACK frames, as
-    /// draft-ietf-quic-receive-ts has it) or off. [default: lean]
+    /// Encoding of one-way delays: lean, paper, timestamp (lean, in the frame of
+    /// draft-huitema-quic-ts), receive (in ACK frames, as in draft-ietf-quic-receive-ts) or off.
+    /// [default: lean]
     #[arg(long, value_name = "MODE")]
     timestamps: Option<Timestamps>,
-    /// Packet sizes and delays set in front of the socket: auto (where a controller needs it) or off. [default: auto]
+    /// Shaping socket, which sets packet sizes and delays: auto (if a controller needs it) or off.
+    /// [default: auto]
     #[arg(long, alias = "outlet", value_name = "WHEN")]
     shaping: Option<Shaping>,
-    /// Begin with packets of 1200 bytes and find out how large a packet the path carries (RFC 8899). Without it packets have their full size
-    /// from the start.
+    /// Begin with packets of 1200 bytes and discover the largest packet that the path carries (RFC
+    /// 8899). Without this option, packets have their full size from the start.
     #[arg(long)]
     mtu_discovery: bool,
-    /// Datagrams leave their host in bundles of so many at most, as with GSO: those that a sender sends within a millisecond. Without it each
-    /// leaves when its stack sends it.
+    /// Send datagrams in bundles of at most N, as with GSO: those that a sender sends within a
+    /// millisecond. Without this option, each datagram leaves when its stack sends it.
     #[arg(long, value_name = "N")]
     gso: Option<u32>,
-    /// Largest window of a sender by flow control: packets such as 68p, none, or stack for each stack's defaults.
-    /// [default: 68p; on a path none]
+    /// Largest window that flow control allows a sender: packets such as 68p, none, or stack for
+    /// each stack's defaults. [default: 68p; on a path none]
     #[arg(long, value_name = "WINDOW")]
     max_window: Option<String>,
-    /// Where it runs: virtual (virtual time), loopback (real time, datagrams over the kernel's loopback), netem (real time, the kernel's
-    /// own links), several to compare them, or all. [default: virtual]
+    /// Backend: virtual (virtual time), loopback (real time, datagrams over the kernel's loopback),
+    /// netem (real time, the kernel's own links), several to compare them, or all. [default:
+    /// virtual]
     #[arg(long, alias = "world", value_name = "LIST")]
     backend: Option<String>,
-    /// Whose kernel --backend netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto. [default: auto]
+    /// Kernel for --backend netem: host (needs root and sch_netem), uml (boots User-Mode Linux) or
+    /// auto. [default: auto]
     #[arg(long, value_name = "KERNEL", value_enum)]
     kernel: Option<Kernel>,
-    /// Cross traffic in every run: a controller and how many bulk flows (cubic:2, native:bbr:1), packet-level TCP (tcp:2, tcp-reno:1), or a
-    /// UDP source (udp:2Mbps); several with commas.
+    /// Cross traffic in every run: a controller and its number of bulk flows (cubic:2,
+    /// native:bbr:1), packet-level TCP (tcp:2, tcp-reno:1), or a UDP source (udp:2Mbps); several
+    /// with commas.
     #[arg(long, value_name = "LIST")]
     beside: Vec<String>,
     #[command(flatten)]
     path: PathArgs,
-    /// Keep finished runs in this folder (or s3://BUCKET/PREFIX, gs://, az://), and take those that are there: an interrupted
-    /// comparison goes on where it was, and more seeds or controllers cost only their own runs.
+    /// Keep finished runs in this folder (or s3://BUCKET/PREFIX, gs://, az://), and reuse those
+    /// already there: an interrupted comparison continues where it was, and more seeds or
+    /// controllers cost only their own runs.
     #[arg(long, value_name = "DIR")]
     results: Option<Location>,
     /// Write one self-contained HTML file with plots.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write a row per run as CSV: every parameter and measure, units in the names of columns (docs/results.md).
+    /// Write one row per run as CSV: every parameter and measure, with units in the column names
+    /// (docs/results.md).
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the same as Parquet, for pandas, polars or R.
+    /// Write the rows of --csv as Parquet, for pandas, polars or R.
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
-    /// Write the distributions of response times, a row per point of each run: Parquet where FILE ends in .parquet, or else CSV.
+    /// Write the distributions of response times, one row per point of each run: Parquet if FILE
+    /// ends in .parquet, else CSV.
     #[arg(long, value_name = "FILE")]
     distributions: Option<PathBuf>,
-    /// Write a row per response, page, object, upload or frame, as long as it took: Parquet where FILE ends in .parquet, or else CSV.
+    /// Write one row per response, page, object, upload or frame, with its duration: Parquet if
+    /// FILE ends in .parquet, else CSV.
     #[arg(long, value_name = "FILE")]
     response_log: Option<PathBuf>,
-    /// Write the results as JSON; '-' is standard output, and the table then goes to standard error.
+    /// Write the results as JSON; '-' is standard output, and the table then goes to standard
+    /// error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -167,7 +182,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ("--distributions", args.distributions.as_deref()),
         ("--response-log", args.response_log.as_deref()),
     ])?;
-    // An error of the path is one of its option, where it was said on the command line.
+    // Report path errors against the option that set the path, if there is no plan.
     let given = [("load", args.load.is_some()), ("responses", args.responses.is_some())];
     let given: Vec<&str> = given.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect();
     plan.refuse_unused(&given).map_err(|e| match e.to_string().strip_prefix("path.") {
@@ -190,14 +205,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     if args.response_log.is_some() && args.results.is_some() {
         return Err(Failure::input(
-            "--response-log: runs that are kept in --results have no single responses; leave one of the two out",
+            "--response-log: --results does not store single responses; leave one of the two out",
         ));
     }
     let responses =
         args.response_log.as_ref().map(|_| ResponseLog::new()).transpose().map_err(Failure::run)?;
     let interrupt = signals::stop()?;
     let mut all = Vec::new();
-    // Why runs have no result, where some have none.
+    // First failure, if some runs have no result.
     let mut failed = None;
     let watcher = Watcher::new(plan.validate().map_err(Failure::input)?);
     for (backends, guest) in [(here, false), (there, true)] {
@@ -223,7 +238,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 all.push(comparison);
                 failed = failed.or(e);
             }
-            // What is done elsewhere is kept.
+            // Results of other backends are kept.
             Err(e) if !all.is_empty() => {
                 left_out(&mut all, &plan, &e);
                 failed = Some(failed.unwrap_or(e));
@@ -242,7 +257,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(e) = failed {
         return Err(how_to_go_on(&comparison, args.results.is_some(), e));
     }
-    // Known only now: the results are above, and are not what was asked for.
+    // Known only after the runs: the results are printed above, but they lack the effect of an
+    // event that was requested.
     let never = comparison.late_events().into_iter().find(|(in_no_run, _)| *in_no_run);
     never.map_or(Ok(()), |(_, line)| Err(Failure::input(line)))?;
     comparison.without_result().map_or(Ok(()), |line| Err(Failure::run(line)))
@@ -258,7 +274,7 @@ fn failure(e: ScenarioError) -> Failure {
     }
 }
 
-/// Notes in the first comparison that the runs of this plan have no results.
+/// Records in the first comparison that the runs of this plan have no results.
 fn left_out(all: &mut [Comparison], plan: &Plan, why: &Failure) {
     let Some(first) = all.first_mut() else { return };
     for (backend, stack) in plan
@@ -278,7 +294,8 @@ fn left_out(all: &mut [Comparison], plan: &Plan, why: &Failure) {
     }
 }
 
-/// What to do about runs that are left. One plan and seed give the same requests to whatever controllers are named.
+/// Adds to a failure how the other runs can be executed or where their results are. A plan and a
+/// seed give the same requests for any list of controllers.
 fn how_to_go_on(comparison: &Comparison, kept: bool, why: Failure) -> Failure {
     let (done, left) = (comparison.runs.len(), comparison.incomplete.len());
     if why.code != INTERRUPTED {
@@ -298,7 +315,8 @@ fn how_to_go_on(comparison: &Comparison, kept: bool, why: Failure) -> Failure {
     }
 }
 
-/// The same command on another kernel, for the backends that this kernel does not have.
+/// Executes the plan in User-Mode Linux, for backends that this kernel lacks. Also returns the
+/// failure if some runs failed.
 fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
     let folder = tempfile::tempdir().map_err(Failure::run)?;
     let (written, result) = (folder.path().join("plan.toml"), folder.path().join("result.json"));
@@ -306,7 +324,7 @@ fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
     let words =
         [OsStr::new("compare"), written.as_os_str(), OsStr::new("--json"), result.as_os_str()];
     let outcome = kernel::in_guest(&words);
-    // Where some runs failed, it has the others.
+    // If some runs failed, the file has the results of the others.
     let read = || serde_json::from_str(&std::fs::read_to_string(&result).ok()?).ok();
     match (read(), outcome) {
         (Some(comparison), outcome) => Ok((comparison, outcome.err())),
@@ -315,7 +333,7 @@ fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
     }
 }
 
-/// Page views of each seed where nothing is said.
+/// Default number of page views for each seed.
 const PAGE_VIEWS: u64 = 40;
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
@@ -332,7 +350,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         }
     };
     set(&mut plan.link, &args.link);
-    // The queue is the path's, where there is one.
+    // If there is a path, the queue belongs to it.
     let mut said = args.path.spec(None);
     if !plan.path.is_empty() || !said.is_empty() {
         said.queue.clone_from(&args.queue);
@@ -345,7 +363,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
             said.rate = Some(link.clone());
         }
         plan.path.overlay(&said);
-        // The window of the paper is for its own network.
+        // The window of the paper applies only to the paper's network.
         if args.plan.is_none() {
             "none".clone_into(&mut plan.max_window);
         }
@@ -357,7 +375,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         plan.set_workload(workload);
         if args.load.is_some() && plan.workload != *workload {
             return Err(Failure::input(format!(
-                "--load: --workload {workload} says a load, too; leave one of them out"
+                "--load: --workload {workload} includes a load already; leave one of them out"
             )));
         }
     }
@@ -372,7 +390,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         plan.stacks = listed("--stack", list, Stack::ALL)?;
     }
     if args.plan.is_none() && plan.workload.starts_with("page") {
-        // A page view is some seventy responses.
+        // A page view has about 70 responses.
         plan.responses = PAGE_VIEWS;
         let with_load = args.workload.as_ref().is_some_and(|workload| *workload != plan.workload);
         if !with_load {
@@ -391,7 +409,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// Names divided by commas, or "all" of them.
+/// Parses names that are separated by commas, or "all".
 fn listed<T: FromStr<Err: Display> + Clone>(
     option: &str,
     list: &str,
@@ -426,7 +444,8 @@ fn publish(
     ])
 }
 
-/// Progress: bars on a terminal, elsewhere a line now and then; what each run cost is said with -v.
+/// Reports progress: with bars on a terminal, elsewhere with a line from time to time. `-v` logs
+/// the cost of each run.
 pub(crate) struct Watcher {
     heartbeat: Heartbeat,
     live: Mutex<HashMap<String, (ProgressBar, Arc<std::sync::atomic::AtomicU64>)>>,
@@ -434,7 +453,7 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Of so many runs.
+    /// Starts to report on this number of runs.
     pub(crate) fn new(runs: usize) -> Self {
         Self { heartbeat: Heartbeat::new(runs), live: Mutex::default(), over: Arc::default() }
     }

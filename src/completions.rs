@@ -1,4 +1,4 @@
-//! `fathom completions`: what a shell needs to complete commands and options.
+//! `fathom completions`: prints what a shell needs to complete commands and options.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use clap_complete::{Shell, generate};
 
 use crate::{Failure, output};
 
-/// Print the completions of a shell.
+/// Print completions of commands and options for a shell.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom completions bash > /etc/bash_completion.d/fathom

@@ -16,17 +16,19 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::{Failure, output};
 
-/// What is said by itself: warnings and errors. What a peer does wrong is no warning of ours: h3 calls it an error.
+/// Default levels: warnings and errors.
 const DEFAULT: &str = "warn";
-/// The environment's variable.
+/// Environment variable that sets levels.
 const VARIABLE: &str = "RUST_LOG";
-/// Lines of one kind in a second, of those that are said by themselves: strangers who cause them cannot fill a disk.
+/// Maximum number of lines per second from one place in the code, at the default levels: strangers
+/// who cause them cannot fill a disk.
 const MAX_PER_SECOND: u32 = 10;
 
-/// How much is said.
+/// Amount of log output.
 #[derive(clap::Args)]
 pub(crate) struct Verbosity {
-    /// More log output on standard error: -v info, -vv debug, -vvv trace. Without it: warnings. RUST_LOG sets levels by module.
+    /// More log output on standard error: -v info, -vv debug, -vvv trace. Without it: warnings.
+    /// RUST_LOG sets levels by module.
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Diagnostics", display_order = 900)]
     verbose: u8,
     /// Log only errors, no warnings.
@@ -42,7 +44,10 @@ pub(crate) struct Verbosity {
 }
 
 impl Verbosity {
-    /// From here on events are shown.
+    /// Starts log output.
+    ///
+    /// # Errors
+    /// Returns an error if `RUST_LOG` is invalid.
     pub(crate) fn apply(&self) -> Result<(), Failure> {
         let from_environment = std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty());
         let words = match (self.quiet, self.verbose, &from_environment) {
@@ -65,18 +70,18 @@ impl Verbosity {
             .with_timer(tracing_subscriber::fmt::time::uptime())
             .with_ansi(false);
         let layer = layer.with_writer(|| Lines).with_filter(filter.and(limit));
-        // A second subscriber in one process: tests that call `run`.
+        // Fails if the process already has a subscriber, as in tests that call `run`.
         let _ = tracing_subscriber::registry().with(layer).try_init();
         Ok(())
     }
 }
 
-/// Takes an event's line, in one piece.
+/// Writer that gets the line of one event per call.
 struct Lines;
 
 impl io::Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // What peers said may be in it.
+        // The line may contain text from peers.
         output::say(output::plain(String::from_utf8_lossy(bytes).trim_end()));
         Ok(bytes.len())
     }
@@ -86,7 +91,7 @@ impl io::Write for Lines {
     }
 }
 
-/// At most so many events of one place in the code in a second.
+/// Limits the events per second from one place in the code to `most`; `None` is no limit.
 struct RateLimit<Callsite = Identifier> {
     most: Option<u32>,
     seen: Mutex<HashMap<Callsite, Seen>>,
@@ -98,7 +103,8 @@ struct Seen {
 }
 
 impl<Callsite: Eq + std::hash::Hash> RateLimit<Callsite> {
-    /// One more, now; `None` if it is too much, else how many were too much before.
+    /// Counts an event at `now`. Returns `None` if the event exceeds the limit, else the number of
+    /// events suppressed before, which is reported once.
     fn allows(&self, what: Callsite, now: Instant) -> Option<u32> {
         let Some(most) = self.most else { return Some(0) };
         let mut seen = self.seen.lock();
@@ -122,12 +128,13 @@ impl<S> Filter<S> for RateLimit {
         Interest::always()
     }
 
-    // Without it, events that are not said would cost time too.
+    // Without this hint, the combined filter would have no maximum level, and disabled events would
+    // cost time.
     fn max_level_hint(&self) -> Option<LevelFilter> {
         Some(LevelFilter::TRACE)
     }
 
-    // How often something is said is a matter of real time.
+    // The limit applies to real time.
     #[allow(clippy::disallowed_methods)]
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
         match self.allows(event.metadata().callsite(), Instant::now()) {

@@ -1,4 +1,4 @@
-//! `fathom judge`: a controller by the criteria of RFC 9743.
+//! `fathom judge`: judges a controller by the criteria of RFC 9743.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,10 +18,12 @@ use crate::kernel::{self, Kernel};
 use crate::plan::{RESULTS, execute};
 use crate::{Failure, numbers, output};
 
-/// Folder of results in that of all studies: every controller's runs are beside each other, as references are everybody's.
+/// Folder of results in that of all studies. All controllers share it, because they share the runs
+/// of references.
 const FOLDER: &str = "judge";
 
-/// Judge a congestion controller by the criteria of RFC 9743, and print its scorecard: a verdict for each criterion, with what decided it.
+/// Judge a congestion controller by the criteria of RFC 9743, and print its scorecard: a verdict
+/// for each criterion, with the reason.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom judge vegas
@@ -30,10 +32,10 @@ const FOLDER: &str = "judge";
   fathom judge vegas --only 5.2.1 --only 7.1 --seeds 10
   fathom judge mine --baseline last-release.json --junit judge.xml
 
-A check passes where the whole 95 % interval over the seeds is within its
-threshold, fails where the whole of it is outside, and is not decided
-otherwise. A criterion is as good as its worst check. RFC 9743 gives no
-thresholds: they are Fathom's, each with its reason (--thresholds).
+A check passes if the whole 95 % interval over the seeds is within its
+threshold, fails if the whole interval is outside, and is undecided otherwise. A
+criterion is as good as its worst check. RFC 9743 gives no thresholds: they are
+Fathom's, each with its reason (--thresholds).
 
 Finished runs are stored at once and not repeated: the same command goes on
 where it was stopped, and the references' runs serve every controller.
@@ -41,46 +43,50 @@ where it was stopped, and the references' runs serve every controller.
 A controller of your own: 'fathom new-controller NAME', then this command with the
 program that it makes.
 
-Exit codes: 0: no criterion failed, which is no pass: some may be undecided, as
-the answer then says; 1: one failed, or became worse than in --baseline;
-2: invalid input; 130: interrupted.")]
+Exit codes: 0: no criterion failed, but some may be undecided, as the output
+then says; 1: one failed, or became worse than in --baseline; 2: invalid input;
+130: interrupted.")]
 pub(crate) struct Args {
-    /// The controller: one of 'fathom controllers' with its options, or the stack's own: native:bbr.
+    /// The controller: one of 'fathom controllers' with its options, or the stack's own:
+    /// native:bbr.
     #[arg(required_unless_present_any = ["thresholds", "criteria"])]
     controller: Option<String>,
-    /// Whom it is judged against; the first is the reference in its place.
+    /// Controllers to judge it against; the first is the reference.
     #[arg(long, value_name = "LIST", default_value = "cubic,reno")]
     against: String,
     /// Stack of all connections (see 'fathom stacks').
     #[arg(long, value_name = "STACK", default_value_t)]
     stack: Stack,
-    /// Three seeds, few values of each axis: minutes. The default.
+    /// Three seeds, few values of each axis: takes minutes. This is the default.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Ten seeds, all values: an hour.
+    /// Ten seeds, all values: takes an hour.
     #[arg(long)]
     full: bool,
-    /// Seeds of each combination, in place of three or ten.
+    /// Seeds of each combination, instead of three or ten.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=MOST_SEEDS))]
     seeds: Option<u64>,
-    /// Only this criterion of RFC 9743: 7.8; all below a section: 5.1, '5.2.*'; or one test: 5.2.1/one-to-one. May be given several
-    /// times.
+    /// Only this criterion of RFC 9743: 7.8; all below a section: 5.1, '5.2.*'; or one test:
+    /// 5.2.1/one-to-one. May be given several times.
     #[arg(long, value_name = "SECTION")]
     only: Vec<String>,
-    /// Where the tests run: virtual, loopback or netem (docs/backends.md). Real time takes as long as it says; tests whose queues are
-    /// not to be had there are left out.
+    /// Backend of the tests: virtual, loopback or netem (docs/backends.md). Tests in real time take
+    /// their full duration; tests with queues that a backend lacks are left out.
     #[arg(long, value_name = "BACKEND", default_value_t)]
     backend: Backend,
-    /// Whose kernel --backend netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
+    /// Kernel for --backend netem: host (needs root and sch_netem), uml (boots User-Mode Linux) or
+    /// auto.
     #[arg(long, value_name = "KERNEL", default_value_t, value_enum)]
     kernel: Kernel,
-    /// Multiplies the times of every test, for a quick look or for real time: above 0, at most 1.
+    /// Factor for the times of every test, for a quick look or for real time: above 0 and at most
+    /// 1.
     #[arg(long, value_name = "X", value_parser = numbers::scale, default_value_t = 1.0)]
     scale: f64,
-    /// An older scorecard: say what became better and what worse since.
+    /// An older scorecard: report what has become better or worse since.
     #[arg(long, value_name = "OLD.json")]
     baseline: Option<PathBuf>,
-    /// Measure CPU time per ACK frame beside the reference's too. It depends on the machine, so the scorecard has it only then.
+    /// Also measure CPU time per ACK frame, beside the reference's. It depends on the machine, so
+    /// the scorecard includes it only on request.
     #[arg(long)]
     cpu: bool,
     /// Folder of results.
@@ -89,19 +95,20 @@ pub(crate) struct Args {
     /// Runs at once. [default: one per core]
     #[arg(long, value_name = "N", value_parser = numbers::jobs)]
     jobs: Option<NonZero<usize>>,
-    /// List the thresholds with their reasons, and judge nobody.
+    /// List the thresholds with their reasons, and judge nothing.
     #[arg(long)]
     thresholds: bool,
-    /// List the criteria with what each asks and how it is tested, and judge nobody.
+    /// List the criteria with their requirements and tests, and judge nothing.
     #[arg(long, conflicts_with = "thresholds")]
     criteria: bool,
     /// Write one self-contained HTML file with every value beside its threshold.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write JUnit XML for continuous integration; checks that are not decided are skipped.
+    /// Write JUnit XML for continuous integration; undecided checks are skipped.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Write the scorecard as JSON; '-' is standard output, and the text then goes to standard error.
+    /// Write the scorecard as JSON; '-' is standard output, and the text then goes to standard
+    /// error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -162,14 +169,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match (card.verdict(), card.counts.failed) {
         (Verdict::Fail, failed) => Err(Failure::run(format!("{failed} criteria failed"))),
         _ => {
-            // Exit code 0 is no pass.
+            // Exit code 0 does not mean that every criterion passed.
             card.undecided_must().into_iter().for_each(output::say);
             Ok(())
         }
     }
 }
 
-/// Makes the runs that are not stored yet, and judges by all.
+/// Executes the runs that are not stored yet, and judges by all runs.
 fn judge(
     plan: &JudgePlan,
     folder: &Path,
@@ -177,7 +184,7 @@ fn judge(
 ) -> Result<Scorecard, Failure> {
     let (results, failed) = match execute(&plan.runs, &folder.into(), jobs) {
         Ok(results) => (results, BTreeMap::new()),
-        // A run that fails says something of the controller.
+        // A failed run is evidence about the controller.
         Err(StudyError::Runs { failed, .. }) => {
             let failed = failed.into_iter().map(|f| (f.label, f.error.to_string())).collect();
             (study::stored(&plan.runs, folder), failed)
@@ -187,7 +194,8 @@ fn judge(
     Ok(scorecard(plan, &results, &failed))
 }
 
-/// Makes the runs on another kernel, which stores their results in the same folder, and judges by them.
+/// Executes the runs in User-Mode Linux, which stores their results in the same folder, and judges
+/// by them.
 fn judge_in_guest(plan: &JudgePlan, args: &Args, folder: &Path) -> Result<Scorecard, Failure> {
     let Settings { controller, against, stack, depth, seeds, only, backend, scale } =
         &plan.settings;
@@ -203,7 +211,7 @@ fn judge_in_guest(plan: &JudgePlan, args: &Args, folder: &Path) -> Result<Scorec
     only.iter().for_each(|only| give("only", only));
     words.extend(["--results".into(), args.results.clone().into()]);
     match kernel::in_guest(&words.iter().map(OsString::as_os_str).collect::<Vec<_>>()) {
-        // Criteria that fail there fail here, too.
+        // Exit code 1 means that criteria failed there; they fail here too.
         Err(failure) if failure.code != 1 => return Err(failure),
         _ => {}
     }

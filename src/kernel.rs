@@ -12,13 +12,13 @@ use fathom_netsim::backend::netem::{GuestError, run_in_guest};
 use crate::output;
 use crate::{Failure, signals::INTERRUPTED};
 
-/// The kernel that emulates links.
+/// Kernel that emulates links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kernel {
-    /// This machine's if it has netem, else User-Mode Linux.
+    /// This machine's kernel if it has netem, else User-Mode Linux.
     #[default]
     Auto,
-    /// This machine's.
+    /// This machine's kernel.
     Host,
     /// User-Mode Linux.
     Uml,
@@ -38,7 +38,10 @@ pub(crate) fn in_guest(_words: &[&OsStr]) -> Result<(), Failure> {
 
 #[cfg(target_os = "linux")]
 impl Kernel {
-    /// Whether the work is to be done on another kernel than this process runs on.
+    /// Returns whether another kernel than that of this process must emulate the links.
+    ///
+    /// # Errors
+    /// Returns an error if [`Self::Host`] is chosen and this kernel has no usable netem.
     pub(crate) fn is_elsewhere(self) -> Result<bool, Failure> {
         match (self, netem::available()) {
             (Self::Uml, _) => Ok(true),
@@ -54,7 +57,7 @@ impl Kernel {
     }
 }
 
-/// Runs this program with these words in User-Mode Linux, where the kernel is the host.
+/// Runs this program with these arguments, and with `--kernel host`, in User-Mode Linux.
 #[cfg(target_os = "linux")]
 pub(crate) fn in_guest(words: &[&OsStr]) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! `fathom league`: scorecards beside each other.
+//! `fathom league`: compares scorecards.
 
 use std::path::PathBuf;
 
@@ -7,16 +7,17 @@ use fathom_judge::League;
 use crate::judge::read_scorecard;
 use crate::{Failure, output};
 
-/// Set scorecards of 'fathom judge --json' beside each other: controllers by criterion, then what failed and the command that shows it.
+/// Compare scorecards of 'fathom judge --json': a table of controllers by criterion, then each
+/// failure with the command that shows it.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   for c in cubic reno vegas; do fathom judge $c --json $c.json; done
   fathom league cubic.json reno.json vegas.json --markdown league.md")]
 pub(crate) struct Args {
-    /// Scorecards, all made alike: one version, depth, seeds and references.
+    /// Scorecards made with the same version, depth, seeds, references and criteria.
     #[arg(required = true, value_name = "SCORECARD.json")]
     scorecards: Vec<PathBuf>,
-    /// Write it to this file.
+    /// Write the Markdown to this file; '-' is standard output.
     #[arg(long, value_name = "FILE", default_value = "-")]
     markdown: PathBuf,
 }

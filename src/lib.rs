@@ -1,5 +1,6 @@
-//! The `fathom` command as a library: [`run_with`] is all of it, for programs that bring controllers of their own (`fathom new-controller`
-//! makes one). It parses, calls and prints; the work is done in the crates.
+//! The `fathom` command as a library. [`run_with`] is the whole interface, for programs that add
+//! their own controllers (`fathom new-controller` creates such a program). This crate parses
+//! arguments, calls the other crates, which do the work, and prints their results.
 
 mod advise;
 mod allocator;
@@ -57,11 +58,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Advise on the controller for one's own clients, from logs of the server or a path.
+    /// Recommend a controller for your clients, from logs of your server or for a path.
     Advise(Box<advise::Args>),
     /// Analyze qlog files and load results: delay before loss, response times, comparisons.
     Analyze(Box<analyze::Args>),
-    /// Run the same web traffic under several controllers in virtual time and compare response times.
+    /// Run the same web traffic under several controllers in virtual time and compare response
+    /// times.
     Compare(Box<compare::Args>),
     /// Print completions of commands and options for a shell.
     Completions(completions::Args),
@@ -69,17 +71,18 @@ enum Command {
     Controllers(controllers::Args),
     /// Judge a congestion controller by the criteria of RFC 9743.
     Judge(Box<judge::Args>),
-    /// Set scorecards of controllers beside each other.
+    /// Compare scorecards of controllers in one table.
     League(league::Args),
-    /// Emulate a link between clients and a server in real time: delay, queue, loss, reordering, corruption.
+    /// Emulate a link between clients and a server in real time: delay, queue, loss, reordering,
+    /// corruption.
     Link(Box<link::Args>),
     /// Generate HTTP/3 load and report response times.
     Load(Box<load::Args>),
     /// Write manual pages of all commands.
     Man(man::Args),
-    /// Make a crate for a congestion controller of your own, in a clone of Fathom.
+    /// Create a crate for your own congestion controller, in a clone of Fathom.
     NewController(new_controller::Args),
-    /// List the paths with a name and the models of links, with their numbers and sources.
+    /// List the named paths and the link models, with their parameters and sources.
     Paths(paths::Args),
     /// List, show, check and run studies: parameter sweeps that answer one question each.
     Plan(plan::Args),
@@ -87,27 +90,30 @@ enum Command {
     Probe(probe::Args),
     /// Convert qlog files for qvis.
     Qlog(qlog::Args),
-    /// Reproduce a paper's experiments: its tables and figures beside the paper's, and whether its claims hold.
+    /// Reproduce a paper's experiments: print its tables and figures beside the paper's own, and
+    /// check its claims.
     Reproduce(reproduce::Args),
-    /// Serve files, synthetic bodies or an upstream server over HTTP/3 with selectable congestion controllers.
+    /// Serve files, synthetic bodies or an upstream server over HTTP/3 with selectable congestion
+    /// controllers.
     Serve(Box<serve::Args>),
     /// List the QUIC stacks: capabilities, supported controllers and native controllers.
     Stacks(stacks::Args),
 }
 
-/// A failure as the user sees it: one line, and the exit code.
+/// A failure as shown to the user: one line, and the exit code.
 struct Failure {
     line: String,
     code: u8,
 }
 
 impl Failure {
-    /// Invalid input: the line says what is wrong and gives a hint.
+    /// Returns a failure for invalid input (exit code 2). The line says what is wrong and gives a
+    /// hint.
     fn input(line: impl std::fmt::Display) -> Self {
         Self { line: line.to_string(), code: 2 }
     }
 
-    /// Any other failure.
+    /// Returns any other failure (exit code 1).
     fn run(line: impl std::fmt::Display) -> Self {
         Self { line: line.to_string(), code: 1 }
     }
@@ -138,13 +144,15 @@ impl Command {
     }
 }
 
-/// Runs the command that the program's arguments name, with these controllers beside Fathom's: every command takes them by name. They
-/// cannot come twice in a process, nor after [`fathom_cc::catalogue::extend`].
+/// Runs the command in the program's arguments. Every command accepts `controllers` by name, beside
+/// Fathom's own. A process can add controllers only once, by this function or by
+/// [`fathom_cc::catalogue::extend`].
 ///
-/// The exit code is the program's: 0 done, 1 failure, 2 invalid input (a controller whose name is taken, too), 130 interrupted. The
-/// allocator is the program's own; `fathom` has mimalloc, with which a server needs a tenth less CPU time for short connections.
+/// Returns the program's exit code: 0 done, 1 failure, 2 invalid input (including a controller
+/// whose name is taken), 130 interrupted. The program chooses its allocator; `fathom` uses
+/// mimalloc, which saves a server a tenth of its CPU time for short connections.
 pub fn run_with(controllers: &'static [Algorithm]) -> ExitCode {
-    // Arguments may name them.
+    // First, because the arguments may name these controllers.
     let added = catalogue::extend(controllers).map_err(Failure::input);
     let outcome = match Cli::try_parse() {
         Ok(Cli { command, verbosity }) => {
@@ -155,23 +163,24 @@ pub fn run_with(controllers: &'static [Algorithm]) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // One line, whatever is in it.
+            // Keeps the message on one line.
             output::say(format!("fathom: {}", failure.line.replace('\n', "; ")));
             ExitCode::from(failure.code)
         }
     }
 }
 
-/// Parses the arguments of a command line, the program's name left out, and runs nothing: tests hold the examples of pages against it.
+/// Parses the arguments of a command line, without the program's name, and runs nothing. Tests
+/// check the examples on documentation pages with it.
 ///
 /// # Errors
-/// What is wrong with them.
+/// Returns clap's message if the arguments are invalid.
 #[doc(hidden)]
 pub fn check_command_line(words: &[String]) -> Result<(), String> {
     let all = std::iter::once("fathom").chain(words.iter().map(String::as_str));
     match Cli::try_parse_from(all) {
         Err(e) if e.use_stderr() => Err(e.to_string()),
-        // Help and version are answers, too.
+        // Help and version are valid command lines too.
         _ => Ok(()),
     }
 }
@@ -180,7 +189,7 @@ pub fn check_command_line(words: &[String]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// A command and those below it, each with the words that lead to it.
+    /// Returns a command and all commands below it.
     fn all(command: &clap::Command) -> Vec<&clap::Command> {
         let below = command.get_subcommands().filter(|sub| sub.get_name() != "help");
         std::iter::once(command).chain(below.flat_map(all)).collect()
@@ -198,12 +207,12 @@ mod tests {
                 .map(str::trim)
                 .filter(|l| l.starts_with("fathom "))
             {
-                // What it is for stands behind a gap.
+                // A gap of two spaces separates an example from its description.
                 let example = example.split("  ").next().unwrap_or_default();
                 let example = [" > ", " && "]
                     .iter()
                     .fold(example, |e, end| e.split(end).next().unwrap_or_default());
-                // Quotes as in a shell: every second part is one word.
+                // Quotes work as in a shell: every second part was quoted and is one word.
                 let parts = example.split('\'').enumerate();
                 let words: Vec<String> = parts
                     .flat_map(|(i, part)| match i % 2 {
@@ -219,11 +228,12 @@ mod tests {
         assert!(parsed > 50, "{parsed} examples");
     }
 
-    /// Hints quote commands: `'fathom plan list' lists them`. Each names a command, and options that it has.
+    /// Hints quote commands, such as `'fathom plan list' lists them`. Every quoted command and
+    /// option must exist.
     #[test]
     fn commands_in_messages_exist() {
         let cli = Cli::command();
-        // Not in one piece: this file is searched, too.
+        // Split in two, because the test also searches this file.
         let quote = ["'", "fathom "].concat();
         let (mut found, mut faults) = (0, Vec::new());
         let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
@@ -256,7 +266,7 @@ mod tests {
         assert!(found > 30, "{found} commands");
     }
 
-    /// The first word of a command that is neither a command nor an option it has.
+    /// Returns an error for the first word that should be a command or an option but is neither.
     fn unknown(cli: &clap::Command, words: &str) -> Option<String> {
         let mut at = cli;
         for (i, word) in words.split_whitespace().enumerate() {
@@ -280,7 +290,8 @@ mod tests {
         None
     }
 
-    /// Clients of an HTTP/3 server share the definition of their options: the same names and short names everywhere.
+    /// The commands that are HTTP/3 clients share the definition of their options, so all names and
+    /// short names are equal.
     #[test]
     fn clients_have_the_same_options() {
         let cli = Cli::command();
@@ -307,7 +318,7 @@ mod tests {
         assert_eq!((of("probe")[0].1, ca.2.as_deref()), (Some('k'), Some("cacert")));
     }
 
-    /// Its own, or those of the command above it.
+    /// A command has examples of its own, or the command above it has some.
     #[test]
     fn every_command_has_examples() {
         fn check(command: &clap::Command, above: bool) {

@@ -24,12 +24,12 @@ use tokio::sync::watch;
 use crate::client_args::ClientArgs;
 use crate::{Failure, numbers, output, serve};
 
-/// Connections in a closed loop, and at most so many in an open one.
+/// Default number of connections in a closed loop, and default maximum in an open loop.
 const CLOSED: usize = 1;
 const OPEN: usize = 100;
-/// Either of them, and requests at once on each.
+/// Range of the number of connections, and of concurrent requests on each.
 const PLACES: std::ops::RangeInclusive<u64> = 1..=1_000_000;
-/// How long a load lasts that nothing else ends.
+/// Duration of a load that nothing else ends.
 const LASTS: Duration = Duration::from_secs(10);
 
 /// Generate HTTP/3 load and report response times.
@@ -62,9 +62,10 @@ pub(crate) struct Args {
     /// QUIC stack: quinn or noq.
     #[arg(long, default_value_t)]
     stack: Stack,
-    /// Timestamp extension for one-way delays: any (SYNC_TIMESTAMP with ACK frames, or TIMESTAMP if the server supports only that),
-    /// lean or paper (SYNC_TIMESTAMP only; paper: on every packet), timestamp (TIMESTAMP only), receive (ACK_RECEIVE_TIMESTAMPS only)
-    /// or off (the unmodified stack).
+    /// Timestamp extension for one-way delays: any (SYNC_TIMESTAMP with ACK frames, or TIMESTAMP if
+    /// the server supports only that), lean or paper (SYNC_TIMESTAMP only; paper: on every packet),
+    /// timestamp (TIMESTAMP only), receive (ACK_RECEIVE_TIMESTAMPS only) or off (the unmodified
+    /// stack).
     #[arg(long, value_name = "MODE", default_value_t)]
     timestamps: Timestamps,
     /// Connections; in an open loop, the maximum. [default: 1; 100 in an open loop]
@@ -88,10 +89,12 @@ pub(crate) struct Args {
     /// Seed of random arrival times and response sizes.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
-    /// Exit with 1 if more than this fraction of the measured requests failed, such as 1%. Without it, only if none completed.
+    /// Exit with 1 if more than this fraction of the measured requests failed, such as 1%. By
+    /// default, only if none completed.
     #[arg(long, value_name = "PART", value_parser = parse_part)]
     max_failed: Option<f64>,
-    /// Request a SHA-256 digest of each body (RFC 9530) and verify it; a missing or different digest is a failure.
+    /// Request a SHA-256 digest of each body (RFC 9530) and verify it; a missing or different
+    /// digest is a failure.
     #[arg(long)]
     check_digest: bool,
     #[command(flatten)]
@@ -113,18 +116,21 @@ struct Open {
     /// Distribution of the gaps between requests: poisson or even. [default: poisson]
     #[arg(long, value_name = "HOW", requires = "rate")]
     spacing: Option<Spacing>,
-    /// Web traffic model: packmime=RATE, in requests per second. Requests /bytes/N from the URL's server.
+    /// Web traffic model: packmime=RATE, in requests per second. Requests /bytes/N from the URL's
+    /// server.
     #[arg(long, value_name = "MODEL", conflicts_with = "trace", value_parser = parse_model)]
     model: Option<f64>,
-    /// Replay requests from a file: lines of seconds,path in order of time. The URL names the server.
+    /// Replay requests from a file: lines of seconds,path in order of time. The URL names the
+    /// server.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// fresh: a new connection for each request; persistent: reuse idle connections. [default: persistent]
+    /// fresh: a new connection for each request; persistent: reuse idle connections. [default:
+    /// persistent]
     #[arg(long, value_name = "HOW", value_parser = ["fresh", "persistent"])]
     connections: Option<String>,
 }
 
-/// What is asked of the server.
+/// Requests and their server.
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Server")]
@@ -137,12 +143,12 @@ struct Server {
     /// Send the requests of fresh connections in 0-RTT, with session tickets of earlier ones.
     #[arg(long)]
     zero_rtt: bool,
-    /// Flow control window of each response in MiB: at most so much of it is on the way.
+    /// Flow control window of each response in MiB: the maximum amount of it in flight.
     #[arg(long, value_name = "MIB", default_value_t = STREAM_WINDOW >> 20, value_parser = numbers::whole::<u64>(1..=4096))]
     stream_window: u64,
 }
 
-/// Where results go.
+/// Output files.
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Results")]
@@ -150,7 +156,8 @@ struct Files {
     /// Write one self-contained HTML file with plots.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write the results as JSON; '-' is standard output, instead of the table. Only one of these files may be '-'.
+    /// Write the results as JSON; '-' is standard output, instead of the table. Only one of these
+    /// files may be '-'.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write one CSV line per request during the run; with '-' the table goes to standard error.
@@ -175,10 +182,11 @@ fn parse_header(s: &str) -> Result<(HeaderName, HeaderValue), String> {
     let wrong = |why: &str| format!("'{}' {why}; write 'Name: value'", s.escape_debug());
     let (name, value) = s.split_once(':').ok_or_else(|| wrong("has no colon"))?;
     let name: HeaderName = name.trim().parse().map_err(|_| wrong("has no name of a field"))?;
-    // HTTP/3 lacks some, others come with the URL or the body (RFC 9114 §4.3.1).
+    // HTTP/3 does not have some of these fields; others follow from the URL or the body (RFC 9114
+    // §4.3.1).
     if HOP_BY_HOP.contains(&name) || [CONTENT_LENGTH, HOST].contains(&name) {
         return Err(format!(
-            "field '{name}' is not sent in HTTP/3, or is the URL's to say; leave it out"
+            "field '{name}' is not sent in HTTP/3, or follows from the URL or the body; leave it out"
         ));
     }
     Ok((
@@ -240,7 +248,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     check_failures(args, &outcome)
 }
 
-/// The load in a line.
+/// Describes the load in one line.
 fn described(args: &Args, config: &LoadConfig) -> String {
     let open = &args.open;
     let (spacing, seed) = (open.spacing.unwrap_or_default(), args.seed);
@@ -265,25 +273,25 @@ fn described(args: &Args, config: &LoadConfig) -> String {
     format!("{arrivals}, {connections}; {}, timestamps {}", config.stack, config.timestamps)
 }
 
-/// The time after the measured one, in which no request starts and those that are open may end.
+/// The time after the measured time, in which no request starts and open requests may end.
 struct Tail {
     duration: Option<Duration>,
     timeout: Duration,
-    /// Requests that were open when the measured time was over.
+    /// Requests that were open [`Self::SHORT`] after the end of the measured time.
     open: u64,
-    /// How long they have taken since.
+    /// Time since the end of the measured time, if such requests were open.
     waited: Option<Duration>,
 }
 
 impl Tail {
-    /// A tail of so long is not worth a word.
+    /// Tails up to this length are not reported.
     const SHORT: Duration = Duration::from_millis(500);
 
     fn new(duration: Option<Duration>, timeout: Duration) -> Self {
         Self { duration, timeout, open: 0, waited: None }
     }
 
-    /// Says once that the measured time is over and what is waited for.
+    /// Prints once that the measured time is over and that requests are still open.
     fn on_progress(&mut self, progress: &Progress) {
         let over = self.duration.zip(progress.measured).and_then(|(end, now)| now.checked_sub(end));
         let Some(over) = over.filter(|over| *over > Self::SHORT) else { return };
@@ -300,7 +308,7 @@ impl Tail {
         }
     }
 
-    /// What the results say of it.
+    /// Describes the tail for the results; `None` if there was none to report.
     fn text(&self) -> Option<String> {
         let waited = self.waited?.as_secs_f64();
         Some(format!(
@@ -311,7 +319,7 @@ impl Tail {
     }
 }
 
-/// Everything that was measured, and then what could not be written.
+/// Writes all results, then reports output that was lost during the run.
 fn write_results(
     args: &Args,
     text: output::Text,
@@ -359,7 +367,10 @@ fn write_results(
     output::first_failure([table(), as_json(), percentiles(), page(), lost()])
 }
 
-/// Whether the run measured what it was to measure.
+/// Checks the failed requests.
+///
+/// # Errors
+/// Returns an error if no request completed, or if more failed than `--max-failed` allows.
 fn check_failures(args: &Args, outcome: &LoadReport) -> Result<(), Failure> {
     let counts = &outcome.counts;
     let (failed, over) = (counts.failed(), counts.failed() + counts.completed);
@@ -452,7 +463,8 @@ fn arrivals(args: &Args, origin: &Origin, urls: Vec<Uri>) -> Result<Arrivals, Fa
     Ok(Box::new(load::at_rate(rate, spacing, args.seed, urls)))
 }
 
-/// Time or requests, whichever ends the run; drawn on terminals only.
+/// Returns a progress bar over the duration of the run or its number of requests, or a spinner if
+/// it has neither. It is drawn only on terminals.
 fn bar(config: &LoadConfig) -> ProgressBar {
     let length = config.duration.map(|d| d.as_millis() as u64).or(config.requests);
     let (bar, template) = match length {

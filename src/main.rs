@@ -1,6 +1,7 @@
 //! The `fathom` command.
 
-/// A short connection makes hundreds of small allocations; this allocator saves a tenth of its CPU time.
+/// Memory allocator: mimalloc saves a tenth of the CPU time of short connections, which make
+/// hundreds of small allocations.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

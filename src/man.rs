@@ -1,4 +1,4 @@
-//! `fathom man`: manual pages of all commands.
+//! `fathom man`: writes manual pages of all commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ use crate::{Failure, output};
   fathom man /usr/local/share/man/man1
   fathom man . && man ./fathom-serve.1")]
 pub(crate) struct Args {
-    /// Folder of the pages; it is made where it is not there. Pages of these names are replaced.
+    /// Folder for the pages; it is created if it does not exist. Existing pages of the same names
+    /// are replaced.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -23,7 +24,7 @@ pub(crate) fn run(args: &Args, mut cli: clap::Command) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|e| {
         Failure::input(format!("'{}' cannot be made: {e}; name a folder", folder.display()))
     })?;
-    // Each command then knows its name with those above it.
+    // Gives each command its full name, including the commands above it.
     cli.build();
     let mut pages = 0;
     write_pages(&cli, folder, &mut pages)?;

@@ -1,4 +1,5 @@
-//! `fathom new-controller`: a crate for a user's controller, which is `own/template` under another name, in the same clone.
+//! `fathom new-controller`: creates a crate for a user's controller in the same clone, as a renamed
+//! copy of `own/template`.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -7,16 +8,15 @@ use fathom_cc::catalogue;
 
 use crate::{Failure, output};
 
-/// Make a crate for a congestion controller of your own, in a clone of Fathom.
+/// Create a crate for your own congestion controller, in a clone of Fathom.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom new-controller mine
   fathom new-controller mine --fathom ~/src/fathom
 
-Writes own/NAME of the clone: a small controller to start from, its tests, a
-program that is fathom with this controller, and a README that goes from
-there to the scorecard. Git ignores the folder: make it a repository of its
-own.")]
+Writes own/NAME in the clone: a small controller to start from, its tests, a
+program that is fathom with this controller, and a README with the steps to
+the scorecard. Git ignores the folder: make it a repository of its own.")]
 pub(crate) struct Args {
     /// The controller's name: lower-case letters, digits and hyphens, a letter first.
     name: String,
@@ -25,21 +25,23 @@ pub(crate) struct Args {
     fathom: Option<PathBuf>,
 }
 
-/// The folder of users' controllers in a clone, and in it that of the template.
+/// Folder of users' controllers in a clone, and the template's folder in it.
 const OWN: &str = "own";
 const TEMPLATE: &str = "template";
-/// The template's name, as a controller and package, and as a crate in code.
+/// Names of the template: of the controller and package, and of the crate in code.
 const PLACEHOLDERS: [&str; 2] = ["template-controller", "template_controller"];
-/// Longer names make no sense in tables.
+/// Maximum length of a name, for columns of tables.
 const LONGEST: usize = 40;
-/// What no crate may be called, as it would hide the language's own, and `native`, which specs have for a stack's own controllers.
+/// Names that a crate cannot have: those of the language's own crates, which it would hide, the
+/// template's folder, and `native`, which means a stack's own controllers in specs.
 const RESERVED: [&str; 7] = ["alloc", "core", "native", "proc-macro", "std", "template", "test"];
-/// Rust's keywords and reserved words without capitals (Rust Reference, "Keywords", edition 2024).
+/// Rust's keywords and reserved words in lower case (Rust Reference, "Keywords", edition 2024).
 const KEYWORDS: &str = " abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if impl \
     in let loop macro match mod move mut override priv pub ref return self static struct super trait true try type typeof unsafe unsized use \
     virtual where while yield ";
 
-/// The features of this program that the template has too: with others Cargo would build everything again.
+/// Features of this program that the template has too. With other features Cargo would build
+/// everything again.
 const FEATURES: &str = if cfg!(feature = "quiche") { " --features quiche" } else { "" };
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -62,11 +64,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     fs::create_dir(&made).map_err(failed)?;
     copy(&clone.join(OWN).join(TEMPLATE), &made, name).map_err(|e| {
-        // Half a crate would stop every build of the clone.
+        // An incomplete crate would break every build of the clone.
         let _ = fs::remove_dir_all(&made);
         failed(e)
     })?;
-    // Where this fails, Cargo does it, and builds more than it had to.
+    // If this fails, Cargo updates the lock file itself, and builds more than necessary.
     let _ = with_package(&locked, name).map(|text| write_as_old(&lock, &text));
     let within = env::current_dir().is_ok_and(|here| here.starts_with(&clone));
     let go = if within { String::new() } else { format!("  cd {}\n", clone.display()) };
@@ -97,7 +99,7 @@ fn check_name(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The clone that is named, or that the current directory is in.
+/// Returns the clone that `--fathom` names, or the one that contains the current directory.
 fn clone(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let is_clone = |dir: &&Path| dir.join(OWN).join(TEMPLATE).join("Cargo.toml").is_file();
     match named {
@@ -118,7 +120,8 @@ fn clone(named: Option<&Path>) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The lock file with the new package, an entry as the template's, where Cargo would put it.
+/// Returns the lock file with an entry for the new package, which is a copy of the template's
+/// entry, where Cargo would put it.
 fn with_package(lock: &str, name: &str) -> Option<String> {
     let [template, _] = PLACEHOLDERS;
     let named = |entry: &str| entry.split('"').nth(1).unwrap_or_default().to_owned();
@@ -134,15 +137,16 @@ fn with_package(lock: &str, name: &str) -> Option<String> {
     Some(head.to_owned() + &packages.join("\n"))
 }
 
-/// Writes a file and leaves its time: what was built by its other entries, such as the versions of stacks that results name, is not out of
-/// date, and takes minutes to build.
+/// Writes a file and keeps its modification time. A build script reads the versions of stacks from
+/// the lock file; with a new time, Cargo would rebuild the crates that depend on it, which takes
+/// minutes.
 fn write_as_old(path: &Path, text: &str) -> io::Result<()> {
     let modified = fs::metadata(path)?.modified()?;
     fs::write(path, text)?;
     fs::File::options().write(true).open(path)?.set_modified(modified)
 }
 
-/// Copies a folder of text files, with the name in the place of the template's.
+/// Copies a folder of text files, with the template's name replaced by `name`.
 fn copy(from: &Path, to: &Path, name: &str) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;

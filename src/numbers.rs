@@ -1,4 +1,4 @@
-//! Values of options that are numbers or addresses: read, or refused with the range that is accepted.
+//! Parsers of option values that are numbers or addresses. Errors name what is accepted.
 
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use fathom_cc::units::parse_whole;
 
-/// A whole number of this range.
+/// Returns a parser of whole numbers in this range.
 pub(crate) fn whole<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
@@ -16,17 +16,19 @@ pub(crate) fn whole<T: TryFrom<u64>>(
     }
 }
 
-/// A seed of everything random. Plans in TOML keep it as a signed number.
+/// Parses the seed of everything random. Plans in TOML store it as a signed 64-bit number, which
+/// sets the maximum.
 pub(crate) fn seed(s: &str) -> Result<u64, String> {
     parse_whole(s, 0..=i64::MAX as u64)
 }
 
-/// How many run at once.
+/// Parses the number of runs at once.
 pub(crate) fn jobs(s: &str) -> Result<NonZero<usize>, String> {
     at_least_one(s, 1_024)
 }
 
-/// How many tasks an array has: as many as Slurm allows where nobody has asked it for more.
+/// Parses the number of tasks of an array. The maximum is within Slurm's default limit
+/// (`MaxArraySize` 1001).
 pub(crate) fn tasks(s: &str) -> Result<NonZero<usize>, String> {
     at_least_one(s, 1_000)
 }
@@ -36,7 +38,7 @@ fn at_least_one(s: &str, most: u64) -> Result<NonZero<usize>, String> {
     NonZero::new(number as usize).ok_or_else(|| format!("'{s}' is out of range; write 1 to {most}"))
 }
 
-/// What multiplies the length of runs.
+/// Parses the factor that multiplies the length of runs.
 pub(crate) fn scale(s: &str) -> Result<f64, String> {
     let scale = s.trim().parse::<f64>().ok().filter(|scale| *scale > 0.0 && *scale <= 1.0);
     scale.ok_or_else(|| {
@@ -47,7 +49,7 @@ pub(crate) fn scale(s: &str) -> Result<f64, String> {
     })
 }
 
-/// An address to listen at.
+/// Parses an address to listen on.
 pub(crate) fn address(s: &str) -> Result<SocketAddr, String> {
     let help = "write one with its port, such as 127.0.0.1:4433 or [::]:4433";
     s.trim().parse().map_err(|_| format!("'{}' is not an address; {help}", s.escape_debug()))

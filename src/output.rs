@@ -1,8 +1,10 @@
 //! Writes results to standard output or to files, and messages to standard error.
 //!
-//! A path that names a regular file, or nothing yet, gets all of a result or nothing: it is written beside it and renamed. Symbolic links
-//! stay and their target is written. An existing file keeps its mode, owner and hard links: where renaming would change owner or links, it
-//! is written in place. New files have the mode that the umask leaves. Devices, FIFOs and the like are opened and written as they are.
+//! A regular or new file gets the complete result or nothing: the result is written to a temporary
+//! file in the same folder, which is then renamed. If renaming would change the owner or the hard
+//! links of an existing file, the file is written in place. An existing file keeps its mode, owner
+//! and hard links; a new file has the mode that the umask leaves. Symbolic links stay, and their
+//! targets are written. Devices, FIFOs and the like are opened and written as they are.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -17,10 +19,10 @@ use tempfile::NamedTempFile;
 
 use crate::Failure;
 
-/// An option that names a file, and the file.
+/// Name of an option that takes a file, and the file if the option is given.
 pub(crate) type FileOption<'a> = (&'static str, Option<&'a Path>);
 
-/// Where a command's text goes: to standard error where a file took standard output.
+/// Destination of a command's text: standard error if a file is written to standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Text {
     Stdout,
@@ -39,7 +41,10 @@ impl Text {
     }
 }
 
-/// Refuses files that cannot be written, or that two options name, before any work is done for them; where the text goes then.
+/// Checks files before any work is done for them, and returns the destination of the text.
+///
+/// # Errors
+/// Returns an error if a file cannot be written, or if two options name the same file.
 pub(crate) fn check(files: &[FileOption<'_>]) -> Result<Text, Failure> {
     let mut taken: Vec<(&str, Target)> = Vec::new();
     for (option, path) in files {
@@ -62,14 +67,15 @@ pub(crate) fn check(files: &[FileOption<'_>]) -> Result<Text, Failure> {
     Ok(if stdout { Text::Stderr } else { Text::Stdout })
 }
 
-/// What a path names.
+/// File that a path names.
 #[derive(Debug)]
 enum Target {
-    /// `-`, or standard output by its name.
+    /// Standard output: `-`, or one of its names in `/dev` or `/proc`.
     Stdout,
-    /// Neither regular file nor directory: a device, a FIFO, what a shell's `>(...)` is.
+    /// Neither a regular file nor a directory: a device, a FIFO, a shell's `>(...)`, or a
+    /// descriptor that is already open.
     Special { socket: bool },
-    /// A regular file, or none yet, behind all symbolic links.
+    /// A regular file, or none yet, after all symbolic links.
     File { at: PathBuf, is: Option<Metadata> },
 }
 
@@ -113,7 +119,7 @@ fn target(path: &Path) -> io::Result<Target> {
     if is.is_dir() {
         return Err(io::Error::other("it is a directory"));
     }
-    // What is open already, by its number: to be written, not replaced.
+    // Descriptors that are already open are written, not replaced.
     let open = ["/dev/fd", "/dev/stderr", "/proc"].iter().any(|name| path.starts_with(name));
     if open || !is.is_file() {
         return Ok(Target::Special { socket: is_socket(&is) });
@@ -121,10 +127,10 @@ fn target(path: &Path) -> io::Result<Target> {
     Ok(Target::File { at: fs::canonicalize(path)?, is: Some(is) })
 }
 
-/// Where a symbolic link that leads nowhere yet leads to.
+/// Returns the target of a symbolic link whose target does not exist yet.
 fn follow(path: &Path) -> io::Result<PathBuf> {
     let mut at = path.to_owned();
-    // As many as Linux follows.
+    // Linux also follows at most 40 links.
     for _ in 0..40 {
         match fs::read_link(&at) {
             Ok(target) => at = folder(&at).join(target),
@@ -141,7 +147,8 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
-/// A temporary file that can become `at`: in its folder, with the mode of `is` or the one that the umask leaves.
+/// Creates a temporary file that can be renamed to `at`: in the same folder, with the mode of `is`
+/// or the one that the umask leaves.
 fn beside(at: &Path, is: Option<&Metadata>) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".fathom-").suffix(".tmp");
@@ -149,17 +156,18 @@ fn beside(at: &Path, is: Option<&Metadata>) -> io::Result<NamedTempFile> {
     let new = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666);
     #[cfg(unix)]
     builder.permissions(is.map_or(new, Metadata::permissions));
-    // Its errors name the temporary file, which is nobody's business.
+    // Errors name the temporary file, which means nothing to users.
     let plain = |e: io::Error| e.raw_os_error().map_or(e, io::Error::from_raw_os_error);
     let file = builder.tempfile_in(folder(at)).map_err(plain)?;
     if let Some(is) = is {
-        // The umask does not hold for what is there.
+        // The umask does not apply to the mode of an existing file.
         file.as_file().set_permissions(is.permissions())?;
     }
     Ok(file)
 }
 
-/// Renaming `new` to what `is` is changes nothing but the contents.
+/// Returns whether renaming `new` over the existing file would change only its contents: the file
+/// has no other hard link, and owner and group are equal.
 #[cfg(unix)]
 fn replaces(new: &NamedTempFile, is: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -182,24 +190,24 @@ fn is_socket(_: &Metadata) -> bool {
     false
 }
 
-/// Writes `text` to `path`, `-` being standard output.
+/// Writes `text` to `path`; `-` is standard output.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     write_with(path, |file| file.write_all(text.as_bytes()).map_err(|e| unwritten(path, &e)))
 }
 
-/// Writes this as JSON, where a path is given.
+/// Writes `of` as JSON if a path is given.
 pub(crate) fn write_json(path: Option<&Path>, of: &impl Serialize) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let text = serde_json::to_string_pretty(of).map_err(Failure::run)?;
     write(path, &(text + "\n"))
 }
 
-/// Writes a table for programs as CSV, where a path is given.
+/// Writes a table for programs as CSV if a path is given.
 pub(crate) fn write_csv(path: Option<&Path>, of: impl FnOnce() -> Dataset) -> Result<(), Failure> {
     path.map_or(Ok(()), |path| write(path, &of().csv()))
 }
 
-/// Writes it as Parquet, where a path is given.
+/// Writes a table for programs as Parquet if a path is given.
 pub(crate) fn write_parquet(
     path: Option<&Path>,
     of: impl FnOnce() -> Dataset,
@@ -217,12 +225,13 @@ pub(crate) fn write_parquet(
     }
 }
 
-/// The error of a build without the feature.
+/// Error of a build without the feature `parquet`.
 #[cfg(not(feature = "parquet"))]
 const NO_PARQUET: &str =
     "this build lacks Parquet; name a file that ends in .csv, or build with --features parquet";
 
-/// Writes it as what the name of the file says, `.parquet` or else CSV, where a path is given.
+/// Writes a table for programs if a path is given: as Parquet if the file's name ends in
+/// `.parquet`, else as CSV.
 pub(crate) fn write_dataset(
     path: Option<&Path>,
     of: impl FnOnce() -> Dataset,
@@ -233,15 +242,16 @@ pub(crate) fn write_dataset(
     }
 }
 
-/// What the name of a data file asks for: Parquet, or else CSV.
+/// Returns whether the name of a data file asks for Parquet; all other names mean CSV.
 fn is_parquet(path: &Path) -> bool {
     path.extension().is_some_and(|ext| ext == "parquet")
 }
 
-/// Opens a writer of rows with these columns.
+/// Function that opens a writer of rows with these columns.
 type OpenRows<'w> = Box<dyn FnOnce(&[(&str, Kind)]) -> io::Result<Box<dyn RowWriter + 'w>> + 'w>;
 
-/// Has `write` write rows to the file as they come, as Parquet where its name ends in `.parquet`, where a path is given.
+/// Makes `write` write rows to the file one by one if a path is given: as Parquet if the file's
+/// name ends in `.parquet`, else as CSV.
 pub(crate) fn write_rows(
     path: Option<&Path>,
     write: impl FnOnce(OpenRows<'_>) -> io::Result<()>,
@@ -268,7 +278,7 @@ fn rows<'w>(
     }
 }
 
-/// Writes a report, where a path is given, and says where it is.
+/// Writes a report if a path is given, and prints the path unless it is `-`.
 pub(crate) fn write_report(
     path: Option<&Path>,
     html: impl FnOnce() -> String,
@@ -281,7 +291,7 @@ pub(crate) fn write_report(
     Ok(())
 }
 
-/// Writes to `path` what `write` writes.
+/// Writes the output of `write` to `path`, as described in the documentation of this module.
 pub(crate) fn write_with<T>(
     path: &Path,
     write: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Failure>,
@@ -303,7 +313,8 @@ pub(crate) fn write_with<T>(
                 file.persist(&at).map_err(|e| failed(&e.error))?;
                 Ok(written)
             }
-            // What cannot be replaced as it is keeps its place; it is not cut off before there is something to put there.
+            // A file that cannot be replaced by renaming is written in place. It is truncated only
+            // when the complete result is available.
             (_, Some(_)) => {
                 let mut whole = Vec::new();
                 let written = write(&mut whole)?;
@@ -317,7 +328,7 @@ pub(crate) fn write_with<T>(
     }
 }
 
-/// Opens `path` for what is written while a command works: in place, from the beginning.
+/// Opens `path` for output during a run. Files are written in place, from the start.
 pub(crate) fn stream(path: &Path) -> Result<Box<dyn Write + Send>, Failure> {
     if matches!(target(path).map_err(|e| cannot(path, &e))?, Target::Stdout) {
         return Ok(Box::new(Stdout));
@@ -326,14 +337,15 @@ pub(crate) fn stream(path: &Path) -> Result<Box<dyn Write + Send>, Failure> {
     Ok(Box::new(file.map_err(|e| cannot(path, &e))?))
 }
 
-/// The first of several failures: one result that cannot be written does not keep the others back.
+/// Returns the first of several failures. All results were attempted before, so one failure does
+/// not prevent the others.
 pub(crate) fn first_failure<const N: usize>(
     outcomes: [Result<(), Failure>; N],
 ) -> Result<(), Failure> {
     outcomes.into_iter().collect()
 }
 
-/// Standard output, whose reader may go away (`| head`): that is not an error, and nothing is left to do.
+/// Standard output. If its reader has gone (`| head`), writes succeed and are discarded.
 struct Stdout;
 
 impl Write for Stdout {
@@ -352,40 +364,43 @@ impl Write for Stdout {
     }
 }
 
-/// Prints lines for people to standard output, as [`plain`] shows them; a reader that went away is not an error.
+/// Prints text to standard output, with each line made safe by [`plain`]. A reader that has gone is
+/// not an error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let printed = Stdout.write_all(lines(text).as_bytes()).and_then(|()| Stdout.flush());
     printed.map_err(|e| Failure::run(format!("cannot write to standard output: {e}")))
 }
 
-/// All progress bars: what is said meanwhile stands above them.
+/// All progress bars. Messages are printed above them.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
-/// Something is drawn on the terminal's last line.
+/// Whether something is drawn on the terminal's last line.
 static DRAWN: AtomicBool = AtomicBool::new(false);
 
-/// Draws a progress bar with the others, below what is said.
+/// Adds a progress bar below the others and below messages.
 pub(crate) fn bar(bar: ProgressBar) -> ProgressBar {
     BARS.add(bar)
 }
 
-/// As [`bar`], above another.
+/// Like [`bar`], but directly above `other`.
 pub(crate) fn bar_before(other: &ProgressBar, bar: ProgressBar) -> ProgressBar {
     BARS.insert_before(other, bar)
 }
 
-/// Says a line on standard error. That nobody reads it any more is no reason to end: `eprintln!` would panic.
+/// Prints a message on standard error. Errors are ignored, whereas `eprintln!` would panic if the
+/// reader had gone.
 pub(crate) fn say(line: impl std::fmt::Display) {
     let erase = if DRAWN.swap(false, Ordering::Relaxed) { ERASE } else { "" };
-    // In one piece: lines of several threads do not mix.
+    // One write, so that lines of several threads do not mix.
     draw(&format!("{erase}{}\n", lines(&line.to_string())));
 }
 
-/// A text that came from elsewhere, fit for a terminal: one line, nothing that moves the cursor or turns the writing direction round.
+/// Returns text from an untrusted source in a form that is safe for a terminal: one line, and no
+/// characters that move the cursor or reverse the writing direction.
 pub(crate) fn plain(text: &str) -> String {
     fathom_report::plain(text).into_owned()
 }
 
-/// The same of each line of a text.
+/// Applies [`plain`] to each line of a text.
 fn lines(text: &str) -> String {
     text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
@@ -397,16 +412,16 @@ fn draw(text: &str) {
     });
 }
 
-/// Erases the terminal's last line.
+/// Control sequence that erases the terminal's last line.
 const ERASE: &str = "\r\x1b[K";
 
-/// Draws a terminal's last line anew; without a line, erases it.
+/// Redraws the terminal's last line; without a line, erases it.
 pub(crate) fn redraw(line: Option<&str>) {
     DRAWN.store(line.is_some(), Ordering::Relaxed);
     let _ = io::stderr().write_all(format!("{ERASE}{}", line.unwrap_or_default()).as_bytes());
 }
 
-/// A file that cannot be written, said before there is anything to write.
+/// Returns the failure for a file that cannot be written, found before there is a result.
 fn cannot(path: &Path, e: &io::Error) -> Failure {
     Failure::input(format!(
         "cannot write '{}': {e}; name a file in a folder you can write to",
@@ -414,7 +429,7 @@ fn cannot(path: &Path, e: &io::Error) -> Failure {
     ))
 }
 
-/// A result that could not be written.
+/// Returns the failure for a result that could not be written.
 fn unwritten(path: &Path, e: &io::Error) -> Failure {
     let path = if path == Path::new("-") {
         "to standard output".to_owned()

@@ -1,63 +1,70 @@
-//! A path on the command line: the same options wherever there is one.
+//! Options of a path, which are the same in all commands that have a path.
 
 use fathom_netsim::path::PathSpec;
 
 use crate::Failure;
 
-/// Options of a path. An option without 'up-' holds for both directions; one with 'up-' changes the way from clients to servers.
+/// Options of a path. An option without 'up-' applies to both directions; one with 'up-' only to
+/// the direction from clients to servers.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(skip)]
 #[command(next_help_heading = "Path")]
 pub(crate) struct PathArgs {
-    /// A path with a name, which the options below change: dsl, cable, fibre, wifi, lte, leo, geo, datacenter ('fathom paths' lists their numbers).
+    /// A named path, which the options below override: dsl, cable, fibre, wifi, lte, leo, geo,
+    /// datacenter ('fathom paths' lists their parameters).
     #[arg(long = "path", value_name = "NAME")]
     preset: Option<String>,
-    /// Base RTT, such as 30ms, or a range that each client's is from: 20ms..80ms.
+    /// Base RTT, such as 30ms, or a range that contains each client's RTT: 20ms..80ms.
     #[arg(long, value_name = "TIME")]
     rtt: Option<String>,
-    /// Propagation delay of each direction, in place of --rtt.
+    /// Propagation delay of each direction, instead of --rtt.
     #[arg(long, value_name = "TIME")]
     delay: Option<String>,
     /// Rate of the link, such as 20Mbps.
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
-    /// A trace in place of a rate: a file in Mahimahi's format, or a model of a link (model:lte, model:wifi, model:leo).
+    /// A trace instead of a rate: a file in Mahimahi's format, or a model of a link (model:lte,
+    /// model:wifi, model:leo).
     #[arg(long, value_name = "FILE")]
     trace: Option<String>,
-    /// Fraction of packets that is lost, such as 1%, or in bursts: bursts:loss=1%,length=4.
+    /// Fraction of packets that are lost, such as 1%, or lost in bursts: bursts:loss=1%,length=4.
     #[arg(long, value_name = "PART")]
     loss: Option<String>,
-    /// Random extra delay: 5ms (evenly up to this), normal:5ms, exponential:5ms; with ',reorder' packets overtake each other.
+    /// Random extra delay: 5ms (uniform, up to 5 ms), normal:5ms, exponential:5ms; with ',reorder'
+    /// packets overtake each other.
     #[arg(long, value_name = "TIME")]
     jitter: Option<String>,
-    /// Fraction that skips the propagation delay and so arrives before others: 1%. With a distance, such as 1%,distance=3, it arrives behind
-    /// this many later packets instead (or after within=50ms).
+    /// Fraction of packets that skip the propagation delay and so overtake others: 1%. With a
+    /// distance, such as 1%,distance=3, they arrive after this many later packets instead (or after
+    /// within=50ms).
     #[arg(long, value_name = "PART")]
     reorder: Option<String>,
-    /// Fraction that is duplicated.
+    /// Fraction of packets that are duplicated.
     #[arg(long, value_name = "PART")]
     duplicate: Option<String>,
-    /// Fraction that is corrupted: one bit is flipped.
+    /// Fraction of packets that are corrupted: one bit is flipped.
     #[arg(long, value_name = "PART")]
     corrupt: Option<String>,
-    /// Drop what exceeds a rate instead of queueing it: 10Mbps,burst=100kB.
+    /// Drop packets above a rate instead of queueing them: 10Mbps,burst=100kB.
     #[arg(long, value_name = "RATE,burst=SIZE")]
     policer: Option<String>,
-    /// What becomes of ECN fields: pass, bleach (cleared), remark (ECT(0) becomes ECT(1)), or ce (all marked).
+    /// Treatment of ECN fields: pass, bleach (cleared), remark (ECT(0) becomes ECT(1)), or ce (all
+    /// marked).
     #[arg(long, value_name = "HOW")]
     ecn: Option<String>,
-    /// A change at a set time: blackout:2s@10s, 'blackout:100ms@5s every 15s', hold:200ms@10s (packets are kept, then arrive together),
-    /// mtu:1250@20s, rate:5Mbps@10s, up-rate:1Mbps@10s, rtt:100ms@10s. May be given several times.
+    /// A change at a set time: blackout:2s@10s, 'blackout:100ms@5s every 15s', hold:200ms@10s
+    /// (packets are kept, then arrive together), mtu:1250@20s, rate:5Mbps@10s, up-rate:1Mbps@10s,
+    /// rtt:100ms@10s. May be given several times.
     #[arg(long = "event", alias = "fault", value_name = "EVENT")]
     events: Vec<String>,
     #[command(flatten)]
     up: Up,
 }
 
-/// Clients to servers, where it differs.
+/// Options for the direction from clients to servers, if it differs.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(skip)]
-#[command(next_help_heading = "Path from clients to servers, where it differs")]
+#[command(next_help_heading = "Path from clients to servers, if it differs")]
 struct Up {
     #[arg(long, value_name = "TIME")]
     up_delay: Option<String>,
@@ -84,7 +91,7 @@ struct Up {
 }
 
 impl PathArgs {
-    /// As a plan would say it.
+    /// Returns the path as a plan describes it.
     pub(crate) fn spec(&self, queue: Option<&String>) -> PathSpec {
         let Self {
             preset,
@@ -132,7 +139,7 @@ impl PathArgs {
     }
 }
 
-/// An error of a path's option as one of the command line.
+/// Reports an error of a path's field against the command-line option that set it.
 pub(crate) fn wrong(e: String) -> Failure {
     let e = e.replace("; add rate,", "; add --rate,").replace("; add rtt,", "; add --rtt,");
     let option = e.split_once(": ").map(|(name, _)| name.to_owned());

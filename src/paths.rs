@@ -1,4 +1,4 @@
-//! `fathom paths`: the paths with a name, and the models of links.
+//! `fathom paths`: lists the named paths and the link models.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use fathom_netsim::path::{MODELS, Model, PRESETS, Preset};
 
 use crate::{Failure, numbers, output};
 
-/// List the paths with a name and the models of links, with their numbers and sources.
+/// List the named paths and the link models, with their parameters and sources.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom paths
@@ -17,7 +17,7 @@ use crate::{Failure, numbers, output};
   fathom link --listen 127.0.0.1:4434 --to 127.0.0.1:4433 --trace lte.trace --rtt 50ms
 
 A path's options are those of 'fathom compare' and 'fathom link'; an option that
-is given there replaces the path's own.")]
+is given there overrides the path's own.")]
 pub(crate) struct Args {
     /// Show only this path.
     name: Option<String>,
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Seed of the trace.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", value_parser = numbers::seed)]
     seed: u64,
-    /// Where the trace goes; '-' is standard output.
+    /// Output file of the trace; '-' is standard output.
     #[arg(long, short, value_name = "FILE", default_value = "-", requires = "trace")]
     output: PathBuf,
 }

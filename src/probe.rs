@@ -1,4 +1,4 @@
-//! `fathom probe`: how servers react to the timestamp transport parameters.
+//! `fathom probe`: probes how servers react to the timestamp transport parameters.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use crate::client_args::ClientArgs;
 use crate::{Failure, numbers, output};
 
-/// Public test endpoints, run by others: probe them sparingly.
+/// Public test endpoints, operated by others: probe them sparingly.
 const PUBLIC: &str = "cloudflare-quic.com quic.nginx.org quic.aiortc.org www.litespeedtech.com http3-test.litespeedtech.com nghttp2.org:4433 \
 test.privateoctopus.com:4433 h2o.examp1e.net www.haproxy.org interop.seemann.io www.google.com facebook.com fb.mvfst.net \
 docs.trafficserver.apache.org quic.rocks f5quic.com";
@@ -41,7 +41,8 @@ pub(crate) struct Args {
     /// Servers: HOST, HOST:PORT or https://HOST:PORT/PATH.
     #[arg(value_name = "HOST", required_unless_present = "public")]
     hosts: Vec<String>,
-    /// Also probe the public endpoints that interop testers use. They belong to others: do not run this in a loop.
+    /// Also probe the public endpoints that interop testers use. They belong to others: do not run
+    /// this in a loop.
     #[arg(long)]
     public: bool,
     /// GET requests per connection, 1 to 20.
@@ -60,7 +61,7 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// A server, as it was written.
+/// A server: its name as given, its URL, and its address or the reason why there is none.
 struct Host {
     written: String,
     url: Uri,

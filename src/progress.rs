@@ -1,4 +1,5 @@
-//! Lines on the progress of many runs where nobody watches bars: standard error is a file or a pipe, and minutes pass without a result.
+//! Progress lines of many runs, printed if standard error is a file or a pipe instead of a terminal
+//! with bars. Minutes can pass without a result.
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -12,10 +13,10 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::output;
 
-/// A line comes when nothing has been said for so long.
+/// Time without messages after which a line is printed.
 const EVERY: Duration = Duration::from_secs(20);
 
-/// Says now and then how far the runs are, unless standard error is a terminal.
+/// Prints the progress of runs from time to time, unless standard error is a terminal.
 pub(crate) struct Heartbeat {
     shared: Arc<Shared>,
     ticker: Option<JoinHandle<()>>,
@@ -29,17 +30,17 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Runs in all.
+    /// Total number of runs.
     total: usize,
     done: usize,
-    /// By name: what its count goes up to, and the count.
+    /// Current runs by name: the final value of the count, and the count.
     running: HashMap<String, (u64, Arc<AtomicU64>)>,
     said: Option<Instant>,
     is_over: bool,
 }
 
 impl Heartbeat {
-    /// Begins to watch `total` runs.
+    /// Starts to report on `total` runs.
     pub(crate) fn new(total: usize) -> Self {
         if std::io::stderr().is_terminal() {
             return Self { shared: Arc::default(), ticker: None };
@@ -68,24 +69,24 @@ impl Heartbeat {
         Self { shared, ticker: Some(ticker) }
     }
 
-    /// Sets how many runs there are in all.
+    /// Sets the total number of runs.
     pub(crate) fn expect(&self, total: usize) {
         self.shared.state.lock().total = total;
     }
 
-    /// A run begins; `count` goes up to `of`.
+    /// Records that a run begins. `count` goes up to `of`.
     pub(crate) fn begins(&self, name: &str, of: u64, count: &Arc<AtomicU64>) {
         self.shared.state.lock().running.insert(name.to_owned(), (of, Arc::clone(count)));
     }
 
-    /// A run is over.
+    /// Records that a run is over.
     pub(crate) fn ends(&self, name: &str) {
         let mut state = self.shared.state.lock();
         state.running.remove(name);
         state.done += 1;
     }
 
-    /// Something else was said: the next line has time.
+    /// Records that another message was printed, which postpones the next line.
     pub(crate) fn said(&self) {
         self.shared.state.lock().said = Some(now());
     }
@@ -101,14 +102,14 @@ impl Drop for Heartbeat {
     }
 }
 
-// How long runs take is a matter of real time.
+// Runs are timed in real time.
 #[allow(clippy::disallowed_methods)]
 fn now() -> Instant {
     Instant::now()
 }
 
 impl State {
-    /// `3 of 10 runs are done, 2 running; 1 min so far, about 3 min left`.
+    /// Returns the line: `3 of 10 runs are done, 2 running; 1 min so far, about 3 min left`.
     fn line(&self, elapsed: Duration) -> String {
         let part = |(of, count): &(u64, Arc<AtomicU64>)| match *of {
             0 => 0.0,
@@ -117,7 +118,7 @@ impl State {
         let parts: f64 = self.done as f64 + self.running.values().map(part).sum::<f64>();
         let total = self.total.max(self.done + self.running.len());
         let elapsed = elapsed.as_secs_f64();
-        // Before a hundredth is done nothing can be told.
+        // The estimate is too rough until 1% of the work is done.
         let left = match parts / total.max(1) as f64 {
             part if part > 0.01 => {
                 format!("about {} left", time_text(elapsed * (1.0 - part).max(0.0) / part))

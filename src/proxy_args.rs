@@ -13,21 +13,22 @@ use fathom_http::site::Site;
 
 use crate::{Failure, numbers};
 
-/// Where requests go that are not answered here.
+/// Options of the upstream server that answers requests.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Reverse proxy")]
 pub(crate) struct ProxyArgs {
-    /// Upstream server that answers the requests: http://HOST:PORT (HTTP/1.1), https://HOST:PORT (HTTP/2 or HTTP/1.1, TLS 1.3) or
-    /// h2c://HOST:PORT (HTTP/2 without TLS).
+    /// Upstream server that answers the requests: http://HOST:PORT (HTTP/1.1), https://HOST:PORT
+    /// (HTTP/2 or HTTP/1.1, TLS 1.3) or h2c://HOST:PORT (HTTP/2 without TLS).
     #[arg(long, value_name = "URL")]
     proxy: Option<Upstream>,
     /// Proxy only paths under this one; others are answered from --root.
     #[arg(long, value_name = "PATH", requires = "proxy", default_value = "/", value_parser = path)]
     proxy_path: String,
-    /// Certificates in PEM that an https upstream's must chain to, instead of the platform's roots.
+    /// Root certificates in PEM for an https upstream, instead of the platform's.
     #[arg(long, value_name = "FILE", requires = "proxy")]
     proxy_ca: Option<PathBuf>,
-    /// Maximum concurrent requests to the upstream server, and connections; a client prefix may have a quarter. Others wait five seconds.
+    /// Maximum concurrent requests, and connections, to the upstream server; a client prefix may
+    /// have a quarter of them. Further requests wait up to five seconds.
     #[arg(long, value_name = "N", requires = "proxy", default_value_t = 512, value_parser = numbers::whole::<usize>(1..=100_000))]
     proxy_requests: usize,
     /// Timeout for the upstream server's response header, and between two parts of its body.
@@ -38,7 +39,7 @@ pub(crate) struct ProxyArgs {
     max_request_body: u64,
 }
 
-/// A path that others may be under.
+/// Parses the path under which requests are proxied.
 fn path(s: &str) -> Result<String, String> {
     let plain =
         s.starts_with('/') && s.bytes().all(|b| b.is_ascii_graphic() && !b"?#%\\".contains(&b));
@@ -51,7 +52,11 @@ fn path(s: &str) -> Result<String, String> {
 }
 
 impl ProxyArgs {
-    /// The site with what the upstream server answers.
+    /// Adds the upstream server to the site if `--proxy` is given.
+    ///
+    /// # Errors
+    /// Returns an error if the certificates cannot be used, or if the proxy leaves no paths to
+    /// `--root`.
     pub(crate) fn add_to(
         &self,
         site: Site,
@@ -62,7 +67,7 @@ impl ProxyArgs {
     ) -> Result<Site, Failure> {
         let Some(upstream) = &self.proxy else { return Ok(site) };
         if root && self.proxy_path == "/" {
-            let line = "--proxy answers all paths and leaves --root none; name what it is to answer, such as --proxy-path /api";
+            let line = "--proxy answers all paths and leaves none to --root; name the paths to proxy, such as --proxy-path /api";
             return Err(Failure::input(line));
         }
         let mut settings = ProxySettings::new(upstream.clone());

@@ -46,7 +46,9 @@ enum Form {
     Qvis,
 }
 
-/// The file beside a log, whose name is without what it is compressed by; standard output for standard input.
+/// Returns the default output file, which is beside the log: the log's name without the suffix of
+/// its compression, and with `.qvis.qlog` as its extension. For standard input, returns standard
+/// output.
 fn beside(log: &Path) -> PathBuf {
     if log.as_os_str() == "-" {
         return log.to_owned();

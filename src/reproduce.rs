@@ -1,4 +1,5 @@
-//! `fathom reproduce`: runs a paper's studies, prints its tables and figures beside the paper's, and whether its claims hold.
+//! `fathom reproduce`: runs a paper's studies, prints its tables and figures beside the paper's
+//! own, and reports whether its claims hold.
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use fathom_stacks::Stack;
 
 use crate::{Failure, numbers, output, plan};
 
-/// Reproduce a paper's tables and figures. Without a paper: list the papers, their tables and figures, and the costs.
+/// Reproduce a paper's tables and figures. Without a paper: list the papers, their tables and
+/// figures, and the costs.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom reproduce
@@ -22,13 +24,14 @@ Finished runs are stored at once, where 'fathom plan run' stores them too. A sto
 pub(crate) struct Args {
     /// The paper's name.
     paper: Option<String>,
-    /// A figure of the paper, as it is listed, or several: 4,7-9. May be given again. [default: all figures and tables]
+    /// A figure of the paper as listed, or several: 4,7-9. May be given several times. [default:
+    /// all figures and tables]
     #[arg(long = "figure", value_name = "F")]
     figures: Vec<String>,
-    /// A table of the paper, likewise.
+    /// A table of the paper, or several, in the form of --figure.
     #[arg(long = "table", value_name = "T")]
     tables: Vec<String>,
-    /// Multiplies time or responses of every run, for a quick look: above 0, at most 1.
+    /// Factor for the time or the responses of every run, for a quick look: above 0 and at most 1.
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = numbers::scale)]
     scale: f64,
     /// Repetitions, instead of each study's.
@@ -43,10 +46,10 @@ pub(crate) struct Args {
     /// Runs at once. [default: one per core]
     #[arg(long, value_name = "N", value_parser = numbers::jobs)]
     jobs: Option<NonZero<usize>>,
-    /// List tables and figures and what they cost; run nothing.
+    /// List tables and figures with their costs; run nothing.
     #[arg(long, conflicts_with_all = ["figures", "tables", "only_stored", "json", "report", "store"])]
     list: bool,
-    /// Run nothing: report on the results that are stored.
+    /// Run nothing; report on stored results.
     #[arg(long)]
     only_stored: bool,
     /// Write the report as JSON; '-' is standard output, and the text then goes to standard error.
@@ -55,12 +58,12 @@ pub(crate) struct Args {
     /// Write one self-contained HTML file with plots.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Keep the whole paper's report for good: DIR/PAPER.json and DIR/figures/PAPER-*.svg.
+    /// Write the report on the whole paper to DIR/PAPER.json and DIR/figures/PAPER-*.svg.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["figures", "tables"])]
     store: Option<PathBuf>,
 }
 
-/// What the studies gave, and what went wrong.
+/// Results of the studies, and their errors.
 type StudyOutcomes = (Vec<(StudyWork, Vec<StudyRunResult>)>, Vec<String>);
 
 pub(crate) fn run(papers: &[Paper], args: &Args) -> Result<(), Failure> {
@@ -104,7 +107,8 @@ fn print_list(
     output::print(&list(shown, overrides, cores).map_err(Failure::input)?)
 }
 
-/// Refuses files that cannot be written before hours pass.
+/// Checks, before runs that may take hours, that all files can be written. Returns the destination
+/// of the text.
 fn check_files(paper: &Paper, args: &Args) -> Result<output::Text, Failure> {
     let text =
         output::check(&[("--report", args.report.as_deref()), ("--json", args.json.as_deref())])?;
@@ -145,7 +149,8 @@ fn look_up(
     Ok(ran)
 }
 
-/// Runs study after study. Where runs fail, the others go on and the report is of what there is.
+/// Executes one study after the other. If runs fail, the others continue, and the report covers the
+/// runs that have results. Also returns the errors of failed runs.
 fn run_all(work: Vec<StudyWork>, args: &Args) -> Result<StudyOutcomes, Failure> {
     output::say(format!("{}, guessed", cost(&work)));
     let (mut ran, mut failed) = (Vec::new(), Vec::new());
@@ -183,7 +188,7 @@ fn publish(
     ])
 }
 
-/// Writes a paper's record and its figures; figures that it no longer has go.
+/// Writes a paper's record and figures, and removes the paper's old figures.
 fn keep(folder: &Path, paper: &Paper, record: Record) -> Result<(), Failure> {
     let record = record.compact();
     let figures = folder.join("figures");
@@ -221,7 +226,7 @@ mod tests {
         citation: "A. Author: Title",
         artefacts: &[
             spec("figure 1", "seconds over flows", &[STUDY], line),
-            // Its study never has results here.
+            // The study of this table has no results in these tests.
             spec("table 2-3", "nothing", &["sdc-figure-9"], line),
         ],
         claims: &[&[claim("it-ends", "Made up §1", &[])
@@ -237,7 +242,7 @@ mod tests {
         changes: &[],
     }];
 
-    /// A line through what was found.
+    /// Returns a figure with a line through the results.
     fn line(results: &Results) -> Artefact {
         let point = |flows: &String| {
             let estimate = results.estimate(STUDY, &[("flows", flows)], |o| Some(o.seconds))?;
@@ -262,13 +267,14 @@ mod tests {
         run(PAPERS, &Line::try_parse_from(words).unwrap_or_else(|e| panic!("{e}")).args)
     }
 
-    /// Results, made by hand, of all runs but the last `without`.
+    /// Writes made-up results of all runs except the last `without`, and returns the number of
+    /// runs.
     fn fill(folder: &Path, without: usize) -> usize {
         let overrides = Overrides { scale: 0.01, seeds: Some(1), stack: None };
         let work = overrides.work(&[&PAPERS[0].artefacts[0]]).unwrap();
         let runs = &work[0].runs;
         std::fs::create_dir_all(folder.join(STUDY)).unwrap();
-        // The longest ones last.
+        // The last runs have no result.
         for run in &runs[..runs.len() - without] {
             let outcome = Outcome { seconds: 7.0, trace_hash: "00".into(), ..Outcome::default() };
             let result = StudyRunResult {

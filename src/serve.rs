@@ -1,4 +1,4 @@
-//! `fathom serve`: an HTTP/3 server whose controllers are chosen by name.
+//! `fathom serve`: an HTTP/3 server with selectable congestion controllers.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,8 @@ use tokio::sync::{Notify, watch};
 use crate::proxy_args::ProxyArgs;
 use crate::{Failure, allocator, numbers, output, service_manager};
 
-/// Serve files, synthetic bodies or an upstream server over HTTP/3 with selectable congestion controllers.
+/// Serve files, synthetic bodies or an upstream server over HTTP/3 with selectable congestion
+/// controllers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom serve --root public
@@ -48,13 +49,14 @@ pub(crate) struct Args {
     /// Address to listen on.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4433", value_parser = numbers::address)]
     listen: SocketAddr,
-    /// Listen for HTTP/1.1 and HTTP/2 over TCP at the same port as well, and say there where HTTP/3 is (Alt-Svc). With --cert by default.
+    /// Also listen for HTTP/1.1 and HTTP/2 over TCP on the same port, and announce HTTP/3 there
+    /// (Alt-Svc). This is the default with --cert.
     #[arg(long, conflicts_with = "no_tcp")]
     tcp: bool,
-    /// Listen for HTTP/3 only, also with --cert.
+    /// Listen for HTTP/3 only, even with --cert.
     #[arg(long)]
     no_tcp: bool,
-    /// Port that Alt-Svc names, where clients reach HTTP/3 at another than the one of --listen.
+    /// Port that Alt-Svc names, if clients reach HTTP/3 on another port than that of --listen.
     #[arg(long, value_name = "PORT", conflicts_with = "no_tcp", value_parser = numbers::whole::<u16>(1..=65_535))]
     alt_svc_port: Option<u16>,
     /// Directory of files to serve.
@@ -63,12 +65,14 @@ pub(crate) struct Args {
     /// QUIC stack: quinn or noq; quiche in a build with --features quiche.
     #[arg(long, default_value_t)]
     stack: Stack,
-    /// Congestion controller, or several with weights that divide the connections, such as sync=50,native:cubic=50.
+    /// Congestion controller, or several with weights that divide the connections, such as
+    /// sync=50,native:cubic=50.
     #[arg(long, value_name = "SHARES", default_value = "cubic")]
     controller: ControllerShares,
-    /// Timestamp extension for one-way delays: any (SYNC_TIMESTAMP with ACK frames, or TIMESTAMP if the client supports only that),
-    /// lean or paper (SYNC_TIMESTAMP only; paper: on every packet), timestamp (TIMESTAMP only), receive (ACK_RECEIVE_TIMESTAMPS only)
-    /// or off. Not for native controllers.
+    /// Timestamp extension for one-way delays: any (SYNC_TIMESTAMP with ACK frames, or TIMESTAMP if
+    /// the client supports only that), lean or paper (SYNC_TIMESTAMP only; paper: on every packet),
+    /// timestamp (TIMESTAMP only), receive (ACK_RECEIVE_TIMESTAMPS only) or off. Not for native
+    /// controllers.
     #[arg(long, value_name = "MODE", default_value_t)]
     timestamps: Timestamps,
     /// Certificate chain in PEM.
@@ -80,13 +84,16 @@ pub(crate) struct Args {
     /// Address of the Prometheus endpoint: GET /metrics over HTTP/1.1.
     #[arg(long, value_name = "ADDR", value_parser = numbers::address)]
     metrics: Option<SocketAddr>,
-    /// Write a line for each request to the end of this file, or to standard output (-). SIGUSR1 opens the file again, for rotation.
+    /// Append a line for each request to this file, or print it to standard output (-). SIGUSR1
+    /// opens the file again, for rotation.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
-    /// Form of the access log: combined (Combined Log Format and four fields more) or json (an object per line).
+    /// Format of the access log: combined (Combined Log Format with four more fields) or json (one
+    /// object per line).
     #[arg(long, value_name = "FORMAT", requires = "access_log", default_value_t, value_parser = access_log_format)]
     access_log_format: AccessLogFormat,
-    /// Directory for qlog files: one per connection (.sqlog), with its controller's and responses' events.
+    /// Directory for qlog files: one per connection (.sqlog), with events of its controller and its
+    /// responses.
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
     /// Maximum number of qlog files; further connections are not logged.
@@ -101,17 +108,20 @@ pub(crate) struct Args {
     /// Maximum concurrent connections; more are refused.
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections, value_parser = numbers::whole::<usize>(1..=10_000_000))]
     max_connections: usize,
-    /// Memory for unacknowledged response data of all connections, in MiB. Slow clients are closed before they exhaust it.
+    /// Memory for unacknowledged response data of all connections, in MiB. Slow clients are closed
+    /// before they exhaust it.
     #[arg(long, value_name = "MIB", default_value_t = Limits::default().unacknowledged >> 20, value_parser = numbers::whole::<u64>(1..=1 << 20))]
     response_memory: u64,
-    /// Maximum concurrent connections per client prefix; more are refused. By default a fiftieth of --max-connections, and no limit
-    /// for loopback and private addresses. Raise it behind a proxy with a public address, which all clients then share.
+    /// Maximum concurrent connections per client prefix; more are refused. By default a fiftieth of
+    /// --max-connections, and no limit for loopback and private addresses. Raise it behind a proxy
+    /// with a public address, which all clients then share.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<usize>(1..=10_000_000))]
     max_per_client: Option<usize>,
     /// Prefix lengths of IPv4 and IPv6 addresses that identify a client.
     #[arg(long, value_name = "V4,V6", default_value_t)]
     client_prefix: ClientPrefix,
-    /// New connections per second above which clients must validate their address with a Retry, which costs one round trip. 0: always.
+    /// New connections per second above which clients must validate their address with a Retry,
+    /// which costs one round trip. 0: always.
     #[arg(long, value_name = "N", default_value_t = Limits::default().unvalidated_per_second, value_parser = numbers::whole::<u32>(0..=1_000_000))]
     retry_above: u32,
     /// Idle timeout of a connection (max_idle_timeout).
@@ -123,7 +133,8 @@ pub(crate) struct Args {
     /// Close a connection that has sent no complete request for this long, whatever else it sends.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_nonzero_duration)]
     request_timeout: Duration,
-    /// Accept 0-RTT requests from returning clients, which saves a round trip; tickets are single-use against replay. Not on quiche.
+    /// Accept 0-RTT requests from returning clients, which saves a round trip; tickets are
+    /// single-use against replay. Not on quiche.
     #[arg(long)]
     zero_rtt: bool,
     #[command(flatten)]
@@ -136,7 +147,11 @@ fn access_log_format(s: &str) -> Result<AccessLogFormat, String> {
     })
 }
 
-/// Rejects unknown controllers; for the name of a native one, says how to write it.
+/// Rejects unknown controllers.
+///
+/// # Errors
+/// Returns an error for an unknown controller. If the name is that of a native controller, the
+/// error says how to write it.
 fn check_names(args: &Args) -> Result<(), Failure> {
     let stack = args.stack.to_string().parse().unwrap_or_default();
     let unknown =
@@ -153,7 +168,7 @@ fn check_names(args: &Args) -> Result<(), Failure> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    // Before anything is opened.
+    // First, before anything is opened: this may execute the program again.
     allocator::give_memory_back();
     check_names(args)?;
     let limits = Limits {
@@ -176,8 +191,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .map_err(Failure::input)?
         .with_descriptors(descriptors);
     let site = args.proxy.add_to(site, args.root.is_some(), &limits, descriptors, &metrics)?;
-    // Who has a certificate has a site, and browsers find its HTTP/3 by this only. Without one it is a laboratory's server, which takes no
-    // other port than it was told to.
+    // With a certificate, also listen on TCP: browsers discover HTTP/3 only through Alt-Svc. A
+    // server without a certificate is for laboratories and uses only the port that was given.
     let given = sockets.as_ref().is_some_and(|sockets| sockets.tcp.is_some());
     let wanted = args.tcp || args.alt_svc_port.is_some() || given || args.cert.is_some();
     let tcp = (wanted && !args.no_tcp).then(|| TcpSettings {
@@ -197,7 +212,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let hash = identity.key_hash();
     let logs = args.qlog.as_deref().map(|dir| {
         let bytes = args.qlog_mb.saturating_mul(1_000_000);
-        // As many as there may be connections, where there are descriptors for them.
+        // One per connection, as far as there are descriptors.
         let open = descriptors.logs.min(args.max_connections);
         LogFolder::open_bounded(dir, LogLimits { files: args.qlog_files, bytes, open })
     });
@@ -260,7 +275,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         tokio::pin!(serving);
         tokio::select! {
             biased;
-            // In this task: the server may end before another task runs.
+            // Reported in this task, because the server may end before another task runs.
             Ok(_) = stopping.wait_for(|stop| *stop) => {
                 service_manager::stopping();
                 serving.await;
@@ -279,13 +294,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         Ok(())
     });
-    // A read of a file on a disk that stands still would hold the end up.
+    // Does not wait for blocking tasks: a read from a stalled disk would delay the end.
     runtime.shutdown_background();
     served
 }
 
-/// The names by which a browser on this host reaches a server with a self-signed certificate, divided by commas: Chromium forces QUIC for
-/// an origin only by the very name in the URL.
+/// Returns the origins by which a browser on this host reaches a server with a self-signed
+/// certificate, separated by commas. Chromium forces QUIC for an origin only if its name is exactly
+/// that in the URL.
 fn origins(address: SocketAddr) -> String {
     let port = address.port();
     let loopback = match address {
@@ -315,7 +331,7 @@ fn open_access_log(
     })
 }
 
-/// Calls `what` at each such signal.
+/// Calls `what` at each signal of this kind.
 fn on_signal(kind: SignalKind, what: impl Fn() + Send + 'static) {
     let Ok(mut signals) = signal(kind) else { return };
     tokio::spawn(async move {
@@ -325,7 +341,7 @@ fn on_signal(kind: SignalKind, what: impl Fn() + Send + 'static) {
     });
 }
 
-/// Takes up a new certificate and key when their files change, and on SIGHUP.
+/// Loads the certificate and key again when their files change, and on SIGHUP.
 fn watch_identity(files: IdentityFiles, identity: ServedIdentity, metrics: Arc<Metrics>) {
     let now = Arc::new(Notify::new());
     let hangup = Arc::clone(&now);
@@ -358,8 +374,9 @@ fn report_logs(counts: &fathom_qlog::LogCounts) {
     }
 }
 
-/// On the first SIGINT or SIGTERM, requests a graceful stop and prints `line`; the second exits at once. The handlers are installed before
-/// this returns, so that a process that has printed its address can be stopped.
+/// Makes the first SIGINT or SIGTERM print `line` and request a graceful stop, and the second exit
+/// at once. The handlers are installed before this function returns, so a process that has printed
+/// its address can be stopped.
 pub(crate) fn stop_on_signal(stop_sender: watch::Sender<bool>, line: &'static str) {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
@@ -375,7 +392,7 @@ pub(crate) fn stop_on_signal(stop_sender: watch::Sender<bool>, line: &'static st
             if ends {
                 std::process::exit(130);
             }
-            // First: once told to stop, the program may end at any time.
+            // Printed first, because after the request the program may end at any time.
             output::say(line);
             let _ = stop_sender.send(true);
         }

@@ -1,4 +1,5 @@
-//! What a service manager such as systemd hands over and wants to hear: sockets (`LISTEN_FDS`), and when the server is ready.
+//! Communication with a service manager such as systemd: takes over its sockets (`LISTEN_FDS`) and
+//! reports when the server is ready or stopping (`NOTIFY_SOCKET`).
 
 use fathom_http::server::BoundSockets;
 use listenfd::ListenFd;
@@ -6,7 +7,12 @@ use sd_notify::NotifyState;
 
 use crate::Failure;
 
-/// The sockets it has bound: one for UDP, and one for TCP or none. `None` without a service manager, or without sockets of it.
+/// Returns the sockets that a service manager has bound: one for UDP, and at most one for TCP.
+/// Returns `None` if it has passed none.
+///
+/// # Errors
+/// Returns an error if there are two sockets of one kind, a socket of another kind, or only one for
+/// TCP.
 pub(crate) fn sockets() -> Result<Option<BoundSockets>, Failure> {
     let mut given = ListenFd::from_env();
     let (mut udp, mut tcp) = (None, None);
@@ -35,12 +41,12 @@ pub(crate) fn sockets() -> Result<Option<BoundSockets>, Failure> {
     }
 }
 
-/// Says that the server is ready, where somebody asked (`NOTIFY_SOCKET`).
+/// Reports that the server is ready, if a service manager requested it (`NOTIFY_SOCKET`).
 pub(crate) fn ready() {
     let _ = sd_notify::notify(false, &[NotifyState::Ready]);
 }
 
-/// Says that it ends.
+/// Reports that the server is stopping, if a service manager requested it.
 pub(crate) fn stopping() {
     let _ = sd_notify::notify(false, &[NotifyState::Stopping]);
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C and its like, for commands that end in good order.
+//! Termination signals (SIGINT from Ctrl-C, SIGTERM, SIGQUIT), for commands that end gracefully.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Once};
@@ -7,10 +7,11 @@ use signal_hook::iterator::Signals;
 
 use crate::{Failure, output};
 
-/// The exit code of a command that was interrupted.
+/// Exit code of an interrupted command.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// A flag that the first signal sets. The second ends the process at once.
+/// Returns a flag that the first termination signal sets. The second signal ends the process at
+/// once.
 pub(crate) fn stop() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signal_hook::consts::TERM_SIGNALS {
@@ -25,7 +26,8 @@ pub(crate) fn stop() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-/// From here on the first signal says this and ends the process: for work that is kept as it is done.
+/// Makes the first termination signal print `line` and end the process, for commands that store
+/// finished work at once. Only the first call has an effect.
 pub(crate) fn end_saying(line: &'static str) {
     static ARMED: Once = Once::new();
     ARMED.call_once(|| {

@@ -10,15 +10,15 @@ use crate::{Failure, output};
 #[command(after_help = "Example:
   fathom stacks
 
-'shaping' stands where a shaping socket provides what the stack by itself does
-not; docs/stacks.md compares the stacks.")]
+'shaping' means that a shaping socket provides what the stack itself lacks;
+docs/stacks.md compares the stacks.")]
 pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args) -> Result<(), Failure> {
     output::print(&text()?)
 }
 
-/// The capabilities, as columns.
+/// Capabilities that are columns of the tables.
 const CAPABILITIES: [Capabilities; 4] = [
     Capabilities { one_way: true, ..Capabilities::NONE },
     Capabilities { ecn: true, ..Capabilities::NONE },
@@ -80,7 +80,7 @@ fn text() -> Result<String, Failure> {
     text += "\n\
         tcp is TCP at packet level, in the laboratory only: 'fathom compare --stack tcp', or stack = \"tcp\" in a study.\n\
         One-way delay needs a peer that speaks SYNC_TIMESTAMP, TIMESTAMP or ACK_RECEIVE_TIMESTAMPS; ECN needs a path that keeps its marks.\n\
-        shaping: not by the stack itself, but by a ShapingSocket around the endpoint's socket (see docs/). The lab uses one where a\n\
+        shaping: provided by a ShapingSocket around the endpoint's socket, not by the stack itself (see docs/). The lab uses one if a\n\
         controller needs it.\n";
     Ok(text)
 }

@@ -6,17 +6,20 @@ use fathom_experiments::compare::Plan;
 
 use crate::Failure;
 
-/// What is wrong with a plan, as the user sees it.
+/// Returns an error of a plan as a failure that names the file.
 pub(crate) fn named(plan: &Path, e: impl std::fmt::Display) -> Failure {
     Failure::input(format!("plan '{}': {e}", plan.display()))
 }
 
-/// The text of a plan, which says something.
+/// Reads the text of a plan.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, is not UTF-8 or is blank.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     read_or(path, "")
 }
 
-/// As [`read`]; `else_name` says what else could have been named.
+/// Like [`read`]. If the file cannot be read, the error also suggests `else_name`.
 pub(crate) fn read_or(path: &Path, else_name: &str) -> Result<String, Failure> {
     let bytes = std::fs::read(path)
         .map_err(|e| named(path, format!("{e}; name a TOML file you can read{else_name}")))?;

@@ -7,7 +7,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::output;
 
-/// Help and version as clap prints them; errors in one line.
+/// Prints help and version as clap does, and other errors in one line with a hint. Returns the exit
+/// code.
 pub(crate) fn print_error(e: &clap::Error, cli: &Command) -> ExitCode {
     if !e.use_stderr() || e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = e.print();
@@ -20,20 +21,21 @@ pub(crate) fn print_error(e: &clap::Error, cli: &Command) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// What clap says, without usage and the way to the help.
+/// Returns clap's error in one line, without the usage and the reference to the help.
 fn in_a_line(e: &clap::Error) -> String {
     let text = e.render().to_string();
     let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
     let first =
         lines.next().unwrap_or("the arguments are wrong").trim_start_matches("error: ").to_owned();
     let over = |l: &str| l.starts_with("Usage:") || l.starts_with("For more information");
-    // No option of ours takes a value that looks like an option.
+    // Leaves out the tip to pass a value after `--`: none of our options takes a value that looks
+    // like an option.
     let more: Vec<&str> =
         lines.take_while(|l| !over(l)).filter(|l| !l.starts_with("tip: to pass")).collect();
     if more.is_empty() { first } else { format!("{first} {}", more.join(" ")) }
 }
 
-/// A number below zero, which clap takes for an option that is not there.
+/// Returns the error for a negative number, which clap takes for an unknown option.
 fn negative(e: &clap::Error, words: &[String]) -> Option<String> {
     let ContextValue::String(unknown) = e.get(ContextKind::InvalidArg)? else { return None };
     let is_number = |word: &str| {
@@ -55,7 +57,7 @@ fn negative(e: &clap::Error, words: &[String]) -> Option<String> {
     ))
 }
 
-/// The subcommand that the words name, as it is called.
+/// Returns the full name of the subcommand in `words`, as users call it.
 fn command(cli: &Command, words: &[String]) -> String {
     let (mut at, mut name) = (cli, cli.get_name().to_owned());
     for word in words.iter().filter(|word| !word.starts_with('-')) {

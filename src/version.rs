@@ -1,11 +1,11 @@
-//! What `fathom --version` says.
+//! The text of `fathom --version`.
 
 use std::sync::LazyLock;
 
 use fathom_experiments::provenance;
 use fathom_stacks::Stack;
 
-/// Version, commit and stacks.
+/// Returns the version, the commit and the versions of the stacks.
 pub(crate) fn long() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(text);
     &TEXT

@@ -1,4 +1,5 @@
-//! `fathom advise` from the command line: logs to a scenario, the scenario to advice, and bad input in one line.
+//! `fathom advise` from the command line: logs become a scenario, a scenario becomes advice, and
+//! invalid input is reported in one line.
 
 use std::process::{Command, Output};
 
@@ -10,7 +11,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Logs of four foreign servers behind 2 Mbps and 30 ms.
+/// Logs of four servers of other projects, behind 2 Mbps and 30 ms.
 const LOGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/advise/tests/logs");
 
 #[test]

@@ -1,4 +1,5 @@
-//! `fathom analyze` and `fathom qlog` from the command line: answers as text, JSON and page, and bad input in one line.
+//! `fathom analyze` and `fathom qlog` from the command line: results as text, JSON and page, and
+//! invalid input reported in one line.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A round trip every 10 ms, each packet's sending, and a loss after every so many.
+/// Writes the log of a server and returns its path. The log has an RTT sample and a sent packet
+/// every 10 ms, and one of `every` packets is lost. RTTs are multiplied by `stretch`.
 fn log(folder: &Path, name: &str, stretch: f64, every: u32) -> PathBuf {
     let mut log = String::from(
         "\u{1e}{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n",
@@ -87,7 +89,7 @@ fn loss_delay_analyzes_a_log() {
     );
     let page = std::fs::read_to_string(&page).expect("page");
     assert_eq!((page.matches("<svg").count(), page.contains("<script")), (2, false));
-    // The same file, the same bytes.
+    // The same file gives the same bytes.
     assert!(fathom(&["analyze", "loss-delay", arg(&file)]).stdout == said.into_bytes());
 }
 
@@ -116,7 +118,7 @@ fn responses_are_analyzed_and_compared() {
             && said.contains("(x2.00"),
         "{said}"
     );
-    // A folder is all its logs.
+    // A folder stands for all its logs.
     let folder = fathom(&["analyze", "response", arg(dir.path()), "--json", "-"]);
     let json: serde_json::Value = serde_json::from_slice(&folder.stdout).expect("JSON");
     assert_eq!(json["classes"][0][0]["count"].as_u64(), Some(200));
@@ -132,7 +134,8 @@ fn responses_are_analyzed_and_compared() {
     );
 }
 
-/// Sixty connections, each dealt one of two controllers: that fewer than ten go to either happens once in a hundred million runs.
+/// Sixty connections, each randomly assigned one of two controllers. Fewer than ten go to either
+/// one about once in 30 million runs.
 #[test]
 fn logs_of_a_weighted_server_are_told_apart() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -220,7 +223,7 @@ fn invalid_input_gives_one_line_with_a_hint() {
             "name a folder",
         ),
     ];
-    // A name that would clear the screen is shown.
+    // A name that would clear the screen is shown escaped.
     let out = fathom(&["analyze", "response", "\u{1b}[2Jnowhere.csv"]);
     let line = text(&out.stderr);
     assert!(line.contains("\\u{1b}[2Jnowhere.csv") && !line.contains('\u{1b}'), "{line:?}");

@@ -1,10 +1,13 @@
-//! A server on the open Internet: junk Initials, clients that begin and fall silent, headers that do not end, readers that take nothing,
-//! requests and frames that break HTTP/3, and scrapers of its metrics that say nothing, all at once, with 1,024 descriptors and logs of every connection. Meanwhile somebody asks
-//! for files as before, and must notice little.
+//! A server on the open Internet under attack: junk Initials, clients that begin a handshake and
+//! fall silent, incomplete headers, clients that never read responses, requests and frames that
+//! violate HTTP/3, and scrapers that never complete a request, all at once. The server has 1,024
+//! descriptors and logs every connection. Meanwhile other clients request files as before, and must
+//! hardly notice.
 //!
-//! What attacks is slow enough that this machine has time left: a server without a free core serves nobody well, and that would be
-//! measured, not its bounds. A short course runs with the other tests and judges what time does not touch; `make soak` runs the long one,
-//! which judges response times and memory, and prints the figures.
+//! The attacks are slow enough to leave CPU time on this machine. Otherwise the test would measure
+//! a shortage of CPU instead of the server's bounds. A short course runs with the other tests and
+//! checks only results that do not depend on time. `make soak` runs the long course, which also
+//! checks response times and memory, and prints the figures.
 
 #![cfg(target_os = "linux")]
 
@@ -24,18 +27,18 @@ use fathom_http::load::Trust;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Endpoint, TransportConfig, VarInt};
 
-/// How long, and how much of everything.
+/// Duration and intensity of an attack.
 struct Course {
-    /// Before the attack, in seconds.
+    /// Seconds without an attack (`quiet`), before and after it, and seconds of the attack.
     quiet: u64,
     attack: u64,
-    /// Connections of clients whose headers do not end, each with a hundred of them.
+    /// Connections of clients with incomplete headers; each has a hundred of them.
     half: usize,
-    /// Connections of readers that take nothing, each of a hundred responses.
+    /// Connections of clients that never read; each has a hundred responses.
     stalled: usize,
     /// Clients that send one malformed request after the other.
     malformed: usize,
-    /// Response times and memory are judged.
+    /// Whether response times and memory are checked.
     judged: bool,
     name: &'static str,
 }
@@ -59,31 +62,32 @@ const LONG: Course = Course {
     name: "make soak",
 };
 
-/// Junk Initials per second, 19 Mbps of them: four times what may begin without a Retry.
+/// Junk Initials per second (19 Mbps): four times the number that may begin without a Retry.
 const JUNK: u64 = 2_000;
-/// Real ones per second, from clients that say nothing more.
+/// Genuine Initials per second, from clients that then fall silent.
 const SILENT: u64 = 20;
-/// Requests per second of who is served.
+/// Requests per second of the measured clients.
 pub(crate) const RATE: u32 = 40;
-/// Times the quiet 99th percentile that a response may take.
+/// Largest 99th percentile of response times under attack, as a multiple of the quiet one.
 const SLOWER: f64 = 3.0;
-/// Megabytes of the server's resident set.
+/// Largest resident set of the server in MB.
 const MEMORY: f64 = 300.0;
-/// Streams that are open on a connection, and how soon each follows the one before: the first is then older than servers wait.
+/// Streams that are open on a connection (`STREAMS`), and the time between two openings (`PAUSE`).
+/// When all are open, the first is older than servers wait.
 const STREAMS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(120);
 
-/// The server, ended when this is dropped.
+/// A server process, which is ended on drop.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
     pub(crate) metrics: SocketAddr,
-    /// It may write more, which must not fail.
+    /// Kept open, because the server may write more, and its writes must not fail.
     stderr: BufReader<ChildStderr>,
 }
 
 impl Server {
-    /// Ends it, and gives what it wrote to standard error.
+    /// Ends the server and returns its remaining text on standard error.
     fn end(mut self) -> String {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -108,7 +112,7 @@ fn serve(stack: &str, folder: &Path) -> Server {
     serve_with(stack, &args)
 }
 
-/// With so few descriptors that they may run out.
+/// Starts a server with a limit of 1,024 descriptors, which may run out.
 pub(crate) fn serve_with(stack: &str, args: &[&OsStr]) -> Server {
     let limited = "ulimit -n 1024; exec \"$0\" \"$@\"";
     let mut child = Command::new("sh")
@@ -139,7 +143,7 @@ pub(crate) fn serve_with(stack: &str, args: &[&OsStr]) -> Server {
     Server { child, address, metrics, stderr }
 }
 
-/// A process's resident set in MB (proc(5), `VmRSS`), and the descriptors it has.
+/// Returns a process's resident set in MB (proc(5), `VmRSS`), and its number of open descriptors.
 fn resident(process: u32) -> (f64, usize) {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0 kB");
@@ -147,7 +151,8 @@ fn resident(process: u32) -> (f64, usize) {
     (kb / 1e3, std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, Iterator::count))
 }
 
-/// The metrics' lines without labels summed up by name; `None` where none came in five seconds.
+/// Returns the metrics by name, summed over their labels; `None` if no complete response arrives
+/// within five seconds.
 pub(crate) fn scrape(at: SocketAddr) -> Option<BTreeMap<String, f64>> {
     let patience = Duration::from_secs(5);
     let mut stream = TcpStream::connect_timeout(&at, patience).ok()?;
@@ -164,7 +169,7 @@ pub(crate) fn scrape(at: SocketAddr) -> Option<BTreeMap<String, f64>> {
     text.ends_with("# EOF\n").then_some(sums)
 }
 
-/// What somebody got who made requests for so long.
+/// Results of a client that made requests for some time.
 pub(crate) struct Served {
     pub(crate) completed: u64,
     pub(crate) failed: u64,
@@ -174,7 +179,8 @@ pub(crate) struct Served {
     pub(crate) p99: f64,
 }
 
-/// As visitors do: some on connections of their own, some on those that are there.
+/// Makes requests for `seconds` as visitors do: half of them on new connections, half on persistent
+/// ones.
 pub(crate) fn request_for(address: SocketAddr, seconds: u64) -> [Served; 2] {
     let ways: [&[&str]; 2] = [&["--connections", "fresh"], &["-c", "4", "-m", "4"]];
     let children = ways.map(|how| {
@@ -214,7 +220,8 @@ pub(crate) fn request_for(address: SocketAddr, seconds: u64) -> [Served; 2] {
     })
 }
 
-/// A client that keeps its connections alive, and takes so many bytes of a stream before it reads.
+/// Returns the configuration of a client that keeps its connections alive and accepts `window`
+/// bytes of a stream before it reads.
 pub(crate) fn client(window: u32) -> ClientConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = Trust::Insecure.tls_config(b"h3", provider).expect("a TLS configuration");
@@ -228,7 +235,7 @@ pub(crate) fn client(window: u32) -> ClientConfig {
     config
 }
 
-/// First packets of clients whose server never answered.
+/// Returns first packets of clients whose server never answered.
 async fn first_packets(count: usize) -> Vec<Bytes> {
     let nobody = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a free port");
     let endpoint =
@@ -248,17 +255,18 @@ async fn first_packets(count: usize) -> Vec<Bytes> {
     packets
 }
 
-/// What looks like a client's first packet, and whose protection is noise.
+/// Returns a packet that looks like a client's first one, but has noise in place of its protected
+/// part.
 fn junk(number: u64) -> Vec<u8> {
     let mut packet = vec![0xa5; 1_200];
     packet[..6].copy_from_slice(&[0xc3, 0, 0, 0, 1, 8]);
     packet[6..14].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
-    // No source connection ID, no token, 1,182 bytes follow.
+    // No source connection ID, no token, and 1,182 bytes to follow.
     packet[14..18].copy_from_slice(&[0, 0, 0x44, 0x9e]);
     packet
 }
 
-/// What was done to the server.
+/// Counts of the attacks.
 #[derive(Default)]
 pub(crate) struct Done {
     junk: AtomicU64,
@@ -273,7 +281,7 @@ fn add(to: &AtomicU64, n: u64) {
     to.fetch_add(n, Ordering::Relaxed);
 }
 
-/// Datagrams that begin connections, from an address of their own.
+/// Sends datagrams that begin connections, from an address that only they use.
 async fn begin(server: SocketAddr, silent: Vec<Bytes>, done: Arc<Done>) {
     const TICK: u64 = 20;
     let sockets: Vec<UdpSocket> = (0..64)
@@ -298,7 +306,8 @@ async fn begin(server: SocketAddr, silent: Vec<Bytes>, done: Arc<Done>) {
     }
 }
 
-/// A request in QPACK's static fields 17 and 23, and literals (RFC 9204 §4.5): HEADERS of `GET https://localhost` and this path.
+/// Returns the HEADERS of `GET https://localhost` with this path: static fields 17 and 23 of QPACK,
+/// and literals (RFC 9204 §4.5).
 pub(crate) fn request(path: &str) -> Vec<u8> {
     let mut fields = b"\x00\x00\xd1\xd7\x50\x09localhost\x51".to_vec();
     fields.push(u8::try_from(path.len()).expect("a short path"));
@@ -306,7 +315,8 @@ pub(crate) fn request(path: &str) -> Vec<u8> {
     [&[1, u8::try_from(fields.len()).expect("few fields")], &fields[..]].concat()
 }
 
-/// Opens a connection again and again, and on it as many streams as it may, which bring this and are not read.
+/// Opens one connection after the other, and on each as many streams as allowed. Each stream sends
+/// `head` and is never read.
 pub(crate) async fn streams(
     server: SocketAddr,
     from: Ipv4Addr,
@@ -335,7 +345,8 @@ pub(crate) async fn streams(
                 if open.len() >= STREAMS
                     && let Some((mut oldest, _)) = open.pop_front()
                 {
-                    // The server has given it up, mostly. To end it would be an error that ends the connection (RFC 9114 §7.1).
+                    // In most cases the server has abandoned the stream. A FIN would be an error
+                    // that ends the connection (RFC 9114 §7.1).
                     let _ = oldest.reset(VarInt::from_u32(0));
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -346,7 +357,7 @@ pub(crate) async fn streams(
     }
 }
 
-/// HEADERS of a request for a page, with these bytes of QPACK behind its fields.
+/// Returns the HEADERS of a request for a page, with these bytes of QPACK after its fields.
 fn request_with(fields: &[u8]) -> Vec<u8> {
     let whole = request("/page.html");
     let section = [&whole[2..], fields].concat();
@@ -354,13 +365,15 @@ fn request_with(fields: &[u8]) -> Vec<u8> {
     [&[1][..], &length.to_be_bytes(), &section].concat()
 }
 
-/// Requests that break RFC 9114 or RFC 9204 in one way each, and some that only look odd.
+/// Returns requests that each violate RFC 9114 or RFC 9204 in one way, and some that are only
+/// unusual.
 fn malformed_requests() -> Vec<Vec<u8>> {
     let whole = request("/page.html");
     let after = |frames: &[u8]| [&whole[..], frames].concat();
     let huge = [&b"\x21a\x7f\xad\x7e"[..], &[b'x'; 16_300]].concat();
     vec![
-        // DATA that is cut off, empty, without a header, after trailers; a frame of the control stream, of HTTP/2, of WebTransport.
+        // DATA that is cut off, empty, without a header, or after trailers; a frame of the control
+        // stream, of HTTP/2, of WebTransport.
         after(b"\0\x20"),
         after(b"\0\x20abc"),
         after(b"\0\0\0\0\0\x01a\0\0"),
@@ -369,14 +382,15 @@ fn malformed_requests() -> Vec<Vec<u8>> {
         after(b"\x04\0"),
         after(b"\x02\0"),
         after(b"\x40\x41\x01a"),
-        // A header that is cut off, empty, or refers to what is not there.
+        // A header that is cut off, is empty, or refers to missing entries.
         whole[..whole.len() / 2].to_vec(),
         b"\x01\0".to_vec(),
         request_with(b"\xff\x7f"),
         request_with(b"\x80"),
         request_with(b"\x10"),
         request_with(b"\x50\x82\0\0"),
-        // Fields: :path twice, :status, te: gzip, an upper-case name, a length that is none, and more than are taken.
+        // Fields: :path twice, :status, te: gzip, an upper-case name, an invalid content-length,
+        // and more bytes than are accepted. The last request is empty.
         request_with(b"\xc1"),
         request_with(b"\xd9"),
         request_with(b"\x22te\x04gzip"),
@@ -387,10 +401,11 @@ fn malformed_requests() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Sends one malformed request after the other, each to its end, and opens a connection whenever the server has closed it.
+/// Sends one malformed request after the other, each to its end, and opens a new connection
+/// whenever the server has closed the previous one.
 async fn malformed(server: SocketAddr, from: Ipv4Addr, config: ClientConfig, done: Arc<Done>) {
     let endpoint = Endpoint::client((from, 0).into()).expect("an endpoint");
-    // Unidirectional streams that end a connection; the last is a good control stream.
+    // Unidirectional streams that end a connection, except the last one, a valid control stream.
     let streams: [&[u8]; 6] = [
         b"\x02\xc0\x01a",
         b"\x03\x80",
@@ -410,7 +425,8 @@ async fn malformed(server: SocketAddr, from: Ipv4Addr, config: ClientConfig, don
         turn += 1;
         let pour = async {
             let mut stream = connection.open_uni().await?;
-            // Five connections of six have a good control stream, and send requests until one ends the connection.
+            // Five of six connections have a valid control stream, and send requests until one ends
+            // the connection.
             stream.write_all(streams[if turn % 6 == 0 { turn / 6 % 5 } else { 5 }]).await?;
             for request in requests.iter().cycle().skip(turn * 7).take(requests.len()) {
                 let (mut send, mut receive) = connection.open_bi().await?;
@@ -428,7 +444,7 @@ async fn malformed(server: SocketAddr, from: Ipv4Addr, config: ClientConfig, don
     }
 }
 
-/// Scrapers that begin a request, and hold the connection.
+/// Opens connections of scrapers that begin a request and then hold the connection.
 async fn scrapers(at: SocketAddr, done: Arc<Done>) {
     let mut held = VecDeque::new();
     loop {
@@ -446,7 +462,7 @@ async fn scrapers(at: SocketAddr, done: Arc<Done>) {
     }
 }
 
-/// Begins all of it, on a thread that ends with what this gives.
+/// Starts all attacks on one thread, and returns the runtime that ends them.
 fn attack(
     server: SocketAddr,
     metrics: SocketAddr,
@@ -461,7 +477,7 @@ fn attack(
     let silent = runtime.block_on(first_packets((course.attack * SILENT) as usize));
     runtime.spawn(begin(server, silent, Arc::clone(done)));
     runtime.spawn(scrapers(metrics, Arc::clone(done)));
-    // Four hosts of each kind.
+    // Four addresses for each kind.
     let host = |kind: u8, n: usize| Ipv4Addr::new(127, 0, kind, n as u8 % 4 + 1);
     let whole = request("/page.html");
     for n in 0..course.half {
@@ -487,7 +503,7 @@ fn attack(
     runtime
 }
 
-/// What is wrong and what was measured.
+/// Violations of the bounds (`wrong`), and measurements (`text`).
 #[derive(Default)]
 struct Report {
     text: String,
@@ -566,7 +582,7 @@ struct Sample {
     scraped: Option<BTreeMap<String, f64>>,
 }
 
-/// Looks at the server until it is `over`.
+/// Samples the server's memory, descriptors and metrics until `over` is set.
 fn watch(server: &Server, over: &AtomicBool) -> Vec<Sample> {
     let mut samples = Vec::new();
     loop {
@@ -587,7 +603,7 @@ fn withstand(stack: &str, course: &Course) {
         std::fs::write(root.join(name), vec![7; size]).expect("written");
     }
     let server = serve(stack, folder.path());
-    // What is done once, such as the first connection's tables, is none of this.
+    // One-time work, such as the tables of the first connection, must not count.
     request_for(server.address, 1);
     let quiet = request_for(server.address, course.quiet);
     let done = Arc::new(Done::default());
@@ -601,7 +617,7 @@ fn withstand(stack: &str, course: &Course) {
         (attacked, watcher.join().expect("samples"))
     });
     let files = std::fs::read_dir(folder.path().join("logs")).expect("the logs").count();
-    // What else the machine does changes: the slower of before and after is what it takes without an attack.
+    // Other load on the machine varies, so the quiet times are the slower ones of before and after.
     let quiet = [quiet, request_for(server.address, course.quiet)];
 
     let mut report = Report::default();
@@ -632,7 +648,7 @@ fn withstand(stack: &str, course: &Course) {
         counted("fathom_slow_headers_total"),
         counted("fathom_responses_abandoned_total"),
     ));
-    // A scrape comes before or after the connection that it counts.
+    // The last scrape may be older than the latest connections.
     let connections = counted("fathom_connections_total");
     report.want(
         files as f64 <= connections + 50.0,

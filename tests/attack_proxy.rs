@@ -1,6 +1,8 @@
-//! A reverse proxy on the open Internet: four hosts that ask for large bodies and read nothing, requests that are cancelled as soon as they
-//! are sent, and connections over TCP that say nothing, all at once. Meanwhile somebody asks for pages as before, and gets all of them; and
-//! the upstream server notices little. A short course runs with the other tests; `make soak` runs half a minute on each stack.
+//! A reverse proxy on the open Internet under attack: four hosts that request large bodies and
+//! never read them, requests that are cancelled as soon as they are sent, and TCP connections that
+//! never begin TLS, all at once. Meanwhile other clients request pages as before and get all of
+//! them, and the upstream server gets few additional connections. A short course runs with the
+//! other tests; `make soak` runs half a minute on each stack.
 
 #![cfg(target_os = "linux")]
 
@@ -16,12 +18,13 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::attack::{Done, client, request, request_for, scrape, serve_with, streams};
 
-/// Slots of the server, which the unread responses would fill many times.
+/// Slots of the server for proxied requests; the unread responses would fill them many times.
 const SLOTS: &str = "64";
 /// H3_REQUEST_CANCELLED (RFC 9114 §8.1).
 const CANCELLED: VarInt = VarInt::from_u32(0x10c);
 
-/// An upstream server over HTTP/1.1: pages as the visitors ask for them, and 2 MB for everybody else. Counts connections.
+/// Runs an upstream server over HTTP/1.1: pages for the visitors, and 2 MB for any other path.
+/// Counts connections.
 async fn upstream(listener: TcpListener, connections: Arc<AtomicU64>) {
     let body: Arc<[u8]> = vec![7; 2_000_000].into();
     loop {
@@ -54,7 +57,7 @@ async fn upstream(listener: TcpListener, connections: Arc<AtomicU64>) {
     }
 }
 
-/// Asks on one connection after the other, and wants no answer.
+/// Sends requests and cancels each one at once, on one connection after the other.
 async fn cancel(server: SocketAddr, from: Ipv4Addr, cancelled: Arc<AtomicU64>) {
     let endpoint = Endpoint::client((from, 0).into()).expect("an endpoint");
     let head = request("/cancelled");
@@ -81,7 +84,7 @@ async fn cancel(server: SocketAddr, from: Ipv4Addr, cancelled: Arc<AtomicU64>) {
     }
 }
 
-/// Connections over TCP that say nothing, or something that is no TLS.
+/// Opens TCP connections that send nothing, or something that is not TLS.
 async fn idle(server: SocketAddr, from: u8) {
     let mut held = Vec::new();
     loop {
@@ -150,7 +153,8 @@ fn withstand(stack: &str, seconds: u64) {
         assert!(failed == 0 && all_ok, "{name}: {failed} failed, {statuses}; {}", served.failures);
     }
     assert!(metrics.is_some(), "/metrics fell silent");
-    // Unread responses hold their connections, and what gives way to others ends one: few beside the requests.
+    // Unread responses hold their upstream connections, and a response that gives way to others
+    // closes one. There must be few new connections compared with the requests.
     assert!(cancelled > 0 && made < (cancelled + stalled) / 2, "{made} connections");
 }
 

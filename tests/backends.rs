@@ -1,5 +1,5 @@
-//! The same plan in virtual time, over loopback and over a kernel's links. Machines that run tests are busy: nothing here is bounded from
-//! above but in virtual time, and `make backends` measures.
+//! The same plan in virtual time, over loopback and over a kernel's links. Machines that run tests
+//! are busy, so upper bounds apply only in virtual time; `make backends` measures the accuracy.
 
 use crate::common;
 
@@ -40,7 +40,7 @@ fn runs(folder: &Path, more: &[&str]) -> Vec<serde_json::Value> {
     report["runs"].as_array().unwrap().clone()
 }
 
-/// What the runs on every backend must have in common.
+/// Checks the properties that the runs must have on every backend.
 fn hold(runs: &[serde_json::Value], backends: &[&str]) {
     assert_eq!(runs.len(), backends.len());
     for (run, backend) in runs.iter().zip(backends) {
@@ -56,7 +56,8 @@ fn hold(runs: &[serde_json::Value], backends: &[&str]) {
             group["request_hash"], runs[0]["outcome"]["groups"]["forward"]["request_hash"],
             "{backend}"
         );
-        // 60 kB need 51 ms at 10 Mbps, and the handshake and the request a round trip of 14 ms each.
+        // 60 kB take 51 ms at 10 Mbps, and the handshake and the request take a round trip of 14 ms
+        // each.
         let median = group["times"]["median_ms"].as_f64().unwrap();
         assert!(
             median >= 75.0 && (median < 200.0 || *backend != "virtual"),
@@ -80,7 +81,7 @@ fn virtual_and_loopback_runs_complete_the_same_requests() {
     assert_eq!((really["lost"].as_u64(), really["strays"].as_u64()), (Some(0), Some(0)));
 }
 
-/// Processes of guests that keep their files in this folder.
+/// Returns the number of processes of guests that keep their files in this folder.
 fn guests(folder: &Path) -> usize {
     let at = folder.join("fathom-uml-").display().to_string();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -144,7 +145,8 @@ fn unknown_backends_are_refused() {
     assert!(done.status.code() == Some(2) && error.contains("--backend loopback"), "{error}");
 }
 
-/// Tests whose queue no kernel has are left out; a criterion that fails in the guest is a verdict, not an error.
+/// Tests whose queue no kernel has are left out. A criterion that fails in the guest is a verdict,
+/// not an error.
 #[test]
 fn judge_uses_the_queues_of_the_guests_kernel() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
-//! `fathom serve` and Chromium: a page and all that belongs to it come over HTTP/3, as the browser itself reports.
+//! `fathom serve` and Chromium: a page and all its parts arrive over HTTP/3, as the browser itself
+//! reports.
 //!
-//! It wants headless Chromium, which `make chromium` installs before it runs this.
+//! The test needs headless Chromium, which `make chromium` installs before it runs the test.
 
 #![cfg(target_os = "linux")]
 
@@ -10,13 +11,14 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const AGAIN: &str = "run again: make chromium";
-/// What Debian and others call it. The first is Chromium without windows, and the smallest.
+/// Names of the browser on Debian and other systems. The first is Chromium without windows, the
+/// smallest one.
 const NAMES: [&str; 5] =
     ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome"];
-/// A browser that takes longer hangs.
+/// A browser that takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A page that says how each of its parts came, and whether it came whole.
+/// A page that reports the protocol, status and size of each of its parts.
 const PAGE: &str = r#"<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>fathom</title>
 <link rel="stylesheet" href="style.css">
@@ -44,7 +46,7 @@ const IMAGE: [u8; 67] = [
     119, 205, 114, 182, 0, 0, 0, 0, 73, 69, 78, 68, 174, 66, 96, 130,
 ];
 
-/// An image of half a megabyte: many packets, and controllers with something to do.
+/// Returns an image of half a megabyte: enough packets to involve the controllers.
 fn large() -> String {
     let comment = "a line that is there to be long\n".repeat(16_384);
     format!(
@@ -52,7 +54,7 @@ fn large() -> String {
     )
 }
 
-/// A process, ended when this is dropped.
+/// A process, which is ended on drop.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -66,7 +68,7 @@ struct Server {
     _child: Ended,
     _stderr: BufReader<ChildStderr>,
     url: String,
-    /// The options that the server prints for Chromium.
+    /// Options for Chromium that the server prints.
     options: Vec<String>,
 }
 
@@ -113,14 +115,14 @@ fn chromium() -> PathBuf {
     })
 }
 
-/// The page when it is loaded, as the browser has it.
+/// Returns the page as the browser has it after loading.
 // A browser that hangs is ended in real time.
 #[allow(clippy::disallowed_methods)]
 fn dump(browser: &Path, server: &Server) -> String {
     let profile = tempfile::tempdir().expect("a folder");
     let log = tempfile::NamedTempFile::new().expect("a file");
     let child = Command::new(browser)
-        // The sandbox does not start as root; what is loaded here is our own.
+        // The sandbox does not start as root. The page loaded here is our own.
         .args([
             "--headless",
             "--no-sandbox",
@@ -128,13 +130,13 @@ fn dump(browser: &Path, server: &Server) -> String {
             "--no-first-run",
             "--disable-dev-shm-usage",
         ])
-        // It asks nobody but this server for anything.
+        // The browser sends requests to this server only.
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args([
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
             "--no-proxy-server",
         ])
-        // Without a profile of its own it takes no key by its hash.
+        // Chromium accepts a key by its hash only with a separate profile.
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .args(&server.options)
         .args(["--dump-dom", &server.url])
@@ -184,7 +186,7 @@ fn chromium_loads_a_page_over_http3_on_both_stacks() {
     for stack in ["quinn", "noq"] {
         for controller in ["sync:signal=either", "native:cubic"] {
             let mut server = serve(folder.path(), stack, controller);
-            // The printed options are for either name; docs/serve.md has the first.
+            // The printed options are valid for both names; docs/serve.md has the first one.
             if stack == "noq" {
                 server.url = server.url.replace("127.0.0.1", "localhost");
             }

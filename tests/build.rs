@@ -1,4 +1,5 @@
-//! What the README's two commands build: `make demo` and `make test` compile no crate twice, and no test is left out of its program.
+//! Builds of the README's two commands: `make demo` and `make test` compile no crate twice, and
+//! every test file belongs to a test program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,7 +24,8 @@ fn cargo(args: &[&str]) -> String {
     String::from_utf8(out.stdout).expect("text")
 }
 
-/// Returns the sets of features that each package is built with for one command: build scripts and macros may have another than programs.
+/// Returns the sets of features with which each package is built for one command. Build scripts and
+/// macros may have another set than programs.
 fn features(args: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     let mut all = BTreeMap::<_, BTreeSet<_>>::new();
     for line in
@@ -38,7 +40,7 @@ fn features(args: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     all
 }
 
-/// The commands of `make demo`, in their order, and of `make test`, as `cargo tree` takes them.
+/// The commands of `make demo`, in their order, and of `make test`, as arguments of `cargo tree`.
 const COMMANDS: &[(&str, &[&str])] = &[
     ("first look", &["-p", "fathom-experiments", "--features", "quiche", "-e", "normal,build"]),
     ("make demo", &["-p", "fathom", "--features", "quiche", "-e", "normal,build"]),
@@ -66,7 +68,7 @@ fn no_crate_is_compiled_twice_for_demo_and_test() {
     assert!(twice.is_empty(), "{}\n{hint}", twice.into_iter().collect::<Vec<_>>().join("\n"));
 }
 
-/// Every recipe of the Makefile that the comparison above speaks of is what it says.
+/// Checks that the Makefile runs the commands that the test above compares.
 #[test]
 fn the_makefile_runs_the_commands_that_are_compared() {
     let makefile = std::fs::read_to_string(Path::new(ROOT).join("Makefile")).expect("the Makefile");

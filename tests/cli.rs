@@ -1,4 +1,4 @@
-//! The command line, end to end: results that repeat, and bad input that is reported in one line.
+//! The command line, end to end: results repeat, and invalid input is reported in one line.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -45,13 +45,14 @@ fn the_same_seed_gives_the_same_bytes_in_two_processes() {
     }
     let [reno, sync] = [0, 2].map(|i| &runs[i]["outcome"]);
     assert_ne!(reno["trace_hash"], sync["trace_hash"], "reno and sync did the same");
-    // All but those that were in their handshake when the run ended.
+    // All connections except those that were in their handshake when the run ended.
     let count = |what: &str| sync["groups"]["forward"][what].as_f64().expect("a number");
     assert!(count("hears_one_way") > 0.95 * count("accepted"), "sync ran without one-way delays");
 }
 
-/// The trace of a fixed run, packet by packet. It changes only when the stacks, the controllers or the lab change what they send:
-/// then look at why, and write the new hashes down. (Bulk traffic, because no floating point is in it.)
+/// Trace of a fixed run, packet by packet. It changes only if the stacks, the controllers or the
+/// laboratory send different packets. If it changes, find out why, and record the new hashes. The
+/// traffic is bulk, which involves no floating point.
 #[test]
 fn the_trace_of_a_fixed_run_is_the_one_on_record() {
     // reno and sync on quinn, then on noq.
@@ -149,11 +150,12 @@ fn a_report_is_one_self_contained_file() {
     }
     serde_json::from_str::<serde_json::Value>(&std::fs::read_to_string(&json).expect("the JSON"))
         .expect("JSON");
-    // Nothing but the two files is left behind.
+    // No other files are left behind.
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 2);
 }
 
-/// Exit code 2, nothing on standard output, one line that has all of `says`.
+/// Checks that a command is refused: exit code 2, no standard output, and one line on standard
+/// error that contains all of `says`.
 fn refused(args: &[&str], says: &[&str]) {
     let out = fathom(args);
     let err = text(&out.stderr);
@@ -246,10 +248,10 @@ fn the_plans_in_the_repository_are_sound() {
     for entry in std::fs::read_dir(folder).expect("plans") {
         let path = entry.expect("a plan").path();
         if path.is_dir() {
-            // Studies: `fathom plan`.
+            // Folders hold studies, which `fathom plan` tests.
             continue;
         }
-        // Bulk transfers are as many as they are.
+        // The size of a bulk workload is fixed.
         let web = std::fs::read_to_string(&path).expect("a plan").contains("\"web:");
         let short: &[&str] = if web { &["--responses", "20"] } else { &[] };
         let args =
@@ -366,7 +368,7 @@ fn plan_check_reads_files_and_options() {
             .expect("a number");
         number.parse::<usize>().expect("a number")
     };
-    // 18 numbers of flows, two systems, two seeds: 72 runs, of which each part has about half.
+    // 18 numbers of flows, two systems, two seeds: 72 runs, about half of them in each part.
     let parts = ["1/2", "2/2"].map(runs_of_part);
     assert!(
         parts[0] + parts[1] == 72 && parts.iter().all(|runs| (20..=52).contains(runs)),
@@ -465,7 +467,7 @@ fn an_interrupted_comparison_keeps_the_runs_that_are_done() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).to_str().expect("utf-8").to_owned();
     let (json, html) = (at("r.json"), at("r.html"));
-    // More than any machine runs at once: when the first is done, most are left.
+    // More runs than any machine makes at once: when the first is done, most are left.
     let controllers: Vec<String> = (1..=300).map(|ms| format!("sync:floor={ms}ms")).collect();
     let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
         .args([

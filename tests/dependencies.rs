@@ -1,5 +1,6 @@
-//! The rules of `deny.toml` that need no network, held against what Cargo says of every dependency on every platform: `make deny` asks
-//! cargo-deny the same and adds advisories, but is not installed everywhere, and a rule that is not always checked is not one.
+//! The rules of `deny.toml` that need no network, checked against Cargo's metadata of every
+//! dependency on every platform. `make deny` checks the same rules with cargo-deny and adds
+//! advisories, but cargo-deny is not installed everywhere, and these rules must always be checked.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -7,7 +8,7 @@ use std::process::Command;
 use serde::Deserialize;
 use spdx::{Expression, LicenseReq, Licensee};
 
-/// What crates that are not of this workspace come from.
+/// Source of the crates that do not belong to this workspace.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 #[derive(Deserialize)]
@@ -20,7 +21,7 @@ struct Package {
     name: String,
     version: String,
     license: Option<String>,
-    /// `None`: a crate of this workspace.
+    /// Source of the package; `None` for a crate of this workspace.
     source: Option<String>,
     dependencies: Vec<Dependency>,
 }
@@ -48,9 +49,9 @@ struct Bans {
     deny: Vec<String>,
 }
 
-/// What is built with everything, baselines of the laboratory as well.
+/// Features of a build with everything, including baselines of the laboratory.
 const ALL: &[&str] = &["--all-features"];
-/// What ships.
+/// Features of the program that ships.
 const SHIPPED: &[&str] = &["--features", "quiche"];
 
 fn metadata(features: &[&str]) -> Metadata {
@@ -72,15 +73,15 @@ fn rules() -> Rules {
     toml::from_str(include_str!("../deny.toml")).expect("deny.toml")
 }
 
-/// Whether an allowed licence fulfils what is required.
+/// Returns whether an allowed licence satisfies a requirement.
 fn allows(allowed: &[Licensee], required: &LicenseReq) -> bool {
     allowed.iter().any(|licensee| licensee.satisfies(required))
 }
 
-/// What is wrong with the licence of a package, if anything is.
+/// Returns the error in the licence of a package, if there is one.
 fn unlicensed(license: Option<&str>, allowed: &[Licensee]) -> Option<String> {
     let Some(license) = license else { return Some("names no licence".into()) };
-    // Before SPDX, Cargo took a slash for OR.
+    // Before SPDX, Cargo treated a slash as OR.
     let expression = match Expression::parse(&license.replace('/', " OR ")) {
         Ok(expression) => expression,
         Err(e) => {
@@ -123,7 +124,7 @@ fn no_dependency_that_ships_is_banned() {
     assert_none(
         &wrong.map(|p| format!("{} {} is banned by deny.toml", p.name, p.version)).collect(),
     );
-    // With everything AWS-LC is there: features decide what Cargo tells.
+    // With all features, AWS-LC is a dependency: features determine what Cargo lists.
     assert!(metadata(ALL).packages.iter().any(|p| banned.contains(&p.name)));
 }
 

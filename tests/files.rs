@@ -1,4 +1,5 @@
-//! Where results go: what a path names keeps being what it is, and everything that was measured is reported even if a file cannot be written.
+//! Files of results: a path keeps its kind of file, and all measurements are reported even if a
+//! file cannot be written.
 #![cfg(unix)]
 
 use crate::common;
@@ -15,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A folder with a small log in it.
+/// Creates a folder with a small log in it.
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("requests.csv");
@@ -29,7 +30,8 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
     (folder, log)
 }
 
-/// `fathom analyze response LOG` with more words, by a shell that says something first.
+/// Runs `fathom analyze response LOG` with more arguments, from a shell that executes `shell`
+/// first.
 fn analyze(shell: &str, log: &Path, more: &[&str]) -> Output {
     let mut command = Command::new("sh");
     let script = format!("{shell}; exec \"$0\" \"$@\"");
@@ -54,7 +56,7 @@ fn a_device_stays_a_device() {
     let out = analyze(":", &log, &["--json", "/dev/null", "--report", "/dev/null"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
     assert!(fs::metadata("/dev/null").expect("a device").file_type().is_char_device());
-    // Writing to this one fails: that is said after the text.
+    // Writing to this device fails. The error is reported after the text.
     let out = analyze(":", &log, &["--json", "/dev/full"]);
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
     assert!(
@@ -161,7 +163,7 @@ fn a_dash_is_standard_output_once() {
         "{}",
         text(&out.stdout)
     );
-    // By its name, too: the file behind it is not replaced.
+    // Standard output may also be given by its name, and the file behind it is not replaced.
     let to = folder.path().join("out");
     let out = analyze(&format!("exec >{}", to.display()), &log, &["--json", "/dev/stdout"]);
     assert!(out.status.success(), "{}", text(&out.stderr));

@@ -1,6 +1,8 @@
-//! Runs that are always the same: a change that says it changes no behaviour leaves their trace hashes (every packet's time and size) as
-//! they are. `tests/fixed_runs/hashes.txt` has a command and its hashes per line. A change that means to change them records them anew
-//! and says why in its commit: `FATHOM_RECORD=1 cargo test --release --features quiche --test fathom-tests fixed_runs::`.
+//! Runs that never change: a change that should not affect behaviour leaves their trace hashes
+//! (time and size of every packet) as they are. Each line of `tests/fixed_runs/hashes.txt` has a
+//! command and its hashes. A change that affects behaviour on purpose records them anew and
+//! explains this in its commit: `FATHOM_RECORD=1 cargo test --release --features quiche --test
+//! fathom-tests fixed_runs::`.
 
 #![cfg(feature = "quiche")]
 
@@ -9,8 +11,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What is run: every stack, every controller, every queue, both workloads, both ways to use connections, every frame of timestamps; a study
-/// with routers in a row and packet-level traffic.
+/// Commands that are run. They cover every stack, each of Fathom's controllers, web and bulk
+/// workloads, both ways to use connections, most queues and timestamp frames, and a study with
+/// routers in a row and packet-level traffic.
 const RUNS: [&str; 19] = [
     "compare --stack quinn --workload bulk:3x1MB@100ms --max-window none --controllers reno,cubic,sync,dca,vegas,dual,sdc,highspeed,gentle,packet-size/reno",
     "compare --stack quinn --controllers reno,sync,sdc,packet-size/reno",
@@ -33,7 +36,7 @@ const RUNS: [&str; 19] = [
     "plan run tests/fixed_runs/study.toml",
 ];
 
-/// Every `trace_hash` in these results but that of the reference network, in order.
+/// Collects every `trace_hash` in these results in order, except those of the reference network.
 fn hashes(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => fields.iter().for_each(|(name, value)| match value.as_str() {
@@ -53,7 +56,7 @@ fn run(line: &str, folder: &Path) -> String {
         command.args(["--seeds", "1"]);
     }
     match line.split(' ').next() {
-        // As many as are quick; bulk is what it is.
+        // A number of responses that is reached quickly; the size of a bulk workload is fixed.
         Some("compare") if !line.contains("bulk") => command.args(["--responses", "200"]),
         Some("plan") => command.arg("--results").arg(folder),
         _ => &mut command,

@@ -1,4 +1,5 @@
-//! Bad input of every kind: exit code 2 and one line in our words, with what is accepted and whose help to read.
+//! Invalid input of every kind: exit code 2 and one line in the program's own words, which names
+//! the accepted values and the help to read.
 
 use crate::common;
 
@@ -10,7 +11,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Words of Rust's, or advice that does not help.
+/// Phrases of Rust's libraries, and advice that does not help.
 const NOT_OURS: &[&str] = &[
     "invalid digit",
     "non-zero type",
@@ -120,7 +121,7 @@ fn similar_names_are_suggested() {
     }
 }
 
-/// As [`refused`], where the help of the whole program is the right one.
+/// Like [`refused`], but permits a reference to the help of the whole program.
 fn refused_but_help(args: &[&str], says: &[&str]) {
     let out = fathom().args(args).output().expect("fathom runs");
     let line = text(&out.stderr);
@@ -149,7 +150,7 @@ fn rates_loads_and_links_accept_common_notations() {
         let out = fathom().args(args).output().expect("fathom runs");
         assert!(out.status.success(), "{link}: {}", text(&out.stderr));
     }
-    // The reference follows the link, unless it is said.
+    // The reference follows the link unless it is set.
     let args = [
         "compare",
         "--link",
@@ -210,7 +211,7 @@ fn compare_and_plan_read_plans_alike() {
             assert!(line.contains(says), "{words:?} {name}: {line}");
         }
     }
-    // A name is any file's.
+    // A file name may have any bytes.
     #[cfg(unix)]
     {
         use std::os::unix::ffi::OsStrExt;

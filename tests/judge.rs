@@ -1,4 +1,5 @@
-//! `fathom judge` and `fathom league`, end to end: the same bytes twice, a stopped one goes on, and what it writes.
+//! `fathom judge` and `fathom league`, end to end: two runs write the same bytes, an interrupted
+//! run continues, and their files are complete.
 
 use crate::common;
 
@@ -15,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Some tests of a second or two.
+/// A judgement with a few tests, which take a second or two.
 const JUDGE: &[&str] =
     &["judge", "cubic", "--only", "7.2", "--only", "7.7", "--only", "5.1.1", "--json", "card.json"];
 
@@ -48,7 +49,7 @@ fn worse_than_the_baseline_fails() {
     let only = ["--only", "7.5"];
     let out = run(folder.path(), &[&["judge", "cubic", "--json", "old.json"], &only[..]].concat());
     assert!(out.status.success(), "{}", text(&out.stderr));
-    // A satellite's link is nothing for Vegas with no packet waiting.
+    // Vegas is worse than CUBIC on a satellite link.
     let out =
         run(folder.path(), &[&["judge", "vegas", "--baseline", "old.json"], &only[..]].concat());
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));

@@ -1,4 +1,5 @@
-//! `fathom link` from the command line: datagrams go through, counts come out, bad input is reported in one line.
+//! `fathom link` from the command line: datagrams pass, counts are printed, and invalid input is
+//! reported in one line.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
@@ -11,12 +12,12 @@ fn fathom(args: &[&str]) -> Output {
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    // Only a relay that hangs takes so long.
+    // Only a relay that hangs takes this long.
     socket.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
     socket
 }
 
-/// A relay towards `server`, and where it listens.
+/// Starts a relay to `server`, and returns the process and the address on which it listens.
 fn relay(server: &UdpSocket, args: &[&str]) -> (Child, SocketAddr) {
     let to = server.local_addr().expect("an address").to_string();
     let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
@@ -34,7 +35,8 @@ fn relay(server: &UdpSocket, args: &[&str]) -> (Child, SocketAddr) {
     (child, address.unwrap_or_else(|| panic!("no address in '{line}'")))
 }
 
-/// Waits on where a signal to this process cut a wait short: sockets with a timeout are not restarted by the kernel (signal(7)).
+/// Repeats a wait that a signal to this process interrupted: the kernel does not restart waits on
+/// sockets with a timeout (signal(7)).
 fn again<T>(mut wait: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match wait() {
@@ -94,7 +96,7 @@ fn commands_change_a_link_while_it_runs() {
     for _ in 0..5 {
         client.send_to(&[7; 100], address).expect("sent");
     }
-    // The answer to a command comes after what was read before it.
+    // A response covers only the datagrams that the relay read before it.
     let lost = || {
         let (_, text, _) = ctl(&["status"]);
         let status: serde_json::Value =
@@ -138,7 +140,7 @@ fn it_loses_the_configured_fraction() {
     for _ in 0..10 {
         server.send_to(&[7; 100], from).expect("sent");
     }
-    // What comes through after them says that they have come.
+    // A datagram that passes afterwards shows that they have arrived.
     client.send_to(&[7; 100], address).expect("sent");
     again(|| server.recv_from(&mut buffer)).expect("the datagram");
     interrupt(&child);
@@ -158,7 +160,7 @@ fn a_link_to_itself_is_refused() {
     {
         let port = socket().local_addr().expect("an address").port();
         let [listen, to] = [listen, to].map(|host| format!("{host}:{port}"));
-        // It would go on without end.
+        // The relay would forward to itself without end.
         let out = fathom(&["link", "--listen", &listen, "--to", &to, "--for", "60s"]);
         let line = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{line}");
@@ -166,7 +168,8 @@ fn a_link_to_itself_is_refused() {
     }
 }
 
-/// Sends from a new client and waits for what comes to the server; clients that got no room are distinguished from those that did.
+/// Sends from a new client, and answers from the server. Returns whether both datagrams arrived
+/// before the timeouts.
 #[cfg(target_os = "linux")]
 fn passes(client: &UdpSocket, server: &UdpSocket, address: SocketAddr) -> bool {
     client.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
@@ -190,13 +193,13 @@ fn few_descriptors_make_room_for_new_clients() {
         assert!(done.expect("prlimit runs (util-linux)").success());
     };
     limit("40");
-    // More than it may have sockets for.
-    // Each stays open: a port that were free again could be the next one's, who would be no new client.
+    // More clients than the relay may have sockets for. The sockets stay open: a freed port could
+    // be assigned to the next client, which would then not be new.
     let clients: Vec<UdpSocket> = std::iter::repeat_with(socket).take(90).collect();
     for (n, client) in clients[..60].iter().enumerate() {
         assert!(passes(client, &server, address), "client {n} was not served");
     }
-    // Now it has more open than it may wait for.
+    // Now the relay has more open sockets than it may wait for.
     limit("20");
     for (n, client) in clients[60..].iter().enumerate() {
         assert!(passes(client, &server, address), "client {n} was not served after the limit fell");

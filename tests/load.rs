@@ -1,5 +1,5 @@
-//! `fathom load` from the command line: it measures, writes its files, ends on a signal, and names what is wrong. How it counts is tested
-//! in `bench/http/tests`.
+//! `fathom load` from the command line: it measures, writes its files, ends on a signal, and names
+//! errors. `bench/http/tests` tests how it counts.
 
 use crate::common;
 
@@ -21,7 +21,7 @@ fn json(out: &Output) -> serde_json::Value {
     json_and(out, 0)
 }
 
-/// JSON, and this exit code.
+/// Checks the exit code and returns the JSON on standard output.
 fn json_and(out: &Output, code: i32) -> serde_json::Value {
     assert_eq!(out.status.code(), Some(code), "{}", text(&out.stderr));
     serde_json::from_slice(&out.stdout).expect("standard output holds JSON and nothing else")
@@ -87,7 +87,7 @@ fn a_closed_loop_writes_all_its_files() {
         (&2.into(), &serde_json::Value::Null)
     );
     assert!(found["note"].as_str().expect("a note").contains("coordinated omission"));
-    // The warning of --insecure, and where the page is.
+    // The warning about --insecure, and the location of the page.
     assert_eq!(text(&out.stderr).lines().count(), 2, "{}", text(&out.stderr));
     let read = |path: &str| std::fs::read_to_string(path).expect("a file");
     assert_eq!(read(&csv).lines().count(), 61);
@@ -152,7 +152,7 @@ fn open_loops_run_through_a_link() {
         (&["--model", "packmime=40", "-n", "20"], 20),
         (&["--trace", &trace], 3),
     ] {
-        // There is nothing at '/': a run in which every request failed has failed.
+        // '/' does not exist, and a run fails if every request failed.
         let found = json_and(&fathom(&[&common[..], more].concat()), i32::from(more[1] == "50"));
         let times = &found["times"];
         let (started, failed) = (&found["requests"]["started"], &found["requests"]["failed"]);
@@ -162,7 +162,7 @@ fn open_loops_run_through_a_link() {
             "{found}"
         );
         if *failed == 0 {
-            // A handshake, and the request after it.
+            // A handshake and a request take a round trip of 40 ms each.
             let fastest = times["response"]["p50"].as_f64().expect("a time");
             assert!(
                 fastest >= 0.08 && times["connect"]["p50"].as_f64().expect("a time") >= 0.04,

@@ -1,4 +1,5 @@
-//! The integration tests of this crate as one program, which links once: a file here is a module of it.
+//! The integration tests of this crate as one program, which links only once. Each file here is a
+//! module of it.
 
 mod advise;
 mod analyze;

@@ -1,4 +1,4 @@
-//! What `fathom serve` keeps of its memory when its clients have left.
+//! Memory that `fathom serve` keeps after its clients have left.
 #![cfg(target_os = "linux")]
 
 use crate::common;
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use common::{fathom, serve};
 
-/// The patience for a machine that does much else.
+/// Number of attempts, 100 ms apart; high enough for a machine that is busy with other work.
 const PATIENCE: usize = 1_200;
 
-/// A line of a process's status, in KiB.
+/// Returns a value of a process's status in KiB.
 fn kib(process: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a status");
     let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line");
@@ -44,7 +44,7 @@ fn memory_is_released_after_clients_leave() {
         assert!(load.expect("a load").success(), "{stack}");
         let most = kib(process, "VmHWM:");
         assert!(most > before + 20_000, "{stack}: {before} KiB, then {most}: nothing to give back");
-        // Connections whose end was lost go with the idle timeout.
+        // Connections whose close was lost end at the idle timeout.
         let kept = || (kib(process, "VmRSS:") - before) as f64 / (most - before) as f64;
         let back = (0..PATIENCE).any(|_| {
             std::thread::sleep(Duration::from_millis(100));

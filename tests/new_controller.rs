@@ -1,4 +1,5 @@
-//! `fathom new-controller`: what it writes is `own/template`, which the workspace builds and tests, under another name.
+//! `fathom new-controller` writes `own/template`, which the workspace builds and tests, under
+//! another name.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,7 @@ const FILES: [&str; 6] = [
     "tests/program.rs",
 ];
 
-/// What of a clone it needs.
+/// Creates a folder with the files of a clone that the command needs.
 fn clone() -> tempfile::TempDir {
     let clone = tempfile::tempdir().expect("a folder");
     for file in FILES {
@@ -33,7 +34,7 @@ fn new_controller(args: &[&str], from: &Path) -> Output {
     fathom.arg("new-controller").args(args).current_dir(from).output().expect("fathom runs")
 }
 
-/// Files of a folder and of those in it, by their paths from there.
+/// Returns the files below a folder, by their paths relative to `of`.
 fn files(folder: &Path, of: &Path) -> Vec<String> {
     let entries =
         fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
@@ -53,10 +54,11 @@ fn it_writes_the_template_under_another_name() {
     let lock =
         fs::File::options().write(true).open(clone.path().join("Cargo.lock")).expect("a file");
     lock.set_modified(old).expect("set");
-    // From anywhere in it.
+    // The command works in any folder of the clone.
     let out = new_controller(&["my-own-2"], &clone.path().join("own"));
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    // With the features of the program that wrote it: with others everything would be built again.
+    // The commands name the features of the program that wrote them. With other features, Cargo
+    // would build everything again.
     let features = if cfg!(feature = "quiche") { " --features quiche" } else { "" };
     for command in [
         "cargo test --release -p my-own-2FEATURES\n",
@@ -82,7 +84,7 @@ fn it_writes_the_template_under_another_name() {
             template
         );
     }
-    // What Cargo would add to its lock file is there, and nothing is newer for it.
+    // The lock file has the entry that Cargo would add, and its time is unchanged.
     let lock = clone.path().join("Cargo.lock");
     let (before, after) =
         (fs::read_to_string(Path::new(REPOSITORY).join("Cargo.lock")), fs::read_to_string(&lock));
@@ -122,7 +124,7 @@ fn names_and_folders_that_cannot_be_are_refused_in_one_line() {
         assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{args:?}: {line}");
         assert!(line.contains(hint), "{args:?}: {line}");
     }
-    // From elsewhere, by its folder; the next steps begin with the way there.
+    // Outside a clone, the command takes the folder of one, and the next steps begin with `cd`.
     let out = new_controller(&["other", "--fathom", here.to_str().expect("text")], there);
     assert!(out.status.success() && String::from_utf8_lossy(&out.stdout).contains("  cd "));
     assert_eq!(

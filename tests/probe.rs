@@ -1,4 +1,5 @@
-//! `fathom probe` from the command line: what it says of servers that speak a frame of ours, of one that does not, and of nobody.
+//! `fathom probe` from the command line: reports on servers that support a timestamp frame, on a
+//! server that supports none, and on an unreachable address.
 
 use crate::common;
 
@@ -43,7 +44,7 @@ fn supported_extensions_are_reported() {
             (&200.into(), &1000.into()),
             "{found}"
         );
-        // Whatever was agreed, ACK frames are read.
+        // ACK frames are read, whatever was negotiated.
         assert!(connection["ack_frames"].as_u64() > Some(0), "{found}");
     }
     let out = probe(&[&plain, "--insecure", "--timeout", "120s"]);

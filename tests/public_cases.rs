@@ -1,5 +1,6 @@
-//! Questions that were asked in public (`tests/public_cases/cases.toml`): the program answers each as written there, and
-//! docs/public-cases.md shows the answers. `FATHOM_WRITE=1` writes that page anew.
+//! Questions that were asked in public (`tests/public_cases/cases.toml`). The program answers each
+//! as written there, and docs/public-cases.md shows the answers. `FATHOM_WRITE=1` writes that page
+//! anew.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,17 +21,17 @@ struct Cases {
 struct Case {
     about: String,
     asks: String,
-    /// A command of the shell.
+    /// A shell command.
     run: Option<String>,
     #[serde(default)]
     exit: i32,
-    /// Texts of its answer, in their order.
+    /// Texts that the answer has, in this order.
     #[serde(default)]
     says: Vec<String>,
-    /// Texts that would mislead.
+    /// Misleading texts, which the answer must not have.
     #[serde(default)]
     lacks: Vec<String>,
-    /// The test that asks, where a command on one machine cannot.
+    /// Test that covers the question, if a command on one machine cannot.
     test: Option<String>,
 }
 
@@ -44,7 +45,7 @@ fn cases() -> Vec<Case> {
     toml::from_str::<Cases>(&text).expect("cases.toml").case
 }
 
-/// A folder with all files that the commands name.
+/// Creates a folder with all files that the commands name.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for from in ["tests/public_cases/files", "bench/qlog/tests/logs"] {
@@ -59,7 +60,8 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns why the program's answer is not the one written down; empty if it is.
+/// Returns the differences between the program's answer and the expected one; empty if there are
+/// none.
 fn wrong(case: &Case, command: &str) -> Vec<String> {
     let folder = folder();
     let program = Path::new(env!("CARGO_BIN_EXE_fathom")).parent().expect("a folder");
@@ -106,7 +108,7 @@ fn public_questions_are_answered_as_written() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n  "));
 }
 
-/// Every source file of the workspace.
+/// Collects every Rust source file below `folder`.
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();

@@ -1,4 +1,5 @@
-//! What `fathom serve` says of its response times is what its clients wait, behind a slow link too, on every stack.
+//! Response times that `fathom serve` reports match those of its clients, even behind a slow link,
+//! on every stack.
 
 #![cfg(unix)]
 
@@ -8,11 +9,12 @@ use std::process::{Command, Stdio};
 
 use common::{fathom, serve, start};
 
-/// Both ways together, in seconds: much longer than a busy machine keeps a process waiting.
+/// RTT of the link in seconds: much longer than a busy machine keeps a process waiting.
 const ROUND_TRIP: f64 = 0.4;
 const BODY: u32 = 1_000_000;
 
-/// Asks this server for bodies through a link of 10 Mbps, one after the other. What each took at the client, in seconds.
+/// Requests bodies from this server through a link of 10 Mbps, one after the other. Returns the
+/// time that each took at the client, in seconds.
 fn load(port: &str, table: &std::path::Path) -> Vec<f64> {
     let to = format!("127.0.0.1:{port}");
     let delay = format!("{}ms", ROUND_TRIP * 500.0);
@@ -31,7 +33,7 @@ fn load(port: &str, table: &std::path::Path) -> Vec<f64> {
     let head = lines.next().expect("a head");
     let place = |name: &str| head.iter().position(|column| *column == name).expect("a column");
     let (service, connect) = (place("service"), place("connect"));
-    // Without the handshake, of which the server's time knows nothing.
+    // Without the handshake, which the server's time does not include.
     lines
         .map(|row| {
             row[service].parse::<f64>().expect("seconds")
@@ -40,9 +42,10 @@ fn load(port: &str, table: &std::path::Path) -> Vec<f64> {
         .collect()
 }
 
-/// Times in seconds that the logs there have under this name.
+/// Returns the times in seconds that the logs have under this name.
 fn logged(folder: &std::path::Path, name: &str) -> Vec<f64> {
-    // A client whose first packet was answered late has sent another, which may have a log of its own.
+    // A client that waits long for the answer to its first packet sends another one, which may have
+    // its own log.
     let files = std::fs::read_dir(folder).expect("logs").map(|file| file.expect("a name").path());
     let text: String = files.map(|file| std::fs::read_to_string(file).expect("text")).collect();
     let responses = text.lines().filter(|line| line.contains("\"fathom:response\""));
@@ -78,7 +81,8 @@ fn server_and_client_times_agree_behind_a_slow_link() {
                 "{stack}: client {client} s, server {server} s"
             );
         }
-        // The buffer takes the second, whose client is known to be fast enough, long before.
+        // The send buffer takes a body before the client has acknowledged all of it; long before
+        // for the second body, whose client is known to be fast enough.
         assert!(
             logged(&logs, "handed_over")
                 .iter()

@@ -1,9 +1,10 @@
-//! What `--csv`, `--parquet`, `--distributions` and `--response-log` write is read by the programs that docs/results.md shows, where they are installed.
+//! Files of `--csv`, `--parquet`, `--distributions` and `--response-log`. The programs that
+//! docs/results.md shows read them; `make test-results` installs these programs.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The code blocks of a language in docs/results.md.
+/// Returns the code blocks of a language in docs/results.md.
 fn blocks(language: &str) -> Vec<String> {
     let page = include_str!("../docs/results.md");
     let start = format!("```{language}\n");
@@ -28,14 +29,14 @@ fn fathom(args: &[&str], folder: &Path) -> Vec<u8> {
     out.stdout
 }
 
-/// A program, looked for in the folder `FATHOM_READERS` first. That folder is not in the PATH of Cargo: BoringSSL is built
-/// anew for another PATH.
+/// Returns a command for a program, which is searched for in the folder `FATHOM_READERS` first.
+/// Cargo's PATH does not contain the folder, because BoringSSL is built anew if the PATH changes.
 fn reader(program: &str) -> Command {
     let folder = std::env::var_os("FATHOM_READERS").map(|folder| Path::new(&folder).join(program));
     Command::new(folder.filter(|path| path.exists()).unwrap_or_else(|| program.into()))
 }
 
-/// The program is there and can do what `probe` asks of it.
+/// Returns whether the program exists and `probe` succeeds.
 fn has(program: &str, probe: &[&str]) -> bool {
     let out = reader(program).args(probe).stdout(Stdio::null()).stderr(Stdio::null()).status();
     out.is_ok_and(|status| status.success())
@@ -85,7 +86,7 @@ fn files_have_a_row_per_run_and_units() {
     );
 }
 
-/// Rows of a CSV file without quotes, by the names of their columns.
+/// Returns the rows of a CSV file without quotes, by the names of their columns.
 fn rows(csv: &str) -> Vec<std::collections::HashMap<&str, &str>> {
     let mut lines = csv.lines();
     let names: Vec<&str> = lines.next().expect("names").split(',').collect();
@@ -133,14 +134,14 @@ fn every_response_has_a_row_that_makes_the_measures() {
         };
         assert!(of_run.iter().copied().all(|row| ordered(&row) && row["kind"] == "response"));
     }
-    // The same bytes again, and another format.
+    // The same plan gives the same bytes; then another format.
     let first = read("responses.csv");
     args("packmime", "again.csv");
     assert!(first == read("again.csv"), "the same plan, the same rows");
     args("packmime", "responses.parquet");
     let parquet = std::fs::read(folder.path().join("responses.parquet")).expect("the responses");
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
-    // A page has its objects beside it, a stream its frames.
+    // Objects of a page have their own rows beside that of the page.
     args("pages:1/s --responses 6", "pages.csv");
     let pages = read("pages.csv");
     let count = |csv: &str, kind: &str| rows(csv).iter().filter(|row| row["kind"] == kind).count();

@@ -1,5 +1,5 @@
-//! `fathom serve` from the command line: it says where it is, ends on a signal, and names what is wrong. What it serves is tested in
-//! `bench/http/tests`.
+//! `fathom serve` from the command line: it prints its address, ends on a signal, and names errors.
+//! `bench/http/tests` tests its responses.
 
 use crate::common;
 
@@ -49,7 +49,8 @@ fn serve_prints_its_address_and_stops_on_sigterm() {
     assert!(child.wait().expect("an end").success());
 }
 
-/// Runs it while nobody reads its standard error; `true` if it needs a signal to end.
+/// Runs a command while nobody reads its standard error, and returns its exit code. If `endless`, a
+/// signal ends it.
 fn unread(args: &[&str], endless: bool) -> Option<i32> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
         .args(args)
@@ -60,7 +61,8 @@ fn unread(args: &[&str], endless: bool) -> Option<i32> {
     drop(child.stderr.take());
     if endless {
         common::when_it_catches("TERM", child.id());
-        // tokio forgets a signal that comes after its handler is there and before somebody listens. So the signal is sent again, much later.
+        // tokio loses a signal that arrives after its handler is installed and before a task
+        // listens, so the signal is sent again, much later.
         for _ in 0..12 {
             let kill = Command::new("kill")
                 .args(["-TERM", &child.id().to_string()])
@@ -96,12 +98,13 @@ fn a_closed_stderr_stops_nothing() {
     );
 }
 
-/// As systemd does: sockets from number 3 on, and a socket for what the server has to say.
+/// Acts as systemd does: passes sockets from descriptor 3 on, and a socket for the server's
+/// notifications.
 #[test]
 fn sockets_of_a_service_manager_are_served() {
     let (udp, tcp) = loop {
         let udp = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-        // The number may be taken for TCP.
+        // The port may be taken for TCP.
         if let Ok(tcp) = std::net::TcpListener::bind(udp.local_addr().expect("an address")) {
             break (udp, tcp);
         }
@@ -126,7 +129,7 @@ fn sockets_of_a_service_manager_are_served() {
     let url = format!("https://{address}/bytes/1000");
     let loaded = fathom(&["load", &url, "--insecure", "-n", "3", "-c", "1"]);
     assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
-    // Over TCP it answers what is no TLS with an alert (RFC 8446 §5.1).
+    // Over TCP, the server answers data that are not TLS with an alert (RFC 8446 §5.1).
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
     let mut first = [0];
@@ -139,7 +142,8 @@ fn sockets_of_a_service_manager_are_served() {
     assert!(child.wait_with_output().expect("an end").status.success());
 }
 
-/// It would wait at its start for somebody to read, and could not be ended.
+/// Otherwise the server would wait at its start until someone reads the pipe, and could not be
+/// ended.
 #[test]
 fn an_access_log_that_nobody_reads_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,5 @@
-//! What shells, packagers and scripts expect: completions, manual pages, versions, no colours where there are to be none.
+//! Support for shells, packagers and scripts: completions, manual pages, versions, and no colours
+//! where they are not wanted.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -72,7 +73,7 @@ fn version_says_commit_and_stacks() {
         assert!(long.contains(part), "{long}");
     }
     let commit = long.lines().next().and_then(|line| line.split_once('(')).expect("a commit").1;
-    // In a checkout it is one; a packager without Git sees that it is unknown.
+    // In a checkout the commit is known; a build without Git says that it is unknown.
     let known = commit.chars().take(10).all(|c| c.is_ascii_hexdigit());
     assert!(known || commit == "unknown commit)", "{long}");
 }

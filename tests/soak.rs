@@ -1,9 +1,11 @@
-//! Everything at once: `fathom load` fetches files from `fathom serve` through a `fathom link` that loses, reorders, doubles and damages
-//! datagrams all the time, has blackouts, changes the clients' ports and shrinks its MTU, while connections come and go. Each body's SHA-256
-//! must be right, requests must end at the former rate soon after the last fault, and the server's memory must not grow.
+//! All faults at once: `fathom load` fetches files from `fathom serve` through a `fathom link` that
+//! constantly loses, reorders, duplicates and corrupts datagrams, has a blackout, changes the
+//! clients' ports and lowers its MTU, while connections begin and end. The SHA-256 of each body
+//! must be right, requests must complete at the former rate soon after the last fault, and the
+//! server's memory must not grow.
 //!
-//! A short course runs with the other tests, on machines that may be busy: it looks at what arrives, and not at how soon. `make soak` runs
-//! the long one and prints the figures.
+//! A short course runs with the other tests, on machines that may be busy: it checks what arrives,
+//! but not how soon. `make soak` runs the long course and prints the figures.
 
 #![cfg(target_os = "linux")]
 
@@ -18,41 +20,43 @@ use std::time::{Duration, Instant};
 
 use common::{FathomProcess, fathom, serve, start};
 
-/// When what happens, in seconds since the relay began.
+/// Times of the faults in seconds since the relay began, and bounds.
 struct Course {
     lasts: f64,
-    /// When connections of one request begin.
+    /// Time at which connections with one request each begin.
     fresh: f64,
-    /// When the path has a blackout, and for how long.
+    /// Start and duration of the blackout.
     blackout: (f64, f64),
     rebind: f64,
     mtu: f64,
-    /// From then on requests must end as they did before the blackout.
+    /// Time from which requests must complete as they did before the blackout.
     recovered: f64,
-    /// The server's memory counts from then on.
+    /// Time from which the server's memory counts.
     warm: f64,
-    /// The largest resident set of the last third, as a multiple of that of the first.
+    /// Largest permitted resident set of the last third, as a multiple of that of the first third.
     growth: f64,
-    /// One request in so many may fail: a handshake does not survive a new port (RFC 9000 §9), nor bear everything else.
+    /// Number of completed requests per permitted failure. A handshake does not survive a new port
+    /// (RFC 9000 §9), nor every combination of the other faults.
     bearable: u64,
-    /// Afterwards requests end at least at this part of the former rate.
+    /// Smallest permitted rate of completed requests afterwards, as a fraction of the former rate.
     former: f64,
-    /// Nothing ends for so long: a stall.
+    /// Time without a completed request that counts as a stall.
     stall: f64,
     name: &'static str,
 }
 
 const SHORT: Course = Course {
     lasts: 9.0,
-    // On a machine that is not busy, no handshake is under way when the port changes, and none fails.
+    // On a machine that is not busy, no handshake is in progress when the port changes, and none
+    // fails.
     fresh: 2.2,
     rebind: 2.0,
     blackout: (3.5, 0.5),
     mtu: 4.5,
     recovered: 6.0,
     warm: 1.0,
-    // Seconds after the start, the buffers of a few connections show, and now and then a server on quinn takes 200 MB more, which is not
-    // explained: only the long course judges memory.
+    // In the first seconds, the buffers of a few connections are visible, and occasionally a server
+    // on quinn takes 200 MB more, for an unknown reason. Only the long course checks memory.
     growth: f64::INFINITY,
     bearable: 5,
     former: 0.0,
@@ -75,12 +79,13 @@ const LONG: Course = Course {
     name: "make soak",
 };
 
-/// On each datagram, in both directions.
+/// Impairments of each datagram, in both directions.
 const DAMAGE: [&str; 10] =
     ["--delay", "5ms", "--loss", "5%", "--reorder", "2%", "--duplicate", "2%", "--corrupt", "1%"];
-/// The largest payload after the MTU has dropped: what QUIC needs, and little more (RFC 9000 §14.1).
+/// Largest payload after the MTU has dropped: little more than QUIC needs (RFC 9000 §14.1).
 const MTU: u32 = 1_250;
-/// Files, and how many of twenty requests ask for each: less than what connections get through such a path, or they would queue.
+/// Files with their sizes, and the number of requests for each among twenty requests. The load is
+/// below the throughput of connections over such a path; otherwise requests would queue.
 const FILES: [(&str, usize, usize); 4] = [
     ("1k.bin", 1_000, 8),
     ("10k.bin", 10_000, 7),
@@ -89,12 +94,13 @@ const FILES: [(&str, usize, usize); 4] = [
 ];
 /// Requests per second of each load.
 const RATE: u32 = 20;
-/// What a request may take. Where a handshake's packets were lost, the first round-trip time that a client measures is a second, its probe
-/// timeout six, and a Finished that is lost then comes that late (RFC 9002 §5.1, §6.2): one connection in three hundred; one in two thousand
-/// takes fifteen seconds. No server here gives a handshake up before.
+/// Longest time that a request may take. If packets of the handshake are lost, the first RTT sample
+/// of a client is a second, and its probe timeout is six. A Finished that is lost then arrives that
+/// late (RFC 9002 §5.1, §6.2): one connection in three hundred; one in two thousand takes 15 s. No
+/// server here abandons a handshake earlier.
 const PATIENCE: &str = "30s";
 
-/// Files of bytes that do not repeat: zeros would hide what is in the wrong place.
+/// Writes files of bytes that do not repeat: zeros would hide misplaced data.
 fn write_files(root: &Path) {
     // Marsaglia's xorshift64.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -110,14 +116,15 @@ fn write_files(root: &Path) {
     }
 }
 
-/// Two ways to use connections: one for each request, and few that live through everything.
+/// Two ways to use connections: one connection per request, and few connections that survive all
+/// faults.
 const LOADS: [(&str, &[&str]); 2] =
     [("fresh", &["--connections", "fresh"]), ("kept", &["-c", "6", "-m", "8"])];
 
 struct Load {
     name: &'static str,
     rows: PathBuf,
-    /// When it began, in the relay's time.
+    /// Start of the load, in the relay's time.
     began: f64,
 }
 
@@ -166,7 +173,7 @@ fn load(
     (Load { name, rows, began }, child)
 }
 
-/// Ends the relay; what it did.
+/// Ends the relay and returns its counts.
 fn counts(mut link: FathomProcess) -> serde_json::Value {
     let killed = Command::new("kill").args(["-INT", &link.child.id().to_string()]).status();
     assert!(killed.expect("kill runs").success());
@@ -175,14 +182,15 @@ fn counts(mut link: FathomProcess) -> serde_json::Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// A process's resident set in MB (proc(5), `VmRSS`).
+/// Returns a process's resident set in MB (proc(5), `VmRSS`).
 fn resident(process: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? / 1e3)
 }
 
-/// A request that is over: when, in the relay's time, and whether it is whole.
+/// A finished request: its intended start and its end in the relay's time, and whether its response
+/// is complete.
 struct Row {
     intended: f64,
     ended: f64,
@@ -201,13 +209,13 @@ fn rows(load: &Load) -> Vec<Row> {
     text.lines().skip(1).map(row).collect()
 }
 
-/// Whole responses per second that ended in this time.
+/// Returns the number of complete responses per second that ended in this time.
 fn rate(rows: &[Row], from: f64, to: f64) -> f64 {
     rows.iter().filter(|row| row.whole && (from..to).contains(&row.ended)).count() as f64
         / (to - from)
 }
 
-/// The longest time in which no response ended.
+/// Returns the longest time in which no response ended.
 fn silence(rows: &[Row], from: f64, to: f64) -> f64 {
     let mut ends: Vec<f64> = rows.iter().filter(|row| row.whole).map(|row| row.ended).collect();
     ends.retain(|end| (from..to).contains(end));
@@ -216,7 +224,7 @@ fn silence(rows: &[Row], from: f64, to: f64) -> f64 {
     ends.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max)
 }
 
-/// What is wrong and what was measured.
+/// Violations of the bounds (`wrong`), and measurements (`text`).
 #[derive(Default)]
 struct Report {
     text: String,
@@ -234,7 +242,7 @@ impl Report {
         }
     }
 
-    /// Of one load.
+    /// Checks one load.
     fn load(&mut self, stack: &str, course: &Course, load: &Load, out: &std::process::Output) {
         let name = load.name;
         let Ok(found) = serde_json::from_slice::<serde_json::Value>(&out.stdout) else {
@@ -296,8 +304,9 @@ impl Report {
             failed * course.bearable <= whole,
             format!("{name}: {failed} of {} requests failed", whole + failed),
         );
-        // A connection that stands must bear what the path always does; of handshakes, `bearable` says how many.
-        // On quiche, one connection in fifty is dead after a new port with packets lost; why is not known.
+        // An established connection must survive the constant impairments; `bearable` bounds the
+        // failed handshakes. On quiche, one connection in fifty is dead if packets are lost at a
+        // port change; the reason is not known.
         let stands = name == "kept" && stack != "quiche";
         self.want(
             late == 0 || !stands,
@@ -305,7 +314,7 @@ impl Report {
         );
     }
 
-    /// Of the relay: a soak without its faults shows nothing.
+    /// Checks that the relay's faults occurred: a soak without them proves nothing.
     fn damage(&mut self, counts: &serde_json::Value) {
         let both = |what: &str| {
             ["to_clients", "to_server"].map(|way| counts[way][what].as_u64().unwrap_or_default())
@@ -321,7 +330,7 @@ impl Report {
         self.want(cut_off > 0, "the faults hit nothing");
     }
 
-    /// Of the server's memory.
+    /// Checks the server's memory.
     fn memory(&mut self, course: &Course, samples: &[(f64, f64)]) {
         let third = (course.lasts - course.warm) / 3.0;
         let most = |from: f64| {
@@ -344,14 +353,15 @@ impl Report {
     }
 }
 
-// What is soaked runs in real time.
+// The processes of a soak run in real time.
 #[allow(clippy::disallowed_methods)]
 fn soak(stack: &str, course: &Course) {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("www");
     std::fs::create_dir(&root).expect("a folder");
     write_files(&root);
-    // Half of the connections each: one of ours on one-way delays, and what the stack brings along.
+    // Half of the connections use Fathom's controller with one-way delays, the others the stack's
+    // own controller.
     let halves = ["--controller", "sync:signal=either=50,native:cubic=50"];
     let (server, port) = serve(
         &[&["--stack", stack, "--root", root.to_str().expect("UTF-8")], &halves[..]].concat(),
@@ -361,8 +371,10 @@ fn soak(stack: &str, course: &Course) {
         format!("blackout:{}ms@{}ms", course.blackout.1 * 1e3, course.blackout.0 * 1e3),
         format!("mtu:{MTU}@{}ms", course.mtu * 1e3),
     ];
-    // noq 1.4.0 gives up a client's new port whose PATH_CHALLENGE was lost and, having kept no other (`migrate` asks for a former path that
-    // was not validated), sends no more there than three times what comes: of connections over this path, one in eight is dead then.
+    // noq 1.4.0 abandons a client's new port if its PATH_CHALLENGE was lost. `migrate` keeps the
+    // former path only if that path was not validated, so noq has no other path and sends at most
+    // three times the bytes that it receives. Of the connections over this path, one in eight is
+    // dead then.
     if stack != "noq" {
         faults.push(format!("rebind@{}ms", course.rebind * 1e3));
     }
@@ -374,7 +386,7 @@ fn soak(stack: &str, course: &Course) {
         .args(faults.iter().flat_map(|fault| ["--fault", fault]));
     let (link, relay) = start(&mut link, "relaying ");
     let began = Instant::now();
-    // `fathom load` has no quiche.
+    // `fathom load` does not support quiche.
     let client = if stack == "quiche" { "quinn" } else { stack };
     let loads: Vec<(Load, Child)> = (0..LOADS.len())
         .rev()
@@ -429,7 +441,7 @@ fn soak(stack: &str, course: &Course) {
     );
 }
 
-/// All at once: they wait more than they work.
+/// All stacks run at once, because they wait more than they work.
 #[test]
 fn a_short_soak_on_every_stack() {
     let stacks: &[&str] =

@@ -1,9 +1,10 @@
-//! A study made by many processes: tasks of an array by their environment, stops in the middle, and what comes together in the end.
+//! A study made by many processes: array tasks that read their environment, interruptions, and the
+//! merged results.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Twenty runs of a fifth of a second each or less.
+/// Twenty runs, each of which takes at most 0.2 s.
 const STUDY: [&str; 5] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/bench/plans/cluster/study.toml"),
     "--scale=0.2",
@@ -14,7 +15,7 @@ const STUDY: [&str; 5] = [
 
 fn command(verb: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
-    // Whoever runs tests may be a task, too.
+    // The tests themselves may run in such a task.
     for (name, _) in std::env::vars()
         .filter(|(name, _)| name.starts_with("SLURM_") || name.starts_with("JOB_COMPLETION"))
     {
@@ -32,7 +33,8 @@ fn run(command: &mut Command) -> Output {
     command.output().expect("fathom runs")
 }
 
-/// The JSON of the whole study, with what is stored in this folder.
+/// Returns the JSON of the whole study, and the text on standard error, with the results in this
+/// folder.
 fn whole(folder: &Path) -> (Vec<u8>, String) {
     let out = run(command(&["plan", "run"], folder).args(["--json", "-"]));
     assert!(out.status.success(), "{}", text(&out.stderr));
@@ -53,7 +55,7 @@ fn tasks_of_an_array_make_a_study_together() {
     let tasks = (0..4).flat_map(|i: u32| {
         let mut task = command(&["plan", "run"], &slurm);
         task.env("SLURM_JOB_ID", "7").env("SLURM_CPUS_PER_TASK", "1");
-        // 10, 12, 14, 16.
+        // Task numbers 10, 12, 14 and 16.
         for (name, value) in
             [("ID", 10 + 2 * i), ("COUNT", 4), ("MIN", 10), ("MAX", 16), ("STEP", 2)]
         {
@@ -123,7 +125,7 @@ fn sigterm_keeps_what_is_done() {
     use std::io::{BufRead, BufReader};
 
     let folder = tempfile::tempdir().expect("a folder");
-    // Twenty thousand runs, of which the first end long before the last.
+    // Twenty thousand runs: the first ones end long before the last.
     let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
         .args(["plan", "run", STUDY[0], "--seeds=1000", "--jobs=1", "--part=1/1", "--results"])
         .arg(folder.path())

@@ -1,6 +1,9 @@
-//! `fathom link --control`: a Unix socket that takes commands of one line while the link runs, and `fathom link ctl`, which sends them.
+//! `fathom link --control`: a Unix socket that accepts commands of one line while the link runs.
+//! Also `fathom link ctl`, which sends them.
 //!
-//! Whoever can open the socket can change the link, so only its owner can. Clients, lines, commands at once and waits are bounded.
+//! A process that can open the socket can change the link, so only the owner can open it. The
+//! numbers of clients and waiting commands, the length of lines and the time for answers are
+//! limited.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -16,19 +19,19 @@ use fathom_netsim::relay::{COMMANDS, Reply, Request};
 use super::report;
 use crate::{Failure, output};
 
-/// Clients at once.
+/// Maximum number of clients at once.
 const MOST_CLIENTS: usize = 4;
-/// Bytes of a command.
+/// Maximum length of a command in bytes.
 const LONGEST_LINE: u64 = 256;
-/// Commands that wait for the link.
+/// Maximum number of commands that wait for the link.
 const MOST_WAITING: usize = 16;
-/// How long a client may be silent, or slow to read.
+/// Maximum time between a client's commands, and maximum time in which it must read an answer.
 const SILENT: Duration = Duration::from_secs(60);
 const SLOW: Duration = Duration::from_secs(2);
-/// How long the link may take to answer: it looks some twenty times a second.
+/// Maximum time for the link to answer. It looks for commands at least every 50 ms.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// A control socket in the file system; it goes when this goes.
+/// A control socket in the file system. Dropping this value removes the socket.
 #[derive(Debug)]
 pub(super) struct ControlSocket {
     path: PathBuf,
@@ -37,17 +40,18 @@ pub(super) struct ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // Another link may have taken the place meanwhile.
+        // Another link may have put its socket there meanwhile.
         if std::fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Listens at `path`. The receiver gets the commands.
+/// Listens at `path`, and returns a receiver of the commands.
 ///
 /// # Errors
-/// Something is there, or the socket cannot be made.
+/// Returns an error if something other than an abandoned socket is at `path`, or if the socket
+/// cannot be created.
 pub(super) fn listen(path: &Path) -> Result<(ControlSocket, Receiver<Request>), Failure> {
     let wrong =
         |e: &dyn std::fmt::Display| Failure::input(format!("--control: '{}': {e}", path.display()));
@@ -64,7 +68,10 @@ pub(super) fn listen(path: &Path) -> Result<(ControlSocket, Receiver<Request>), 
     Ok((socket, waiting))
 }
 
-/// Removes a socket that nobody listens at.
+/// Removes an abandoned socket, which no process listens on.
+///
+/// # Errors
+/// Returns a message if something else is at `path`, or if the socket cannot be removed.
 fn make_room(path: &Path) -> Result<(), String> {
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !found.file_type().is_socket() {
@@ -80,7 +87,8 @@ fn make_room(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Makes the socket where nobody else can reach it, and moves it to its place when only its owner can open it.
+/// Creates the socket in a private folder and moves it to `path` when only its owner can open it.
+/// Also returns its inode number.
 fn bind(path: &Path) -> io::Result<(UnixListener, u64)> {
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -97,7 +105,7 @@ fn accept(listener: &UnixListener, requests: &SyncSender<Request>) {
     let clients = Arc::new(AtomicUsize::new(0));
     for client in listener.incoming() {
         let Ok(mut client) = client else {
-            // No descriptor is left; one may be later.
+            // No descriptor is free; one may be later.
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
@@ -112,7 +120,7 @@ fn accept(listener: &UnixListener, requests: &SyncSender<Request>) {
         }
         let (requests, counted) = (requests.clone(), Arc::clone(&clients));
         let talks = std::thread::Builder::new().spawn(move || {
-            // A client that goes, is silent or does not read ends its own connection, no more.
+            // A client that leaves, is silent or does not read ends only its own connection.
             let _ = talk(&client, &requests);
             counted.fetch_sub(1, Ordering::Relaxed);
         });
@@ -122,7 +130,7 @@ fn accept(listener: &UnixListener, requests: &SyncSender<Request>) {
     }
 }
 
-/// Answers the lines of a client, one line each.
+/// Answers each line of a client with one line.
 fn talk(client: &UnixStream, requests: &SyncSender<Request>) -> io::Result<()> {
     client.set_read_timeout(Some(SILENT))?;
     client.set_write_timeout(Some(SLOW))?;
@@ -136,7 +144,7 @@ fn talk(client: &UnixStream, requests: &SyncSender<Request>) -> io::Result<()> {
             return Ok(());
         }
         if line.len() as u64 > LONGEST_LINE {
-            // What follows would be taken for a command.
+            // The rest of the line would be taken for a command.
             return writeln!(
                 writer,
                 "error: a command has {LONGEST_LINE} bytes at most; write a shorter one"
@@ -176,7 +184,7 @@ fn answer(command: &str, requests: &SyncSender<Request>) -> String {
 'help' lists the commands. The exit code is 0 if all were obeyed, 2 if one was
 refused; those before it are in effect.")]
 pub(super) struct SendArgs {
-    /// The socket that --control named.
+    /// Socket that --control named.
     #[arg(value_name = "PATH")]
     socket: PathBuf,
     /// Commands, in order; quote each that has a space.
@@ -217,7 +225,7 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    /// A link that obeys everything, but 'no', and counts.
+    /// Starts a link that obeys every command except 'no'.
     fn serve(path: &Path) -> ControlSocket {
         let (socket, requests) = listen(path).unwrap_or_else(|e| panic!("{}", e.line));
         std::thread::spawn(move || {
@@ -248,7 +256,7 @@ mod tests {
         assert!(error.contains("another program listens there"), "{error}");
         drop(socket);
         assert!(!path.exists());
-        // Nothing else is left, and what a killed link leaves is taken over.
+        // No other file is left, and the socket of a killed link is replaced.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         drop(UnixListener::bind(&path).unwrap());
         drop(serve(&path));
@@ -267,12 +275,12 @@ mod tests {
         assert_eq!(ask(&mut client, b"no\n"), "error: no: it is refused\n");
         assert!(ask(&mut client, b"\xff\xfe\n").contains("not UTF-8"));
         assert!(ask(&mut client, &[b'x'; 300]).contains("256 bytes at most"));
-        // The connection is closed behind a line that was too long.
+        // The connection is closed after a line that was too long.
         let mut left = Vec::new();
         let _ = client.read_to_end(&mut left);
         drop(client);
         let mut others: Vec<UnixStream> = Vec::new();
-        // The closed one may still count for a moment.
+        // The closed connection may still count for a moment.
         while others.len() < MOST_CLIENTS {
             let mut other = UnixStream::connect(&path).unwrap();
             if ask(&mut other, b"rate 1Mbps\n") == "ok\n" {

@@ -1,4 +1,4 @@
-//! `fathom link`: the lab's link as a relay in real time.
+//! `fathom link`: the laboratory's link as a relay in real time.
 
 mod control;
 mod report;
@@ -15,10 +15,11 @@ use fathom_netsim::relay::{Relay, RelaySpec};
 use crate::path_args::{self, PathArgs};
 use crate::{Failure, numbers, output, signals};
 
-/// How often the line on a terminal is drawn anew.
+/// Time between two updates of the line on a terminal.
 const REFRESH: Duration = Duration::from_millis(500);
 
-/// Emulate a link between clients and a server. Needs no privileges and no kernel modules: clients send to --listen instead of to the server.
+/// Emulate a link between clients and a server. Needs no privileges and no kernel modules: clients
+/// send to --listen instead of to the server.
 #[derive(clap::Args)]
 #[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
@@ -29,10 +30,11 @@ const REFRESH: Duration = Duration::from_millis(500);
   fathom link --listen 127.0.0.1:4434 --to 127.0.0.1:4433 --path lte
   fathom link --listen 127.0.0.1:4434 --to 127.0.0.1:4433 --rate 20Mbps --rtt 40ms --event rate:2Mbps@10s
 
-An option without 'up-' holds for both directions; one with 'up-' changes the
-way from clients to the server. The options are those of 'fathom compare'; here
-events may also be rebind@30s and rebind@handshake, and --rtt is one time. Counts are printed at the
-end: Ctrl-C, or --for. With --control the path can be changed meanwhile:
+An option without 'up-' applies to both directions; one with 'up-' only to the
+direction from clients to the server. The options are those of 'fathom compare',
+except that events may also be rebind@30s and rebind@handshake, and that --rtt
+is one time. Counts are printed at the end: on Ctrl-C, or after --for. With
+--control, the path can be changed while the link runs:
   fathom link ctl /tmp/link.sock 'rate 2Mbps' 'loss 1%'")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -43,7 +45,8 @@ pub(crate) struct Args {
     /// The server: address or name, with port.
     #[arg(long, value_name = "ADDR", required = true)]
     to: Option<String>,
-    /// Queue in front of the link, as in 'fathom compare'. [default: droptail, one bandwidth-delay product, 136p at least]
+    /// Queue in front of the link, as in 'fathom compare'. [default: droptail, one bandwidth-delay
+    /// product, 136p at least]
     #[arg(long, value_name = "QUEUE", help_heading = "Path")]
     queue: Option<String>,
     #[command(flatten)]
@@ -51,13 +54,14 @@ pub(crate) struct Args {
     /// Seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
-    /// Ends after this time; without it, on Ctrl-C.
+    /// End after this time; by default, on Ctrl-C.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_nonzero_duration)]
     lasts: Option<Duration>,
     /// Write the counts as JSON; '-' is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Take commands at a Unix socket of this name, which only its owner can open: 'rate 5Mbps', 'loss 2%', 'blackout 3s', 'status'.
+    /// Accept commands on a Unix socket at this path, which only its owner can open: 'rate 5Mbps',
+    /// 'loss 2%', 'blackout 3s', 'status'.
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 }
@@ -107,7 +111,7 @@ fn relay(args: &Args, listen: SocketAddr, to: &str) -> Result<(), Failure> {
     let to = resolve(to)?;
     let stop = signals::stop()?;
     let mut relay = Relay::bind(listen, to, spec).map_err(Failure::input)?;
-    // It goes when the link ends.
+    // Removed when the link ends.
     let mut _socket = None;
     if let Some(path) = &args.control {
         let (socket, requests) = control::listen(path)?;

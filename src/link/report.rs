@@ -1,4 +1,4 @@
-//! What `fathom link` says of its counts: a line meanwhile, a table and JSON at the end.
+//! Reports of `fathom link`: a line while it runs, a table and JSON at the end.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) fn brief(stats: &RelayStats) -> String {
     )
 }
 
-/// A count's name, and what it is of a line.
+/// Name of a count, and the function that reads it.
 type Count = (&'static str, fn(&LineStats) -> u64);
 
 const COUNTS: [Count; 18] = [
@@ -42,7 +42,7 @@ const COUNTS: [Count; 18] = [
     ("bytes", |l| l.bytes),
 ];
 
-/// A time's name, and what it is of a line.
+/// Name of a time, and the function that reads it.
 type Time = (&'static str, fn(&LineTiming) -> Duration);
 
 const TIMES: [Time; 3] =
@@ -74,7 +74,7 @@ pub(super) fn table(stats: &RelayStats) -> String {
     text + &verdict(stats)
 }
 
-/// Whether the relay kept up, in one line.
+/// Describes in one line whether the relay kept up.
 pub(super) fn verdict(stats: &RelayStats) -> String {
     let limits: Vec<String> = stats.limits().iter().map(ToString::to_string).collect();
     if limits.is_empty() {

@@ -1,4 +1,5 @@
-//! Results of a load run as one self-contained HTML page: the answer first, then times, then the rate over time, then all numbers.
+//! Results of a load run as one self-contained HTML page: the answer, then times, the rate over
+//! time and all numbers.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use maud::{Markup, html};
 
 use super::report::{OMISSION, QUANTILES, bits, ms, percentile, phases, table};
 
-/// The page. `load` says in a line what was run against `urls`.
+/// Returns the page. `load` describes the run in one line, and `waited` how long it continued after
+/// its measured time.
 pub(super) fn html(
     load: &str,
     urls: &[String],
@@ -35,7 +37,7 @@ pub(super) fn html(
     fathom_report::page("How long do these responses take?", "", &body)
 }
 
-/// What each of the times is from and to.
+/// Start and end of each measured time.
 const MEANINGS: [(&str, &str); 4] = [
     (
         "response",
@@ -56,7 +58,8 @@ fn meanings(outcome: &LoadReport) -> String {
     said.join("; ") + "."
 }
 
-/// The times that answer the question: of an open loop those of responses, of a closed one of service.
+/// Returns the times that answer the question: response times in an open loop, service times in a
+/// closed loop.
 fn answering(outcome: &LoadReport) -> &LatencyHistogram {
     if outcome.open_loop { &outcome.phases.response } else { &outcome.phases.service }
 }
@@ -77,7 +80,7 @@ fn answer(outcome: &LoadReport) -> Vec<String> {
             format!("Too few responses for percentiles: the slowest took {slowest} ms.")
         }
         (_, slowest) => {
-            format!("Of the responses, {}; the slowest took {slowest} ms.", shown.join(", "))
+            format!("Responses: {}; the slowest took {slowest} ms.", shown.join(", "))
         }
     };
     let failed = match counts.failed() {
@@ -119,7 +122,7 @@ fn times(outcome: &LoadReport) -> Grid {
     let quantiles =
         QUANTILES.iter().map(|(name, part)| column(name, &|times| percentile(times, *part)));
     let mut columns: Vec<Column> = quantiles.collect();
-    // A telephone shows the median, the 90th and the 99th percentile.
+    // On a telephone, the 50th, 90th and 99th percentiles are visible without scrolling.
     columns.push(column("max", &LatencyHistogram::max));
     columns.push(column("mean", &LatencyHistogram::mean));
     let cells = phases.iter().map(|(_, times)| times.count().to_string()).collect();
@@ -131,10 +134,11 @@ fn times(outcome: &LoadReport) -> Grid {
     }
 }
 
-/// Times from which on a phase has a curve: a step for each of few tells less than the table. The answer always has one.
+/// Minimum number of times for the curve of a phase: with fewer, the table says more. The first
+/// phase always has a curve.
 const ENOUGH: u64 = 100;
 
-/// The part of the responses that took no longer, over time.
+/// Returns a plot of the fraction of times that took no longer, by phase.
 fn distribution(outcome: &LoadReport) -> Markup {
     let curve = |(name, times): (&'static str, &LatencyHistogram)| {
         let points = times.curve().into_iter().map(|(time, part)| (time.as_secs_f64() * 1e3, part));
@@ -153,7 +157,8 @@ fn distribution(outcome: &LoadReport) -> Markup {
     html! { h2 { "Distribution of times" } (figure("Distribution of times", &drawn)) }
 }
 
-/// Responses and failures per second over the measured time.
+/// Returns a plot of responses and failures per second over the measured time, or nothing if there
+/// are fewer than two bins or no responses.
 fn rate(outcome: &LoadReport) -> Markup {
     let width = outcome.over_time.width().as_secs_f64();
     let bins: Vec<_> = outcome.over_time.within(outcome.window).collect();

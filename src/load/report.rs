@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::output;
 
-/// Note on every closed loop.
+/// Note in the results of every closed loop.
 pub(super) const OMISSION: &str = "closed loop: a stalled server gets fewer requests, so percentiles suffer from coordinated omission; \
     use --rate to measure response times";
 
-/// The columns of times.
+/// Quantiles that are columns of the table of times.
 pub(super) const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
@@ -21,7 +21,8 @@ pub(super) fn ms(time: Option<Duration>) -> String {
     time.map_or_else(|| "-".into(), |time| format!("{:.2}", time.as_secs_f64() * 1e3))
 }
 
-/// The results as a table; `waited` says how long the run went on after its measured time, where it did.
+/// Returns the results as a table. `waited` describes how long the run continued after its measured
+/// time, if it did.
 pub(super) fn table(load: &str, outcome: &LoadReport, waited: Option<&str>) -> String {
     let mut lines = Lines::default();
     lines.add("load", load);
@@ -53,8 +54,8 @@ pub(super) fn table(load: &str, outcome: &LoadReport, waited: Option<&str>) -> S
         lines.add(
             "note",
             format!(
-                "on {} of {} connections the server said that the client's flow control kept it from sending: \
-                 a larger --stream-window lifts that",
+                "on {} of {} connections the server reported that the client's flow control kept it from sending: \
+                 use a larger --stream-window",
                 of.server_blocked, of.opened
             ),
         );
@@ -102,7 +103,8 @@ fn requests(lines: &mut Lines, outcome: &LoadReport) {
 
 pub(super) fn phases(outcome: &LoadReport) -> Vec<(&'static str, &LatencyHistogram)> {
     let phases = &outcome.phases;
-    // In a closed loop nothing is intended: response times would be service times under a name that promises more.
+    // A closed loop has no intended start times. Its response times would be its service times,
+    // under a name that promises more.
     let response = outcome.open_loop.then_some(("response", &phases.response));
     let others = [
         ("service", &phases.service),
@@ -112,7 +114,7 @@ pub(super) fn phases(outcome: &LoadReport) -> Vec<(&'static str, &LatencyHistogr
     response.into_iter().chain(others).collect()
 }
 
-/// A percentile, if ten responses lie beyond it, as in every table.
+/// Returns a percentile if at least ten samples lie beyond it, as in every table.
 pub(super) fn percentile(times: &LatencyHistogram, part: f64) -> Option<Duration> {
     times.quantile(part).filter(|_| times.count() >= samples_for(part))
 }
@@ -191,7 +193,7 @@ fn of_times(times: &LatencyHistogram) -> Value {
     object
 }
 
-/// The results as JSON; times are in seconds.
+/// Returns the results as JSON, with times in seconds.
 pub(super) fn json(outcome: &LoadReport) -> Value {
     let (counts, of, saturation) = (&outcome.counts, &outcome.connections, &outcome.saturation);
     let failures = FailureKind::ALL.iter().zip(&counts.failures).map(|(kind, (count, first))| {

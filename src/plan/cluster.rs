@@ -1,4 +1,4 @@
-//! What a cluster says of a task: which part of the work is its, and how many cores.
+//! Reads the part of the work and the cores of a task from the environment that a cluster sets.
 
 use std::num::NonZero;
 
@@ -6,21 +6,26 @@ use fathom_experiments::study::Part;
 
 use crate::Failure;
 
-/// How many tasks a Kubernetes job has. Kubernetes says only which one a pod is; `fathom plan emit k8s` has this in its manifest.
+/// Environment variable with the number of tasks of a Kubernetes job. Kubernetes tells a pod only
+/// its own index; the manifest of `fathom plan emit k8s` sets this variable.
 pub(super) const COMPLETIONS: &str = "JOB_COMPLETIONS";
 
-/// What is given instead, in every error.
+/// Alternative that every error suggests.
 const INSTEAD: &str = "or say which part with --part 2/5 (1/1 is everything)";
 
 /// A task of an array.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) part: Part,
-    /// Where it is.
+    /// Kind of the array, for messages.
     pub(super) of: &'static str,
 }
 
-/// The task that this process is, by its environment.
+/// Returns the task that this process is, according to its environment; `None` if it is not in an
+/// array.
+///
+/// # Errors
+/// Returns an error if the environment does not determine the part.
 pub(super) fn task(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Task>, Failure> {
     if env("SLURM_ARRAY_TASK_ID").is_some() {
         return slurm(env).map(|part| Some(Task { part, of: "of a Slurm array" }));
@@ -41,7 +46,7 @@ fn number(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<usize, Fai
     })
 }
 
-/// `--array=MIN-MAX:STEP`: tasks are counted from MIN.
+/// Returns the part of a task of `--array=MIN-MAX:STEP`, whose tasks are counted from MIN.
 fn slurm(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
     let [id, count, min, max] =
         ["ID", "COUNT", "MIN", "MAX"].map(|of| number(env, &format!("SLURM_ARRAY_TASK_{of}")));
@@ -51,7 +56,7 @@ fn slurm(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
         None => 1,
     };
     let index = id.checked_sub(min).filter(|off| off % step == 0).map(|off| off / step);
-    // A list with gaps: nothing says how many tasks stand before this one.
+    // In a list with gaps, the number of tasks before this one is unknown.
     let even =
         max.checked_sub(min).is_some_and(|span| span % step == 0 && span / step + 1 == count);
     index.filter(|_| even).and_then(|index| Part::new(index + 1, count)).ok_or_else(|| {
@@ -61,7 +66,7 @@ fn slurm(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
     })
 }
 
-/// An indexed job: pods are counted from 0.
+/// Returns the part of a pod of an indexed job, whose pods are counted from 0.
 fn kubernetes(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
     let index = number(env, "JOB_COMPLETION_INDEX")?;
     if env(COMPLETIONS).is_none() {
@@ -78,10 +83,11 @@ fn kubernetes(env: &dyn Fn(&str) -> Option<String>) -> Result<Part, Failure> {
     })
 }
 
-/// The cores that Slurm gave this task. (What cgroups and affinity leave of a machine the standard library knows.)
+/// Returns the number of cores that Slurm gave this task; `None` outside Slurm. The standard
+/// library accounts for limits by cgroups and affinity.
 pub(super) fn cores(env: &dyn Fn(&str) -> Option<String>) -> Option<NonZero<usize>> {
     env("SLURM_JOB_ID")?;
-    // Set only where asked for; else the batch step's own.
+    // The first is set only on request; the second is the number of cores of the batch step.
     ["SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE"]
         .iter()
         .find_map(|name| env(name)?.trim().parse().ok())

@@ -1,4 +1,4 @@
-//! `fathom plan emit`: a study as an array of tasks, written for a cluster's own engine.
+//! `fathom plan emit`: writes a study as an array of tasks for a cluster.
 
 use std::num::NonZero;
 use std::path::Path;
@@ -8,44 +8,44 @@ use fathom_experiments::study::{Estimate, Location, Study, StudyRun, estimate, t
 use super::cluster::COMPLETIONS;
 use crate::Failure;
 
-/// Whose array.
+/// Cluster software that runs the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Engine {
     /// A script for sbatch: an array job.
     Slurm,
-    /// A manifest for kubectl: an indexed job, and the study where it is a file.
+    /// A manifest for kubectl: an indexed job, and the study if it is a file.
     K8s,
 }
 
-/// What is to be run.
+/// Work of the array.
 pub(super) struct Job<'a> {
     pub(super) study: &'a Study,
     pub(super) runs: &'a [StudyRun],
-    /// As it was named.
+    /// Name or file of the study, as given.
     pub(super) plan: &'a Path,
-    /// Its text, where it is a file.
+    /// Text of the study if it is a file.
     pub(super) file: Option<&'a str>,
-    /// Options that choose runs, as they were given.
+    /// Options that select runs, as given.
     pub(super) words: Vec<String>,
     pub(super) results: &'a Location,
     pub(super) tasks: Option<NonZero<usize>>,
     pub(super) cores: NonZero<usize>,
 }
 
-/// A task is to take about so long, where nobody says how many there are.
+/// Target duration of a task in seconds if `--tasks` is not given.
 const TASK_SECONDS: f64 = 600.0;
-/// More tasks than this are for those who ask for them.
+/// Maximum number of tasks if `--tasks` is not given.
 const MOST_TASKS: usize = 100;
-/// What a manifest may hold of a study: Kubernetes allows a mebibyte of all data.
+/// Maximum size of a study in a manifest, in bytes: Kubernetes allows 1 MiB for all data.
 const LARGEST_STUDY: usize = 900_000;
 
-/// What a task needs, guessed.
+/// Estimated needs of a task.
 struct Needs {
     tasks: usize,
     cpu_seconds: f64,
-    /// Twice the guess.
+    /// Twice the estimate, at least 512.
     memory_mb: u64,
-    /// Four times the guess: parts are not equally long.
+    /// Four times the estimate, because parts are not equally long; at least 10.
     minutes: u64,
 }
 
@@ -63,7 +63,7 @@ impl Job<'_> {
     fn needs(&self) -> Needs {
         let costs: Vec<(&StudyRun, Estimate)> =
             self.runs.iter().map(|run| (run, estimate(&run.scenario))).collect();
-        // In real time a run takes as long as it takes, and has the machine to itself.
+        // In real time a run takes its full duration and has the machine to itself.
         let seconds = |(run, cost): &(&StudyRun, Estimate)| {
             if run.scenario.backend.is_virtual() {
                 cost.cpu_seconds / self.cores.get() as f64
@@ -87,7 +87,7 @@ impl Job<'_> {
         }
     }
 
-    /// `plan run STUDY ...`, each word by itself.
+    /// Returns the words of `plan VERB STUDY ...`, where VERB is for example `run`.
     fn command(&self, verb: &str, plan: &str, results: &str) -> Vec<String> {
         let words = ["plan", verb, plan].map(str::to_owned).into_iter();
         words
@@ -118,7 +118,7 @@ impl Job<'_> {
         let name = dns_label(&self.study.name);
         let shared = match self.results {
             Location::Folder(_) => {
-                "\n# Results go to a folder that all nodes see; paths are from where sbatch is called."
+                "\n# Results go to a folder that all nodes share; paths are relative to the directory in which sbatch is called."
             }
             Location::Objects(_) => {
                 "\n# Keys of the object store come from the environment of sbatch (--export=ALL is its default)."
@@ -127,32 +127,32 @@ impl Job<'_> {
         format!(
             "#!/bin/sh
 # {title}
-# Submit: sbatch THIS-FILE. Submitted again, with any number of tasks, it makes only what is missing.
-# How it stands: fathom {status}
-# When it is complete, table and JSON: fathom {run} --json {name}.json
+# Submit: sbatch THIS-FILE. If submitted again, with any number of tasks, it executes only missing runs.
+# State of the study: fathom {status}
+# Table and JSON when the study is complete: fathom {run} --json {name}.json
 
-# The name in squeue.
+# Name in squeue.
 #SBATCH --job-name={name}
-# Tasks, without gaps; %4 behind it has at most four at once. Each takes the runs of its part by itself.
+# Tasks, without gaps; append %4 to run at most four at once. Each task selects its part of the runs itself.
 #SBATCH --array=0-{last}
 #SBATCH --ntasks=1
-# Cores of a task: as many runs at once.
+# Cores of a task, which executes one run per core.
 #SBATCH --cpus-per-task={cores}
-# Memory of a task: twice what is guessed, at least 512 MB.
+# Memory of a task: twice the estimate, at least 512 MB.
 #SBATCH --mem={memory}M
-# Time limit of a task, hours:minutes:seconds: four times what is guessed, at least ten minutes. What is done by then is kept.
+# Time limit of a task, hours:minutes:seconds: four times the estimate, at least ten minutes. Finished runs are kept.
 #SBATCH --time={hours:02}:{minutes:02}:00
-# A task whose node fails begins again; what it stored is not repeated.
+# A task whose node fails starts again; stored runs are not repeated.
 #SBATCH --requeue
-# Messages: %A is the array's number, %a the task's.
+# Log file: %A is the number of the array, %a that of the task.
 #SBATCH --output={name}-%A_%a.log
-# Partition and account, where your site wants them: take one # away.
+# Partition and account, if your site requires them: remove one #.
 ##SBATCH --partition=PARTITION
 ##SBATCH --account=ACCOUNT
 
-# The program, the same build on all nodes.
+# The program: the same build on all nodes.
 FATHOM=\"${{FATHOM:-fathom}}\"{shared}
-# A step of its own gets SIGTERM at the time limit; Slurm hands the cores on only where they are named.
+# A separate step gets SIGTERM at the time limit. Slurm passes the cores on only if they are named.
 exec srun --ntasks=1 --cpus-per-task=\"$SLURM_CPUS_PER_TASK\" \"$FATHOM\" {run}
 ",
             title = self.title(&needs),
@@ -207,23 +207,23 @@ exec srun --ntasks=1 --cpus-per-task=\"$SLURM_CPUS_PER_TASK\" \"$FATHOM\" {run}
         };
         Ok(format!(
             "# {title}
-# Start: kubectl apply -f THIS-FILE. Again after 'kubectl delete job {name}', it makes only what is missing.
-# How it stands, where the results can be read: fathom plan status
+# Start: kubectl apply -f THIS-FILE. If started again after 'kubectl delete job {name}', it executes only missing runs.
+# State of the study, on a machine that can read the results: fathom plan status
 {map}apiVersion: batch/v1
 kind: Job
 metadata:
   name: {name}
 spec:
   completionMode: Indexed
-  # Tasks: change this and {COMPLETIONS} below together, as Kubernetes tells pods their number and not how many there are.
+  # Tasks: change this and {COMPLETIONS} below together, because Kubernetes tells a pod only its index, not the number of pods.
   completions: {tasks}
   # Pods at once.
   parallelism: {tasks}
-  # A pod that fails begins again so many times; what it stored is not repeated.
+  # A failed pod is started again this many times; stored runs are not repeated.
   backoffLimitPerIndex: 3
   podFailurePolicy:
     rules:
-      # An evicted pod is no failure.
+      # An evicted pod is not a failure.
       - action: Ignore
         onPodConditions:
           - {{ type: DisruptionTarget, status: \"True\" }}
@@ -235,21 +235,21 @@ spec:
       restartPolicy: Never
       securityContext:
         runAsNonRoot: true
-        # Who writes results; where they go to a volume, its group too.
+        # User that writes results, and the group of a volume of results.
         runAsUser: 1000
         runAsGroup: 1000
         fsGroup: 1000
         seccompProfile: {{ type: RuntimeDefault }}
       containers:
         - name: fathom
-          # An image of yours with the program in its PATH.
+          # Your image, with the program in its PATH.
           image: fathom:{version}
           command: [fathom]
           args: {args}
           env:
             - {{ name: {COMPLETIONS}, value: \"{tasks}\" }}
 {keys}          resources:
-            # Cores: as many runs at once. Memory: twice what is guessed, at least 512 MB.
+            # Cores: one run executes on each. Memory: twice the estimate, at least 512 MB.
             requests: {{ cpu: \"{cores}\", memory: {memory}M }}
             limits: {{ cpu: \"{cores}\", memory: {memory}M }}
           securityContext:
@@ -269,7 +269,7 @@ spec:
     }
 }
 
-/// The study as an object beside the job.
+/// Returns the study as a `ConfigMap`, for the manifest.
 fn config_map(name: &str, study: &str, text: &str) -> Result<String, Failure> {
     let sound = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if study.is_empty() || study.len() > 200 || !study.chars().all(sound) {
@@ -289,17 +289,17 @@ fn config_map(name: &str, study: &str, text: &str) -> Result<String, Failure> {
         .map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") })
         .collect();
     Ok(format!(
-        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  # The study. Files that it names (traces) are not here: put those into the image.\n  {}: |2\n{lines}---\n",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  # The study. Files that it names (traces) are not included: put them into the image.\n  {}: |2\n{lines}---\n",
         yaml(&format!("{study}.toml"))
     ))
 }
 
-/// JSON is YAML.
+/// Returns a value as YAML, in the form of JSON.
 fn yaml(of: &(impl serde::Serialize + ?Sized)) -> String {
     serde_json::to_string(of).unwrap_or_default()
 }
 
-/// A word of a shell's command line.
+/// Quotes a word for a shell if necessary.
 fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,%+@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -309,7 +309,8 @@ fn shell_word(word: &str) -> String {
     }
 }
 
-/// `fathom-STUDY` as Kubernetes takes names: lower case, digits and dashes, at most 52 characters, so that pods' names fit, too.
+/// Returns `fathom-STUDY` as a name for Kubernetes: lower case, digits and dashes, at most 52
+/// characters so that the names of pods fit too.
 fn dns_label(study: &str) -> String {
     let label: String = study
         .chars()

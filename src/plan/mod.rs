@@ -1,4 +1,4 @@
-//! `fathom plan`: lists, shows, checks and runs studies.
+//! `fathom plan`: lists, shows, checks and runs studies, and writes jobs for clusters.
 
 mod cluster;
 mod emit;
@@ -28,7 +28,7 @@ use options::{Options, PartOptions, in_part};
 use runs::Listing;
 use watch::Watcher;
 
-/// Folder of results, in the folder where the command runs.
+/// Default folder of results, in the current directory.
 pub(crate) const RESULTS: &str = ".fathom/results";
 
 /// A study is a scenario template with a parameter sweep: many runs that answer one question.
@@ -46,10 +46,10 @@ pub(crate) const RESULTS: &str = ".fathom/results";
 
 Finished runs are stored at once, in DIR/NAME/FINGERPRINT.json, and
 not repeated: a stopped study continues where it was. Many processes may
-share a folder. Without one, run each part on a machine of its own, copy
-the files into one folder, and run the study there without --part.
-In an array of Slurm or an indexed job of Kubernetes each task takes its
-part by itself; docs/sweeps.md has scripts.")]
+share a folder. Without a shared folder, run each part on its own machine,
+copy the files into one folder, and run the study there without --part.
+In an array of Slurm or an indexed job of Kubernetes, each task selects its
+part itself; docs/sweeps.md has scripts.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -59,9 +59,9 @@ pub(crate) struct Args {
 enum Command {
     /// List the studies that come with fathom.
     List,
-    /// Print one of them, to read or to start from.
+    /// Print a study that comes with fathom, to read or to start from.
     Show {
-        /// Its name.
+        /// Name of the study.
         name: String,
     },
     /// Check a plan; print its question, one of its runs and its estimated cost.
@@ -71,13 +71,15 @@ enum Command {
         #[command(flatten)]
         options: PartOptions,
     },
-    /// List the runs of a study: fingerprint, state, guessed CPU time, values of the axes and seed.
+    /// List the runs of a study: fingerprint, state, estimated CPU time, values of the axes and
+    /// seed.
     Runs(Listing),
-    /// Count the runs of a study that are done, running, failed, broken and missing. Exit code 0: all are done, 1: not all.
+    /// Count the runs of a study that are done, running, failed, broken and missing. Exit code 0:
+    /// all are done, 1: not all.
     Status(Listing),
     /// Write a job for a cluster that runs a study as an array of tasks.
     Emit {
-        /// Whose array: a script for sbatch, or a manifest for kubectl.
+        /// Cluster software: a script for sbatch (Slurm) or a manifest for kubectl (Kubernetes).
         #[arg(value_enum)]
         engine: Engine,
         /// A study in TOML, or the name of one that comes with fathom.
@@ -87,26 +89,28 @@ enum Command {
         /// Folder of results that all tasks share, or s3://BUCKET/PREFIX, gs://, az://.
         #[arg(long, value_name = "DIR|URL", default_value = RESULTS)]
         results: Location,
-        /// Tasks. [default: of ten guessed minutes each, at most 100]
+        /// Number of tasks. [default: of ten guessed minutes each, at most 100]
         #[arg(long, value_name = "N", value_parser = numbers::tasks)]
         tasks: Option<NonZero<usize>>,
-        /// Cores of each task: so many runs at once.
+        /// Cores of each task, which executes one run per core.
         #[arg(long, value_name = "N", default_value = "4", value_parser = numbers::jobs)]
         cores: NonZero<usize>,
     },
-    /// Make the runs of a study that have no result yet, and print a table.
+    /// Execute the runs of a study that have no result yet, and print a table.
     Run {
         /// A study in TOML, or the name of one that comes with fathom.
         plan: PathBuf,
         #[command(flatten)]
         options: PartOptions,
-        /// Folder of results, or s3://BUCKET/PREFIX, gs://, az://; each study has a folder of its own in it.
+        /// Folder of results, or s3://BUCKET/PREFIX, gs://, az://; each study has a folder of its
+        /// own in it.
         #[arg(long, value_name = "DIR|URL", default_value = RESULTS)]
         results: Location,
         /// Runs at once. [default: one per core that the process, or its Slurm task, has]
         #[arg(long, value_name = "N", value_parser = numbers::jobs)]
         jobs: Option<NonZero<usize>>,
-        /// Whose kernel --backend netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
+        /// Kernel for --backend netem: host (needs root and sch_netem), uml (boots User-Mode Linux)
+        /// or auto.
         #[arg(long, value_name = "KERNEL", default_value_t, value_enum)]
         kernel: Kernel,
         #[command(flatten)]
@@ -114,19 +118,21 @@ enum Command {
     },
 }
 
-/// Where results go besides the table.
+/// Output files besides the table.
 #[derive(clap::Args)]
 struct Files {
     /// Write one self-contained HTML file with plots over the sweep.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write a row per run as CSV: its values of the axes and every measure, units in the names of columns (docs/results.md).
+    /// Write one row per run as CSV: its values of the axes and every measure, with units in the
+    /// column names (docs/results.md).
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the same as Parquet, for pandas, polars or R.
+    /// Write the rows of --csv as Parquet, for pandas, polars or R.
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
-    /// Write the results as JSON; '-' is standard output, and the table then goes to standard error.
+    /// Write the results as JSON; '-' is standard output, and the table then goes to standard
+    /// error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -198,10 +204,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Characters of a line of sentences.
+/// Maximum length of a line of sentences, in characters.
 const WIDTH: usize = 100;
 
-/// The answer of a study in lines, and an empty one.
+/// Returns the answer of a study in lines, with an empty line after it; empty if there is no
+/// answer.
 fn headline(study: &Study, results: &[study::StudyRunResult]) -> String {
     let lines = study::headline(study, results);
     let lines: Vec<String> =
@@ -209,9 +216,10 @@ fn headline(study: &Study, results: &[study::StudyRunResult]) -> String {
     if lines.is_empty() { String::new() } else { lines.join("\n") + "\n\n" }
 }
 
-/// The part of the runs that is this process's: the one that was asked for, or in an array of tasks the task's own.
+/// Returns the part of the runs for this process: the one of `--part`, or in an array of tasks the
+/// part of this task. `None` is all runs.
 fn part_of(options: &PartOptions, runs: usize) -> Result<Option<Part>, Failure> {
-    // Whoever names runs means these, in whatever task.
+    // Runs that are named by fingerprint are executed in any task.
     if options.part.is_some() || options.all.names_runs() {
         return Ok(options.part);
     }
@@ -220,12 +228,12 @@ fn part_of(options: &PartOptions, runs: usize) -> Result<Option<Part>, Failure> 
     Ok(Some(part))
 }
 
-/// The environment is read at the process's edge only.
+/// Reads an environment variable, for functions that get the environment as an argument.
 fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Makes the runs on another kernel, which stores the results in the same folder.
+/// Executes the runs in User-Mode Linux, which stores the results in the same folder.
 fn in_guest(
     plan: &Path,
     options: &Options,
@@ -234,7 +242,7 @@ fn in_guest(
 ) -> Result<(), Failure> {
     let Location::Folder(folder) = results else {
         return Err(Failure::input(format!(
-            "--results {results}: what runs on another kernel stores in a folder; name one, or run on a host with sch_netem (--kernel host)"
+            "--results {results}: runs on another kernel store results only in a folder; name one, or run on a host with sch_netem (--kernel host)"
         )));
     };
     let mut words = ["plan", "run"].map(OsString::from).to_vec();
@@ -247,7 +255,8 @@ fn in_guest(
     kernel::in_guest(&words)
 }
 
-/// Makes the runs that have no result yet, with progress on standard error. `results` is the study's own place.
+/// Executes the runs that have no result yet, with progress on standard error. `results` is the
+/// location of this study's results.
 pub(crate) fn execute(
     runs: &[study::StudyRun],
     results: &Location,
@@ -265,7 +274,7 @@ pub(crate) fn execute(
     outcome
 }
 
-/// Why a study has no results, as the user sees it.
+/// Returns the failure for a study without results.
 pub(crate) fn failure(e: StudyError) -> Failure {
     match e {
         StudyError::Store { .. } => Failure::input(e),
@@ -292,7 +301,7 @@ fn list() -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The text of a plan, and the name that its results are stored under.
+/// Returns the name under which the results of a plan are stored, and the plan's text.
 fn read(plan: &Path) -> Result<(String, String), Failure> {
     let name = plan.to_str().unwrap_or_default();
     if let (false, Some(text)) = (plan.exists(), shipped(name)) {

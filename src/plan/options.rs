@@ -1,4 +1,5 @@
-//! Options that say which runs of a study, and how long: the same for every command of `fathom plan`.
+//! Options that select the runs of a study and their length. All commands of `fathom plan` share
+//! them.
 
 use fathom_experiments::scenario::PlanError;
 use fathom_experiments::study::{self, Part, RunFilter, Study, StudyRun};
@@ -10,11 +11,13 @@ use crate::{numbers, output};
 /// Options of one call that override those of a study.
 #[derive(clap::Args)]
 pub(super) struct Options {
-    /// Multiplies time or responses of every run, for a quick look: above 0, at most 1. [default: 1]
+    /// Factor for the time or the responses of every run, for a quick look: above 0 and at most 1.
+    /// [default: 1]
     #[arg(long, value_name = "X", value_parser = numbers::scale)]
     scale: Option<f64>,
-    /// Only runs with this value of an axis, or this fingerprint ('fathom plan runs'). Give it again for more values of that axis or
-    /// more fingerprints (any of them), or for other axes (each of them).
+    /// Only runs with this value of an axis, or this fingerprint ('fathom plan runs'). May be given
+    /// several times: a run needs one of the values given for each axis, and one of the
+    /// fingerprints if there are any.
     #[arg(long, value_name = "AXIS=VALUE|FINGERPRINT")]
     only: Vec<RunFilter>,
     /// Repetitions of each combination, instead of the study's.
@@ -26,23 +29,25 @@ pub(super) struct Options {
     /// Stack of both ends, instead of the study's (see 'fathom stacks').
     #[arg(long, value_name = "STACK")]
     stack: Option<Stack>,
-    /// Where it runs: virtual, loopback or netem (see 'fathom compare --help'). Real-time runs are made one by one.
+    /// Backend: virtual, loopback or netem (see 'fathom compare --help'). Runs in real time are
+    /// executed one at a time.
     #[arg(long, alias = "world", value_name = "BACKEND")]
     backend: Option<Backend>,
 }
 
-/// The same, and a part of the runs.
+/// Options of one call, and a part of the runs.
 #[derive(clap::Args)]
 pub(super) struct PartOptions {
     #[command(flatten)]
     pub(super) all: Options,
-    /// Only a part of the runs: 2/5 is the second of five. The fingerprint says which part a run is in.
+    /// Only one part of the runs: 2/5 is the second of five. The fingerprint of a run determines
+    /// its part.
     #[arg(long, value_name = "I/N")]
     pub(super) part: Option<Part>,
 }
 
 impl PartOptions {
-    /// Options that only studies have.
+    /// Returns whether options are given that only studies have.
     pub(super) fn any(&self) -> bool {
         self.part.is_some() || !self.all.words().is_empty()
     }
@@ -65,12 +70,12 @@ impl Options {
         self.scale.unwrap_or(1.0)
     }
 
-    /// The user named the runs one by one.
+    /// Returns whether the user named runs one by one, by fingerprint.
     pub(super) fn names_runs(&self) -> bool {
         self.only.iter().any(|only| matches!(only, RunFilter::Fingerprint(_)))
     }
 
-    /// As they are written on a command line.
+    /// Returns the options as words of a command line.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         let mut give = |name: &str, value: Option<String>| {
@@ -87,7 +92,7 @@ impl Options {
         words
     }
 
-    /// The study as these change it, and its runs.
+    /// Returns the study as changed by these options, and its selected runs.
     pub(super) fn apply(&self, mut study: Study) -> Result<(Study, Vec<StudyRun>), PlanError> {
         if let Some(seeds) = self.seeds {
             study = study.with_seeds(seeds)?;

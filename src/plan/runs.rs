@@ -1,4 +1,4 @@
-//! `fathom plan runs` and `fathom plan status`: the runs of a study, one by one and as a whole.
+//! `fathom plan runs` and `fathom plan status`: list the runs of a study, or count them by state.
 
 use std::path::PathBuf;
 
@@ -10,22 +10,22 @@ use super::{RESULTS, failure, read_study};
 use crate::toml_file::named;
 use crate::{Failure, output};
 
-/// Which runs are looked at, and where.
+/// Selection of runs, and location of their results.
 #[derive(clap::Args)]
 pub(super) struct Listing {
     /// A study in TOML, or the name of one that comes with fathom.
     plan: PathBuf,
     #[command(flatten)]
     options: PartOptions,
-    /// Where 'fathom plan run' keeps results.
+    /// Folder or URL in which 'fathom plan run' keeps results.
     #[arg(long, value_name = "DIR|URL", default_value = RESULTS)]
     results: Location,
-    /// Write it as JSON. [without FILE: to standard output]
+    /// Write the result as JSON. [without FILE: to standard output]
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
 }
 
-/// The runs of a study, where their results are, and how each stands.
+/// The runs of a study, the location of their results, and the state of each run.
 struct Look {
     study: Study,
     runs: Vec<StudyRun>,
@@ -45,7 +45,7 @@ impl Listing {
     }
 }
 
-/// A run, for programs.
+/// A run as text and JSON list it.
 #[derive(Serialize)]
 struct ListedRun<'a> {
     fingerprint: &'a str,
@@ -75,7 +75,7 @@ impl<'a> ListedRun<'a> {
     }
 }
 
-/// How a study stands, for programs.
+/// State of a study as text and JSON report it.
 #[derive(Serialize)]
 struct Status<'a> {
     study: &'a str,
@@ -113,10 +113,13 @@ pub(super) fn list(listing: &Listing) -> Result<(), Failure> {
     output::print(&listed.iter().map(line).collect::<String>())
 }
 
-/// Lines of failures that are printed; `--json` has all.
+/// Maximum number of failures that are printed; `--json` has all.
 const SHOWN: usize = 20;
 
-/// Prints how many runs are done, and what is with the others. Not complete: a failure.
+/// Prints the number of runs in each state, and the reasons of failures.
+///
+/// # Errors
+/// Returns an error if not all runs are done.
 pub(super) fn status(listing: &Listing) -> Result<(), Failure> {
     let Look { study, runs, place, states, text } = listing.look()?;
     let count = |word: &str| states.iter().filter(|state| state.word() == word).count();
@@ -141,7 +144,7 @@ pub(super) fn status(listing: &Listing) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::run(format!(
-        "{} of {} runs of {} have no result; 'fathom plan run' makes what is missing",
+        "{} of {} runs of {} have no result; 'fathom plan run' executes them",
         status.runs - status.done,
         status.runs,
         status.study

@@ -1,5 +1,6 @@
-//! Progress of a study on standard error: on a terminal a bar per running run and one for all, elsewhere a line per run, and one now
-//! and then while runs take long.
+//! Progress of a study on standard error. A terminal shows a bar for each current run and one for
+//! all runs. Elsewhere, a line is printed for each finished run, and from time to time while runs
+//! take long.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::output;
 use crate::progress::Heartbeat;
 
 pub(crate) struct Watcher {
-    /// Bars are drawn: standard error is a terminal.
+    /// Whether bars are drawn, because standard error is a terminal.
     terminal: bool,
     heartbeat: Heartbeat,
     state: Arc<Mutex<State>>,
@@ -24,7 +25,7 @@ pub(crate) struct Watcher {
 #[derive(Default)]
 struct State {
     whole: Option<ProgressBar>,
-    /// By label.
+    /// Bars and counts of current runs, by label.
     running: HashMap<String, (ProgressBar, Arc<AtomicU64>)>,
     done: usize,
     left: usize,
@@ -103,7 +104,8 @@ impl Watcher {
         }
     }
 
-    /// A line above the bars. What is not `always` said is for where no bars are.
+    /// Prints a line above the bars. Unless `always` is set, it is printed only if there are no
+    /// bars.
     fn say(&self, line: &str, always: bool) {
         if always || !self.terminal {
             self.heartbeat.said();

@@ -1,19 +1,20 @@
-//! `fathom` as a process that goes on while a test asks it for things.
+//! `fathom` as a process that keeps running while a test sends it requests.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process, ended when this is dropped, and its standard error: it may write more, which must not fail.
+/// A process, which is ended on drop, and its standard error. The pipe stays open, because the
+/// process may write more, and its writes must not fail.
 pub(crate) struct FathomProcess {
     pub(crate) child: Child,
     stderr: BufReader<ChildStderr>,
 }
 
 impl FathomProcess {
-    /// What else it says until it ends.
-    #[allow(dead_code)] // Not by every test.
+    /// Returns the remaining text on standard error, until the process ends.
+    #[allow(dead_code)] // Not every test uses it.
     pub(crate) fn rest(&mut self) -> String {
         let mut text = String::new();
         self.stderr.read_to_string(&mut text).expect("text");
@@ -32,7 +33,7 @@ pub(crate) fn fathom() -> Command {
     Command::new(env!("CARGO_BIN_EXE_fathom"))
 }
 
-/// A server on a port of its own, and that port.
+/// Starts a server on a port of its own, and returns the process and the port.
 pub(crate) fn serve(more: &[&str]) -> (FathomProcess, String) {
     let (child, address) =
         start(fathom().args(["serve", "--listen", "127.0.0.1:0"]).args(more), "https://");
@@ -40,7 +41,8 @@ pub(crate) fn serve(more: &[&str]) -> (FathomProcess, String) {
     (child, port)
 }
 
-/// Starts it and gives the word of its first line of standard error that stands after `before`.
+/// Starts a process. Returns it with the word after `before` in the first line of its standard
+/// error.
 pub(crate) fn start(command: &mut Command, before: &str) -> (FathomProcess, String) {
     let mut child = command.stderr(Stdio::piped()).spawn().expect("fathom runs");
     let mut stderr = BufReader::new(child.stderr.take().expect("standard error"));
@@ -51,7 +53,7 @@ pub(crate) fn start(command: &mut Command, before: &str) -> (FathomProcess, Stri
     (FathomProcess { child, stderr }, word)
 }
 
-/// Waits until it holds: only what hangs takes as long as this waits.
+/// Waits until `holds` returns true. The wait is so long that only a hanging process exceeds it.
 // Processes run in real time.
 #[allow(clippy::disallowed_methods)]
 pub(crate) fn when(what: &str, mut holds: impl FnMut() -> bool) {
@@ -62,7 +64,8 @@ pub(crate) fn when(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a process has said what is to happen at this signal (proc(5), `SigCgt`): before, it would end by it.
+/// Waits until a process catches this signal (proc(5), `SigCgt`). Before that, the signal would
+/// kill it.
 pub(crate) fn when_it_catches(signal: &str, process: u32) {
     let number = match signal {
         "INT" => 2,

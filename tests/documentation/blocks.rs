@@ -1,29 +1,29 @@
-//! Code blocks of pages, with the comment over each that says how it is tested.
+//! Code blocks of pages, with the comment above each that says how it is tested.
 //!
-//! | comment over a block | meaning |
+//! | comment above a block | meaning |
 //! |---|---|
-//! | none | of `sh`: every command is parsed; of `toml`: `fathom plan check` accepts it |
-//! | `<!-- example: run --seeds 1 -->` | every command runs, with these options in place of its own or beside them |
-//! | `<!-- example: file mine.toml -->` | a plan under the name that the page's commands have for it |
-//! | `<!-- example: part of mine.toml -->` | tables that replace or complete those of that plan |
-//! | `<!-- example: not run: REASON -->` | not tested, except that commands of fathom are parsed |
+//! | none | `sh`: every command is parsed; `toml`: `fathom plan check` accepts the block |
+//! | `<!-- example: run --seeds 1 -->` | every command runs, with these options |
+//! | `<!-- example: file mine.toml -->` | a plan, under the name that the page's commands use |
+//! | `<!-- example: part of mine.toml -->` | tables that replace or complete tables of that plan |
+//! | `<!-- example: not run: REASON -->` | not tested, but commands of fathom are parsed |
 //! | `<!-- adopt.rs -->` | quoted from an example, which `cc/noq/tests/pages.rs` compares |
 
 use std::path::{Path, PathBuf};
 
 use super::read;
 
-/// How a block is tested.
+/// Way in which a block is tested.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Note {
-    /// By what it is.
+    /// By the language of the block.
     Default,
     Run(Vec<String>),
     File(String),
     PartOf(String),
     NotRun(String),
     Quoted,
-    /// A comment that is none of these.
+    /// A comment with an unknown form.
     Unknown(String),
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Note {
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     pub(crate) page: PathBuf,
-    /// Line of its first line of code.
+    /// Number of the first line of code.
     pub(crate) line: usize,
     pub(crate) language: String,
     pub(crate) text: String,
@@ -39,7 +39,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// `docs/plans.md:93`.
+    /// Returns the place of the block: `docs/plans.md:93`.
     pub(crate) fn place(&self) -> String {
         format!("{}:{}", self.page.display(), self.line)
     }
@@ -63,7 +63,7 @@ fn note(comment: &str) -> Note {
     }
 }
 
-/// The blocks of a page that have a language.
+/// Returns the code blocks of a page.
 pub(crate) fn blocks(page: &Path) -> Vec<Block> {
     let text = read(page);
     let mut found = Vec::new();

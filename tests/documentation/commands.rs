@@ -1,9 +1,10 @@
-//! Commands of a shell's code block, as far as the pages use the shell.
+//! Commands in code blocks of a shell, as far as the pages use the shell.
 
-/// A command: its words, quotes taken off.
+/// The words of a command, without quotes.
 pub(crate) type Words = Vec<String>;
 
-/// The commands of a block: lines joined at their backslash, comments and redirections left out, divided at `|`, `;`, `&` and `&&`.
+/// Returns the commands of a block. Lines are joined at a backslash, comments and redirections are
+/// left out, and commands are divided at `|`, `;`, `&` and `&&`.
 pub(crate) fn commands(block: &str) -> Vec<Words> {
     let joined = block.replace("\\\n", " ");
     joined.lines().flat_map(line).collect()
@@ -45,7 +46,7 @@ fn line(line: &str) -> Vec<Words> {
     }
     end(&mut word, &mut words, &mut redirected);
     all.push(words);
-    // `NAME=value` before a command is the environment's.
+    // `NAME=value` before a command sets the environment.
     let assigns = |word: &String| {
         word.split_once('=')
             .is_some_and(|(name, _)| name.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
@@ -56,7 +57,8 @@ fn line(line: &str) -> Vec<Words> {
     commands.filter(|words| !words.is_empty()).collect()
 }
 
-/// The words of a command with other values of options, `--seeds 1`: in place of its own, or behind it where `accepted` takes them.
+/// Returns the words of a command with other values of options, such as `--seeds 1`. An option that
+/// the command lacks is appended if `accepted` permits this.
 pub(crate) fn with_options(
     words: &Words,
     options: &[String],

@@ -1,4 +1,5 @@
-//! Every example of every page is parsed by the program's own parser, checked as a plan, or run, or the page says why not.
+//! Tests of every example on every page: the program's own parser accepts it, `fathom plan check`
+//! accepts it, or it runs. Otherwise the page must say why not.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +25,7 @@ fn examples(page: &Path) -> Vec<Block> {
     blocks(page).into_iter().filter(|block| TESTED.contains(&&*block.language)).collect()
 }
 
-/// What is wrong with a command; `None`: nothing, as far as can be told without running it.
+/// Returns the error in a command; `None` if none is found without running the command.
 fn fault(words: &Words) -> Option<String> {
     let after =
         |mark: &str| words.iter().position(|word| word == mark).map(|at| words[at + 1..].to_vec());
@@ -39,7 +40,8 @@ fn fault(words: &Words) -> Option<String> {
             {
                 return Some(format!("there is no example '{name}'"));
             }
-            // Arguments of the program that it runs, which is fathom with other controllers; of a test they are the harness's.
+            // After `cargo run`, these are arguments of the program, which is fathom with other
+            // controllers. After `cargo test`, they belong to the test harness.
             let is_run = rest.first().is_some_and(|verb| verb == "run");
             after("--").filter(|_| is_run).and_then(|rest| parsed(&rest))
         }
@@ -100,7 +102,7 @@ fn every_command_of_every_page_is_one() {
     assert!(parsed > 100, "{parsed} commands");
 }
 
-/// Tables of `part` in the place of those of `whole`, field by field.
+/// Replaces tables of `whole` with those of `part`, field by field.
 fn merge(whole: &mut toml::Table, part: &toml::Table) {
     for (key, value) in part {
         match (whole.get_mut(key), value) {
@@ -110,7 +112,7 @@ fn merge(whole: &mut toml::Table, part: &toml::Table) {
     }
 }
 
-/// The plans of a page by their names, written to a folder, and what is wrong with them.
+/// Writes the plans of a page to a folder under their names, checks them and returns their errors.
 fn plans(page: &Path, folder: &Path) -> Vec<String> {
     let of_file = |block: Block| match block.note {
         Note::File(name) => Some((name, block.text.parse().ok()?)),
@@ -168,7 +170,7 @@ fn fathom(words: &[String], folder: &Path) -> Result<(), String> {
         .output()
         .expect("fathom runs");
     let said = String::from_utf8_lossy(&out.stderr).trim().to_owned();
-    // What a build leaves out is no fault of the page.
+    // A feature that this build lacks is not an error of the page.
     let lacks = said.contains("this build lacks");
     if out.status.success() || lacks {
         Ok(())
@@ -187,7 +189,7 @@ fn every_plan_of_every_page_is_sound() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// In virtual time, as short as the comment over the block makes them.
+/// Runs take virtual time, and the comment above a block makes them short.
 #[test]
 fn examples_that_run_do_run() {
     let mut ran = 0;

@@ -1,4 +1,4 @@
-//! Pages: every one is in the site's summary, every link leads somewhere, and every example works.
+//! Pages: the site's summary lists every page, every link has a target, and every example works.
 
 mod blocks;
 mod commands;
@@ -24,7 +24,7 @@ fn pages_of(folder: &str) -> Vec<PathBuf> {
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
-/// What links lead to, code blocks left out: `](target)`.
+/// Returns the targets of links, `](target)`, outside code blocks.
 fn targets(page: &str) -> Vec<String> {
     let mut code = false;
     let text = page.lines().filter(|line| {
@@ -35,7 +35,7 @@ fn targets(page: &str) -> Vec<String> {
     text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect()
 }
 
-/// As forges and mdBook make them of headings.
+/// Returns the anchor that forges and mdBook generate for a heading.
 fn anchor(heading: &str) -> String {
     let plain = heading.trim_start_matches('#').trim().to_lowercase();
     plain

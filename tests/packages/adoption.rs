@@ -1,11 +1,11 @@
-//! What changes in each stack's own server example.
+//! Changes to each stack's own server example.
 
-/// A stack's own server example, and what changes in it.
+/// A stack's own server example, and the changes to it.
 #[derive(Clone, Copy)]
 pub(crate) struct Adoption {
-    /// The stack's crate.
+    /// Name of the stack's crate.
     pub stack: &'static str,
-    /// Lines that stand there once, and what takes their place.
+    /// Lines that occur exactly once in the example, and their replacements.
     pub changes: &'static [(&'static str, &'static str)],
 }
 
@@ -32,7 +32,8 @@ pub(crate) const NOQ: Adoption = Adoption {
 };
 
 impl Adoption {
-    /// The changed source, and how many lines were taken out or came in: a line that changed counts once.
+    /// Returns the changed source, and the number of lines removed or added. A changed line counts
+    /// once.
     pub(crate) fn apply(&self, source: &str) -> (String, usize) {
         let (mut changed, mut lines) = (source.to_owned(), 0);
         for (old, new) in self.changes {

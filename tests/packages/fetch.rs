@@ -1,5 +1,6 @@
-//! A client with the plug-in as packaged: fetches a file over HTTP/0.9, as the stacks' own example servers have it, and prints what was negotiated.
-//! `fetch ADDRESS CERTIFICATE.der PATH`
+//! A client with the plug-in as packaged. Fetches a file over HTTP/0.9, as the stacks' own example
+//! servers provide it, and prints the negotiated extension. Usage: `fetch ADDRESS CERTIFICATE.der
+//! PATH`
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ async fn main() -> Result<()> {
     let [address, certificate, path] = std::env::args().skip(1).collect::<Vec<_>>().try_into().expect("three arguments");
     let mut roots = rustls::RootCertStore::empty();
     roots.add(std::fs::read(certificate)?.into())?;
-    // The provider that the workspace's features name.
+    // Uses the provider that the workspace's features select.
     let mut tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     tls.alpn_protocols = vec![b"hq-29".to_vec()];
     let plugin = fathom_quinn::Plugin::named("sync")?.client(Arc::new(tls))?;
@@ -29,7 +30,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Of what came; the test computes the same of what was sent.
+/// Returns the digest of the received body; the test computes that of the sent one.
 fn digest(body: &[u8]) -> u64 {
     body.iter().fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)))
 }

@@ -1,4 +1,5 @@
-//! iroh, whose TLS is its own, under a controller of ours: two endpoints on loopback and a megabyte between them.
+//! iroh, which has its own TLS, with one of Fathom's controllers: two endpoints on loopback
+//! transfer a megabyte.
 
 use anyhow::Context as _;
 use iroh::endpoint::{PathId, QuicTransportConfig, RelayMode, presets};

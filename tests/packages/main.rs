@@ -1,7 +1,8 @@
-//! The crates as `cargo package` makes them, in a workspace outside this one: what a stranger adopts. Servers of quinn's, noq's and tokio-quiche's own examples
-//! take a controller by changing so many lines, with ring and with AWS-LC.
+//! The crates as `cargo package` makes them, in a workspace outside this one, as other projects
+//! adopt them. The server examples of quinn, noq and tokio-quiche take a controller with few
+//! changed lines, those of quinn and noq both with ring and with AWS-LC.
 //!
-//! Builds all of it anew and fetches what nothing else here needs: `make test-packages`.
+//! Builds everything anew and fetches crates that nothing else here needs: `make test-packages`.
 
 mod adoption;
 mod outside;
@@ -11,7 +12,7 @@ use std::fs;
 use adoption::{Adoption, NOQ, QUINN};
 use outside::{Workspace, repository, run};
 
-/// At most so many lines of a server's example change.
+/// Largest number of lines of a server's example that may change.
 const MOST_LINES: usize = 5;
 
 #[test]
@@ -31,7 +32,7 @@ fn crates_are_adopted_from_their_packages() {
         for (_, Adoption { stack, .. }) in &servers {
             workspace.serve_and_fetch(stack, provider);
         }
-        // Its own example: a simulated network. Packages bring their examples with them.
+        // The example that the packaged network brings along: a simulated network.
         workspace.cargo(&[
             "run",
             "--bin",
@@ -43,7 +44,8 @@ fn crates_are_adopted_from_their_packages() {
     }
 }
 
-/// salvo owns the accept loop and takes quinn's configuration; iroh owns TLS, too, and takes noq's factory of controllers.
+/// salvo owns the accept loop and takes quinn's configuration. iroh also owns TLS and takes noq's
+/// factory of controllers.
 #[test]
 #[ignore = "make test-packages-frameworks"]
 fn frameworks_that_accept_connections_themselves_take_a_controller() {
@@ -60,7 +62,8 @@ fn frameworks_that_accept_connections_themselves_take_a_controller() {
     );
 }
 
-/// quiche has no place for plug-ins: `[patch.crates-io]` names the derived one, and nothing in the server changes.
+/// quiche does not support plug-ins: `[patch.crates-io]` names the derived quiche, and the server
+/// does not change.
 #[test]
 #[ignore = "make test-packages-tokio-quiche"]
 fn tokio_quiches_server_takes_a_controller_by_one_line_of_its_manifest() {
@@ -103,7 +106,8 @@ fn packaged_crates_have_what_a_registry_asks_for() {
             );
         }
         for dependency in package["dependencies"].as_array().expect("dependencies") {
-            // A registry knows versions; `*` is what a path without one becomes. Development dependencies without one are left out.
+            // A registry needs versions. Cargo reports a path without a version as `*`. Development
+            // dependencies without a version are left out of a package.
             let versioned = dependency["req"] != "*" || dependency["kind"] == "dev";
             assert!(versioned, "{name}: {} has no version", dependency["name"]);
         }

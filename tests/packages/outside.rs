@@ -1,4 +1,5 @@
-//! A workspace of somebody else, below this one's target directory: packaged crates, unpacked, and programs that use them.
+//! A workspace of another project, below this one's target folder: unpacked packages, and programs
+//! that use them.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -7,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::adoption::Adoption;
 
-/// What is published, each after those that it uses.
+/// Published crates, each after the crates that it uses.
 pub(crate) const CRATES: [&str; 8] = [
     "fathom-units",
     "fathom-cc",
@@ -19,14 +20,14 @@ pub(crate) const CRATES: [&str; 8] = [
     "fathom-noq",
 ];
 
-/// Bytes of the file that servers serve.
+/// Size of the file that servers serve.
 const BYTES: usize = 1_000_000;
 
 pub(crate) fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Standard output of a command that has to succeed.
+/// Runs a command, which must succeed, and returns its standard output.
 pub(crate) fn run(program: &str, args: &[&str], folder: &Path) -> String {
     let out = Command::new(program)
         .args(args)
@@ -38,22 +39,23 @@ pub(crate) fn run(program: &str, args: &[&str], folder: &Path) -> String {
     String::from_utf8(out.stdout).expect("text")
 }
 
-/// Packages every crate; the folder of the packages.
+/// Packages every crate, and returns the folder of the packages.
 fn package() -> PathBuf {
     let crates = CRATES.iter().flat_map(|name| ["-p", name]);
-    // Verified where they are used, below: verifying builds each once more.
+    // The packages are verified below, where they are used. Verification here would build each once
+    // more.
     let args: Vec<&str> =
         ["package", "--locked", "--allow-dirty", "--no-verify"].into_iter().chain(crates).collect();
     run(env!("CARGO"), &args, &repository());
     repository().join("target/package")
 }
 
-/// Packages in the place of a registry's, as lines of a manifest's `[patch]`.
+/// Returns lines of a manifest's `[patch]` that replace crates of the registry with packages.
 fn patches() -> String {
     CRATES.iter().map(|name| format!("{name} = {{ path = \"crates/{name}-0.1.0\" }}\n")).collect()
 }
 
-/// The folder of a dependency of the workspace in `folder`, as Cargo has fetched it.
+/// Returns the folder of a dependency of the workspace in `folder`, as Cargo fetched it.
 fn sources(folder: &Path, name: &str) -> PathBuf {
     let metadata: serde_json::Value =
         serde_json::from_str(&run(env!("CARGO"), &["metadata", "--format-version", "1"], folder))
@@ -79,7 +81,7 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// Ends a server, however a test ends.
+/// A server, which is ended on drop.
 struct Server(Child);
 
 impl Drop for Server {
@@ -92,25 +94,25 @@ impl Drop for Server {
 pub(crate) struct Workspace(PathBuf);
 
 impl Workspace {
-    /// An empty one, but for what was built before.
+    /// Creates a workspace without sources, and keeps earlier build results.
     pub(crate) fn create(folder: &str) -> Self {
         let folder = repository().join(folder);
         fs::create_dir_all(&folder).expect("a folder");
-        // What was built stays: only sources are made anew.
+        // Build results stay; only the sources are made anew.
         for part in ["crates", "quinn", "noq", "client"] {
             let _ = fs::remove_dir_all(folder.join(part));
         }
         Self(folder)
     }
 
-    /// Its manifest, which has packages in the place of a registry's.
+    /// Writes the manifest, which replaces crates of the registry with packages.
     pub(crate) fn write_manifest(&self) {
         let patches = patches();
         let manifest = format!(
             "[workspace]\nmembers = [\"quinn\", \"noq\", \"client\"]\nresolver = \"3\"\n\n# A registry would have them.\n[patch.crates-io]\n{patches}"
         );
         write(&self.0.join("Cargo.toml"), &manifest);
-        // What both need has the version that is tested here; the rest is the newest.
+        // Dependencies of both workspaces have the tested versions; all others have the newest.
         fs::copy(repository().join("Cargo.lock"), self.0.join("Cargo.lock")).expect("copied");
     }
 
@@ -120,7 +122,8 @@ impl Workspace {
         fs::create_dir_all(&to).expect("a folder");
         for name in CRATES {
             let archive = packages.join(format!("{name}-0.1.0.crate"));
-            // Packages carry one time for all files, by which Cargo would take changed ones for those that it built before.
+            // All files of a package have the same time, so Cargo would take changed files for
+            // those that it built before.
             run(
                 "tar",
                 &["-xzmf", &archive.to_string_lossy(), "-C", &to.to_string_lossy()],
@@ -129,7 +132,8 @@ impl Workspace {
         }
     }
 
-    /// A program of the stack's own server example; lines changed.
+    /// Writes a program from the stack's own server example, and returns the number of changed
+    /// lines.
     pub(crate) fn adopt(&self, adoption: &Adoption) -> usize {
         let stack = adoption.stack;
         let examples = sources(&repository(), stack).join("examples");
@@ -176,7 +180,7 @@ url = "2"
         lines
     }
 
-    /// A client of the packaged plug-in, and the example of the packaged network.
+    /// Writes a client of the packaged plug-in, and the example of the packaged network.
     pub(crate) fn write_client(&self) {
         let folder = self.0.join("client");
         write(&folder.join("src/bin/fetch.rs"), include_str!("fetch.rs"));
@@ -209,7 +213,7 @@ tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
         write(&folder.join("Cargo.toml"), manifest);
     }
 
-    /// Frameworks that accept connections themselves.
+    /// Writes programs with frameworks that accept connections themselves.
     pub(crate) fn write_frameworks(&self) {
         let patches = patches();
         write(&self.0.join("src/bin/salvo.rs"), include_str!("salvo.rs"));
@@ -239,7 +243,8 @@ tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
         fs::copy(repository().join("Cargo.lock"), self.0.join("Cargo.lock")).expect("copied");
     }
 
-    /// salvo answers over HTTP/3, and both ends exchange one-way delays: the controller is ours.
+    /// Checks that salvo responds over HTTP/3 and that both ends exchange one-way delays, which
+    /// shows that the controller is Fathom's.
     pub(crate) fn serve_salvo(&self) {
         let mut server = Command::new(self.0.join("target/release/salvo"))
             .stdout(Stdio::piped())
@@ -260,12 +265,13 @@ tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
         println!("salvo: 3 responses over HTTP/3, one-way delays exchanged");
     }
 
-    /// Runs Cargo. Builds without `--release` are the fastest there are: nothing is measured in them.
+    /// Runs Cargo. Builds without `--release` are the fastest, and nothing is measured in them.
     pub(crate) fn cargo(&self, args: &[&str]) -> String {
         run(env!("CARGO"), &[args, &["--config", "profile.dev.debug=0"]].concat(), &self.0)
     }
 
-    /// The server serves a file and the client has every byte of it, with the controller's one-way delays on both sides.
+    /// Checks that the client receives every byte of a file that the server sends, and that both
+    /// ends exchange one-way delays.
     pub(crate) fn serve_and_fetch(&self, stack: &str, provider: &str) {
         let site = tempfile::tempdir().expect("a folder");
         let body: Vec<u8> =
@@ -275,7 +281,7 @@ tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
         let mut server = Command::new(programs.join(format!("{stack}-server")))
             .args(["--listen", "127.0.0.1:0"])
             .arg(site.path())
-            // Where the example keeps its certificate.
+            // The example keeps its certificate in this folder.
             .env("XDG_DATA_HOME", site.path())
             .stderr(Stdio::piped())
             .spawn()
@@ -300,7 +306,8 @@ tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
         assert_eq!(fetched.trim(), format!("{BYTES} bytes, digest {digest}, one-way delays: Sync"));
     }
 
-    /// tokio-quiche's own server example on the derived quiche; lines changed.
+    /// Writes tokio-quiche's own server example with the derived quiche, and returns the number of
+    /// changed lines.
     pub(crate) fn adopt_tokio_quiche(&self) -> usize {
         let quiche = repository().join("cc/quiche");
         let examples = sources(&quiche.join("tokio"), "tokio-quiche").join("examples");
@@ -346,15 +353,15 @@ debug = false
 "#
         );
         write(&self.0.join("Cargo.toml"), &manifest);
-        // The same versions, so that the build below is nearly done.
+        // With the same versions, most of the build below is done already.
         fs::copy(quiche.join("tokio/Cargo.lock"), self.0.join("Cargo.lock")).expect("copied");
         changed.lines().count()
     }
 
-    /// Answers a request under a controller of ours, and refuses a name that is none.
+    /// Checks that the server responds to requests under one of Fathom's controllers.
     pub(crate) fn serve_tokio_quiche(&self) {
         let target = repository().join("target");
-        // What `make test-tokio-quiche` has built is the same.
+        // `make test-tokio-quiche` has built the same crates there.
         let target = target.to_string_lossy();
         run(env!("CARGO"), &["build", "--release", "--target-dir", &target], &self.0);
         let program = Path::new(&*target).join("release/tokio-quiche-server");
@@ -366,7 +373,7 @@ debug = false
             .expect("the server runs");
         let url = format!("https://{address}/stream-bytes/100000");
         let load = ["load", &url, "--insecure", "-n", "3", "--json", "-"];
-        // Until the server listens.
+        // Repeat until the server listens.
         let loaded = (0..60).find_map(|_| {
             let out = Command::new(env!("CARGO_BIN_EXE_fathom"))
                 .args(load)
@@ -377,12 +384,12 @@ debug = false
         let loaded: serde_json::Value =
             serde_json::from_str(&loaded.expect("an answer in time")).expect("JSON");
         assert_eq!(loaded["requests"]["completed"], 3, "{loaded}");
-        // Both ends exchange one-way delays: the controller is ours.
+        // Both ends exchange one-way delays, which shows that the controller is Fathom's.
         assert_eq!(loaded["connections"]["one_way"], 1, "{loaded}");
     }
 }
 
-/// An address of loopback that was free a moment ago.
+/// Returns a loopback address that was free a moment ago.
 fn free_address() -> String {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
     socket.local_addr().expect("bound").to_string()

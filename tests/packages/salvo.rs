@@ -1,4 +1,5 @@
-//! A web framework that accepts connections itself: salvo over HTTP/3, under a controller of ours. Prints its address.
+//! salvo, a web framework that accepts connections itself, over HTTP/3 with one of Fathom's
+//! controllers. Prints its address.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ async fn main() -> anyhow::Result<()> {
     let mut tls =
         rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(vec![own.cert.into()], key.into())?;
     tls.alpn_protocols = vec![b"h3".to_vec()];
-    // salvo's own way: QuinnListener::new(RustlsConfig::new(...).build_quinn_config()?, ...)
+    // Without Fathom: QuinnListener::new(RustlsConfig::new(...).build_quinn_config()?, ...)
     let config = fathom_quinn::Plugin::named("sync:signal=either")?.server(Arc::new(tls))?.config();
     let address = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
     let acceptor = QuinnListener::new(config, address).bind().await;

@@ -2,7 +2,7 @@
 
 use fathom_report::Value;
 
-/// Returns a value of a row as JSON; missing ones are `null`.
+/// Returns a value of a row as JSON; a missing value is `null`.
 pub(crate) fn as_json(value: Value) -> serde_json::Value {
     match value {
         Value::Text(text) => text.into(),

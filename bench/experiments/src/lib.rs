@@ -1,13 +1,14 @@
-//! The laboratory: one engine for all experiments. A scenario is run, a study is a sweep of scenarios, a comparison is a study that is built in.
+//! The laboratory: one engine for all experiments. It runs scenarios. A study is a sweep of a
+//! scenario, and the comparison is a built-in study.
 //!
-//! | folder | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`scenario`] | routers in a row, traffic over them, and a run of it |
-//! | [`study`] | sweeps of scenarios: runs, resuming, estimates |
+//! | [`scenario`] | routers in a row, the traffic over them, and one run of it |
+//! | [`study`] | sweeps of scenarios: runs, resumption, estimates |
 //! | [`compare`] | several controllers on one bottleneck: plan, runs, report |
-//! | [`measures`] | what runs are judged by: measures, changes, limits, failures |
+//! | [`measures`] | measures, changes, limits and failures, by which runs are judged |
 //! | [`stack`] | QUIC stacks under the laboratory's HTTP/3 |
-//! | [`provenance`] | versions of what made a result |
+//! | [`provenance`] | versions of the software that made a result |
 //! | [`http`] | the HTTP/3 server and client |
 
 pub mod compare;

@@ -1,22 +1,24 @@
-//! What made a result: said in every JSON file.
+//! Versions of the software that made a result. Every JSON file contains them.
 
 use std::collections::BTreeMap;
 
 use crate::stack::Stack;
 
-/// Raised when a field of the JSON of `fathom compare` or `fathom plan run` gets another name or meaning; new fields do not raise it.
+/// Version of the JSON of `fathom compare` and `fathom plan run`. It rises when a field gets
+/// another name or meaning, but not for a new field.
 pub const SCHEMA: u32 = 3;
-/// Of fathom.
+/// Version of fathom.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The crates that make each stack, with their versions: `quinn 0.11.9, quinn-proto 0.11.13`.
+/// Returns the crates that make up each stack, with their versions:
+/// `quinn 0.11.9, quinn-proto 0.11.13`.
 pub fn stack_versions(stacks: &[Stack]) -> BTreeMap<String, String> {
     let crates = |stack: Stack| match stack {
         Stack::Quinn => env!("FATHOM_CRATES_QUINN"),
         Stack::Noq => env!("FATHOM_CRATES_NOQ"),
         #[cfg(feature = "quiche")]
         Stack::Quiche => env!("FATHOM_CRATES_QUICHE"),
-        // At packet level: ours.
+        // Stacks at packet level are part of fathom.
         _ => concat!("fathom ", env!("CARGO_PKG_VERSION")),
     };
     stacks.iter().map(|stack| (stack.name().to_owned(), crates(*stack).to_owned())).collect()

@@ -25,7 +25,7 @@ fn group(stack: &str, stop: &str, network: &str, traffic: &str) -> GroupOutcome 
 #[test]
 fn failed_requests_have_the_reason_of_their_connection() {
     for &stack in STACKS {
-        // Handshakes take 60 s of queue and connections give up after 2 s.
+        // The queue delays handshakes by 60 s, and connections give up after 2 s.
         let g = group(
             stack,
             "40s",
@@ -52,12 +52,12 @@ fn a_user_who_gives_up_is_a_reason() {
     assert_eq!(g.failures.iter().collect::<Vec<_>>(), [(&"the user gave up".to_owned(), &1)]);
 }
 
-/// Every stack with packet-level TCP.
+/// Returns every stack, and packet-level TCP.
 fn stacks_and_tcp() -> impl Iterator<Item = &'static str> {
     STACKS.iter().copied().chain(["tcp"])
 }
 
-/// Downloads `megabytes` over one stream: seconds until the last byte.
+/// Downloads a body of `megabytes` MB over one stream and returns the outcome of the group.
 fn download(stack: &str, network: &str, megabytes: u32, fields: &str) -> GroupOutcome {
     let traffic = format!("workload = \"flows:1x{megabytes}MB\"\ncontroller = \"cubic\"\n{fields}");
     let g = group(stack, "1 responses", network, &traffic);
@@ -71,7 +71,8 @@ fn seconds(g: &GroupOutcome) -> f64 {
 
 #[test]
 fn without_a_limit_flow_control_binds_on_no_stack() {
-    // Rate in Mbps, round trip in ms, packets of queue, megabytes. No queue overflows: nothing but windows is in the way.
+    // Rate in Mbps, RTT in ms, queue in packets, body in MB. No queue overflows, so only windows
+    // can limit a transfer.
     for (rate, rtt, queue, megabytes) in
         [(1_000, 100, 20_000, 47), (144, 600, 20_000, 20), (2_000, 20, 9_000, 40)]
     {
@@ -82,7 +83,8 @@ fn without_a_limit_flow_control_binds_on_no_stack() {
         let times: Vec<(&str, f64)> = stacks_and_tcp()
             .map(|stack| (stack, seconds(&download(stack, &network, megabytes, ""))))
             .collect();
-        // Handshake and request, then slow start from ten packets to a full pipe, then the rate.
+        // The handshake and the request, then slow start from ten packets to a full pipe, then the
+        // rate.
         let (rtt, bytes_per_second) = (f64::from(rtt) / 1e3, f64::from(rate) * 1e6 / 8.0);
         let pipe = (bytes_per_second * rtt).min(f64::from(megabytes) * 1e6);
         let start_up = (2.0 + (pipe / 13_920.0).log2().ceil()) * rtt;
@@ -100,7 +102,8 @@ fn without_a_limit_flow_control_binds_on_no_stack() {
     }
 }
 
-/// A deep pipe, and a queue of a fifth of it: slow start loses thousands of packets, with what came between them.
+/// A deep pipe with a queue of a fifth of it: slow start loses thousands of packets, with received
+/// packets between them.
 const OVERSHOOT: &str = "link = \"200Mbps\"\ndelay = \"125ms\"\nqueue = \"droptail:1000p\"";
 
 #[test]
@@ -108,7 +111,7 @@ fn thousands_of_gaps_in_a_stream_end_no_connection() {
     for stack in STACKS {
         for window in ["none", "30000p"] {
             let g = download(stack, OVERSHOOT, 20, &format!("max-window = \"{window}\""));
-            // More than the pieces that quinn and noq keep.
+            // More losses than the 1,024 pieces of a stream that quinn and noq keep.
             assert!(g.lost > 1_024, "{stack}: {} lost", g.lost);
         }
     }
@@ -116,7 +119,8 @@ fn thousands_of_gaps_in_a_stream_end_no_connection() {
 
 #[test]
 fn the_stacks_own_windows_cap_a_long_fat_pipe() {
-    // 1.25 MB a round trip of 100 ms are 12.5 MB/s, a tenth of the link: 20 MB take 1.6 s at least. quiche tunes its window.
+    // A window of 1.25 MB per RTT of 100 ms allows 12.5 MB/s, a tenth of the link: 20 MB take at
+    // least 1.6 s. quiche tunes its window, so it is not tested here.
     let network = "link = \"1Gbps\"\ndelay = \"50ms\"\nqueue = \"droptail:20000p\"";
     for stack in ["quinn", "noq"] {
         let took = |fields: &str| seconds(&download(stack, network, 20, fields));

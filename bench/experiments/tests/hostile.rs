@@ -1,20 +1,22 @@
-//! Receivers that lie about delay to be sent more than their share: none may gain over Reno in the same place.
+//! Receivers that misreport delay to obtain more than their share: none may gain over Reno in the
+//! same place.
 //!
-//! A liar here knows the bottleneck's queue at every moment, which no receiver does. It shares the link with an honest flow of Reno's.
+//! The misreporting receiver knows the bottleneck's queue at every moment, which no real receiver
+//! does. It shares the link with an honest Reno flow.
 
 use std::sync::OnceLock;
 
 use fathom_experiments::scenario::{Progress, ScenarioSpec, run};
 use fathom_experiments::stack::{ClockMisreport, MISREPORTS, Stack};
 
-/// Bytes that the liar wants: a quarter of a minute at its share.
+/// Bytes that the misreporting receiver downloads: about 16 s at its share of the link.
 const BODY: u64 = 10_000_000;
-/// Courses over which gains are averaged: the honest flow begins at another time in each.
+/// Number of runs over which gains are averaged; the honest flow begins at another time in each.
 const SEEDS: u64 = 3;
-/// What a lie may gain: 5 %.
+/// Largest gain that a misreport may have: 5 %.
 const GAIN: f64 = 1.05;
 
-/// Seconds that the first flow needs beside one of Reno's.
+/// Returns the seconds that the first flow needs beside a Reno flow.
 fn seconds(controller: &str, misreport: Option<ClockMisreport>, seed: u64) -> f64 {
     seconds_on(Stack::Quinn, controller, misreport, seed)
 }
@@ -66,7 +68,7 @@ fn mean(controller: &str, misreport: Option<ClockMisreport>) -> f64 {
     (1..=SEEDS).map(|seed| seconds(controller, misreport, seed)).sum::<f64>() / SEEDS as f64
 }
 
-/// How much faster than Reno each liar is.
+/// Returns, for each misreport, how many times as fast as Reno the flow is.
 fn gains(controller: &str) -> Vec<(&'static str, f64)> {
     static RENO: OnceLock<f64> = OnceLock::new();
     let reno = *RENO.get_or_init(|| mean("reno", None));
@@ -115,7 +117,8 @@ fn a_receiver_that_lies_gains_nothing_on_other_stacks() {
 
 #[test]
 fn the_misreports_reach_the_sender() {
-    // Otherwise the test above shows nothing: a lie changes what the controller does.
+    // Without this check, the tests above would prove nothing: each misreport must change the
+    // controller's behaviour.
     let truth = seconds("sync", None, 1);
     let changed = MISREPORTS
         .iter()

@@ -1,8 +1,10 @@
-//! Receivers that lie in their ACK frames: of packets they do not have, of marks, of how long they held the frame.
+//! Receivers that misreport in their ACK frames: packets they do not have, marks, and the time for
+//! which they held the frame.
 //!
-//! Packet-level senders of the laboratory share a link with one honest flow of Reno's, in virtual time. What a lie gains is measured beside
-//! Reno in the same place, honest and with the same lie: a controller must not add to it. The stacks' own defence, packet numbers that
-//! are skipped, is not here.
+//! Packet-level senders of the laboratory share a link with one honest Reno flow, in virtual time.
+//! The gain of each misreport is compared with Reno in the same place, both honest and with the
+//! same misreport: a controller must not add to Reno's gain. The stacks' own defence, skipped
+//! packet numbers, is not tested here.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,38 +14,42 @@ use fathom_cc::{Capabilities, OneWayDelay, Start, Time};
 use fathom_packet_level::{Ack, AckOptions, Packet, Ranges, Receiver, Sender, SenderOptions};
 
 const DATAGRAM: u16 = 1_200;
-/// 10 Mbps.
+/// Transmission time of a packet at 10 Mbps.
 const SENDING: Duration = Duration::from_micros(960);
-/// Each way.
+/// Propagation delay in each direction.
 const DELAY: Duration = Duration::from_millis(20);
-/// Packets that the queue holds, and from which on it marks where it marks.
+/// Packets that the queue holds (`QUEUE`), and the length from which a marking queue marks
+/// (`MARKS`).
 const QUEUE: usize = 60;
 const MARKS: usize = 20;
-/// Packets that flow control lets out: eight times what link and queue hold. A receiver that acknowledges what is lost stops at nothing else.
+/// Packets that flow control allows: eight times the capacity of link and queue. Nothing else
+/// limits the sender if a receiver acknowledges lost packets.
 const MOST: u32 = 800;
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 const RUN: Time = Time::from_millis(60_000);
-/// The honest flow begins at another time in each.
+/// Number of runs; the honest flow begins at another time in each.
 const SEEDS: u64 = 2;
-/// What a lie may gain over Reno: 5 %.
+/// Largest gain over Reno that a misreport may have: 5 %.
 const GAIN: f64 = 1.05;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClockMisreport {
     None,
-    /// Acknowledges what was sent, arrived or not, at the time at which it would arrive if there were no queue.
+    /// Acknowledges all sent packets, even lost ones, at the time at which they would arrive
+    /// without a queue.
     Optimistic,
-    /// Its stamps say that no packet ever waits in a queue.
+    /// Reports timestamps as if no packet ever waited in a queue.
     EmptyQueue,
-    /// Never tells of a mark.
+    /// Never reports a mark.
     HidesMarks,
-    /// Tells of no ECN counts but marks: one for every packet.
+    /// Reports every packet as marked.
     OnlyMarks,
-    /// Says that it held every acknowledgement for as long as it may.
+    /// Claims to have held every acknowledgement for the longest permitted time.
     SaysHeld,
-    /// Holds every acknowledgement for 25 ms more and says nothing of it.
+    /// Holds every acknowledgement for 25 ms more without reporting this.
     Holds,
-    /// The same, but every other second only: round-trip times fall again and again.
+    /// Holds acknowledgements in the same way, but only in every other second: round-trip times
+    /// fall again and again.
     HoldsAndReleases,
 }
 
@@ -69,18 +75,18 @@ struct Flow {
     receiver: Receiver,
     misreport: ClockMisreport,
     starts: Time,
-    /// When its timer is set to run out.
+    /// Time at which the timer is set to expire.
     timer: Option<Time>,
-    /// Packets that left the bottleneck.
+    /// Packets that the bottleneck's queue admitted.
     passed: u64,
 }
 
 struct Lab {
     now: Time,
     events: BinaryHeap<Reverse<(Time, usize)>>,
-    /// By order of scheduling.
+    /// Events in the order in which they were scheduled.
     what: Vec<Option<Event>>,
-    /// When what waits in the bottleneck will have left it.
+    /// Departure times of the packets in the bottleneck.
     leaves: VecDeque<Time>,
     marks: bool,
     flows: Vec<Flow>,
@@ -146,7 +152,7 @@ impl Lab {
         }
     }
 
-    /// Sends an acknowledgement, as true as its receiver is.
+    /// Sends an acknowledgement, with the receiver's misreport.
     fn acknowledge(&mut self, flow: usize) {
         let (now, misreport) = (self.now, self.flows[flow].misreport);
         let mut ack = self.flows[flow].receiver.ack(now);
@@ -154,7 +160,7 @@ impl Lab {
         let odd_second = now.as_nanos() / 1_000_000_000 % 2 == 1;
         match misreport {
             ClockMisreport::None => {}
-            // It has answered already.
+            // An optimistic receiver has already acknowledged the packet.
             ClockMisreport::Optimistic => return,
             ClockMisreport::EmptyQueue => {
                 ack.one_way = OneWayDelay::from_nanos((SENDING + DELAY).as_nanos() as i64)
@@ -210,7 +216,7 @@ impl Lab {
     }
 }
 
-/// The share of the link that a flow gets beside an honest one of Reno's.
+/// Returns the share of the link that a flow gets beside an honest Reno flow.
 fn share(controller: &str, misreport: ClockMisreport, marks: bool) -> f64 {
     let of = |seed| {
         let (events, what, leaves) = (BinaryHeap::new(), Vec::new(), VecDeque::new());

@@ -1,9 +1,10 @@
-//! What limited a controller, named right where it is known by construction: whole comparisons in virtual time.
+//! Tests that the limit of a controller is named correctly if it is known by construction: whole
+//! comparisons in virtual time.
 
 use fathom_experiments::compare::{Comparison, Limit, Plan, compare};
 use fathom_netsim::path::PathSpec;
 
-/// A path of this rate and base RTT.
+/// Returns a path of this rate and base RTT.
 fn path(rate: &str, rtt: &str) -> PathSpec {
     PathSpec { rate: Some(rate.into()), rtt: Some(rtt.into()), ..PathSpec::default() }
 }
@@ -28,7 +29,7 @@ fn compared(
     compare(&plan, &|_| ()).unwrap_or_else(|e| panic!("{stack}: {e}"))
 }
 
-/// The one controller's limit, and the notes before the verdict.
+/// Returns the limit of the only controller, and the notes before the verdict.
 fn limit(c: &Comparison) -> (Limit, String) {
     let limits = c.limits();
     assert_eq!(limits.len(), c.candidates().len());
@@ -39,7 +40,7 @@ fn share(limit: &Limit, name: &str) -> f64 {
     limit.shares.iter().find(|(of, _)| *of == name).unwrap_or_else(|| panic!("{limit:?}")).1
 }
 
-/// Stacks with controllers of ours.
+/// Stacks that run Fathom's controllers.
 const STACKS: &[&str] = if cfg!(feature = "quiche") {
     &["quinn", "noq", "quiche", "tcp"]
 } else {
@@ -72,7 +73,7 @@ fn random_loss_is_named_with_mathis_rate() {
 
 #[test]
 fn reordering_alone_is_spurious_loss() {
-    // A queue that never drops: quiche takes its reductions back, and would fill a shorter one.
+    // This queue never drops. quiche undoes its reductions and would overflow a shorter queue.
     let queue = Some("droptail:5000p".into());
     let disorder =
         PathSpec { jitter: Some("20ms,reorder".into()), queue, ..path("20Mbps", "60ms") };
@@ -92,7 +93,7 @@ fn reordering_alone_is_spurious_loss() {
 #[test]
 fn flow_control_is_said_first() {
     for stack in STACKS {
-        // 20 packets in 100 ms are 2.2 Mbps of 50.
+        // A window of 20 packets per RTT of 100 ms allows 2.2 of 50 Mbps.
         let c = compared(stack, &["reno"], "bulk:1x1MB@0ms", path("50Mbps", "100ms"), "20p");
         let (limit, notes) = limit(&c);
         assert!(share(&limit, "flow_control") > 0.6, "{stack}: {limit:?}");
@@ -101,7 +102,7 @@ fn flow_control_is_said_first() {
             notes.starts_with("flow control, not the congestion controller"),
             "{stack}: {notes}"
         );
-        // Lifted, it is not said.
+        // A window that is larger than the path needs is not mentioned.
         let c = compared(stack, &["reno"], "bulk:1x1MB@0ms", path("5Mbps", "20ms"), "2000p");
         let notes = c.notes().join("\n");
         assert!(
@@ -154,7 +155,7 @@ fn policers_and_queues_are_told_apart() {
             "policer",
         ),
     ] {
-        // BBR does not cut its window for a loss.
+        // BBR does not reduce its window after a loss.
         for (stack, controller) in
             [("quinn", "native:cubic"), ("noq", "native:cubic"), ("quinn", "native:bbr")]
         {

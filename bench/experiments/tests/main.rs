@@ -1,4 +1,5 @@
-//! The integration tests of this crate as one program, which links once: a file here is a module of it.
+//! The integration tests of this crate as one program, which links only once. Each file here is a
+//! module of it.
 
 mod flow_control;
 mod hostile;
@@ -26,7 +27,7 @@ use std::sync::Once;
 use fathom_cc::catalogue;
 use fathom_cc::testing::BROKEN;
 
-/// Adds the controllers of all tests: a process extends its catalogue once.
+/// Adds the controllers of all tests, because a process can extend its catalogue only once.
 fn extend_catalogue() {
     static EXTENDED: Once = Once::new();
     EXTENDED.call_once(|| {

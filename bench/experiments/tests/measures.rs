@@ -1,4 +1,5 @@
-//! Each measure over the span of time that it claims, counted a second time by another instrument or by hand.
+//! Tests of measures over the span that they claim: each is counted a second time, by another
+//! instrument or by hand.
 
 use fathom_experiments::measures::Measure;
 use fathom_experiments::scenario::{Outcome, Progress, ScenarioSpec, run};
@@ -16,7 +17,8 @@ fn outcome(text: &str) -> Outcome {
     run(&scenario, 1, &Progress::default()).unwrap_or_else(|e| panic!("{e}\n{text}")).0
 }
 
-/// A group `g` over a shallow queue of 5 Mbps, of which arrivals and drops are kept in bins of ten seconds.
+/// Runs a group `g` over a shallow queue of 5 Mbps. Arrivals and drops of the links are kept in
+/// bins of ten seconds.
 fn lossy(stack: &str, times: &str, traffic: &str) -> Outcome {
     outcome(&format!(
         r#"
@@ -39,10 +41,10 @@ fn lossy(stack: &str, times: &str, traffic: &str) -> Outcome {
     ))
 }
 
-/// Twenty seconds, of which the last ten count.
+/// A run of 20 s, of which the last 10 s count.
 const LAST_TEN: &str = "stop = \"20s\"\nwarm-up = \"10s\"";
 
-/// Packets that arrived at a link, and those dropped, from 10 s on.
+/// Returns the packets that arrived at a link from 10 s on, and those of them that were dropped.
 fn last_ten(outcome: &Outcome, link: &str) -> (u64, u64) {
     let drops = outcome.links[link].drops.as_ref().expect("kept");
     assert_eq!(drops.bin_seconds, 10.0);
@@ -58,17 +60,18 @@ fn losses_are_those_of_datagrams_sent_after_the_warm_up() {
     for &stack in STACKS {
         for (workload, link) in [("flows:2", "left-right"), ("uploads:1x100MB@1s", "right-left")] {
             if stack == "tcp" && link == "right-left" {
-                continue; // It has no uploads.
+                continue; // Packet-level TCP has no uploads.
             }
             let traffic = format!("workload = \"{workload}\"\ncontroller = \"reno\"");
             let outcome = lossy(stack, LAST_TEN, &traffic);
             let group = &outcome.groups["g"];
             let late = last_ten(&outcome, link);
-            // The same packets, as far as the end of start-up: what a link of a run that ends then counts.
+            // Packets up to the end of start-up, as the link counts them in a run that ends then.
             let ended = lossy(stack, "stop = \"5s\"", &traffic);
             let start = (ended.links[link].arrived, ended.links[link].dropped);
             assert!(start.1 > 0 && late.1 > 0, "{stack} {workload}: {late:?} {start:?}");
-            // Nothing lies between senders and the queue: a datagram reaches it when it is sent.
+            // Nothing lies between the senders and the queue, so a datagram reaches the queue when
+            // it is sent.
             assert_eq!((group.sent, group.lost), late, "{stack} {workload}");
             assert_eq!((group.start_up_sent, group.start_up_lost), start, "{stack} {workload}");
             let percent = |(sent, lost): (u64, u64)| 100.0 * lost as f64 / sent as f64;
@@ -89,7 +92,8 @@ fn losses_are_those_of_datagrams_sent_after_the_warm_up() {
     }
 }
 
-/// Connections that end before or after the warm-up count over the same span as those that last.
+/// Connections that end before or after the end of the warm-up are counted over the same span as
+/// connections that last.
 #[test]
 fn connections_that_end_are_counted_over_the_same_span() {
     for &stack in STACKS {
@@ -102,7 +106,8 @@ fn connections_that_end_are_counted_over_the_same_span() {
             group.flows.len(),
             group.connections
         );
-        // Up to the moment at which a client closes its connection: what its server sends until it hears of it is nobody's.
+        // The group counts until a client closes its connection. Packets that the server sends
+        // before it learns of the close are not counted.
         let (sent, lost) = last_ten(&outcome, "left-right");
         assert!(
             group.sent <= sent && group.sent as f64 > 0.98 * sent as f64,
@@ -114,7 +119,8 @@ fn connections_that_end_are_counted_over_the_same_span() {
             "{stack}: {} of {lost}",
             group.lost
         );
-        // What arrived of it, without headers of IP and UDP. Only what was under way at either bound makes a difference.
+        // Throughput of the link without IP and UDP headers. It differs from that of the group only
+        // by the packets in flight at either end of the span.
         let link = &outcome.links["left-right"];
         let headers = 28.0 * 8.0 * (link.arrived - link.dropped) as f64 / 10.0;
         let carried = link.throughput_bps - headers;
@@ -126,7 +132,8 @@ fn connections_that_end_are_counted_over_the_same_span() {
     }
 }
 
-/// What a group, its link and packet-level traffic beside it counted, each as a number that grows with time.
+/// Returns the counts of a group, of its link and of the packet-level traffic beside it, each as a
+/// number that grows with time.
 fn counters(outcome: &Outcome) -> Vec<(&'static str, f64)> {
     let (group, link) = (&outcome.groups["g"], &outcome.links["left-right"]);
     let (tcp, did) = (group.tcp.unwrap_or_default(), link.impairments.expect("a path that loses"));
@@ -161,7 +168,8 @@ fn counters(outcome: &Outcome) -> Vec<(&'static str, f64)> {
     all
 }
 
-/// What is counted before and after a time comes to what is counted in all: no counter begins elsewhere than the others.
+/// The counts before and after a time add up to the counts of the whole run: all counters begin at
+/// the same time.
 #[test]
 fn what_is_counted_after_a_warm_up_and_before_it_is_the_whole() {
     for &stack in STACKS {
@@ -206,7 +214,8 @@ fn what_is_counted_after_a_warm_up_and_before_it_is_the_whole() {
             let parts = counters(&first).into_iter().zip(counters(&second));
             for ((name, all), ((_, before), (_, after))) in counters(&whole).into_iter().zip(parts)
             {
-                // Rates are rounded to one bit per second; UDP that is under way at the bound is not lost.
+                // Rates are rounded to one bit per second. UDP packets in flight at the end of the
+                // first half are not lost.
                 let slack = if name.contains("bytes") || name == "carried" { 4.0 } else { 0.0 };
                 let slack = if name == "packet level: lost" { 12.0 } else { slack };
                 assert!(
@@ -223,7 +232,8 @@ fn what_is_counted_after_a_warm_up_and_before_it_is_the_whole() {
     }
 }
 
-/// Seven requests, one every two seconds from 0 on, over a path that carries nothing from 2 to 3 s and from 6 to 9 s. Users wait for a second.
+/// Seven requests, one every two seconds from 0 s on, over a path that carries nothing from 2 to 3
+/// s and from 6 to 9 s. Users wait for one second.
 #[test]
 fn requests_count_by_when_they_began() {
     for &stack in STACKS {
@@ -260,12 +270,15 @@ fn requests_count_by_when_they_began() {
             assert_eq!(group.failures.values().sum::<u64>(), group.failed, "{stack}");
             [group.responses, group.failed, group.abandoned, group.unfinished, group.connections]
         };
-        // At 0, 4 and 10 s they are completed; at 2, 6 and 8 s nothing comes through; the end cuts the one of 12 s short.
+        // The requests of 0, 4 and 10 s are completed. Those of 2, 6 and 8 s fail, because nothing
+        // gets through. The run ends before the request of 12 s is completed.
         assert_eq!(numbers(&run("stop = \"12.01s\"")), [3, 3, 3, 1, 7], "{stack}");
-        // From 5 s on: that of 10 s, those of 6 and 8 s, that of 12 s.
+        // From 5 s on: the request of 10 s is completed, those of 6 and 8 s fail, and that of 12 s
+        // is unfinished.
         let counted = run("stop = \"12.01s\"\nwarm-up = \"5s\"");
         assert_eq!(numbers(&counted), [1, 2, 2, 1, 4], "{stack}");
-        // One response of a handshake, a request and a window or two at 40 ms.
+        // One response, which takes a handshake, a request and one or two windows at an RTT of 40
+        // ms.
         let time = value(&counted, "response_time_mean_ms");
         assert!(
             (80.0..170.0).contains(&time)

@@ -1,4 +1,5 @@
-//! One-way delay on the wire: real quinn, TLS and frames over emulated links whose true delay is known.
+//! One-way delay on the wire: real quinn, TLS and frames over emulated links with a known true
+//! delay.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -24,10 +25,11 @@ use quinn::{ConnectionError, Endpoint, EndpointConfig, TransportConfig, VarInt};
 
 const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
 const PAPER: Extension = Extension { offer: Some(Offer::Paper), ..Extension::OFF };
-/// What a peer of another project has.
+/// A peer of another project, which supports only the `TIMESTAMP` frame.
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
 
-/// Receive timestamps in ACK frames, and nothing else: of one packet, as usual, and of all.
+/// Receive timestamps in ACK frames and nothing else: of one packet per frame, as usual
+/// (`RECEIVE`), and of all packets (`RECEIVE_ALL`).
 const RECEIVE: Extension = Extension {
     receive_timestamps: Some(ReceiveTimestamps { max_per_ack: 1, exponent: 3 }),
     ..Extension::OFF
@@ -37,23 +39,23 @@ const RECEIVE_ALL: Extension = Extension {
     ..Extension::OFF
 };
 
-/// What a test asks for.
+/// Parameters of a test.
 #[derive(Clone)]
 struct Setup {
     offer: Extension,
     client_offer: Extension,
-    /// What the client sends in place of its frames.
+    /// Raw bytes that the client sends in place of its frames.
     client_stamp: Option<&'static [u8]>,
     server: &'static str,
     client: &'static str,
     client_clock: (u64, i64),
-    /// What the server sends: so many chunks of so many bytes, one per gap.
+    /// Chunks that the server sends: their number, their size in bytes, and the gap between them.
     chunks: (u32, usize, Duration),
-    /// Receive window of the client: bounds the queue, so that nothing is lost.
+    /// Receive window of the client in bytes. It bounds the queue, so that no packet is lost.
     window: u32,
-    /// Bytes of competing bursts: one burst every second.
+    /// Size in bytes of competing bursts, one of which is sent every second.
     burst: usize,
-    /// When the reverse path becomes longer, and by how much.
+    /// Time at which the reverse path becomes longer, and the added delay.
     longer_back: Option<(Time, Duration)>,
 }
 
@@ -74,14 +76,14 @@ impl Default for Setup {
     }
 }
 
-/// One sample as the controller got it.
+/// A sample as the controller received it.
 #[derive(Clone, Copy, Debug)]
 struct Reported {
-    /// When the ACK frame arrived.
+    /// Arrival time of the ACK frame.
     at: Time,
-    /// When the acknowledged packet left.
+    /// Departure time of the acknowledged packet.
     sent: Time,
-    /// How many packets had left at that instant up to this one, minus one.
+    /// Index of the packet among the packets that left at that instant.
     index: usize,
     rtt: Duration,
     one_way: OneWayDelay,
@@ -89,7 +91,7 @@ struct Reported {
 
 struct Outcome {
     reported: Vec<Reported>,
-    /// Truth by instant of entry, in order.
+    /// True delays of the packets that entered the link at a time, in order.
     truth: HashMap<Time, Vec<Duration>>,
     report: Option<Report>,
     client: Result<usize, ConnectionError>,
@@ -203,7 +205,7 @@ fn run(setup: &Setup) -> Outcome {
 
 type Served = Arc<Mutex<(Option<Report>, Option<ConnectionError>)>>;
 
-/// The first connection is the measured one and sends chunks; later ones are bursts.
+/// Serves the one connection: sends chunks on a stream, and bursts on streams of their own.
 async fn serve(
     sim: SimHandle,
     endpoint: Endpoint,
@@ -230,7 +232,8 @@ async fn serve(
     if setup.burst > 0 {
         let connection = connection.clone();
         sim.spawn(async move {
-            // Bursts of the same connection on a stream of their own: the queue swings while the window allows it.
+            // Each burst has a stream of its own in the same connection. The queue rises and falls
+            // as far as the window allows.
             while let Ok(mut stream) = connection.open_uni().await {
                 if stream.write_all(&vec![1; setup.burst]).await.is_err() {
                     return;
@@ -285,7 +288,8 @@ async fn fetch(
     *result.lock() = Some(outcome);
 }
 
-/// Every sample the controller got, in simulated time, with the place of its packet among those that left at the same instant.
+/// Returns every sample that the controller received, in simulated time, with the index of its
+/// packet among the packets that left at the same instant.
 fn reported(log: &Log, start: Time) -> Vec<Reported> {
     let mut left: HashMap<Time, usize> = HashMap::new();
     let mut samples = Vec::new();
@@ -309,11 +313,12 @@ fn reported(log: &Log, start: Time) -> Vec<Reported> {
     samples
 }
 
-/// Absolute errors in microseconds of the estimated queueing delay (height above the smallest) against the link's true delay, which is
-/// taken above its own smallest.
+/// Returns the absolute errors, in microseconds, of the estimated queueing delay (height above the
+/// smallest sample) against the link's true delay above its own minimum.
 ///
-/// Controllers hear of acknowledged data only. Now and then the largest packet of an ACK frame is one of the sender's own pure ACKs,
-/// sent later, and the delay is that one's: such a sample is paired with the pure ACK. They must be few.
+/// Controllers receive acknowledgements of data only. Occasionally the largest packet of an ACK
+/// frame is a pure ACK that the sender sent later, and the delay is that of the pure ACK. Such a
+/// sample is paired with the pure ACK. Few samples may be of this kind.
 fn errors(o: &Outcome, from: Time) -> Vec<f64> {
     let pairs: Vec<(Reported, Duration)> = o
         .reported
@@ -353,7 +358,7 @@ fn errors(o: &Outcome, from: Time) -> Vec<f64> {
     errors
 }
 
-/// Prints mean, 95th percentile and maximum, and gives them.
+/// Prints the mean, 95th percentile and maximum, and returns them.
 fn summary(name: impl Debug, mut errors: Vec<f64>) -> (f64, f64, f64) {
     errors.sort_by(f64::total_cmp);
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
@@ -384,7 +389,7 @@ fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
             ..Setup::default()
         });
         assert_eq!(o.client.as_ref().ok(), Some(&480_000));
-        // Half a second after the change every packet in flight is a new one.
+        // Half a second after the change, all packets in flight were sent after it.
         let (before, after): (Vec<_>, Vec<_>) = (
             o.reported
                 .iter()
@@ -392,7 +397,7 @@ fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
                 .collect(),
             o.reported.iter().filter(|h| h.sent > Time::from_millis(4_500)).collect(),
         );
-        // A slow transfer earns some ten stamps a second (fathom_frames::StampBudget).
+        // A slow transfer earns about ten timestamps per second (`fathom_frames::StampBudget`).
         assert!(before.len() > 20 && after.len() > 20, "{} {}", before.len(), after.len());
         let least_rtt =
             |s: &[&Reported]| s.iter().map(|h| h.rtt).min().expect("samples").as_secs_f64() * 1e3;
@@ -406,7 +411,7 @@ fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
         );
         assert!((rtt - 50.0).abs() < 1.0, "RTT moved by {rtt} ms");
         assert!(one_way.abs() < 1.0, "forward delay moved by {one_way} ms");
-        // Not only at its smallest: no sample after the change is off by a millisecond.
+        // The largest sample must not move by a millisecond either.
         let above = after
             .iter()
             .map(|h| h.one_way.as_nanos() as f64 / 1e6 - least(&before))
@@ -436,7 +441,8 @@ fn the_estimate_tracks_the_queue() {
         let deepest = o.truth.values().flatten().max().expect("packets");
         assert!(*deepest > Duration::from_millis(30), "the queue never grew: {deepest:?}");
         let (mean, p95, _) = summary(offer, errors(&o, Time::from_millis(500)));
-        // Mostly a constant: delays count from the smallest one reported, and that is up to half a millisecond too small.
+        // Most of the error is constant: delays are relative to the smallest reported delay, which
+        // is up to half a millisecond too small.
         assert!(mean < 700.0 && p95 < 1_000.0, "mean {mean} us, p95 {p95} us");
         means.push(mean);
     }
@@ -448,7 +454,8 @@ fn the_estimate_tracks_the_queue() {
 
 #[test]
 fn drift_and_offset_of_clocks_do_not_look_like_a_queue() {
-    // Just below the wrap of 2^32 us, and half a millisecond per second fast or slow: the worst of Mills' survey (Sync-TCP §5.3).
+    // The clock starts 20 s before the wrap of 2^32 us, and runs up to half a millisecond per
+    // second fast or slow: the worst of Mills' survey (Sync-TCP §5.3).
     for (ppm, offer) in [
         (-500, LEAN),
         (0, LEAN),
@@ -477,7 +484,7 @@ fn drift_and_offset_of_clocks_do_not_look_like_a_queue() {
 
 #[test]
 fn sync_refuses_a_peer_without_the_extension_and_says_why() {
-    // The server steers by one-way delay, the client does not speak the extension.
+    // The server needs one-way delay, but the client does not support the extension.
     let o = run(&Setup { server: "sync", client_offer: Extension::OFF, ..Setup::default() });
     let error = format!("{:?}", o.client.expect_err("refused"));
     assert!(
@@ -486,10 +493,10 @@ fn sync_refuses_a_peer_without_the_extension_and_says_why() {
             && error.contains("signal="),
         "{error}"
     );
-    // Each has another frame.
+    // Server and client support different frames.
     let o = run(&Setup { server: "sync", client_offer: TIMESTAMP, ..Setup::default() });
     assert!(format!("{:?}", o.client.expect_err("refused")).contains("SYNC_TIMESTAMP"));
-    // The other way round.
+    // The client needs one-way delay, but the server does not support the extension.
     let o = run(&Setup { client: "sync", offer: Extension::OFF, ..Setup::default() });
     let error = format!("{:?}", o.client.expect_err("refused"));
     assert!(error.contains("one-way delay") && error.contains("signal="), "{error}");
@@ -516,11 +523,13 @@ fn frames_are_exchanged_and_cost_little() {
     let o = run(&Setup { server: "sync", ..Setup::default() });
     assert_eq!(o.client.ok(), Some(2_000_000));
     let report = o.report.expect("a report");
-    // 2 MB are some 1500 packets, half as many acknowledgements: the budget gives 512 stamps, and a thousand bytes for the rest.
+    // 2 MB are about 1,500 packets and half as many acknowledgements. The budget allows 512
+    // timestamps, and about 1,000 bytes for further ones.
     assert!(report.negotiated && (512..700).contains(&report.stamps_received), "{report:?}");
     assert!(report.samples.samples > 500 && report.samples.steps == 0, "{report:?}");
     assert_eq!(report.samples.dropped_bound, 0, "{report:?}");
-    // The bulk sender has only flow control to acknowledge: of its 1500 packets few carry a stamp.
+    // The bulk sender acknowledges only flow control frames, so few of its 1,500 packets carry a
+    // timestamp.
     assert!(report.stamps_sent < 300, "{report:?}");
 }
 
@@ -534,7 +543,8 @@ fn timestamps_are_exchanged_and_cost_little() {
         assert_eq!(o.client.ok(), Some(2_000_000));
         let report = o.report.expect("a report");
         assert!(report.negotiated && report.in_use == in_use, "{report:?}");
-        // As of our own frame: the budget gives 512, and a thousand bytes for the rest.
+        // As with Fathom's own frame, the budget allows 512 timestamps, and about 1,000 bytes for
+        // further ones.
         assert!(
             (512..750).contains(&report.stamps_received) && report.stamps_sent < 300,
             "{report:?}"
@@ -555,7 +565,8 @@ fn receive_timestamps_are_exchanged_and_cost_little() {
         assert_eq!(o.client.ok(), Some(2_000_000));
         let report = o.report.expect("a report");
         assert!(report.negotiated && report.in_use == in_use, "{report:?}");
-        // The budget is the same; a frame with two timestamps is longer than a stamp.
+        // The budget is the same, but a frame with two timestamps is longer than a
+        // `SYNC_TIMESTAMP`.
         assert!(
             (400..750).contains(&report.stamps_received) && report.stamps_sent < 300,
             "{report:?}"
@@ -569,7 +580,7 @@ fn receive_timestamps_are_exchanged_and_cost_little() {
     }
 }
 
-/// It said that it would stamp its packets, and stamps none.
+/// The client announces that it stamps its packets, but stamps none.
 #[test]
 fn a_client_that_withholds_its_timestamps_is_served_as_by_reno() {
     let held = |server| run(&Setup { server, client_stamp: Some(&[]), ..Setup::default() });
@@ -587,8 +598,8 @@ fn a_client_that_withholds_its_timestamps_is_served_as_by_reno() {
     assert_eq!(of(&sync_report), of(&reno_report));
 }
 
-/// No output above what the round trip holds, or below zero, by more than the tolerance and the drift that may have gone unseen
-/// meanwhile; and the transfer is not the worse for it.
+/// No reported delay may be below zero, or above what the round trip permits, by more than the
+/// tolerance and the clock drift since the last sample. The transfer still completes.
 #[test]
 fn a_client_that_lies_in_timestamps_gains_nothing() {
     let honest = run(&Setup {
@@ -599,7 +610,7 @@ fn a_client_that_lies_in_timestamps_gains_nothing() {
     });
     let rtt_only =
         run(&Setup { server: "sync:signal=rtt", client_offer: Extension::OFF, ..Setup::default() });
-    // One value again and again: a clock that stands. The largest that fits; none.
+    // A stopped clock that repeats one value; the largest value of four bytes; zero.
     for stamp in [
         &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24][..],
         &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff],

@@ -1,4 +1,5 @@
-//! One-way delay on every stack, by every frame that carries it: what a controller is told when the path gets longer, and while a queue grows.
+//! One-way delay on every stack, with every frame that carries it: the samples that a controller
+//! receives when the path gets longer, and while a queue grows.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -11,10 +12,10 @@ use fathom_cc::{Capabilities, Controller, ControllerConfig, Missing, Start, Time
 use fathom_experiments::scenario::{ScenarioSpec, Timestamps, run};
 use fathom_experiments::stack::Stack;
 
-/// A log for each controller of a run.
+/// Logs, one for each controller of a run.
 static LOGS: Mutex<Vec<Log>> = Mutex::new(Vec::new());
 
-/// Reno, each of whose controllers has a log of its own.
+/// Reno; each of its controllers has its own log.
 #[derive(Debug)]
 struct LoggedConfig(Arc<dyn ControllerConfig>);
 
@@ -35,7 +36,7 @@ impl ControllerConfig for LoggedConfig {
     }
 }
 
-/// The logged controller, as the catalogue has it.
+/// Returns the catalogue entry of the logged controller.
 pub(crate) fn logged() -> Algorithm {
     Algorithm { name: "logged", aliases: &[], options: &[], build: |_| build(), ..CATALOGUE[0] }
 }
@@ -44,7 +45,8 @@ fn build() -> Arc<dyn ControllerConfig> {
     Arc::new(LoggedConfig(catalogue::parse("reno").unwrap()))
 }
 
-/// A delay as the sender of a transfer was told it: when, in milliseconds above the smallest, and the round trip above its smallest.
+/// A sample that the sender of a transfer received: its time, and the one-way delay and RTT in
+/// milliseconds above their minima.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     at: Time,
@@ -52,7 +54,7 @@ struct Told {
     rtt: f64,
 }
 
-/// What the sender of one transfer was told.
+/// Returns the samples that the sender of one transfer received.
 fn told(
     stack: Stack,
     timestamps: Timestamps,
@@ -122,7 +124,9 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// 40 ms, from 3 s on 100 ms: 30 ms more in each direction. The window never fills the link. By how much the delay grows that is told.
+/// Checks the samples on a path whose RTT grows from 40 to 100 ms at 3 s, by 30 ms in each
+/// direction. The window never fills the link. Returns the reported growth of the one-way delay in
+/// milliseconds.
 fn a_longer_path_is_told(stack: Stack, timestamps: Timestamps) -> f64 {
     let path = "rtt = \"40ms\"\nrate = \"50Mbps\"\nevents = [\"rtt:100ms@3s\"]";
     let told = told(stack, timestamps, path, "flows:1x2MB", "10p");
@@ -138,13 +142,14 @@ fn a_longer_path_is_told(stack: Stack, timestamps: Timestamps) -> f64 {
         told.len()
     );
     assert!((rtt - 60.0).abs() < 1.0, "{stack} by {timestamps}: RTT {rtt:+} ms");
-    // Medians of bursts, in which each packet waits for those before it.
+    // The medians are those of bursts, in which each packet waits for the packets before it.
     assert!((one_way - 30.0).abs() < 1.0, "{stack} by {timestamps}: one-way delay {one_way:+} ms");
     one_way
 }
 
-/// Acknowledgements meet no queue: all that the round trip grows by is the queue ahead. Mean and 95th percentile of the difference, and the
-/// largest queue.
+/// Compares one-way delays with RTTs while a queue grows. Acknowledgements meet no queue, so the
+/// RTT grows only by the queue ahead. Returns the mean and 95th percentile of the difference, and
+/// the largest queue, in milliseconds.
 fn a_queue_is_told(stack: Stack, timestamps: Timestamps) -> [f64; 3] {
     let path = "rtt = \"40ms\"\nrate = \"10Mbps\"\nqueue = \"droptail:150p\"";
     let told = told(stack, timestamps, path, "flows:1x3MB", "120p");
@@ -160,7 +165,7 @@ fn a_queue_is_told(stack: Stack, timestamps: Timestamps) -> [f64; 3] {
     [mean, p95, deepest]
 }
 
-/// One test: logs are everybody's.
+/// One test for all stacks, because the logs are shared by all controllers of the process.
 #[test]
 fn every_frame_tells_the_forward_delay_on_every_stack() {
     crate::extend_catalogue();

@@ -1,4 +1,4 @@
-//! Stored results of a user's own controller are those of one build of it.
+//! Fingerprints of runs with a user's own controller depend on the build of the program.
 
 use std::process::Command;
 
@@ -20,7 +20,7 @@ workload = "flows:2@1s"
 controller = "$system"
 "#;
 
-/// The fingerprints, on lines of their own.
+/// Prints each fingerprint on its own line.
 #[test]
 fn fingerprints() {
     crate::extend_catalogue();
@@ -36,7 +36,7 @@ fn another_build_makes_other_fingerprints_of_its_own_controllers_only() {
     let program = std::env::current_exe().expect("this program");
     let other = folder.path().join("other");
     let mut bytes = std::fs::read(&program).expect("this program");
-    // What stands behind a program's sections is not run.
+    // Bytes after the sections of a program do not change how it runs.
     bytes.push(0);
     std::fs::copy(&program, &other).expect("copied, with its mode");
     std::fs::write(&other, bytes).expect("written");

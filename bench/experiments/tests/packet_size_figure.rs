@@ -1,8 +1,10 @@
-//! Two hundred flows on 25 Mbps, quiche at both ends: what `packet-size` does to datagrams and to fairness, over time (Packet size
-//! §4.3.1 has the topology: 125 packets of drop-tail queue).
+//! Effect of `packet-size` on datagrams and fairness over time: two hundred flows on 25 Mbps, with
+//! quiche at both ends. The topology is that of Packet size §4.3.1, with a drop-tail queue of 125
+//! packets.
 //!
-//! The drawing is `docs/figures/packet-size-quiche.svg`. `FATHOM_DRAW=1 cargo test -p fathom-experiments --features quiche --test
-//! packet_size_figure` draws it anew; without it the test compares.
+//! The drawing is `docs/figures/packet-size-quiche.svg`. The test compares it; to draw it anew, run
+//! `FATHOM_DRAW=1 cargo test -p fathom-experiments --features quiche --test experiments-tests
+//! packet_size_figure::`.
 #![cfg(feature = "quiche")]
 
 use std::path::Path;
@@ -15,10 +17,10 @@ use plotters::prelude::*;
 
 const FLOWS: usize = 200;
 const CONTROLLERS: [&str; 2] = ["reno", "packet-size"];
-/// UDP payload of a full packet.
+/// UDP payload of a full packet in bytes.
 const FULL: f64 = 1392.0;
 
-/// The comparison, run once for all tests.
+/// Returns the comparison, which runs once for all tests.
 fn comparison() -> &'static Comparison {
     static RUN: OnceLock<Comparison> = OnceLock::new();
     RUN.get_or_init(|| {
@@ -44,7 +46,7 @@ fn shares(controller: &str) -> &'static SharesOverTime {
     run(controller).forward().shares.as_ref().expect("a run of few flows keeps its shares")
 }
 
-/// The seconds in which all flows were there.
+/// Returns the seconds in which at least nine tenths of the flows were active.
 fn crowded(controller: &str) -> impl Iterator<Item = usize> {
     shares(controller)
         .flows
@@ -64,7 +66,8 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 fn every_transfer_completes() {
     for run in &comparison().runs {
         assert_eq!((run.group().responses, run.group().failed), (FLOWS as u64, 0), "{}", run.label);
-        // Of the whole run: at its end the last flows, in long probe timeouts, leave the link idle.
+        // Utilisation over the whole run. At its end, the last flows are in long probe timeouts and
+        // leave the link idle.
         assert!(
             run.forward().utilisation_percent > 60.0,
             "{}: {} %",
@@ -97,7 +100,7 @@ fn the_committed_figure_is_the_one_drawn() {
     if std::env::var_os("FATHOM_DRAW").is_some() {
         std::fs::write(&path, &drawn).expect("a figure");
     }
-    // A checkout may have turned line ends.
+    // A checkout may have changed the line endings.
     let committed = std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
     let hint = "FATHOM_DRAW=1 cargo test -p fathom-experiments --features quiche --test experiments-tests packet_size_figure::";
     assert!(

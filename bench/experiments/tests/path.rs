@@ -1,16 +1,16 @@
-//! What a path says happens to real connections: times, rates and losses that can be computed.
+//! Effects of a path on real connections: times, rates and losses that can be computed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use fathom_experiments::scenario::{Outcome, ScenarioSpec, run};
 
-/// One transfer over a path, on quinn.
+/// Runs one transfer over a path, on quinn.
 fn transfer(path: &str, workload: &str, seed: u64) -> Outcome {
     transfer_on("quinn", "", path, workload, seed)
 }
 
-/// The same on any stack, with settings of the scenario.
+/// Runs one transfer over a path, on any stack, with settings of the scenario.
 fn transfer_on(stack: &str, settings: &str, path: &str, workload: &str, seed: u64) -> Outcome {
     let text = format!(
         r#"
@@ -42,7 +42,8 @@ fn millis(outcome: &Outcome) -> f64 {
 
 #[test]
 fn a_small_response_takes_two_round_trips() {
-    // A round trip of handshake and one of request and response; packets of 1,420 bytes take 1.1 ms at 10 Mbps.
+    // The handshake takes one round trip, and request and response another. Packets of 1,420 bytes
+    // take 1.1 ms at 10 Mbps.
     for rtt in [20.0, 100.0, 400.0] {
         let took =
             millis(&transfer(&format!("rtt = \"{rtt}ms\"\nrate = \"10Mbps\""), "flows:1x1kB", 1));
@@ -55,7 +56,7 @@ fn directions_may_differ_in_rate_and_delay() {
     let path = "delay = \"10ms\"\nup-delay = \"50ms\"\nrate = \"20Mbps\"\nup-rate = \"2Mbps\"";
     let small = millis(&transfer(path, "flows:1x1kB", 1));
     assert!((120.0..140.0).contains(&small), "{small}");
-    // 5 MB at 20 Mbps are 2 s, and headers some 5 %.
+    // 5 MB at 20 Mbps take 2 s, and headers add about 5 %.
     let large = millis(&transfer(path, "flows:1x5MB", 1));
     assert!((2_000.0..2_600.0).contains(&large), "{large}");
 }
@@ -64,7 +65,7 @@ fn directions_may_differ_in_rate_and_delay() {
 fn a_trace_carries_its_mean_rate() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("eight.trace");
-    // Two chances every 3 ms: 8 Mbps.
+    // Two delivery opportunities every 3 ms: 8 Mbps.
     let text: String = (1..=1_000).map(|n| format!("{}\n{}\n", 3 * n, 3 * n)).collect();
     std::fs::write(&file, text).expect("a trace");
     let path = format!("rtt = \"20ms\"\ntrace = \"{}\"\nup-rate = \"8Mbps\"", file.display());
@@ -75,7 +76,7 @@ fn a_trace_carries_its_mean_rate() {
 
 #[test]
 fn a_step_of_the_rate_counts_from_its_time() {
-    // 4 MB in the first 2 s at 16 Mbps, then 4 Mbps: 2 MB more take 4 s.
+    // 4 MB in the first 2 s at 16 Mbps; then 2 MB at 4 Mbps take 4 s.
     let path = "rtt = \"20ms\"\nrate = \"16Mbps\"\nevents = [\"rate:4Mbps@2s\"]";
     let took = millis(&transfer(path, "flows:1x6MB", 1));
     assert!((6_000.0..7_200.0).contains(&took), "{took}");
@@ -119,13 +120,13 @@ fn a_blackout_holds_a_transfer_up_and_ends() {
 fn waiting_for_opportunities_does_not_fill_a_direction() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("aggregated.trace");
-    // 40 opportunities together every 20 ms: 24 Mbps, most of the time nothing.
+    // 40 opportunities at once every 20 ms: 24 Mbps on average, with gaps.
     let text: String = (1..=100).map(|n| format!("{}\n", 20 * n).repeat(40)).collect();
     std::fs::write(&file, text).expect("a trace");
     let path = format!("rtt = \"20ms\"\nrate = \"24Mbps\"\nup-trace = \"{}\"", file.display());
     let outcome = transfer(&path, "flows:1x8MB", 1);
     let back = &outcome.links["right-left"];
-    // Acknowledgements alone: what they carry of 24 Mbps.
+    // Only acknowledgements cross this link, and use their part of 24 Mbps.
     let carried = 100.0 * back.throughput_bps / 24e6;
     assert!(
         (back.utilisation_percent - carried).abs() < 0.5 && carried < 10.0,
@@ -163,7 +164,8 @@ fn discovery_begins_small_and_grows() {
             transfer_on(stack.name(), settings, path, "flows:1x5MB", 1).links["left-right"].arrived
         };
         let (full, discovered) = (packets(""), packets("mtu-discovery = true"));
-        // A few hundred packets of 1,200 bytes in place of 1,392; all of them would be a sixth more.
+        // Discovery sends a few hundred packets of 1,200 instead of 1,392 bytes. If all packets had
+        // 1,200 bytes, there would be a sixth more.
         assert!(
             discovered > full && (discovered as f64) < full as f64 * 1.13,
             "{stack}: {full}, {discovered}"
@@ -215,7 +217,7 @@ fn a_hold_loses_nothing_and_ends() {
     let held = transfer(&path("\nevents = [\"hold:166ms@1s\"]"), "flows:1x5MB", 1);
     let did = held.links["left-right"].impairments.expect("impairments");
     assert!(did.held > 0 && did.cut_off == 0, "{did:?}");
-    // It may end between two round trips, and cost nothing then.
+    // The hold may fall between two round trips, and then costs nothing.
     let took = millis(&held);
     assert!(took > whole - 50.0 && took < whole + 1_000.0, "{whole}, {took}");
 }

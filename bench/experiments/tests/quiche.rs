@@ -1,5 +1,6 @@
-//! quiche in virtual time: what its controllers ask for is what the path sees, and what they hear is true. The same holds for quinn and
-//! noq in `shaping.rs` and `one_way.rs`; quiche needs no shaping socket.
+//! quiche in virtual time: the path sees the packets that controllers request, and the signals that
+//! controllers receive are true. `shaping.rs` and `one_way.rs` test the same for quinn and noq;
+//! quiche needs no shaping socket.
 #![cfg(feature = "quiche")]
 
 use std::collections::HashMap;
@@ -18,10 +19,10 @@ use fathom_experiments::scenario::{Outcome, Progress, ScenarioSpec, run};
 use fathom_experiments::stack::{self, Stack};
 
 const ONE_WAY: Duration = Duration::from_millis(20);
-/// Full datagrams of the lab.
+/// Full datagrams of the laboratory, in bytes of UDP payload.
 const FULL: u16 = 1_392;
 
-/// A window, a packet size and a hold that stay.
+/// A fixed window, packet size and hold.
 #[derive(Clone, Debug)]
 struct Fixed {
     window: u64,
@@ -71,7 +72,8 @@ impl ControllerConfig for Fixed {
     }
 }
 
-/// Reno for the first connection started, which is the client's; what is tested for the second, the server's.
+/// Reno for the first connection that starts, which is the client's. The second one, the server's,
+/// has the tested controller.
 #[derive(Debug)]
 struct Served {
     inner: RecordingConfig,
@@ -96,10 +98,11 @@ impl ControllerConfig for Served {
     }
 }
 
-/// The link of the data.
+/// Link that carries the data.
 const LINK: &str = "left-right";
 
-/// One download of `bytes`: what the server's controller received, and how it went.
+/// Runs one download of `bytes`. Returns the events that the server's controller received, and the
+/// outcome.
 fn download(controller_config: Arc<dyn ControllerConfig>, mbps: u64, bytes: u64) -> (Log, Outcome) {
     let log = Log::new(1_000_000);
     let served = Served {
@@ -134,7 +137,7 @@ fn download(controller_config: Arc<dyn ControllerConfig>, mbps: u64, bytes: u64)
     (log, outcome)
 }
 
-/// Seconds until the body was there.
+/// Returns the seconds until the body was complete.
 fn took(r: &Outcome) -> f64 {
     r.groups["flow"].times.as_ref().expect("a body").mean_ms / 1e3
 }
@@ -157,12 +160,12 @@ fn a_hold_slows_the_sender_and_is_not_in_its_round_trip_times() {
             .collect();
         let last = rtts.last().expect("acknowledgements");
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
-        // 20 ms there and back.
+        // 20 ms in each direction.
         assert!((40.0..41.5).contains(&ms(last.min)), "{hold}: {last:?}");
         assert!((40.0..48.0).contains(&ms(last.smoothed)), "{hold}: {last:?}");
         assert_eq!(r.links[LINK].dropped, 0, "{hold}");
         times.push(took(&r));
-        // A window per 40 + hold ms at most.
+        // At most one window per 40 + `hold` ms.
         let least = 600_000.0 / 24_000.0 * (40 + hold) as f64 / 1e3 * 0.8;
         assert!(
             (least..2.0 * least + 0.3).contains(&took(&r)),
@@ -177,7 +180,8 @@ fn a_hold_slows_the_sender_and_is_not_in_its_round_trip_times() {
 fn small_packets_carry_a_window_per_round_trip_and_the_wire_sees_them() {
     for size in [FULL, 500, 250] {
         let (_, r) = download(fixed(30_000, size, 0), 100, 1_500_000);
-        // 30 kB each 40 ms, of which each packet's header, tag and STREAM header (some 45 bytes) are no data.
+        // 30 kB per 40 ms. The header, tag and STREAM header of each packet (about 45 bytes) are
+        // not data.
         let expected = 1_500_000.0 / 30_000.0 * 0.040 / (1.0 - 45.0 / f64::from(size));
         assert!(
             (0.8 * expected..1.25 * expected + 0.2).contains(&took(&r)),
@@ -213,7 +217,8 @@ fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
         peaks.sort_unstable();
         let (median, most) = (peaks[peaks.len() / 2], peaks[peaks.len() - 1]);
         assert!(most <= 36_000 + u64::from(FULL), "{size} {hold}: {most} bytes in flight");
-        // Paced packets are spread over the round trip and the hold, so less than the window is on the way.
+        // Paced packets are spread over the round trip and the hold, so less than a window is in
+        // flight.
         let least =
             if hold == 0 { 36_000 - 4 * u64::from(FULL) } else { 36_000 * 40 / 50 * 8 / 10 };
         assert!(median > least, "{size} {hold}: median {median}");
@@ -222,7 +227,7 @@ fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
 
 #[test]
 fn the_one_way_delay_tracks_the_queue() {
-    // Slow start without a limit but the receive window: the queue grows to a second.
+    // Only the receive window limits slow start, so a deep queue builds up.
     let (log, r) = download(catalogue::parse("reno").expect("a controller"), 10, 3_000_000);
     let mut truth: HashMap<u64, Vec<Duration>> = HashMap::new();
     for packet in &r.links[LINK].delays {
@@ -266,8 +271,9 @@ fn the_one_way_delay_tracks_the_queue() {
     assert!(mean < 700.0 && p95 < 1_500.0, "mean {mean} us, p95 {p95} us");
 }
 
-/// A header block that does not fit what is left of the first window waits for room: no request is lost for it. With each of these queues
-/// one has to wait (the rates are those calibrated on quinn).
+/// A header block that does not fit in the rest of the initial window waits for room, and no
+/// request fails because of it. With each of these queues, at least one block has to wait (the
+/// rates are those calibrated on quinn).
 #[test]
 fn large_requests_wait_for_room() {
     for queue in ["droptail:136p", "droptail:10p"] {

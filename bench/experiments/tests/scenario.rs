@@ -1,4 +1,4 @@
-//! Scenarios: whole runs in virtual time, with bounds.
+//! Whole runs of scenarios in virtual time, with bounds.
 
 use fathom_experiments::scenario::{Cost, Outcome, Progress, ScenarioSpec, run};
 
@@ -15,7 +15,7 @@ fn dumbbell(stop: &str, network: &str, traffic: &str) -> String {
     )
 }
 
-/// SDC table 1, with few flows.
+/// Returns the scenario of SDC table 1 with few flows.
 fn sdc(controller: &str) -> String {
     dumbbell(
         "20s",
@@ -32,7 +32,7 @@ fn flows_that_last_fill_the_link_with_packets_of_the_wanted_size() {
     let (outcome, _) = outcome(&sdc("reno"), 1);
     let link = &outcome.links["left-right"];
     assert!(link.utilisation_percent > 85.0, "{link:?}");
-    // The handshakes are larger.
+    // Packets of handshakes are larger.
     let mean = link.throughput_bps * outcome.seconds / 8.0 / (link.arrived - link.dropped) as f64;
     assert!((540.0..=600.0).contains(&mean), "a packet had {mean:.0} bytes on average");
     let group = &outcome.groups["flows"];
@@ -49,7 +49,8 @@ fn a_seed_gives_a_run_and_another_seed_another() {
     assert_ne!(first, hash(2));
 }
 
-/// quiche tells of its probe timeouts; elsewhere they are inferred from silences. On quiche both counts are there, and have to agree.
+/// quiche reports its probe timeouts; on other stacks they are inferred from silences. quiche has
+/// both counts, and they must agree.
 #[cfg(feature = "quiche")]
 #[test]
 fn inferred_probe_timeouts_agree_with_reported_ones() {
@@ -71,7 +72,8 @@ fn inferred_probe_timeouts_agree_with_reported_ones() {
     );
 }
 
-/// A flow over several streams is one connection, and its packets those of one sender: the link is as full.
+/// A flow over several streams is one connection with one sender, and fills the link as well as one
+/// stream does.
 #[test]
 fn a_body_may_travel_over_several_streams_of_its_connection() {
     let text = dumbbell(
@@ -91,7 +93,8 @@ fn a_body_may_travel_over_several_streams_of_its_connection() {
 
 #[test]
 fn failed_requests_are_not_counted_as_completed() {
-    // Three times what the link carries, through a short queue: many connections never come to be.
+    // The offered load is three times what the link carries, through a short queue: many
+    // connections are never established.
     let text = dumbbell(
         "300 responses",
         "link = \"200kbps\"\nqueue = \"droptail:10p\"",
@@ -116,6 +119,6 @@ fn web_traffic_says_what_load_it_offers() {
     assert_eq!((load.of_bps, load.wanted_percent), (10_000_000, 40.0));
     assert!((load.computed_percent / load.wanted_percent - 1.0).abs() < 0.05, "{load:?}");
     assert_eq!(group.request_hash.len(), 16);
-    // Idle connections served other requests, too.
+    // Idle connections also served other requests.
     assert!(group.responses == 400 && group.connections < 400, "{} connections", group.connections);
 }

@@ -1,4 +1,5 @@
-//! The shaping socket under real quinn and noq in virtual time: what a controller asks for is what the path sees, and what it hears is true.
+//! The shaping socket under real quinn and noq in virtual time: the path sees the packets that a
+//! controller requests, and the signals that it receives are true.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,8 @@ use parking_lot::Mutex;
 const ONE_WAY: Duration = Duration::from_millis(20);
 const MTU: u16 = 1_200;
 
-/// A window, and a size and a hold that take turns: so many batches of acknowledgements each.
+/// A fixed window, with packet sizes and holds that take turns. Each turn lasts for a number of
+/// acknowledgement batches.
 #[derive(Clone, Debug)]
 struct Turns {
     window: u64,
@@ -92,7 +94,7 @@ fn turns(window: u64, turns: &[(u32, u16, u64)]) -> Turns {
     Turns { window, turns, batches: 0 }
 }
 
-/// What a test asks for: the server's controller, and the bytes of each direction.
+/// Parameters of a test: the server's controller, and the bytes in each direction.
 struct Setup {
     turns: Turns,
     down: usize,
@@ -100,12 +102,12 @@ struct Setup {
 }
 
 struct Outcome {
-    /// What the server's controller received.
+    /// Events that the server's controller received.
     log: Vec<Record>,
-    /// The stack's own RTT and lost packets at the server.
+    /// The stack's own RTT at the server (`rtt`), and its count of lost packets (`lost`).
     rtt: Duration,
     lost: u64,
-    /// When the client had everything.
+    /// Time at which the client had received everything.
     done: Time,
 }
 
@@ -117,7 +119,7 @@ impl Outcome {
     }
 }
 
-/// Both stacks have the same shape; only their types differ.
+/// Defines the test setup of a stack. Both stacks have the same structure; only their types differ.
 macro_rules! lab {
     ($module:ident, $stack:ident, $plugin:ident, $pointer:ident, $rtt:expr, $lost:expr) => {
         mod $module {
@@ -214,7 +216,7 @@ macro_rules! lab {
                     let (read, ()) = tokio::join!(recv.read_to_end(usize::MAX), write);
                     assert!(read.expect("read") == vec![7; down]);
                     *tell.lock() = Some(w.time());
-                    // The last acknowledgements arrive.
+                    // Wait until the last acknowledgements arrive.
                     w.sleep_until(w.time() + Duration::from_millis(500)).await;
                     connection.close(0u32.into(), b"");
                     opening.wait_idle().await;
@@ -228,7 +230,7 @@ macro_rules! lab {
     };
 }
 
-/// A recording configuration needs what the one inside needs.
+/// A recording configuration that requires datagram sizes and pacing, as [`Turns`] does.
 #[derive(Debug)]
 struct Needy(RecordingConfig);
 
@@ -280,10 +282,10 @@ fn a_hold_is_in_the_stacks_rtt_and_not_in_the_controllers() {
                 o.rtt
             );
             let last = o.rtts().last().expect("acknowledgements");
-            // 20 ms there and back; the peer may wait a little before it acknowledges.
+            // 20 ms in each direction; the peer may wait a little before it acknowledges.
             assert!((40.0..41.0).contains(&ms(last.min)), "{stack} {hold}: {last:?}");
             assert!((40.0..48.0).contains(&ms(last.smoothed)), "{stack} {hold}: {last:?}");
-            // A window per 40 + hold ms, at most: what is kept back is in flight.
+            // At most one window per 40 + `hold` ms, because held packets count as in flight.
             let least = 600_000.0 / 24_000.0 * (40 + hold) as f64 * 0.8;
             assert!(o.done.as_secs_f64() * 1e3 > least, "{stack} {hold}: done after {:?}", o.done);
             assert_eq!(o.lost, 0, "{stack} {hold}");
@@ -297,14 +299,14 @@ fn holds_that_come_and_go_never_shorten_a_round_trip() {
     for (stack, o) in both(&Setup { turns: t, down: 1_500_000, up: 0 }) {
         let least = o.rtts().map(|r| r.latest).min().expect("acknowledgements");
         assert!((40.0..41.0).contains(&ms(least)), "{stack}: {least:?}");
-        // While a hold changes a sample may be off by it.
+        // While a hold changes, a sample may be wrong by the hold.
         let long = o.rtts().filter(|r| ms(r.latest) > 70.0).count();
         assert!(long * 20 < o.rtts().count(), "{stack}: {long} of {}", o.rtts().count());
         assert_eq!(o.lost, 0, "{stack}");
     }
 }
 
-/// Bare acknowledgements that overtake what is held would make the peer report gaps.
+/// If bare acknowledgements overtook held packets, the peer would report gaps.
 #[test]
 fn packets_keep_their_order_when_both_sides_send() {
     let t = turns(24_000, &[(20, MTU, 30), (20, 600, 10), (20, MTU, 0)]);
@@ -314,7 +316,8 @@ fn packets_keep_their_order_when_both_sides_send() {
     }
 }
 
-/// Bytes in flight as the controller hears of them, and what it sent since; and its window.
+/// Returns, after each event, the bytes in flight (as last reported to the controller, plus the
+/// bytes sent since) and the controller's window.
 fn in_flight(log: &[Record]) -> Vec<(u64, u64)> {
     let mut bytes = 0u64;
     log.iter()
@@ -341,7 +344,8 @@ fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
             let levels = in_flight(&o.log);
             let most = levels.iter().map(|l| l.0).max().expect("packets");
             assert!(most <= 36_000 + u64::from(MTU), "{stack} {t:?}: {most} bytes in flight");
-            // Once it is under way, and to the end of the data: a full window before each batch of acknowledgements.
+            // Between start-up and the end of the data, the window is full before each batch of
+            // acknowledgements.
             let mut peaks: Vec<u64> =
                 levels.windows(2).filter(|w| w[1].0 < w[0].0).map(|w| w[0].0).collect();
             peaks.sort_unstable();
@@ -358,7 +362,8 @@ fn small_packets_carry_a_window_per_round_trip() {
         for (stack, o) in
             both(&Setup { turns: turns(30_000, &[(1, size, 0)]), down: 1_500_000, up: 0 })
         {
-            // 30 kB each 40 ms, of which each packet's header and tag (some 30 to 45 bytes) are no data.
+            // 30 kB per 40 ms. The header and tag of each packet (about 30 to 45 bytes) are not
+            // data.
             let data = 1.0 - overhead / f64::from(size);
             let expected = 1_500_000.0 / 30_000.0 * 0.040 / data;
             let took = o.done.as_secs_f64();

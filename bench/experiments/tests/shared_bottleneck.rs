@@ -6,10 +6,10 @@ use fathom_experiments::scenario::{Outcome, Progress, Scenario, ScenarioSpec, ru
 use fathom_experiments::stack::Stack;
 
 const BODY: u64 = 2_000_000;
-/// Between the starts of two flows.
+/// Time between the starts of two flows.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// A flow of every stack with each controller, 50 ms apart.
+/// Returns a scenario with a flow of every stack for each controller, 50 ms apart.
 fn of(controllers: &[&str]) -> Scenario {
     let who: Vec<_> =
         controllers.iter().flat_map(|c| Stack::ALL.iter().map(move |stack| (c, stack))).collect();
@@ -33,7 +33,7 @@ fn outcome(scenario: &Scenario, seed: u64) -> Outcome {
     run(scenario, seed, &Progress::default()).unwrap_or_else(|e| panic!("{e}; {scenario:?}")).0
 }
 
-/// Seconds until each flow had its body.
+/// Returns the seconds from the start of the run until each flow had its body.
 fn ends(outcome: &Outcome) -> Vec<f64> {
     let end =
         |(i, (name, group)): (usize, (&String, &fathom_experiments::scenario::GroupOutcome))| {
@@ -54,7 +54,7 @@ fn all_stacks_share_one_bottleneck_and_every_seed_has_one_course() {
     let (first, again, other) = (outcome(&c, 1), outcome(&c, 1), outcome(&c, 2));
     assert_eq!((ends(&first), &first.trace_hash), (ends(&again), &again.trace_hash));
     assert_ne!(first.trace_hash, other.trace_hash, "the seed changed nothing");
-    // They met: what all got crossed the one link, which was busy nearly all the time and dropped.
+    // The flows share one link, which is busy nearly all the time and drops packets.
     let flows = c.traffic.len() as f64;
     let last = ends(&first).into_iter().fold(0.0, f64::max);
     let alone = BODY as f64 * 8.0 / 10e6;
@@ -65,7 +65,8 @@ fn all_stacks_share_one_bottleneck_and_every_seed_has_one_course() {
 
 #[test]
 fn the_same_controller_has_its_share_on_every_stack() {
-    // Reno against itself: the stacks acknowledge and detect losses each in their own way, which shifts shares but starves nobody.
+    // Reno against itself. Each stack acknowledges and detects losses in its own way, which shifts
+    // the shares but starves no flow.
     let times = ends(&outcome(&of(&["reno"]), 3));
     let (least, most) = times.iter().fold((f64::MAX, 0.0f64), |(l, m), t| (l.min(*t), m.max(*t)));
     println!("{times:?}");

@@ -1,4 +1,5 @@
-//! Whole runs in virtual time, on every stack: each controller, ECN, smaller packets, SDC's delay.
+//! Whole runs in virtual time on every stack: each controller, ECN, smaller packets, and SDC's
+//! delay.
 
 use fathom_cc::catalogue::CATALOGUE;
 use fathom_experiments::compare::{ComparedRun, Comparison, Plan, compare};
@@ -6,7 +7,7 @@ use fathom_experiments::scenario::Timestamps;
 use fathom_experiments::stack::{Stack, native_name};
 use fathom_netsim::path::PathSpec;
 
-/// Full datagrams of the lab, in bytes of UDP payload.
+/// Full datagrams of the laboratory, in bytes of UDP payload.
 const DATAGRAM: f64 = 1_392.0;
 
 fn run(plan: &Plan) -> Comparison {
@@ -43,7 +44,8 @@ fn every_controller_runs_on_every_stack_and_is_asked_the_same() {
         let quinn = pick(&c, name, Stack::Quinn).times().expect("responses").mean_ms;
         for stack in Stack::ALL {
             let other = pick(&c, name, *stack).times().expect("responses").mean_ms;
-            // Six transfers that lose packets: what the stacks do about losses differs, the controllers do not.
+            // Six transfers that lose packets. The controllers are the same, but the stacks treat
+            // losses differently.
             assert!(
                 (0.75..1.35).contains(&(other / quinn)),
                 "{name}: {other} ms on {stack} against {quinn} ms"
@@ -70,8 +72,8 @@ fn without_losses_the_stacks_agree_to_a_hundredth() {
     }
 }
 
-/// Two runs of one seed are the same, except where the table of stacks says that a controller has no
-/// seed. Whoever finds a way to seed these sees this test fail, and removes them from the table.
+/// Two runs with one seed are equal, unless the table of stacks lists the controller as unseeded.
+/// If a listed controller gains a seed, this test fails: remove the controller from the table.
 #[test]
 fn a_seed_repeats_every_controller_that_has_one() {
     // Long enough for several probes of BBRv3, which follow each other after 2 to 3 s.
@@ -120,7 +122,7 @@ fn the_stacks_own_controllers_run_by_name() {
 
 #[test]
 fn marks_slow_senders_down_without_a_drop() {
-    // A queue that marks long before it is full: senders must hear of it, or it would fill.
+    // The queue marks packets long before it is full. If senders ignored the marks, it would fill.
     let marking = "red:min=5p,max=200p,limit=400p,w=0.2,maxp=1,ecn=on";
     let c = run(&Plan { queue: marking.into(), ..bulk("bulk:4x1MB@50ms", &["reno"]) });
     for stack in Stack::ALL {
@@ -134,7 +136,7 @@ fn marks_slow_senders_down_without_a_drop() {
         );
         assert!(r.forward().mean_queue < 60.0, "{}: {}", r.label, r.forward().mean_queue);
     }
-    // Stock quiche neither sends ECT nor hears of marks.
+    // Stock quiche neither sends ECT nor reacts to marks.
     let marked = [Stack::Quinn, Stack::Noq];
     let native = bulk("bulk:4x1MB@50ms", &["native:new-reno"]);
     for native in run(&Plan { queue: marking.into(), stacks: marked.to_vec(), ..native }).runs {
@@ -151,7 +153,8 @@ fn marks_slow_senders_down_without_a_drop() {
 
 #[test]
 fn sdc_keeps_eight_packets_in_the_window_of_a_hundred_flows_on_10_mbps() {
-    // SDC §3: 100 flows, RED with marks. A fair share is 100 kbps: at 50 ms that is less than half a packet per round trip.
+    // SDC §3: 100 flows, RED with marks. A fair share is 100 kbps: at 50 ms, less than half a
+    // packet per round trip.
     let plan = Plan { queue: "red".into(), ..bulk("bulk:100x500kB@20ms", &["reno", "sdc"]) };
     let c = run(&plan);
     for stack in Stack::ALL {
@@ -168,10 +171,11 @@ fn sdc_keeps_eight_packets_in_the_window_of_a_hundred_flows_on_10_mbps() {
         assert!(eight * 10 >= settled.len() * 9, "{}: {eight} of {}", sdc.label, settled.len());
         let holds: Vec<f64> = settled.iter().filter_map(|p| p.hold_ms).collect();
         let mean = holds.iter().sum::<f64>() / holds.len() as f64;
-        // Eight packets of 1420 bytes at 100 kbps take 909 ms: RTT and D together, if the flow has its fair share. quiche acknowledges
-        // every packet, so marks come one by one, and D (which grows with each) was 5 s for the flow traced here.
+        // Eight packets of 1420 bytes at 100 kbps take 909 ms: the sum of RTT and D for a flow with
+        // its fair share. quiche acknowledges every packet, so marks come one by one, and D, which
+        // grows with each mark, was 5 s for the flow traced here.
         assert!((200.0..10_000.0).contains(&mean), "{}: mean D {mean} ms", sdc.label);
-        // Seeds 1 to 4 on quinn: 2.9 to 3.1 times fewer.
+        // Seeds 1 to 4 on quinn: 2.9 to 3.1 times fewer drops.
         assert!(
             sdc.forward().drops_percent * 2.5 < reno.forward().drops_percent,
             "{}: {} %",

@@ -1,7 +1,9 @@
-//! The same controller on every stack: one transfer alone on the link, in virtual time, its windows drawn one over the other.
+//! The same controller on every stack: one transfer alone on the link, in virtual time, with the
+//! windows drawn over each other.
 //!
-//! The drawing is `docs/figures/stacks-windows.svg`, of all stacks. `FATHOM_DRAW=1 cargo test -p fathom-experiments --features quiche --test
-//! stacks_figure` draws it anew; without it the test compares.
+//! The drawing is `docs/figures/stacks-windows.svg`, of all stacks. The test compares it; to draw
+//! it anew, run `FATHOM_DRAW=1 cargo test -p fathom-experiments --features quiche --test
+//! experiments-tests stacks_figure::`.
 #![cfg(feature = "quiche")]
 
 use std::path::Path;
@@ -11,14 +13,14 @@ use fathom_experiments::compare::{ComparedRun, Comparison, Plan, compare};
 use fathom_experiments::stack::Stack;
 use plotters::prelude::*;
 
-/// One response, long enough for several of Reno's teeth.
+/// Size of the one response in bytes: long enough for several of Reno's teeth.
 const BYTES: f64 = 20e6;
 const WORKLOAD: &str = "bulk:1x20MB@0ms";
-/// UDP payload of a full packet, and of its stream data; both stacks.
+/// UDP payload of a full packet in bytes, on every stack.
 const DATAGRAM: f64 = 1392.0;
 const CONTROLLERS: [&str; 2] = ["reno", "sync"];
 
-/// The comparison, run once for all tests.
+/// Returns the comparison, which runs once for all tests.
 fn comparison() -> &'static Comparison {
     static RUN: OnceLock<Comparison> = OnceLock::new();
     RUN.get_or_init(|| {
@@ -26,7 +28,8 @@ fn comparison() -> &'static Comparison {
             controllers: CONTROLLERS.map(str::to_owned).to_vec(),
             stacks: Stack::ALL.to_vec(),
             workload: WORKLOAD.to_owned(),
-            // Without a window Sync-TCP's mean differs by a fifth, one seed as it is; with 500p it is as here.
+            // Without a limit, Sync-TCP's mean window differs by a fifth between the stacks, with
+            // this one seed. With `500p` the result is as with `stack`.
             max_window: "stack".to_owned(),
             seeds: 1,
             ..Plan::default()
@@ -40,17 +43,17 @@ fn run(controller: &str, stack: Stack) -> &'static ComparedRun {
     found.expect("every controller ran on every stack")
 }
 
-/// A controller's runs on quinn and on noq.
+/// Returns a controller's runs on quinn and on noq.
 fn pair(controller: &str) -> [&'static ComparedRun; 2] {
     [run(controller, Stack::Quinn), run(controller, Stack::Noq)]
 }
 
-/// The window in packets over time.
+/// Returns the window in packets over time.
 fn windows(run: &ComparedRun) -> Vec<(f64, f64)> {
     run.group().window.iter().map(|p| (p.at, p.window as f64 / DATAGRAM)).collect()
 }
 
-/// Mean window in packets over time, from `from` seconds on.
+/// Returns the mean window in packets over time, from `from` seconds on.
 fn mean_window(run: &ComparedRun, from: f64) -> f64 {
     let points = windows(run);
     let steps = points.windows(2).filter(|w| w[0].0 >= from);
@@ -59,7 +62,7 @@ fn mean_window(run: &ComparedRun, from: f64) -> f64 {
     area / time
 }
 
-/// How far `b` is from `a`, as a fraction of `a`.
+/// Returns the distance of `b` from `a`, as a fraction of `a`.
 fn apart(a: f64, b: f64) -> f64 {
     (b / a - 1.0).abs()
 }
@@ -67,7 +70,7 @@ fn apart(a: f64, b: f64) -> f64 {
 #[test]
 fn all_stacks_deliver_at_the_rate_of_the_link() {
     for run in &comparison().runs {
-        // 10 Mbps carry 20 MB in 16 s, headers not counted.
+        // 10 Mbps carry 20 MB in 16 s, without headers.
         let least = BYTES * 8.0 / 10e6;
         assert!(
             (least..least * 1.12).contains(&run.outcome.seconds),
@@ -96,7 +99,7 @@ fn reno_alone_is_the_same_on_both() {
     );
     let [a, b] = [quinn, noq].map(|r| mean_window(r, 1.0));
     assert!(apart(a, b) < 0.01, "mean windows {a:.2} and {b:.2} packets");
-    // Windows fall within a round trip of each other: nowhere else may they be far apart.
+    // The windows fall within a round trip of each other, and may be far apart only then.
     let (quinn, noq) = (windows(quinn), windows(noq));
     let at = |points: &[(f64, f64)], t: f64| {
         points[points.partition_point(|p| p.0 <= t).saturating_sub(1)].1
@@ -109,7 +112,8 @@ fn reno_alone_is_the_same_on_both() {
 #[test]
 fn sync_alone_is_alike_on_both() {
     let [quinn, noq] = pair("sync");
-    // It holds the queue short by cutting early; which sample crosses the line first depends on every burst.
+    // Sync-TCP keeps the queue short with early reductions. Every burst affects which sample
+    // crosses the threshold first.
     assert_eq!((quinn.group().loss_reductions, noq.group().loss_reductions), (0, 0));
     let [a, b] = [quinn, noq].map(|r| r.group().early_reductions as f64);
     assert!(a > 100.0 && apart(a, b) < 0.10, "{a} and {b} early cuts");
@@ -125,7 +129,7 @@ fn sync_alone_is_alike_on_both() {
 
 #[test]
 fn quiche_beside_them_is_alike() {
-    // It neither paces nor delays ACK frames; alone on a link that matters little.
+    // quiche neither paces nor delays ACK frames, which matters little alone on a link.
     for controller in CONTROLLERS {
         let (quinn, quiche) = (run(controller, Stack::Quinn), run(controller, Stack::Quiche));
         let [a, b] = [quinn, quiche].map(|r| mean_window(r, 1.0));
@@ -150,7 +154,7 @@ fn the_committed_figure_is_the_one_drawn() {
     if std::env::var_os("FATHOM_DRAW").is_some() {
         std::fs::write(&path, &drawn).expect("a figure");
     }
-    // A checkout may have turned line ends.
+    // A checkout may have changed the line endings.
     let committed = std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
     let hint = "FATHOM_DRAW=1 cargo test -p fathom-experiments --features quiche --test experiments-tests stacks_figure::";
     assert!(
@@ -164,13 +168,14 @@ fn the_committed_figure_is_the_one_drawn() {
 
 const SIZE: (u32, u32) = (900, 620);
 const GRID: RGBColor = RGBColor(225, 225, 225);
-/// quinn, drawn first and thick; the others over it and thinner: where they agree all are seen.
+/// Lines in the order in which they are drawn. quinn is thick and the others over it are thinner,
+/// so all are visible if they agree.
 const LINES: [(Stack, RGBColor, u32); 3] = [
     (Stack::Quinn, RGBColor(86, 180, 233), 4),
     (Stack::Quiche, RGBColor(0, 158, 115), 2),
     (Stack::Noq, RGBColor(213, 94, 0), 1),
 ];
-/// Points drawn per line.
+/// Largest number of points drawn per line.
 const POINTS: usize = 900;
 
 type Panel<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;

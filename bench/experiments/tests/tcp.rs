@@ -1,4 +1,5 @@
-//! TCP at packet level in the place of a stack: requests, responses, the ends of connections, in closed form.
+//! Packet-level TCP in place of a stack: requests, responses and the ends of connections, in closed
+//! form.
 
 use fathom_experiments::scenario::{GroupOutcome, Outcome, Progress, ScenarioSpec, run};
 
@@ -26,12 +27,14 @@ fn group(outcome: &Outcome) -> &GroupOutcome {
     &outcome.groups["t"]
 }
 
-/// The paper's TCP: two segments first, timeouts of a second, ACKs after 100 ms.
+/// TCP of the paper: an initial window of two segments, a minimum RTO of 1 s (3 s at first), and
+/// delayed ACKs after 100 ms.
 const PAPER: &str = r#"tcp = { recovery = "reno", initial-window = "2p", min-rto = "1s", initial-rto = "3s", delayed-ack = "100ms", counting = "acks" }"#;
 
 #[test]
 fn a_response_of_one_segment_takes_two_round_trips() {
-    // 20 ms each way and nothing queues: SYN, SYN-ACK, request, response with its FIN. At 1 Gbps packets take microseconds.
+    // 20 ms in each direction and no queue: SYN, SYN-ACK, request, response with its FIN. At 1 Gbps
+    // packets take microseconds.
     let o = outcome(
         "1 responses",
         PAPER,
@@ -44,13 +47,15 @@ fn a_response_of_one_segment_takes_two_round_trips() {
     assert_eq!((t.responses, t.failed, t.connections, t.accepted), (1, 0, 1, 1));
     assert_eq!(t.body_bytes, 1_000);
     let down = &o.links["left-right"];
-    // SYN-ACK and the response of 1040 bytes; behind them is nothing before the response is complete.
+    // The SYN-ACK and the response of 1040 bytes. Nothing follows them before the response is
+    // complete.
     assert_eq!((down.arrived, t.sent), (2, 2));
 }
 
 #[test]
 fn slow_start_takes_the_round_trips_of_its_window() {
-    // 20 segments of 1380 bytes, acknowledged every two: windows of 2, 3 (+1 per ACK of two), 4.5 -> 2+3+4+6+... segments a round trip.
+    // 20 segments of 1380 bytes. The receiver acknowledges every second segment, and the window of
+    // two segments grows by one segment per ACK.
     let o = outcome(
         "1 responses",
         PAPER,
@@ -58,7 +63,8 @@ fn slow_start_takes_the_round_trips_of_its_window() {
         "workload = \"bulk:1x27600B@0ms\"\ncontroller = \"reno\"",
     );
     let times = group(&o).times.as_ref().unwrap();
-    // SYN and request two round trips, then rounds of 2, 3, 5, 7 and the rest; odd flights wait for the ACK timer, which is 100 ms.
+    // SYN and request take two round trips, and slow start several more. After an odd number of
+    // segments, the last ACK waits for the ACK timer of 100 ms.
     assert!((600.0..900.0).contains(&times.median_ms), "{times:?}");
     let modern = outcome(
         "1 responses",
@@ -66,7 +72,7 @@ fn slow_start_takes_the_round_trips_of_its_window() {
         "link = \"1Gbps\"\ndelay = \"50ms\"",
         "workload = \"bulk:1x27600B@0ms\"\ncontroller = \"reno\"",
     );
-    // Ten segments, then twenty: three round trips and a little.
+    // An initial window of ten segments, then twenty: little more than three round trips.
     let times = group(&modern).times.as_ref().unwrap();
     assert!((times.median_ms - 300.0).abs() < 2.0, "{times:?}");
 }
@@ -146,7 +152,7 @@ fn every_response_completes_whatever_the_queue_drops() {
             "workload = \"web:80% of 10Mbps\"\ncontroller = \"reno\"",
         );
         let t = group(&o);
-        // A queue of three packets under first windows of ten: SYN-ACKs, data and FINs are among what is lost.
+        // A queue of three packets under initial windows of ten: SYN-ACKs, data and FINs are lost.
         assert_eq!((t.responses, t.failed), (300, 0), "{recovery}");
         assert!(
             o.links["left-right"].drops_percent > 5.0,
@@ -158,7 +164,7 @@ fn every_response_completes_whatever_the_queue_drops() {
     }
 }
 
-/// The steps from TCP to QUIC, each by itself.
+/// Steps from TCP to QUIC, each added to the ones before.
 #[test]
 fn with_probes_large_handshakes_and_close_every_response_completes() {
     let steps = [
@@ -183,7 +189,7 @@ fn with_probes_large_handshakes_and_close_every_response_completes() {
         );
         up.push(o.links["right-left"].throughput_bps * o.seconds / t.connections as f64 / 8.0);
     }
-    // SYN and the handshake's ACK have 1228 bytes instead of 40 each.
+    // The SYN and the ACK of the handshake have 1228 instead of 40 bytes each.
     let more = up[2] - up[1];
     assert!((2_000.0..3_500.0).contains(&more), "{more} bytes a connection more, of {up:?}");
 }

@@ -47,9 +47,10 @@ fn a_page_of_known_objects_takes_the_computed_time() {
             "{stack}"
         );
         let load = pages.load_time.unwrap().median_ms;
-        // Four round trips of 40 ms: handshake and three waves; 656 ms for the bodies, a twentieth more with headers.
+        // Four round trips of 40 ms (a handshake and three waves), and 656 ms for the bodies;
+        // headers add about a twentieth.
         let least = 160.0 + 656.0;
-        // Slow start costs less than three round trips more.
+        // Slow start adds less than three round trips.
         assert!(
             (least..least * 1.05 + 120.0).contains(&load),
             "{stack}: {load} ms, at least {least}"
@@ -76,7 +77,8 @@ fn a_page_on_an_idle_fast_link_waits_for_each_wave() {
 
 #[test]
 fn no_more_requests_are_open_than_allowed() {
-    // Twenty objects whose requests and bodies fit the first window: with fewer at once, each turn takes a round trip.
+    // The requests and bodies of twenty objects fit in the initial window. With fewer requests at
+    // once, each turn takes a round trip.
     let load = |fields: &str| {
         of("quinn", "1 responses", "1Gbps", "pages:1/s with 1kB,20x100B", fields)
             .times
@@ -188,7 +190,7 @@ fn media_on_an_idle_link_misses_nothing() {
             let g = of(stack, "20s", "20Mbps", &workload, "");
             let media = g.media.unwrap();
             assert_eq!((media.streams, media.missed, media.freezes), (2, 0, 0), "{stack} at {fps}");
-            // Both streams begin within two seconds, their frames a second later.
+            // Both streams begin within the first two seconds, and their frames a second later.
             assert!(
                 (fps * 35..fps * 38).contains(&(media.frames as u32)),
                 "{stack} at {fps}: {}",
@@ -228,7 +230,7 @@ fn web_traffic_has_times_to_the_first_byte() {
     let g = of("quinn", "200 responses", "10Mbps", "web:30% of 10Mbps", "");
     let (first, all) = (g.first_byte.unwrap(), g.times.unwrap());
     assert_eq!((first.count, all.count), (200, 200));
-    // Handshake and request: two round trips of 40 ms at least.
+    // Handshake and request take at least two round trips of 40 ms.
     assert!(
         first.mean_ms < all.mean_ms && first.cdf[0].0 >= 80.0,
         "{} {}",
@@ -281,7 +283,7 @@ fn urgent_objects_are_complete_first() {
             (g.pages.unwrap().critical_time.unwrap().mean_ms, g.times.unwrap().mean_ms)
         };
         let (with, without) = (load(""), load("priorities = false"));
-        // Most bytes are images, which then wait.
+        // Most bytes belong to images, which then wait.
         assert!(
             with.0 < 0.8 * without.0,
             "{stack}: critical after {} and {} ms",
@@ -300,8 +302,8 @@ fn whole_objects_of_one_urgency_come_one_after_the_other() {
             (g.pages.unwrap().object_times.unwrap().mean_ms, g.times.unwrap().max_ms)
         };
         let (with, without) = (mean(""), mean("priorities = false"));
-        // On average half of them have to be there instead of nearly all; all of them take as long. quiche alone does not share evenly
-        // without.
+        // On average an object waits for half of the objects instead of nearly all; the whole page
+        // takes as long. Only quiche does not share evenly without priorities.
         let part = if stack == "quiche" { 0.95 } else { 0.65 };
         assert!(with.0 < part * without.0, "{stack}: {} and {} ms", with.0, without.0);
         assert!(
@@ -331,11 +333,13 @@ fn early_data_saves_a_round_trip_to_the_first_byte() {
             let full = first_byte("");
             let resumed = first_byte(" resume=1rtt tickets=100%");
             let early = first_byte(" resume=0rtt tickets=100%");
-            // Two round trips of 40 ms, and what stacks add: noq waits 2.8 ms with the request.
+            // Two round trips of 40 ms and delays of the stacks: noq holds the request back for 2.8
+            // ms.
             for (least, most) in [full, resumed] {
                 assert!(least >= 80.0 && most < 84.0, "{stack} {controller}: {full:?} {resumed:?}");
             }
-            // noq's server paces its first kilobyte by RFC 9002's initial round trip of 333 ms: 23 ms, as no acknowledgement is there yet.
+            // noq's server paces its first kilobyte by the initial RTT of RFC 9002 (333 ms),
+            // because no acknowledgement has arrived yet. This takes 23 ms.
             let paced = if stack == "noq" { 23.0 } else { 0.0 };
             assert!(
                 early.0 >= 40.0 && early.1 < 44.0 + paced,
@@ -356,7 +360,7 @@ fn the_part_of_connections_with_tickets_is_as_wanted() {
             .filter(|(ms, _)| *ms < 70.0)
             .map(|(_, part)| *part)
             .fold(0.0, f64::max);
-        // Four standard deviations of a thousand draws.
+        // Four standard deviations of a thousand samples.
         assert!((early - 0.4).abs() < 4.0 * (0.4 * 0.6 / 1000.0_f64).sqrt(), "{stack}: {early}");
     }
 }
@@ -389,7 +393,7 @@ fn web_requests_travel_with_the_handshake() {
         g.first_byte.unwrap().mean_ms
     };
     let (full, early) = (first_byte(""), first_byte(" resume=0rtt tickets=100%"));
-    // The rate of requests and their round trips are the same: of two round trips one is left.
+    // The rate of requests and their RTTs are the same. One of two round trips remains.
     assert!((0.48..0.56).contains(&(early / full)), "{early} and {full} ms");
 }
 
@@ -421,7 +425,7 @@ fn options_that_do_not_fit_are_refused_in_one_line() {
     }
 }
 
-/// A live stream of 100 s over a path that loses packets by themselves.
+/// Runs a live stream of 100 s over a path with packet loss.
 fn live_over(stack: &str, loss: &str, options: &str) -> GroupOutcome {
     let workload = format!("media:1 at 2Mbps 30fps deadline 300ms for 100s{options}");
     let text = format!(
@@ -434,7 +438,9 @@ fn live_over(stack: &str, loss: &str, options: &str) -> GroupOutcome {
 
 #[test]
 fn frames_in_datagrams_are_lost_with_any_of_their_packets() {
-    // What 3,000 frames of the model lose where each of their datagrams does with 1 %, 1 - (1 - p)^k, and the deviation.
+    // Returns the expected number of lost frames among 3,000 frames of the model, and its standard
+    // deviation. Each datagram is lost with p = 1 %, so a frame of k datagrams is lost with 1 - (1
+    // - p)^k.
     let rate = Rate::from_bits_per_sec(2_000_000);
     let stream = MediaStream { start: Time::ZERO, rate, fps: 30, frames: Some(3_000), seed: 99 };
     let expected = |piece: u64| {
@@ -444,7 +450,8 @@ fn frames_in_datagrams_are_lost_with_any_of_their_packets() {
             lost.fold((0.0, 0.0), |(mean, variance), p| (mean + p, variance + p * (1.0 - p)));
         (mean, variance.sqrt())
     };
-    // Of 1,392 bytes a packet's header and tag, a frame's header and the piece's take 36 to 80, by stack.
+    // The packet's header and tag, the frame's header and the header of the piece take 36 to 80 of
+    // 1,392 bytes, depending on the stack.
     let ((low, deviation), (high, _)) = (expected(1_392 - 36), expected(1_392 - 80));
     for &stack in STACKS {
         let none = live_over(stack, "0%", " transport=datagram").media.unwrap();
@@ -457,7 +464,7 @@ fn frames_in_datagrams_are_lost_with_any_of_their_packets() {
             "{stack}: {never}, {low} to {high}"
         );
         assert_eq!((g.responses, g.failed), (3_000 - media.never, media.never), "{stack}");
-        // Nothing is sent again, so nothing is late that comes at all.
+        // Lost data are not sent again, so no frame that arrives is late.
         assert!(media.late == 0 && media.freezes > 0, "{stack}: {media:?}");
         let streams = live_over(stack, "1%", "").media.unwrap();
         assert_eq!(
@@ -477,7 +484,7 @@ fn datagrams_over_a_link_of_half_their_rate_are_dropped() {
             media.missed_fraction > 0.5 && media.never > 0 && media.freezes > 0,
             "{stack}: {media:?}"
         );
-        // No more waits than a deadline's worth and the queue.
+        // A frame waits at most for the data of one deadline and for the queue.
         let delay = media.frame_delay.map_or(0.0, |delay| delay.max_ms);
         assert!(delay < 4_500.0, "{stack}: {delay}");
     }

@@ -1,7 +1,7 @@
-//! Prints the first table of `make demo`, before the rest of the program is built: the default comparison of `fathom compare` on one stack,
-//! with two seeds of 2,000 responses.
+//! Prints the first table of `make demo` before the rest of the program is built: the default
+//! comparison of `fathom compare` on one stack, with two seeds of 2,000 responses.
 //!
-//! It needs the laboratory only, and has no options: `fathom compare` has those.
+//! This program needs only the laboratory and has no options; use `fathom compare` to set options.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};

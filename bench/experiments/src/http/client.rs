@@ -1,4 +1,5 @@
-//! The HTTP/3 client: requests for synthetic bodies on one connection, every body checked.
+//! The HTTP/3 client. It requests synthetic bodies on one connection and checks the length of every
+//! body.
 
 use std::future::poll_fn;
 
@@ -12,49 +13,50 @@ use http::{HeaderValue, Request};
 
 use super::{HttpError, LiveRequest, Priority};
 
-/// What one request brought.
+/// A complete response.
 #[derive(Clone, Copy, Debug)]
 pub struct Fetched {
-    /// When the response's header arrived.
+    /// Time at which the response header arrived.
     pub first_byte: Time,
-    /// When the last byte of the body arrived.
+    /// Time at which the last byte of the body arrived.
     pub last_byte: Time,
-    /// Length of the body.
+    /// Length of the body in bytes.
     pub bytes: u64,
 }
 
-/// A request among others on its connection.
+/// A request that may share its connection with others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask {
-    /// Bytes of the response's body.
+    /// Bytes of the response body.
     pub bytes: u64,
-    /// Bytes of the request's header, about.
+    /// Approximate bytes of the request header.
     pub request_bytes: u64,
-    /// Bytes of the request's body; 0: it has none.
+    /// Bytes of the request body; 0 if there is none.
     pub upload: u64,
-    /// The server answers no earlier than this.
+    /// Time before which the server does not respond; `None` if it responds at once.
     pub not_before: Option<Time>,
-    /// What the header `priority` says (RFC 9218).
+    /// Value of the `priority` header (RFC 9218); `None` if the request has no such header.
     pub priority: Option<Priority>,
 }
 
-/// The requests of an open HTTP/3 connection.
+/// The request side of an open HTTP/3 connection.
 pub struct Requests<O: OpenStreams<Bytes>> {
     sender: h3::client::SendRequest<O, Bytes>,
     sim: SimHandle,
 }
 
-/// Bytes of a request besides its padding: method, scheme, authority and path as QPACK's static table encodes them, and the frame
-/// header; a few bytes either way are below what any packet boundary shows.
+/// Approximate bytes of a request without its padding: method, scheme, authority and path, encoded
+/// with QPACK's static table, and the frame header. An error of a few bytes does not matter,
+/// because it does not change the number of packets.
 const REQUEST_BASE: u64 = 40;
 
-/// Digits of a cookie that fill a request up to `request_bytes`, if it needs any: they take 5 bits each in QPACK's Huffman code, so 8 of
-/// them fill 5 bytes.
+/// Returns the number of cookie digits that pad a request to `request_bytes`, or `None` if it needs
+/// no padding. QPACK's Huffman code encodes a digit in 5 bits, so 8 digits fill 5 bytes.
 fn padding(request_bytes: u64) -> Option<u64> {
     request_bytes.checked_sub(REQUEST_BASE).map(|bytes| bytes * 8 / 5)
 }
 
-/// A cookie of so many digits; those of usual lengths cost no memory.
+/// Returns a cookie of this many digits. Cookies of up to 4,096 digits need no allocation.
 fn cookie(digits: u64) -> HeaderValue {
     static COOKIE: [u8; 4_096] = [b'0'; 4_096];
     let digits = digits as usize;
@@ -65,10 +67,10 @@ fn cookie(digits: u64) -> HeaderValue {
 }
 
 impl<O: OpenStreams<Bytes>> Requests<O> {
-    /// Opens HTTP/3 on a connection whose handshake is done.
+    /// Opens HTTP/3 on a connection whose handshake is complete.
     ///
     /// # Errors
-    /// The HTTP/3 connection could not be set up.
+    /// Returns an error if HTTP/3 cannot be set up on the connection.
     pub async fn open<C>(transport: C, sim: SimHandle) -> Result<Self, HttpError>
     where
         C: Connection<Bytes, OpenStreams = O> + Send + 'static,
@@ -85,10 +87,11 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
         Ok(Self { sender, sim })
     }
 
-    /// Asks for `bytes` bytes in `streams` requests at once; the first failure ends it.
+    /// Requests `bytes` bytes in equal parts, one per stream, on `streams` parallel streams. The
+    /// first failure ends all of them.
     ///
     /// # Errors
-    /// As [`Requests::get`].
+    /// Returns the errors of [`Requests::get`].
     pub async fn get_at_once(
         &mut self,
         bytes: u64,
@@ -109,10 +112,10 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
         Ok(Fetched { first_byte, last_byte, bytes: fetched.iter().map(|f| f.bytes).sum() })
     }
 
-    /// Makes a request beside others, and checks what comes.
+    /// Makes a request in parallel with others and checks the response.
     ///
     /// # Errors
-    /// As [`Requests::get`].
+    /// Returns the errors of [`Requests::get`].
     pub fn fetch(
         &self,
         ask: Ask,
@@ -125,10 +128,11 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
         async move { one.fetch_one(ask).await }
     }
 
-    /// Asks for a stream's frames as datagrams; ends with the response, which has no body.
+    /// Requests the frames of a live stream as datagrams. Completes with the response, which has no
+    /// body.
     ///
     /// # Errors
-    /// As [`Requests::get`].
+    /// Returns the errors of [`Requests::get`].
     pub fn live(
         &self,
         request: LiveRequest,
@@ -173,10 +177,11 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
         response(&self.sim, stream, ask.bytes).await
     }
 
-    /// Asks for `bytes` bytes with a request of about `request_bytes`, and checks what comes.
+    /// Requests `bytes` bytes with a request of about `request_bytes`, and checks the response.
     ///
     /// # Errors
-    /// Anything but a complete 200 response of that length.
+    /// Returns an error unless a complete response with status 200 and a body of that length
+    /// arrives.
     pub async fn get(&mut self, bytes: u64, request_bytes: u64) -> Result<Fetched, HttpError> {
         let mut request = Request::get(format!("https://lab.test/bytes/{bytes}"));
         if let Some(digits) = padding(request_bytes) {
@@ -188,7 +193,7 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
     }
 }
 
-/// Waits for all of a response.
+/// Waits for a complete response with a body of `bytes` bytes.
 async fn response<S: RecvStream>(
     sim: &SimHandle,
     mut stream: h3::client::RequestStream<S, Bytes>,

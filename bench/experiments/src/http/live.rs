@@ -1,4 +1,5 @@
-//! Live streams as QUIC DATAGRAM frames (RFC 9221): one request asks for all frames of a stream, and each comes in datagrams of its own.
+//! Live streams in QUIC DATAGRAM frames (RFC 9221). A client requests all frames of a stream with
+//! one request. The server sends each frame in datagrams of its own.
 
 use std::time::Duration;
 
@@ -10,17 +11,18 @@ use fathom_traffic::MediaStream;
 use fathom_traffic::media::LEAD;
 use http::Uri;
 
-/// What a client asks for that wants a stream's frames as datagrams.
+/// A client's request for the frames of a stream as datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveRequest {
     /// The stream.
     pub stream: MediaStream,
-    /// Number of the first frame that it wants.
+    /// Number of the first frame that the client wants.
     pub first: u64,
 }
 
 impl LiveRequest {
-    /// Path and query of its URI: all that a server needs to make the frames.
+    /// Returns the path and query of the request's URI. They contain everything that a server needs
+    /// to make the frames.
     pub(super) fn path(&self) -> String {
         let MediaStream { start, rate, fps, frames, seed } = self.stream;
         let frames = frames.map_or(String::new(), |frames| format!("&frames={frames}"));
@@ -28,7 +30,7 @@ impl LiveRequest {
         format!("/live?start={start}&rate={rate}&fps={fps}&seed={seed}&first={first}{frames}")
     }
 
-    /// Reads what [`LiveRequest::path`] wrote; `None`: it is no such request.
+    /// Parses a URI written by [`LiveRequest::path`]. Returns `None` for other URIs.
     pub(super) fn read(uri: &Uri) -> Option<Self> {
         let query = uri.query().filter(|_| uri.path() == "/live")?;
         let field = |name: &str| {
@@ -46,14 +48,16 @@ impl LiveRequest {
     }
 }
 
-/// A piece of a frame: its header is the frame's number (4 bytes), the piece's, and how many the frame has (2 bytes each).
+/// Header of a datagram, which carries one piece of a frame. On the wire, the header is the number
+/// of the frame (4 bytes), the number of the piece and the number of pieces in the frame (2 bytes
+/// each).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Number of the frame in its stream.
     pub frame: u32,
     /// Number of the piece in its frame.
     pub piece: u16,
-    /// Pieces of the frame.
+    /// Number of pieces in the frame.
     pub pieces: u16,
 }
 
@@ -70,7 +74,7 @@ impl Piece {
         datagram.freeze()
     }
 
-    /// Reads a datagram's header; `None`: it has none.
+    /// Parses the header of a datagram. Returns `None` if the header is missing or invalid.
     pub fn read(datagram: &[u8]) -> Option<Self> {
         let (header, _) = datagram.split_first_chunk::<{ Self::HEADER }>()?;
         let [a, b, c, d, e, f, g, h] = *header;
@@ -83,7 +87,8 @@ impl Piece {
     }
 }
 
-/// Sends the frames of a stream when they are captured, each in as few datagrams as it takes, until they end or the connection does.
+/// Sends the frames of a stream as they are captured, each in as few datagrams as possible, until
+/// the stream or the connection ends.
 pub(crate) async fn push(sim: &SimHandle, connection: &impl Connection, request: LiveRequest) {
     let LiveRequest { stream, first } = request;
     let frames = stream.sizes().enumerate().skip(usize::try_from(first).unwrap_or(usize::MAX));
@@ -95,7 +100,7 @@ pub(crate) async fn push(sim: &SimHandle, connection: &impl Connection, request:
             return;
         };
         let most = most.max(1) as u64;
-        // 65,535 pieces are some 85 MB, more than a second of the largest rate.
+        // A frame is truncated after 65,535 pieces, which are about 85 MB.
         let (frame_number, pieces) =
             (number as u32, u16::try_from(frame.bytes.div_ceil(most)).unwrap_or(u16::MAX));
         let mut left = frame.bytes;
@@ -110,13 +115,15 @@ pub(crate) async fn push(sim: &SimHandle, connection: &impl Connection, request:
     }
 }
 
-/// Bytes that a sender of this stream keeps at most: what its rate sends until the deadline, as what waits longer is late, and two of the
-/// largest I-frames at least (twice a mean frame, half above), so that none drops its own pieces.
+/// Returns the number of datagram bytes that a sender of this stream buffers at most. The buffer
+/// holds the data that the stream's rate produces within the deadline, because data that wait
+/// longer are late. It holds at least two of the largest I-frames (up to three mean frames each),
+/// so that no frame drops its own pieces.
 pub(crate) fn send_buffer(rate: Rate, fps: u32, deadline: Duration) -> usize {
     let bytes_per_second = rate.bits_per_sec() as f64 / 8.0;
     let until_due = bytes_per_second * deadline.as_secs_f64();
     let two_largest = 2.0 * 2.0 * 1.5 * bytes_per_second / f64::from(fps);
-    // Each datagram has a header of its own.
+    // Adds 10% because each datagram has a header of its own.
     (until_due.max(two_largest) * 1.1) as usize
 }
 

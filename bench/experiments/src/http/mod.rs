@@ -1,4 +1,5 @@
-//! HTTP/3 over any transport that the `h3` crate takes: a server of synthetic bodies and a client that checks them.
+//! HTTP/3 over any transport of the `h3` crate: a server of synthetic bodies and a client that
+//! checks them.
 
 mod client;
 mod live;
@@ -14,16 +15,16 @@ pub use server::serve;
 pub(crate) use tls::Sessions;
 pub use tls::{Identity, IdentityError};
 
-/// HTTP/3's ALPN token (RFC 9114 §3.1).
+/// ALPN token of HTTP/3 (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";
 
-/// H3_NO_ERROR (RFC 9114 §8.1).
+/// Error code H3_NO_ERROR (RFC 9114 §8.1).
 pub(crate) const NO_ERROR: u32 = 0x100;
 
-/// Why a request failed.
+/// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// The QUIC connection could not be begun.
+    /// The QUIC connection could not be started.
     #[error("connect: {0}")]
     Connect(String),
     /// The QUIC handshake failed or the connection was lost.
@@ -35,16 +36,16 @@ pub enum HttpError {
     /// The HTTP/3 stream failed.
     #[error("HTTP/3 stream: {0}")]
     Stream(#[from] h3::error::StreamError),
-    /// The request could not be written as HTTP.
+    /// The request is not valid HTTP.
     #[error("request: {0}")]
     Request(#[from] http::Error),
-    /// The server answered with another status than 200.
+    /// The server responded with a status other than 200.
     #[error("status {0}")]
     Status(u16),
     /// The user gave up waiting for the response.
     #[error("the user gave up")]
     Abandoned,
-    /// The body is not of the length requested.
+    /// The body does not have the requested length.
     #[error("{got} bytes arrived of {wanted}")]
     Length {
         /// Bytes that arrived.
@@ -55,8 +56,8 @@ pub enum HttpError {
 }
 
 impl HttpError {
-    /// Returns the failure as a class that counts can be kept by: the text without numbers that
-    /// differ from request to request.
+    /// Returns the failure as a class for counts: the text without numbers that differ from request
+    /// to request.
     pub fn reason(&self) -> String {
         match self {
             Self::Length { .. } => "the body is not of the length requested".into(),

@@ -2,16 +2,17 @@
 
 use http::HeaderValue;
 
-/// How urgent a response is, and whether it is of use before it is complete.
+/// Urgency of a response, and whether the client can use parts of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
-    /// 0 to 7, 0 first.
+    /// Urgency from 0 (most urgent) to 7.
     pub urgency: u8,
-    /// Of use in parts: such responses of one urgency share; others come one after the other (RFC 9218 §10).
+    /// Whether the client can use parts of the response. Such responses of one urgency share the
+    /// bandwidth; others are sent one after the other (RFC 9218 §10).
     pub incremental: bool,
 }
 
-/// As the header is written, by urgency.
+/// Header values, by urgency and `incremental`.
 const HEADERS: [[&str; 2]; 8] = [
     ["u=0", "u=0, i"],
     ["u=1", "u=1, i"],
@@ -24,14 +25,14 @@ const HEADERS: [[&str; 2]; 8] = [
 ];
 
 impl Priority {
-    /// The header's value. An urgency above 7 is 7.
+    /// Returns the value of the header. An urgency above 7 counts as 7.
     pub fn header(self) -> HeaderValue {
         HeaderValue::from_static(
             HEADERS[usize::from(self.urgency.min(7))][usize::from(self.incremental)],
         )
     }
 
-    /// Reads the header as this laboratory's clients write it; `None`: it is none of theirs.
+    /// Parses the header as this laboratory's clients write it. Returns `None` for other values.
     pub fn read(value: &HeaderValue) -> Option<Self> {
         let text = value.to_str().ok()?;
         let (urgency, rest) = text.strip_prefix("u=")?.split_at_checked(1)?;

@@ -1,5 +1,9 @@
-//! The HTTP/3 server: `GET /bytes/N` answers with N bytes, with `?at=T` no earlier than T nanoseconds of virtual time; `POST` the same, once
-//! all of the request's body is there; `GET /live?...` with an empty response, and then a live stream's frames in datagrams.
+//! The HTTP/3 server. It responds to these requests:
+//!
+//! - `GET /bytes/N`: a body of N bytes; with `?at=T`, no earlier than T nanoseconds of virtual
+//!   time.
+//! - `POST /bytes/N`: the same, after the whole request body has arrived.
+//! - `GET /live?...`: an empty response, followed by the frames of a live stream in datagrams.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,13 +20,18 @@ use http::{Method, Request, Response, StatusCode};
 
 use super::{HttpError, LiveRequest, Priority};
 
-/// Serves the requests of one connection until the client closes it. `think` is waited for before each answer: the server's delay, and the
-/// time that the request names. `live` sends a live stream's frames as datagrams, once a request for them is answered. `prioritise` is
-/// told the priority of streams whose request has one, before anything is sent on them, and `writing` when a body begins to be handed to
-/// the stack (`true`) and when the stack has taken all of it, or failed.
+/// Serves the requests of one connection until the client closes it.
+///
+/// - `think` delays a response: by the server's delay, or until the time in the request, if any.
+/// - `live` sends the frames of a live stream as datagrams, after the response to their request.
+/// - `prioritise` gets the number and priority of a stream whose request has a priority, before
+///   anything is sent on the stream.
+/// - `writing` is called with `true` when the server begins to hand a body to the stack, and with
+///   `false` when the stack has taken all of the body or has failed.
 ///
 /// # Errors
-/// The HTTP/3 connection could not be set up; later failures end the connection quietly, as the client sees them too.
+/// Returns an error if HTTP/3 cannot be set up on the connection. Later failures end the connection
+/// without an error, because the client sees them too.
 pub async fn serve<C, F, L>(
     transport: C,
     think: impl Fn(Option<Time>) -> F,
@@ -37,7 +46,7 @@ where
     L: Future<Output = ()>,
 {
     let mut http = h3::server::builder().send_grease(false).build(transport).await?;
-    // Requests of one connection are answered at once, as its streams compete for what leaves.
+    // Runs the requests of a connection concurrently, so that its streams compete for bandwidth.
     let mut open = FuturesUnordered::new();
     loop {
         let accepted = {
@@ -68,7 +77,7 @@ where
                 return;
             }
             think(not_before(&request)).await;
-            // A client that goes away in the middle is its own affair.
+            // A client may leave during a response; this is not an error of the server.
             let _ = answer(&request, &mut stream, writing).await;
         });
     }
@@ -76,13 +85,13 @@ where
     Ok(())
 }
 
-/// When the answer may begin, where the request says so.
+/// Returns the time before which the response must not begin, if the request has one.
 fn not_before(request: &Request<()>) -> Option<Time> {
     let nanos = request.uri().query()?.strip_prefix("at=")?;
     nanos.parse().ok().map(Time::from_nanos)
 }
 
-/// Takes a request's body, and fails if it is not as long as it was to be.
+/// Reads the request body. Fails if its length differs from `content-length`.
 async fn receive<S: BidiStream<Bytes>>(
     request: &Request<()>,
     stream: &mut RequestStream<S, Bytes>,
@@ -101,7 +110,7 @@ async fn receive<S: BidiStream<Bytes>>(
     }
 }
 
-/// Says that it will be done.
+/// Responds with status 200 and no body.
 async fn answer_empty<S: BidiStream<Bytes>>(
     stream: &mut RequestStream<S, Bytes>,
 ) -> Result<(), HttpError> {
@@ -110,7 +119,7 @@ async fn answer_empty<S: BidiStream<Bytes>>(
     Ok(())
 }
 
-/// Says that a body is being handed over, until it is dropped.
+/// Calls its function with `true` when a body begins to be handed over, and with `false` on drop.
 struct Writing<F: Fn(bool)>(F);
 
 impl<F: Fn(bool)> Writing<F> {

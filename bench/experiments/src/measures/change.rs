@@ -1,24 +1,26 @@
-//! How a measure changes from one controller to another, paired by seed.
+//! The change of a measure from one controller to another, paired by seed.
 
 use fathom_metrics::Estimate;
 
 use super::Measure;
 
-/// How a measure changes from one controller to another, over the seeds that both have.
+/// Change of a measure from one controller to another, over the seeds that both have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// Percent, on average; percentage points of a measure that is a percentage itself.
+    /// Mean change in percent; in percentage points if the measure is a percentage itself.
     pub percent: f64,
-    /// Both ends of its 95 % interval; `None`: one seed has none.
+    /// Both ends of the 95 % interval of the change; `None` with one seed, which has no interval.
     pub interval_percent: Option<(f64, f64)>,
-    /// Seeds.
+    /// Number of seeds.
     pub seeds: usize,
-    /// It is a difference in percentage points: a measure that may be zero has no ratios.
+    /// Whether the change is a difference in percentage points. A measure that may be zero has no
+    /// ratios.
     pub points: bool,
 }
 
 impl Change {
-    /// Of paired values. `None` where there are none, or where one is not above zero.
+    /// Returns the change of paired values as a ratio; `None` if there are no pairs or if a value
+    /// is not above zero.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
         if pairs.iter().any(|(base, value)| *base <= 0.0 || *value <= 0.0) {
             return None;
@@ -34,7 +36,7 @@ impl Change {
         })
     }
 
-    /// Of paired percentages: their difference.
+    /// Returns the change of paired percentages: their difference.
     pub fn in_points(pairs: &[(f64, f64)]) -> Option<Self> {
         let differences: Vec<f64> = pairs.iter().map(|(base, value)| value - base).collect();
         let mean = Estimate::of(&differences)?;
@@ -46,17 +48,17 @@ impl Change {
         })
     }
 
-    /// What it is counted in.
+    /// Returns the unit of the change.
     pub fn unit(&self) -> &'static str {
         if self.points { "points" } else { "%" }
     }
 
-    /// Zero lies outside the interval.
+    /// Returns whether the interval excludes zero.
     pub fn is_significant(&self) -> bool {
         self.interval_percent.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
     }
 
-    /// `-27 % (-34 to -18)`.
+    /// Returns the change and its interval as text: `-27 % (-34 to -18)`.
     pub fn text(&self) -> String {
         let unit = self.unit();
         let Some((low, high)) = self.interval_percent else {
@@ -66,7 +68,7 @@ impl Change {
         format!("{:+.digits$} {unit} ({low:+.digits$} to {high:+.digits$})", self.percent)
     }
 
-    /// `18 to 34 % faster`, of a measure.
+    /// Returns the change of a measure in words: `18 to 34 % faster`.
     pub(crate) fn words(&self, measure: &Measure) -> String {
         let (lower, higher) =
             if measure.unit == "ms" { ("faster", "slower") } else { ("lower", "higher") };

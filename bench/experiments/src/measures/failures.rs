@@ -1,4 +1,5 @@
-//! Requests that failed, as reports say it: a mean of the others looks better than what users got.
+//! Failed requests, in the words of reports. A mean of the other requests looks better than the
+//! service that users received.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,30 +7,32 @@ use std::collections::BTreeMap;
 use crate::scenario::GroupOutcome;
 use crate::stack::Stack;
 
-/// So many reasons are named, the most frequent ones.
+/// Largest number of reasons that are named; the most frequent reasons come first.
 const NAMED: usize = 3;
 
-/// What failed under a candidate, over its runs.
+/// Failed requests of a candidate over all its runs.
 pub(crate) struct FailedRequests {
     label: String,
     failed: u64,
     requests: u64,
-    /// Why, as reports add it in brackets.
+    /// Reasons, in the brackets that reports add.
     why: String,
-    /// A known fault of the stack that looks like this.
+    /// A known fault of the stack with these symptoms.
     known: Option<&'static str>,
 }
 
-/// Returns a fault of the stack that these reasons may come from.
+/// Returns a fault of the stack that may cause these reasons.
 fn known_fault(stack: Stack, reasons: &BTreeMap<&str, u64>) -> Option<&'static str> {
     let timed_out = reasons.keys().any(|reason| reason.contains("timed out"));
-    // `Assembler::defragment` of noq-proto 1.4.0 takes data below the count of bytes read for read, also where reads are unordered.
+    // `Assembler::defragment` of noq-proto 1.4.0 treats all data below the number of bytes read as
+    // already read, even if the stream is read out of order.
     (stack == Stack::Noq && timed_out)
         .then_some("noq 1.4 may have lost data of a stream (docs/noq.md, Streams with many gaps)")
 }
 
 impl FailedRequests {
-    /// Of a group of traffic in several runs; `None`: nothing failed.
+    /// Returns the failed requests of one group of traffic in several runs; `None` if no request
+    /// failed.
     pub(crate) fn of(label: &str, stack: Stack, groups: &[&GroupOutcome]) -> Option<Self> {
         let sum = |of: fn(&GroupOutcome) -> u64| groups.iter().map(|group| of(group)).sum();
         let (failed, done): (u64, u64) = (sum(|group| group.failed), sum(|group| group.responses));
@@ -55,12 +58,12 @@ impl FailedRequests {
         })
     }
 
-    /// Nothing else came of it.
+    /// Returns whether every request failed.
     pub(crate) fn is_all(&self) -> bool {
         self.failed == self.requests
     }
 
-    /// As a sentence without its full stop.
+    /// Returns a sentence without its full stop.
     pub(crate) fn line(&self) -> String {
         let Self { label, failed, requests, why, known } = self;
         let line = match (self.is_all(), requests) {

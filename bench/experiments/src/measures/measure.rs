@@ -1,32 +1,34 @@
-//! What runs are compared by: one table, which the ranking, the reports and the data files read. A line adds a measure.
+//! The measures that runs are compared by. The ranking, the reports and the data files read one
+//! table; to add a measure, add a line to it.
 
 use crate::scenario::{GroupOutcome, LinkOutcome, Outcome, Workload};
 use fathom_metrics::{Bounds, Distribution, percentile};
 
-/// Which of two values is preferred.
+/// Direction in which a measure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// The lower one.
+    /// The lower value is better.
     Lower,
-    /// The higher one.
+    /// The higher value is better.
     Higher,
-    /// Neither: it describes a run and judges nothing.
+    /// Neither: the measure describes a run without judging it.
     Neither,
 }
 
-/// The part of a run that a measure is counted over.
+/// Part of a run over which a measure is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// From the end of the warm-up to the end of the run; without a warm-up, the whole run.
     Counted,
-    /// The first five seconds of each connection, whatever the warm-up ([`START_UP`](fathom_netsim::sim::START_UP)).
+    /// The first five seconds of each connection, whatever the warm-up
+    /// ([`START_UP`](fathom_netsim::sim::START_UP)).
     StartUp,
-    /// From the beginning of the run: it is no event, and the warm-up changes nothing of it.
+    /// The whole run. The measure is not a count of events, and the warm-up does not affect it.
     Whole,
 }
 
 impl Span {
-    /// Returns it in words, as tables of the documentation have it.
+    /// Returns the span in words, as tables of the documentation have it.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Counted => "after the warm-up",
@@ -36,24 +38,26 @@ impl Span {
     }
 }
 
-/// What a measure is taken of.
+/// Items that a measure describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Population {
-    /// Responses that were completed, by when their request began. Failed and unfinished requests have no time and are left out.
+    /// Completed responses, by the time at which their request began. Failed and unfinished
+    /// requests have no time and are left out.
     Completed,
-    /// Of these, those larger than 25 kB.
+    /// Completed responses larger than 25 kB.
     CompletedLarge,
-    /// Page views that were completed, by when the navigation began.
+    /// Completed page views, by the time at which the navigation began.
     Views,
-    /// Objects of pages that were completed, those of failed views included.
+    /// Completed objects of pages, including those of failed views.
     Objects,
-    /// Requests, by when they began.
+    /// Requests, by the time at which they began.
     Requests,
     /// Frames that were captured after the warm-up and due before the end of the run.
     Frames,
-    /// Of these, those that were completed.
+    /// Completed frames among the [`Frames`](Self::Frames).
     FramesThere,
-    /// Datagrams of the senders of bodies, by when they were sent, up to the close of a connection by its client.
+    /// Datagrams from the senders of bodies, by the time at which they were sent, until the client
+    /// closes the connection.
     Datagrams,
     /// Bytes that arrive.
     Bytes,
@@ -66,7 +70,7 @@ pub enum Population {
 }
 
 impl Population {
-    /// Returns it in words, as tables of the documentation have it.
+    /// Returns the population in words, as tables of the documentation have it.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Completed => "completed responses",
@@ -84,7 +88,8 @@ impl Population {
         }
     }
 
-    /// Returns whether failed requests are left out, so that the measure looks better the more of them fail.
+    /// Returns whether failed requests are left out, so that the measure looks better when more of
+    /// them fail.
     pub const fn leaves_failures_out(self) -> bool {
         matches!(
             self,
@@ -97,18 +102,18 @@ impl Population {
     }
 }
 
-/// How a measure is read.
+/// Source of a measure's value.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    /// From a group of traffic.
+    /// A value of a group of traffic.
     Group(fn(&GroupOutcome) -> Option<f64>),
-    /// A number of a distribution of a group.
+    /// A statistic of a distribution of a group.
     Times(fn(&GroupOutcome) -> Option<&Distribution>, Statistic),
-    /// From a link.
+    /// A value of a link.
     Link(fn(&LinkOutcome) -> Option<f64>),
 }
 
-/// A number of a distribution.
+/// A statistic of a distribution.
 #[derive(Clone, Copy, Debug)]
 enum Statistic {
     Mean,
@@ -119,7 +124,7 @@ enum Statistic {
 }
 
 impl Statistic {
-    /// The part of the samples that a percentile does not exceed.
+    /// Returns the share of samples that a percentile does not exceed; `None` for the mean.
     const fn quantile(self) -> Option<f64> {
         match self {
             Self::Mean => None,
@@ -141,24 +146,24 @@ impl Statistic {
     }
 }
 
-/// One measure.
+/// A measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
-    /// Its name in data files, with its unit: `response_time_mean_ms`.
+    /// Name in data files, with the unit: `response_time_mean_ms`.
     pub key: &'static str,
-    /// Its name in words, without the unit.
+    /// Name in words, without the unit.
     pub name: &'static str,
-    /// Its unit; empty: it has none.
+    /// Unit; empty if the measure has none.
     pub unit: &'static str,
-    /// Its name over a column of a table, with its unit.
+    /// Column heading in tables, with the unit.
     pub head: &'static str,
-    /// Which of two values is preferred.
+    /// Direction in which the measure is better.
     pub better: Better,
-    /// Decimals that are shown.
+    /// Number of decimals shown.
     pub digits: usize,
-    /// The part of a run that it is counted over.
+    /// Part of a run over which the measure is counted.
     pub span: Span,
-    /// What it is taken of.
+    /// Items that the measure describes.
     pub population: Population,
     source: Source,
 }
@@ -225,17 +230,19 @@ impl Measure {
         Self { span, ..self }
     }
 
-    /// The measure with this key.
+    /// Returns the measure with this key.
     pub fn named(key: &str) -> Option<&'static Self> {
         MEASURES.iter().find(|measure| measure.key == key)
     }
 
-    /// It is read from a group of traffic; otherwise from a link.
+    /// Returns whether the measure is read from a group of traffic; otherwise it is read from a
+    /// link.
     pub const fn is_of_group(&self) -> bool {
         !matches!(self.source, Source::Link(_))
     }
 
-    /// Returns the samples from which on it is shown: a percentile needs ten beyond it.
+    /// Returns the number of samples from which the measure is shown: a percentile needs ten
+    /// samples beyond it.
     pub fn samples_needed(&self) -> u64 {
         match self.source {
             Source::Times(_, statistic) => statistic.quantile().map_or(1, percentile::samples_for),
@@ -243,7 +250,8 @@ impl Measure {
         }
     }
 
-    /// Returns the samples that it is made of in a group; 0 where it has no distribution.
+    /// Returns the number of samples behind the measure in a group; 0 if the measure has no
+    /// distribution.
     pub fn samples(&self, group: &GroupOutcome) -> u64 {
         match self.source {
             Source::Times(of, _) => of(group).map_or(0, |times| times.count),
@@ -251,18 +259,20 @@ impl Measure {
         }
     }
 
-    /// Returns whether it tells too little of a group: it leaves failed requests out, and more than [`MOST_LEFT_OUT`] of all requests failed.
+    /// Returns whether the measure hides too many failures of a group: it leaves failed requests
+    /// out, and more than [`MOST_LEFT_OUT`] of all requests failed.
     pub fn misses_failures(&self, failed: u64, completed: u64) -> bool {
         self.population.leaves_failures_out()
             && failed as f64 > MOST_LEFT_OUT * (failed + completed) as f64
     }
 
-    /// Values that it can take: no measure here is below zero, and no percentage above 100.
+    /// Returns the bounds of the measure: no measure is below zero, and no percentage is above 100.
     pub fn bounds(&self) -> Bounds {
         if self.unit == "%" { Bounds::PERCENT } else { Bounds::NOT_NEGATIVE }
     }
 
-    /// Decimals that show values that stand side by side: of times below 10 ms two digits of the shortest, but no less than a microsecond.
+    /// Returns the number of decimals for values shown side by side. Times below 10 ms have two
+    /// significant digits of the shortest time, but at most three decimals (1 µs).
     pub(crate) fn decimals(&self, values: impl IntoIterator<Item = f64>) -> usize {
         let least = values.into_iter().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
         if self.unit != "ms" || !least.is_finite() {
@@ -271,7 +281,7 @@ impl Measure {
         self.digits.max((1 - least.log10().floor() as i32).clamp(0, 3) as usize)
     }
 
-    /// Its value for a group of traffic, of however few samples.
+    /// Returns the value for a group of traffic, however few samples there are.
     pub fn of_group(&self, group: &GroupOutcome) -> Option<f64> {
         let value = match self.source {
             Source::Group(of) => of(group),
@@ -283,13 +293,13 @@ impl Measure {
         value.filter(|value| value.is_finite())
     }
 
-    /// Its value for a link.
+    /// Returns the value for a link.
     pub fn of_link(&self, link: &LinkOutcome) -> Option<f64> {
         let Source::Link(of) = self.source else { return None };
         of(link).filter(|value| value.is_finite())
     }
 
-    /// Its value for the group and the link of a run that have these names.
+    /// Returns the value for the group and the link of a run that have these names.
     pub fn of(&self, outcome: &Outcome, group: &str, link: &str) -> Option<f64> {
         match self.source {
             Source::Link(_) => self.of_link(outcome.links.get(link)?),
@@ -298,8 +308,9 @@ impl Measure {
     }
 }
 
-/// The part of all requests that may fail before a measure that leaves them out is no measure of the controller any more. Ours: one in a
-/// hundred, so that at most the 99th percentile and what lies beyond it are unknown.
+/// Share of requests that may fail before a measure that leaves them out stops describing the
+/// controller. The limit is Fathom's own: with 0.01, at most the 99th percentile and the values
+/// beyond it are unknown.
 pub const MOST_LEFT_OUT: f64 = 0.01;
 
 fn all(group: &GroupOutcome) -> Option<&Distribution> {
@@ -314,12 +325,12 @@ fn first_byte(group: &GroupOutcome) -> Option<&Distribution> {
     group.first_byte.as_ref()
 }
 
-/// A number of each connection.
+/// Returns a number per connection.
 fn per_connection(group: &GroupOutcome, number: u64) -> Option<f64> {
     (group.connections > 0).then(|| number as f64 / group.connections as f64)
 }
 
-/// A part of a whole in percent.
+/// Returns a part of a whole in percent.
 fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
 }
@@ -514,8 +525,9 @@ pub const MEASURES: &[Measure] = &[
     .shown("bps", "link bps", Higher, 0),
 ];
 
-/// The measure that the ranking is by. Live media: frames that miss their deadline, as nothing else is seen. Pages: how long they take to
-/// load. Web and bulk: how long responses take on average, which is what a user waits for and what a transfer takes to complete.
+/// Returns the measure that ranks a workload. Live media: frames that miss their deadline, because
+/// viewers see nothing else. Pages, web and bulk: the mean response time, which is the time that a
+/// user waits for a page or response, or that a transfer takes.
 pub(crate) fn primary(workload: Workload) -> &'static Measure {
     let key = match workload {
         Workload::Media { .. } => "deadline_misses_percent",
@@ -524,7 +536,8 @@ pub(crate) fn primary(workload: Workload) -> &'static Measure {
     Measure::named(key).unwrap_or(&MEASURES[0])
 }
 
-/// Returns every measure with its span and population as a table in Markdown: what docs/compare.md prints.
+/// Returns every measure with its span and population as the table in Markdown that docs/compare.md
+/// contains.
 pub fn measures_table() -> String {
     let mut text = String::from("| measure | span | of |\n|---|---|---|\n");
     for Measure { key, span, population, .. } in MEASURES {

@@ -1,10 +1,10 @@
-//! What runs are judged by, for comparisons and studies alike.
+//! Measures and notes by which comparisons and studies judge runs.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `measure.rs` | the table of measures: unit, span, population, and which values are better |
 //! | `change.rs` | the change from one controller to another, with its interval |
-//! | `limits/` | what limited senders, from the counts of their runs |
+//! | `limits/` | limits of senders, from the counts of their runs |
 //! | `failures.rs` | requests that failed, with their reasons |
 //! | `repeats.rs` | controllers under which two runs with one seed differ |
 
@@ -21,7 +21,7 @@ pub(crate) use measure::primary;
 pub use measure::{Better, MEASURES, MOST_LEFT_OUT, Measure, Population, Span, measures_table};
 pub use repeats::unseeded_note;
 
-/// Names in a sentence: `a, b and c`.
+/// Returns names as part of a sentence: `a, b and c`.
 pub(crate) fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),

@@ -1,7 +1,9 @@
-//! Background traffic: hundreds of packet-level flows that load the links of a row, besides the connections that are measured.
+//! Background traffic: hundreds of packet-level flows that load the links of a chain in addition to
+//! the measured connections.
 //!
-//! They are no QUIC connections but packet-level senders under the same controllers ([`fathom_packet_level`]): the papers' thousands of web users
-//! would otherwise cost more than what is measured.
+//! The flows are not QUIC connections, but packet-level senders with the same controllers
+//! ([`fathom_packet_level`]). Otherwise the papers' thousands of web users would cost more than the
+//! measured connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -21,42 +23,42 @@ use fathom_packet_level::{
 
 use super::TcpSettings;
 
-/// A group of packet-level flows, checked.
+/// A checked group of packet-level flows.
 #[derive(Clone, Debug)]
 pub struct Background {
-    /// Its name in results.
+    /// Name in results.
     pub name: String,
-    /// Router behind which its senders are.
+    /// Router of the senders.
     pub from: usize,
-    /// Router behind which its receivers are.
+    /// Router of the receivers.
     pub to: usize,
-    /// What they send.
+    /// Traffic of the group.
     pub load: Load,
-    /// Its web users are TCP, as the scenario's connections are, and send so.
+    /// Settings of TCP if the web users are TCP senders, as in scenarios whose stack is TCP.
     pub tcp: Option<TcpSettings>,
-    /// Controllers of its web users, and the part of the users that each has.
+    /// Controllers of the web users, and the fraction of the users that has each.
     pub mix: Vec<(f64, Arc<dyn ControllerConfig>)>,
     /// UDP payload of a full packet in bytes.
     pub datagram: u16,
-    /// Packets in flight at most of a web user.
+    /// Maximum number of packets in flight of a web user.
     pub max_window: Option<u32>,
-    /// Smallest and largest round-trip delay of a flow's own, beside that of the links.
+    /// Smallest and largest round-trip delay that a flow adds to the delay of the links.
     pub rtt: (Duration, Duration),
 }
 
-/// What a group of packet-level flows sends.
+/// Traffic of a group of packet-level flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// Web users: transfers of Pareto size, idle times in between (DCA §4.5).
+    /// Web users: transfers of Pareto-distributed size with idle times between them (DCA §4.5).
     Users {
-        /// How many.
+        /// Number of users.
         count: u32,
         /// Shortest and longest idle time.
         idle: (Duration, Duration),
     },
     /// UDP sources with exponential on and off times.
     Udp {
-        /// How many.
+        /// Number of sources.
         count: u32,
         /// Rate of each while it is on.
         rate: Rate,
@@ -105,27 +107,29 @@ impl FromStr for Load {
     }
 }
 
-/// What a group of packet-level flows did after the warm-up.
+/// Counts of a group of packet-level flows after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackgroundOutcome {
-    /// Flows.
+    /// Number of flows.
     pub flows: u64,
     /// Data packets sent.
     pub sent: u64,
-    /// Data packets lost: declared lost by web users, not arrived of UDP.
+    /// Data packets lost: for web users, packets declared lost; for UDP, packets that did not
+    /// arrive.
     pub lost: u64,
-    /// Probe timeouts.
+    /// Probe timeouts; for TCP, retransmission timeouts.
     pub probe_timeouts: u64,
     /// Transfers completed.
     pub transfers: u64,
-    /// Bits per second sent (UDP, headers included) or acknowledged (stream bytes).
+    /// Throughput in bits per second. For UDP, bytes sent, headers included; for web users, stream
+    /// bytes acknowledged.
     pub throughput_bps: f64,
     /// Early (delay-based) window reductions.
     pub early_reductions: u64,
 }
 
 impl BackgroundOutcome {
-    /// Adds what a flow did between two reports, in `seconds`.
+    /// Adds the counts of a flow between two reports, `seconds` apart.
     fn add_tcp(&mut self, now: &TcpReport, before: &TcpReport, seconds: f64) {
         let since = |of: fn(&TcpReport) -> u64| of(now) - of(before);
         self.flows += 1;
@@ -149,7 +153,8 @@ impl BackgroundOutcome {
 /// The packet-level flows of a run.
 pub(super) struct PacketLevelGroups {
     packet_level: PacketLevel,
-    /// Group, and group and controller, of each reliable flow in the order in which they were added; group of each UDP flow.
+    /// Group, and group and controller, of each reliable flow in the order of their addition; then
+    /// the group of each UDP flow.
     tcp: Vec<(String, String)>,
     udp: Vec<String>,
 }
@@ -167,7 +172,7 @@ impl PacketLevelGroups {
         down: Path,
         up: Path,
     ) -> Result<(), PacketLevelError> {
-        // Packet-level flows use no sockets; a group names two.
+        // Packet-level flows use no sockets, but a group must have two.
         let (client, server) = (sim.client_socket().id(), sim.server_socket().id());
         let path = sim.add_group(Group { client, server, down, up });
         match group.load {
@@ -220,19 +225,20 @@ impl PacketLevelGroups {
         Ok(())
     }
 
-    /// Returns what reports what the flows did so far, while the run goes on.
+    /// Returns a function that reports the counts of the flows so far, also during the run.
     pub(super) fn reporter(&self) -> impl Fn() -> PacketLevelReport + Send + use<> {
         self.packet_level.reporter()
     }
 
-    /// What every group did since the report `before`, `seconds` ago; a group with several controllers has an entry for each besides.
+    /// Returns the counts of every group since the report `before`, which was made `seconds` ago. A
+    /// group with several controllers also has an entry for each controller.
     pub(super) fn outcomes(
         &self,
         before: &PacketLevelReport,
         seconds: f64,
     ) -> BTreeMap<String, BackgroundOutcome> {
         let report = self.packet_level.report();
-        // Without a warm-up there was none.
+        // Without a warm-up, there is no earlier report.
         let (no_tcp, no_udp) = (TcpReport::default(), UdpReport::default());
         let mut outcomes: BTreeMap<String, BackgroundOutcome> = BTreeMap::new();
         let several = of_several_controllers(&self.tcp);
@@ -254,8 +260,9 @@ impl PacketLevelGroups {
     }
 }
 
-/// Groups whose flows have more than one controller, of the groups and controllers of all flows. One pass: a run may have thousands of
-/// flows, and with a pass for each of them counting took longer than the run.
+/// Returns the groups whose flows have more than one controller. The argument is the group and
+/// controller of each flow. One pass suffices: a run may have thousands of flows, and one pass for
+/// each of them took longer than the run.
 fn of_several_controllers(flows: &[(String, String)]) -> BTreeSet<&str> {
     let mut first: BTreeMap<&str, &str> = BTreeMap::new();
     let mut of_several = BTreeSet::new();
@@ -267,11 +274,13 @@ fn of_several_controllers(flows: &[(String, String)]) -> BTreeSet<&str> {
     of_several
 }
 
-/// The golden ratio's fraction: its multiples fill the unit interval evenly from the first on.
+/// Fractional part of the golden ratio. Its multiples, modulo 1, fill the unit interval evenly from
+/// the first on.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 
 impl Background {
-    /// The controller of a flow. Any run of consecutive flows has nearly the parts of the mix.
+    /// Returns the controller of a flow. Any sequence of consecutive flows has nearly the fractions
+    /// of the mix.
     fn controller(&self, number: u32) -> Arc<dyn ControllerConfig> {
         let place = (f64::from(number) + 0.5) * GOLDEN % 1.0;
         let mut up_to = 0.0;
@@ -284,7 +293,8 @@ impl Background {
         Arc::clone(controller_config)
     }
 
-    /// A flow's own delay: evenly over the range, and independent of its controller.
+    /// Returns the delay that a flow adds: evenly spread over the range, independent of the flow's
+    /// controller.
     fn own_rtt(&self, number: u32) -> Duration {
         let place = (f64::from(number) + 0.5) * (2f64.sqrt() - 1.0) % 1.0;
         self.rtt.0 + (self.rtt.1 - self.rtt.0).mul_f64(place)
@@ -320,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Never ends if the groups are gone through for each flow.
+    /// With a pass over all groups for each flow, this test would not end in a reasonable time.
     #[test]
     fn groups_of_several_controllers_are_found_among_many_flows() {
         let flow = |group: &str, controller: &str| (group.to_owned(), controller.to_owned());

@@ -1,4 +1,5 @@
-//! Topologies. In all five papers routers stand in a row; hosts hang on them by access links of their own.
+//! Topologies. In all five papers, routers stand in a row, and hosts connect to them by access
+//! links of their own.
 
 use std::time::Duration;
 
@@ -16,13 +17,14 @@ pub struct Chain {
     pub routers: Vec<String>,
     /// The link from each router to the next, in both directions.
     pub links: Vec<ChainLink>,
-    /// Access links of traffic that does not say its own.
+    /// Default access links of traffic.
     pub access: Access,
-    /// What the one link is, where it is a path as users describe theirs: the link's own rate and queues are then the path's, for display.
+    /// The path, as users describe theirs, if the topology is one. The chain then has one link with
+    /// the path's nominal rate and queues.
     pub path: Option<Box<Path>>,
 }
 
-/// The link between two neighbours; both directions have its rate and delay, each a queue of its own.
+/// The link between two neighbours. Both directions have the same rate and delay, but a queue each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChainLink {
     /// Rate.
@@ -35,40 +37,42 @@ pub struct ChainLink {
     pub back_queue: QueueSpec,
 }
 
-/// The links of a group's hosts.
+/// Access links of a group's hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Access {
-    /// Hosts on each side; connections take them in turn. `None`: a host for every flow.
+    /// Number of hosts on each side, which connections take in turn. `None` for one host per flow.
     pub hosts: Option<u32>,
     /// Rate.
     pub rate: Rate,
-    /// Smallest and largest propagation delay: each host's is drawn evenly from between.
+    /// Smallest and largest propagation delay. The delay of each host is a random value between
+    /// them, uniformly distributed.
     pub delay: (Duration, Duration),
     /// Queue in front of a host's link, towards the router.
     pub queue: QueueSpec,
-    /// Which of them queue; the others are a fixed delay.
+    /// Access links that queue; the others only add a fixed delay.
     pub queues: AccessQueues,
 }
 
-/// Which access links queue.
+/// Access links that queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessQueues {
-    /// Those from hosts and those to hosts.
+    /// Links from hosts and links to hosts.
     #[default]
     Both,
-    /// Those from hosts. What the others carry comes no faster than they send.
+    /// Links from hosts. The links to hosts never queue, because packets arrive no faster than
+    /// these links send.
     Outbound,
     /// None.
     None,
 }
 
-/// What access links hold where papers set no limit: as good as any number.
+/// Queue of access links for which the papers set no limit, large enough never to drop.
 pub(super) const DEEP: QueueSpec = QueueSpec::droptail_packets(1_000_000);
 
-/// The rate of a path that says none: packets do not wait for each other.
+/// Rate of a path without a rate: packets do not wait for each other.
 const FREE: Rate = Rate::from_bits_per_sec(100_000_000_000);
-/// Hosts on each side of a path whose RTT is a range.
+/// Number of hosts on each side of a path whose RTT is a range.
 const PATH_HOSTS: u32 = 64;
 
 const fn ms(n: u64) -> Duration {
@@ -76,7 +80,7 @@ const fn ms(n: u64) -> Duration {
 }
 
 impl Chain {
-    /// Two routers and one link: SDC figure 3, gHSTCP figure 1, Packet size figure 4.1.
+    /// Returns two routers and one link: SDC figure 3, gHSTCP figure 1, Packet size figure 4.1.
     pub fn dumbbell(link: ChainLink) -> Self {
         let access = Access {
             hosts: None,
@@ -88,7 +92,8 @@ impl Chain {
         Self { routers: vec!["left".into(), "right".into()], links: vec![link], access, path: None }
     }
 
-    /// A path as users describe theirs: servers on the left, clients on the right, who differ in their RTT where it is a range.
+    /// Returns a path as users describe theirs: servers on the left, clients on the right. If the
+    /// RTT is a range, clients differ in their RTT.
     pub fn of_path(path: Path) -> Self {
         let of = |direction: &DirectedPath| {
             let (capacity, queue) = direction.link.as_ref()?;
@@ -97,7 +102,8 @@ impl Chain {
         let (rate, queue) = of(&path.down).unwrap_or((FREE, DEEP));
         let (_, back_queue) = of(&path.up).unwrap_or((FREE, DEEP));
         let (low, high) = path.rtt;
-        // What a client's RTT is above the smallest: both hosts add a part of it, each way.
+        // A client's RTT exceeds the smallest RTT by up to `high - low`. Both of its hosts add up
+        // to a quarter of this in each direction.
         let most = (high - low) / 4;
         let access = Access {
             hosts: (!most.is_zero()).then_some(PATH_HOSTS),
@@ -110,10 +116,10 @@ impl Chain {
         Self { access, path: Some(Box::new(path)), ..Self::dumbbell(link) }
     }
 
-    /// Whether the kernel can be the links of its path.
+    /// Checks whether the kernel can emulate the links of the path.
     ///
     /// # Errors
-    /// What it cannot do, in one line.
+    /// Returns one line with the feature that the kernel does not support.
     pub(crate) fn fits_netem(&self) -> Result<(), String> {
         let path = self.path.as_deref();
         let mut capacities = path
@@ -129,13 +135,14 @@ impl Chain {
         }
     }
 
-    /// One direction of the path, where the chain is one.
+    /// Returns one direction of the path, or `None` if the topology is not a path.
     pub fn direction(&self, leftwards: bool) -> Option<&DirectedPath> {
         self.path.as_deref().map(|path| if leftwards { &path.up } else { &path.down })
     }
 
-    /// Sync-TCP's network with its one bottleneck as two routers (Sync-TCP §4.1, figure 3): seven links of 1 ms each way end to end, one
-    /// rate for all of them, five hosts on each side. Links behind the bottleneck have its rate, so nothing ever queues there.
+    /// Returns Sync-TCP's network with its one bottleneck as two routers (Sync-TCP §4.1, figure 3):
+    /// seven links of 1 ms each way end to end, one rate for all of them, five hosts on each side.
+    /// Links behind the bottleneck have its rate, so they never queue.
     pub fn one_bottleneck(rate: Rate, queue: QueueSpec) -> Self {
         let link = ChainLink { rate, delay: ms(5), queue, back_queue: queue };
         Self {
@@ -144,8 +151,9 @@ impl Chain {
         }
     }
 
-    /// The parking lot with six routers, R0 to R5 (Sync-TCP §4.1, figure 3): every link, access links too, has one rate and 1 ms. Five
-    /// hosts feed each router on each interface.
+    /// Returns the parking lot with six routers, R0 to R5 (Sync-TCP §4.1, figure 3). Every link,
+    /// including access links, has the same rate and a delay of 1 ms. Five hosts feed each router
+    /// on each interface.
     pub fn parking_lot(rate: Rate, queue: QueueSpec) -> Self {
         let link = ChainLink { rate, delay: ms(1), queue, back_queue: queue };
         Self {
@@ -156,11 +164,12 @@ impl Chain {
         }
     }
 
-    /// The path to Arizona State University (DCA figure 4-1-2): 14 routers. From left to right the figure gives for each link the queue
-    /// in packets, the delay and the capacity.
+    /// Returns the path to Arizona State University (DCA figure 4-1-2): 14 routers. For each link
+    /// from left to right, the figure gives the queue in packets, the delay and the capacity.
     pub fn asu() -> Self {
-        // (packets, microseconds, Mbps) of links r1-r2 to r13-r14. The figure's delays and capacities have a column more than its
-        // queues; read as the queues of r1 to r14, the long ones stand before the slow links 4-5, 8-9 and 10-11.
+        // (packets, microseconds, Mbps) of links r1-r2 to r13-r14. The figure has one column more
+        // of delays and capacities than of queues. Read as the queues of r1 to r14, the long queues
+        // stand before the slow links 4-5, 8-9 and 10-11.
         let links = [
             (200, 500, 155),
             (200, 100, 155),
@@ -179,9 +188,10 @@ impl Chain {
         Self::of_figures(&links, Duration::from_micros(100))
     }
 
-    /// The path to Emory University. The paper has no figure of it, only facts (DCA §4.1 and table 3-2): 12 hops, a round trip of 66 ms,
-    /// access links of 10 Mbps, loss at links 4-5, 7-8 and 10-11, and 200 packets at link 7-8. The rates of the links in between and how
-    /// the delay is spread over them are ours.
+    /// Returns the path to Emory University. The paper gives no figure of it, only facts (DCA §4.1
+    /// and table 3-2): 12 hops, a round trip of 66 ms, access links of 10 Mbps, loss at links 4-5,
+    /// 7-8 and 10-11, and 200 packets at link 7-8. The rates of the other links and the
+    /// distribution of the delay are our choice.
     pub fn emory() -> Self {
         let links = [
             (200, 500, 155),
@@ -227,12 +237,13 @@ impl Chain {
         }
     }
 
-    /// The router of this name.
+    /// Returns the router with this name.
     pub fn router(&self, name: &str) -> Option<usize> {
         self.routers.iter().position(|r| r == name)
     }
 
-    /// Every link with its direction, from left to right and back: the numbers of its ends, and its name in results.
+    /// Returns every link in each direction, from left to right and back: the numbers of its ends,
+    /// and its name in results.
     pub fn directed(&self) -> impl Iterator<Item = (usize, usize, String)> + '_ {
         let name = |a: usize, b: usize| format!("{}-{}", self.routers[a], self.routers[b]);
         (0..self.links.len())
@@ -240,7 +251,8 @@ impl Chain {
     }
 }
 
-/// The access links of Sync-TCP §4.1. No limit is given for their queues beyond "each router".
+/// Returns the access links of Sync-TCP §4.1. The paper gives no limit for their queues beyond
+/// "each router".
 const fn sync_tcp_access(rate: Rate) -> Access {
     Access {
         hosts: Some(5),
@@ -273,7 +285,7 @@ mod tests {
 
     #[test]
     fn the_paths_of_the_dca_paper_have_their_hops() {
-        // Figure 4-1-2: 14 routers; link 8-9 is the slow one of the middle, 9-10 the long one.
+        // Figure 4-1-2: 14 routers. Link 8-9 is the slow one in the middle, 9-10 the long one.
         let asu = Chain::asu();
         assert_eq!(asu.routers.len(), 14);
         let named = |chain: &Chain, name: &str| {
@@ -283,7 +295,8 @@ mod tests {
         assert_eq!(named(&asu, "r8-r9").rate, Rate::from_bits_per_sec(100_000_000));
         assert_eq!(named(&asu, "r9-r10").delay, ms(25));
         assert_eq!(named(&asu, "r4-r5").rate, Rate::from_bits_per_sec(45_000_000));
-        // Table 3-1: 12 hops, the access links among them; table 3-2: a mean round trip of 66 ms, queueing included.
+        // Table 3-1: 12 hops, including the access links. Table 3-2: a mean round trip of 66 ms,
+        // including queueing.
         let emory = Chain::emory();
         assert_eq!(emory.links.len() + 2, 12);
         let base: Duration =

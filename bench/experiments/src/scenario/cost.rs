@@ -1,18 +1,19 @@
-//! What a run cost this machine.
+//! CPU time and memory that a run costs the machine.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What a run cost this machine. Not part of any result.
+/// Cost of a run on this machine. Not part of any result.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// CPU seconds of the thread that ran it: both ends, TLS, network, measuring.
+    /// CPU time of the run's thread in seconds: both ends, TLS, network and measurement.
     pub cpu_seconds: f64,
-    /// Datagrams that were handed to the network.
+    /// Datagrams handed to the network.
     pub packets: u64,
     /// Connections opened.
     pub connections: u64,
-    /// Servers' ends of connections that were there at once, at most: memory grows with them. Summed over groups of traffic.
+    /// Largest number of senders at the same time: servers' ends of connections, or clients' ends
+    /// for uploads. Memory grows with it. Sum of the maxima of all controllers of all groups.
     pub at_once: u64,
 }
 
@@ -26,7 +27,8 @@ impl fmt::Display for Cost {
     }
 }
 
-/// CPU time of this thread: a run runs on one thread, whatever else the machine does.
+/// Returns the CPU time of this thread. A run uses one thread, so other work on the machine does
+/// not count.
 pub(super) fn thread_cpu_time() -> Duration {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(t.tv_sec.unsigned_abs(), t.tv_nsec.unsigned_abs() as u32)

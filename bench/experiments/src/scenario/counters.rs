@@ -1,5 +1,5 @@
-//! Counters of a group's connections that only grow: read at the end of the warm-up and at the end of the run, of which the difference
-//! counts.
+//! Counters of a group's connections that only grow. They are read at the end of the warm-up and at
+//! the end of the run, and the difference counts.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use super::sender_watch::SenderTimes;
 use super::state::ControllerGroup;
 use crate::stack::SenderReport;
 
-/// What the connections of one controller did so far.
+/// Counts of the connections of one controller so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
-    /// Connections that ended: they are not there after the warm-up.
+    /// Connections that have ended. Those that end during the warm-up do not count.
     ended: u64,
     connections: u64,
     senders: SenderReport,
@@ -19,10 +19,10 @@ pub(super) struct Counters {
     limited: SenderTimes,
 }
 
-/// What they did from the end of the warm-up on.
+/// Counts of these connections from the end of the warm-up on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
-    /// Connections that were there: opened before the end of the warm-up and still open then, or opened later.
+    /// Connections that were open at the end of the warm-up or were opened later.
     pub(super) connections: u64,
     pub(super) senders: SenderReport,
     pub(super) limited: SenderTimes,
@@ -33,7 +33,7 @@ pub(super) struct Counted {
 }
 
 impl Counters {
-    /// Returns the counters of a group's part as they stand.
+    /// Returns the current counters of one controller of a group.
     pub(super) fn of(part: &ControllerGroup) -> Self {
         let limited = part.limited();
         let stats = part.stats();
@@ -47,7 +47,7 @@ impl Counters {
         }
     }
 
-    /// Returns what was counted between `before` and these.
+    /// Returns the counts between `before` and `self`.
     pub(super) fn since(&self, before: &Self) -> Counted {
         let Timeouts { reported, inferred, backoffs, backed_off } = self.timeouts;
         let (reported, inferred) =
@@ -56,7 +56,7 @@ impl Counters {
             connections: self.connections - before.ended,
             senders: self.senders.since(&before.senders),
             limited: self.limited.since(&before.limited),
-            // A stack that reports any reports all.
+            // A stack that reports any probe timeout reports all of them.
             probe_timeouts: if self.timeouts.reported > 0 { reported } else { inferred },
             silences: inferred,
             backoffs: backoffs - before.timeouts.backoffs,

@@ -1,4 +1,4 @@
-//! Why a run has no outcome.
+//! Errors of plans, scenarios and runs.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use fathom_traffic::RateOutOfRange;
 use crate::http::IdentityError;
 use crate::stack::SetupError;
 
-/// What is wrong with a plan, and how to fix it, in one line.
+/// Error in a plan, and how to fix it, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError(pub String);
 
@@ -21,10 +21,10 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// Why a run has no result.
+/// Error of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// No TLS identity.
+    /// The TLS identity could not be generated.
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// The backend is not available.
@@ -39,20 +39,20 @@ pub enum RunError {
         hint = collapse_hint(*event)
     )]
     Collapsed {
-        /// The controller.
+        /// Controllers of the run.
         controller: String,
-        /// The event after which the path carries no full packet, if there is one.
+        /// Event after which the path carries no full packet, if there is one.
         event: Option<PathEvent>,
-        /// Responses completed.
+        /// Completed responses.
         done: u64,
-        /// Requests that failed.
+        /// Failed requests.
         failed: u64,
-        /// Responses wanted.
+        /// Responses that the run was to complete.
         wanted: u64,
-        /// Virtual seconds.
+        /// Virtual time at the end of the run in seconds.
         seconds: f64,
     },
-    /// Its responses could not be kept.
+    /// The responses of the run could not be kept.
     #[error(
         "the responses could not be kept in a temporary file: {0}; name a folder with room in TMPDIR"
     )]
@@ -60,17 +60,17 @@ pub enum RunError {
     /// The run was interrupted.
     #[error("interrupted")]
     Interrupted,
-    /// The run's counters are inconsistent: a bug in the lab, not in the plan.
+    /// The run's counters are inconsistent: a bug in the laboratory, not in the plan.
     #[error("{controller}: the run failed its own checks, please report this: {errors}")]
     FailedChecks {
-        /// The controller.
+        /// Controllers of the run.
         controller: String,
-        /// What is wrong.
+        /// The inconsistencies.
         errors: String,
     },
 }
 
-/// What ends a run that did not end in time.
+/// Returns advice for a run that did not end in time.
 fn collapse_hint(event: Option<PathEvent>) -> String {
     match event {
         None => "lower the load or the number of responses".into(),
@@ -82,7 +82,7 @@ fn collapse_hint(event: Option<PathEvent>) -> String {
 }
 
 impl RunError {
-    /// The same error of a run that reports call `label`.
+    /// Replaces the controllers in the error by the label of the run in reports.
     pub(crate) fn named(mut self, label: &str) -> Self {
         if let Self::Collapsed { controller, .. } | Self::FailedChecks { controller, .. } =
             &mut self
@@ -93,18 +93,18 @@ impl RunError {
     }
 }
 
-/// Why a scenario has no outcome, or a comparison no result.
+/// Error of a scenario or of a comparison.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// The request cannot be met: the user can fix it.
+    /// The plan is invalid. The user can fix it.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A group's load makes a rate that its model of traffic does not have: the user can fix it.
+    /// A group's load needs a rate outside the range of its traffic model. The user can fix it.
     #[error("traffic '{traffic}': workload: {error}")]
     Rate {
-        /// The group.
+        /// Name of the group.
         traffic: String,
-        /// The rate, and those that there are.
+        /// The rate and the range of the model.
         error: RateOutOfRange,
     },
     /// The run failed.

@@ -1,4 +1,4 @@
-//! What limited the senders of a group, as data.
+//! Limits of the senders of a group, as data.
 
 use fathom_metrics::round;
 use serde::{Deserialize, Serialize};
@@ -7,64 +7,70 @@ use super::sender_watch::SenderTimes;
 use super::{Traffic, Workload};
 use crate::stack::SenderReport;
 
-/// What limited the senders of a group of traffic after the warm-up; what they began with is of all of them. A figure that a stack cannot
-/// tell is missing.
+/// Limits of the senders of a group of traffic after the warm-up. The first windows and early
+/// losses also include senders that began during the warm-up. Figures that a stack does not report
+/// are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitOutcome {
-    /// Senders that were followed.
+    /// Senders that were observed.
     pub senders: u64,
-    /// Seconds by limit, over all senders; missing where the sender's application is not seen (uploads).
+    /// Seconds by limit, summed over all senders. Missing for uploads, because the application of
+    /// their senders is not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<LimitTimes>,
-    /// Packets that senders sent and that they declared lost (RFC 9002 §6.1).
+    /// Packets that senders sent, and packets that they declared lost (RFC 9002 §6.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<SentPackets>,
-    /// Packets declared lost that were acknowledged later, as the stack counts them (quiche).
+    /// Packets declared lost that were acknowledged later. Only stacks that count them have this
+    /// figure (quiche).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spurious_losses: Option<u64>,
-    /// Window reductions for loss or marks that were taken back at once.
+    /// Window reductions after loss or marks that were undone in one step.
     pub undone_reductions: u64,
-    /// Bytes declared lost within ten round trips of a connection's begin.
+    /// Bytes declared lost within ten round trips of the start of a connection.
     pub lost_early_bytes: u64,
-    /// Mean window in bytes that senders began with.
+    /// Mean of the senders' first windows in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_window_bytes: Option<f64>,
-    /// Mean of the round-trip times that acknowledgements brought.
+    /// Mean of the round-trip times that acknowledgements measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_mean_ms: Option<f64>,
-    /// Mean over senders of the smoothed round-trip time in the end.
+    /// Mean over senders of the last smoothed round-trip time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_smoothed_ms: Option<f64>,
-    /// Mean over acknowledgements of the pacing rate that the controller set, where it sets one.
+    /// Mean over acknowledgements of the controller's pacing rate; missing if the controller sets
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_mean_bps: Option<f64>,
-    /// The last such rate.
+    /// Last pacing rate of the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_last_bps: Option<f64>,
-    /// Bytes of UDP payload that reached the clients, from the end of the warm-up on.
+    /// Bytes of UDP payload that reached the receivers of bodies (clients; for uploads, servers)
+    /// after the warm-up.
     pub delivered_bytes: u64,
 }
 
-/// Seconds by what a sender was limited by: one limit at a time.
+/// Seconds by the limit of a sender. A sender has one limit at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitTimes {
-    /// The handshake was not complete.
+    /// Time before the handshake was complete.
     pub handshake_seconds: f64,
-    /// The congestion window was full, before the first loss, mark or early reduction.
+    /// Time with a full congestion window, before the first loss, mark or early reduction.
     pub slow_start_seconds: f64,
-    /// The congestion window was full, after it.
+    /// Time with a full congestion window, after the first loss, mark or early reduction.
     pub congestion_window_seconds: f64,
-    /// The window was open and the stack had more: its pacing held it back.
+    /// Time in which the window was open and the stack had more to send, but pacing delayed it.
     pub pacing_seconds: f64,
-    /// The window was open, and the application had more than the stack took: flow control, or the stack's send buffer.
+    /// Time in which the window was open and the application had more than the stack accepted,
+    /// because of flow control or the stack's send buffer.
     pub flow_control_seconds: f64,
-    /// Packets were in flight, and the application had nothing more.
+    /// Time in which packets were in flight and the application had nothing more to send.
     pub application_seconds: f64,
-    /// Nothing was in flight and nothing to be sent.
+    /// Time in which nothing was in flight and there was nothing to send.
     pub idle_seconds: f64,
 }
 
-/// Packets as stacks count them.
+/// Packets, as stacks count them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SentPackets {
     /// Packets sent.
@@ -76,7 +82,7 @@ pub struct SentPackets {
 }
 
 impl LimitOutcome {
-    /// Of a group's senders; `None` where none of them was followed.
+    /// Returns the limits of a group's senders, or `None` if no sender was observed.
     pub(super) fn of(
         traffic: &Traffic,
         did: &SenderReport,

@@ -1,9 +1,11 @@
-//! Offered load: which rate of new connections fills the wanted part of a link.
+//! Offered load: the rate of new connections that fills the wanted fraction of a link.
 //!
-//! The paper runs its network at ten times the rate, where nothing queues, until the links carry the wanted bits (Sync-TCP §4.2). On such
-//! a network a response costs the same bytes in every run, whatever else happens: so two downloads of different size tell what a
-//! connection costs by itself and what each byte of a body costs, and the sizes of the requests that will be made tell the rest. Load
-//! counts both directions of a connection: with traffic both ways, a link carries the bodies of one and the acknowledgements of the other.
+//! The paper runs its network at ten times the rate, without queues, until the links carry the
+//! wanted number of bits (Sync-TCP §4.2). On such a network, a response always costs the same
+//! number of bytes. Two downloads of different sizes therefore give the bytes that a connection
+//! costs and the bytes that each byte of a body costs; the sizes of the requests of a run give the
+//! rest. The load counts both directions of a connection: with traffic in both directions, a link
+//! carries the bodies of one group and the acknowledgements of the other.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -23,33 +25,35 @@ use super::{
 };
 use crate::stack::{Controller, Stack};
 
-/// Bodies whose costs are measured, in bytes.
+/// Sizes of the bodies whose costs are measured, in bytes.
 const SMALL: u64 = 1_000;
 const LARGE: u64 = 1_001_000;
-/// Rates are refined this often: the sizes of a model depend on the rate a little.
+/// Number of refinements of a rate: the sizes of a model depend slightly on the rate.
 const ROUNDS: usize = 4;
-/// Of pages, whose load changes in steps, the nearest of so many.
+/// Number of attempts for pages, whose load changes in steps; the nearest attempt counts.
 const PAGE_ROUNDS: usize = 12;
-/// The largest number of requests whose sizes are looked at, and of page views, which have dozens of objects.
+/// Maximum number of requests whose sizes are added up, and of page views, which have dozens of
+/// objects.
 const MOST: usize = 1_000_000;
 const MOST_VIEWS: usize = 20_000;
-/// Headers of a response with their frames, bytes.
+/// Bytes of a response's headers with their frames.
 const HEADERS: u64 = 60;
 
-/// Bytes on the wire, both directions, of a connection and of each byte of its body.
+/// Bytes on the wire, in both directions, of a connection and of each byte of its body.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
     connection: f64,
     byte: f64,
 }
 
-/// Runs a scenario of one link, and says how many bytes it put on it.
+/// Function that runs a scenario with one link and returns the bytes that crossed this link.
 pub(super) type BytesOnTheWire = fn(&Scenario) -> Result<u64, ScenarioError>;
 
-/// New connections per second of a group's web traffic, and the load that they offer where it is a load that is requested.
+/// Returns the new connections per second of a group's web traffic; if the scenario requests a
+/// load, also the load that they offer.
 ///
 /// # Errors
-/// No such rate is in the model's range, or a stack failed.
+/// Returns an error if no such rate is within the model's range, or if a stack fails.
 pub(super) fn rate(
     scenario: &Scenario,
     traffic: &Traffic,
@@ -67,7 +71,8 @@ pub(super) fn rate(
     };
     let wanted = part * of.bits_per_sec() as f64 / 8.0;
     let costs = costs(scenario.timestamps, traffic, on_the_wire)?;
-    // With web traffic in both directions the model's mean response is near 8 kB; a page has megabytes.
+    // Mean bytes of the first estimate: with web traffic in both directions, the model's mean
+    // response has about 8 kB; a page has megabytes.
     let first = if matches!(traffic.workload, Workload::Pages { .. }) { 4e6 } else { 8_000.0 };
     let mut rate = wanted / (costs.connection + first * costs.byte);
     let offer = |rate: f64| offered(scenario, traffic, seed, rate, costs);
@@ -89,7 +94,8 @@ pub(super) fn rate(
     Ok((rate, Some(load)))
 }
 
-/// The rate whose offer is nearest to the wanted one, and that offer. Of pages it rises in steps, as large pages come into the run and go.
+/// Returns the rate whose offered load is nearest to `wanted`, and this load. The load of pages
+/// rises in steps, as large pages enter and leave the run.
 fn nearest(
     first: f64,
     wanted: f64,
@@ -109,7 +115,7 @@ fn nearest(
             high = f64::min(high, rate);
         }
         let step = rate * wanted / reached.max(wanted / 16.0);
-        // Between two that are known the step may lead out again.
+        // The step may leave the interval between the two known rates.
         rate = if low < step && step < high {
             step
         } else {
@@ -119,7 +125,7 @@ fn nearest(
     Ok(best)
 }
 
-/// Bytes per second that connections at this rate offer.
+/// Returns the bytes per second that connections at this rate offer.
 fn offered(
     scenario: &Scenario,
     traffic: &Traffic,
@@ -153,12 +159,13 @@ fn offered(
             + request.request_bytes as f64;
         last = request.start.as_secs_f64() - period.from.as_secs_f64();
     }
-    // What the requests of a run offer over the time in which they come; the model's own gaps vary, too.
+    // Divides by the time in which the requests arrive, because the gaps of the model vary, too.
     let span = if last > 0.0 { last } else { n as f64 / rate };
     Ok(bytes / span)
 }
 
-/// Bytes on the wire of the page views that begin within `span`, if pages take no time; of visits, of which the first may begin at `from`.
+/// Returns the bytes on the wire of the page views that begin within `span` if loading takes no
+/// time. The first visit begins at `from` or later.
 fn view_bytes(visits: Source, from: Duration, span: Duration, costs: Costs) -> f64 {
     let end = Time::ZERO + from + span;
     let mut bytes = 0.0;
@@ -184,7 +191,8 @@ fn view_bytes(visits: Source, from: Duration, span: Duration, costs: Costs) -> f
 
 type Key = (Stack, Timestamps, u16, MaxWindow, Option<TcpSettings>);
 
-/// Two downloads on a network that does not queue. Measured once per process: nothing in it is random.
+/// Measures the costs by two downloads on a network without queues, once per process: nothing in
+/// them is random.
 fn costs(
     timestamps: Timestamps,
     traffic: &Traffic,
@@ -256,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_nearest_rate_of_a_rising_offer_is_found() {
-        // In steps of a tenth, and 5 above 3.
+        // Rises in steps of 0.1, and by 5 at 3.
         let offer =
             |rate: f64| Ok((rate * 10.0).floor() / 10.0 + if rate > 3.0 { 5.0 } else { 0.0 });
         for (first, wanted, off) in

@@ -1,4 +1,4 @@
-//! The largest window of a sender, as flow control bounds it.
+//! The largest window of a sender, which flow control limits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,20 +11,21 @@ use fathom_netsim::queue::QueueSpec;
 
 use super::{Scenario, Traffic};
 
-/// Largest window of a group's senders, by the receivers' flow control.
+/// Largest window of a group's senders, which the receivers' flow control enforces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MaxWindow {
-    /// Flow control binds no controller that reacts to the path, on any stack: the window is larger than what the path and its queues hold.
+    /// No limit: on every stack, the window is larger than the content of the path and its queues,
+    /// so that flow control never limits a controller that reacts to the path.
     #[default]
     Unlimited,
-    /// The windows and buffers that each stack has by default. TCP at packet level has none.
+    /// The default windows and buffers of each stack. TCP at packet level has none.
     Stack,
-    /// Packets, 2 or more.
+    /// Limit in packets, at least 2.
     Packets(u32),
 }
 
 impl MaxWindow {
-    /// Returns the limit in packets, where it is one.
+    /// Returns the limit in packets, or `None` if there is no such limit.
     pub const fn packets(self) -> Option<u32> {
         match self {
             Self::Packets(packets) => Some(packets),
@@ -36,7 +37,7 @@ impl MaxWindow {
 impl FromStr for MaxWindow {
     type Err = String;
 
-    /// Reads `none`, `stack`, or packets such as `68p`.
+    /// Parses `none`, `stack`, or a number of packets such as `68p`.
     fn from_str(s: &str) -> Result<Self, String> {
         match s {
             "none" => Ok(Self::Unlimited),
@@ -64,18 +65,21 @@ impl fmt::Display for MaxWindow {
     }
 }
 
-/// The least window that counts as none, in bytes: what quinn and noq have by default, 100 ms at 100 Mbps.
+/// Smallest window without a limit, in bytes: the default of quinn and noq, 100 ms at 100 Mbps.
 const LEAST: u64 = 1_250_000;
-/// Round trips that a window without a limit covers, for losses that are repaired more than once, and jitter beside them.
+/// Round trips and jitter that a window without a limit covers, so that losses can be repaired more
+/// than once.
 const ROUND_TRIPS: u32 = 4;
 const JITTER: Duration = Duration::from_millis(250);
-/// Peaks of traces and models above their mean rate.
+/// Ratio of peak to mean rate that is assumed for traces and models.
 const PEAK: u64 = 4;
 /// Bytes of a packet, for queues whose limit is in packets.
 const PACKET: u64 = 1_500;
 
-/// Returns the bytes that a window without a limit is in this scenario: several times what its links and queues hold, so that flow control
-/// binds no controller that reacts to them. Without any end a controller that ignores losses would double its packets for ever.
+/// Returns the flow control window in bytes of a sender without a limit in this scenario. The
+/// window holds several times the content of the links and queues, so that flow control never
+/// limits a controller that reacts to them. The window must be finite, because a controller that
+/// ignores losses would double its packets for ever.
 pub(super) fn beyond_the_path(scenario: &Scenario, traffic: &Traffic) -> u64 {
     let chain = &scenario.chain;
     let peak = |capacity: &Capacity| match capacity {
@@ -115,7 +119,7 @@ pub(super) fn beyond_the_path(scenario: &Scenario, traffic: &Traffic) -> u64 {
         }
     }
     let under_way = (ROUND_TRIPS * rtt + JITTER).as_secs_f64() * bps as f64 / 8.0;
-    // A float turns into the nearest integer there is.
+    // The cast saturates.
     queues.saturating_mul(2).saturating_add(under_way as u64).max(LEAST)
 }
 
@@ -135,7 +139,7 @@ mod tests {
             beyond_the_path(&scenario, &scenario.traffic[0])
         };
         assert_eq!(window("rate = \"1Mbps\"\nrtt = \"20ms\"\nqueue = \"droptail:20p\""), LEAST);
-        // 12.5 MB under way and 9 MB in the queue.
+        // 12.5 MB in flight and 9 MB in the queue.
         let large = window("rate = \"1Gbps\"\nrtt = \"100ms\"\nqueue = \"droptail:6000p\"");
         assert!((2 * 21_500_000..200_000_000).contains(&large), "{large}");
         let later = window("rate = \"10Mbps\"\nrtt = \"100ms\"\nevents = [\"rate:1Gbps@5s\"]");

@@ -1,21 +1,27 @@
-//! Scenarios: a chain of routers, traffic over it, and what to measure. A run of one is a pure function of scenario and seed.
+//! Scenarios: a chain of routers, the traffic over it, and what to measure. A run is a pure
+//! function of the scenario and a seed.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `spec.rs` | a scenario as written in TOML, and its checks |
 //! | `chain.rs` | the topologies: routers in a row, after each paper |
-//! | `background.rs` | packet-level flows that load the links besides |
-//! | `load.rs` | what a workload offers: rates of new connections for a wanted load |
-//! | `tcp.rs` | how TCP sends and acknowledges, where it is the stack |
+//! | `background.rs` | packet-level flows that load the links in addition |
+//! | `load.rs` | rates of new connections that offer a wanted load |
+//! | `tcp.rs` | how TCP sends and acknowledges, if it is the stack |
 //! | `max_window.rs` | the largest window of a sender, as plans write it |
+//! | `settings.rs` | settings of connections |
 //! | `source.rs` | the requests of one group of traffic |
 //! | `traffic.rs` | the clients and servers of one group |
 //! | `state.rs` | the state and statistics of a run |
-//! | `seeds.rs` | the one place where the seeds of a run's parts come from |
-//! | `run.rs` | sets everything up, runs it, checks its counters |
+//! | `seeds.rs` | the seeds of a run's parts |
+//! | `run.rs` | one run: setup, execution, checks of its counters |
+//! | `recorder.rs` | counts of the events that controllers receive |
+//! | `sender_watch.rs` | what limits senders over time |
+//! | `counters.rs` | counters of connections without the warm-up |
 //! | `responses.rs` | single responses, in a temporary file |
-//! | `outcome.rs` | what a run says in the end, as data |
-//! | `cost.rs` | what it cost this machine |
+//! | `outcome.rs`, `limit_outcome.rs` | the outcome of a run, as data |
+//! | `cost.rs` | what a run costs the machine |
+//! | `error.rs` | errors of plans and runs |
 
 mod background;
 mod chain;
@@ -74,35 +80,38 @@ pub(crate) use spec::{
 
 use crate::stack::{ClockMisreport, Controller, Stack};
 
-/// A scenario, checked.
+/// A checked scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Routers in a row and the links between them.
     pub chain: Chain,
-    /// Who sends over them.
+    /// Groups of traffic that use the chain.
     pub traffic: Vec<Traffic>,
-    /// Packet-level traffic besides.
+    /// Additional packet-level traffic.
     pub background: Vec<Background>,
-    /// When a run ends.
+    /// End of a run.
     pub stop: Stop,
-    /// Time before which nothing is counted, where a run ends at a time.
+    /// End of the warm-up: nothing that happens before is counted. For runs that end at a time.
     pub warm_up: Duration,
-    /// Where it runs.
+    /// Backend that runs the scenario.
     pub backend: Backend,
-    /// How one-way delays travel.
+    /// Extension that carries one-way delays.
     pub timestamps: Timestamps,
     /// Whether endpoints send through a shaping socket.
     pub shaping: Shaping,
-    /// Whether endpoints begin with packets of 1200 bytes and find out how large a packet the path carries, up to the size of their traffic.
+    /// Whether endpoints begin with packets of 1200 bytes and discover how large a packet the path
+    /// carries, up to the packet size of their traffic.
     pub mtu_discovery: bool,
-    /// Datagrams that leave their sender at once at most (GSO); `None`: each leaves when the stack sends it.
+    /// Maximum number of datagrams that leave a sender in one bundle (GSO). `None` if each datagram
+    /// leaves when the stack sends it.
     pub gso: Option<u32>,
-    /// What is kept besides counts.
+    /// Data that are kept in addition to counts.
     pub keep: KeepSpec,
 }
 
 impl Scenario {
-    /// The event that makes its path carry smaller packets than some traffic sends, if there is one.
+    /// Returns the event, if any, after which the path carries only packets smaller than some
+    /// traffic sends.
     pub(crate) fn shrinking_mtu(&self) -> Option<PathEvent> {
         let largest = self.traffic.iter().map(|traffic| traffic.datagram).max()?;
         let path = self.chain.path.as_deref()?;
@@ -112,8 +121,8 @@ impl Scenario {
             .copied()
     }
 
-    /// Returns whether the same seed gives the same packets: in virtual time, if every controller has
-    /// a seed.
+    /// Returns whether the same seed gives the same packets: in virtual time, if every controller
+    /// has a seed.
     pub fn is_repeatable(&self) -> bool {
         let seeded = |traffic: &Traffic| {
             traffic.mix.iter().all(|(_, controller)| controller.is_repeatable(traffic.stack))
@@ -121,7 +130,7 @@ impl Scenario {
         self.backend.is_virtual() && self.traffic.iter().all(seeded)
     }
 
-    /// Stacks of its groups, each once.
+    /// Returns the stacks of the groups, each once.
     pub fn stacks(&self) -> Vec<Stack> {
         let mut stacks = Vec::new();
         for traffic in &self.traffic {
@@ -133,151 +142,160 @@ impl Scenario {
     }
 }
 
-/// When a run ends.
+/// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stop {
-    /// After so many completed responses of the counted traffic; requests that fail are counted beside. Counted downloads that have an end
-    /// may be over before.
+    /// After this many completed responses of the counted traffic; failed requests do not count. If
+    /// the counted traffic makes a fixed number of requests, the run also ends when all of them
+    /// have completed or failed.
     Responses(u64),
     /// At this time.
     At(Duration),
 }
 
-/// A group of traffic: the same endpoints, route and workload.
+/// A group of traffic with the same endpoints, route and workload.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Its name in results.
+    /// Name in results.
     pub name: String,
-    /// Stack of both ends of its connections.
+    /// Stack of both ends of the connections.
     pub stack: Stack,
-    /// Stack whose costs a computed load is of.
+    /// Stack whose bytes per connection and per byte of body define a computed load.
     pub load_stack: Stack,
-    /// How TCP sends, where that is its stack.
+    /// TCP settings, if TCP is the stack.
     pub tcp: TcpSettings,
-    /// Router behind which its servers are: bodies travel from here.
+    /// Router of the servers; bodies travel from here, except uploads.
     pub from: usize,
-    /// Router behind which its clients are.
+    /// Router of the clients.
     pub to: usize,
     /// Links between hosts and routers.
     pub access: Access,
-    /// What its clients send, acknowledgements above all, crosses the links of the way; `false`: it only takes their delays.
+    /// Whether the clients' packets, mostly acknowledgements, use the links of the way back. If
+    /// `false`, these packets only take the delays of the links.
     pub acks_queue: bool,
-    /// Controllers of its connections and the part of the connections that each has. The parts sum to 1.
+    /// Controllers, and the fraction of the connections that uses each. The fractions add up to 1.
     pub mix: Vec<(f64, Controller)>,
-    /// What its clients ask for.
+    /// Requests of the clients.
     pub workload: Workload,
-    /// How its requests use connections.
+    /// How requests use connections.
     pub connections: Connections,
     /// UDP payload of a full packet in bytes.
     pub datagram: u16,
-    /// Largest window of a sender, by the receiver's flow control.
+    /// Largest window of a sender, which the receiver's flow control enforces.
     pub max_window: MaxWindow,
-    /// Largest drift of a client's clock in microseconds per second; each connection's is drawn evenly from 0 to it (Sync-TCP §5.3).
+    /// Largest drift of a client's clock in microseconds per second. Each connection takes one of
+    /// 32 values that are spread evenly from 0 to this (Sync-TCP §5.3).
     pub drift: u32,
-    /// How its clients misreport time, knowing the queue of the first link of their way; `None`: they do not, and drift.
+    /// How the clients misreport time, with knowledge of the queue of the first link from the
+    /// servers. `None` if they do not misreport, but drift.
     pub misreport: Option<ClockMisreport>,
-    /// Streams that a body travels over at once.
+    /// Number of parallel streams that carry a body.
     pub streams: u32,
-    /// How long a user waits for a response before the client closes the connection; `None`: for ever.
+    /// Time that a user waits for a response before the client closes the connection; `None` for no
+    /// limit.
     pub patience: Option<Duration>,
-    /// Longest silence before either end gives a connection up.
+    /// Idle timeout of connections, at both ends.
     pub idle: Duration,
-    /// Its responses count towards the end of the run.
+    /// Whether the responses count towards the end of the run.
     pub counted: bool,
 }
 
-/// What the clients of a group ask for.
+/// Requests of the clients of a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Workload {
     /// Web traffic (PackMime).
     Web {
-        /// How much of it.
+        /// Amount of traffic.
         load: WebLoad,
-        /// Servers think before they answer (PackMime's server delay).
+        /// Whether servers think before they respond (PackMime's server delay).
         server_delay: bool,
-        /// How requests arrive.
+        /// Arrivals of the requests.
         arrivals: Arrivals,
-        /// When they do.
+        /// Part of the run in which requests arrive.
         period: Period,
-        /// How their connections resume sessions.
+        /// How the connections resume sessions.
         resumption: Resumption,
     },
-    /// This many downloads that outlast the run (`bytes` `None`) or have a size, their starts spread evenly over `spread`.
+    /// Downloads, either of a fixed size or longer than the run. Their starts are spread evenly
+    /// over `spread`.
     Bulk {
-        /// How many at once.
+        /// Number of downloads.
         flows: u32,
-        /// Size of each; `None`: they last as long as the run.
+        /// Size of each in bytes; `None` if they last as long as the run.
         bytes: Option<u64>,
         /// Time from the first start to the last.
         spread: Duration,
-        /// When the first starts: on a network that background traffic has filled.
+        /// Start of the first download, for a network that background traffic has filled by then.
         after: Duration,
     },
-    /// Uploads, one connection each: the request has a body, and the server answers when it has all of it. Bodies travel from `to` to
-    /// `from`.
+    /// Uploads, each on a connection of its own. The request has a body, and the server responds
+    /// when it has received all of it. Bodies travel from `to` to `from`.
     Uploads {
-        /// How many.
+        /// Number of uploads.
         count: u32,
         /// Size of each in bytes.
         bytes: u64,
         /// Time from the first start to the last.
         spread: Duration,
     },
-    /// Pages as browsers load them: visits of page views; a response is a page view.
+    /// Web pages, as browsers load them: visits of page views. A response is a page view.
     Pages {
-        /// How much of it: `Connections` are page views per second.
+        /// Amount of traffic; for `Connections`, page views per second.
         load: WebLoad,
-        /// What pages consist of.
+        /// Objects of the pages and their sizes.
         shape: PageShape,
-        /// When visits begin.
+        /// Part of the run in which visits begin.
         period: Period,
-        /// Clients send the `priority` header and servers send what is urgent first (RFC 9218).
+        /// Whether clients send the `priority` header and servers send urgent objects first (RFC
+        /// 9218).
         priorities: bool,
-        /// Requests that a client has open at once, at most.
+        /// Maximum number of requests that a client has open at once.
         in_flight: u32,
-        /// How its connections resume sessions.
+        /// How the connections resume sessions.
         resumption: Resumption,
     },
-    /// Live media: streams of frames with a deadline; a response is a frame.
+    /// Live media: streams of frames with a deadline. A response is a frame.
     Media {
-        /// Streams, a client and a connection each.
+        /// Number of streams, each with a client and a connection of its own.
         streams: u32,
-        /// Bits per second of a stream's frames.
+        /// Bit rate of a stream's frames.
         rate: Rate,
         /// Frames per second.
         fps: u32,
-        /// How long after its capture a frame has to be at the client.
+        /// Time from the capture of a frame to the time at which the client needs it.
         deadline: Duration,
-        /// How long a stream lasts; `None`: as long as the run.
+        /// Duration of a stream; `None` if it lasts as long as the run.
         length: Option<Duration>,
-        /// How frames travel.
+        /// Transport of the frames.
         transport: MediaTransport,
     },
 }
 
-/// The part of a run in which requests are made.
+/// Part of a run in which requests are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
-    /// From here on.
+    /// Start of the period.
     pub from: Duration,
-    /// Up to here; `None`: to the end of the run.
+    /// End of the period; `None` for the end of the run.
     pub until: Option<Duration>,
 }
 
-/// How much web traffic comes, or how many pages.
+/// Amount of web traffic or of pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WebLoad {
-    /// As many connections as offer this fraction of a link's rate. How many is computed from what a connection and a byte of its body
-    /// cost on a network that does not queue.
+    /// Number of connections that offers this fraction of a link's rate. It is computed from the
+    /// bytes that a connection and a byte of its body cost on a network without queues.
     Computed {
-        /// Part of `of` that the group's bodies, with all headers, fill on average.
+        /// Fraction of `of` that the group's packets fill on average: both directions, with headers
+        /// and acknowledgements.
         part: f64,
-        /// Rate that `part` is a part of.
+        /// Rate that `part` refers to.
         of: Rate,
     },
-    /// So many new connections per second; of pages, so many page views per second.
+    /// New connections per second; for pages, page views per second.
     Connections(f64),
 }
 
-/// QUIC's smallest largest datagram (RFC 9000 §14.1): what a stack sends by itself is no smaller.
+/// QUIC's smallest maximum datagram size in bytes (RFC 9000 §14.1). Stacks do not choose a smaller
+/// size by themselves.
 pub(crate) const SMALLEST_STOCK_DATAGRAM: u16 = 1_200;

@@ -1,4 +1,4 @@
-//! What a run says in the end: data only, so that it can be stored, merged and looked at later.
+//! The outcome of a run. It is only data, so that it can be stored, merged and analysed later.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,25 +15,28 @@ use serde::{Deserialize, Serialize};
 use super::background::BackgroundOutcome;
 use super::limit_outcome::LimitOutcome;
 
-/// One run. Nothing in it depends on the machine or the wall clock.
+/// Outcome of one run. In virtual time, nothing in it depends on the machine or the wall clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Virtual seconds it took.
+    /// Duration of the run in virtual seconds.
     pub seconds: f64,
-    /// Virtual seconds of it that counted, without the warm-up; 0 in results of older versions without one.
+    /// Virtual seconds that count, without the warm-up; 0 in results of older versions, whose runs
+    /// have no warm-up.
     #[serde(default)]
     pub counted_seconds: f64,
-    /// Router links by name, `left-right` and `right-left`.
+    /// Router links by name, such as `left-right` and `right-left`.
     pub links: BTreeMap<String, LinkOutcome>,
-    /// Groups of traffic by name. A group with several controllers has an entry per controller besides, `group/controller`.
+    /// Groups of traffic by name. A group with several controllers also has an entry for each
+    /// controller, `group/controller`.
     pub groups: BTreeMap<String, GroupOutcome>,
-    /// Packet-level groups by name, and `group/controller` where a group has several.
+    /// Packet-level groups by name, and `group/controller` for groups with several controllers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub background: BTreeMap<String, BackgroundOutcome>,
-    /// How the flows that last as long as the run shared the link that `[keep]` names, where it names one.
+    /// Shares of the downloads that are open at the end of the run, on the link that `[keep]` names
+    /// under `shares`; `None` if the scenario names no link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,
-    /// How punctual the machine was, in a real-time run.
+    /// Punctuality of the machine in a real-time run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub punctuality: Option<Punctuality>,
     /// Hash over every step of every packet.
@@ -41,13 +44,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the virtual seconds that counted: those after the warm-up.
+    /// Returns the virtual seconds that count: those after the warm-up.
     pub fn counted(&self) -> f64 {
         if self.counted_seconds > 0.0 { self.counted_seconds } else { self.seconds }
     }
 }
 
-/// A link.
+/// Outcome of a link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkOutcome {
     /// Packets that arrived.
@@ -56,18 +59,18 @@ pub struct LinkOutcome {
     pub dropped: u64,
     /// Packets marked.
     pub marked: u64,
-    /// Dropped, percent of those that arrived.
+    /// Dropped packets in percent of those that arrived.
     pub drops_percent: f64,
-    /// Mean queue in packets over time.
+    /// Time average of the queue in packets.
     pub mean_queue: f64,
-    /// Largest queue in packets.
+    /// Largest queue in packets, over the whole run.
     pub max_queue: usize,
-    /// Bytes that it sent, percent of those that it could have: of a rate the time it was sending, of a trace the delivery opportunities
-    /// that it used.
+    /// Bytes sent in percent of the bytes that the link could have sent. For a rate, this is the
+    /// time spent sending; for a trace, the delivery opportunities used.
     pub utilisation_percent: f64,
-    /// Bits per second over it, headers included.
+    /// Throughput in bits per second, headers included.
     pub throughput_bps: f64,
-    /// Width of the bins below in seconds; 0 where the queue was not kept.
+    /// Width of the bins below in seconds; 0 if the queue was not kept.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bin_seconds: f64,
     /// Mean queue in packets per bin.
@@ -76,59 +79,61 @@ pub struct LinkOutcome {
     /// Largest queue in packets per bin.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue_max: Vec<f64>,
-    /// What each flow got of it over time, where that was kept.
+    /// Rates of the flows over time, if they were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<SharesOverTime>,
-    /// The delay of each packet, in the order in which they entered it, where that was kept.
+    /// Delay of each packet, in the order of arrival, if delays were kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<PacketDelay>,
-    /// Its bytes by what their packets were for, where that was kept.
+    /// Bytes by the purpose of their packets, if they were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<LinkBytes>,
-    /// Arrivals and drops over time, from the start of the run, where they were kept.
+    /// Arrivals and drops over time, from the start of the run, if they were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drops: Option<DropsOverTime>,
-    /// What the path did to packets beside queueing them, where it does anything.
+    /// Packets that the path impaired in other ways than by queueing, if it has impairments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impairments: Option<ImpairmentOutcome>,
 }
 
-/// Packets, by what a path did to them.
+/// Numbers of packets, by what a path did to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImpairmentOutcome {
-    /// That came in, before anything else.
+    /// Packets that arrived, before any impairment.
     pub arrived: u64,
-    /// Bursts in which they came, packets within 100 us of each other: `arrived / bursts` is their mean.
+    /// Bursts in which packets arrived. A burst is packets within 100 us of each other;
+    /// `arrived / bursts` is the mean burst.
     #[serde(default)]
     pub bursts: u64,
     /// Packets of the largest burst.
     #[serde(default)]
     pub largest_burst: u64,
-    /// Lost, at random or in bursts.
+    /// Packets lost at random or in bursts.
     pub lost: u64,
-    /// Dropped by the policer.
+    /// Packets dropped by the policer.
     pub policed: u64,
-    /// Larger than the MTU, or in a blackout.
+    /// Packets dropped because they were larger than the MTU or arrived in a blackout.
     pub cut_off: u64,
-    /// Whose ECN field was cleared.
+    /// Packets whose ECN field was cleared.
     pub bleached: u64,
-    /// Whose ECN field was changed from ECT(0) to ECT(1).
+    /// Packets whose ECN field was changed from ECT(0) to ECT(1).
     #[serde(default)]
     pub remarked: u64,
-    /// Whose ECN field was changed to CE, not by a queue.
+    /// Packets whose ECN field was changed to CE by an impairment, not by a queue.
     #[serde(default)]
     pub ce_set: u64,
-    /// That arrived after a packet of their connection that was sent later, whatever reordered them (RFC 4737 §3).
+    /// Packets that arrived after a packet of their connection that was sent later, for any reason
+    /// (RFC 4737 §3).
     pub reordered: u64,
-    /// Chosen by `reorder`.
+    /// Packets selected by `reorder`.
     #[serde(default)]
     pub displaced: u64,
-    /// That a hold kept back.
+    /// Packets delayed by a hold.
     #[serde(default)]
     pub held: u64,
-    /// That came twice.
+    /// Packets that arrived twice.
     pub duplicated: u64,
-    /// With one bit changed.
+    /// Packets with one changed bit.
     pub corrupted: u64,
 }
 
@@ -169,7 +174,7 @@ impl ImpairmentOutcome {
     }
 }
 
-/// Packets that reached a link, and those of them that its queue dropped.
+/// Packets that arrived at a link, and packets that its queue dropped, over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropsOverTime {
     /// Width of a bin in seconds.
@@ -181,7 +186,7 @@ pub struct DropsOverTime {
 }
 
 impl LinkOutcome {
-    /// Packets marked, percent of those that arrived.
+    /// Returns the marked packets in percent of those that arrived.
     pub fn marks_percent(&self) -> f64 {
         percent(self.marked, self.arrived)
     }
@@ -191,36 +196,38 @@ fn percent(part: u64, whole: u64) -> f64 {
     if whole > 0 { 100.0 * part as f64 / whole as f64 } else { 0.0 }
 }
 
-/// How long a packet took over a link.
+/// Delay of a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacketDelay {
-    /// When it entered the link, in nanoseconds of virtual time.
+    /// Time at which the packet arrived at the link, in nanoseconds of virtual time.
     pub at_nanos: u64,
-    /// What its queue and its own transmission took, in nanoseconds.
+    /// Time in the queue and in transmission, in nanoseconds.
     pub delay_nanos: u64,
 }
 
-/// How a link was shared over time, of the flows that were there for the whole of a bin, and in packets of what size.
+/// Flows' shares of a link over time, and the sizes of their packets. A bin includes the flows that
+/// were open for the whole of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SharesOverTime {
     /// Width of a bin in seconds.
     pub bin_seconds: f64,
-    /// Flows there, per bin.
+    /// Number of flows, per bin.
     pub flows: Vec<usize>,
-    /// Jain's index of their rates, per bin; nothing where nobody was there.
+    /// Jain's index of the flows' rates, per bin; `None` without flows.
     pub jain: Vec<Option<f64>>,
-    /// Percent of them with less than 5 % of the fair rate, per bin.
+    /// Percentage of flows with less than 5% of the fair rate, per bin; `None` without flows.
     pub starved_percent: Vec<Option<f64>>,
-    /// UDP payloads in bytes: a tenth, a half and nine tenths of the bin's bytes travelled in packets no larger.
+    /// 10th percentile of the UDP payload in bytes, weighted by bytes: a tenth of the bin's bytes
+    /// travelled in packets of at most this size.
     pub size_p10: Vec<f64>,
-    /// See above.
+    /// Median, weighted in the same way.
     pub size_median: Vec<f64>,
-    /// See above.
+    /// 90th percentile, weighted in the same way.
     pub size_p90: Vec<f64>,
 }
 
 impl SharesOverTime {
-    /// `None` when the run was too large to keep its shares.
+    /// Returns the shares, or `None` if the run was too large to keep them.
     pub(super) fn of(shares: &Shares) -> Option<Self> {
         let rates = shares.rates();
         let rounded = |value: Option<f64>| value.map(|v| round(v, 4));
@@ -239,42 +246,44 @@ impl SharesOverTime {
     }
 }
 
-// The signature is serde's.
+// The signature is required by serde.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_zero(x: &f64) -> bool {
     *x == 0.0
 }
 
-// The signature is serde's.
+// The signature is required by serde.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_no_count(n: &u64) -> bool {
     *n == 0
 }
 
-/// A group of traffic, or those of its connections that have one controller.
+/// Outcome of a group of traffic, or of its connections with one controller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupOutcome {
-    /// Load that web traffic offers, where the scenario asks for a load.
+    /// Load that the web traffic offers, if the scenario requests a load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<ComputedLoad>,
-    /// Connections opened.
+    /// Connections that were open at the end of the warm-up or were opened later.
     pub connections: u64,
-    /// Connections that its servers accepted.
+    /// Connections that the servers accepted; for uploads, connections that the clients began.
+    /// Includes the warm-up.
     #[serde(default)]
     pub accepted: u64,
-    /// Hash over its first requests, as many as the responses at which the run ends: equal for the same requests. Empty where the run
-    /// ends at a time.
+    /// Hash over the group's first requests, as many as every run begins before it ends. Equal
+    /// requests have equal hashes. Empty if the run ends at a time.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub request_hash: String,
-    /// Responses completed, of requests that began after the warm-up, as all that follows of requests and responses.
+    /// Completed responses to requests that began after the warm-up. The same holds for all other
+    /// figures of requests and responses.
     pub responses: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// Of them, those whose user gave up waiting.
+    /// Failed requests whose user gave up waiting.
     #[serde(default, skip_serializing_if = "is_no_count")]
     pub abandoned: u64,
-    /// Failed requests by reason: the error of the connection in the stack's words, of HTTP/3, or
-    /// of the user who gave up. Their sum is `failed`; empty in results of older versions.
+    /// Failed requests by reason: the error of the connection in the stack's words, an HTTP/3
+    /// error, or a user who gave up. They add up to `failed`; empty in results of older versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failures: BTreeMap<String, u64>,
     /// Requests without an outcome when the run ended.
@@ -284,88 +293,97 @@ pub struct GroupOutcome {
     pub body_bytes: u64,
     /// Mean size of the completed responses in bytes.
     pub mean_size: f64,
-    /// Mean over responses of size / time, in kbit/s (Sync-TCP table 1).
+    /// Mean over responses of size divided by time, in kbit/s (Sync-TCP table 1).
     pub goodput_per_response_kbps: f64,
     /// Response times.
     pub times: Option<Distribution>,
-    /// Times to the first byte of responses, from the same start: of pages, that of the page itself.
+    /// Times to the first byte of responses, from the same start; for pages, to the first byte of
+    /// the page itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<Distribution>,
-    /// Page views and their objects, where the group loads pages; its responses and times are those of page views, too.
+    /// Page views and their objects, if the group loads pages. Responses and times are then those
+    /// of page views.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<PageOutcome>,
-    /// Frames, deadlines and freezes, where the group is live media; its responses are frames.
+    /// Frames, deadlines and freezes, if the group is live media. Responses are then frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media: Option<MediaOutcome>,
     /// Response times of responses larger than 25 kB (Sync-TCP figure 9).
     pub times_large: Option<Distribution>,
-    /// Bits per second that reached the group's clients, UDP payload, from the end of the warm-up on; of uploads, its servers.
+    /// Rate of UDP payload in bits per second that reached the group's clients (for uploads, its
+    /// servers) after the warm-up.
     pub throughput_bps: f64,
-    /// The same for each flow, where the group's flows last as long as the run; in the order of their starts.
+    /// Outcome of each download that is open at the end of the run, by controller and in the order
+    /// of their starts.
     pub flows: Vec<FlowOutcome>,
-    /// Datagrams that the senders of bodies (servers; of uploads, clients) sent from the end of the warm-up on.
+    /// Datagrams that the senders of bodies (servers; for uploads, clients) sent after the warm-up.
     pub sent: u64,
-    /// Datagrams of them that were lost on the way.
+    /// Datagrams of these senders that were lost on the way.
     pub lost: u64,
-    /// Datagrams that they sent in the first five seconds of each connection, whatever the warm-up
-    /// ([`START_UP`](fathom_netsim::sim::START_UP)).
+    /// Datagrams that these senders sent in the first five seconds of each connection, including
+    /// the warm-up ([`START_UP`](fathom_netsim::sim::START_UP)).
     #[serde(default)]
     pub start_up_sent: u64,
-    /// Datagrams of them that were lost on the way.
+    /// Datagrams of these five seconds that were lost on the way.
     #[serde(default)]
     pub start_up_lost: u64,
-    /// Probe timeouts that ran out at its senders after the warm-up, as all that follows: as the stack tells, or the silences below where it
-    /// tells nothing (quinn, noq).
+    /// Probe timeouts of the senders after the warm-up, as the stack reports them; the silences
+    /// below if it reports none (quinn, noq). The figures from here to `loss_reductions` exclude
+    /// the warm-up.
     pub probe_timeouts: u64,
-    /// Packets that left after a silence of a probe timeout with packets in flight: the same count by one rule for every stack.
+    /// Packets sent after a silence of a probe timeout with packets in flight. This count has the
+    /// same rule on every stack.
     pub silences: u64,
-    /// Times that its senders backed off: from the last packet before a probe timeout to the first acknowledgement after it, with however
-    /// many probe timeouts between. One that the end of the run cuts short is not counted.
+    /// Backoffs of the senders. A backoff lasts from the last packet before a probe timeout to the
+    /// first acknowledgement after it, with any number of probe timeouts between them. A backoff
+    /// that the end of the run cuts short is not counted.
     pub backoffs: u64,
-    /// How long these were together, in seconds.
+    /// Total duration of the backoffs in seconds.
     pub backoff_seconds: f64,
-    /// What only TCP does, where it is TCP.
+    /// Counts that only TCP has, if the stack is TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpOutcome>,
-    /// What limited its senders, where they were followed; missing in results of older versions.
+    /// Limits of the senders, if they were observed; missing in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitOutcome>,
-    /// Early (delay-based) window reductions of its senders.
+    /// Early (delay-based) window reductions of the senders.
     pub early_reductions: u64,
-    /// Window reductions after loss or mark.
+    /// Window reductions after losses or marks.
     pub loss_reductions: u64,
-    /// Senders whose peer agreed to tell them one-way delays.
+    /// Senders whose peer agreed to report one-way delays. Includes the warm-up.
     #[serde(rename = "hears_one_way")]
     pub one_way_negotiated: u64,
-    /// Size in bytes of the response, or number of the flow, whose window is traced.
+    /// Size in bytes of the traced response, or number of the traced flow. Its sender's window is
+    /// traced.
     pub traced: u64,
-    /// That sender's window over time, where it was kept.
+    /// Window of the traced sender over time, if it was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub window: Vec<WindowPoint>,
-    /// What came of the traced response, where it was kept and completed.
+    /// Outcome of the traced response, if it was kept and completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traced_end: Option<TracedOutcome>,
-    /// Round-trip times and the losses after them, where they were kept.
+    /// Round-trip times and the losses after them, if they were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<RttOutcome>,
-    /// Packet delivery latency of the group's first flow (SDC §3.3), where it was kept.
+    /// Packet delivery latency of the group's first flow (SDC §3.3), if it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Distribution>,
 }
 
 impl GroupOutcome {
-    /// Senders whose peer agreed to tell them one-way delays, percent of all that accepted a connection.
+    /// Returns the senders whose peer agreed to report one-way delays, in percent of the accepted
+    /// connections.
     pub fn one_way_percent(&self) -> f64 {
         percent(self.one_way_negotiated, self.accepted)
     }
 }
 
-/// What senders of TCP did.
+/// Counts of TCP senders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpOutcome {
-    /// Data segments sent again.
+    /// Data segments retransmitted.
     pub retransmitted: u64,
-    /// Times that fast recovery began.
+    /// Number of fast recoveries.
     pub fast_recoveries: u64,
     /// Retransmission timeouts of data.
     pub timeouts: u64,
@@ -374,14 +392,15 @@ pub struct TcpOutcome {
 }
 
 impl GroupOutcome {
-    /// Timeouts of the senders: TCP's retransmission timeouts of data, else QUIC's probe timeouts.
+    /// Returns the timeouts of the senders: TCP's retransmission timeouts of data, or QUIC's probe
+    /// timeouts.
     pub fn timeouts(&self) -> u64 {
         self.tcp.map_or(self.probe_timeouts, |tcp| tcp.timeouts)
     }
 }
 
 impl TcpOutcome {
-    /// Returns what was done between `before` and this.
+    /// Returns the counts between `before` and `self`.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             retransmitted: self.retransmitted - before.retransmitted,
@@ -399,52 +418,53 @@ impl TcpOutcome {
     }
 }
 
-/// The load that a group of web traffic offers. It is computed: from what a connection and a byte of its body cost on a network that does
-/// not queue, and the requests that the run makes.
+/// The load that a group of web traffic offers. It is computed from the bytes that a connection and
+/// a byte of its body cost on a network without queues, and from the requests of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComputedLoad {
     /// New connections per second.
     pub connections_per_second: f64,
-    /// Bits per second that the percentages are parts of.
+    /// Rate in bits per second that the percentages refer to.
     pub of_bps: u64,
-    /// Percent wanted.
+    /// Wanted load in percent.
     pub wanted_percent: f64,
-    /// Percent reached.
+    /// Load of the run's requests in percent.
     pub computed_percent: f64,
 }
 
-/// A flow that lasts as long as the run.
+/// Outcome of a download that is open at the end of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {
-    /// Bits per second that reached its client, UDP payload, from the end of the warm-up on.
+    /// Rate of UDP payload in bits per second that reached the client after the warm-up.
     pub throughput_bps: f64,
-    /// Datagrams its server sent from the end of the warm-up on.
+    /// Datagrams that the server sent after the warm-up.
     pub sent: u64,
-    /// Datagrams of them that were lost.
+    /// Datagrams of the server that were lost.
     pub lost: u64,
 }
 
-/// A completed response whose sender's window was traced.
+/// Outcome of a completed response whose sender's window was traced.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TracedOutcome {
-    /// Seconds from opening the connection to the last byte.
+    /// Seconds from the start of the request to the last byte.
     pub seconds: f64,
-    /// Datagrams its server sent.
+    /// Datagrams that the server sent on the connection.
     pub sent: u64,
-    /// Datagrams of them that were dropped.
+    /// Datagrams of the server that were dropped.
     pub lost: u64,
 }
 
-/// The tcpRTT series of the group's one flow (DCA §3.1).
+/// The tcpRTT series of the first flow of the group (DCA §3.1).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RttOutcome {
-    /// Samples in order of time.
+    /// Samples in the order of time.
     pub samples: Vec<RttSample>,
 }
 
 impl RttOutcome {
-    /// Puts round-trip times and drops together: a sample is followed by a loss when a packet sent after it, and before the next sample,
-    /// was dropped. Several such packets are one loss event (DCA §3.1).
+    /// Combines round-trip times and drops. A loss follows a sample if a packet sent after this
+    /// sample and before the next one was dropped. Several such packets are one loss event (DCA
+    /// §3.1).
     pub(super) fn new(rtt: &[(Time, Duration)], dropped_when_sent: &[Time]) -> Self {
         let mut lost: Vec<Time> = dropped_when_sent.to_vec();
         lost.sort_unstable();
@@ -452,7 +472,8 @@ impl RttOutcome {
         let samples = rtt.iter().enumerate().map(|(i, (at, sample))| {
             let next = rtt.get(i + 1).map(|(at, _)| *at);
             let mut follows = false;
-            // Sent before the first sample: nothing could have shown it.
+            // No sample precedes packets sent before the first sample, so their losses do not
+            // count.
             while lost.peek().is_some_and(|sent| next.is_none_or(|next| *sent < next)) {
                 follows |= lost.next().is_some_and(|sent| sent >= *at);
             }
@@ -473,12 +494,13 @@ mod tests {
         let ms = Time::from_millis;
         let rtt: Vec<(Time, Duration)> =
             [10, 20, 30, 40].map(|t| (ms(t), Duration::from_millis(5))).to_vec();
-        // One before the first sample, a burst of two after the second, out of order, and one after the last.
+        // One loss before the first sample, a burst of two (out of order) after the second, and one
+        // after the last.
         let drops = [ms(24), ms(5), ms(22), ms(45)];
         let follows: Vec<bool> =
             RttOutcome::new(&rtt, &drops).samples.iter().map(|s| s.loss_follows).collect();
         assert_eq!(follows, [false, true, false, true]);
-        // A packet sent at the instant of a sample is sent after it.
+        // A packet sent at the time of a sample counts as sent after it.
         let follows: Vec<bool> =
             RttOutcome::new(&rtt, &[ms(30)]).samples.iter().map(|s| s.loss_follows).collect();
         assert_eq!(follows, [false, false, true, false]);
@@ -503,7 +525,8 @@ mod tests {
         let scenario = ScenarioSpec::from_toml(text).unwrap().check().unwrap();
         let web = run(&scenario, 1, &Progress::default()).unwrap().0.groups.remove("web").unwrap();
         let end = web.traced_end.unwrap();
-        // The largest of the first hundred responses: what arrived of its packets carried it, at no more than the link's rate.
+        // This is the largest of the first 100 responses. The packets that arrived carried it, at
+        // no more than the link's rate.
         assert!((end.sent - end.lost) * 1_392 > web.traced && web.traced > 25_000, "{end:?}");
         assert!(
             end.seconds > web.traced as f64 * 8.0 / 10e6
@@ -511,7 +534,8 @@ mod tests {
         );
     }
 
-    /// One download of 10 MB over a link that drops, with what `keep` asks for.
+    /// Runs one download of 10 MB over a link that drops packets. `keep` is the content of
+    /// `[keep]`.
     fn download(stack: &str, keep: &str) -> Outcome {
         let text = format!(
             r#"
@@ -547,7 +571,8 @@ mod tests {
             let outcome = download(stack, r#"bytes = ["left-right", "right-left"]"#);
             let link = &outcome.links["left-right"];
             let bytes = link.bytes.unwrap();
-            // A packet is 1420 bytes on the wire and carries 1368 of the body. Nothing was sent again that was not dropped.
+            // A packet has 1420 bytes on the wire and carries 1368 bytes of the body. Only dropped
+            // packets were sent again.
             let (needed, dropped) =
                 (10_000_000.0 * 1_420.0 / 1_368.0, bytes.dropped.total() as f64);
             assert!(link.dropped > 50, "{stack}: {} drops", link.dropped);
@@ -568,7 +593,7 @@ mod tests {
                 back.acknowledgements > 100_000 && back.first_time + back.duplicate < 1_000,
                 "{stack}: {back:?}"
             );
-            // Everything that arrived has a purpose.
+            // Every byte that arrived has a purpose.
             let shown = link.throughput_bps * outcome.seconds / 8.0;
             assert!(
                 (bytes.arrived.total() as f64 - dropped - shown).abs() < 10.0,
@@ -596,13 +621,13 @@ mod tests {
             (link.arrived, link.dropped)
         );
         assert_eq!(drops.arrived.len(), (kept.seconds / drops.bin_seconds) as usize + 1);
-        // A result without them is one of an older version, and reads.
+        // Results of older versions lack these fields and still parse.
         let text = serde_json::to_string(&plain).unwrap();
         assert!(!text.contains("bytes\":{") && !text.contains("drops\":{"));
         assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), plain);
     }
 
-    /// One flow that fills a link of 5 Mbps and 20 ms: the packet delivery latency of it.
+    /// Runs one flow that fills a link of 5 Mbps and 20 ms; returns its packet delivery latency.
     fn latency(stack: &str, queue: &str) -> (Distribution, GroupOutcome) {
         let text = format!(
             r#"
@@ -632,7 +657,8 @@ mod tests {
     #[test]
     fn packet_delivery_latency_is_propagation_and_queue_and_after_a_loss_another_round_trip() {
         for stack in ["quinn", "noq"] {
-            // 2.3 ms to send 1420 bytes, 20 ms of delay, and the queue before: at most 10 packets, with the one that is being sent.
+            // 2.3 ms to send 1420 bytes, 20 ms of delay, and the queue ahead: at most 10 packets,
+            // including the one in transmission.
             let (latency, flow) = latency(stack, "droptail:10p");
             assert!(flow.lost > 3, "{stack}: {} losses", flow.lost);
             let whole_queue = 20.0 + 0.23 + 2.28 * 11.0;
@@ -641,7 +667,8 @@ mod tests {
                 latency.median_ms < whole_queue && latency.p95_ms < whole_queue,
                 "{stack}: {latency:?}"
             );
-            // What was lost came at least half a round trip later. Nothing was counted twice: nearly every datagram brought one piece.
+            // Lost data arrived at least half a round trip later. Nothing was counted twice: nearly
+            // every datagram brought one piece.
             assert!(
                 latency.max_ms > whole_queue + 20.0 && latency.max_ms < 500.0,
                 "{stack}: {}",

@@ -1,4 +1,5 @@
-//! Wraps a group's controllers: counts the events that the stack reports, and may set a fixed packet size.
+//! A wrapper around a group's controllers. It counts the events that the stack reports, and can set
+//! a fixed packet size.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use fathom_cc::{
 };
 use parking_lot::Mutex;
 
-/// Samples of a tcpRTT series kept at most: 500 seconds of a fast path have some 50,000.
+/// Maximum number of samples of a tcpRTT series: 500 s of a fast path give about 50,000.
 const SAMPLES: usize = 1_000_000;
 
 /// Counts of the events that a group's controllers received.
@@ -20,10 +21,10 @@ pub(super) struct Record {
     reported: AtomicU64,
     /// Probe timeouts inferred from silence.
     inferred: AtomicU64,
-    /// Times of backoff that are over, and how long they were together in nanoseconds.
+    /// Number of completed backoffs, and their total duration in nanoseconds.
     backoffs: AtomicU64,
     backed_off: AtomicU64,
-    /// The tcpRTT series of the first connection, where it is wanted: when, and the round-trip time.
+    /// The tcpRTT series of the first connection, if requested: times and round-trip times.
     rtt: Option<Mutex<Vec<(Time, Duration)>>>,
     connections: AtomicU64,
 }
@@ -35,10 +36,10 @@ pub(super) struct Timeouts {
     pub(super) reported: u64,
     /// Probe timeouts inferred from silence, whether or not the stack reports any.
     pub(super) inferred: u64,
-    /// Times of backoff that are over: from the last packet before a probe timeout to the first acknowledgement after it, however many
-    /// probe timeouts lie between.
+    /// Number of completed backoffs. A backoff lasts from the last packet before a probe timeout to
+    /// the first acknowledgement after it, with any number of probe timeouts between them.
     pub(super) backoffs: u64,
-    /// Their sum.
+    /// Total duration of the completed backoffs.
     pub(super) backed_off: Duration,
 }
 
@@ -69,12 +70,13 @@ impl Record {
     }
 }
 
-/// A configuration whose controllers are recorded; `datagram` overrides the datagram size.
+/// A configuration whose controllers are recorded. `datagram` overrides the datagram size.
 #[derive(Clone, Debug)]
 pub(super) struct Recorded {
     pub(super) inner: Arc<dyn ControllerConfig>,
     pub(super) record: Arc<Record>,
-    /// Stacks send no less than 1200 bytes by themselves: smaller datagrams are advice.
+    /// Size of datagrams below the minimum that stacks choose by themselves (1200 bytes). The
+    /// controller then requests it.
     pub(super) datagram: Option<u16>,
 }
 
@@ -128,7 +130,7 @@ struct Recorder {
     inner: Box<dyn Controller>,
     record: Arc<Record>,
     datagram: Option<u16>,
-    /// Its round-trip times are kept.
+    /// Whether the round-trip times of this controller's connection are kept.
     samples: bool,
     timer: ProbeTimer,
 }
@@ -145,7 +147,7 @@ impl Controller for Recorder {
         if let Some(time) = self.timer.on_ack(acks) {
             self.record.backed_off(time);
         }
-        // DCA §3.1: only acknowledgements of more than one packet, none during recovery.
+        // DCA §3.1: only acknowledgements of more than one packet, and none during recovery.
         if self.samples
             && acks.packets.len() > 1
             && self.inner.metrics().phase != Phase::Recovery
@@ -198,38 +200,42 @@ impl Controller for Recorder {
     }
 }
 
-/// Infers the probe timeouts (RFC 9002 §6.2) of stacks that do not report them.
+/// Infers probe timeouts (RFC 9002 §6.2) on stacks that do not report them.
 ///
-/// While packets are in flight, a sender that neither sends nor receives anything for a probe timeout must send a probe. So a packet that
-/// leaves after such a silence, at an instant at which no acknowledgement came and no loss was noticed, is one.
+/// While packets are in flight, a sender that neither sends nor receives anything for a probe
+/// timeout must send a probe. A packet counts as a probe if it leaves after such a silence, at a
+/// time at which no acknowledgement arrived and no loss was detected.
 #[derive(Clone, Debug, Default)]
 struct ProbeTimer {
     last_sent: Option<Time>,
-    /// When the last acknowledgement or loss was reported.
+    /// Time of the last reported acknowledgement or loss.
     last_event: Option<Time>,
     in_flight: u64,
-    /// Smoothed round-trip time, and what part of it packets were kept back by a shaping socket (SDC).
+    /// Smoothed round-trip time, and the part of it for which a shaping socket delays packets
+    /// (SDC).
     smoothed: Duration,
     hold: Duration,
     /// Mean deviation of the round-trip times (RFC 9002 §5.3).
     deviation: Duration,
-    /// Probe timeouts in a row.
+    /// Number of probe timeouts since the last acknowledgement.
     count: u32,
-    /// The last probe: its second packet is no timeout of its own.
+    /// Time of the last probe. Its second packet is not a timeout of its own.
     probed: Option<Time>,
-    /// Since when nothing was received, once a probe timeout ran out: when the last packet before it left.
+    /// Start of the current backoff, if any: the time of the last packet before the probe timeout.
     backing_off: Option<Time>,
 }
 
-/// What a peer may wait before it acknowledges (RFC 9000 §18.2, the default).
+/// Longest delay of a peer's acknowledgement (RFC 9000 §18.2, the default).
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
-/// The probe timeout before there is a round-trip time: 333 ms and four times half of it (RFC 9002 §6.2.2).
+/// Probe timeout before the first round-trip time: 333 ms plus four times half of it (RFC 9002
+/// §6.2.2).
 const INITIAL_TIMEOUT: Duration = Duration::from_millis(999);
-/// A silence may be this much shorter than computed: the stack's own deviation leaves the acknowledgement delay out.
+/// Fraction of the computed timeout from which on a silence counts. The stack's timeout can be
+/// shorter, because its deviation excludes the acknowledgement delay.
 const TOLERANCE: f64 = 0.8;
 
 impl ProbeTimer {
-    /// A packet leaves; whether it is a probe.
+    /// Records a packet that leaves. Returns whether it is a probe.
     fn on_sent(&mut self, now: Time, bytes: u64) -> bool {
         let silent_since = self.last_sent.max(self.probed);
         let probe = self.in_flight > 0
@@ -246,7 +252,7 @@ impl ProbeTimer {
         probe
     }
 
-    /// The stack reports a probe timeout.
+    /// Records a probe timeout that the stack reports.
     fn reported(&mut self, now: Time) {
         self.backs_off(now);
     }
@@ -256,11 +262,12 @@ impl ProbeTimer {
         self.backing_off.get_or_insert(since);
     }
 
-    /// How long the sender backed off, if this ends it.
+    /// Records an acknowledgement. If this ends a backoff, returns the duration of the backoff.
     fn on_ack(&mut self, acks: &AckEvent<'_>) -> Option<Duration> {
-        // The stack's own sample: to it a packet that a shaping socket keeps back is on its way, and its timer waits for the hold too.
+        // Restores the stack's own sample. For the stack, a packet that a shaping socket delays is
+        // in flight, and its timer includes this delay.
         let latest = acks.newest_sent().map_or(acks.rtt.latest, |sent| {
-            // The stack takes the acknowledgement's delay off too.
+            // The stack also subtracts the acknowledgement delay.
             acks.now.since(sent).saturating_sub(acks.rtt.ack_delay)
         });
         let hold = latest.saturating_sub(acks.rtt.latest);
@@ -302,7 +309,7 @@ mod tests {
         acked_after(timer, now, in_flight, 0)
     }
 
-    /// The packet was kept back for `hold` ms, then took 50 ms.
+    /// Acknowledges a packet that was delayed by `hold` ms and then took 50 ms.
     fn acked_after(
         timer: &mut ProbeTimer,
         now: u64,
@@ -327,7 +334,7 @@ mod tests {
         let mut timer = ProbeTimer::default();
         assert!(!timer.on_sent(ms(0), 1_200));
         acked(&mut timer, 50, 0);
-        // Smoothed 50 ms, deviation 25 ms: 50 + 100 + 25 ms.
+        // Smoothed RTT 50 ms, deviation 25 ms: 50 + 100 + 25 ms.
         assert!(!timer.on_sent(ms(50), 1_200));
         assert!(timer.on_sent(ms(50 + 175), 1_200), "the silence was a probe timeout long");
         assert!(!timer.on_sent(ms(50 + 175), 1_200), "its second packet");
@@ -351,7 +358,8 @@ mod tests {
         timer.on_sent(ms(0), 1_200);
         acked_after(&mut timer, 550, 1_200, 500);
         timer.on_sent(ms(550), 1_200);
-        // Smoothed 550 ms, deviation 275 ms: 550 + 1100 + 25 ms, of which the tolerance leaves 1340.
+        // Smoothed RTT 550 ms, deviation 275 ms: 550 + 1100 + 25 ms, times the tolerance about 1340
+        // ms.
         assert!(!timer.on_sent(ms(550 + 1_300), 1_200));
         assert!(timer.on_sent(ms(550 + 1_300 + 1_350), 1_200));
     }
@@ -367,7 +375,7 @@ mod tests {
         assert!(timer.on_sent(ms(60 + 175), 1_200) && timer.on_sent(ms(60 + 175 + 350), 1_200));
         assert_eq!(acked(&mut timer, 635, 0), Some(Duration::from_millis(635 - 60)));
         assert_eq!(acked(&mut timer, 640, 0), None, "it is over");
-        // A stack that tells of them itself: the same.
+        // The result is the same for a stack that reports probe timeouts itself.
         let mut timer = ProbeTimer::default();
         timer.on_sent(ms(10), 1_200);
         timer.reported(ms(100));

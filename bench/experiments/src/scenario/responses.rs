@@ -1,4 +1,4 @@
-//! Single responses of a run, kept in a file without a name: memory does not grow with the run.
+//! Single responses of a run, kept in an unnamed file, so that memory does not grow with the run.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -12,14 +12,14 @@ use parking_lot::Mutex;
 use super::Workload;
 use crate::http::HttpError;
 
-/// What a response is, by workload.
+/// Kind of a response, by workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::FromRepr)]
 #[strum(serialize_all = "lowercase")]
 #[repr(u8)]
 pub enum ResponseKind {
     /// A response of web traffic, or a download.
     Response,
-    /// An upload, up to its answer.
+    /// An upload, up to its response.
     Upload,
     /// A page view.
     Page,
@@ -30,7 +30,7 @@ pub enum ResponseKind {
 }
 
 impl ResponseKind {
-    /// What counts as a response of this workload.
+    /// Returns the kind of the responses of this workload.
     pub(super) const fn of(workload: &Workload) -> Self {
         match workload {
             Workload::Web { .. } | Workload::Bulk { .. } => Self::Response,
@@ -41,35 +41,35 @@ impl ResponseKind {
     }
 }
 
-/// What became of a response.
+/// Result of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::FromRepr)]
 #[strum(serialize_all = "lowercase")]
 #[repr(u8)]
 pub enum ResponseResult {
-    /// All of it came.
+    /// The whole response arrived.
     Completed,
-    /// It failed.
+    /// The request failed.
     Failed,
-    /// Its user gave up, or it was not waited for any longer.
+    /// The user gave up, or the client stopped waiting.
     Abandoned,
 }
 
 /// One response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseRow {
-    /// Number of its group of traffic.
+    /// Number of the group of traffic.
     pub group: u16,
-    /// What it is.
+    /// Kind of the response.
     pub kind: ResponseKind,
-    /// When it began: its request, the navigation to a page, the capture of a frame.
+    /// Start of the response: the request, the navigation to a page, or the capture of a frame.
     pub start: Time,
-    /// What became of it.
+    /// Result of the response.
     pub result: ResponseResult,
-    /// What came, where it is complete.
+    /// Size and times, if the response is complete.
     pub completed: Option<Completed>,
 }
 
-/// Bytes of a row in the file: five words.
+/// Bytes of a row in the file: five words of 8 bytes.
 const ROW: usize = 40;
 
 impl ResponseRow {
@@ -132,7 +132,7 @@ impl ResponseRow {
     }
 }
 
-/// Where a run's tasks leave their responses.
+/// Spool to which the tasks of a run add their responses.
 pub(crate) type SharedSpool = Arc<Mutex<ResponseSpool>>;
 
 /// Responses in the order in which they ended, in a temporary file.
@@ -140,15 +140,15 @@ pub(crate) type SharedSpool = Arc<Mutex<ResponseSpool>>;
 pub(crate) struct ResponseSpool {
     file: BufWriter<File>,
     rows: u64,
-    /// Why a row could not be kept: said at the end.
+    /// Error of the first row that could not be written; reported by `append`.
     failed: Option<io::Error>,
 }
 
 impl ResponseSpool {
-    /// An empty one, in the folder of temporary files.
+    /// Returns an empty spool in the folder of temporary files.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system cannot create the file.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self { file: BufWriter::new(tempfile::tempfile()?), rows: 0, failed: None })
     }
@@ -160,10 +160,11 @@ impl ResponseSpool {
         }
     }
 
-    /// Adds another's rows; where they are then, and how many.
+    /// Appends the rows of `other`. Returns the number of the first one in this spool, and how many
+    /// they are.
     ///
     /// # Errors
-    /// The system's, also those that adding rows met.
+    /// Returns an error if the system cannot copy the rows, or if adding a row to `other` failed.
     pub(crate) fn append(&mut self, other: &mut Self) -> io::Result<(u64, u64)> {
         if let Some(e) = other.failed.take() {
             return Err(e);
@@ -177,10 +178,10 @@ impl ResponseSpool {
         Ok((first, other.rows))
     }
 
-    /// Hands rows to `each`, from the `first` on, so many.
+    /// Calls `each` with `rows` rows, beginning with row `first`.
     ///
     /// # Errors
-    /// The system's, and those of `each`.
+    /// Returns an error if the file cannot be read, or the error of `each`.
     pub(crate) fn read(
         &mut self,
         first: u64,
@@ -229,7 +230,7 @@ mod tests {
             places.push(all.append(&mut spool).unwrap());
         }
         assert_eq!(places, [(0, 300), (300, 0), (300, 700)]);
-        // Also the other way round, and with more behind.
+        // The order does not matter, nor do rows after the ones that are read.
         for (first, rows) in [(300, 700), (0, 300)] {
             let mut n = first;
             let mut check = |read: ResponseRow| {

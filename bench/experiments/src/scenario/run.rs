@@ -1,4 +1,4 @@
-//! Sets a scenario up, runs it, checks its counters.
+//! Sets up a scenario, runs it, and checks its counters.
 
 mod collect;
 
@@ -37,10 +37,11 @@ use super::{
 use crate::http::{Identity, send_buffer};
 use crate::stack::{self, ClientClock, Controller, EndpointSettings, Stack};
 
-/// A run that takes this much longer than its arrivals has collapsed.
+/// A run that takes this many times longer than expected has collapsed.
 const PATIENCE: u32 = 20;
 
-/// What `progress` counts up to: responses, or milliseconds of virtual time where the run ends at a time.
+/// Returns the final value of `progress`: responses, or milliseconds of virtual time if the run
+/// ends at a time.
 pub(crate) fn goal(scenario: &Scenario) -> u64 {
     match scenario.stop {
         Stop::Responses(n) => n,
@@ -48,18 +49,19 @@ pub(crate) fn goal(scenario: &Scenario) -> u64 {
     }
 }
 
-/// Requests that the counted groups make at all, where that is a number, and enough for the responses wanted.
+/// Returns the total number of requests of the counted groups, if it is fixed and sufficient for
+/// the wanted responses.
 fn requests(scenario: &Scenario) -> Option<u64> {
     let counted = scenario.traffic.iter().filter(|traffic| traffic.counted);
     let requests: Option<u64> = counted.map(|traffic| traffic.workload.requests()).sum();
     requests.filter(|requests| *requests >= goal(scenario))
 }
 
-/// Runs a scenario on the calling thread. `progress` counts completed responses, or milliseconds of virtual time where the run ends at a
-/// time.
+/// Runs a scenario on the calling thread. `progress` counts completed responses, or milliseconds of
+/// virtual time if the run ends at a time.
 ///
 /// # Errors
-/// The run could not be set up, did not end, or failed its own checks.
+/// Returns an error if the run cannot be set up, does not end, or fails its own checks.
 pub fn run(
     scenario: &Scenario,
     seed: u64,
@@ -69,18 +71,18 @@ pub fn run(
     run_with(scenario, seed, &control)
 }
 
-/// What a run shares with who started it.
+/// Data that a run shares with its caller.
 #[derive(Clone, Default)]
 pub(crate) struct RunControl {
-    /// Counts up to [`goal`].
+    /// Progress of the run; counts up to [`goal`].
     pub(crate) progress: Progress,
-    /// Ends the run when it is set.
+    /// Interrupts the run when it is set.
     pub(crate) interrupt: Arc<AtomicBool>,
-    /// Keeps every response.
+    /// Keeps every response; `None` to keep none.
     pub(crate) responses: Option<SharedSpool>,
 }
 
-/// As [`run`], until it is interrupted.
+/// Runs a scenario as [`run`] does, until it is interrupted.
 pub(crate) fn run_with(
     scenario: &Scenario,
     seed: u64,
@@ -109,7 +111,7 @@ pub(crate) fn run_with(
 /// Computes the loads of a run with this seed, as the run itself does.
 ///
 /// # Errors
-/// No rate offers such a load.
+/// Returns an error if no rate offers such a load.
 pub(crate) fn check_loads(scenario: &Scenario, seed: u64) -> Result<(), ScenarioError> {
     for (traffic, number) in scenario.traffic.iter().zip(0..) {
         let requests = Seeds(seed).group(number).requests;
@@ -118,7 +120,7 @@ pub(crate) fn check_loads(scenario: &Scenario, seed: u64) -> Result<(), Scenario
     Ok(())
 }
 
-/// Bytes that a scenario of one link puts on it, in both directions.
+/// Returns the bytes that a scenario of one link puts on this link, in both directions.
 fn bytes_on_the_wire(scenario: &Scenario) -> Result<u64, ScenarioError> {
     let mut run = Run::set_up(scenario, 1, &RunControl::default())?;
     run.go()?;
@@ -132,29 +134,30 @@ struct Run<'a> {
     state: Arc<RunState>,
     /// Router links, with their names.
     links: Vec<(String, LinkId)>,
-    /// The same as the kernel has them, in the netem backend.
+    /// The router links, as the netem backend sets them up in the kernel.
     router: Vec<RouterLink>,
-    /// Access links, and how many packets each holds at most.
+    /// Access links, and the maximum number of packets in each.
     access: Vec<(LinkId, Option<usize>)>,
     groups: Vec<BuiltGroup>,
     packet_level: PacketLevelGroups,
-    /// When the last request should have started, for runs that end with a number of responses.
+    /// Time that the slowest group needs for its requests and transfers; zero if the run ends at a
+    /// time.
     span: Duration,
 }
 
-/// A host's link, where it queues, and its delay.
+/// A host's link, if it queues, and its delay.
 type HostLink = (Option<LinkId>, Duration);
 
 /// A group of traffic in the simulation.
 struct BuiltGroup {
     parts: Vec<Arc<ControllerGroup>>,
-    /// The traced response's size, or the traced flow's number.
+    /// Size of the traced response, or 0 if a flow is traced.
     traced: u64,
-    /// When the first flow's packets arrived, where that is kept.
+    /// Arrivals of the first flow's packets, if they are kept.
     delivery: Option<Arc<Mutex<Delivery>>>,
-    /// Over its first requests.
+    /// Hash over the first requests.
     requests: Arc<Mutex<StableHash>>,
-    /// What its web traffic offers.
+    /// Load that the web traffic offers.
     load: Option<ComputedLoad>,
 }
 
@@ -224,7 +227,7 @@ impl<'a> Run<'a> {
         for (number, (from, to, name)) in chain.directed().enumerate() {
             let spec = &chain.links[from.min(to)];
             let queue = if from < to { &spec.queue } else { &spec.back_queue };
-            // Each queue has its own random numbers.
+            // Each queue and each impairment has its own random numbers.
             let direction = chain.direction(from > to);
             let capacity = direction.and_then(|d| d.link.as_ref()).map(|(capacity, _)| {
                 let seed = seeds.impairments(2 * number as u64);
@@ -253,26 +256,27 @@ impl<'a> Run<'a> {
                 self.state.sim.impair(id, Impairer::new(d.impairments.clone(), d.delay, seed));
             }
             self.links.push((name, id));
-            // Of a path the kernel is link and queue; what comes before and behind is the lab's.
+            // On a path, the kernel provides only the link and its queue; the laboratory adds the
+            // delay and impairments.
             let delay = if direction.is_some() { Duration::ZERO } else { spec.delay };
             self.router.push(RouterLink { link: id, rate, queue: *queue, delay });
         }
     }
 
-    /// A link of the row, by the numbers of its ends.
+    /// Returns a link of the chain, from the numbers of its ends.
     fn between(&self, from: usize, to: usize) -> Hop {
         let left = from.min(to);
         let (_, link) = self.links[2 * left + usize::from(from > to)];
         let delay = match (self.scenario.chain.direction(from > to), self.scenario.backend) {
             (Some(direction), _) => direction.delay,
-            // The kernel's link delays, too.
+            // The kernel's links also delay packets.
             (None, Backend::Netem) => Duration::ZERO,
             (None, Backend::Virtual | Backend::Loopback) => self.scenario.chain.links[left].delay,
         };
         Hop { delay, link }
     }
 
-    /// Paths of a group's hosts, down and up, each with access links of its own.
+    /// Returns the paths of a group's hosts, down and up, and adds access links for each host.
     fn hosts(&mut self, traffic: &Traffic, seed: u64) -> Vec<(Path, Path)> {
         let sim = self.sim();
         let Access { hosts, rate, delay: (low, high), queue, queues } = traffic.access;
@@ -316,8 +320,8 @@ impl<'a> Run<'a> {
         paths
     }
 
-    /// From a host behind router `from` to one behind router `to`. A link's delay comes after it, so each hop begins with that of the
-    /// link before.
+    /// Returns the path from a host behind router `from` to a host behind router `to`. A link's
+    /// delay follows the link, so each hop begins with the delay of the previous link.
     fn path(&self, from: usize, to: usize, first: HostLink, last: HostLink) -> Path {
         let mut path = self.links_of(from, to);
         if let Some(hop) = path.hops.first_mut() {
@@ -333,7 +337,7 @@ impl<'a> Run<'a> {
         path
     }
 
-    /// Packet-level flows hang on the routers themselves.
+    /// Adds the background traffic. Packet-level flows connect to the routers directly.
     fn add_background(&mut self) -> Result<(), ScenarioError> {
         let sim = self.sim();
         for group in &self.scenario.background {
@@ -345,7 +349,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The links between two routers, without hosts.
+    /// Returns the path between two routers, without hosts.
     fn links_of(&self, from: usize, to: usize) -> Path {
         let step = |at: usize| if from < to { at + 1 } else { at - 1 };
         let mut path = Path::default();
@@ -370,7 +374,7 @@ impl<'a> Run<'a> {
         let sim = self.sim();
         let keep = &self.scenario.keep;
         let seeds = seeds.group(number as u64);
-        // The same sequence of requests whoever answers them.
+        // The seed of the requests does not depend on stacks and controllers.
         let (rate, load) = load::rate(self.scenario, traffic, seeds.requests, bytes_on_the_wire)?;
         let source = Source::new(traffic.workload, rate, seeds.requests)
             .map_err(|error| ScenarioError::Rate { traffic: traffic.name.clone(), error })?;
@@ -452,7 +456,8 @@ impl<'a> Run<'a> {
                     },
                     seed: seeds.endpoints(place, nth),
                 };
-                // Before the run: its records are not to know.
+                // Tickets are issued before the run and under the unrecorded controller, so that
+                // they do not count.
                 let before = EndpointSettings { control: controller, ..settings.clone() };
                 stack::issue_tickets(traffic.stack, &before).map_err(RunError::from)?;
                 let (client, server) = (sim.client_socket(), sim.server_socket());
@@ -496,7 +501,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Half of the responses that a group will get: the traced one is among them, so that it has time to complete.
+    /// Returns half of the number of responses that a group will get. The traced response is one of
+    /// these, so that it has time to complete.
     fn half(&self, rate: f64) -> u64 {
         match self.scenario.stop {
             Stop::Responses(n) => n.div_ceil(2),
@@ -504,7 +510,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How long the requests of a group take to come, and to be answered by a path that does nothing else.
+    /// Returns the time in which the requests of a group arrive; for downloads and uploads, the
+    /// time of the transfers on an idle path, too. Zero if the run ends at a time or if downloads
+    /// have no size.
     fn span_of(&self, traffic: &Traffic, rate: f64) -> Duration {
         let transfers = |count: u32, bytes: u64, starts: Duration| {
             let links = &self.scenario.chain.links
@@ -532,7 +540,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Notes the counts at the end of the warm-up, and the time for progress bars.
+    /// Spawns tasks that record the counts at the end of the warm-up and update the time for
+    /// progress bars.
     fn watch_time(&self, sim: SimHandle) {
         if !self.scenario.warm_up.is_zero() {
             let (state, warm_up) = (Arc::clone(&self.state), Time::ZERO + self.scenario.warm_up);
@@ -593,7 +602,7 @@ impl<'a> Run<'a> {
         self.check()
     }
 
-    /// The controllers, for errors.
+    /// Returns the names of the controllers, for errors.
     fn names(&self) -> String {
         let controls = self.scenario.traffic.iter().flat_map(|t| &t.mix);
         let mut names: Vec<String> = controls.map(|(_, controller)| controller.spec()).collect();
@@ -604,7 +613,7 @@ impl<'a> Run<'a> {
 
     fn check(&self) -> Result<(), ScenarioError> {
         let sim = self.sim();
-        // The kernel keeps its own limits, and what it has sent is seen a moment later.
+        // The kernel enforces its own limits, and its packets are seen with a short delay.
         let ours = self.scenario.backend != Backend::Netem;
         let router_links = self.links.iter().zip(&self.router).map(|((name, link), spec)| {
             (name.clone(), *link, spec.queue.packet_limit(spec.rate).filter(|_| ours))
@@ -626,23 +635,26 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How long a datagram waits for others of its bundle: Linux's TCP bundles what it sends in a millisecond (`tcp_tso_autosize`).
+/// Maximum time for which a datagram waits for others of its bundle. Linux's TCP bundles the data
+/// that it sends within 1 ms (`tcp_tso_autosize`).
 const BUNDLED_WITHIN: Duration = Duration::from_millis(1);
 
-/// Whether a stack finds smaller packets after a path's MTU has fallen only if it discovers MTUs at all: quinn and noq detect black holes
-/// without.
+/// Returns whether a stack needs MTU discovery to find smaller packets after a path's MTU has
+/// fallen. quinn and noq detect black holes without it.
 fn needs_discovery(stack: Stack) -> bool {
     stack.name() == "quiche"
 }
 
-/// Bytes that a receiver takes at most, where the stack is TCP and there is a limit.
+/// Returns the maximum number of bytes that a receiver accepts, if the stack is TCP and has a
+/// limit.
 fn receive_window(traffic: &Traffic) -> Option<u64> {
     let packets = traffic.max_window.packets().filter(|_| traffic.stack == Stack::Tcp)?;
     let segment = traffic.tcp.sender(traffic.datagram, Some(packets), false).smss();
     Some(u64::from(packets) * u64::from(segment))
 }
 
-/// Wraps the controller in a recorder, which also sets datagram sizes below those that stacks send by themselves.
+/// Wraps the controller in a recorder, which also sets datagram sizes below those that stacks
+/// choose by themselves.
 fn recorded(
     controller: &Controller,
     record: &Arc<Record>,

@@ -1,15 +1,15 @@
-//! The one place where the seeds of a run's parts come from.
+//! Derives the seeds of a run's parts from the seed of the run.
 
 use fathom_netsim::hash::mix;
 
-/// The seed of a run. Every part of the run derives a seed of its own from it.
+/// Seed of a run, from which every part of the run derives its own seed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seeds(pub(super) u64);
 
-/// What the random numbers of a group of traffic are derived from.
+/// Seeds of a group of traffic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupSeeds {
-    /// Seed of the requests, and of which controller and clock each connection gets.
+    /// Seed of the requests, and of each connection's controller, clock and session ticket.
     pub(super) requests: u64,
 }
 
@@ -19,7 +19,8 @@ impl Seeds {
         mix(&[self.0, 1, number])
     }
 
-    /// Returns the seed of what the link with this number does to packets besides queueing them.
+    /// Returns the seed of the capacity (`number` is twice the number of the link) or of the
+    /// impairments (one more) of a link.
     pub(super) fn impairments(self, number: u64) -> u64 {
         mix(&[self.0, 5, number])
     }
@@ -41,7 +42,8 @@ impl GroupSeeds {
         mix(&[self.requests, 2])
     }
 
-    /// Returns the seed of the endpoints of the controller in this place, with clocks of this number.
+    /// Returns the seed of the endpoints with this position of the controller in the mix and this
+    /// number of the clocks.
     pub(super) fn endpoints(self, place: usize, clock: usize) -> [u8; 32] {
         let mut bytes = [0; 32];
         let seed = mix(&[self.requests, place as u64, clock as u64]);

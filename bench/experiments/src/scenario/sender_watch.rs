@@ -1,9 +1,11 @@
-//! What limits senders over time, as their stacks report it: the time that each limit held, cuts of the window and those undone, the first
-//! window, pacing, round-trip times.
+//! Limits of senders over time, as their stacks report them: the time under each limit, window
+//! reductions that were undone, the first window, pacing rates and round-trip times.
 //!
-//! A sender has one limit at a time, as in Linux's `tcp_info` (`busy`, `rwnd_limited`): while packets in flight fill the window, it is the
-//! congestion window; while they do not, the stack's word decides. A stack that has more to send than it may is held back by its pacing. One that
-//! has nothing to send waits for the application, or for flow control where the application has more and the stack does not take it.
+//! A sender has one limit at a time, as in Linux's `tcp_info` (`busy`, `rwnd_limited`). While
+//! packets in flight fill the window, the limit is the congestion window. Otherwise, the stack's
+//! report decides. If the stack has more to send than it may, the limit is its pacing. If it has
+//! nothing to send, the limit is the application, or flow control if the application has more data
+//! than the stack accepts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,38 +15,39 @@ use fathom_metrics::WindowTrace;
 use fathom_plugin::Observer;
 use parking_lot::Mutex;
 
-/// Counts of one sender, or of several together.
+/// Counts of one sender, or sums over several senders.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SenderTimes {
-    /// Senders that reported anything.
+    /// Observed senders.
     pub(super) senders: u64,
     pub(super) handshake: Duration,
-    /// The window was full, before the first congestion event and after it.
+    /// Time with a full window, before the first congestion event and after it.
     pub(super) slow_start: Duration,
     pub(super) congestion_window: Duration,
     pub(super) pacing: Duration,
     pub(super) flow_control: Duration,
-    /// Packets were in flight, and nothing was left to send.
+    /// Time in which packets were in flight and nothing was left to send.
     pub(super) application: Duration,
-    /// Nothing was in flight.
+    /// Time in which nothing was in flight.
     pub(super) idle: Duration,
-    /// Window reductions that were taken back at once.
+    /// Window reductions that were undone in one step.
     pub(super) undone: u64,
-    /// Windows that senders began with: their sum in bytes.
+    /// Sum of the senders' first windows in bytes.
     pub(super) first_windows: u64,
     /// Bytes declared lost in the first ten round trips.
     pub(super) lost_early: u64,
-    /// Round-trip times: how many, and their sum.
+    /// Number and sum of the round-trip times.
     pub(super) samples: u64,
     pub(super) round_trips: Duration,
-    /// Pacing rates in bits per second: how many, their sum, the last.
+    /// Number, sum and last value of the pacing rates in bits per second.
     pub(super) paces: u64,
     pub(super) pace_sum: f64,
     pub(super) last_pace: f64,
 }
 
 impl SenderTimes {
-    /// Returns what was counted between `before` and these. What senders began with, and the last pacing rate, are as they are.
+    /// Returns the counts between `before` and `self`. The number of senders, their first windows
+    /// and early losses, and the last pacing rate are those of `self`.
     pub(super) fn since(&self, before: &Self) -> Self {
         Self {
             handshake: self.handshake.saturating_sub(before.handshake),
@@ -100,45 +103,47 @@ impl SenderTimes {
     }
 }
 
-/// Round trips that count as the first.
+/// Number of round trips in which losses count as early.
 const FIRST_ROUND_TRIPS: u32 = 10;
-/// Largest packet that counts as one: several that leave at once may be reported together.
+/// Largest size of one packet in bytes. Larger reports are several packets that leave at once.
 const LARGEST_PACKET: u64 = 1_500;
 
-/// What counts as the next packet where no packet is seen (quiche's own controllers): what every path carries (RFC 9000 §14).
+/// Size of the next packet in bytes if no packet is reported (quiche's own controllers): every path
+/// carries this size (RFC 9000 §14).
 const SMALLEST_PACKET: u64 = 1_200;
 
-/// Follows one connection's sender.
+/// Observer of one connection's sender.
 pub(super) struct SenderWatch {
     state: Mutex<State>,
-    /// Bytes that the receiver takes at most, where the stack's flow control is known here (TCP).
+    /// Maximum number of bytes that the receiver accepts, if the observer knows the stack's flow
+    /// control (TCP).
     receive_window: Option<u64>,
-    /// Also gets the window.
+    /// Receives the window as well.
     trace: Option<Arc<WindowTrace>>,
 }
 
-/// A cut of the window that may be undone: the window before and after it.
+/// A window reduction that may be undone: the window before and after it.
 type Cut = (u64, u64);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// Up to when time is accounted for; `None` before the first event.
+    /// Time up to which the limits are accounted; `None` before the first event.
     since: Option<Time>,
     begun: Option<Time>,
     established: bool,
     in_flight: u64,
     window: u64,
     packet: u64,
-    /// Bodies that the application has still to hand over.
+    /// Number of bodies that the application is handing over.
     writing: u32,
-    /// The stack says by itself whether it has more to send ([`Observer::on_send_state`]).
+    /// Whether the stack itself reports that it has more to send ([`Observer::on_send_state`]).
     tells: bool,
-    /// There was a loss, a mark or an early reduction.
+    /// Whether there was a loss, a mark or an early reduction.
     congested: bool,
     reductions: u64,
     cut: Option<Cut>,
     smallest_rtt: Option<Duration>,
-    // Time since the last acknowledgement, whose limit the next one tells.
+    // Time since the last acknowledgement. The next acknowledgement tells the limit.
     full: Duration,
     receiver: Duration,
     open: Duration,
@@ -147,7 +152,7 @@ struct State {
 }
 
 impl State {
-    /// Accounts for the time up to now.
+    /// Accounts for the time up to `now`.
     fn advance(&mut self, now: Time, receive_window: Option<u64>) {
         let Some(since) = self.since.replace(now.max(self.since.unwrap_or(now))) else {
             self.begun = Some(now);
@@ -171,7 +176,8 @@ impl State {
         }
     }
 
-    /// Says what the time since the last acknowledgement was limited by: the stack had `more` to send, or not.
+    /// Attributes the time since the last acknowledgement to limits. `more`: whether the stack had
+    /// more to send.
     fn settle(&mut self, more: bool) {
         let [full, receiver, open, writing] =
             [&mut self.full, &mut self.receiver, &mut self.open, &mut self.open_writing]
@@ -201,8 +207,9 @@ impl State {
         }
         let Some((high, low)) = self.cut.filter(|(high, _)| after >= *high) else { return };
         self.cut = None;
-        // Undone at once, not grown back: from the lower half of the cut to all of it in one event. A cut of a packet or two, as near the
-        // smallest window, grows back in one event, too.
+        // Undone in one step rather than grown back: from the lower half of the reduction to the
+        // whole previous window in one event. Reductions by one or two packets, as near the
+        // smallest window, do not count, because they also grow back in one event.
         let large = high - low > 2 * self.packet.max(SMALLEST_PACKET);
         self.times.undone += u64::from(large && before <= low + (high - low) / 2);
     }
@@ -230,21 +237,23 @@ impl SenderWatch {
         watch
     }
 
-    /// The handshake is complete.
+    /// Records that the handshake is complete.
     pub(super) fn established(&self, now: Time) {
         let mut state = self.state.lock();
         state.advance(now, self.receive_window);
         state.established = true;
     }
 
-    /// The application begins to hand a body over, or has handed it over.
+    /// Records that the application begins to hand a body over (`begins`), or has handed it over.
     pub(super) fn writing(&self, now: Time, begins: bool) {
         let mut state = self.state.lock();
         state.advance(now, self.receive_window);
         state.writing = if begins { state.writing + 1 } else { state.writing.saturating_sub(1) };
     }
 
-    /// What it counted so far. Time that no acknowledgement has ended has no limit yet, but for a full window.
+    /// Returns the counts so far. The time since the last acknowledgement is included only if the
+    /// congestion window or the receive window was full: other limits are not known before the next
+    /// acknowledgement.
     pub(super) fn times(&self) -> SenderTimes {
         let mut state = *self.state.lock();
         (state.open, state.open_writing) = Default::default();
@@ -288,7 +297,7 @@ impl Observer for SenderWatch {
     fn on_congestion_event(&self, event: &CongestionEvent) {
         let mut state = self.state.lock();
         state.advance(event.now, self.receive_window);
-        // Whatever the controller makes of it: BBR may keep its window.
+        // Counts in any case: BBR may keep its window.
         state.congested = true;
         if let fathom_cc::Cause::Loss { bytes, .. } = event.cause {
             state.on_loss(event.now, bytes);
@@ -326,7 +335,7 @@ mod tests {
         }
     }
 
-    /// A connection of a window of 12,000 bytes, open at 10 ms.
+    /// Returns a connection with a window of 12,000 bytes, open at 10 ms.
     fn watch() -> SenderWatch {
         let watch = SenderWatch::new(ms(0), None, None);
         watch.on_metrics(ms(0), &metrics(12_000, 0), None);
@@ -362,11 +371,12 @@ mod tests {
         let watch = watch();
         watch.writing(ms(10), true);
         sent(&watch, 10, 10);
-        // A full window until 20 ms, in slow start; then flow control, as the stack has nothing and the application has more.
+        // A full window until 20 ms, in slow start. Then flow control, because the stack has
+        // nothing to send and the application has more.
         acked(&watch, 20, 2_400, false);
         acked(&watch, 27, 1_200, true);
         watch.writing(ms(27), false);
-        // 3 ms with nothing left, then 5 ms of pacing, then nothing in flight.
+        // 3 ms with nothing left to send, then 5 ms of pacing, then nothing in flight.
         acked(&watch, 30, 1_200, true);
         acked(&watch, 35, 0, false);
         sent(&watch, 100, 10);
@@ -419,7 +429,7 @@ mod tests {
         assert_eq!(watch.times().undone, 1);
         window(8_400, 2);
         (9..=12).for_each(|thousand| window(thousand * 1_000, 2));
-        // A window that fell for another reason, as BBR's does, was no cut.
+        // A window that fell for another reason, as BBR's does, is no reduction that can be undone.
         window(5_000, 2);
         window(12_000, 2);
         assert_eq!(watch.times().undone, 1);

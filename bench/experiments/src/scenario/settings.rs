@@ -1,4 +1,4 @@
-//! Settings of connections that every way to write an experiment has.
+//! Settings of connections that scenarios and comparisons share.
 
 use fathom_plugin::{EnableTimestamp, Extension, Offer, ReceiveTimestamps};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub enum Connections {
     Persistent,
 }
 
-/// How one-way delays travel.
+/// How one-way delays are carried.
 #[derive(
     Clone,
     Copy,
@@ -32,16 +32,17 @@ pub enum Connections {
 #[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = not_timestamps)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timestamps {
-    /// SYNC_TIMESTAMP beside ACK frames; the sender derives the delay.
+    /// SYNC_TIMESTAMP next to ACK frames; the sender derives the delay.
     #[default]
     Lean,
     /// SYNC_TIMESTAMP on every packet; the receiver measures and echoes the delay (Sync-TCP §3.2).
     Paper,
-    /// TIMESTAMP of draft-huitema-quic-ts beside ACK frames, and no SYNC_TIMESTAMP.
+    /// TIMESTAMP of draft-huitema-quic-ts next to ACK frames, without SYNC_TIMESTAMP.
     Timestamp,
-    /// ACK_RECEIVE_TIMESTAMPS of draft-ietf-quic-receive-ts: ACK frames say when the newest packet arrived.
+    /// ACK_RECEIVE_TIMESTAMPS of draft-ietf-quic-receive-ts: ACK frames contain the arrival time of
+    /// the newest packet.
     Receive,
-    /// Not at all: the extension is not offered.
+    /// One-way delays are not carried: no extension is offered.
     Off,
 }
 
@@ -50,24 +51,25 @@ pub enum Timestamps {
 #[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = not_shaping)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shaping {
-    /// Where the controller needs it.
+    /// If the controller needs it.
     #[default]
     Auto,
     /// Never.
     Off,
 }
 
-/// What a client does with a session ticket that it holds.
+/// Use of a session ticket by the client that holds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::Display)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = not_resume)]
 pub enum Resume {
-    /// Nothing: every handshake is a full one, and servers send no tickets.
+    /// None: every handshake is a full one, and servers send no tickets.
     #[default]
     None,
-    /// It resumes the session (RFC 8446 §2.2): no certificate, and requests after the handshake's round trip.
+    /// Resumes the session (RFC 8446 §2.2): no certificate, and requests after the handshake's
+    /// round trip.
     #[strum(serialize = "1rtt")]
     OneRtt,
-    /// It resumes it, and sends its requests with the first packets (RFC 9001 §4.6).
+    /// Resumes the session and sends requests with the first packets (RFC 9001 §4.6).
     #[strum(serialize = "0rtt")]
     ZeroRtt,
 }
@@ -75,33 +77,35 @@ pub enum Resume {
 /// How connections of pages and web traffic resume TLS sessions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resumption {
-    /// What a client does with a ticket.
+    /// Use of a ticket by a client.
     pub resume: Resume,
-    /// Part of the connections whose client holds one.
+    /// Fraction of the connections whose client holds a ticket.
     pub tickets: f64,
 }
 
-/// How the frames of live media travel.
+/// How the frames of live media are carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::Display)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = not_transport)]
 pub enum MediaTransport {
-    /// Each on a stream of its own, as a response: what is lost is sent again.
+    /// Each frame on a stream of its own, as a response: lost data are retransmitted.
     #[default]
     Stream,
-    /// In DATAGRAM frames (RFC 9221): what is lost is lost.
+    /// In DATAGRAM frames (RFC 9221): lost data are not retransmitted.
     Datagram,
 }
 
 impl Default for Resumption {
-    /// None; with tickets they are what Cloudflare counted over its sites: 40 % of connections resume a session (Introducing Zero Round Trip
-    /// Time Resumption, 2017).
+    /// Returns no resumption. If a workload turns it on, 40% of the connections hold a ticket,
+    /// because Cloudflare counted this fraction of resumed connections over its sites (Introducing
+    /// Zero Round Trip Time Resumption, 2017).
     fn default() -> Self {
         Self { resume: Resume::None, tickets: 0.4 }
     }
 }
 
 impl Timestamps {
-    /// What the transport parameters say. TIMESTAMP's is there when it is requested: it would make every handshake longer.
+    /// Returns the extensions that the transport parameters offer. The parameter of TIMESTAMP is
+    /// sent only if requested, because it makes every handshake longer.
     pub(crate) const fn extension(self) -> Extension {
         match self {
             Self::Lean => Extension { offer: Some(Offer::Lean), ..Extension::OFF },

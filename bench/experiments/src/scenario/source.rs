@@ -1,4 +1,5 @@
-//! The requests of one group of traffic, one after the other: nothing is kept, so memory does not grow with the run.
+//! The requests of one group of traffic, one after the other. The source keeps no requests, so
+//! memory does not grow with the run.
 
 use std::time::Duration;
 
@@ -10,29 +11,29 @@ use fathom_traffic::{MediaStream, Options, PackMime, Pages, RateOutOfRange, Visi
 
 use super::{Period, Workload};
 
-/// A body that outlasts every run: 100 Gbps for an hour.
+/// Bytes of a body that outlasts every run: 100 Gbps for an hour.
 const ENDLESS: u64 = 45_000_000_000_000;
-/// Bytes of a bulk request.
+/// Bytes of the request of a download.
 const BULK_REQUEST: u64 = 100;
 
-/// Bytes of the answer to an upload.
+/// Bytes of the response to an upload.
 const UPLOAD_ANSWER: u64 = 100;
 
-/// What one client is asked to do.
+/// Task of one client.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
     /// One request, on a connection of its own or an idle one.
     Web(WebRequest),
-    /// One request whose body is as long as the web request's is to be.
+    /// One upload. The length of its body is `request_bytes`.
     Upload(WebRequest),
-    /// A visit: pages one after the other.
+    /// A visit: page views one after the other.
     Visit(Visit),
     /// A live stream.
     Media(MediaStream),
 }
 
 impl Request {
-    /// When it starts.
+    /// Returns the time at which the task starts.
     pub(crate) const fn start(&self) -> Time {
         match self {
             Self::Web(request) | Self::Upload(request) => request.start,
@@ -42,7 +43,7 @@ impl Request {
     }
 }
 
-/// Requests in order of their start.
+/// Iterator over requests in the order of their starts.
 #[derive(Clone)]
 pub(crate) enum Source {
     Web { model: Box<PackMime>, period: Period },
@@ -52,10 +53,11 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The requests of a workload; `rate` is that of new connections per second of web traffic, or of page views.
+    /// Returns the requests of a workload. `rate` is the number of new connections (for pages, page
+    /// views) per second; other workloads ignore it.
     ///
     /// # Errors
-    /// The model has no parameters for such a rate.
+    /// Returns an error if the model has no parameters for this rate.
     pub(crate) fn new(workload: Workload, rate: f64, seed: u64) -> Result<Self, RateOutOfRange> {
         Ok(match workload {
             Workload::Web { server_delay, arrivals, period, .. } => {
@@ -92,7 +94,7 @@ impl Source {
         })
     }
 
-    /// Number, counted from 0, of the largest response among the first `count`.
+    /// Returns the number, from 0, and the bytes of the largest response among the first `count`.
     pub(super) fn largest(&self, count: u64) -> Option<(usize, u64)> {
         let first = self.clone().take(usize::try_from(count).unwrap_or(usize::MAX)).enumerate();
         let sizes = first.filter_map(|(i, request)| match request {
@@ -102,13 +104,14 @@ impl Source {
         sizes.max_by_key(|&(i, bytes)| (bytes, std::cmp::Reverse(i)))
     }
 
-    /// How many of its first requests every run has begun by the time it has so many responses: those are hashed.
+    /// Returns the number of first requests to hash: as many as every run has begun when it has
+    /// completed `responses` responses.
     pub(crate) fn hashed(&self, responses: u64) -> u64 {
         match self {
             Self::Web { .. } | Self::Bulk { .. } => responses,
-            // A response is a page view: a visit has many.
+            // A response is a page view, and a visit has up to `MOST_VIEWS` of them.
             Self::Pages { .. } => responses / u64::from(MOST_VIEWS),
-            // A response is a frame. The first stream is there from the start.
+            // A response is a frame. The first stream begins at the start of the run.
             Self::Media { .. } => 1,
         }
     }
@@ -153,7 +156,7 @@ impl Iterator for Source {
             Self::Media { next, streams, stream } => {
                 let number = *next;
                 *next = next.saturating_add(1);
-                // Their I-frames are spread evenly over the time between two.
+                // Spreads the I-frames of the streams evenly over the interval between I-frames.
                 let start = Time::ZERO + GROUP_OF_PICTURES * number / (*streams).max(1);
                 let seed = mix(&[stream.seed, u64::from(number)]);
                 (number < *streams).then_some(Request::Media(MediaStream {
@@ -166,14 +169,15 @@ impl Iterator for Source {
     }
 }
 
-/// A start of the model in the part of the run in which requests are made; `None`: that is over.
+/// Shifts a start of the model into the part of the run in which requests are made. Returns `None`
+/// after the end of this part.
 fn in_period(start: Time, period: Period) -> Option<Time> {
     let start = start + period.from;
     let ended = period.until.is_some_and(|until| start >= Time::ZERO + until);
     (!ended).then_some(start)
 }
 
-/// Adds a request to a hash over requests: equal for two runs exactly when their requests are the same.
+/// Adds a request to a hash over requests. Two runs have equal hashes if their requests are equal.
 pub(crate) fn note(hash: &mut StableHash, request: &Request) {
     match request {
         Request::Web(r) | Request::Upload(r) => {
@@ -186,7 +190,8 @@ pub(crate) fn note(hash: &mut StableHash, request: &Request) {
             }
         }
         Request::Visit(visit) => {
-            // Pages are a function of the seed; the first one's bytes are there for the model behind it.
+            // The pages of a visit follow from its seed. The bytes of the first page make the hash
+            // depend on the page model, too.
             let page = visit.view(visit.first).bytes();
             for word in
                 [visit.start.as_nanos(), visit.seed, visit.first.into(), visit.views.into(), page]

@@ -1,4 +1,4 @@
-//! A scenario as written in TOML: every field checked once, unknown fields refused.
+//! A scenario as written in TOML. Every field is checked once, and unknown fields are errors.
 
 mod traffic;
 mod values;
@@ -24,46 +24,47 @@ pub(crate) use values::{RENAMED, parse_load, parse_responses, read_toml, toml_me
 use values::{parse_mix, parse_stop};
 pub(crate) use workload::split_options;
 
-/// A scenario as written.
+/// A scenario as written in TOML.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ScenarioSpec {
-    /// `250000 responses`, or a time: `100s`.
+    /// End of the run: a number of responses such as `250000 responses`, or a time such as `100s`.
     pub stop: String,
-    /// Time before which nothing is counted; for runs that end at a time.
+    /// End of the warm-up: nothing that happens before is counted. For runs that end at a time.
     #[serde(default = "zero")]
     pub warm_up: String,
     /// Stack of both ends.
     #[serde(default)]
     pub stack: Stack,
-    /// Where it runs: `virtual`, `loopback` or `netem`.
+    /// Backend that runs the scenario: `virtual`, `loopback` or `netem`.
     #[serde(default, skip_serializing_if = "Backend::is_virtual")]
     pub backend: Backend,
-    /// How one-way delays travel.
+    /// Extension that carries one-way delays.
     #[serde(default)]
     pub timestamps: Timestamps,
-    /// `auto`: controllers that set packet sizes or delay packets send through a shaping socket, on every stack. `off`: only what the
-    /// stacks do by themselves.
+    /// `auto`: controllers that set packet sizes or delay packets send through a shaping socket, on
+    /// stacks that need one (quinn, noq). `off`: only what the stacks do by themselves.
     #[serde(default, skip_serializing_if = "is_default")]
     pub shaping: Shaping,
-    /// Endpoints on QUIC begin with packets of 1200 bytes, and find out how large a packet the path carries (RFC 8899). Otherwise packets have
-    /// their full size from the start.
+    /// Whether QUIC endpoints begin with packets of 1200 bytes and discover how large a packet the
+    /// path carries (RFC 8899). Otherwise packets have their full size from the start.
     #[serde(default, skip_serializing_if = "is_default")]
     pub mtu_discovery: bool,
-    /// Datagrams of stacks leave their host in bundles of so many at most (GSO), 2 to 64: those that a sender sends within a millisecond.
+    /// Maximum number of datagrams that leave a host in one bundle (GSO), 2 to 64. A bundle holds
+    /// datagrams that a sender sends within 1 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gso: Option<u32>,
-    /// How TCP sends, where a stack is `tcp`.
+    /// TCP settings, if a stack is `tcp`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tcp: TcpSpec,
     /// Routers and links.
     pub network: NetworkSpec,
-    /// Who sends.
+    /// Groups of traffic.
     pub traffic: Vec<TrafficSpec>,
     /// Packet-level background traffic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<BackgroundSpec>,
-    /// What is kept besides counts.
+    /// Data that are kept in addition to counts.
     #[serde(default)]
     pub keep: KeepSpec,
 }
@@ -72,19 +73,19 @@ pub struct ScenarioSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NetworkSpec {
-    /// `path` (left: servers, right: clients), `dumbbell` or `one-bottleneck` (left, right), `parking-lot` (r0 to r5), `asu` (r1 to r14)
-    /// or `emory` (r1 to r11).
+    /// Topology: `path` (left: servers, right: clients), `dumbbell` or `one-bottleneck` (left,
+    /// right), `parking-lot` (r0 to r5), `asu` (r1 to r14) or `emory` (r1 to r11).
     pub topology: String,
-    /// What the path is, where that is the topology: rates, base RTT, loss, jitter, traces, events.
+    /// The path, if the topology is `path`: rates, base RTT, loss, jitter, traces, events.
     #[serde(default, skip_serializing_if = "PathSpec::is_empty")]
     pub path: PathSpec,
-    /// Rate of the links: dumbbell, one bottleneck and parking lot.
+    /// Rate of the links, for dumbbell, one bottleneck and parking lot.
     pub link: Option<String>,
-    /// Propagation delay of the bottleneck: dumbbell.
+    /// Propagation delay of the bottleneck, for dumbbell.
     pub delay: Option<String>,
-    /// Queue of every router link: dumbbell, one bottleneck and parking lot.
+    /// Queue of every router link, for dumbbell, one bottleneck and parking lot.
     pub queue: Option<String>,
-    /// Queue from right to left, where it differs: dumbbell.
+    /// Queue from right to left if it differs, for dumbbell.
     pub back_queue: Option<String>,
 }
 
@@ -92,40 +93,51 @@ pub struct NetworkSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TrafficSpec {
-    /// Its name in results.
+    /// Name in results.
     pub name: String,
-    /// Stack of both ends, where it is not the scenario's.
+    /// Stack of both ends, if it differs from the scenario's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<Stack>,
-    /// Stack whose costs of connections and bytes a computed load is of, where it is not the group's
-    /// own: several stacks are then sent the same requests.
+    /// Stack whose bytes per connection and per byte of body define a computed load; the group's
+    /// own by default. With the same `load-stack`, several stacks get the same requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_stack: Option<Stack>,
-    /// How TCP sends, where its stack is `tcp` and this is not the scenario's.
+    /// TCP settings, if the stack is `tcp` and they differ from the scenario's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tcp: TcpSpec,
-    /// Router of its servers: bodies travel from here.
+    /// Router of the servers; bodies travel from here, except uploads.
     pub from: String,
-    /// Router of its clients.
+    /// Router of the clients.
     pub to: String,
-    /// `web:LOAD of RATE`, such as `web:90% of 10Mbps`, for a part of the run `web:95% of 10Mbps from 200s to 400s`; `flows:N` that outlast the run; or `flows:NxSIZE`. Flows may have a spread of
-    /// their starts, and wait before the first: `flows:100@2s`, `flows:1 after 20s`. `bulk:COUNTxSIZE@INTERVAL` are flows one after the
-    /// other, `uploads:COUNTxSIZE@INTERVAL` the same with bodies from clients to servers. `pages:RATE/s` are page views, as many as fill a
-    /// part of a link `pages:60% of 10Mbps`, of known objects `pages:1/s with 20kB,4x50kB`, of sampled sizes `pages:1/s with 3.5x1kB..4kB..9kB..40kB..200kB..2MB`. `media:N at RATE FPSfps deadline TIME` are live
-    /// streams, with an end `for 60s`. Options come last: `pages:2/s resume=0rtt tickets=40%`.
+    /// Requests of the clients:
+    ///
+    /// - `web:LOAD of RATE`, such as `web:90% of 10Mbps`; for a part of the run,
+    ///   `web:95% of 10Mbps from 200s to 400s`.
+    /// - `flows:N`: N downloads that outlast the run, or `flows:NxSIZE`. Their starts can be
+    ///   spread, and the first can wait: `flows:100@2s`, `flows:1 after 20s`.
+    /// - `bulk:COUNTxSIZE@INTERVAL`: downloads that start one after the other.
+    /// - `uploads:COUNTxSIZE@INTERVAL`: the same, with bodies from clients to servers.
+    /// - `pages:RATE/s`: page views per second; `pages:60% of 10Mbps`: the number of page views
+    ///   that fills this fraction of a link. Pages can have given objects,
+    ///   `pages:1/s with 20kB,4x50kB`, or objects of random sizes,
+    ///   `pages:1/s with 3.5x1kB..4kB..9kB..40kB..200kB..2MB`.
+    /// - `media:N at RATE FPSfps deadline TIME`: live streams; with an end, `for 60s`.
+    ///
+    /// Options come last: `pages:2/s resume=0rtt tickets=40%`.
     pub workload: String,
-    /// A controller, or several with their parts: `reno`, `20% sync + 80% reno`.
+    /// A controller, or several with their percentages: `reno`, `20% sync + 80% reno`.
     pub controller: String,
-    /// `fresh`: a connection per request; `persistent`: requests reuse idle connections.
+    /// `fresh`: a connection per request. `persistent`: requests reuse idle connections.
     #[serde(default, skip_serializing_if = "is_default")]
     pub connections: Connections,
-    /// Servers of web traffic think before they answer (PackMime's server delay).
+    /// Whether servers of web traffic think before they respond (PackMime's server delay).
     #[serde(default, skip_serializing_if = "is_default")]
     pub server_delay: bool,
-    /// Links of its hosts, where they differ from the topology's.
+    /// Access links of the group's hosts, if they differ from the topology's.
     #[serde(default)]
     pub access: AccessSpec,
-    /// What its clients send, acknowledgements above all, crosses the links of the way; `false`: it only takes their delays.
+    /// Whether the clients' packets, mostly acknowledgements, use the links of the way back. If
+    /// `false`, these packets only take the delays of the links.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub acks_queue: bool,
     /// Size of a full packet on the wire in bytes.
@@ -137,48 +149,51 @@ pub struct TrafficSpec {
     /// Largest drift of a client's clock in microseconds per second.
     #[serde(default)]
     pub drift: u32,
-    /// How its clients misreport time in order to be sent more: `empty-queue`, `slow-clock` or another of
-    /// [`MISREPORTS`](crate::stack::MISREPORTS).
+    /// How the clients misreport time so that servers send more: `empty-queue`, `slow-clock` or
+    /// another of [`MISREPORTS`](crate::stack::MISREPORTS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misreport: Option<String>,
-    /// Streams that each body travels over at once; 1 where it is left out. quinn and noq end a connection whose receiver has more than
-    /// 1024 gaps in a stream, which fast flows behind deep queues reach. quiche does not, and takes one stream always.
+    /// Number of parallel streams that carry a body, 1 by default. quinn and noq close a connection
+    /// whose receiver has more than 1024 gaps in a stream, which fast flows behind deep queues
+    /// reach. quiche has no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
-    /// How web requests arrive: `packmime`, in the bursts of the model, or `poisson`.
+    /// Arrivals of web requests: `packmime`, in the bursts of the model, or `poisson`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub arrivals: Arrivals,
-    /// Of pages: clients say how urgent an object is, and servers send what is urgent first (RFC 9218); `true` where it is left out.
+    /// For pages: whether clients send the urgency of objects and servers send urgent objects first
+    /// (RFC 9218); `true` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priorities: Option<bool>,
-    /// Of pages: requests that a client has open at once, at most; 100 where it is left out.
+    /// For pages: maximum number of requests that a client has open at once; 100 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u32>,
-    /// How long a user waits for a response (a page view), from the start of the request: then the client closes the connection and the request has
-    /// failed. `10s`, or `none`.
+    /// Time that a user waits for a response (or page view) from the start of the request, such as
+    /// `10s`, or `none`. Afterwards, the client closes the connection, and the request counts as
+    /// failed.
     #[serde(default = "none", skip_serializing_if = "is_none")]
     pub patience: String,
-    /// Longest silence before either end gives a connection up.
+    /// Idle timeout of connections, at both ends.
     #[serde(default = "idle", skip_serializing_if = "is_idle")]
     pub idle_timeout: String,
-    /// Its responses count towards the end of the run.
+    /// Whether the responses count towards the end of the run.
     #[serde(default = "yes")]
     pub counted: bool,
 }
 
-/// Background traffic that loads links: packet-level senders in place of hundreds of connections.
+/// Background traffic that loads links: packet-level senders instead of hundreds of connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BackgroundSpec {
-    /// Its name in results.
+    /// Name in results.
     pub name: String,
-    /// Router of its senders.
+    /// Router of the senders.
     pub from: String,
-    /// Router of its receivers.
+    /// Router of the receivers.
     pub to: String,
-    /// `users:2200 idle 1s..4s`, or `udp:5 at 20Mbps on 200ms off 800ms`.
+    /// Traffic of the group: `users:2200 idle 1s..4s`, or `udp:5 at 20Mbps on 200ms off 800ms`.
     pub workload: String,
-    /// Controllers of its web users, as of traffic.
+    /// Controllers of the web users, written as for other traffic.
     #[serde(default = "reno")]
     pub controller: String,
     /// Size of a full packet on the wire in bytes.
@@ -187,47 +202,49 @@ pub struct BackgroundSpec {
     /// Largest window of a web user in packets, or `none`.
     #[serde(default = "none")]
     pub max_window: String,
-    /// Round-trip delay of a flow's own beside that of the links, or a range of it.
+    /// Round-trip delay that a flow adds to the delay of the links, or a range of it.
     #[serde(default = "zero")]
     pub rtt: String,
 }
 
-/// Access links; what is not said is the topology's.
+/// Access links. Fields that are left out are the topology's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AccessSpec {
-    /// Hosts on each side.
+    /// Number of hosts on each side.
     pub hosts: Option<u32>,
     /// Rate of each host's link, or `RATE/flows`: divided by the number of the group's flows.
     pub rate: Option<String>,
-    /// Propagation delay, or a range `1ms..2.5ms` that hosts are drawn from.
+    /// Propagation delay, or a range such as `1ms..2.5ms` with a random value for each host.
     pub delay: Option<String>,
-    /// Queue in front of it.
+    /// Queue in front of each host's link.
     pub queue: Option<String>,
-    /// Which of them queue: `both`, `outbound` (from hosts) or `none`; the others are a fixed delay.
+    /// Links that queue: `both`, `outbound` (links from hosts) or `none`. The others only add a
+    /// fixed delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<AccessQueues>,
 }
 
-/// What is kept besides counts: names of links and of groups.
+/// Data that are kept in addition to counts: names of links and of groups.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct KeepSpec {
     /// Links whose queue is kept over time.
     pub queue: Vec<String>,
-    /// Groups of which one sender's window is traced: that of the largest response of the first half, or the first flow.
+    /// Groups in which the window of one sender is traced: the sender of the largest response of
+    /// the first half, or of the first flow.
     pub window: Vec<String>,
     /// Groups whose first flow's tcpRTT series is kept.
     pub rtt: Vec<String>,
     /// Groups whose first flow's packet delivery latency is kept (quinn, noq).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub latency: Vec<String>,
-    /// A link of which every flow's bytes are kept in bins of 0.1 s, for fairness over time.
+    /// Link whose bytes are kept by flow, in bins of 0.1 s, for fairness over time.
     pub shares: Option<String>,
-    /// Links of which it is kept when each packet entered and how long it took.
+    /// Links whose per-packet arrival and transit times are kept.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<String>,
-    /// Links whose bytes are kept by what their packets are for; not in netem.
+    /// Links whose bytes are kept by the purpose of their packets; not in netem.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bytes: Vec<String>,
     /// Links whose arrivals and drops are kept over time.
@@ -241,11 +258,11 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 fn zero() -> String {
     "0s".into()
 }
-/// Sync-TCP §4.4: 1420-byte segments.
+/// Bytes of a segment in Sync-TCP §4.4.
 fn packet() -> u16 {
     1_420
 }
-/// An Ethernet frame's payload.
+/// Payload of an Ethernet frame in bytes.
 fn full() -> u16 {
     1_500
 }
@@ -273,10 +290,10 @@ pub(super) fn field<T>(name: &str, value: Result<T, String>) -> Result<T, PlanEr
 }
 
 impl ScenarioSpec {
-    /// Reads a scenario written in TOML.
+    /// Parses a scenario written in TOML.
     ///
     /// # Errors
-    /// The error in the text with its line, in one line.
+    /// Returns the error in the text and its line number, in one line.
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
         read_toml(text, RENAMED)
     }
@@ -284,7 +301,7 @@ impl ScenarioSpec {
     /// Checks every field.
     ///
     /// # Errors
-    /// The first field that is wrong, and how to fix it.
+    /// Returns an error for the first field that is wrong, and advice on how to fix it.
     pub fn check(&self) -> Result<Scenario, PlanError> {
         let chain = self.network.check()?;
         if self.traffic.is_empty() {
@@ -368,7 +385,7 @@ impl ScenarioSpec {
 /// Checks the size of a sender's bundles.
 ///
 /// # Errors
-/// It is out of range, or the kernel sends the datagrams itself.
+/// Returns an error if the size is out of range, or if the backend sends datagrams one by one.
 pub(crate) fn check_gso(gso: Option<u32>, backend: Backend) -> Result<Option<u32>, PlanError> {
     match gso {
         Some(most) if !(2..=64).contains(&most) => {
@@ -457,7 +474,8 @@ impl NetworkSpec {
     }
 }
 
-/// What a stack delivers to a controller and honours of its advice.
+/// Returns the signals that a stack delivers to a controller and the send parameters that it
+/// honours.
 pub(crate) fn provided(stack: Stack, timestamps: Timestamps, shaping: Shaping) -> Capabilities {
     let provided = match shaping {
         Shaping::Auto => stack.provided_with_shaping(),
@@ -466,7 +484,7 @@ pub(crate) fn provided(stack: Stack, timestamps: Timestamps, shaping: Shaping) -
     Capabilities { one_way: timestamps != Timestamps::Off, ..provided }
 }
 
-/// The routers of these names.
+/// Returns the numbers of the routers with these names.
 fn ends(chain: &Chain, from: &str, to: &str) -> Result<(usize, usize), String> {
     let router = |name: &str, which: &str| {
         chain.router(name).ok_or_else(|| {
@@ -520,7 +538,7 @@ impl BackgroundSpec {
 }
 
 impl BackgroundSpec {
-    /// Returns the largest window in packets.
+    /// Returns the largest window in packets; `None` for no limit.
     fn packets(&self) -> Result<Option<u32>, String> {
         match self.max_window.parse()? {
             MaxWindow::Stack => {

@@ -1,4 +1,4 @@
-//! The state and the statistics of a run while it goes on.
+//! State and statistics of a run in progress.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,33 +22,33 @@ use super::recorder::Record;
 use super::responses::{ResponseKind, ResponseRow, SharedSpool};
 use super::sender_watch::{SenderTimes, SenderWatch};
 
-/// What a running run has reached, for progress bars: completed responses, or milliseconds of virtual time.
+/// Progress of a run, for progress bars: completed responses, or milliseconds of virtual time.
 pub type Progress = Arc<AtomicU64>;
 
-/// The state that all tasks of a run share.
+/// State that all tasks of a run share.
 pub(super) struct RunState {
     pub(super) sim: SimHandle,
-    /// Completed responses of counted groups at which the run ends; `None`: it ends at a time.
+    /// Completed responses of counted groups at which the run ends; `None` if it ends at a time.
     pub(super) wanted: Option<u64>,
-    /// Requests that the counted groups make at all, where that is a number, and enough for `wanted`.
+    /// Total number of requests of the counted groups, if it is fixed and sufficient for `wanted`.
     pub(super) requests: Option<u64>,
     pub(super) progress: Progress,
-    /// Keeps every response.
+    /// Keeps every response; `None` to keep none.
     pub(super) responses: Option<SharedSpool>,
     pub(super) counted: Mutex<CountedResponses>,
-    /// The end of the warm-up: requests count that begin then or later.
+    /// End of the warm-up. Requests that begin then or later count.
     pub(super) since: Time,
     pub(super) at_warm_up: Mutex<WarmUpCounts>,
 }
 
-/// What became of the requests of counted groups.
+/// Results of the requests of counted groups.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CountedResponses {
     pub(super) completed: u64,
     pub(super) failed: u64,
 }
 
-/// Counts at the end of the warm-up, which are taken off those at the end of the run.
+/// Counts at the end of the warm-up, which are subtracted from those at the end of the run.
 #[derive(Default)]
 pub(super) struct WarmUpCounts {
     pub(super) links: HashMap<LinkId, LinkStats>,
@@ -56,24 +56,24 @@ pub(super) struct WarmUpCounts {
     pub(super) background: PacketLevelReport,
 }
 
-/// The connections of a group that have one controller.
+/// The connections of a group that have the same controller.
 pub(super) struct ControllerGroup {
     pub(super) state: Arc<RunState>,
-    /// Number of its group of traffic, and what its responses are.
+    /// Number of the group of traffic, and the kind of its responses.
     pub(super) number: u16,
     pub(super) kind: ResponseKind,
-    /// Its responses count towards the end of the run.
+    /// Whether the responses count towards the end of the run.
     pub(super) counts: bool,
     pub(super) record: Arc<Record>,
     pub(super) stats: Mutex<RunStats>,
-    /// Its counters at the end of the warm-up.
+    /// Counters at the end of the warm-up.
     pub(super) at_warm_up: Mutex<Counters>,
-    /// The flow whose sender's window is traced, once it is opened.
+    /// Flow whose sender's window is traced, once it is open.
     pub(super) traced: Mutex<Option<u32>>,
     pub(super) window: Arc<WindowTrace>,
-    /// Bytes that a receiver takes at most, where the stack is TCP and there is a limit.
+    /// Maximum number of bytes that a receiver accepts, if the stack is TCP and has a limit.
     pub(super) receive_window: Option<u64>,
-    /// What came of that flow, once its response is there.
+    /// Outcome of the traced response, once it is complete.
     pub(super) traced_end: Mutex<Option<TracedOutcome>>,
 }
 
@@ -81,48 +81,48 @@ pub(super) struct ControllerGroup {
 pub(super) struct RunStats {
     /// Completed responses whose requests began after the warm-up.
     pub(super) responses: Responses,
-    /// Requests that began after the warm-up, whatever came of them.
+    /// Requests that began after the warm-up, whatever their result.
     pub(super) begun: u64,
-    /// Page views, where the group loads pages.
+    /// Page views, if the group loads pages.
     pub(super) pages: Option<Box<PageStats>>,
-    /// Live streams, in order of their start.
+    /// Live streams in the order of their starts.
     pub(super) live: Vec<LiveStream>,
     /// Failed requests that began after the warm-up.
     pub(super) failed: u64,
-    /// Of them, those whose user gave up.
+    /// Failed requests whose user gave up.
     pub(super) abandoned: u64,
-    /// All failed requests, by reason.
+    /// Failed requests that began after the warm-up, by reason.
     pub(super) failures: FailureReasons,
     pub(super) connections: u64,
-    /// What flows that are over sent and lost.
+    /// Counts of the datagrams of closed flows.
     pub(super) over: FlowSpans,
-    /// Flows that are open.
+    /// Open flows.
     pub(super) open: Vec<u32>,
     /// Server delays of the open flows that have one.
     pub(super) delays: HashMap<u32, Duration>,
     pub(super) senders: Senders,
-    /// What limits the senders of the open flows, and what limited those that are over.
+    /// Observers of the senders of open flows, and the limits of the senders of closed flows.
     pub(super) watches: HashMap<u32, Arc<SenderWatch>>,
     pub(super) limited: SenderTimes,
 }
 
-/// Requests that failed, by reason.
+/// Numbers of failed requests by reason.
 #[derive(Clone, Default)]
 pub(super) struct FailureReasons(BTreeMap<String, u64>);
 
 impl FailureReasons {
-    /// Distinct reasons kept: stacks have a few; texts that differ in every request must not fill
-    /// memory.
+    /// Maximum number of distinct reasons. Stacks have few, but texts that differ in every request
+    /// must not fill the memory.
     const MOST: usize = 16;
     const OTHER: &str = "other reasons";
 
-    /// Counts requests that failed for a reason.
+    /// Counts requests that failed for this reason.
     pub(super) fn add(&mut self, reason: String, count: u64) {
         let known = self.0.contains_key(&reason) || self.0.len() < Self::MOST;
         *self.0.entry(if known { reason } else { Self::OTHER.into() }).or_default() += count;
     }
 
-    /// Adds the counts of another.
+    /// Adds the counts of `other`.
     pub(super) fn merge(&mut self, other: &Self) {
         other.0.iter().for_each(|(reason, count)| self.add(reason.clone(), *count));
     }
@@ -138,7 +138,7 @@ impl ControllerGroup {
         self.stats.lock()
     }
 
-    /// A connection is opened as this flow, to a server with this delay.
+    /// Records that a connection is opened as this flow, to a server with this delay.
     pub(super) fn opened(&self, flow: u32, server_delay: Duration) {
         let mut stats = self.stats();
         stats.connections += 1;
@@ -148,7 +148,7 @@ impl ControllerGroup {
         }
     }
 
-    /// Follows the sender of this flow.
+    /// Returns a new observer of the sender of this flow.
     pub(super) fn watch(&self, flow: u32, trace: Option<Arc<WindowTrace>>) -> Arc<SenderWatch> {
         let watch = Arc::new(SenderWatch::new(self.state.sim.time(), self.receive_window, trace));
         let mut stats = self.stats();
@@ -159,7 +159,7 @@ impl ControllerGroup {
         watch
     }
 
-    /// Tells the one who follows the sender of this flow.
+    /// Calls `tell` with the observer of this flow's sender, if there is one.
     pub(super) fn with_watch(&self, flow: Option<u32>, tell: impl FnOnce(&SenderWatch, Time)) {
         let watch = flow.and_then(|flow| self.stats().watches.get(&flow).cloned());
         if let Some(watch) = watch {
@@ -167,7 +167,7 @@ impl ControllerGroup {
         }
     }
 
-    /// What limited all senders so far.
+    /// Returns the limits of all senders so far.
     pub(super) fn limited(&self) -> SenderTimes {
         let stats = self.stats();
         let mut all = stats.limited;
@@ -175,7 +175,7 @@ impl ControllerGroup {
         all
     }
 
-    /// Its client is done with it; what became of its packets.
+    /// Closes a flow when its client has finished. Returns the counts of its datagrams.
     pub(super) fn closed(&self, flow: u32) -> FlowCounts {
         let spans = self.state.sim.flow_spans(flow);
         let mut stats = self.stats();
@@ -190,12 +190,12 @@ impl ControllerGroup {
         spans.whole
     }
 
-    /// A request begins, or was to begin, at `start`.
+    /// Counts a request that begins, or was scheduled, at `start`.
     pub(super) fn begins(&self, start: Time) {
         self.stats().begun += u64::from(start >= self.state.since);
     }
 
-    /// The traced flow's response is there.
+    /// Records the outcome of the traced response.
     pub(super) fn traced_completed(&self, completed: &Completed, counts: FlowCounts) {
         *self.traced_end.lock() = Some(TracedOutcome {
             seconds: round(completed.took.as_secs_f64(), 6),
@@ -204,7 +204,7 @@ impl ControllerGroup {
         });
     }
 
-    /// Keeps a response as a row, where rows are kept.
+    /// Keeps a response as a row, if the run keeps rows.
     pub(super) fn keep_row(
         &self,
         kind: ResponseKind,
@@ -216,7 +216,7 @@ impl ControllerGroup {
         }
     }
 
-    /// A response that began then is over.
+    /// Records the end of a response that began at `start`.
     pub(super) fn record_outcome(&self, start: Time, outcome: Result<Completed, HttpError>) {
         let done = outcome.is_ok();
         self.keep_row(self.kind, start, outcome.as_ref().copied());
@@ -239,7 +239,7 @@ impl ControllerGroup {
         let mut counted = self.state.counted.lock();
         *if done { &mut counted.completed } else { &mut counted.failed } += 1;
         self.state.progress.store(counted.completed, Ordering::Relaxed);
-        // A workload with an end is over when nothing is left to wait for.
+        // A run with a fixed number of requests ends when none of them is open.
         let all = self
             .state
             .requests

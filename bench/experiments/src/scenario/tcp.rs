@@ -1,4 +1,4 @@
-//! How TCP sends and acknowledges, where a scenario's stack is `tcp`.
+//! How TCP sends and acknowledges, if a scenario's stack is `tcp`.
 
 use std::time::Duration;
 
@@ -15,57 +15,65 @@ use super::PlanError;
 use super::spec::field;
 use crate::stack::Stack;
 
-/// TCP as written in a scenario, or in a group of its traffic, which goes before it; what both leave out is as Linux has it today.
+/// TCP settings as written in a scenario or in a group of its traffic. The group's settings take
+/// precedence. Settings that both leave out are those of Linux today.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TcpSpec {
-    /// How losses are found and repaired: `sack` (RFC 6675), where it is left out, `newreno` (RFC 6582) or `reno` (RFC 5681).
+    /// Detection and repair of losses: `sack` (RFC 6675, the default), `newreno` (RFC 6582) or
+    /// `reno` (RFC 5681).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<String>,
-    /// Segments of the first window, such as `2p`; `10p` where it is left out (RFC 6928).
+    /// Segments of the first window, such as `2p`; `10p` by default (RFC 6928).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<String>,
-    /// Shortest retransmission timeout; `200ms` where it is left out, 1 s in RFC 6298 and in ns-2 before 2004.
+    /// Shortest retransmission timeout; `200ms` by default, 1 s in RFC 6298 and in ns-2 before
+    /// 2004.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_rto: Option<String>,
-    /// Timeout before there is a round-trip time; `1s` where it is left out (RFC 6298), 3 s in RFC 2988.
+    /// Retransmission timeout before the first round-trip time; `1s` by default (RFC 6298), 3 s in
+    /// RFC 2988.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_rto: Option<String>,
-    /// An acknowledgement comes every so many segments; 2 where it is left out.
+    /// Number of segments per acknowledgement; 2 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_every: Option<u32>,
-    /// An acknowledgement comes after so much time at the latest; `40ms` where it is left out, `100ms` in ns-2.
+    /// Longest delay of an acknowledgement; `40ms` by default, `100ms` in ns-2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_ack: Option<String>,
-    /// The first two duplicate acknowledgements release a segment each (RFC 3042), where it is not `false`.
+    /// Whether each of the first two duplicate acknowledgements releases a segment (RFC 3042);
+    /// `true` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_transmit: Option<bool>,
-    /// Data are ECN-capable (RFC 3168), where it is `true`.
+    /// Whether data are ECN-capable (RFC 3168); `false` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    /// ACKs say how many packets were marked (draft-ietf-tcpm-accurate-ecn), where it is `true`; it means ECN.
+    /// Whether ACKs count marked packets (draft-ietf-tcpm-accurate-ecn); `false` by default.
+    /// Implies ECN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accurate_ecn: Option<bool>,
-    /// Retransmissions are ECN-capable as well, as in ns-2, where it is `true`; RFC 3168 §6.1.5 forbids it.
+    /// Whether retransmissions are ECN-capable, as in ns-2; `false` by default. RFC 3168 §6.1.5
+    /// forbids it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn_retransmissions: Option<bool>,
-    /// In the place of the retransmission timeout QUIC's probe timeout with so many probes, 1 or 2 (RFC 9002 §6.2); it takes `sack`.
+    /// Replaces the retransmission timeout by QUIC's probe timeout with this number of probes, 1 or
+    /// 2 (RFC 9002 §6.2). Requires `sack`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probes: Option<u32>,
-    /// Bytes of a handshake's packets on the wire; 40 where it is left out, 1228 in QUIC (RFC 9000 §14.1).
+    /// Bytes of a handshake's packets on the wire; 40 by default, 1228 in QUIC (RFC 9000 §14.1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshake: Option<u16>,
-    /// Connections close as QUIC's do, by one packet that nobody repeats, and are given up after this time without a packet (RFC 9000 §10);
-    /// left out they end with FINs.
+    /// If set, connections close as in QUIC: by one packet that is not retransmitted, or after this
+    /// time without a packet (RFC 9000 §10). By default, they end with FINs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<String>,
-    /// The window grows by what is acknowledged (`bytes`), where it is left out, or by one segment per acknowledgement at most (`acks`,
-    /// RFC 5681).
+    /// Growth of the window: by the acknowledged bytes (`bytes`, the default), or by at most one
+    /// segment per acknowledgement (`acks`, RFC 5681).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counting: Option<String>,
 }
 
-/// The same, checked.
+/// Checked TCP settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TcpSettings {
     pub(crate) options: TcpOptions,
@@ -73,7 +81,8 @@ pub struct TcpSettings {
 }
 
 impl TcpSettings {
-    /// The sender, for packets that have so many bytes beside UDP's and IP's headers, or as many in TCP, and windows of so many packets.
+    /// Returns the options of a sender. Its IP packets have the size of QUIC packets with a UDP
+    /// payload of `datagram` bytes. `max_window` is in packets.
     pub(crate) fn sender(
         self,
         datagram: u16,
@@ -84,20 +93,21 @@ impl TcpSettings {
         TcpOptions { mss, max_window, timestamps, ..self.options }
     }
 
-    /// Whether segments carry timestamps under this controller. The option takes room in every segment: it is there for controllers that
-    /// read one-way delays.
+    /// Returns whether segments carry timestamps under this controller. The option takes space in
+    /// every segment, so only controllers that use one-way delays have it.
     pub(crate) fn stamps(config: &dyn ControllerConfig) -> bool {
         config.required().one_way || config.optional().one_way
     }
 
-    /// What TCP with these settings delivers to a controller and honours.
+    /// Returns the signals that TCP with these settings delivers to a controller and the send
+    /// parameters that it honours.
     pub(crate) const fn provided(self) -> Capabilities {
         Capabilities { ecn: self.options.accurate_ecn, ..Stack::Tcp.provided() }
     }
 }
 
 impl TcpSpec {
-    /// What this one leaves out as `other` has it.
+    /// Returns these settings, completed by those of `other`.
     fn or(&self, other: &Self) -> Self {
         let text =
             |of: fn(&Self) -> &Option<String>| of(self).clone().or_else(|| of(other).clone());
@@ -119,10 +129,10 @@ impl TcpSpec {
         }
     }
 
-    /// Checks every field of this one and, where it leaves something out, of `scenario`.
+    /// Checks every field of `self`, completed by the fields of `scenario`.
     ///
     /// # Errors
-    /// The first field that is wrong, and how to fix it.
+    /// Returns an error for the first field that is wrong, and advice on how to fix it.
     pub fn check(&self, scenario: &Self) -> Result<TcpSettings, PlanError> {
         let spec = self.or(scenario);
         let written = |of: Option<&String>, left_out: &str| {
@@ -222,7 +232,7 @@ mod tests {
         );
         assert_eq!((options.rto.floor.as_millis(), options.rto.initial.as_millis()), (200, 1_000));
         assert_eq!((acks.every, acks.max_delay.as_millis()), (2, 40));
-        // Packets of 1420 bytes: 1380 of data, 12 less with timestamps.
+        // Packets of 1420 bytes carry 1380 bytes of data, or 12 less with timestamps.
         let settings = TcpSettings { options, acks };
         assert_eq!(settings.sender(1_392, None, false).smss(), 1_380);
         assert_eq!(settings.sender(1_392, Some(68), true).smss(), 1_368);

@@ -27,41 +27,42 @@ use crate::stack::{BoxFuture, Client, Connector, Host, ReportSender};
 /// The clients of a group.
 #[derive(Clone)]
 pub(super) struct Clients {
-    /// Connections with one controller each, and the part of all connections up to and including them.
+    /// Endpoints of the connections with each controller, and the cumulative fraction of
+    /// connections up to and including them.
     pub(super) parts: Arc<[(f64, Endpoints)]>,
     pub(super) seed: u64,
-    /// Connections have delays of the model's besides those of their path.
+    /// Whether connections have the model's delays in addition to those of their path.
     pub(super) own_delays: bool,
-    /// Streams that a body travels over at once.
+    /// Number of parallel streams that carry a body.
     pub(super) streams: u32,
-    /// How long a user waits for a response.
+    /// Time that a user waits for a response; `None` for no limit.
     pub(super) patience: Option<Duration>,
     /// Number of the request whose sender's window is traced.
     pub(super) traced: Option<usize>,
-    /// Number of the flow whose drops are noted.
+    /// Number of the request whose flow's drops are recorded.
     pub(super) watched: Option<usize>,
-    /// Who is shown the first flow's datagrams.
+    /// Receives the first flow's datagrams.
     pub(super) tap: Option<Arc<Mutex<dyn Tap>>>,
-    /// Over this many of its first requests.
+    /// Number of first requests to hash.
     pub(super) hashed: u64,
     pub(super) workload: Workload,
-    /// The end of the warm-up: page views before are not counted.
+    /// End of the warm-up. Earlier page views are not counted.
     pub(super) since: Time,
     pub(super) requests: Arc<Mutex<StableHash>>,
 }
 
-/// The endpoints behind connections of one controller.
+/// Endpoints of the connections with one controller.
 pub(super) struct Endpoints {
     pub(super) part: Arc<ControllerGroup>,
-    /// What opens connections and the paths of the group's hosts, which connections take in turn. One such pair for each drift of
-    /// clocks; each connection takes a random one.
+    /// Connectors, and the paths of the group's hosts, which connections take in turn. There is one
+    /// pair for each drift of a clock, and each connection takes a random pair.
     pub(super) ends: Vec<(Arc<dyn Connector>, Vec<GroupId>)>,
-    /// `None`: every request has a connection of its own.
+    /// Idle connections; `None` if every request has a connection of its own.
     pub(super) idle: Option<IdlePool>,
 }
 
 impl Clients {
-    /// Starts every request at its time: arrivals never wait for completions.
+    /// Starts every request at its time. Arrivals never wait for completions.
     pub(super) async fn run(self, source: Source) {
         let Some((_, first)) = self.parts.first() else { return };
         let sim = first.part.state.sim.clone();
@@ -94,7 +95,7 @@ impl Clients {
         }
     }
 
-    /// The endpoints of the connections with this number.
+    /// Returns the endpoints of the connections with this number.
     fn endpoints(&self, index: usize) -> Option<&Endpoints> {
         let drawn = fraction(&[self.seed, index as u64, 0]);
         let chosen =
@@ -109,7 +110,7 @@ impl Clients {
         endpoints.part.record_outcome(request.start, outcome);
     }
 
-    /// One request, on a connection of its own or on an idle one.
+    /// Makes one request, on a connection of its own or on an idle one.
     async fn get(
         &self,
         endpoints: &Endpoints,
@@ -162,12 +163,12 @@ impl Clients {
         Ok(completed)
     }
 
-    /// When the user stops waiting for a response.
+    /// Returns the time at which the user stops waiting for a response.
     fn gives_up(&self, request: &WebRequest) -> Option<Time> {
         self.patience.map(|patience| request.start + patience)
     }
 
-    /// Whether the client of this connection holds a session ticket: the `nth` connection of this number.
+    /// Returns whether the client of the `nth` connection with this number holds a session ticket.
     fn holds_ticket(&self, index: usize, nth: u32) -> bool {
         let Resumption { resume, tickets } = self.workload.resumption();
         resume != Resume::None && fraction(&[self.seed, index as u64, 2, nth.into()]) < tickets
@@ -214,21 +215,23 @@ impl Clients {
     }
 }
 
-/// A number from 0 up to 1 that follows from these words.
+/// Returns a number from 0 to below 1 that is a function of these words.
 fn fraction(words: &[u64]) -> f64 {
     (mix(words) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// What a response or a request carries besides its body: header and frames of HTTP/3, settings, and QUIC's own frames of a connection.
+/// Bytes of a response or a request besides its body: HTTP/3 header, frames and settings, and the
+/// QUIC frames of a connection.
 const HTTP_BYTES: u64 = 100;
 
-/// A flow is to carry a response and a request of these bytes, for links that keep their bytes by purpose.
+/// Announces a response and a request of these sizes on a flow, for links that keep bytes by
+/// purpose.
 fn add_needs(part: &ControllerGroup, flow: u32, response_bytes: u64, request_bytes: u64) {
     let with_head = |bytes: u64| bytes.saturating_add(HTTP_BYTES);
     part.state.sim.add_needs(flow, with_head(response_bytes), with_head(request_bytes));
 }
 
-/// What `future` brings, if it does so before `end`.
+/// Returns the result of `future`, or [`HttpError::Abandoned`] if `end` comes first.
 async fn before<T>(
     sim: &SimHandle,
     end: Option<Time>,
@@ -259,18 +262,18 @@ async fn send(
     }
 }
 
-/// A persistent connection unused for this long is closed by its client.
+/// Idle time after which a client closes a persistent connection.
 const KEEP: Duration = Duration::from_secs(15);
 
 /// Idle persistent connections.
 #[derive(Default)]
 pub(super) struct IdlePool(Mutex<Vec<Idle>>);
 
-/// An idle connection, its flow, and when it was last used.
+/// An idle connection, its flow, and the time of its last use.
 type Idle = (Box<dyn Client>, u32, Time);
 
 impl IdlePool {
-    /// Keeps a connection; what became of its packets so far.
+    /// Keeps a connection. Returns the counts of its datagrams so far.
     fn put(
         &self,
         part: &ControllerGroup,
@@ -282,7 +285,8 @@ impl IdlePool {
         part.state.sim.flow_counts(flow)
     }
 
-    /// The most recently used one, so that a burst's connections can age; those too old are closed.
+    /// Returns the most recently used connection, so that the additional connections of a burst
+    /// become idle. Closes connections that were idle for too long.
     fn take(&self, part: &ControllerGroup) -> Option<(Box<dyn Client>, u32)> {
         let now = part.state.sim.time();
         let mut idle = self.0.lock();
@@ -295,13 +299,13 @@ impl IdlePool {
     }
 }
 
-/// The servers of a part.
+/// The servers of connections with one controller.
 pub(super) struct Servers(pub(super) Arc<ControllerGroup>);
 
 impl Host for Servers {
     fn observer(&self, flow: Option<u32>) -> Option<Arc<dyn Observer>> {
         let mut traced = self.0.traced.lock();
-        // Once: later connections may come to have the same number.
+        // Only once, because later connections may get the same number.
         let follow = traced.take_if(|traced| Some(*traced) == flow).is_some();
         let trace = follow.then(|| Arc::clone(&self.0.window));
         let Some(flow) = flow else { return trace.map(|trace| trace as Arc<dyn Observer>) };
@@ -338,10 +342,11 @@ impl Host for Servers {
     }
 }
 
-/// Drifts that a group's clocks have: so many, evenly from 0 to the largest.
+/// Number of clock drifts in a group.
 const DRIFTS: i32 = 32;
 
-/// The drifts of a group's clients in microseconds per second.
+/// Returns the drifts of a group's clients in microseconds per second, evenly spread from 0 to
+/// `largest`.
 pub(super) fn drifts(largest: u32) -> Vec<i32> {
     match i32::try_from(largest).unwrap_or(i32::MAX) {
         0 => vec![0],
@@ -349,7 +354,7 @@ pub(super) fn drifts(largest: u32) -> Vec<i32> {
     }
 }
 
-/// Waits between two looks at the clock for progress bars.
+/// Interval at which the time for progress bars is updated.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! The lab's TLS in BoringSSL: the same identity, group and signature as the other stacks have ([`crate::http::Identity`]).
+//! The laboratory's TLS in BoringSSL, with the identity, group and kind of signature of the other
+//! stacks ([`crate::http::Identity`]).
 //!
-//! BoringSSL does not let TLS 1.3 suites be chosen. With hardware AES it takes AES-128-GCM as the others do; the other suites' tags are of
-//! the same size.
+//! BoringSSL does not let an application choose TLS 1.3 suites. With AES in hardware, it takes
+//! AES-128-GCM, as the other stacks do. The tags of other suites have the same size.
 
 use boring::error::ErrorStack;
 use boring::pkey::PKey;
@@ -16,11 +17,11 @@ use fathom_stacks::{BoringTls, SetupError};
 use super::Side;
 use crate::http::{ALPN, Identity};
 
-/// Everything of PKCS #8 (RFC 5958, version 0) around the 32 bytes of an Ed25519 key (RFC 8410 §7). BoringSSL does not read the version
-/// with a public key, which other libraries write.
+/// PKCS #8 header (RFC 5958, version 0) in front of the 32 bytes of an Ed25519 key (RFC 8410 §7).
+/// BoringSSL does not read the version with a public key, which other libraries write.
 const PKCS8: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/// One side's.
+/// Returns the TLS configuration of one side.
 pub(super) fn boring(side: Side, identity: &Identity) -> Result<BoringTls, SetupError> {
     let context = match side {
         Side::Client => client(identity),
@@ -45,7 +46,8 @@ fn server(identity: &Identity) -> Result<SslContextBuilder, ErrorStack> {
     Ok(context)
 }
 
-/// Trusts one certificate, byte for byte; the handshake's signature is verified as always.
+/// Returns a client context that trusts one certificate, byte for byte. BoringSSL verifies the
+/// handshake's signature as usual.
 fn client(identity: &Identity) -> Result<SslContextBuilder, ErrorStack> {
     let mut context = context()?;
     context.set_verify_algorithm_prefs(&[SslSignatureAlgorithm::ED25519])?;
@@ -61,11 +63,11 @@ fn client(identity: &Identity) -> Result<SslContextBuilder, ErrorStack> {
     Ok(context)
 }
 
-/// What both sides have: TLS 1.3, X25519, no tickets.
+/// Returns the settings that both sides share: TLS 1.3, X25519, no tickets.
 fn context() -> Result<SslContextBuilder, ErrorStack> {
     let mut context = SslContext::builder(SslMethod::tls())?;
     context.set_min_proto_version(Some(SslVersion::TLS1_3))?;
-    // Boring's default group is post-quantum, three times the work and a kilobyte more each way.
+    // BoringSSL's default group is post-quantum, with three times the work and 1 kB more each way.
     context.set_curves_list("X25519")?;
     context.set_options(SslOptions::NO_TICKET);
     Ok(context)

@@ -1,35 +1,36 @@
-//! Receivers that misreport time so that they are sent more than is due. They know what no receiver knows, the queue of the bottleneck, so
-//! they are as good at it as anyone can be.
+//! Receivers that misreport time so that senders send more than their share. They know the queue of
+//! the bottleneck, which real receivers do not know, so no real receiver can misreport better.
 
-/// What a lying receiver's clock shows, in nanoseconds: of the time since its connection began, and of the delay that a packet which enters the
-/// bottleneck now would find there.
+/// Function that returns the time, in nanoseconds, on a misreporting receiver's clock. Its
+/// arguments are in nanoseconds: the time since the connection began, and the queueing delay that a
+/// packet would find at the bottleneck now.
 pub type ClockMisreport = fn(since_start: u64, queueing: u64) -> u64;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Every way to misreport, by the name that scenarios have for it.
+/// All ways to misreport, with their names in scenarios.
 pub const MISREPORTS: [(&str, ClockMisreport); 8] = [
-    // The queue is empty.
+    // Pretends that the queue is empty.
     ("empty-queue", |t, q| t.saturating_sub(q)),
-    // The queue falls when it rises.
+    // Pretends that the queue shrinks while it grows.
     ("opposite-queue", |t, q| t.saturating_sub(2 * q)),
-    // The queue falls most of the time.
+    // Pretends that the queue shrinks most of the time.
     ("falling-queue", |t, q| t.saturating_sub(q) + (SECOND / 2 - t % (SECOND / 2)) / 25),
-    // The clock runs slow by 500 us/s, and by 10 ms/s.
+    // Runs slow by 500 us/s, and by 10 ms/s.
     ("slow-clock", |t, _| t - t / 2_000),
     ("very-slow-clock", |t, _| t - t / 100),
-    // It stands still.
+    // Stands still.
     ("stopped-clock", |_, _| SECOND),
-    // It is set back by 30 ms every 2 s.
+    // Is set back by 30 ms every 2 s.
     ("clock-set-back", |t, _| t.saturating_sub(t / (2 * SECOND) * 30_000_000)),
-    // Any time at all.
+    // Shows random times.
     ("random-clock", |t, _| t.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
 ];
 
-/// The misreport of this name.
+/// Returns the misreport with this name.
 ///
 /// # Errors
-/// One line that lists them.
+/// Returns one line that lists the known names if the name is unknown.
 pub(crate) fn misreport(name: &str) -> Result<ClockMisreport, String> {
     let found = MISREPORTS.iter().find(|(known, _)| *known == name);
     found.map(|(_, misreport)| *misreport).ok_or_else(|| {

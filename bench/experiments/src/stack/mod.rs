@@ -1,7 +1,9 @@
-//! QUIC stacks under the lab's HTTP/3: what an experiment needs of one, and each stack's way to give it.
+//! QUIC stacks under the laboratory's HTTP/3: the traits that experiments use, and their
+//! implementations for each stack.
 //!
-//! `pair.rs` makes both ends on any stack, `tcp.rs` makes those of TCP. An experiment says what both ends run (its `EndpointSettings`), gives
-//! two sockets of the simulation, and gets something that opens connections and something that accepts them.
+//! `pair.rs` makes both ends on any QUIC stack, `tcp.rs` makes both ends of TCP. An experiment
+//! provides the settings of both ends (`EndpointSettings`) and two sockets of the simulation. It
+//! gets an `EndpointPair`, which opens and accepts connections.
 
 #[cfg(feature = "quiche")]
 mod boring;
@@ -33,19 +35,22 @@ pub(crate) use self::tickets::issue_tickets;
 use crate::http::{Ask, Fetched, HttpError, Identity, LiveRequest, Requests};
 use crate::scenario::{MaxWindow, TcpSettings};
 
-/// UDP payload of a full packet: with [`fathom_netsim::sim::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
+/// UDP payload of a full packet in bytes. With [`fathom_netsim::sim::WIRE_OVERHEAD`], the packet
+/// has the paper's 1420 bytes (Sync-TCP §4.4).
 pub const DATAGRAM: u16 = 1392;
-/// Bytes of a packet that are no stream data, for turning the paper's window in packets into flow control in bytes: 1 + 8 + 2 bytes of
-/// short header, 16 of tag, about 8 of STREAM frame header.
+/// Bytes of a packet that are not stream data, to convert the paper's window in packets into flow
+/// control in bytes: 1 + 8 + 2 bytes of short header, 16 bytes of tag, about 8 bytes of STREAM
+/// frame header.
 const PACKET_OVERHEAD: u64 = 35;
-/// What a sender without a limit keeps at most in bytes: twenty times 1 Gbps over 400 ms, so that data which wait for a
-/// packet lost several times do not hold it up either. Synthetic bodies are not copied: 1 GiB of them takes 0.5 MB, which
-/// bounds the memory of a body that never ends.
+/// Send buffer in bytes of a sender without a limit: 20 times the data of 400 ms at 1 Gbps, so that
+/// data behind a packet that is lost several times do not fill it. Synthetic bodies are not copied:
+/// 1 GiB of them takes 0.5 MB, which bounds the memory of a body that never ends.
 const UNLIMITED_BUFFER: u64 = 1 << 30;
-/// Packets of a stream that its receiver may hold out of order before quinn or noq may close the connection: they allow
-/// 1,024 pieces.
+/// Packets of a stream that a receiver may hold out of order before quinn or noq may close the
+/// connection: they allow 1,024 pieces.
 const IN_ORDER: u32 = 1_000;
-/// Longest silence before a connection is given up, where a group does not say. The paper's longest base round trip is over 9 s, the model's over 12 s.
+/// Default idle timeout of a connection. The longest base round trip is over 9 s in the paper and
+/// over 12 s in the model.
 pub(crate) const IDLE: Duration = Duration::from_secs(120);
 
 /// One end of a connection.
@@ -55,47 +60,55 @@ enum Side {
     Server,
 }
 
-/// What both ends of the connections of a run are made from.
+/// Settings of both ends of a run's connections.
 #[derive(Clone)]
 pub(crate) struct EndpointSettings<'a> {
     pub(crate) sim: &'a SimHandle,
     pub(crate) identity: &'a Identity,
     pub(crate) control: &'a Controller,
-    /// How one-way delays travel.
+    /// Extension that carries one-way delays.
     pub(crate) extension: Extension,
-    /// Endpoints send through a shaping socket.
+    /// Whether endpoints send through a shaping socket.
     pub(crate) shaping: bool,
-    /// Largest window of a sender, by the receiver's flow control.
+    /// Largest window of a sender, which the receiver's flow control enforces.
     pub(crate) max_window: MaxWindow,
-    /// Bytes of a window without a limit.
+    /// Flow control window in bytes if there is no limit.
     pub(crate) beyond_the_path: u64,
-    /// Streams that share a connection's window evenly, 1 or more.
+    /// Number of streams that share a connection's window evenly, at least 1.
     pub(crate) streams: u32,
-    /// UDP payload of a full packet in bytes, 1200 or more; of TCP what follows 28 bytes of its header.
+    /// UDP payload of a full packet in bytes, at least 1200. For TCP, the size of the IP packet
+    /// less 28 bytes, without a minimum.
     pub(crate) datagram: u16,
-    /// Packets begin with 1200 bytes, and grow to `datagram` when the path has carried that.
+    /// Whether packets begin with 1200 bytes and grow to `datagram` once the path has carried that
+    /// size.
     pub(crate) mtu_discovery: bool,
-    /// How TCP sends, where it is TCP.
+    /// Settings of TCP; unused on QUIC stacks.
     pub(crate) tcp: TcpSettings,
-    /// Connections carry DATAGRAM frames (RFC 9221), of which a sender keeps so many bytes at most: the last.
+    /// If connections carry DATAGRAM frames (RFC 9221), the number of bytes that a sender buffers
+    /// at most; it drops the oldest ones.
     pub(crate) datagrams: Option<usize>,
-    /// Every connection makes one request.
+    /// Whether every connection makes only one request.
     pub(crate) one_request: bool,
-    /// Bodies travel from clients to servers: the senders of interest are the clients.
+    /// Whether bodies travel from clients to servers, so that the senders of interest are the
+    /// clients.
     pub(crate) uploads: bool,
-    /// Connections carry many requests at once: over the transport whose streams cost least, and have priorities (RFC 9218).
+    /// Whether connections carry many requests at once. They then use the transport whose streams
+    /// cost least and have priorities (RFC 9218).
     pub(crate) concurrent: bool,
-    /// Longest silence before a connection is given up.
+    /// Idle timeout of a connection.
     pub(crate) idle: Duration,
-    /// What the client stamps with.
+    /// Clock of the client's timestamps.
     pub(crate) clock: ClientClock,
-    /// Seed of everything random in the endpoints; client and server differ by one byte.
+    /// Seed of all random numbers in the endpoints; the seeds of client and server differ in one
+    /// byte.
     pub(crate) seed: [u8; 32],
 }
 
 impl EndpointSettings<'_> {
-    /// Flow control window of a stream in bytes; `None`: the stack's default. Stacks do not write to streams in turn
-    /// once their send buffer is full: where streams are many so that none has too many gaps, each must have its own bound.
+    /// Returns the flow control window of a stream in bytes; `None` for the stack's default. Each
+    /// stream needs a limit of its own, because stacks do not write to streams in turn once the
+    /// send buffer is full: one of several streams could take the whole window and get too many
+    /// gaps.
     fn stream_window(&self) -> Option<u64> {
         match self.max_window {
             MaxWindow::Unlimited => Some(self.beyond_the_path.min(UNLIMITED)),
@@ -106,13 +119,15 @@ impl EndpointSettings<'_> {
         }
     }
 
-    /// Flow control window of a connection in bytes; `None`: the stack's default. A limit is one of streams.
+    /// Returns the flow control window of a connection in bytes; `None` for the stack's default.
+    /// Limits apply to streams, not to the connection.
     fn window(&self) -> Option<u64> {
         (self.max_window != MaxWindow::Stack).then_some(UNLIMITED)
     }
 
-    /// Bytes that a connection keeps at most; `None`: the stack's default. Under a limit twice what may be under way:
-    /// what is written and cannot leave is only memory.
+    /// Returns the maximum number of bytes that a connection buffers for sending; `None` for the
+    /// stack's default. With a limit, this is twice the limit: more buffered data could not be sent
+    /// and would only take memory.
     fn send_window(&self) -> Option<u64> {
         match self.max_window {
             MaxWindow::Unlimited => Some(UNLIMITED_BUFFER),
@@ -121,7 +136,7 @@ impl EndpointSettings<'_> {
         }
     }
 
-    /// The order in which streams are read.
+    /// Returns the order in which streams are read.
     fn read_order(&self) -> ReadOrder {
         let ordered = match self.max_window {
             MaxWindow::Unlimited => false,
@@ -131,12 +146,12 @@ impl EndpointSettings<'_> {
         if ordered { ReadOrder::Ordered } else { ReadOrder::Unordered }
     }
 
-    /// Stream bytes of a full packet.
+    /// Returns the stream bytes of a full packet.
     fn packet(&self) -> u64 {
         u64::from(self.datagram) - PACKET_OVERHEAD
     }
 
-    /// The clock behind one side's timestamps.
+    /// Returns the clock of one side's timestamps.
     fn clock(&self, side: Side) -> Arc<dyn Clock> {
         let sim = self.sim.clone();
         match (side, self.clock) {
@@ -150,12 +165,12 @@ impl EndpointSettings<'_> {
         }
     }
 
-    /// Where bodies come from.
+    /// Returns the side that sends bodies.
     fn sender(&self) -> Side {
         if self.uploads { Side::Client } else { Side::Server }
     }
 
-    /// The seed of one side's endpoint.
+    /// Returns the seed of one side's endpoint.
     fn seed_of(&self, side: Side) -> [u8; 32] {
         let mut seed = self.seed;
         seed[9] = u8::from(side == Side::Server);
@@ -166,9 +181,9 @@ impl EndpointSettings<'_> {
 /// A client's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ClientClock {
-    /// It runs away from the server's by so many microseconds per second.
+    /// Runs fast by this many microseconds per second, compared with the server's clock.
     Drifts(i32),
-    /// Its owner wants to be sent more than is due, and knows the queue of this link.
+    /// Misreports time, with knowledge of the queue of this link, so that the server sends more.
     Misreports(ClockMisreport, LinkId),
 }
 
@@ -188,14 +203,14 @@ impl Clock for MisreportingClock {
     }
 }
 
-/// A host's clock in a simulation.
+/// Clock of a simulated host.
 #[derive(Clone, Debug)]
 pub struct HostClock {
-    /// Whose time it shows.
+    /// Simulation whose time the clock follows.
     pub sim: SimHandle,
-    /// What it shows when a connection begins, in nanoseconds.
+    /// Time on the clock when a connection begins, in nanoseconds.
     pub offset: u64,
-    /// By how much it runs too fast, in microseconds per second.
+    /// Drift in microseconds per second; positive if the clock runs fast.
     pub drift: i64,
 }
 
@@ -212,13 +227,14 @@ impl Clock for HostClock {
     }
 }
 
-/// A future that a stack hands out.
+/// A future that a stack returns.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Opens connections to the server of a flow.
 pub(crate) trait Connector: Send + Sync {
-    /// Handshake and HTTP/3 set-up. The client holds a session ticket where `ticket`; it is of use where the endpoints resume sessions. With
-    /// early data it is open at once, and the first requests travel with the handshake.
+    /// Opens a connection: the handshake and the setup of HTTP/3. If `ticket`, the client holds a
+    /// session ticket, which has an effect only if the endpoints resume sessions. With early data,
+    /// the connection is open at once, and the first requests travel with the handshake.
     fn open(
         &self,
         flow: u32,
@@ -228,9 +244,10 @@ pub(crate) trait Connector: Send + Sync {
 
 /// An open HTTP/3 connection.
 pub(crate) trait Client: Send {
-    /// As [`crate::http::Requests::get`].
+    /// Fetches a body: see [`crate::http::Requests::get`].
     fn get(&mut self, bytes: u64, request_bytes: u64) -> BoxFuture<'_, Result<Fetched, HttpError>>;
-    /// The same body over several streams at once, where the stack limits what one stream may have in disorder; else over one.
+    /// Fetches a body over several parallel streams: see [`crate::http::Requests::get_at_once`].
+    /// TCP has one stream and uses [`Client::get`].
     fn get_at_once(
         &mut self,
         bytes: u64,
@@ -239,18 +256,20 @@ pub(crate) trait Client: Send {
     ) -> BoxFuture<'_, Result<Fetched, HttpError>> {
         self.get(bytes, request_bytes)
     }
-    /// As [`crate::http::Requests::fetch`]: a request beside others.
+    /// Makes a request in parallel with others: see [`crate::http::Requests::fetch`].
     fn fetch(&self, ask: Ask) -> BoxFuture<'static, Result<Fetched, HttpError>>;
-    /// As [`crate::http::Requests::live`]: for endpoints with datagrams.
+    /// Requests a live stream: see [`crate::http::Requests::live`]. The endpoints must have
+    /// datagrams.
     fn live(&self, request: LiveRequest) -> BoxFuture<'static, Result<(), HttpError>>;
-    /// The next datagram; `None` once the connection is closed, or where endpoints have none.
+    /// Returns the next datagram, or `None` if the connection is closed or the endpoints have no
+    /// datagrams.
     fn read_datagram(&self) -> BoxFuture<'static, Option<Bytes>>;
-    /// Returns why the connection was lost, in the stack's words; `None` if it is open, was closed
-    /// by HTTP/3, or the stack does not tell.
+    /// Returns why the connection was lost, in the stack's words. Returns `None` if the connection
+    /// is open, if HTTP/3 closed it, or if the stack gives no reason.
     fn lost(&self) -> Option<String> {
         None
     }
-    /// Closes it.
+    /// Closes the connection.
     fn close(self: Box<Self>);
 }
 
@@ -258,7 +277,7 @@ pub(crate) trait Client: Send {
 struct OpenConnection<O: h3::quic::OpenStreams<Bytes>> {
     opener: O,
     requests: Requests<O>,
-    /// Reads datagrams.
+    /// Reads datagrams; `None` if the endpoints have none.
     datagrams: Option<ReadDatagram>,
     why_lost: WhyLost,
 }
@@ -266,13 +285,13 @@ struct OpenConnection<O: h3::quic::OpenStreams<Bytes>> {
 /// Returns why a connection was lost: see [`Client::lost`].
 type WhyLost = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// Replaces the error of a request by the reason for which its connection was lost, if it was: the
-/// `h3` crate may know no more than that there is none.
+/// Replaces the error of a request by the reason why its connection was lost, if it was lost. The
+/// `h3` crate may report only that there is no connection.
 fn explained(error: HttpError, why_lost: &WhyLost) -> HttpError {
     why_lost().map_or(error, HttpError::Connection)
 }
 
-/// What reads a connection's next datagram.
+/// Reads the next datagram of a connection.
 type ReadDatagram = Box<dyn Fn() -> BoxFuture<'static, Option<Bytes>> + Send>;
 
 impl<O> Client for OpenConnection<O>
@@ -321,30 +340,31 @@ where
     }
 }
 
-/// The experiment's side of its servers.
+/// The experiment's interface to its servers.
 pub(crate) trait Host: Send + Sync + 'static {
-    /// Who follows the sender of this flow's connection.
+    /// Returns the observer of the sender of this flow's connection.
     fn observer(&self, flow: Option<u32>) -> Option<Arc<dyn Observer>>;
-    /// A connection was accepted; the number to end it by.
+    /// Registers a sender when its connection begins. Returns the number with which to end it.
     fn began(&self, sender: Arc<dyn ReportSender>) -> u64;
-    /// It ended.
+    /// Ends the sender with this number.
     fn ended(&self, id: u64);
-    /// The handshake of this flow's connection is complete at its sender.
+    /// Records that the handshake of this flow's connection is complete at its sender.
     fn established(&self, flow: Option<u32>);
-    /// The sender's application begins to hand a body to the stack, or the stack has taken all of it.
+    /// Records that the sender's application begins to hand a body to the stack (`begins`), or that
+    /// the stack has taken all of it.
     fn writing(&self, flow: Option<u32>, begins: bool);
-    /// Waits for the server's delay before an answer, and until the time that its request names.
+    /// Waits before a response: for the server's delay, or until the time in the request, if any.
     fn think(&self, flow: Option<u32>, not_before: Option<Time>) -> BoxFuture<'_, ()>;
 }
 
-/// Both ends of one direction of a run.
+/// Both ends of a group's connections.
 pub(crate) struct EndpointPair {
     pub(crate) connector: Arc<dyn Connector>,
-    /// Accepts and serves connections for as long as it is polled.
+    /// Accepts and serves connections while it is polled.
     pub(crate) accept: BoxFuture<'static, ()>,
 }
 
-/// Makes both ends on `stack`.
+/// Makes both ends of connections on `stack`.
 pub(crate) fn ends(
     stack: Stack,
     settings: &EndpointSettings<'_>,

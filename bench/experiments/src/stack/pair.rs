@@ -1,4 +1,5 @@
-//! A stack under the lab's HTTP/3, through the traits of `fathom_stacks`.
+//! Both ends of connections on any QUIC stack, under the laboratory's HTTP/3, through the traits of
+//! `fathom_stacks`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +18,8 @@ use super::{
 };
 use crate::http::{HttpError, Identity, NO_ERROR, Priority, Requests, Sessions, push, serve};
 
-/// Both ends on the stack whose endpoints `open` makes of a socket and what `tls` gives its side.
+/// Makes both ends of connections. `tls` returns the TLS configuration of a side; `open` makes an
+/// endpoint from a socket and the settings.
 pub(super) fn ends<E: Endpoint, T>(
     settings: &EndpointSettings<'_>,
     client: SimSocket,
@@ -45,7 +47,7 @@ pub(super) fn ends<E: Endpoint, T>(
     })
 }
 
-/// The TLS of stacks on rustls.
+/// Returns the TLS configuration of one side, for stacks on rustls.
 pub(super) fn rustls(side: Side, identity: &Identity) -> Result<Tls, SetupError> {
     Ok(match side {
         Side::Client => Tls::Client(Arc::clone(&identity.client)),
@@ -53,13 +55,13 @@ pub(super) fn rustls(side: Side, identity: &Identity) -> Result<Tls, SetupError>
     })
 }
 
-/// What one side is made from.
+/// Returns the endpoint settings of one side.
 fn of_side<T>(settings: &EndpointSettings<'_>, side: Side, tls: T) -> Settings<T> {
     let sim = settings.sim.clone();
     Settings {
         extension: settings.extension,
         clock: Some(settings.clock(side)),
-        // The other end sends requests and acknowledgements: its windows are of no interest.
+        // The other end sends only requests and acknowledgements, so its window is not recorded.
         watch_natives: (side == settings.sender()).then(|| Arc::new(move || sim.time()) as _),
         shaping: settings.shaping,
         seed: Some(settings.seed_of(side)),
@@ -68,7 +70,7 @@ fn of_side<T>(settings: &EndpointSettings<'_>, side: Side, tls: T) -> Settings<T
             stream_window: settings.stream_window(),
             window: settings.window(),
             send_window: settings.send_window(),
-            // The emulated path carries this size.
+            // The emulated path carries packets of this size.
             datagram: Some(settings.datagram),
             mtu_discovery: settings.mtu_discovery,
             datagrams: settings.datagrams,
@@ -81,14 +83,14 @@ fn of_side<T>(settings: &EndpointSettings<'_>, side: Side, tls: T) -> Settings<T
 struct Opener<E> {
     endpoint: E,
     sim: SimHandle,
-    /// Who follows the clients' senders, where bodies travel from them.
+    /// Observes the clients' senders, if bodies travel from clients.
     senders: Option<Arc<dyn Host>>,
     transport: Transport,
-    /// What they resume.
+    /// Sessions that clients resume.
     sessions: Option<Arc<Sessions>>,
-    /// Requests are sent with the handshake where the client holds a ticket.
+    /// Whether clients that hold a ticket send requests with the handshake.
     early_data: bool,
-    /// Connections carry datagrams.
+    /// Whether connections carry datagrams.
     datagrams: bool,
 }
 
@@ -100,7 +102,7 @@ impl<E: Endpoint> Connector for Opener<E> {
     ) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>> {
         let observer = self.senders.as_ref().and_then(|host| host.observer(Some(flow)));
         if let Some(sessions) = &self.sessions {
-            // The client's first message is made now.
+            // The stack creates the client's first message during this call.
             sessions.offer(ticket);
         }
         let (early_data, datagrams) = (self.early_data, self.datagrams);
@@ -148,8 +150,8 @@ impl<E: Endpoint> Connector for Opener<E> {
     }
 }
 
-/// The connection once its handshake is done; with early data before, where that is possible: on a client that holds a ticket, and on every
-/// server.
+/// Returns the connection after its handshake. With `early_data`, returns it earlier if possible:
+/// on a client that holds a ticket, and on every server.
 async fn established<C: Connecting>(
     connecting: C,
     early_data: bool,
@@ -163,7 +165,8 @@ async fn established<C: Connecting>(
     }
 }
 
-/// Returns why a connection was lost; `None`: an application closed it, whose error says more.
+/// Returns why a connection was lost, or `None` if an application closed it: then the application's
+/// error says more.
 fn reason(close: Close) -> Option<String> {
     (close.kind != CloseKind::Application).then_some(close.text)
 }
@@ -192,12 +195,12 @@ where
     Ok(Box::new(OpenConnection { opener, requests, datagrams, why_lost }))
 }
 
-/// The transport of the `h3` crate that both ends use.
+/// Transport of the `h3` crate, the same on both ends.
 #[derive(Clone, Copy)]
 enum Transport {
-    /// That of most applications of the stack.
+    /// The transport that most applications of the stack use.
     Plain,
-    /// The one whose streams cost least and have priorities, and that reads them in this order.
+    /// The transport whose streams cost least and have priorities. It reads streams in this order.
     Prioritised(ReadOrder),
 }
 
@@ -212,13 +215,13 @@ impl Transport {
     }
 }
 
-/// What a group's servers do besides answering.
+/// Settings of a group's servers.
 #[derive(Clone, Copy)]
 struct Serving {
-    /// Their senders are of no interest: bodies travel to them.
+    /// Whether bodies travel to the servers; their senders are then not observed.
     uploads: bool,
     transport: Transport,
-    /// Requests come with the handshake.
+    /// Whether requests arrive with the handshake.
     early_data: bool,
 }
 
@@ -229,7 +232,8 @@ impl Serving {
     }
 }
 
-/// A server's sender: what its controller reports and, once its connection is open, what the stack counts.
+/// Sender of a server: the report of its controller and, once its connection is open, the counters
+/// of the stack.
 struct Sender {
     monitor: Monitor,
     stats: OnceLock<Box<dyn Fn() -> ConnectionStats + Send + Sync>>,
@@ -246,7 +250,7 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, s
     let Serving { uploads, transport, early_data } = serving;
     while let Some(incoming) = endpoint.accept().await {
         let flow = incoming.local_ip().and_then(flow_of);
-        // A refused attempt shows on the client's side.
+        // If an attempt is refused, the client reports it.
         let observer = if uploads { None } else { host.observer(flow) };
         let Ok(connecting) = endpoint.begin(incoming, 0, observer) else { continue };
         let id = (!uploads).then(|| {
@@ -266,7 +270,7 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, s
                     let _ = sender.stats.set(Box::new(move || of.stats()));
                 }
                 let writing = |begins| host.writing(flow, begins);
-                // The client reports what fails.
+                // The client reports failures.
                 let think = |at| host.think(flow, at);
                 let live = |request| push(&task, &connection, request);
                 let _ = match transport {

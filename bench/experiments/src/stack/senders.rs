@@ -1,4 +1,4 @@
-//! What the senders of a run did, those that have ended and those that have not.
+//! Reports of a run's senders, whether they have ended or not.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use fathom_stacks::{ConnectionStats, Monitor};
 
 use crate::scenario::TcpOutcome;
 
-/// What one sender did, or several together.
+/// Counts of one sender, or sums over several senders.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SenderReport {
-    /// Senders whose peer agreed to tell them one-way delays.
+    /// Senders whose peer agreed to report one-way delays.
     pub(crate) one_way_negotiated: u64,
     pub(crate) early_reductions: u64,
     pub(crate) reductions: u64,
@@ -19,20 +19,21 @@ pub(crate) struct SenderReport {
     pub(crate) stats: SenderStats,
 }
 
-/// What stacks count of their senders.
+/// Counts that stacks keep of their senders.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SenderStats {
-    /// Senders whose stack told.
+    /// Senders whose stack reports counts.
     pub(crate) told: u64,
     /// Packets sent, and bytes of their UDP payloads.
     pub(crate) sent: u64,
     pub(crate) sent_bytes: u64,
     /// Packets declared lost.
     pub(crate) lost: u64,
-    /// Senders whose stack counts packets declared lost that were acknowledged later, and these.
+    /// Senders whose stack counts packets that were declared lost and acknowledged later, and the
+    /// number of these packets.
     pub(crate) tell_spurious: u64,
     pub(crate) spurious: u64,
-    /// Smoothed round-trip times: how many, and their sum.
+    /// Number and sum of the smoothed round-trip times.
     pub(crate) round_trips: u64,
     pub(crate) smoothed: Duration,
 }
@@ -51,7 +52,8 @@ impl SenderStats {
         }
     }
 
-    /// Returns what was counted between `before` and these; senders and their smoothed round-trip times are as they are.
+    /// Returns the counts between `before` and `self`. The numbers of senders and the smoothed
+    /// round-trip times are those of `self`.
     fn since(&self, before: &Self) -> Self {
         Self {
             sent: self.sent - before.sent,
@@ -75,7 +77,7 @@ impl SenderStats {
 }
 
 impl SenderReport {
-    /// Returns what was done between `before` and this.
+    /// Returns the counts between `before` and `self`.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             one_way_negotiated: self.one_way_negotiated - before.one_way_negotiated,
@@ -95,9 +97,9 @@ impl SenderReport {
     }
 }
 
-/// Who can be asked what a sender did.
+/// A sender that reports its counts.
 pub(crate) trait ReportSender: Send + Sync {
-    /// What it did so far.
+    /// Returns the counts so far.
     fn report(&self) -> SenderReport;
 }
 
@@ -124,27 +126,27 @@ impl ReportSender for Monitor {
     }
 }
 
-/// Senders of a run, and what they did.
+/// The senders of a run and their counts.
 #[derive(Default)]
 pub(crate) struct Senders {
-    /// Those that have not ended.
+    /// Senders that have not ended.
     live: HashMap<u64, Arc<dyn ReportSender>>,
     totals: SenderTotals,
 }
 
-/// Senders of a run together.
+/// Totals over all senders of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SenderTotals {
     /// Senders that began.
     pub(crate) began: u64,
-    /// The most that were there at once.
+    /// Largest number of senders at the same time.
     pub(crate) at_once: u64,
-    /// What they did.
+    /// Counts of all senders.
     pub(crate) did: SenderReport,
 }
 
 impl Senders {
-    /// A sender began; the number to end it by.
+    /// Adds a sender. Returns the number with which to end it.
     pub(crate) fn began(&mut self, sender: Arc<dyn ReportSender>) -> u64 {
         self.totals.began += 1;
         self.live.insert(self.totals.began, sender);
@@ -152,21 +154,22 @@ impl Senders {
         self.totals.began
     }
 
-    /// A sender ended.
+    /// Ends a sender and adds its counts to the totals.
     pub(crate) fn ended(&mut self, id: u64) {
         if let Some(sender) = self.live.remove(&id) {
             self.totals.did.add(&sender.report());
         }
     }
 
-    /// Returns what all of them did so far, those still sending included.
+    /// Returns the counts of all senders so far, including those that are still sending.
     pub(crate) fn so_far(&self) -> SenderReport {
         let mut did = self.totals.did;
         self.live.values().for_each(|sender| did.add(&sender.report()));
         did
     }
 
-    /// What all of them did. Those still sending are asked now and count as ended. Sums do not depend on the map's order.
+    /// Returns the totals over all senders. Ends the senders that are still sending, with their
+    /// counts so far. The sums do not depend on the order of the map.
     pub(crate) fn totals(&mut self) -> SenderTotals {
         for sender in std::mem::take(&mut self.live).into_values() {
             self.totals.did.add(&sender.report());

@@ -1,7 +1,8 @@
-//! TCP at packet level in place of a stack: HTTP without TLS and headers, a request of so many bytes and a response of so many.
+//! TCP at packet level in place of a stack: HTTP without TLS and headers. Requests and responses
+//! are numbers of bytes.
 //!
-//! A connection that makes one request is HTTP/1.0's: the server closes it behind its response, which is complete with the FIN (Sync-TCP
-//! §4.2). One that is kept is closed by its client.
+//! A connection that makes one request follows HTTP/1.0: the server closes it after its response,
+//! and the FIN completes the response (Sync-TCP §4.2). The client closes a persistent connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use super::{BoxFuture, Connector, Controller, EndpointPair, EndpointSettings, Ho
 use crate::http::{Ask, Fetched, HttpError, LiveRequest};
 use crate::scenario::{TcpOutcome, TcpSettings};
 
-/// Both ends. They need no sockets.
+/// Makes both ends. They need no sockets.
 pub(super) fn ends(
     settings: &EndpointSettings<'_>,
     host: Arc<dyn Host>,
@@ -62,7 +63,8 @@ struct Opener {
     host: Arc<dyn Host>,
 }
 
-/// What a client asked for and its server has still to answer: bytes of the request, bytes of the response.
+/// Requests that a client has made and its server has not answered yet: bytes of the request, bytes
+/// of the response.
 type Asked = Arc<Mutex<Vec<(u64, u64)>>>;
 
 impl Opener {
@@ -77,7 +79,7 @@ impl Opener {
         TcpEnd { controller, sender: self.sender, receiver: self.receiver }
     }
 
-    /// The server's side of a connection.
+    /// Runs the server's side of a connection.
     async fn serve(self, connection: TcpConnection, flow: u32, asked: Asked) {
         let id = self.host.began(Arc::new(Sender {
             connection: connection.clone(),
@@ -86,7 +88,7 @@ impl Opener {
         let mut taken = 0;
         loop {
             connection.received_or_finished(Server, taken + 1).await;
-            // The client noted what it asks for before it sent it.
+            // The client pushes a request before it sends the bytes.
             let next = asked.lock().pop();
             let Some((request, response)) = next else { break };
             taken += request;
@@ -130,7 +132,7 @@ struct Requests {
     connection: TcpConnection,
     sim: SimHandle,
     asked: Asked,
-    /// Bytes of the responses so far.
+    /// Bytes of all responses so far.
     got: u64,
     one_request: bool,
 }
@@ -152,7 +154,7 @@ impl super::Client for Requests {
         })
     }
 
-    /// Scenarios ask for none: a connection has one request at a time.
+    /// Returns an error: a connection has one request at a time. Scenarios never ask for more.
     fn fetch(&self, _: Ask) -> BoxFuture<'static, Result<Fetched, HttpError>> {
         Box::pin(async { Err(HttpError::Connect("TCP here has one request at a time".into())) })
     }
@@ -165,18 +167,18 @@ impl super::Client for Requests {
         Box::pin(std::future::ready(None))
     }
 
-    /// Dropping it does that.
+    /// Does nothing: [`Drop`] ends the connection.
     fn close(self: Box<Self>) {}
 }
 
 impl Drop for Requests {
-    /// A client that goes away ends its connection.
+    /// Ends the connection.
     fn drop(&mut self) {
         self.connection.finish(Client);
     }
 }
 
-/// A server's sender.
+/// The server's sender.
 struct Sender {
     connection: TcpConnection,
     one_way: bool,
@@ -200,7 +202,7 @@ impl ReportSender for Sender {
     }
 }
 
-/// A controller that is followed.
+/// A controller with an observer.
 struct Observed {
     inner: Box<dyn CongestionController>,
     observer: Arc<dyn Observer>,

@@ -1,4 +1,4 @@
-//! Session tickets from before a run: what its clients got on earlier visits.
+//! Session tickets that clients hold when a run begins, as if from earlier visits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,17 +11,18 @@ use super::{
     BoxFuture, ClientClock, EndpointSettings, Host, ReportSender, SetupError, Stack, ends,
 };
 
-/// Tickets that clients hold when a run begins. Each connection that uses one brings two, so that they last if no more handshakes than
-/// this go on at once.
+/// Number of tickets that clients hold when a run begins. Each connection that uses one ticket
+/// brings two, so the tickets last if no more than this many handshakes run at the same time.
 const BEFORE: usize = 256;
-/// Long enough for a handshake and [`BEFORE`] tickets over a path without a bottleneck.
+/// Time limit, long enough for a handshake and [`BEFORE`] tickets over a path without a bottleneck.
 const LIMIT: Time = Time::from_millis(60_000);
 
-/// Fills the sessions of the settings' identity from one connection, in a simulation of its own: tickets bind what the server's transport
-/// parameters were, so they must come from endpoints like those of the run.
+/// Fills the sessions of the settings' identity with the tickets of one connection, in a simulation
+/// of its own. Tickets contain the server's transport parameters, so they must come from endpoints
+/// like those of the run.
 ///
 /// # Errors
-/// The endpoints cannot be made, or bring no tickets.
+/// Returns an error if the endpoints cannot be made or send no tickets.
 pub(crate) fn issue_tickets(
     stack: Stack,
     settings: &EndpointSettings<'_>,
@@ -33,7 +34,7 @@ pub(crate) fn issue_tickets(
     let settings = EndpointSettings {
         sim: &sim,
         identity: &identity,
-        // Its link is of the run's network.
+        // The run's clock may refer to a link of the run's network, which does not exist here.
         clock: ClientClock::Drifts(0),
         ..settings.clone()
     };
@@ -58,7 +59,7 @@ pub(crate) fn issue_tickets(
     Ok(())
 }
 
-/// Follows nothing.
+/// A host that observes nothing.
 struct Nobody;
 
 impl Host for Nobody {

@@ -1,4 +1,4 @@
-//! What paths do to packets: each thing by itself, in the lab's words and in tc's.
+//! Effects of paths on packets, each by itself, as options of the laboratory and of tc.
 
 use std::time::Duration;
 
@@ -6,35 +6,36 @@ use fathom_netsim::link::Capacity;
 use fathom_netsim::path::{DirectedPath, Loss, PathSpec, Trace};
 use fathom_netsim::sim::WIRE_OVERHEAD;
 
-/// The path that only delays.
+/// Name of the path that only delays.
 pub(crate) const PLAIN: &str = "delay alone";
-/// Probes on the wire: 4 Mbps at 500 per second.
+/// Size of a probe on the wire in bytes: 4 Mbps at 500 probes per second.
 pub(crate) const BYTES: usize = 1_000;
 pub(crate) const PAYLOAD: usize = BYTES - WIRE_OVERHEAD as usize;
-/// When the first probe is sent.
+/// Time at which the first probe is sent.
 pub(crate) const START: Duration = Duration::from_secs(1);
-/// Propagation delay of every path. tc's words below have it too.
+/// Propagation delay of every path; the options of tc below include it.
 const DELAY: &str = "20ms";
-/// Where nothing else is said: too fast to matter.
+/// Default rate: too fast to matter.
 const RATE: &str = "1Gbps";
 
-/// Delays that are not random are the same but for the machine, which adds other microseconds to each path.
+/// Resolution of delays that are not random. They are equal except for the microseconds that the
+/// machine adds, which differ between paths.
 const COARSE: Duration = Duration::from_millis(1);
 
-/// What is compared.
+/// Property of the samples that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Measure {
-    /// From sending to the first arrival: Kolmogorov and Smirnov's test.
+    /// Time from sending to the first arrival; Kolmogorov-Smirnov test.
     Delay,
-    /// Part of the probes that never came: two proportions.
+    /// Share of probes that never arrived; test of two proportions.
     Lost,
-    /// Lengths of rows of lost probes: homogeneity.
+    /// Lengths of rows of lost probes; test of homogeneity.
     Bursts,
-    /// Part that came after one that was sent later: two proportions.
+    /// Share of probes that arrived after a probe sent later; test of two proportions.
     Overtaken,
-    /// Part that came more than once: two proportions.
+    /// Share of probes that arrived more than once; test of two proportions.
     Duplicated,
-    /// Part that did not come unharmed: two proportions.
+    /// Share of probes that did not arrive unharmed; test of two proportions.
     Corrupted,
 }
 
@@ -51,31 +52,31 @@ impl Measure {
     }
 }
 
-/// One thing that a path does.
+/// One effect of a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Feature {
     pub(crate) name: &'static str,
-    /// Options of the path, and `event`.
+    /// Options of the path by name; `event` may occur several times.
     options: Vec<(&'static str, String)>,
     pub(crate) measures: Vec<Measure>,
-    /// In place of the rate.
+    /// Trace that replaces the rate.
     trace: Option<Trace>,
-    /// Probes and the time between them.
+    /// Number of probes (`probes`), and the time between them (`gap`).
     pub(crate) probes: u32,
     pub(crate) gap: Duration,
-    /// Differences of delays up to this count as none.
+    /// Differences of delays up to this value count as none.
     pub(crate) resolution: Duration,
-    /// Of so many probes in a row delays depend on each other.
+    /// Number of consecutive probes whose delays depend on each other.
     pub(crate) delays_depend: usize,
-    /// The same for places in the order of arrival.
+    /// Number of consecutive probes whose places in the order of arrival depend on each other.
     pub(crate) places_depend: usize,
-    /// The same for losses, in the mean: by so much fewer they count.
+    /// Factor by which the dependence of losses reduces the effective number of probes.
     pub(crate) losses_depend: f64,
-    /// What `tc` is told to do the same on `lo`; nothing where it cannot.
+    /// Arguments with which `tc` has the same effect on `lo`; empty if tc does not have it.
     pub(crate) tc: Vec<String>,
-    /// A table of quantiles for tc, in units of its deviation.
+    /// Quantiles of a distribution table for tc, in units of its deviation.
     pub(crate) quantile: Option<fn(f64) -> f64>,
-    /// The netem backend refuses such paths.
+    /// Whether the netem backend refuses such paths.
     pub(crate) refused_by_netem: bool,
 }
 
@@ -104,13 +105,13 @@ impl Feature {
         }
     }
 
-    /// The kernel's netem does the same with these words.
+    /// Sets the options with which the kernel's netem has the same effect.
     fn netem(mut self, words: &str) -> Self {
         self.tc = vec![format!("qdisc add dev lo root netem limit 100000 {words}")];
         self
     }
 
-    /// The way from client to server.
+    /// Returns the path from client to server.
     pub(crate) fn path(&self) -> DirectedPath {
         let mut spec =
             PathSpec { delay: Some(DELAY.into()), rate: Some(RATE.into()), ..PathSpec::default() };
@@ -128,7 +129,7 @@ impl Feature {
     }
 }
 
-/// All of them, the plain path first.
+/// Returns all features, the plain path first.
 pub(crate) fn features() -> Vec<Feature> {
     use Measure::{Bursts, Corrupted, Delay, Duplicated, Lost, Overtaken};
     let bursts = "bursts:enter=3%,leave=25%,bad=80%,good=0.5%";
@@ -137,19 +138,21 @@ pub(crate) fn features() -> Vec<Feature> {
     };
     let many =
         |feature: Feature| Feature { probes: 10_000, gap: Duration::from_millis(1), ..feature };
-    // The kernel counts Ethernet's header, the lab does not.
+    // The kernel counts the Ethernet header, but the laboratory does not.
     let with_header = (BYTES + 14) as f64 / BYTES as f64;
     let (police_rate, police_burst) = ((3e6 * with_header) as u64, (20e3 * with_header) as u64);
     vec![
         Feature::new(PLAIN, &[], &[Delay, Lost]).netem(&format!("delay {DELAY}")),
         many(Feature::new("random loss", &[("loss", "5%")], &[Lost, Bursts])).netem(&in_tc("5%")),
-        // The chain of both states forgets by 1 - enter - leave per packet, so variances are (2 - .28) / .28 times as large at most.
+        // The correlation of the two states falls by the factor 1 - enter - leave = 0.72 per
+        // packet, so variances are at most (2 - 0.28) / 0.28 times as large.
         Feature {
             losses_depend: 1.72 / 0.28,
             ..many(Feature::new("bursts of loss", &[("loss", bursts)], &[Lost, Bursts]))
                 .netem(&in_tc(bursts))
         },
-        // With a rate, netem keeps the order as the lab does. Its jitter is to both sides of a mean.
+        // With a rate, netem keeps the order, as the laboratory does. Its jitter is symmetric about
+        // a mean.
         Feature {
             resolution: Duration::ZERO,
             delays_depend: 11,
@@ -166,7 +169,7 @@ pub(crate) fn features() -> Vec<Feature> {
             )
             .netem("delay 40ms 20ms")
         },
-        // The larger part of a normal variable, as a table for tc.
+        // The upper half of a normal distribution, as a table for tc.
         Feature {
             resolution: Duration::ZERO,
             places_depend: 31,
@@ -178,7 +181,8 @@ pub(crate) fn features() -> Vec<Feature> {
             )
             .netem("delay 20ms 15ms distribution fathom")
         },
-        // tc's tables end at four deviations: of half as many as means.
+        // tc's tables end at four deviations. The deviation here is twice the mean, so the table
+        // ends at eight means.
         Feature {
             resolution: Duration::ZERO,
             places_depend: 41,
@@ -227,7 +231,8 @@ pub(crate) fn features() -> Vec<Feature> {
     ]
 }
 
-/// A trace of 24 Mbps that stands still for 60 ms every 700, and is slow for a while after it.
+/// Returns a trace of 24 Mbps that stops for 60 ms every 700 ms, and then has a third of its rate
+/// until 400 ms.
 fn trace() -> Trace {
     let milliseconds =
         (1..=12_000u32).filter(|ms| !(ms % 700 < 60 || ms % 700 < 400 && ms % 3 > 0));

@@ -1,18 +1,22 @@
-//! The same paced probes over the same path: in virtual time, through the relay, through the netem backend, and through the kernel's own
-//! netem with the nearest settings. Delays, losses and the rest are compared by two-sample tests.
+//! The same paced probes over the same path: in virtual time, through the relay, through the netem
+//! backend, and through the kernel's own netem with the nearest settings. Two-sample tests compare
+//! delays, losses and the other measures.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `feature.rs` | what paths do to packets, in the lab's words and in tc's |
-//! | `sample.rs` | what became of the probes, and the tests between two samples |
-//! | `simulated.rs` | the lab's simulation: virtual time, and the kernel's links under the lab's impairments |
+//! | `feature.rs` | effects of paths on packets, as options of the laboratory and of tc |
+//! | `sample.rs` | results of the probes, and the tests between two samples |
+//! | `simulated.rs` | the simulation: virtual time, and kernel links under its impairments |
 //! | `real.rs` | sockets in real time: the relay, and the kernel's netem |
 //!
-//! Real time adds to every delay what the machine takes. How much is measured at the same time on a path that does nothing but delay, and
-//! added to the delays of virtual time before they are compared; delays that are not random are compared to a millisecond. Where that is more than a few milliseconds, the machine was too busy:
-//! such a run is made again, and if all are such, its column says nothing.
+//! In real time, the machine adds to every delay. The addition is measured at the same time on a
+//! path that only delays, and is added to the delays of virtual time before the comparison. Delays
+//! that are not random are compared to a millisecond. If the addition varies by more than a few
+//! milliseconds, the machine was too busy: the run is repeated, and if all attempts are too noisy,
+//! the group is left out.
 //!
-//! The kernel's columns need `user-mode-linux`, which `make test` installs; without it they are left out, and the test says so.
+//! The kernel's columns need `user-mode-linux`, which `make test` installs. Without it, the test
+//! leaves these columns out and says so.
 
 mod feature;
 mod real;
@@ -30,22 +34,25 @@ use fathom_netsim::backend::netem::{GuestError, run_in_guest};
 use feature::{Feature, Measure, PLAIN, features};
 use sample::{Comparison, Sample, compare};
 
-/// Names the file of results to a guest.
+/// Environment variable that names the file of results to a guest.
 const RESULTS: &str = "FATHOM_PATH_BACKENDS";
-/// Features that are measured at once, beside the plain path: some 3,000 packets per second, which User-Mode Linux carries with ease.
+/// Number of features that are measured at once, beside the plain path: about 3,000 packets per
+/// second, which User-Mode Linux carries easily.
 const AT_ONCE: usize = 4;
 const TRIES: usize = 3;
-/// Probability that the test fails though all distributions are the same, shared out among all comparisons (Bonferroni).
+/// Probability that the test fails although all distributions are equal, divided among all
+/// comparisons (Bonferroni).
 const ALPHA: f64 = 0.01;
-/// What the machine adds to delays may vary by so much, from the first to the 99th percentile, in nanoseconds.
+/// Largest spread, from the first to the 99th percentile, of the delays that the machine adds, in
+/// nanoseconds.
 const NOISE: u64 = 5_000_000;
 
-/// What carries the probes.
+/// Carrier of the probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Column {
-    /// `fathom link`'s forwarder, over loopback.
+    /// Forwarder of `fathom link`, over loopback.
     Relay,
-    /// The netem backend: the kernel's link, the lab's impairments.
+    /// The netem backend: a link of the kernel with the laboratory's impairments.
     Netem,
     /// The kernel's netem by itself.
     Kernel,
@@ -70,7 +77,7 @@ impl Column {
         }
     }
 
-    /// What is measured together: the plain path first.
+    /// Returns the features that are measured together, the plain path first in each group.
     fn groups(self) -> Vec<Vec<Feature>> {
         let all: Vec<Feature> =
             features().into_iter().filter(|feature| self.carries(feature)).collect();
@@ -90,7 +97,7 @@ impl Column {
     }
 }
 
-/// The part that runs in a guest; elsewhere there is nothing to do.
+/// Measures the kernel's columns inside a guest; does nothing elsewhere.
 #[test]
 fn kernel_side() {
     let Some(file) = std::env::var_os(RESULTS) else { return };
@@ -105,7 +112,7 @@ fn kernel_side() {
 
 type Groups = BTreeMap<(Column, usize), Vec<Sample>>;
 
-/// Samples of both of the kernel's columns, by column and group; none without User-Mode Linux.
+/// Returns the samples of both kernel columns, by column and group; `None` without User-Mode Linux.
 fn from_guest() -> Option<Groups> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("samples");
@@ -134,7 +141,7 @@ fn from_guest() -> Option<Groups> {
     Some(groups)
 }
 
-/// Samples of groups in which the machine kept up.
+/// Returns the samples of the groups in which the machine kept up.
 fn measure_all(plain: &Sample) -> Groups {
     let quiet = |column: Column, group: usize, samples: &[Sample]| {
         let noise = samples[0].noise(plain);
@@ -218,7 +225,7 @@ fn probes_fare_alike_on_every_backend() {
     assert!(differ.is_empty(), "{differ:#?}");
 }
 
-/// That the comparison above can fail: paths that are a little different.
+/// Checks that the comparison above can fail: it tells slightly different paths apart.
 #[test]
 fn paths_that_differ_are_told_apart() {
     for (one, other, measure) in [

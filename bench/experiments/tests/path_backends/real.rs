@@ -1,5 +1,5 @@
-//! Probes between the kernel's sockets, in real time.
-// That is what these columns are.
+//! Probes between sockets of the kernel, in real time.
+// These columns measure real time.
 #![allow(clippy::disallowed_methods)]
 
 use std::net::{SocketAddr, UdpSocket};
@@ -16,24 +16,25 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::feature::{Feature, START};
 use super::sample::Sample;
 
-/// After the last probe: longer than anything waits.
+/// Time after the last probe, longer than any delay.
 const REST: Duration = Duration::from_secs(2);
-/// Entries of tc's tables, and its unit (iproute2, `netem/normal.c`).
+/// Number of entries of tc's tables (`TABLE`), and their unit (`TABLE_UNIT`; iproute2,
+/// `netem/normal.c`).
 const TABLE: u32 = 4_096;
 const TABLE_UNIT: f64 = 8_192.0;
-/// Where User-Mode Linux has its modules, below its version.
+/// Folder of the modules of User-Mode Linux; the folder of its version is inside.
 const MODULES: &str = "/usr/lib/uml/modules";
 
-/// A way from one socket to another.
+/// A path from one socket to another.
 struct Channel {
     from: UdpSocket,
     via: SocketAddr,
     to: UdpSocket,
-    /// When its time began.
+    /// Start of the channel's time.
     began: Instant,
 }
 
-/// Through relays, one for each.
+/// Sends the probes through relays, one for each feature.
 pub(crate) fn over_relays(features: &[Feature], seed: u64) -> Vec<Sample> {
     let stop = Arc::new(AtomicBool::new(false));
     let (mut channels, mut threads) = (Vec::new(), Vec::new());
@@ -52,7 +53,8 @@ pub(crate) fn over_relays(features: &[Feature], seed: u64) -> Vec<Sample> {
     samples
 }
 
-/// Through the kernel's own netem, each in a namespace of its own. Runs in a guest, as its root.
+/// Sends the probes through the kernel's own netem, with a network namespace for each feature. Runs
+/// in a guest as root.
 pub(crate) fn over_netem(features: &[Feature]) -> Vec<Sample> {
     let kernel = std::fs::read_dir(MODULES)
         .unwrap()
@@ -62,7 +64,7 @@ pub(crate) fn over_netem(features: &[Feature]) -> Vec<Sample> {
         .path()
         .join("kernel/net/sched");
     for module in ["sch_ingress", "cls_matchall", "act_police"] {
-        // A second time it is there already; what is missing tc will say.
+        // A module may be loaded already. If a module is missing, tc reports the error.
         let _ = Command::new("insmod").arg(kernel.join(format!("{module}.ko"))).output();
     }
     let channels: Vec<Channel> = features.iter().map(netem_channel).collect();
@@ -78,7 +80,7 @@ fn netem_channel(feature: &Feature) -> Channel {
         let text: String = (0..TABLE).map(|n| format!("{}\n", entry(n))).collect();
         std::fs::write(tables.path().join("fathom.dist"), text).unwrap();
     }
-    // A thread has a namespace of its own; its sockets keep it.
+    // The thread has its own network namespace, which its sockets keep.
     let made = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
@@ -98,7 +100,7 @@ fn run(tool: &str, words: &str, tables: &Path) {
     assert!(done.status.success(), "{tool} {words}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Sends every probe at its time and takes in what comes.
+/// Sends every probe at its time and records the arrivals.
 fn exchange(features: &[Feature], channels: &[Channel]) -> Vec<Sample> {
     let mut samples = vec![Sample::default(); features.len()];
     let (mut next, mut buffer) = (vec![0; features.len()], [0; 2_000]);

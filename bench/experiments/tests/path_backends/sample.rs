@@ -1,4 +1,4 @@
-//! What became of the probes on one path, and the comparison of two samples.
+//! Results of the probes on one path, and the comparison of two samples.
 
 use std::fmt::Write as _;
 
@@ -8,15 +8,16 @@ use rand_pcg::Pcg64Mcg;
 
 use super::feature::{Feature, Measure, PAYLOAD};
 
-/// Rows of losses that are told apart: longer ones count as this long.
+/// Longest row of losses that is told apart; longer rows count as this long.
 const LONGEST: usize = 30;
 
-/// A probe's contents: its number, again and again.
+/// Returns the contents of a probe: its number, repeated.
 pub(crate) fn contents(number: u32) -> Vec<u8> {
     number.to_le_bytes().repeat(PAYLOAD / 4)
 }
 
-/// The number of a probe, and whether nothing about it is changed. One bit may be.
+/// Returns the number of a probe, and whether the contents are unchanged. The number is right even
+/// if one bit is changed.
 fn number_of(contents: &[u8]) -> (u32, bool) {
     let word = |place: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| contents[4 * place + i]));
     let number = if word(0) == word(1) { word(0) } else { word(2) };
@@ -30,7 +31,7 @@ struct Arrival {
     unharmed: bool,
 }
 
-/// When probes were sent, in order, and how they came, in order. Nanoseconds.
+/// Times at which probes were sent, and arrivals, both in order. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sample {
     sent: Vec<u64>,
@@ -38,19 +39,19 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// The next probe is sent.
+    /// Records that the next probe is sent, and returns its contents.
     pub(crate) fn on_sent(&mut self, now: u64) -> Vec<u8> {
         self.sent.push(now);
         contents(self.sent.len() as u32 - 1)
     }
 
-    /// One comes.
+    /// Records the arrival of a probe.
     pub(crate) fn on_arrival(&mut self, now: u64, contents: &[u8]) {
         let (number, unharmed) = number_of(contents);
         self.came.push(Arrival { number, at: now, unharmed });
     }
 
-    /// Delay of each probe until it came first.
+    /// Returns the delay of each probe until its first arrival; `None` if the probe was lost.
     fn delays(&self) -> Vec<Option<u64>> {
         let mut delays = vec![None; self.sent.len()];
         for Arrival { number, at, .. } in &self.came {
@@ -60,7 +61,8 @@ impl Sample {
         delays
     }
 
-    /// What was added to the delays of another sample of the plain path, in order of size.
+    /// Returns, in ascending order, the delays of this sample of the plain path above the smallest
+    /// delay of `plain`.
     pub(crate) fn noise(&self, plain: &Self) -> Vec<i64> {
         let base = plain.delays().into_iter().flatten().min().unwrap_or(0) as i64;
         let mut noise: Vec<i64> =
@@ -73,7 +75,7 @@ impl Sample {
         self.delays().iter().map(Option::is_none).collect()
     }
 
-    /// Rows of losses by length.
+    /// Returns the number of rows of losses, by length.
     fn bursts(&self) -> Vec<u64> {
         let mut counts = vec![0; LONGEST];
         for row in self.lost().split(|lost| !lost).filter(|row| !row.is_empty()) {
@@ -82,7 +84,8 @@ impl Sample {
         counts
     }
 
-    /// Probes that came after one that was sent later; of those that came twice the first counts.
+    /// Returns the number of probes that arrived after a probe sent later. For duplicated probes
+    /// the first arrival counts.
     pub(crate) fn overtaken(&self) -> usize {
         let (mut seen, mut last, mut overtaken) = (vec![false; self.sent.len()], 0, 0);
         for Arrival { number, .. } in &self.came {
@@ -106,7 +109,7 @@ impl Sample {
         unharmed.iter().filter(|unharmed| !**unharmed).count()
     }
 
-    /// Two lines, for [`Sample::read`].
+    /// Writes the sample as two lines, for [`Sample::read`].
     pub(crate) fn write(&self, text: &mut String) {
         for sent in &self.sent {
             write!(text, "{sent} ").unwrap();
@@ -129,15 +132,15 @@ impl Sample {
     }
 }
 
-/// Two samples beside each other.
+/// Comparison of two samples.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
-    /// The second sample's value.
+    /// Value of the second sample.
     pub(crate) value: String,
     pub(crate) p_value: f64,
 }
 
-/// A measure of a sample, to be read.
+/// Returns a measure of a sample as text.
 pub(crate) fn value(feature: &Feature, measure: Measure, sample: &Sample) -> String {
     match measure {
         Measure::Delay => {
@@ -167,7 +170,8 @@ fn hits(measure: Measure, sample: &Sample) -> f64 {
     count as f64
 }
 
-/// Compares a sample of virtual time with another one, whose delays the machine made longer by one of `noise`.
+/// Compares a sample of virtual time with another sample, in which the machine added one value of
+/// `noise` to each delay.
 pub(crate) fn compare(
     feature: &Feature,
     measure: Measure,

@@ -1,4 +1,4 @@
-//! Probes in the lab's simulation, in virtual time or over the kernel's links.
+//! Probes in the laboratory's simulation, in virtual time or over links of the kernel.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::feature::{Feature, START};
 use super::sample::Sample;
 
-/// Sends the probes of all features at once, each over a link of its own.
+/// Sends the probes of all features at once, each over its own link.
 pub(crate) fn run(features: &[Feature], seed: u64, backend: Backend) -> Vec<Sample> {
     let mut executor = Executor::new();
     let sim = executor.sim();

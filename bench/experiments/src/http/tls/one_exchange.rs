@@ -1,4 +1,4 @@
-//! A key exchange that is made once.
+//! A key exchange that is computed once and then reused.
 
 use std::sync::LazyLock;
 
@@ -6,14 +6,14 @@ use rustls::crypto::ring::kx_group::X25519;
 use rustls::crypto::{ActiveKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::{NamedGroup, PeerMisbehaved};
 
-/// X25519 in which both ends always have the same key.
+/// X25519 with the same key pair on both ends of every connection.
 #[derive(Debug)]
 pub(super) struct OneExchange;
 
-/// The public half of a key, and what is secret.
+/// A public key, and the secret that the key pair shares with itself.
 type Halves = (Vec<u8>, Vec<u8>);
 
-/// That key's public half, and what it agrees on with itself.
+/// The public half of the one key pair, and its shared secret with itself.
 static SHARED: LazyLock<Result<Halves, rustls::Error>> = LazyLock::new(|| {
     let key = X25519.start()?;
     let public = key.pub_key().to_vec();

@@ -1,14 +1,16 @@
-//! A signature that is made once.
+//! A signature that is computed once and then reused.
 
 use rustls::sign::{Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-/// A key that has one signature for everything: of Ed25519, as long as any of its signatures. For clients that do not check it.
+/// A signing key with the same signature for every message, as long as any Ed25519 signature. Works
+/// only for clients that do not verify signatures.
 #[derive(Clone, Debug)]
 pub(super) struct OneSignature(Vec<u8>);
 
 impl OneSignature {
-    /// What `key` signs of an empty message; `None`: it does not sign with Ed25519.
+    /// Returns the signature of `key` for an empty message, or `None` if `key` does not sign with
+    /// Ed25519.
     pub(super) fn of(key: &dyn SigningKey) -> Option<Self> {
         key.choose_scheme(&[SignatureScheme::ED25519])?.sign(&[]).ok().map(Self)
     }

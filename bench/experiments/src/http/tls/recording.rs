@@ -1,4 +1,4 @@
-//! A cipher suite whose keys record which stream bytes they seal.
+//! A cipher suite whose keys record which stream bytes they encrypt.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use rustls::{CipherSuiteCommon, SupportedCipherSuite, Tls13CipherSuite};
 
 use fathom_metrics::{Sealed, pieces};
 
-/// The suite with keys that record what they seal. rustls keeps suites for ever, so each is a few bytes that are never given back.
+/// Returns the cipher suite with keys that record what they encrypt in `sealed`. rustls needs
+/// suites with a static lifetime, so each call leaks a few bytes.
 pub(super) fn recording_suite(sealed: &Arc<Mutex<Sealed>>) -> Option<SupportedCipherSuite> {
     let Tls13CipherSuite { common, hkdf_provider, aead_alg, quic, .. } =
         TLS13_AES_128_GCM_SHA256.tls13()?;
@@ -25,7 +26,7 @@ pub(super) fn recording_suite(sealed: &Arc<Mutex<Sealed>>) -> Option<SupportedCi
     Some(SupportedCipherSuite::Tls13(Box::leak(Box::new(suite))))
 }
 
-/// A QUIC algorithm, or one of its keys, that records what is sealed.
+/// A QUIC algorithm, or one of its keys, that records what is encrypted.
 struct Recording<T> {
     inner: T,
     sealed: Arc<Mutex<Sealed>>,

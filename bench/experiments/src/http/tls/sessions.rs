@@ -11,28 +11,29 @@ use rustls::pki_types::{ServerName, UnixTime};
 use rustls::server::StoresServerSessions;
 use rustls::time_provider::TimeProvider;
 
-/// Tickets that clients keep, and sessions that the server does, at most: the last ones. The server keeps more, for those whose tickets are
-/// on their way.
+/// Maximum number of tickets that clients keep, and of sessions that the server keeps; the oldest
+/// ones are dropped. The server keeps more sessions, because some tickets are still in transit.
 const CLIENT_KEEPS: usize = 1_024;
 const SERVER_KEEPS: usize = 4 * CLIENT_KEEPS;
 
-/// Tickets that all clients share, and the sessions behind them. A ticket is used once, as RFC 8446 §C.4 asks for; the next connection takes
-/// the last one that came. Their contents are random, their lengths are not.
+/// Tickets that all clients share, and the server's sessions. A ticket is used once, as RFC 8446
+/// §C.4 requires. The next connection takes the newest ticket. Tickets have random contents, but
+/// fixed lengths.
 #[derive(Default)]
 pub(crate) struct Sessions {
-    /// The client that connects next holds a ticket.
+    /// Whether the client that connects next holds a ticket.
     offered: AtomicBool,
     tickets: Mutex<VecDeque<Tls13ClientSessionValue>>,
     sessions: Mutex<VecDeque<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl Sessions {
-    /// Says whether the client that connects next holds a ticket.
+    /// Sets whether the client that connects next holds a ticket.
     pub(crate) fn offer(&self, offered: bool) {
         self.offered.store(offered, Ordering::Relaxed);
     }
 
-    /// Tickets that clients have.
+    /// Returns the number of tickets that clients hold.
     pub(crate) fn tickets(&self) -> usize {
         self.tickets.lock().len()
     }
@@ -44,7 +45,7 @@ impl fmt::Debug for Sessions {
     }
 }
 
-/// Adds the newest, and forgets the oldest beyond `most`.
+/// Adds a value. Drops the oldest value if there are already `most`.
 fn keep<T>(kept: &mut VecDeque<T>, value: T, most: usize) {
     if kept.len() == most {
         kept.pop_front();
@@ -99,13 +100,13 @@ impl StoresServerSessions for Sessions {
     }
 }
 
-/// A clock that stands still: tickets neither age nor expire by the time that a run takes.
+/// A clock that stands still, so that tickets neither age nor expire, however long a run takes.
 #[derive(Debug)]
 pub(super) struct Stopped;
 
 impl TimeProvider for Stopped {
     fn current_time(&self) -> Option<UnixTime> {
-        // 2026-01-01, within the certificate's dates.
+        // 2026-01-01, within the validity of the certificate.
         Some(UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_767_225_600)))
     }
 }
@@ -118,7 +119,7 @@ mod tests {
 
     use super::super::Identity;
 
-    /// Bytes of both ends' handshake messages, and whether the session was resumed.
+    /// Returns the bytes of both ends' handshake messages, and whether the session was resumed.
     fn handshake(identity: &Identity, ticket: bool) -> ([usize; 2], bool) {
         identity.sessions.as_ref().unwrap().offer(ticket);
         let name = "lab.test".try_into().unwrap();
@@ -133,7 +134,8 @@ mod tests {
         while !quiet {
             quiet = true;
             for side in [0, 1] {
-                // What is written before the keys change is read before what is written behind.
+                // The peer must read messages written before a key change separately from later
+                // ones.
                 loop {
                     let mut flight = Vec::new();
                     let (from, to) = if side == 0 {
@@ -145,7 +147,7 @@ mod tests {
                     if flight.is_empty() && keys.is_none() {
                         break;
                     }
-                    // Tickets come behind the handshake.
+                    // Tickets follow the handshake and do not count.
                     bytes[side] +=
                         if from.is_handshaking() || keys.is_some() { flight.len() } else { 0 };
                     to.read_hs(&flight).unwrap();
@@ -165,7 +167,7 @@ mod tests {
         let (short, resumed) = handshake(&identity, true);
         assert!(resumed);
         assert!(full[1] - short[1] > identity.certificate.len(), "{full:?} {short:?}");
-        // The client's hello names the ticket.
+        // The client's first message contains the ticket.
         assert!(short[0] > full[0], "{full:?} {short:?}");
         assert!(!handshake(&identity, false).1, "the client holds none");
         assert_eq!(

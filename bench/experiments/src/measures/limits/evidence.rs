@@ -1,61 +1,66 @@
-//! Counts of a controller's runs together.
+//! Counts of one controller, summed or averaged over its runs.
 
 use super::{FEW, MOSTLY};
 use crate::scenario::{GroupOutcome, LimitTimes, LinkOutcome};
 
-/// What one run counts: of a group of traffic, and of the link that its bodies cross.
+/// Counts of one run: those of a group of traffic, and those of the link that carries its bodies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted<'a> {
     pub(crate) group: &'a GroupOutcome,
     pub(crate) link: &'a LinkOutcome,
-    /// How late the machine was, where the run is in real time: 99th percentile.
+    /// 99th percentile of the machine's lateness, in milliseconds, if the run was in real time.
     pub(crate) late_ms: Option<f64>,
 }
 
-/// What the runs of one controller count, together.
+/// Counts of one controller over all its runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     pub(crate) label: String,
     /// Senders that were followed.
     senders: u64,
-    /// Seconds by limit.
+    /// Time in seconds, by limit.
     times: Option<LimitTimes>,
-    /// Live media: idle time is time without a frame.
+    /// Whether the traffic is live media, whose idle time is time without a frame.
     live: bool,
-    /// Packets of bodies may overtake each other.
+    /// Whether packets of bodies may overtake each other on the path.
     pub(super) overtakes: bool,
-    /// Reductions of the window for loss or marks; those taken back at once; those for delay.
+    /// Window reductions after loss or marks (`cuts`), those undone at once (`undone`), and
+    /// reductions after delay (`early`).
     pub(super) cuts: u64,
     pub(super) undone: u64,
     pub(super) early: u64,
-    /// Packets that the network lost of the senders', and that senders declared lost; those that arrived after all.
+    /// Packets of the senders that the network lost (`lost`), packets that senders declared lost
+    /// (`declared`), and packets that were declared lost but arrived (`spurious`).
     lost: u64,
     pub(super) declared: Option<u64>,
     spurious: Option<u64>,
-    /// Packets that came to the bottleneck's path, and what became of them.
+    /// Packets that arrived at the path of the bottleneck, by the effect of the path on them.
     pub(super) arrived: u64,
     pub(super) path_lost: u64,
     pub(super) policed: u64,
     pub(super) cut_off: u64,
     pub(super) dropped: u64,
     pub(super) marked: u64,
-    /// Mean part of the link that was used, percent.
+    /// Mean utilisation of the link, in percent.
     pub(super) used_percent: f64,
-    /// Mean bytes of a packet, round-trip time, pacing rate, first window.
+    /// Means of the packet size in bytes, RTT, pacing rate and initial window in bytes; then the
+    /// bytes declared lost in the first ten round trips.
     pub(super) packet_bytes: Option<f64>,
     pub(super) rtt_ms: Option<f64>,
     pub(super) pace_bps: Option<f64>,
     pub(super) first_window: Option<f64>,
     pub(super) lost_early: u64,
-    /// Bytes that reached clients, and of completed bodies; the mean body.
+    /// Bytes that reached clients (`delivered`), bytes of completed bodies (`body`), and the mean
+    /// size of a body in bytes.
     delivered: u64,
     body: u64,
     pub(super) mean_size: f64,
-    /// How late the machine was at worst, where runs are in real time: 99th percentile.
+    /// Worst lateness of the machine over the runs (99th percentile of each run), in milliseconds,
+    /// if runs are in real time.
     pub(super) late_ms: Option<f64>,
 }
 
-/// The mean of what runs have.
+/// Returns the mean of the values that exist; `None` without any.
 fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let values: Vec<f64> = values.flatten().collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
@@ -74,7 +79,8 @@ fn sum_of_times(all: impl Iterator<Item = LimitTimes>) -> Option<LimitTimes> {
 }
 
 impl Evidence {
-    /// Of runs; bodies may overtake each other on the path, and are live media, or not.
+    /// Sums up runs. `overtakes`: bodies may overtake each other on the path. `live`: the traffic
+    /// is live media.
     pub(crate) fn of(label: &str, runs: &[Counted<'_>], overtakes: bool, live: bool) -> Self {
         let groups = || runs.iter().map(|run| run.group);
         let limits = || groups().filter_map(|group| group.limits.as_ref());
@@ -127,7 +133,7 @@ impl Evidence {
         self.senders > 0
     }
 
-    /// Parts of the time that senders had something to send, or had it on its way.
+    /// Returns the share of each limit in the time in which senders had data to send or in flight.
     pub(crate) fn shares(&self) -> Vec<(&'static str, f64)> {
         let Some(times) = &self.times else { return Vec::new() };
         let idle = if self.live { times.idle_seconds } else { 0.0 };
@@ -146,19 +152,20 @@ impl Evidence {
         all.iter().map(|(name, seconds)| (*name, seconds / whole)).collect()
     }
 
-    /// The part of the time that this limit held.
+    /// Returns the share of the time in which this limit applied.
     pub(super) fn share(&self, name: &str) -> f64 {
         self.shares().iter().find(|(of, _)| *of == name).map_or(0.0, |(_, share)| *share)
     }
 
-    /// Returns the packets that were declared lost and arrived: at least those beyond what the network lost. A stack's own count is
-    /// smaller where it forgets packets before they are acknowledged.
+    /// Returns the packets that were declared lost but arrived: at least the declared losses beyond
+    /// those of the network. The stack's own count is smaller if the stack forgets packets before
+    /// they are acknowledged.
     pub(super) fn spurious(&self) -> Option<u64> {
         let beyond = self.declared.map(|declared| declared.saturating_sub(self.lost));
         self.spurious.max(beyond)
     }
 
-    /// Most of its losses were none.
+    /// Returns whether most of the declared losses were spurious.
     pub(super) fn is_mostly_spurious(&self) -> bool {
         let (Some(spurious), Some(declared)) = (self.spurious(), self.declared) else {
             return false;
@@ -166,30 +173,32 @@ impl Evidence {
         declared >= FEW && spurious as f64 >= MOSTLY * declared as f64
     }
 
-    /// Most of what the path took was taken by blackouts or the MTU.
+    /// Returns whether blackouts and the MTU took more packets than any other cause.
     pub(super) fn is_mostly_cut_off(&self) -> bool {
         self.cut_off > self.path_lost.max(self.policed).max(self.dropped)
     }
 
-    /// The network lost nothing of what it sent.
+    /// Returns whether the network lost none of the senders' packets.
     pub(super) const fn lost_nothing(&self) -> bool {
         self.lost == 0
     }
 
-    /// Most reductions were taken back though the network lost packets.
+    /// Returns whether most reductions were undone although the network lost packets.
     pub(super) fn is_mostly_undone(&self) -> bool {
-        // BBR's windows follow its estimate of the bandwidth, not cuts.
+        // BBR's window follows its bandwidth estimate instead of reductions.
         !self.label.contains("bbr")
             && !self.lost_nothing()
             && self.cuts >= FEW
             && self.undone as f64 >= MOSTLY * self.cuts as f64
     }
 
-    /// Bytes of bodies, percent of the bytes that reached clients; `None` where bodies are so small that headers count.
+    /// Returns the bytes of bodies in percent of the bytes that reached clients; `None` if bodies
+    /// are so small that headers matter.
     pub(super) fn of_use_percent(&self) -> Option<f64> {
-        /// From here on handshakes and headers are below a tenth.
+        /// Mean size in bytes from which handshakes and headers are below a tenth of the bytes.
         const LARGE: f64 = 100_000.0;
-        /// UDP payload and stream bytes of a full packet (`DATAGRAM` and its overhead in `stack/mod.rs`).
+        /// Ratio of UDP payload to stream bytes in a full packet (`DATAGRAM` and its overhead in
+        /// `stack/mod.rs`).
         const PAYLOAD: f64 = 1_392.0 / 1_357.0;
         (self.mean_size >= LARGE && self.delivered > 0)
             .then(|| (100.0 * self.body as f64 * PAYLOAD / self.delivered as f64).min(100.0))

@@ -1,21 +1,22 @@
-//! What limited senders, from the counts of runs: a line per controller, and what of it must stand
-//! before a verdict.
+//! Limits of senders, derived from the counts of runs: one line per controller, and the limits that
+//! are stated before a verdict.
 
 mod evidence;
 mod words;
 
 pub(crate) use self::evidence::{Counted, Evidence};
 
-/// From this part of the time on, a limit that is not the congestion controller is said before the
+/// Share of the time from which a limit other than the congestion controller is stated before the
 /// verdict.
 const WORTH_SAYING: f64 = 0.1;
-/// Above this part of a sender's losses that arrived after all, its losses are mainly spurious; above
-/// this part of the time without anything to send, controllers decide little.
+/// If more than this share of a sender's declared losses arrived, its losses are mainly spurious.
+/// If senders have nothing to send for more than this share of the time, controllers decide little.
 const MOSTLY: f64 = 0.5;
-/// Fewer losses or cuts than this say nothing.
+/// Fewer losses or reductions than this number are not evidence.
 const FEW: u64 = 5;
 
-/// Returns limits that are not the congestion controllers' and decide, as sentences.
+/// Returns, as sentences, the limits that decide the result but do not come from the congestion
+/// controllers.
 pub(crate) fn decisive(all: &[Evidence]) -> Vec<String> {
     let lines = [
         words::flow_control(all),

@@ -4,13 +4,13 @@ use super::super::listed;
 use super::evidence::Evidence;
 use super::{MOSTLY, WORTH_SAYING};
 
-/// From this part of the time on, a limit stands in a controller's line.
+/// Share of the time from which a limit appears in a controller's line.
 const IN_LINE: f64 = 0.05;
-/// A packet this part of the others' size is worth a word.
+/// Packets smaller than this fraction of the largest mean packet are mentioned.
 const SMALL_PACKET: f64 = 0.8;
-/// First windows differ that are so many times another's.
+/// Initial windows are mentioned if they are at least this many times the smallest one.
 const LARGER: f64 = 2.0;
-/// From here on a link is full.
+/// Utilisation in percent from which a link counts as full.
 const FULL_PERCENT: f64 = 90.0;
 
 fn percent(part: u64, whole: u64) -> String {
@@ -31,7 +31,8 @@ fn kilobytes(bytes: f64) -> String {
 }
 
 impl Evidence {
-    /// `random loss (...), 82 % of the time; pacing, 12 %; first window 240 kB`.
+    /// Returns the limits of one controller as a line: `random loss (...), 82 % of the time;
+    /// pacing, 12 % of the time; initial window 240 kB (the smallest: 14 kB)`.
     pub(crate) fn line(&self, all: &[Self]) -> String {
         let mut parts: Vec<(f64, String)> = Vec::new();
         let mut add = |share: f64, text: String| {
@@ -42,7 +43,7 @@ impl Evidence {
         let window = self.share("congestion_window");
         let slow_start = self.share("slow_start");
         match self.window_cause(all) {
-            // What a blackout swallows is never acknowledged, nor declared lost.
+            // Packets that a blackout drops are neither acknowledged nor declared lost.
             Some(cause) if self.is_mostly_cut_off() => add(window + slow_start, cause),
             Some(cause) => {
                 add(window, cause);
@@ -65,7 +66,7 @@ impl Evidence {
         parts.collect::<Vec<_>>().join("; ")
     }
 
-    /// What kept the congestion window down; `None`: nothing was lost, marked or late.
+    /// Returns the cause that kept the congestion window small; `None` if no cause is known.
     fn window_cause(&self, all: &[Self]) -> Option<String> {
         if self.is_mostly_spurious() {
             return Some(self.spurious_loss());
@@ -128,9 +129,10 @@ impl Evidence {
         format!("{why} ({cuts}{spurious} of {declared} packets declared lost arrived)")
     }
 
-    /// The rate of Reno with this loss, per transfer: `sqrt(3/2) MSS / (RTT sqrt p)` (Mathis, Semke, Mahdavi and Ott 1997, "The
-    /// Macroscopic Behavior of the TCP Congestion Avoidance Algorithm"). Its segment is the largest mean packet of all: some stacks send
-    /// smaller packets than the path carries.
+    /// Returns the rate of Reno with this loss, per transfer: `sqrt(3/2) MSS / (RTT sqrt p)`
+    /// (Mathis, Semke, Mahdavi and Ott 1997, "The Macroscopic Behavior of the TCP Congestion
+    /// Avoidance Algorithm"). The segment size is the largest mean packet of all controllers,
+    /// because some stacks send smaller packets than the path can carry.
     fn mathis_bps(&self, all: &[Self]) -> Option<f64> {
         let lost = self.path_lost + self.policed + self.cut_off + self.dropped;
         let p = lost as f64 / self.arrived.max(1) as f64;
@@ -139,7 +141,7 @@ impl Evidence {
         (p > 0.0 && rtt > 0.0).then(|| 1.5f64.sqrt() * size * 8.0 / (rtt * p.sqrt()))
     }
 
-    /// What else is worth a word beside the others.
+    /// Returns further details in which this controller differs from the others.
     fn details(&self, all: &[Self]) -> Vec<String> {
         let mut more = Vec::new();
         if self.undone > 0 && !self.label.contains("bbr") {
@@ -181,7 +183,7 @@ impl Evidence {
     }
 }
 
-/// `a, b and c`, or how many.
+/// Returns the labels as `a, b and c`, or their number if there are many.
 fn names(of: &[&Evidence], all: &[Evidence]) -> String {
     const NAMED: usize = 3;
     match of.len() {
@@ -191,7 +193,7 @@ fn names(of: &[&Evidence], all: &[Evidence]) -> String {
     }
 }
 
-/// `43 %`, or `12 to 43 %`.
+/// Returns the range of shares: `43 %`, or `12 to 43 %`.
 fn range(shares: &[f64]) -> String {
     let (low, high) =
         shares.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), s| (l.min(*s), h.max(*s)));
@@ -213,7 +215,8 @@ pub(super) fn flow_control(all: &[Evidence]) -> Option<String> {
     })
 }
 
-/// Losses that were none: what ranks is how a stack detects losses.
+/// Returns a sentence if most declared losses were spurious: loss detection of the stack decides
+/// the ranking.
 pub(super) fn spurious(all: &[Evidence]) -> Option<String> {
     let limited: Vec<&Evidence> = all.iter().filter(|of| of.is_mostly_spurious()).collect();
     let parts: Vec<f64> = (limited.iter())
@@ -230,7 +233,7 @@ pub(super) fn spurious(all: &[Evidence]) -> Option<String> {
     })
 }
 
-/// Reductions that were taken back although packets were lost.
+/// Returns a sentence if reductions were undone although packets were lost.
 pub(super) fn undone(all: &[Evidence]) -> Option<String> {
     let forgives: Vec<&Evidence> =
         all.iter().filter(|of| of.is_mostly_undone() && !of.is_mostly_spurious()).collect();
@@ -245,7 +248,7 @@ pub(super) fn undone(all: &[Evidence]) -> Option<String> {
     })
 }
 
-/// Responses that fit in the first window of some.
+/// Returns a sentence if responses fit in the initial windows of some controllers only.
 pub(super) fn first_windows(all: &[Evidence]) -> Option<String> {
     let least = all.iter().filter_map(|of| of.first_window).fold(f64::INFINITY, f64::min);
     let large = |of: &&Evidence| {
@@ -265,7 +268,7 @@ pub(super) fn first_windows(all: &[Evidence]) -> Option<String> {
     ))
 }
 
-/// In real time, that the machine was late.
+/// Returns a sentence if the machine was late in real time.
 pub(super) fn machine(all: &[Evidence]) -> Option<String> {
     let late = |of: &&Evidence| {
         of.late_ms.zip(of.rtt_ms).is_some_and(|(late, rtt)| late > WORTH_SAYING * rtt)
@@ -281,9 +284,10 @@ pub(super) fn machine(all: &[Evidence]) -> Option<String> {
     })
 }
 
-/// Returns that senders had nothing to send for most of the time. Smaller parts stand in the lines of
-/// limits, because the last round trip of every response is one. Handshakes are left out: short
-/// responses spend most of their time in them, and yet queues, which controllers fill, decide.
+/// Returns a sentence if senders had nothing to send for most of the time. Smaller shares appear in
+/// the lines of limits, because the last round trip of every response is idle. Handshakes are left
+/// out: short responses spend most of their time in them, yet the queues that controllers fill
+/// still decide.
 pub(super) fn nothing_to_send(all: &[Evidence]) -> Option<String> {
     let limited: Vec<&Evidence> =
         all.iter().filter(|of| of.share("application") > MOSTLY).collect();

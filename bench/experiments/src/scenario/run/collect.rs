@@ -1,4 +1,4 @@
-//! What a run says in the end, from what was noted while it went on.
+//! The outcome of a run, from the counts of its parts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +83,8 @@ impl Run<'_> {
         }
     }
 
-    /// How the flows that are still there shared the link of `keep.shares`, from the end of the warm-up on.
+    /// Returns how the downloads that are open at the end of the run shared the link in
+    /// `keep.shares` after the warm-up.
     fn fairness(&self) -> Option<Fairness> {
         let name = self.scenario.keep.shares.as_ref()?;
         let (_, link) = self.links.iter().find(|(link, _)| link == name)?;
@@ -109,7 +110,8 @@ impl Run<'_> {
     }
 }
 
-/// Flows whose shares are requested: the name of their group, the size of their packets on the wire, their numbers.
+/// Flows on a shared link: the name of their group, the size of their packets on the wire, their
+/// numbers.
 type Sharing = (String, u32, Vec<u32>);
 
 fn sharing(traffic: &Traffic, built: &BuiltGroup) -> Option<Sharing> {
@@ -126,7 +128,7 @@ fn link_outcome(
 ) -> LinkOutcome {
     let since = |of: fn(&LinkStats) -> u64| of(now) - before.map_or(0, of);
     let (arrived, dropped) = (since(|l| l.arrived), since(|l| l.dropped));
-    // The mean is a mean over all time: what the time before contributed is taken off.
+    // The mean covers the whole time, so the part before the warm-up's end is subtracted.
     let queue =
         now.mean_queue * seconds - before.map_or(0.0, |l| l.mean_queue * (seconds - counted));
     let percent =
@@ -161,7 +163,7 @@ fn link_outcome(
     }
 }
 
-/// The outcome of the connections of some parts of a group.
+/// Returns the outcome of the connections of some controllers of a group.
 fn group_outcome(
     sim: &SimHandle,
     traffic: &Traffic,

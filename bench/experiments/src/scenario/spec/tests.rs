@@ -1,4 +1,4 @@
-//! Reading scenarios, and the error messages.
+//! Tests of the parsing of scenarios, and of the error messages.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A group of traffic: the checks of its fields.
+//! Checks of the fields of a group of traffic.
 
 use fathom_traffic::Arrivals;
 use fathom_traffic::pages::IN_FLIGHT;
@@ -20,7 +20,8 @@ impl TrafficSpec {
             return Err(PlanError(at("a name is a word without '/'")));
         }
         let (from, to) = ends(chain, &self.from, &self.to).map_err(|e| PlanError(at(&e)))?;
-        // The smallest that IP must carry for QUIC is 1228 bytes; smaller packets are cut by the sender's shaping socket down to 250 bytes.
+        // Every path for QUIC carries IP packets of 1228 bytes. For smaller packets, the sender's
+        // shaping socket trims the datagrams, down to 250 bytes.
         if !(278..=1_500).contains(&self.packet) {
             return Err(PlanError(at(&format!(
                 "packet: {} is out of range; write 278 to 1500 bytes",
@@ -64,7 +65,7 @@ impl TrafficSpec {
                 ))));
             }
         }
-        // What an HTTP/3 server lets a client have open by default.
+        // By default, an HTTP/3 server lets a client have 100 open requests.
         if self.streams.is_some_and(|n| !(1..=100).contains(&n)) {
             return Err(PlanError(at("streams: write 1 to 100")));
         }
@@ -119,7 +120,7 @@ impl TrafficSpec {
         })
     }
 
-    /// Fields that not every workload has.
+    /// Checks the fields that only some workloads have.
     fn check_of_workload(&self, workload: &Workload, stack: Stack) -> Result<(), String> {
         let pages = matches!(workload, Workload::Pages { .. });
         if !pages && self.priorities.is_some() {

@@ -1,4 +1,4 @@
-//! The words of a scenario: rates, ranges, ends, mixes.
+//! Values of a scenario's fields: ends, mixes, loads, times.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::super::{PlanError, Stop};
 use crate::stack::{Controller, Stack};
 
-/// Reads `250000 responses`.
+/// Parses `250000 responses`.
 pub(crate) fn parse_responses(s: &str) -> Result<u64, String> {
     let n = s
         .strip_suffix(" responses")
@@ -27,7 +27,7 @@ pub(super) fn parse_stop(s: &str) -> Result<Stop, String> {
     if at.is_zero() { Err(help()) } else { Ok(Stop::At(at)) }
 }
 
-/// Reads `reno`, or `20% sync + 80% reno`.
+/// Parses `reno`, or `20% sync + 80% reno`.
 pub(super) fn parse_mix(s: &str, stack: Stack) -> Result<Vec<(f64, Controller)>, String> {
     let help = || format!("'{s}' is not a mix; write a controller, or 20% sync + 80% reno");
     if !s.contains('%') {
@@ -53,11 +53,12 @@ pub(super) fn parse_mix(s: &str, stack: Stack) -> Result<Vec<(f64, Controller)>,
     }
 }
 
-/// Fields of scenarios and studies that have a new name.
+/// Old and new names of renamed fields of scenarios and studies.
 pub(crate) const RENAMED: &[(&str, &str)] =
     &[("world", "backend"), ("worlds", "backends"), ("outlet", "shaping")];
 
-/// A message of the TOML reader in one line; for a field in `renamed` it names the new one.
+/// Returns a message of the TOML reader in one line. For a field in `renamed`, the message contains
+/// the new name.
 pub(crate) fn toml_message(message: &str, renamed: &[(&str, &str)]) -> String {
     let old = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
     match renamed.iter().find(|(name, _)| Some(*name) == old) {
@@ -66,7 +67,7 @@ pub(crate) fn toml_message(message: &str, renamed: &[(&str, &str)]) -> String {
     }
 }
 
-/// Reads TOML. An error is one line that names the line of the text.
+/// Parses TOML. An error is one line with the line number in the text.
 pub(crate) fn read_toml<T: DeserializeOwned>(
     text: &str,
     renamed: &[(&str, &str)],
@@ -77,7 +78,8 @@ pub(crate) fn read_toml<T: DeserializeOwned>(
     })
 }
 
-/// Reads `90%` or, below one, `0.9`. Two links' worth can be offered, so a part above all is a load.
+/// Parses `90%` or, below 1, `0.9`. Accepts up to 200%, because a group may offer more than a link
+/// carries.
 pub(crate) fn parse_load(s: &str) -> Result<f64, String> {
     let help = || {
         format!("'{s}' is not a load; write a percentage of the link from 1% to 200%, such as 90%")
@@ -85,13 +87,13 @@ pub(crate) fn parse_load(s: &str) -> Result<f64, String> {
     let number = |text: &str| text.trim().parse::<f64>().ok();
     let load = match s.strip_suffix('%') {
         Some(percent) => number(percent).map(|percent| percent / 100.0),
-        // A bare 1 could be one percent or all.
+        // A bare 1 could mean 1% or 100%.
         None => number(s).filter(|part| *part < 1.0),
     };
     load.filter(|load| (0.01..=2.0).contains(load)).ok_or_else(help)
 }
 
-/// Reads how long a user waits: `10s`, or `none`.
+/// Parses the time that a user waits: `10s`, or `none`.
 pub(super) fn parse_patience(s: &str) -> Result<Option<Duration>, String> {
     if s == "none" {
         return Ok(None);
@@ -104,7 +106,8 @@ pub(super) fn parse_patience(s: &str) -> Result<Option<Duration>, String> {
     }
 }
 
-/// Reads an idle timeout. A flow's number rests for 300 s after its end, so that no endpoint still knows it.
+/// Parses an idle timeout. It must be shorter than the 300 s after which the number of a closed
+/// flow is reused, so that no endpoint still uses the number.
 pub(super) fn parse_idle(s: &str) -> Result<Duration, String> {
     let idle = parse_duration(s)?;
     let range = Duration::from_secs(1)..=Duration::from_secs(240);

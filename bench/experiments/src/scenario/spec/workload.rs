@@ -1,4 +1,4 @@
-//! Workloads: how they are written, and what follows from one.
+//! Workloads: their syntax, and properties that follow from a workload.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::values::parse_load;
 use crate::stack::Stack;
 
 impl Workload {
-    /// Flows at once, where that is a number.
+    /// Returns the number of flows, if the workload fixes it.
     pub const fn flows(&self) -> Option<u32> {
         match self {
             Self::Web { .. } | Self::Pages { .. } => None,
@@ -23,7 +23,7 @@ impl Workload {
         }
     }
 
-    /// Responses that it has at most, where that is a number.
+    /// Returns the maximum number of responses, if the workload fixes it.
     pub fn requests(&self) -> Option<u64> {
         match self {
             Self::Media { streams, .. } => Some(u64::from(*streams) * self.frames()?),
@@ -31,7 +31,7 @@ impl Workload {
         }
     }
 
-    /// Frames of one live stream, where it ends.
+    /// Returns the number of frames of a live stream, if the stream ends.
     pub fn frames(&self) -> Option<u64> {
         match self {
             Self::Media { fps, length, .. } => {
@@ -41,7 +41,7 @@ impl Workload {
         }
     }
 
-    /// How its connections resume TLS sessions.
+    /// Returns how the connections resume TLS sessions.
     pub fn resumption(&self) -> Resumption {
         match self {
             Self::Web { resumption, .. } | Self::Pages { resumption, .. } => *resumption,
@@ -49,10 +49,10 @@ impl Workload {
         }
     }
 
-    /// Whether this stack runs it.
+    /// Checks whether this stack can run the workload.
     ///
     /// # Errors
-    /// It does not: what to write instead.
+    /// Returns an error that says what to write instead if the stack cannot run the workload.
     pub(crate) fn check_stack(&self, stack: Stack) -> Result<(), String> {
         if stack == Stack::Tcp && !matches!(self, Self::Web { .. } | Self::Bulk { .. }) {
             return Err(
@@ -76,7 +76,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Sets an option: `resume=0rtt`.
+    /// Sets an option, such as `resume=0rtt`.
     fn set(&mut self, option: &str) -> Result<(), String> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match (name, self) {
@@ -111,12 +111,12 @@ impl Workload {
         Ok(())
     }
 
-    /// Bodies travel from clients to servers.
+    /// Returns whether bodies travel from clients to servers.
     pub const fn goes_up(&self) -> bool {
         matches!(self, Self::Uploads { .. })
     }
 
-    /// Its responses complete while the run goes on.
+    /// Returns whether responses complete while the run goes on.
     pub const fn ends(&self) -> bool {
         !matches!(self, Self::Bulk { bytes: None, .. })
     }
@@ -144,7 +144,7 @@ impl FromStr for Workload {
     }
 }
 
-/// Takes ` resume=0rtt tickets=40%` off the end of a workload.
+/// Splits options such as ` resume=0rtt tickets=40%` off the end of a workload.
 pub(crate) fn split_options(s: &str) -> (&str, Vec<&str>) {
     let (mut words, mut options) = (s, Vec::new());
     while let Some((rest, option)) =
@@ -157,7 +157,7 @@ pub(crate) fn split_options(s: &str) -> (&str, Vec<&str>) {
 }
 
 impl Workload {
-    /// Reads a workload without options.
+    /// Parses a workload without options.
     fn read(s: &str) -> Result<Self, String> {
         let help = || {
             format!(
@@ -210,7 +210,7 @@ impl Workload {
     }
 }
 
-/// Takes ` from 200s to 400s` off the end of a workload, if it is there.
+/// Splits ` from 200s to 400s` off the end of a workload, if present.
 fn parse_period<'a>(whole: &str, rest: &'a str) -> Result<(&'a str, Period), String> {
     let (rest, until) =
         rest.split_once(" to ").map_or((rest, None), |(rest, until)| (rest, Some(until)));
@@ -226,7 +226,8 @@ fn parse_period<'a>(whole: &str, rest: &'a str) -> Result<(&'a str, Period), Str
     Ok((rest, period))
 }
 
-/// Reads `2/s`, `60% of 10Mbps`, and what pages consist of where it is said: `2/s with 20kB,4x50kB,20x30kB`.
+/// Parses `2/s` or `60% of 10Mbps`, optionally with the objects of the pages:
+/// `2/s with 20kB,4x50kB,20x30kB`.
 fn parse_pages(whole: &str, rest: &str) -> Result<Workload, String> {
     let help = || {
         format!(
@@ -255,7 +256,7 @@ fn parse_pages(whole: &str, rest: &str) -> Result<Workload, String> {
     Ok(Workload::Pages { load, shape, period, priorities: true, in_flight: IN_FLIGHT, resumption })
 }
 
-/// Reads `20kB,4x50kB,20x30kB`. The first wave is the page itself, one object.
+/// Parses `20kB,4x50kB,20x30kB`. The first wave is the page itself, one object.
 fn parse_waves(text: &str) -> Option<PageShape> {
     let mut waves = [(0, 0); WAVES];
     for (number, wave) in text.split(',').enumerate() {
@@ -267,7 +268,8 @@ fn parse_waves(text: &str) -> Option<PageShape> {
     (waves[0].0 == 1).then_some(PageShape::Waves(waves))
 }
 
-/// Reads `3.5x1kB..4kB..9kB..40kB..200kB..2MB`: the mean number of objects, and quantiles of their sizes, which do not fall.
+/// Parses `3.5x1kB..4kB..9kB..40kB..200kB..2MB`: the mean number of objects, and quantiles of their
+/// sizes in ascending order.
 fn parse_sizes(text: &str) -> Option<PageShape> {
     let (mean, sizes) = text.trim().split_once('x')?;
     let mean = mean
@@ -283,7 +285,7 @@ fn parse_sizes(text: &str) -> Option<PageShape> {
     bytes.is_sorted().then_some(PageShape::Sizes { objects: (1e3 * mean).round() as u32, bytes })
 }
 
-/// Reads `4 at 2Mbps 30fps deadline 100ms`, with ` for 60s` where streams end.
+/// Parses `4 at 2Mbps 30fps deadline 100ms`, optionally with ` for 60s` if streams end.
 fn parse_media(whole: &str, rest: &str) -> Result<Workload, String> {
     let help = || {
         format!(
@@ -317,7 +319,8 @@ fn parse_media(whole: &str, rest: &str) -> Result<Workload, String> {
     })
 }
 
-/// Reads the `COUNTxSIZE@INTERVAL` of `bulk:COUNTxSIZE@INTERVAL` or `uploads:`: transfers one after the other.
+/// Parses the `COUNTxSIZE@INTERVAL` of `bulk:COUNTxSIZE@INTERVAL` or `uploads:`: transfers that
+/// start one after the other.
 fn parse_bulk(whole: &str, rest: &str, kind: &str) -> Result<Workload, String> {
     let help = || {
         format!(
@@ -339,7 +342,7 @@ fn parse_bulk(whole: &str, rest: &str, kind: &str) -> Result<Workload, String> {
     })
 }
 
-/// Reads `10MB`.
+/// Parses a size such as `10MB`.
 fn parse_bytes(s: &str) -> Option<u64> {
     let digits = s.find(|c: char| !c.is_ascii_digit())?;
     let scale = match &s[digits..] {

@@ -1,4 +1,5 @@
-//! Live streams in QUIC DATAGRAM frames (RFC 9221): a frame comes in pieces, none of which is sent again, and is there when all of them are.
+//! Live streams in QUIC DATAGRAM frames (RFC 9221). A media frame arrives in pieces, which are
+//! never retransmitted, and is complete when all of its pieces have arrived.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -17,24 +18,26 @@ use super::media::Live;
 use crate::http::{HttpError, LiveRequest, Piece};
 use crate::stack::{BoxFuture, Client};
 
-/// A frame that is not complete so long after its deadline never will be (ours): nothing is sent again, and no queue here holds more.
+/// Time after its deadline at which an incomplete frame is given up (our choice). Nothing is
+/// retransmitted, and no queue in the laboratory holds packets for longer.
 const GIVEN_UP: Duration = Duration::from_secs(1);
 
-/// A frame of which not all pieces are there.
+/// A frame with missing pieces.
 struct Pending {
-    /// Its number in its stream, and in the statistics.
+    /// Number of the frame in its stream, and in the statistics.
     frame: u64,
     number: usize,
     bytes: u64,
     captured: Time,
-    /// Pieces that are there, once one of them is; and how many are missing.
+    /// For each piece, whether it has arrived (empty before the first piece), and the number of
+    /// missing pieces.
     there: Vec<bool>,
     missing: usize,
     first_byte: Time,
 }
 
 impl Pending {
-    /// Takes a piece; whether the frame is complete.
+    /// Adds a piece. Returns whether the frame is complete.
     fn take(&mut self, piece: Piece, now: Time) -> bool {
         if self.there.is_empty() {
             self.first_byte = now;
@@ -57,7 +60,8 @@ enum Event {
 }
 
 impl Live<'_> {
-    /// Asks for the frames that are left and takes their pieces, until there are no more, or the connection fails.
+    /// Requests the remaining frames and receives their pieces until the stream ends or the
+    /// connection fails.
     pub(super) async fn receive(
         &mut self,
         client: &mut (dyn Client + '_),
@@ -65,7 +69,7 @@ impl Live<'_> {
     ) -> Result<(), HttpError> {
         let part = &self.endpoints.part;
         let sim = &part.state.sim;
-        // What was due before there was a connection is not asked for.
+        // Frames whose deadline passed before the connection was open are not requested.
         let (first_capture, now) = (self.stream.start + LEAD, sim.time());
         while let Some((_, frame)) =
             self.frames.next_if(|(_, frame)| first_capture + frame.at + self.deadline < now)
@@ -127,7 +131,7 @@ impl Live<'_> {
                     self.on_datagram(&bytes, &mut pending);
                 }
                 Event::Lost => {
-                    // Frames on their way are lost with the connection.
+                    // The connection's frames in transit are lost with it.
                     let why = client.lost().unwrap_or_else(|| "connection lost".into());
                     for frame in &pending {
                         part.record_outcome(
@@ -141,7 +145,7 @@ impl Live<'_> {
         }
     }
 
-    /// A frame that the server sends when it is captured.
+    /// Registers a frame that the server sends when it is captured.
     fn expect(&self, flow: u32, frame_number: u64, frame: Frame) -> Pending {
         let part = &self.endpoints.part;
         let captured = self.captured(&frame);
@@ -164,7 +168,7 @@ impl Live<'_> {
         let part = &self.endpoints.part;
         let now = part.state.sim.time();
         let Some(piece) = Piece::read(bytes) else { return };
-        // One of a frame that is complete or given up is of no use any more.
+        // Ignores pieces of frames that are complete or given up.
         let Some(at) = pending.iter().position(|frame| frame.frame == u64::from(piece.frame))
         else {
             return;

@@ -1,5 +1,7 @@
-//! Live streams. A client asks for every frame a second before it is captured; the server answers when it is: a frame is a response, on a
-//! stream of its own. So media run over the HTTP/3 of every stack, and a frame that is late holds no other up. `datagrams.rs` is the other way.
+//! Live streams over HTTP/3. A client requests every frame one second before its capture, and the
+//! server responds when it is captured. A frame is a response on a stream of its own, so media run
+//! over the HTTP/3 of every stack, and a late frame does not block others. `datagrams.rs` carries
+//! frames in datagrams instead.
 
 use std::iter::{Enumerate, Peekable};
 use std::pin::Pin;
@@ -19,19 +21,19 @@ use super::{Clients, Endpoints, add_needs};
 use crate::http::{Ask, Fetched, HttpError};
 use crate::stack::{BoxFuture, Client};
 
-/// Bytes of a frame's request.
+/// Bytes of the request for a frame.
 const FRAME_REQUEST: u64 = 40;
-/// A client whose connection is lost tries again after this time.
+/// Time after which a client whose connection was lost connects again.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// One live stream at its client.
 pub(super) struct Live<'a> {
     pub(super) endpoints: &'a Endpoints,
     pub(super) stream: MediaStream,
-    /// Those that are left, with their numbers.
+    /// Remaining frames with their numbers.
     pub(super) frames: Peekable<Enumerate<Frames>>,
     pub(super) deadline: Duration,
-    /// Its number in the statistics.
+    /// Number of the stream in the statistics.
     pub(super) number: usize,
 }
 
@@ -41,7 +43,7 @@ enum Event {
     Done,
 }
 
-/// A frame on its way: its number, when it was captured.
+/// A frame in transit: its number, its capture time, and its response.
 struct OnItsWay(usize, Time, BoxFuture<'static, Result<Fetched, HttpError>>);
 
 impl Future for OnItsWay {
@@ -53,7 +55,7 @@ impl Future for OnItsWay {
 }
 
 impl Clients {
-    /// A live stream from its start to its end.
+    /// Plays a live stream from its start to its end.
     pub(super) async fn watch(
         &self,
         stream: MediaStream,
@@ -98,12 +100,12 @@ impl Clients {
 }
 
 impl Live<'_> {
-    /// When a frame is captured.
+    /// Returns the capture time of a frame.
     pub(super) fn captured(&self, frame: &Frame) -> Time {
         self.stream.start + LEAD + frame.at
     }
 
-    /// Asks for frames until there are no more, or the connection fails.
+    /// Requests frames until the stream ends or the connection fails.
     async fn play(&mut self, client: &mut (dyn Client + '_), flow: u32) -> Result<(), HttpError> {
         let part = &self.endpoints.part;
         let sim = &part.state.sim;
@@ -152,7 +154,7 @@ impl Live<'_> {
                     });
                     part.record_outcome(captured, completed);
                     if let Some(why) = lost {
-                        // The others fail with the connection.
+                        // The other frames fail with the connection.
                         for OnItsWay(_, captured, _) in &requests {
                             part.record_outcome(*captured, Err(HttpError::Connection(why.clone())));
                         }
@@ -163,7 +165,8 @@ impl Live<'_> {
         }
     }
 
-    /// Asks for a frame, unless it is too late for it or too many are on their way: that one never comes.
+    /// Requests a frame. Returns `None` if its deadline has passed or too many frames are in
+    /// transit: the frame then counts as abandoned.
     fn ask(
         &self,
         client: &mut (dyn Client + '_),

@@ -1,4 +1,5 @@
-//! Visits: page views one after the other, each in waves of requests over a connection that is kept as browsers keep it.
+//! Visits: page views one after the other. Each page is loaded in waves of requests over a
+//! connection that is kept as browsers keep it.
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -16,33 +17,33 @@ use super::{Clients, Endpoints, add_needs, before};
 use crate::http::{Ask, Fetched, HttpError, Priority};
 use crate::stack::{BoxFuture, Client};
 
-/// How a client loads pages.
+/// Settings with which a client loads pages.
 #[derive(Clone, Copy)]
 pub(super) struct Browser {
-    /// Requests open at once, at most.
+    /// Maximum number of open requests.
     pub(super) in_flight: u32,
-    /// Requests say how urgent they are.
+    /// Whether requests carry their priority.
     pub(super) priorities: bool,
 }
 
-/// When what of a page was there.
+/// Times at which the parts of a page had arrived.
 struct Loaded {
-    /// The first byte of the page itself.
+    /// First byte of the page itself.
     first_byte: Time,
-    /// The last of what it cannot be drawn without.
+    /// Last byte of the objects that are needed to draw the page.
     critical: Time,
-    /// The last byte of all.
+    /// Last byte of all objects.
     last_byte: Time,
 }
 
-/// Urgencies up to this are critical: documents, style sheets, scripts and fonts.
+/// Largest urgency of critical objects: documents, style sheets, scripts and fonts.
 const CRITICAL: u8 = 1;
 
-/// A connection to the origin, and its flow.
+/// The connection to the origin and its flow, if it is open.
 type Kept = Option<(Box<dyn Client>, u32)>;
 
 impl Clients {
-    /// All page views of a visit.
+    /// Runs all page views of a visit.
     pub(super) async fn visit(&self, visit: Visit, index: usize, browser: Browser) {
         let Some(endpoints) = self.endpoints(index) else { return };
         let part = &endpoints.part;
@@ -81,7 +82,7 @@ impl Clients {
         }
     }
 
-    /// The user reads; a connection that is idle for too long is closed.
+    /// Waits while the user reads. Closes the connection if it is idle for too long.
     async fn read(&self, endpoints: &Endpoints, kept: &mut Kept, reading: Duration) {
         let part = &endpoints.part;
         let sim = &part.state.sim;
@@ -96,7 +97,7 @@ impl Clients {
         sim.sleep_until(next).await;
     }
 
-    /// One page view: that of this number of the visit with this index.
+    /// Runs the page view with this number of the visit with this index.
     async fn view(
         &self,
         endpoints: &Endpoints,
@@ -108,7 +109,7 @@ impl Clients {
         let sim = &endpoints.part.state.sim;
         let start = sim.time();
         if kept.is_none() {
-            // What connections are opened with: pages bring no delays of their own.
+            // Only to open the connection: pages add no delays of their own.
             let request = WebRequest {
                 start,
                 request_bytes: 0,
@@ -131,7 +132,7 @@ impl Clients {
         Ok((completed, critical.since(start)))
     }
 
-    /// Loads a page's objects.
+    /// Loads the objects of a page.
     async fn load(
         &self,
         endpoints: &Endpoints,
@@ -206,18 +207,19 @@ fn priority(kind: Kind) -> Priority {
     Priority { urgency: kind.urgency(), incremental: kind.incremental() }
 }
 
-/// A page whose objects are on their way.
+/// A page whose objects are being loaded.
 struct Loading<'a> {
     page: &'a PageView,
     sim: SimHandle,
     requests: FuturesUnordered<Request>,
-    /// Objects asked for so far: they are in order.
+    /// Number of objects requested so far, in their order.
     asked: usize,
-    /// The wave that is known.
+    /// Last known wave.
     wave: u8,
-    /// Objects of the known wave, not yet there, in which the next is found.
+    /// Number of objects of the known wave that contain links to the next wave and have not
+    /// arrived.
     finders: usize,
-    /// The known wave is parsed then.
+    /// End of the parsing of the known wave, while it is being parsed.
     parsing: Option<Sleep>,
 }
 
@@ -227,7 +229,7 @@ enum Event {
     Done,
 }
 
-/// A request on its way.
+/// A request in transit.
 struct Request {
     object: usize,
     asked: Time,
@@ -257,7 +259,7 @@ impl<'a> Loading<'a> {
         loading
     }
 
-    /// A wave is known.
+    /// Makes a wave known.
     fn enter(&mut self, wave: u8) {
         self.wave = wave;
         self.finders =
@@ -265,7 +267,7 @@ impl<'a> Loading<'a> {
         self.parse_if_there();
     }
 
-    /// Everything is there in which the next wave is found: it is parsed.
+    /// Starts parsing if all objects that contain links to the next wave have arrived.
     fn parse_if_there(&mut self) {
         if self.finders == 0 && usize::from(self.wave) + 1 < WAVES {
             let took = self.page.parse[usize::from(self.wave)];
@@ -273,7 +275,7 @@ impl<'a> Loading<'a> {
         }
     }
 
-    /// The next object to ask for, if it is known.
+    /// Returns the next object to request, if it is known.
     fn next_object(&mut self) -> Option<usize> {
         let known =
             self.page.objects.get(self.asked).is_some_and(|object| object.wave <= self.wave);

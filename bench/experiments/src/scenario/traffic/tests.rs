@@ -1,8 +1,8 @@
-//! Rules of a group of traffic: how long users wait, when requests come.
+//! Tests of the patience of users, idle timeouts, and arrivals of requests.
 
 use super::super::{Arrivals, Outcome, Period, Progress, ScenarioSpec, Workload, run};
 
-/// Web traffic over 1 Mbps with these fields of the group.
+/// Runs web traffic over 1 Mbps. `fields` are additional fields of the group.
 fn web(stop: &str, workload: &str, fields: &str) -> Outcome {
     let text = format!(
         r#"
@@ -70,7 +70,7 @@ fn requests_come_in_their_period() {
         arrived[0] == 0 && arrived[1] > 200 && arrived.iter().skip(3).sum::<u64>() * 5 < arrived[1],
         "{arrived:?}"
     );
-    // The load is that of the period, not of the run.
+    // The load refers to the period, not to the run.
     let load = outcome.groups["web"].load.unwrap();
     assert!((load.computed_percent - 50.0).abs() < 1.0, "{load:?}");
 }

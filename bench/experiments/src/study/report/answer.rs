@@ -1,8 +1,11 @@
-//! What a study answers: which of the compared systems ranks first at each point of its sweep, and where two of them cross.
+//! The answer of a study: the system that ranks first at each point of the sweep, and the points at
+//! which two systems cross.
 //!
-//! Systems are compared seed by seed, as in `fathom compare`: the mean change from one to the other and its 95 % interval by Student's t,
-//! of logarithms of ratios or, for percentages, of differences (`compare/ranking.rs`). One is ahead only where the interval leaves out
-//! "no change". Each pair has its interval by itself.
+//! Systems are compared seed by seed, as in `fathom compare`. A comparison is the mean change from
+//! one system to the other with its 95 % interval by Student's t, of logarithms of ratios or, for
+//! percentages, of differences (`compare/ranking.rs`). A system is ahead only if the interval
+//! excludes "no change". Each pair has its own interval; there is no correction for the number of
+//! pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,52 +20,54 @@ use crate::study::{Axis, Study, StudyRunResult};
 /// A combination of values: axis and value, in the order of the axes.
 pub(super) type Key<'a> = Vec<(&'a str, &'a str)>;
 
-/// The systems of a study at all its points, by one measure of one group or link.
+/// Systems of a study at all its points, ranked by one measure of one group or link.
 #[derive(Clone, Debug)]
 pub(super) struct Ranking<'a> {
-    /// Group of traffic, or link.
+    /// Name of the group of traffic, or of the link.
     pub(super) of: String,
-    /// What it is by.
+    /// Measure of the ranking.
     pub(super) measure: &'static Measure,
-    /// What is compared, in the order of the study; one without a name where nothing is.
+    /// Names of the compared systems, in the order of the study; one empty name if nothing is
+    /// compared.
     pub(super) systems: Vec<String>,
-    /// In the order of the study; values of the swept axis ascend.
+    /// Points in the order of the study; values of the swept axis ascend.
     pub(super) points: Vec<PointRanking<'a>>,
-    /// Where two systems change places along the swept axis.
+    /// Crossings of two systems along the swept axis.
     pub(super) crossings: Vec<Crossing<'a>>,
 }
 
-/// The systems at one point.
+/// Systems at one point.
 #[derive(Clone, Debug)]
 pub(super) struct PointRanking<'a> {
     /// Values of the axes that are neither compared nor swept.
     pub(super) beside: Key<'a>,
-    /// The value of the swept axis: as it is written, and where it lies.
+    /// Value of the swept axis: its text and its number.
     pub(super) x: Option<(&'a str, f64)>,
-    /// By system: its values by seed.
+    /// Values by seed, for each system.
     values: Vec<BTreeMap<u64, f64>>,
     /// Systems with a value, best mean first.
     pub(super) order: Vec<usize>,
-    /// Systems that may be the best: the first of the order and whatever cannot be told apart from it.
+    /// Systems that may be the best: the first of `order`, and all that are indistinguishable from
+    /// it.
     pub(super) first: Vec<usize>,
-    /// By system: requests that failed.
+    /// Failed requests, by system.
     pub(super) failed: Vec<u64>,
-    /// Seeds of the system that has most.
+    /// Largest number of seeds of a system.
     pub(super) seeds: usize,
 }
 
 impl PointRanking<'_> {
-    /// One system is ahead of all others beyond their intervals.
+    /// Returns whether one system is ahead of all others by more than the intervals.
     pub(super) fn is_decided(&self) -> bool {
         self.first.len() == 1 && self.seeds > 1
     }
 
-    /// Mean over the seeds with its interval.
+    /// Returns the mean over the seeds with its interval.
     pub(super) fn estimate(&self, system: usize) -> Option<Estimate> {
         Estimate::of(&self.values[system].values().copied().collect::<Vec<_>>())
     }
 
-    /// The change from one system to another, over the seeds that both have.
+    /// Returns the change from one system to another, over the seeds that both have.
     pub(super) fn change(&self, measure: &Measure, from: usize, to: usize) -> Option<Change> {
         let (from, to) = (&self.values[from], &self.values[to]);
         let pairs: Vec<(f64, f64)> =
@@ -70,13 +75,15 @@ impl PointRanking<'_> {
         if measure.unit == "%" { Change::in_points(&pairs) } else { Change::of(&pairs) }
     }
 
-    /// The first is ahead of the second (1), behind (-1), or neither is known.
+    /// Returns 1 if the first system is ahead of the second, -1 if it is behind, and `None` if this
+    /// is undecided.
     fn sign(&self, measure: &Measure, a: usize, b: usize) -> Option<f64> {
         let change = self.change(measure, b, a).filter(Change::is_significant)?;
         Some(if (change.percent > 0.0) == (measure.better == Better::Higher) { 1.0 } else { -1.0 })
     }
 
-    /// How far one mean is from another, as crossings are interpolated: a logarithm of the ratio, or points.
+    /// Returns the distance between two means on the scale on which crossings are interpolated: a
+    /// logarithm of the ratio, or percentage points.
     fn distance(&self, measure: &Measure, a: usize, b: usize) -> Option<f64> {
         let change = self.change(measure, b, a)?;
         Some(if change.points { change.percent } else { (1.0 + change.percent / 100.0).ln() })
@@ -94,22 +101,23 @@ impl PointRanking<'_> {
     }
 }
 
-/// Where two systems change places along the swept axis.
+/// A crossing of two systems along the swept axis.
 #[derive(Clone, Debug)]
 pub(super) struct Crossing<'a> {
     /// Values of the axes that are neither compared nor swept.
     pub(super) beside: Key<'a>,
-    /// Ahead before, and ahead after.
+    /// System that is ahead before the crossing, and system that is ahead after it.
     pub(super) systems: (usize, usize),
-    /// The points between which they do, as they are written.
+    /// Points on both sides of the crossing, as written in the study.
     pub(super) between: (&'a str, &'a str),
-    /// The place on the axis, by a straight line between the mean changes.
+    /// Place on the axis, interpolated linearly between the mean changes.
     pub(super) near: f64,
-    /// One is ahead beyond the interval at the first point, the other at the last.
+    /// Whether one system is ahead by more than the interval at the first point, and the other at
+    /// the last.
     pub(super) is_decided: bool,
 }
 
-/// Everything that the study's results answer: a ranking for each group.
+/// Returns the swept axis and the answers of the study: a ranking for each group.
 pub(super) fn answer<'a>(
     study: &'a Study,
     results: &'a [StudyRunResult],
@@ -124,8 +132,9 @@ pub(super) fn answer<'a>(
     (swept, rankings)
 }
 
-/// The axes whose values are compared: those that the plan names or, without any, those that change a controller, a stack or options of TCP;
-/// if there are none, all but the swept one, as far as it is drawn with a line for each.
+/// Returns the axes whose values are compared: those that the plan names. If the plan names none,
+/// the axes that change a controller, a stack or TCP options; if there are none of these either,
+/// all axes except the swept one.
 fn compared<'a>(study: &'a Study, swept: Option<&Swept<'_>>) -> Vec<&'a Axis> {
     let others =
         || study.axes.iter().filter(|axis| swept.is_none_or(|swept| swept.name != axis.name));
@@ -136,7 +145,8 @@ fn compared<'a>(study: &'a Study, swept: Option<&Swept<'_>>) -> Vec<&'a Axis> {
     if chosen.is_empty() { others().collect() } else { chosen }
 }
 
-/// Points that differ in this axis only have other controllers, stacks or options of TCP.
+/// Returns whether points that differ only in this axis differ in controllers, stacks or TCP
+/// options.
 fn changes_senders(study: &Study, axis: &Axis) -> bool {
     let mut seen: BTreeMap<Vec<(&str, &str)>, BTreeSet<String>> = BTreeMap::new();
     for point in &study.points {
@@ -235,7 +245,7 @@ fn ranking<'a>(
     Ranking { of, measure, systems, points, crossings }
 }
 
-/// Crossings of all pairs of systems, those that are decided first.
+/// Returns the crossings of all pairs of systems, decided ones first.
 fn crossings<'a>(
     points: &[PointRanking<'a>],
     measure: &Measure,
@@ -260,7 +270,8 @@ fn of_pair<'a>(
     (a, b): (usize, usize),
     swept: &Swept<'_>,
 ) -> Vec<Crossing<'a>> {
-    // Points where both have a value: where they lie, how far apart they are, and which one is ahead for certain.
+    // Points at which both systems have a value: the point, the distance between the systems, and
+    // the system that is certainly ahead.
     let known: Vec<(&PointRanking<'a>, f64, Option<f64>)> = curve
         .iter()
         .filter_map(|point| {
@@ -298,7 +309,8 @@ fn of_pair<'a>(
     found
 }
 
-/// A crossing between two points, at the first change of sign of the mean distance between them.
+/// Returns a crossing between two points, at the first change of sign of the mean distance between
+/// them.
 fn crossing<'a>(
     known: &[(&PointRanking<'a>, f64, Option<f64>)],
     (from, to): (usize, usize),
@@ -311,14 +323,14 @@ fn crossing<'a>(
     let (left, right) = (known[at].1, known[at + 1].1);
     let near = match (place(at), place(at + 1)) {
         (Some(x0), Some(x1)) if left != right => x0 + (x1 - x0) * left / (left - right),
-        // Zero on a logarithmic axis: no line leads there.
+        // A crossing next to zero on a logarithmic axis cannot be interpolated.
         _ => f64::NAN,
     };
     let between = (known[from].0.x?.0, known[to].0.x?.0);
     Some(Crossing { beside: known[from].0.beside.clone(), systems, between, near, is_decided })
 }
 
-/// What the JSON document has of a ranking.
+/// Record of a ranking in the JSON document.
 #[derive(Serialize)]
 pub(super) struct RankingRecord {
     of: String,
@@ -344,7 +356,8 @@ struct RankRecord {
     mean: f64,
     interval_95: Option<(f64, f64)>,
     seeds: usize,
-    /// Against the first; in points where the measure is a percentage.
+    /// Change from the first system, in percent; in percentage points if the measure is a
+    /// percentage.
     change_percent: Option<f64>,
     change_interval_95: Option<(f64, f64)>,
 }

@@ -1,4 +1,4 @@
-//! Which measure of which group or link answers a study.
+//! Choice of the measure, and of the group or link, that answers a study.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,17 @@ use crate::scenario::Workload;
 use crate::study::table::busiest;
 use crate::study::{Study, StudyRunResult};
 
-/// A measure, and what it is of.
+/// A measure and the group or link that it describes.
 pub(super) struct Asked {
-    /// Group of traffic, or link.
+    /// Name of the group of traffic, or of the link.
     pub(super) of: String,
     pub(super) measure: &'static Measure,
-    /// The link that measures of links are read from.
+    /// Link from which link measures are read.
     pub(super) link: String,
 }
 
-/// One for each group of traffic; if the plan ranks by a measure of links, one for the busiest link.
+/// Returns one measure for each group of traffic. If the plan ranks by a link measure, returns that
+/// measure for the busiest link only.
 pub(super) fn asked(study: &Study, results: &[StudyRunResult]) -> Vec<Asked> {
     let link = busiest(&results.iter().collect::<Vec<_>>()).unwrap_or_default();
     let named = study.report.rank_by.as_deref().and_then(Measure::named);
@@ -33,8 +34,8 @@ pub(super) fn asked(study: &Study, results: &[StudyRunResult]) -> Vec<Asked> {
     groups.iter().map(of).collect()
 }
 
-/// The measure that suits the workload of a group: throughput where downloads outlast the run or no response was completed; else that of
-/// `fathom compare`.
+/// Returns the measure that suits the workload of a group: throughput if downloads outlast the run
+/// or if no run has a value of the measure of `fathom compare`; that measure otherwise.
 fn suiting(study: &Study, group: &str, results: &[StudyRunResult]) -> &'static Measure {
     let throughput = Measure::named("throughput_bps").unwrap_or(&MEASURES[0]);
     let traffic = study

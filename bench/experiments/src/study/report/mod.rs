@@ -1,12 +1,13 @@
-//! Results of a study: its answer in sentences, a page, a row per run for programs, and a JSON document.
+//! Results of a study: sentences that answer it, a page, one row per run for programs, and a JSON
+//! document.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `spec.rs` | the table `[report]` of a study |
-//! | `swept.rs` | the axis that measures are drawn over |
-//! | `measures.rs` | which measure answers a study |
+//! | `swept.rs` | the axis over which measures are drawn |
+//! | `measures.rs` | the measure that answers a study |
 //! | `answer.rs` | ranks at each point, and crossings |
-//! | `words.rs` | the same in sentences |
+//! | `words.rs` | ranks and crossings in sentences |
 //! | `page.rs` | the page |
 
 mod answer;
@@ -34,7 +35,8 @@ use words::{of_seeds, sentences};
 pub use page::html;
 pub use spec::{AxisScale, ReportSpec};
 
-/// A row per run: the values of the axes, and every measure of every group and link, as `group.measure`.
+/// Returns one row per run: the values of the axes, and every measure of every group and link, as
+/// `group.measure`.
 pub fn dataset(axes: &[Axis], results: &[StudyRunResult]) -> Dataset {
     let row = |result: &StudyRunResult| {
         let value = |axis: &Axis| {
@@ -66,7 +68,8 @@ pub fn dataset(axes: &[Axis], results: &[StudyRunResult]) -> Dataset {
     Dataset::new(results.iter().map(row).collect())
 }
 
-/// The JSON document of a study: what made it, the plan with its values as they are written, and every run.
+/// JSON document of a study: the versions that made it, the plan with its values as written, and
+/// every run.
 #[derive(Serialize)]
 pub struct Document<'a> {
     schema: u32,
@@ -77,17 +80,17 @@ pub struct Document<'a> {
     source: Option<&'a str>,
     scale: f64,
     plan: serde_json::Value,
-    /// Requests that failed, and what decided besides controllers.
+    /// Failed requests (`failed`), and influences other than the controllers (`notes`).
     failed: Vec<String>,
     notes: Vec<String>,
-    /// The answer in sentences.
+    /// Answer in sentences.
     headline: Vec<String>,
-    /// The same as numbers, for each group.
+    /// Rankings as numbers, one for each group.
     ranking: Vec<RankingRecord>,
     results: Vec<TypedResult<'a>>,
 }
 
-/// A run with the values of its axes as numbers where they are numbers.
+/// A run. Axis values that are numbers are written as numbers.
 #[derive(Serialize)]
 struct TypedResult<'a> {
     parameters: BTreeMap<&'a str, serde_json::Value>,
@@ -96,7 +99,7 @@ struct TypedResult<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Of the results of `runs`; `toml` is the study as written.
+    /// Returns the document of the results of `runs`; `toml` is the study as written.
     pub fn new(
         study: &'a Study,
         toml: &str,
@@ -137,7 +140,8 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Returns the answer of a study in sentences: what ranks first at each point of the sweep, where systems cross, and what is undecided.
+/// Returns the answer of a study in sentences: the system that ranks first at each point of the
+/// sweep, the crossings of systems, and the undecided points.
 pub fn headline(study: &Study, results: &[StudyRunResult]) -> Vec<String> {
     let (swept, rankings) = answer(study, results);
     let sentences = rankings.iter().flat_map(|ranking| sentences(ranking, swept.as_ref()));

@@ -1,4 +1,5 @@
-//! The page of a study: the answer, a ranking at each point, measures over the swept axis, then all numbers.
+//! The page of a study: the answer, a ranking at each point, measures over the swept axis, then all
+//! numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,7 @@ use crate::provenance::VERSION;
 use crate::study::table::{busiest, by_key, grid};
 use crate::study::{Axis, Study, StudyRun, StudyRunResult, notes};
 
-/// Measures that a page draws over an axis of numbers, beside the one that ranks.
+/// Measures that a page draws over an axis of numbers, in addition to the measure that ranks.
 const DRAWN: [&str; 7] = [
     "response_time_mean_ms",
     "throughput_bps",
@@ -26,10 +27,10 @@ const DRAWN: [&str; 7] = [
     "queue_mean_packets",
     "utilisation_percent",
 ];
-/// With more systems than these the table of points has no column for each.
+/// Largest number of systems for which the table of points has a column per system.
 const MOST_COLUMNS: usize = 12;
 
-/// The page.
+/// Returns the page.
 pub fn html(study: &Study, scale: f64, runs: &[StudyRun], results: &[StudyRunResult]) -> String {
     let seeds: BTreeSet<u64> = results.iter().map(|result| result.seed).collect();
     let (swept, rankings) = answer(study, results);
@@ -62,7 +63,8 @@ pub fn html(study: &Study, scale: f64, runs: &[StudyRun], results: &[StudyRunRes
     fathom_report::page(&study.question, "", &body)
 }
 
-/// What ranks first at each point, with every system's value.
+/// Returns the table of points: the system that ranks first at each point, and the values of all
+/// systems.
 fn points(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Markup {
     let measure = ranking.measure;
     let means = ranking
@@ -107,7 +109,8 @@ fn points(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Markup {
     }
 }
 
-/// The values of all axes, at the left of each row: there when the table is moved.
+/// Returns the label of each row of the table: the values of all axes. Labels stay visible when the
+/// table is scrolled.
 fn combinations(axes: &[Axis], results: &[StudyRunResult]) -> Vec<String> {
     let of_key = |key: &BTreeMap<String, String>| {
         let values: Vec<&str> =
@@ -117,7 +120,8 @@ fn combinations(axes: &[Axis], results: &[StudyRunResult]) -> Vec<String> {
     by_key(results).iter().map(|(key, _)| of_key(key)).collect()
 }
 
-/// A measure over the swept axis, with a line per combination of the other axes.
+/// Returns the plot of a measure over the swept axis, with a line per combination of the other
+/// axes.
 fn plot(
     results: &[StudyRunResult],
     swept: &Swept<'_>,

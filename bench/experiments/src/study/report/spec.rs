@@ -1,4 +1,4 @@
-//! The table `[report]` of a study: what its report compares, over which axis it draws, and how.
+//! The table `[report]` of a study: what its report compares, and the axis over which it draws.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -7,21 +7,23 @@ use toml::de::{DeValue, Deserializer};
 use crate::measures::{MEASURES, Measure};
 use crate::study::substitute::SpannedError;
 
-/// How a study is reported. No part of it changes a run, so none is part of a fingerprint.
+/// Settings of a study's report. They change no run, so no fingerprint includes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ReportSpec {
-    /// The axis that measures are drawn over; without it, the last one whose values are at least three numbers.
+    /// Axis over which measures are drawn; by default, the last axis with at least three values,
+    /// all of them numbers.
     pub x: Option<String>,
-    /// Whether that axis is logarithmic; without it, the data decide: values that span a decade or more are.
+    /// Scale of that axis; by default, logarithmic if the values span a decade or more.
     pub x_scale: Option<AxisScale>,
-    /// Axes whose values are compared; without it, those that change controllers, stacks or TCP's options.
+    /// Axes whose values are compared; by default, the axes that change controllers, stacks or TCP
+    /// options.
     pub compare: Option<Vec<String>>,
-    /// Key of the measure that ranks; without it, the one that suits the workload.
+    /// Key of the measure that ranks; by default, the measure that suits the workload.
     pub rank_by: Option<String>,
 }
 
-/// Linear or logarithmic.
+/// Scale of an axis: linear or logarithmic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AxisScale {

@@ -1,4 +1,5 @@
-//! The axis that a study is drawn over: which one it is, its values as numbers, and whether it is drawn in logarithms.
+//! The axis over which a study is drawn: the choice of the axis, its values as numbers, and its
+//! scale.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +8,22 @@ use fathom_report::Axis as PlotAxis;
 use super::ReportSpec;
 use crate::study::{Axis, StudyRunResult};
 
-/// Fewer values are no curve.
+/// Smallest number of values that make a curve.
 const FEWEST: usize = 3;
 
 /// A parameter whose values are numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Swept<'a> {
-    /// The axis.
+    /// Name of the axis.
     pub(super) name: &'a str,
-    /// How it is drawn.
+    /// Axis as it is drawn.
     pub(super) axis: PlotAxis,
     unit: Option<&'static str>,
 }
 
 impl<'a> Swept<'a> {
-    /// Chooses the axis that the plan names or, without one, the last whose values in the results are at least three numbers.
+    /// Chooses the axis that the plan names. Without a name, chooses the last axis that has at
+    /// least three values in the results, all of them numbers.
     pub(super) fn choose(
         axes: &'a [Axis],
         spec: &ReportSpec,
@@ -48,7 +50,8 @@ impl<'a> Swept<'a> {
         }
     }
 
-    /// The axis and how many values it has; `None` if one of them is no number, or if their units are of different kinds.
+    /// Returns the axis and its number of values; `None` if a value is not a number, or if units
+    /// are of different kinds.
     fn of(name: &'a str, texts: &BTreeSet<&str>, log: Option<bool>) -> Option<(Self, usize)> {
         let read: Vec<(f64, &'static str)> =
             texts.iter().map(|text| quantity(text)).collect::<Option<_>>()?;
@@ -74,7 +77,7 @@ impl<'a> Swept<'a> {
         Some((Self { name, axis, unit: unit.map(|(unit, _)| unit) }, values.len()))
     }
 
-    /// A value of the axis as it is drawn.
+    /// Returns a value of the axis in the unit in which it is drawn.
     pub(super) fn value(&self, text: &str) -> Option<f64> {
         let (value, kind) = quantity(text)?;
         let size = self
@@ -84,12 +87,12 @@ impl<'a> Swept<'a> {
         Some(value / size)
     }
 
-    /// The place of a value on the axis: its logarithm on a logarithmic one.
+    /// Returns the place of a value on the axis: its logarithm on a logarithmic axis.
     pub(super) fn place(&self, value: f64) -> f64 {
         if self.axis.log { value.log10() } else { value }
     }
 
-    /// The value at a place, as it is written, with its unit.
+    /// Returns the value at a place as text, with its unit.
     pub(super) fn text_at(&self, place: f64) -> String {
         let value = if self.axis.log { 10f64.powf(place) } else { place };
         let text = fathom_report::number(fathom_metrics::significant(value, 2));
@@ -97,7 +100,8 @@ impl<'a> Swept<'a> {
     }
 }
 
-/// Units of plans: name, size in the smallest one of their kind, kind. The first of a kind is the one of the smallest numbers.
+/// Units of plans: name, size in the base unit of the kind (bps, ms, B, p, %, fps), and kind. The
+/// first unit of a kind is the smallest.
 const UNITS: [(&str, f64, &str); 23] = [
     ("bps", 1.0, "rate"),
     ("bit", 1.0, "rate"),
@@ -124,7 +128,7 @@ const UNITS: [(&str, f64, &str); 23] = [
     ("fps", 1.0, "frames"),
 ];
 
-/// The unit that an axis has if its largest value is so large.
+/// Returns the unit in which an axis with this largest value is shown, and the size of the unit.
 fn shown_unit(kind: &str, largest: f64) -> Option<(&'static str, f64)> {
     const SHOWN: [&str; 13] =
         ["bps", "kbps", "Mbps", "Gbps", "us", "ms", "s", "B", "kB", "MB", "p", "%", "fps"];
@@ -134,7 +138,8 @@ fn shown_unit(kind: &str, largest: f64) -> Option<(&'static str, f64)> {
     of_kind.find(|(_, size, _)| *size <= largest).or(smallest).map(|(name, size, _)| (*name, *size))
 }
 
-/// A number with its unit, as plans have it: the value in the smallest unit of its kind, and the kind.
+/// Reads a number with its unit, as plans have it: the value in the base unit of its kind, and the
+/// kind.
 fn quantity(text: &str) -> Option<(f64, &'static str)> {
     let text = text.trim();
     if let Ok(value) = text.parse::<f64>() {

@@ -1,4 +1,5 @@
-//! Reports of made-up results: crossings, ties, axes, and intervals that stay within what a measure can be.
+//! Reports of made-up results: crossings, ties, axes, and intervals that stay within the bounds of
+//! a measure.
 
 use super::*;
 use crate::scenario::{GroupOutcome, LinkOutcome, Outcome};
@@ -33,7 +34,8 @@ fn study(losses: &str, report: &str) -> Study {
         .unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// A result for each run: Mbps by place of the loss, for each seed, of CUBIC and of BBR.
+/// Returns a result for each run. `mbps` has throughputs by loss, by controller (CUBIC, BBR) and by
+/// seed.
 fn results(study: &Study, mbps: &[[[f64; 2]; 2]]) -> Vec<StudyRunResult> {
     let runs = study.runs(1.0).unwrap();
     let made = runs.into_iter().map(|run| {
@@ -41,7 +43,8 @@ fn results(study: &Study, mbps: &[[[f64; 2]; 2]]) -> Vec<StudyRunResult> {
         let of = usize::from(run.key["controller"] == "native:bbr");
         let seed = run.seed as usize - 1;
         let throughput_bps = 1e6 * mbps[loss][of][seed];
-        // A percentage whose interval over two seeds would leave 0 to 100, and a count of packets that would be negative.
+        // Without bounds, the interval of this percentage over two seeds would leave 0 to 100, and
+        // that of a number of packets would be negative.
         let part = [1.0, 60.0][seed];
         let group = GroupOutcome {
             throughput_bps,
@@ -102,7 +105,7 @@ fn the_headline_says_who_is_first_and_where_they_cross() {
 fn overlapping_intervals_are_undecided() {
     let study = study(LOSSES, "");
     let wide = CROSSING.map(|point| point.map(|[a, _]| [a, 6.0 * a]));
-    // Ratios differ as well: seed by seed, either may be ahead.
+    // The ratios differ as well: the seed decides which system is ahead.
     let mixed = wide.map(|[[a, b], [c, d]]| [[a, b], [d, c]]);
     let lines = headline(&study, &results(&study, &mixed));
     assert!(
@@ -131,7 +134,7 @@ fn equal_seeds_are_one_run() {
     assert!(headline(&study, &results)[0].starts_with("All seeds gave the same runs"));
 }
 
-/// The words of an attribute-free text element, with its place.
+/// Returns the contents of the text elements of an SVG.
 fn texts(svg: &str) -> Vec<&str> {
     svg.split("<text ")
         .skip(1)
@@ -175,7 +178,8 @@ fn no_interval_leaves_what_its_measure_can_be() {
         |text: &str| text.starts_with('-') && text.contains(|c: char| c.is_ascii_digit());
     let ticks: Vec<&str> = page.split("<svg").skip(1).flat_map(texts).collect();
     assert!(!ticks.iter().any(|tick| negative(tick)), "{ticks:?}");
-    // Cells, and the text for a terminal: neither a negative end nor more than all of a link.
+    // Neither the cells nor the text for a terminal may show a negative end or more than 100 % of a
+    // link.
     let text = headline(&study, &results).join("\n") + &crate::study::table(&study.axes, &results);
     let parts = text.split_whitespace().map(|word| word.trim_matches(['(', ')', ',', ':']));
     let ends: Vec<&str> = parts.collect();

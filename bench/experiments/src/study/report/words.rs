@@ -9,14 +9,15 @@ use crate::measures::{Better, Measure};
 use crate::study::StudyRunResult;
 use crate::study::table::by_key;
 
-/// Sentences on one group, at most: all points are in the tables and in the JSON document.
+/// Largest number of sentences on one group. The tables and the JSON document have all points.
 const MOST_LINES: usize = 12;
-/// Crossings that are named.
+/// Largest number of crossings that are named.
 const MOST_CROSSINGS: usize = 6;
-/// Systems that are named where the first cannot be told.
+/// Largest number of systems that are named if the first is undecided.
 const NAMED: usize = 4;
 
-/// Says what ranks first at each point, and where systems cross.
+/// Returns sentences on the system that ranks first at each point, on crossings and on failed
+/// requests.
 pub(super) fn sentences(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec<String> {
     let with_value: Vec<&PointRanking<'_>> =
         ranking.points.iter().filter(|point| !point.order.is_empty()).collect();
@@ -38,7 +39,7 @@ pub(super) fn sentences(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec
     lines
 }
 
-/// Neighbours on the swept axis with the same outcome share a sentence.
+/// Returns whether two neighbours on the swept axis have the same outcome, and so share a sentence.
 fn same_line(a: &PointRanking<'_>, b: &PointRanking<'_>) -> bool {
     a.beside == b.beside && a.x.is_some() && a.is_decided() && b.is_decided() && a.first == b.first
 }
@@ -99,7 +100,7 @@ fn segment(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>, of: &[&PointRanking
     }
 }
 
-/// How a single system changes over the swept axis, or its value at each point.
+/// Returns the change of a single system over the swept axis, or its value at each point.
 fn trend(
     ranking: &Ranking<'_>,
     swept: Option<&Swept<'_>>,
@@ -125,7 +126,7 @@ fn trend(
     points.chunk_by(|a, b| a.beside == b.beside && a.x.is_some()).map(line).collect()
 }
 
-/// `loss 0.0001 to 0.01, queue codel`.
+/// Returns the place of a range of points: `loss 0.0001 to 0.01, queue codel`.
 fn place(swept: Option<&Swept<'_>>, first: &PointRanking<'_>, last: &PointRanking<'_>) -> String {
     let x = swept.zip(first.x.zip(last.x)).map(|(swept, (a, b))| match a.0 == b.0 {
         true => format!("{} {}", swept.name, a.0),
@@ -139,7 +140,8 @@ fn beside(key: &Key<'_>) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// A mean with its interval, cut at what the measure can be: `86.3 Mbps (60.1 to 112)`.
+/// Returns a mean with its interval, limited to the bounds of the measure: `86.3 Mbps (60.1 to
+/// 112)`.
 pub(super) fn value(e: &Estimate, measure: &Measure) -> String {
     let unit = Unit::suiting(measure.unit, e.mean);
     let ends = e.interval_within(&measure.bounds()).filter(|(low, high)| low < high);
@@ -180,7 +182,8 @@ fn crossings(ranking: &Ranking<'_>, swept: Option<&Swept<'_>>) -> Vec<String> {
     lines
 }
 
-/// Times leave failed requests out: whose they are is part of the answer.
+/// Returns the number of failed requests by system if the measure is a time, because times leave
+/// failed requests out.
 fn failures(ranking: &Ranking<'_>) -> Option<String> {
     if !ranking.measure.key.contains("time") {
         return None;
@@ -203,7 +206,7 @@ fn failures(ranking: &Ranking<'_>) -> Option<String> {
     })
 }
 
-/// What a reader must know of the seeds: that one is no result, or that they changed nothing.
+/// Returns a warning about the seeds: there is only one, or seeds changed nothing.
 pub(super) fn of_seeds(results: &[StudyRunResult]) -> Option<String> {
     let keys = by_key(results);
     let most = keys.iter().map(|(_, of)| of.len()).max().unwrap_or(0);

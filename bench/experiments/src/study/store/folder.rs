@@ -1,5 +1,5 @@
-//! A folder of files. Each is written under a temporary name and then gets its own: readers and a stop at any moment find all of it or
-//! nothing.
+//! A folder of files. Each file is written under a temporary name and then renamed or linked, so a
+//! reader or an interruption at any moment finds the whole file or none.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,8 @@ impl Folder {
         Self(folder.to_owned())
     }
 
-    /// Writes a file under a name that no other process gives, on this machine or on one that shares the folder, and hands it to `name_it`.
+    /// Writes a file under a temporary name that no other process uses, on this machine or on
+    /// another that shares the folder. Then calls `name_it` with the temporary and the final path.
     fn write(
         &self,
         name: &str,
@@ -29,7 +30,8 @@ impl Folder {
         let temporary = self.0.join(temporary(what));
         let written =
             fs::write(&temporary, bytes).and_then(|()| name_it(&temporary, &self.0.join(name)));
-        // It has its name, or another file has it. Another process may take it for left behind, where clocks were set.
+        // The file has its final name now, or another file has that name. If clocks were changed,
+        // another process may have removed the temporary file as left behind.
         match fs::remove_file(&temporary) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => written.and(Err(e)),
             _ => written,
@@ -61,7 +63,7 @@ impl Files for Folder {
         self.write(name, bytes, |temporary, file| match fs::hard_link(temporary, file) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            // A file system without hard links: two writers at the same instant are then as good as one, the last.
+            // On a file system without hard links, the last of two simultaneous writers wins.
             Err(_) if fs::symlink_metadata(file).is_ok() => Ok(false),
             Err(_) => fs::rename(temporary, file).map(|()| true),
         })
@@ -86,7 +88,7 @@ impl Files for Folder {
         };
         let entry = |entry: io::Result<fs::DirEntry>| {
             let entry = entry.ok()?;
-            // What is gone by now is no error.
+            // A file that is gone by now is not an error.
             let modified = entry.metadata().and_then(|file| file.modified()).ok()?;
             Some(Entry { name: entry.file_name().into_string().ok()?, modified })
         };

@@ -1,23 +1,24 @@
-//! Where results are kept, as a user writes it.
+//! Location of results, as a user writes it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Where results are: a folder, or a prefix in an object store.
+/// Location of results: a folder, or a prefix in an object store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     /// A folder: `results`, `file:///mnt/results`.
     Folder(PathBuf),
-    /// `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`, without a slash at the end.
+    /// A URL without a slash at the end: `s3://bucket/prefix`, `gs://bucket/prefix`,
+    /// `az://container/prefix`.
     Objects(String),
 }
 
-/// The schemes of object stores.
+/// URL schemes of object stores.
 const SCHEMES: [&str; 3] = ["s3", "gs", "az"];
 
 impl Location {
-    /// The part of it with this name: a study's.
+    /// Returns the part of the location for the study with this name.
     #[must_use]
     pub fn join(&self, name: &str) -> Self {
         match self {
@@ -26,7 +27,7 @@ impl Location {
         }
     }
 
-    /// What to do where it cannot be used.
+    /// Returns a hint for the case that the location cannot be used.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Folder(_) => "name a folder you can write to",

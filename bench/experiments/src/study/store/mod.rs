@@ -1,11 +1,12 @@
-//! Results, one file or object per run: `<fingerprint>.json`, complete or not there. Many processes may write to one place; the first
-//! result of a run stays. Results of several machines merge by copying their files into one folder.
+//! Results, one file or object per run: `<fingerprint>.json`, either complete or absent. Many
+//! processes may write to one place; the first result of a run stays. To merge results of several
+//! machines, copy their files into one folder.
 //!
-//! | name | what it is |
+//! | name | contents |
 //! |---|---|
 //! | `FINGERPRINT.json` | the result of a run |
-//! | `FINGERPRINT.failed` | why a run failed the last time; where there is a result, too, that counts |
-//! | `HOST-PID-NONCE.running` | the runs that a process is making, written anew every few seconds while it lives |
+//! | `FINGERPRINT.failed` | the error of the last failed attempt at a run; a result prevails |
+//! | `HOST-PID-NONCE.running` | the runs in progress in a process, rewritten every few seconds |
 //! | `.WHAT-HOST-PID-NONCE.tmp` | a file that is being written |
 
 mod folder;
@@ -26,79 +27,83 @@ use serde::{Deserialize, Serialize};
 use super::study_run::{StudyRun, StudyRunResult};
 pub use location::Location;
 
-/// A temporary file of this age was left by a stop in the middle of writing: no write takes hours.
+/// Age from which a temporary file counts as left behind by an interrupted write: no write takes
+/// hours.
 const LEFT_BEHIND: Duration = Duration::from_secs(6 * 3600);
-/// How often a process says what it is running.
+/// Interval at which a process reports its runs in progress.
 pub(super) const BEAT: Duration = Duration::from_secs(10);
-/// A process that has said nothing for so long runs no more: several beats, and a clock that is half a minute wrong.
+/// Age of the last report from which a process counts as ended: several intervals, plus a clock
+/// error of half a minute.
 const SILENT: Duration = Duration::from_secs(60);
 
-/// What a store is made of: named files that are there as a whole or not at all. All of what many writers rely on is `create`.
+/// Storage of named files that are either complete or absent. Concurrent writers rely on `create`
+/// alone.
 trait Files: Send + Sync + std::fmt::Debug {
-    /// Makes the place where it is not there.
+    /// Creates the place if it does not exist.
     fn prepare(&self) -> io::Result<()>;
-    /// Reads files and hands them over in order; `None` is not there.
+    /// Reads files and passes them on in order; `None` is a missing file.
     fn each(
         &self,
         names: &[String],
         take: &mut dyn FnMut(usize, io::Result<Option<Vec<u8>>>),
     ) -> io::Result<()>;
-    /// Writes a file that is not there yet; `false`: it is there, and stays as it is.
+    /// Writes a file that does not exist yet. Returns `false` if the file exists; it stays
+    /// unchanged.
     fn create(&self, name: &str, bytes: &[u8]) -> io::Result<bool>;
-    /// Writes a file, whatever there was.
+    /// Writes a file, replacing any existing one.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
-    /// Removes a file; there may be none.
+    /// Removes a file. A missing file is not an error.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// All files.
+    /// Returns all files.
     fn list(&self) -> io::Result<Vec<Entry>>;
-    /// Where a file is, for messages.
+    /// Returns the location of a file, for messages.
     fn place(&self, name: &str) -> String;
 }
 
-/// A file, and when it was written by the clock of what keeps it.
+/// A file and its modification time, by the clock of the storage.
 #[derive(Debug)]
 struct Entry {
     name: String,
     modified: SystemTime,
 }
 
-/// What is stored of a run.
+/// Stored data of a run.
 #[derive(Debug)]
 pub(super) enum Stored {
-    /// Its result.
+    /// The result of the run.
     Result(Box<StudyRunResult>),
     /// Nothing.
     Nothing,
-    /// A file that is no result of it, and why.
+    /// A file that is not a result of the run, and the reason.
     Broken(String),
 }
 
-/// What became of a result that was to be stored.
+/// Outcome of storing a result.
 #[derive(Debug)]
 pub(super) enum Saved {
-    /// It is stored, or one that is equal.
+    /// The result, or an equal one, is stored.
     Kept,
-    /// Another process stored this one first, which is not equal.
+    /// Another process stored this different result first.
     Other(Box<StudyRunResult>),
 }
 
-/// What processes say of runs without a result.
+/// Reports of processes on runs without a result.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
-    /// By fingerprint: where it runs.
+    /// Processes that make runs, by fingerprint.
     pub(super) running: BTreeMap<String, String>,
-    /// By fingerprint: why it failed the last time.
+    /// Errors of the last failed attempts, by fingerprint.
     pub(super) failed: BTreeMap<String, String>,
 }
 
-/// `HOST-PID-NONCE.running`.
+/// Contents of `HOST-PID-NONCE.running`.
 #[derive(Serialize, Deserialize)]
 struct Running {
     process: String,
     fingerprints: BTreeSet<String>,
 }
 
-/// `FINGERPRINT.failed`.
+/// Contents of `FINGERPRINT.failed`.
 #[derive(Serialize, Deserialize)]
 struct Failure {
     process: String,
@@ -106,14 +111,14 @@ struct Failure {
     error: String,
 }
 
-/// Where the results of a study are.
+/// Storage of the results of a study.
 #[derive(Debug)]
 pub(super) struct Store {
     files: Box<dyn Files>,
 }
 
 impl Store {
-    /// The place as it is, for reading only.
+    /// Opens the location for reading only and changes nothing.
     pub(super) fn read_only(location: &Location) -> io::Result<Self> {
         let files: Box<dyn Files> = match location {
             Location::Folder(folder) => Box::new(folder::Folder::new(folder)),
@@ -128,8 +133,9 @@ impl Store {
         Ok(Self { files })
     }
 
-    /// Opens the place, makes it where it is not there, and tries whether it can be written to, and whether what is there stays. What
-    /// stops in the middle left of these runs hours ago is removed.
+    /// Opens the location and creates it if it does not exist. Checks that it can be written to and
+    /// that existing files are not overwritten. Removes files of these runs that an interrupted
+    /// process left hours ago.
     pub(super) fn open(location: &Location, runs: &[StudyRun]) -> io::Result<Self> {
         let store = Self::read_only(location)?;
         let files = &store.files;
@@ -145,7 +151,7 @@ impl Store {
             ));
         }
         let entries = entries?;
-        // The same clock stamps the files of all machines that share the place.
+        // One clock stamps the files of all machines that share the place.
         if let Some(now) =
             entries.iter().find(|entry| entry.name == probe).map(|probe| probe.modified)
         {
@@ -154,12 +160,13 @@ impl Store {
         Ok(store)
     }
 
-    /// Where the result of a run is, for messages.
+    /// Returns the location of a run's result, for messages.
     pub(super) fn place(&self, fingerprint: &str) -> String {
         self.files.place(&name(fingerprint))
     }
 
-    /// What is stored of runs, in their order. The key of what is handed over is the run's: an axis may have been renamed since.
+    /// Loads the stored data of runs, in the order of the runs. Results get the key of the run,
+    /// because an axis may have been renamed since.
     pub(super) fn load(
         &self,
         runs: &[&StudyRun],
@@ -176,10 +183,10 @@ impl Store {
         })
     }
 
-    /// Stores a result, unless there is one.
+    /// Stores a result unless there is one already.
     pub(super) fn save(&self, run: &StudyRun, result: &StudyRunResult) -> io::Result<Saved> {
         let text = serde_json::to_string(result)?;
-        // A number that JSON does not have would be written and never read again.
+        // A number that JSON cannot express would be written but could never be read again.
         serde_json::from_str::<StudyRunResult>(&text)?;
         let file = name(&result.fingerprint);
         if self.files.create(&file, text.as_bytes())? {
@@ -198,7 +205,7 @@ impl Store {
         }
     }
 
-    /// Says that a run failed, for whoever asks how a study stands. That this cannot be said changes nothing.
+    /// Records the failure of a run for status reports. Errors in writing this record are ignored.
     pub(super) fn record_failure(&self, run: &StudyRun, error: &dyn std::fmt::Display) {
         let failure = Failure {
             process: process_name().to_owned(),
@@ -210,7 +217,8 @@ impl Store {
         }
     }
 
-    /// Says which runs this process is making, under a name of this process's; none: it has ended. As with failures.
+    /// Records the runs that this process is making, under its name `beat`; removes the record if
+    /// there are none. Errors in writing are ignored.
     pub(super) fn record_running(&self, beat: &str, fingerprints: &BTreeSet<String>) {
         if fingerprints.is_empty() {
             let _ = self.files.remove(beat);
@@ -223,12 +231,12 @@ impl Store {
         }
     }
 
-    /// A name to say so under.
+    /// Returns a new name for such a record.
     pub(super) fn beat_name() -> String {
         format!("{}{RUNNING}", writer_name())
     }
 
-    /// What processes say of these runs.
+    /// Returns the reports of processes on these runs.
     pub(super) fn reports(&self, runs: &[StudyRun]) -> io::Result<Reports> {
         let mine: BTreeSet<&str> = runs.iter().map(|run| run.fingerprint.as_str()).collect();
         let now = now();
@@ -240,7 +248,7 @@ impl Store {
             self.files.list()?.into_iter().filter(said).map(|entry| entry.name).collect();
         let mut reports = Reports::default();
         self.files.each(&names, &mut |i, read| {
-            // What is gone by now, or was never whole, says nothing.
+            // A record that is gone by now, or that is incomplete, is ignored.
             let Ok(Some(bytes)) = read else { return };
             if let Some(of) = names[i].strip_suffix(FAILED) {
                 if let Ok(failure) = serde_json::from_slice::<Failure>(&bytes) {
@@ -255,7 +263,9 @@ impl Store {
         Ok(reports)
     }
 
-    /// What is younger may be another process's, here or on another machine, that is at work.
+    /// Removes files that were left behind hours ago: temporary files of these runs, of probes and
+    /// of records, and records of runs in progress. Younger files may belong to a process, here or
+    /// on another machine, that is still at work.
     fn sweep(&self, entries: &[Entry], now: SystemTime, runs: &[StudyRun]) {
         let mine: BTreeSet<&str> =
             runs.iter().map(|c| c.fingerprint.as_str()).chain([PROBE, &RUNNING[1..]]).collect();
@@ -268,10 +278,10 @@ impl Store {
     }
 }
 
-/// The end of the names of failures, and of processes at work.
+/// Endings of the names of failures (`FAILED`) and of records of runs in progress (`RUNNING`).
 const FAILED: &str = ".failed";
 const RUNNING: &str = ".running";
-/// What a file is for that tries whether the place can be written to.
+/// Purpose of the temporary file that checks whether the place can be written to.
 const PROBE: &str = "probe";
 
 fn name(fingerprint: &str) -> String {
@@ -288,7 +298,7 @@ fn parse(run: &StudyRun, bytes: &[u8]) -> Stored {
     }
 }
 
-/// The edge of the process: what others left is old or young by the clock.
+/// Returns the time of the system clock. The age of files that other processes wrote depends on it.
 #[allow(clippy::disallowed_methods)]
 fn now() -> SystemTime {
     SystemTime::now()
@@ -298,13 +308,14 @@ fn is_older(entry: &Entry, now: SystemTime, age: Duration) -> bool {
     now.duration_since(entry.modified).is_ok_and(|is| is >= age)
 }
 
-/// What a temporary file of this name is for; `None`: it is none of a store's.
+/// Returns the purpose of a temporary file of this name; `None` if the file does not belong to a
+/// store.
 fn written_for(name: &str) -> Option<&str> {
     let (what, rest) = name.strip_prefix('.')?.strip_suffix(".tmp")?.split_once('-')?;
     is_process(rest).then_some(what)
 }
 
-/// `HOST-PID-NONCE`; a host's name may have dashes.
+/// Returns whether a name has the form `HOST-PID-NONCE`; the host's name may have dashes.
 fn is_process(name: &str) -> bool {
     let mut parts = name.rsplitn(3, '-');
     let (Some(nonce), Some(pid), Some(host)) = (parts.next(), parts.next(), parts.next()) else {
@@ -317,24 +328,25 @@ fn is_process(name: &str) -> bool {
         && !host.is_empty()
 }
 
-/// `HOST-PID-NONCE`, another one each time: a name that no other writer gives, on this machine or on one that shares the place.
+/// Returns `HOST-PID-NONCE` with a new nonce each time: a name that no other writer uses, on this
+/// machine or on another that shares the place.
 fn writer_name() -> String {
     let nonce = RandomState::new().build_hasher().finish();
     format!("{}-{nonce:016x}", process_name())
 }
 
-/// The name of a file while it is written.
+/// Returns the name of a file while it is being written.
 fn temporary(what: &str) -> String {
     format!(".{what}-{}.tmp", writer_name())
 }
 
-/// `HOST-PID` of this process.
+/// Returns `HOST-PID` of this process.
 fn process_name() -> &'static str {
     static NAME: LazyLock<String> = LazyLock::new(|| format!("{}-{}", host(), process::id()));
     &NAME
 }
 
-/// The machine's name, as far as it is fit for a file's.
+/// Returns the machine's name, limited to characters and a length that suit a file name.
 fn host() -> String {
     let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
     let name = files

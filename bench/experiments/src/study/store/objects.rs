@@ -1,4 +1,5 @@
-//! An object store: S3 and what speaks its protocol, Google Cloud Storage, Azure. Settings come from the variables that each has.
+//! Results in an object store: S3 and compatible servers, Google Cloud Storage, Azure. Settings
+//! come from the environment variables of each service.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,9 +18,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{Entry, Files};
 
-/// Objects that are fetched at once.
+/// Number of objects that are fetched at once.
 const AT_ONCE: usize = 16;
-/// While nothing is at stake, an error is to be seen soon; a result that took an hour to make waits for a server that is away.
+/// Retries of reads (`SOON`): errors appear soon, because nothing is at stake. Retries of writes
+/// (`PATIENT`): a result that took an hour to compute waits for an unavailable server.
 const SOON: Retries = Retries { times: 2, seconds: 10 };
 const PATIENT: Retries = Retries { times: 20, seconds: 240 };
 
@@ -31,7 +33,7 @@ struct Retries {
 #[derive(Debug)]
 pub(super) struct Objects {
     runtime: Runtime,
-    /// The same store twice: for what is looked at, and for what is written.
+    /// The same store twice: for reads with few retries, and for writes with many.
     reads: Arc<dyn ObjectStore>,
     writes: Arc<dyn ObjectStore>,
     url: String,
@@ -39,9 +41,10 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Nothing is asked of the server yet.
+    /// Opens the store without sending a request to the server.
     pub(super) fn new(url: &str) -> io::Result<Self> {
-        // The HTTP client takes the process's provider of cryptography; another's choice stands.
+        // The HTTP client uses the process's default cryptography provider. A provider that was
+        // installed before stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self::with(url, |retry| open(url, retry))
     }
@@ -54,7 +57,7 @@ impl Objects {
             .split_once("://")
             .and_then(|(_, rest)| rest.split_once('/'))
             .map_or("", |(_, path)| path);
-        // One thread that waits: runs have the cores.
+        // One thread is enough for waiting, and leaves the cores to the runs.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let (reads, writes) = {
             let _inside = runtime.enter();
@@ -97,7 +100,7 @@ fn open(url: &str, retry: &Retries) -> Result<Arc<dyn ObjectStore>, Error> {
         }
         _ => {
             let mut builder = AmazonS3Builder::from_env().with_url(url).with_retry(retry);
-            // Who writes http:// in the address of a server means it.
+            // An endpoint address that begins with http:// permits unencrypted connections.
             let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
             if endpoint
                 .iter()
@@ -110,7 +113,7 @@ fn open(url: &str, retry: &Retries) -> Result<Arc<dyn ObjectStore>, Error> {
     })
 }
 
-/// What went wrong, without the layers that it came through.
+/// Converts an error of the store to an I/O error with a brief message.
 fn plain(error: Error) -> io::Error {
     let kind = match &error {
         Error::NotFound { .. } => io::ErrorKind::NotFound,
@@ -122,7 +125,7 @@ fn plain(error: Error) -> io::Error {
     io::Error::new(kind, brief(&error.to_string()))
 }
 
-/// An answer in XML, as S3 and Azure have it, as its code and message.
+/// Reduces an XML response, as S3 and Azure send it, to its code and message.
 fn brief(error: &str) -> String {
     let within = |tag: &str| {
         let (_, rest) = error.split_once(&format!("<{tag}>"))?;
@@ -136,7 +139,7 @@ fn brief(error: &str) -> String {
 
 impl Files for Objects {
     fn prepare(&self) -> io::Result<()> {
-        // An error in names or keys is to be seen before the patient begin to write.
+        // Report errors in names or keys before writes begin, which retry for long.
         let first = async { self.reads.list(Some(&self.prefix)).try_next().await };
         self.runtime.block_on(first).map(drop).map_err(plain)
     }
@@ -146,7 +149,8 @@ impl Files for Objects {
         names: &[String],
         take: &mut dyn FnMut(usize, io::Result<Option<Vec<u8>>>),
     ) -> io::Result<()> {
-        // Asking for what is not there costs as much as fetching; a listing has a thousand names in one answer.
+        // A request for a missing object costs as much as a request for an existing one, and one
+        // response to a listing has a thousand names.
         let few = names.len() <= AT_ONCE;
         let there: BTreeSet<String> = if few {
             names.iter().cloned().collect()
@@ -169,7 +173,7 @@ impl Files for Objects {
             let mut reads =
                 futures_util::stream::iter((0..names.len()).map(fetch)).buffered(AT_ONCE);
             while let Some((i, read)) = reads.next().await {
-                // A server that is away is not a broken result.
+                // An unavailable server is not a broken result.
                 take(i, Ok(read?));
             }
             Ok(())
@@ -179,7 +183,8 @@ impl Files for Objects {
     fn create(&self, name: &str, bytes: &[u8]) -> io::Result<bool> {
         match self.put(&*self.writes, name, bytes, PutMode::Create) {
             Ok(()) => Ok(true),
-            // Also where an answer was lost and the request made again: whoever asks compares.
+            // This error also occurs if a response was lost and the request was repeated, so
+            // callers compare the contents.
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
             Err(e) => Err(plain(e)),
         }
@@ -203,7 +208,7 @@ impl Files for Objects {
         };
         let objects = self.runtime.block_on(list).map_err(plain)?;
         let entry = |object: object_store::ObjectMeta| {
-            // What is in folders below is not this study's.
+            // Objects in folders below the prefix do not belong to this study.
             let mut parts = object.location.prefix_match(&self.prefix)?;
             let name = parts.next()?.as_ref().to_owned();
             parts.next().is_none().then(|| Entry { name, modified: object.last_modified.into() })
@@ -250,12 +255,13 @@ mod tests {
     #[test]
     fn many_are_read_in_order() {
         let objects = objects();
-        // Of more than are asked for one by one every third is there.
+        // More names than are requested one by one; every third object exists.
         let names: Vec<String> = (0..100).map(|i| format!("{i}.json")).collect();
         for name in names.iter().step_by(3) {
             objects.create(name, name.as_bytes()).unwrap();
         }
-        // Another study's, whose name goes on where this one's ends, and a folder below.
+        // An object of another study whose name begins with the name of this one, and an object in
+        // a folder below the prefix.
         for other in ["some/study-2/0.json", "some/study/below/0.json"] {
             let path = Path::from(other);
             let put = objects.writes.put(&path, PutPayload::from_static(b"other"));
