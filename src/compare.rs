@@ -54,6 +54,7 @@ fn queue_help() -> String {
   fathom compare bench/plans/web-90.toml --seed 7 --seeds 3
   fathom compare --backend loopback --responses 2000 --seeds 1
   fathom compare --backend netem --responses 2000 --seeds 1 --queue codel
+  fathom compare --path lte --workload page --study mine.toml
 
 Ctrl-C ends the comparison with the finished runs: their table, and --json and
 --report marked as incomplete; the exit code is 130. -v prints the cost of each
@@ -148,6 +149,9 @@ pub(crate) struct Args {
     /// controllers cost only their own runs.
     #[arg(long, value_name = "DIR")]
     results: Option<Location>,
+    /// Write the comparison as a study, and run nothing: edit the study, and run it with 'fathom plan run'.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["results", "report", "csv", "parquet", "distributions", "response_log", "json"])]
+    study: Option<PathBuf>,
     /// Write one self-contained HTML file with plots.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -181,6 +185,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ("--parquet", args.parquet.as_deref()),
         ("--distributions", args.distributions.as_deref()),
         ("--response-log", args.response_log.as_deref()),
+        ("--study", args.study.as_deref()),
     ])?;
     // Report path errors against the option that set the path, if there is no plan.
     let given = [("load", args.load.is_some()), ("responses", args.responses.is_some())];
@@ -189,6 +194,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(e) if args.plan.is_none() => path_args::wrong(e.to_owned()),
         _ => Failure::input(e),
     })?;
+    if let Some(file) = &args.study {
+        return output::write(file, &plan.study_text().map_err(Failure::input)?);
+    }
     let on_netem = plan.backends.contains(&Backend::Netem);
     if args.kernel.is_some() && !on_netem {
         return Err(Failure::input(

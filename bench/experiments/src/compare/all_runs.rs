@@ -1,17 +1,21 @@
 //! A comparison: every controller with every seed, on all cores. A seed is the same requests for all.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fathom_netsim::backend::Backend;
+use fathom_cc::Rate;
 use fathom_traffic::RateOutOfRange;
+use parking_lot::Mutex;
 
 use super::plan::{Checked, Plan};
 use super::responses::ResponseLog;
-use super::result::{ComparedRun, Comparison, Missing, Reference, name};
-use super::run::RunSpec;
-use crate::scenario::{Cost, Outcome, PlanError, Progress, RunError, ScenarioError, check_loads};
+use super::result::{ComparedRun, Comparison, FORWARD, Missing, REVERSE, Reference, name};
+use crate::scenario::{
+    Cost, Outcome, PlanError, Progress, ResponseSpool, RunControl, RunError, ScenarioError,
+    check_loads, run_with,
+};
 use crate::stack::{Controller, Stack};
 use crate::study::{Event, Location, RunOptions, StudyRun, execute};
 
@@ -73,69 +77,44 @@ pub fn compare_with(
 ) -> Result<(Comparison, Option<ScenarioError>), ScenarioError> {
     let CompareOptions { interrupt, response_log, results } = options;
     let checked = plan.check()?;
-    let spec = |seed: u64, backend: Backend, (stack, control): &(Stack, Controller)| RunSpec {
-        plan: &checked,
-        label: name(plan, &control.spec(), *stack, backend),
-        controller: control.clone(),
-        stack: *stack,
-        link: checked.link,
-        seed,
-        backend,
-        interrupt: Arc::clone(interrupt),
-        response_log: *response_log,
+    let reference_runs = match plan.reference_study(&checked)? {
+        Some(study) => study.runs(1.0)?,
+        None => Vec::new(),
     };
-    let (first_seed, first_stack) = (*checked.seeds.start(), checked.runs.first());
-    if let Some(first) = first_stack {
-        let seeds = checked.seeds.clone();
-        for seed in seeds {
-            let scenario = spec(seed, Backend::Virtual, first).scenario();
-            check_loads(&scenario, seed).map_err(|e| match e {
-                ScenarioError::Rate { error, .. } => out_of_range(&error).into(),
-                e => e,
-            })?;
-        }
-    }
-    let mut run_specs = Vec::new();
-    if let (Some((stack, _)), true) = (first_stack, checked.has_reference()) {
-        // Reno, as in Sync-TCP §4.2. On one backend, wherever the others run.
-        let reno = (*stack, Controller::reference(*stack).map_err(PlanError)?);
-        let reference = spec(first_seed, Backend::Virtual, &reno);
-        run_specs.push(RunSpec {
-            label: UNCONGESTED.to_owned(),
-            link: checked.reference,
-            response_log: None,
-            ..reference
-        });
-    }
-    let references = run_specs.len();
+    let mut study_runs = plan.study(&checked)?.runs(1.0)?;
+    check_all_loads(&study_runs)?;
     // Seed by seed: where runs are cut short, the seeds that are done have all controllers.
-    for seed in checked.seeds.clone() {
-        for backend in &plan.backends {
-            run_specs.extend(checked.runs.iter().map(|run| spec(seed, *backend, run)));
-        }
-    }
-    let study_runs: Vec<StudyRun> = run_specs.iter().map(RunSpec::study_run).collect();
-    let specs: HashMap<&str, &RunSpec<'_>> =
-        study_runs.iter().map(|run| &*run.fingerprint).zip(&run_specs).collect();
+    study_runs.sort_by_key(|run| run.seed);
+    let references = reference_runs.len();
+    let study_runs = [reference_runs, study_runs].concat();
+    let names: HashMap<&str, String> = (study_runs.iter().enumerate())
+        .map(|(i, run)| (&*run.fingerprint, run_name(plan, run, i < references)))
+        .collect();
     let run_options = RunOptions {
         jobs: None,
         results: results.clone(),
         interrupt: Arc::clone(interrupt),
         in_order: true,
     };
+    let name_of = |run: &StudyRun| names[&*run.fingerprint].clone();
     let executed = execute(
         &study_runs,
         &run_options,
         &|event| match event {
             Event::Begins { run, of, progress } => {
-                watch(Stage::Begins { name: specs[&*run.fingerprint].name(), of, progress });
+                watch(Stage::Begins { name: name_of(run), of, progress });
             }
-            Event::Ends { run, cost } => {
-                watch(Stage::Ends { name: specs[&*run.fingerprint].name(), cost });
-            }
+            Event::Ends { run, cost } => watch(Stage::Ends { name: name_of(run), cost }),
             Event::Starts { .. } | Event::Broken { .. } | Event::Fails { .. } => {}
         },
-        &|run, progress| specs[&*run.fingerprint].run(&run.scenario, Arc::clone(progress)),
+        &|run, progress| {
+            let progress = Arc::clone(progress);
+            let outcome = execute_run(run, progress, interrupt, *response_log);
+            outcome.map_err(|e| match e {
+                ScenarioError::Run(e) => e.named(&name_of(run)).into(),
+                e => e,
+            })
+        },
     );
     let executed = executed.map_err(|e| PlanError(e.to_string()))?;
     let mut outcomes: BTreeMap<String, Outcome> =
@@ -143,10 +122,11 @@ pub fn compare_with(
     let mut errors: BTreeMap<usize, ScenarioError> = executed.failed.into_iter().collect();
     let (mut runs, mut incomplete, mut first) = (Vec::new(), Vec::new(), None);
     let mut reference = None;
-    for (i, (run_spec, study_run)) in run_specs.iter().zip(&study_runs).enumerate() {
+    for (i, run) in study_runs.iter().enumerate() {
         let is_reference = i < references;
-        if let Some(outcome) = outcomes.remove(&study_run.fingerprint) {
-            let run = run_spec.result(outcome);
+        if let Some(outcome) = outcomes.remove(&run.fingerprint) {
+            let link = if is_reference { checked.reference } else { checked.link };
+            let run = compared(plan, &checked, run, link, outcome);
             if is_reference {
                 reference = Some(Reference::new(run, checked.link.bits_per_sec()));
             } else {
@@ -156,8 +136,8 @@ pub fn compare_with(
         }
         let e = errors.remove(&i).unwrap_or_else(|| RunError::Interrupted.into());
         if !is_reference {
-            let (label, controller) = (run_spec.label.clone(), run_spec.controller.spec());
-            incomplete.push(Missing { label, controller, seed: run_spec.seed, why: e.to_string() });
+            let (label, controller) = (label(plan, run), controller_of(run));
+            incomplete.push(Missing { label, controller, seed: run.seed, why: e.to_string() });
         }
         first.get_or_insert(e);
     }
@@ -180,6 +160,78 @@ pub fn compare_with(
         Comparison { plan: effective(plan, &checked), request_hash, runs, reference, incomplete },
         first,
     ))
+}
+
+/// Computes the load of every seed, before anything runs.
+fn check_all_loads(runs: &[StudyRun]) -> Result<(), ScenarioError> {
+    let mut seeds = BTreeSet::new();
+    for run in runs.iter().filter(|run| seeds.insert(run.seed)) {
+        check_loads(&run.scenario, run.seed).map_err(|e| match e {
+            ScenarioError::Rate { error, .. } => out_of_range(&error).into(),
+            e => e,
+        })?;
+    }
+    Ok(())
+}
+
+/// Executes a run on the calling thread. `progress` counts its responses.
+fn execute_run(
+    run: &StudyRun,
+    progress: Progress,
+    interrupt: &Arc<AtomicBool>,
+    response_log: Option<&ResponseLog>,
+) -> Result<(Outcome, Cost), ScenarioError> {
+    let kept = |e: io::Error| ScenarioError::from(RunError::Responses(e.to_string()));
+    let responses =
+        response_log.map(|_| ResponseSpool::new().map(|spool| Arc::new(Mutex::new(spool))));
+    let responses = responses.transpose().map_err(kept)?;
+    let control =
+        RunControl { progress, interrupt: Arc::clone(interrupt), responses: responses.clone() };
+    let (outcome, cost) = run_with(&run.scenario, run.seed, &control)?;
+    if let Some((log, rows)) = response_log.zip(responses) {
+        let groups = run.scenario.traffic.iter().map(|group| group.name.clone()).collect();
+        let of = (controller_of(run), stack_of(run), run.scenario.backend, run.seed);
+        log.add(of, groups, &mut rows.lock()).map_err(kept)?;
+    }
+    Ok((outcome, cost))
+}
+
+fn controller_of(run: &StudyRun) -> String {
+    run.key.get("controller").cloned().unwrap_or_default()
+}
+
+fn stack_of(run: &StudyRun) -> Stack {
+    run.scenario.traffic.first().map(|traffic| traffic.stack).unwrap_or_default()
+}
+
+fn label(plan: &Plan, run: &StudyRun) -> String {
+    name(plan, &controller_of(run), stack_of(run), run.scenario.backend)
+}
+
+/// Returns the name of a run in messages: its label, and its seed if there are several.
+fn run_name(plan: &Plan, run: &StudyRun, is_reference: bool) -> String {
+    let label = if is_reference { UNCONGESTED.to_owned() } else { label(plan, run) };
+    if plan.seeds > 1 { format!("{label}, seed {}", run.seed) } else { label }
+}
+
+fn compared(
+    plan: &Plan,
+    checked: &Checked,
+    run: &StudyRun,
+    link: Rate,
+    outcome: Outcome,
+) -> ComparedRun {
+    let bottleneck = if checked.workload.goes_up() { REVERSE.1 } else { FORWARD.1 };
+    ComparedRun {
+        label: label(plan, run),
+        controller: controller_of(run),
+        stack: stack_of(run),
+        backend: run.scenario.backend,
+        seed: run.seed,
+        link: link.to_string(),
+        bottleneck: bottleneck.to_owned(),
+        outcome,
+    }
 }
 
 /// Returns the error of the option that sets a rate that a model of traffic does not have.

@@ -1,14 +1,11 @@
 //! Cross traffic of a comparison: who else uses the path in every run.
 
-use std::time::Duration;
-
 use fathom_cc::{Rate, catalogue};
 use fathom_netsim::path::parse_rate;
+use fathom_netsim::sim::WIRE_OVERHEAD;
 
-use crate::scenario::{
-    Background, Load, PlanError, Shaping, TcpSettings, Timestamps, Traffic, Workload, provided,
-};
-use crate::stack::{Controller, Stack, native_name};
+use crate::scenario::{BackgroundSpec, PlanError, Shaping, Timestamps, TrafficSpec, provided};
+use crate::stack::{Controller, DATAGRAM, Stack, native_name};
 
 /// Cross traffic as written: `cubic:2` (two bulk flows of ours on the stack under test), `native:bbr`, `tcp` or `tcp-reno:3` (packet-level TCP), `udp:2Mbps`.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,47 +98,36 @@ impl Beside {
         }
     }
 
-    /// A group like `like`, that is this; `None` where it is none of connections.
-    pub(crate) fn traffic(&self, like: &Traffic) -> Option<Traffic> {
+    /// Returns this cross traffic as a group with the ends and the settings of `like`; `None` for
+    /// UDP.
+    pub(crate) fn traffic(&self, like: &TrafficSpec) -> Option<TrafficSpec> {
         let Self::Flows { tcp, controller, count } = self else { return None };
-        let stack = if *tcp { Stack::Tcp } else { like.stack };
-        let controller = Controller::read(controller, stack).ok()?;
-        Some(Traffic {
+        Some(TrafficSpec {
             name: self.name(),
-            stack,
-            tcp: TcpSettings::default(),
-            mix: vec![(1.0, controller)],
-            workload: Workload::Bulk {
-                flows: *count,
-                bytes: None,
-                spread: Duration::from_millis(100),
-                after: Duration::ZERO,
-            },
+            stack: tcp.then_some(Stack::Tcp),
+            load_stack: None,
+            controller: controller.clone(),
+            workload: format!("flows:{count}@100ms"),
+            server_delay: false,
             counted: false,
             ..like.clone()
         })
     }
 
-    /// The packet-level source that it is, where it is one.
-    pub(crate) fn background(&self, like: &Traffic) -> Option<Background> {
+    /// Returns this cross traffic as a packet-level source from `from` to `to`; `None` unless it is
+    /// UDP.
+    pub(crate) fn background(&self, (from, to): (&str, &str)) -> Option<BackgroundSpec> {
         let Self::Udp(rate) = self else { return None };
-        // On for longer than any run.
-        let load = Load::Udp {
-            count: 1,
-            rate: *rate,
-            on: Duration::from_secs(10_000_000),
-            off: Duration::from_millis(1),
-        };
-        Some(Background {
+        Some(BackgroundSpec {
             name: self.name(),
-            from: like.from,
-            to: like.to,
-            load,
-            tcp: None,
-            mix: vec![(1.0, catalogue::parse("reno").ok()?)],
-            datagram: like.datagram,
-            max_window: None,
-            rtt: (Duration::ZERO, Duration::ZERO),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            // On for longer than any run.
+            workload: format!("udp:1 at {rate} on 10000000s off 1ms"),
+            controller: "reno".to_owned(),
+            packet: DATAGRAM + WIRE_OVERHEAD as u16,
+            max_window: "none".to_owned(),
+            rtt: "0s".to_owned(),
         })
     }
 }

@@ -13,8 +13,8 @@ mod remaining;
 pub mod report;
 mod responses;
 mod result;
-mod run;
 mod seeds;
+mod to_study;
 mod unused;
 
 pub use all_runs::{CompareOptions, Stage, compare, compare_with};

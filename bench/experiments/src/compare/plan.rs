@@ -10,11 +10,10 @@ use fathom_netsim::path::{Path, PathSpec};
 use fathom_netsim::queue::QueueSpec;
 
 use super::beside::Beside;
-use super::run::scenarios;
 use super::unused;
 use crate::scenario::{
     Chain, Connections, MaxWindow, PlanError, Shaping, Timestamps, WebLoad, Workload, check_gso,
-    check_used, parse_load, provided,
+    parse_load, provided,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::MOST_SEEDS;
@@ -116,13 +115,10 @@ pub(crate) struct Checked {
     pub(crate) beside: Vec<Beside>,
     /// Of the forward direction, and of the reverse one where the traffic is web traffic.
     pub(crate) workload: Workload,
+    /// The same as a scenario writes it.
+    pub(crate) words: String,
     pub(crate) responses: u64,
     pub(crate) seeds: RangeInclusive<u64>,
-    pub(crate) connections: Connections,
-    pub(crate) timestamps: Timestamps,
-    pub(crate) shaping: Shaping,
-    pub(crate) mtu_discovery: bool,
-    pub(crate) gso: Option<u32>,
     pub(crate) max_window: MaxWindow,
 }
 
@@ -221,13 +217,12 @@ impl Plan {
             fathom_netsim::backend::netem::has(&queue)
                 .map_err(|e| field("queue", e.to_string()))?;
         }
-        let workload = self.workload(link)?;
+        let (words, workload) = self.workload(link)?;
         self.stacks
             .iter()
             .try_for_each(|stack| workload.check_stack(*stack))
             .map_err(|e| field("workload", e))?;
-        let gso =
-            self.backends.iter().try_fold(self.gso, |gso, backend| check_gso(gso, *backend))?;
+        self.backends.iter().try_fold(self.gso, |gso, backend| check_gso(gso, *backend))?;
         let checked = Checked {
             runs,
             link,
@@ -237,17 +232,11 @@ impl Plan {
             beside,
             responses: workload.requests().unwrap_or(self.responses),
             workload,
+            words,
             seeds: self.seed..=last,
-            connections: self.connections,
-            timestamps: self.timestamps,
-            shaping: self.shaping,
-            mtu_discovery: self.mtu_discovery,
-            gso,
             max_window: self.max_window.parse().map_err(|e| field("max-window", e))?,
         };
         unused::check(self, &checked)?;
-        let scenarios = scenarios(&checked);
-        check_used(&scenarios.iter().collect::<Vec<_>>(), "path")?;
         Ok(checked)
     }
 }
@@ -280,10 +269,10 @@ impl Plan {
     /// # Errors
     /// The first field that is wrong.
     pub fn validate(&self) -> Result<usize, PlanError> {
-        self.check().map(|checked| {
-            checked.runs.len() * self.backends.len() * self.seeds as usize
-                + usize::from(checked.has_reference())
-        })
+        let checked = self.check()?;
+        self.study(&checked)?;
+        let runs = checked.runs.len() * self.backends.len() * self.seeds as usize;
+        Ok(runs + usize::from(checked.has_reference()))
     }
 
     /// The path with the built-in network's rate, queue and RTT where it says none: a loss alone says what differs from the default.
@@ -322,8 +311,8 @@ impl Plan {
         Ok(Some(path))
     }
 
-    /// What the clients ask for, on a link of this rate.
-    pub(crate) fn workload(&self, link: Rate) -> Result<Workload, PlanError> {
+    /// Returns the workload on a link of this rate, as a scenario writes it and as it is read.
+    pub(super) fn workload(&self, link: Rate) -> Result<(String, Workload), PlanError> {
         let part = parse_load(&self.load).map_err(|e| PlanError(format!("load: {e}")))?;
         let (name, options) = named_options(&self.workload);
         let web = ["packmime", "web"].contains(&name);
@@ -344,13 +333,8 @@ impl Plan {
         match words.parse() {
             Ok(Workload::Web { arrivals, period, resumption, .. }) if web => {
                 let load = WebLoad::Computed { part, of: link };
-                Ok(Workload::Web {
-                    load,
-                    server_delay: self.server_delay,
-                    arrivals,
-                    period,
-                    resumption,
-                })
+                let server_delay = self.server_delay;
+                Ok((words, Workload::Web { load, server_delay, arrivals, period, resumption }))
             }
             Ok(
                 Workload::Bulk { bytes: None, .. }
@@ -360,7 +344,7 @@ impl Plan {
                 "workload: '{}' has no end of its own, or its load is a field; write packmime, page, media, upload, bulk, or such as bulk:4x10MB@100ms",
                 self.workload
             ))),
-            Ok(workload) => Ok(workload),
+            Ok(workload) => Ok((words, workload)),
             Err(e) if !options.is_empty() || e.contains(": responses: ") => {
                 Err(PlanError(format!("workload: {e}")))
             }

@@ -44,7 +44,7 @@ pub struct Ranking<'a> {
 impl Comparison {
     /// What the clients asked for. Its load is of another link: only its kind is of use here.
     pub(crate) fn workload(&self) -> Option<Workload> {
-        self.plan.workload(Rate::from_bits_per_sec(10_000_000)).ok()
+        self.plan.workload(Rate::from_bits_per_sec(10_000_000)).ok().map(|(_, workload)| workload)
     }
 
     /// What the ranking is by.

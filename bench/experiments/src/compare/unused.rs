@@ -28,6 +28,7 @@ impl Plan {
     /// The plan is wrong, or the first option without effect.
     pub fn refuse_unused(&self, given: &[&str]) -> Result<(), PlanError> {
         let checked = self.check()?;
+        self.study(&checked)?;
         for (name, why) in BY_NAME {
             if let Some(why) = given.contains(&name).then(|| why(self, &checked)).flatten() {
                 return Err(PlanError(format!("{name}: {why}")));

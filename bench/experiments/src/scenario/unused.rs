@@ -59,19 +59,18 @@ fn check_timestamps(scenarios: &[&Scenario]) -> Result<(), PlanError> {
 
 /// Refuses settings of QUIC stacks if only TCP runs.
 fn check_of_quic(scenarios: &[&Scenario]) -> Result<(), PlanError> {
-    let settings: [(&str, fn(&Scenario) -> bool); 2] =
-        [("mtu-discovery", |of| of.mtu_discovery), ("gso", |of| of.gso.is_some())];
-    let is_quic = |traffic: &Traffic| traffic.stack != Stack::Tcp;
-    for (name, is_set) in settings {
-        let mut set = scenarios.iter().filter(|scenario| is_set(scenario)).peekable();
-        if set.peek().is_some() && !set.any(|scenario| scenario.traffic.iter().any(is_quic)) {
-            return Err(PlanError(format!(
-                "{name}: none of these stacks does it; leave it out, or add one of {}",
-                Stack::ALL.iter().map(|stack| stack.name()).collect::<Vec<_>>().join(", ")
-            )));
-        }
+    let any = |is: fn(&Scenario) -> bool| scenarios.iter().any(|scenario| is(scenario));
+    let unused = [
+        ("mtu-discovery", any(|of| of.mtu_discovery), any(|of| of.mtu_discovery && of.has_quic())),
+        ("gso", any(|of| of.gso.is_some()), any(|of| of.gso.is_some() && of.has_quic())),
+    ];
+    match unused.into_iter().find(|(_, is_set, is_used)| *is_set && !is_used) {
+        Some((name, ..)) => Err(PlanError(format!(
+            "{name}: none of these stacks does it; leave it out, or add one of {}",
+            Stack::ALL.iter().map(|stack| stack.name()).collect::<Vec<_>>().join(", ")
+        ))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Refuses impairments and events of a path that change no packet of at most `datagram` bytes.

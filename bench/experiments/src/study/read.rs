@@ -191,6 +191,44 @@ impl Study {
         }
     }
 
+    /// Returns a study whose combinations are given, with one seed.
+    ///
+    /// # Errors
+    /// Returns the first error of a scenario.
+    pub(crate) fn from_specs(
+        name: &str,
+        question: &str,
+        axes: Vec<Axis>,
+        points: Vec<(BTreeMap<String, String>, ScenarioSpec)>,
+    ) -> Result<Self, PlanError> {
+        let point = |(key, spec): (BTreeMap<String, String>, ScenarioSpec)| {
+            checked(&key, &spec).map(|scenario| Point { key, spec, scenario })
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            question: question.to_owned(),
+            source: None,
+            seeds: 1,
+            seed: 1,
+            axes,
+            report: ReportSpec::default(),
+            skipped: 0,
+            absent: 0,
+            points: points.into_iter().map(point).collect::<Result<_, _>>()?,
+            lacks: None,
+        })
+    }
+
+    /// Returns the scenario of the first combination as written.
+    pub(crate) fn first_spec(&self) -> Option<&ScenarioSpec> {
+        self.points.first().map(|point| &point.spec)
+    }
+
+    /// Returns the scenarios of all combinations.
+    pub(crate) fn scenarios(&self) -> Vec<&Scenario> {
+        self.points.iter().map(|point| &point.scenario).collect()
+    }
+
     /// The same study with this many seeds.
     ///
     /// # Errors

@@ -45,19 +45,6 @@ pub struct StudyRun {
 }
 
 impl StudyRun {
-    /// Returns a run of a scenario that no study's text describes.
-    pub(crate) fn of_scenario(
-        key: BTreeMap<String, String>,
-        seed: u64,
-        scenario: Scenario,
-    ) -> Self {
-        let controllers = scenario.traffic.iter().flat_map(|traffic| &traffic.mix);
-        let specs: Vec<String> = controllers.map(|(_, controller)| controller.spec()).collect();
-        let text = format!("{scenario:?} {specs:?}") + &own_code_text(&scenario);
-        let fingerprint = fingerprint(&text, seed, 1.0, version(&scenario));
-        Self { key, seed, scenario, fingerprint }
-    }
-
     /// `flows=10, system=SDC, seed 1`, as messages call it.
     pub fn label(&self) -> String {
         format!("{}, seed {}", key_text(&self.key), self.seed)

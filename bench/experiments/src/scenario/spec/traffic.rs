@@ -136,8 +136,11 @@ impl TrafficSpec {
         if matches!(workload, Workload::Web { .. } | Workload::Bulk { .. }) {
             return Ok(());
         }
-        if self.connections != Connections::default() {
-            return Err("connections: only web traffic and flows choose; leave it out".into());
+        let uploads = matches!(workload, Workload::Uploads { .. });
+        if !uploads && self.connections != Connections::default() {
+            return Err(
+                "connections: only web traffic, flows and uploads choose; leave it out".into()
+            );
         }
         if self.streams.is_some_and(|n| n > 1) {
             return Err(

@@ -1,0 +1,283 @@
+//! A comparison as a study: every stack, controller and backend is a combination of its sweep.
+//!
+//! The scenario is Sync-TCP's network with one bottleneck, or the path that the plan describes.
+
+use std::collections::BTreeMap;
+
+use fathom_cc::Rate;
+use fathom_cc::units::duration_text;
+use fathom_netsim::backend::Backend;
+use fathom_netsim::sim::WIRE_OVERHEAD;
+use fathom_traffic::Arrivals;
+use serde::{Serialize, Serializer};
+use toml::{Table, Value};
+
+use super::plan::{Checked, Plan};
+use super::result::{FORWARD, REVERSE};
+use crate::scenario::{
+    AccessSpec, KeepSpec, NetworkSpec, PlanError, ScenarioSpec, TcpSpec, TrafficSpec, Workload,
+    check_used,
+};
+use crate::stack::{Controller, DATAGRAM, IDLE, Stack};
+use crate::study::{Axis, Study};
+
+/// Names of the sweep's axes, the last one fastest.
+pub(super) const AXES: [&str; 3] = ["backend", "stack", "controller"];
+
+/// Left and right router of every network of a comparison: servers and clients of the forward group.
+const ENDS: (&str, &str) = ("left", "right");
+
+impl Plan {
+    /// Returns the study that runs this plan, which `checked` comes from.
+    ///
+    /// # Errors
+    /// Returns the first error of a scenario.
+    pub(super) fn study(&self, checked: &Checked) -> Result<Study, PlanError> {
+        let of_backend =
+            |backend: &Backend| checked.runs.iter().map(|run| (*backend, run)).collect::<Vec<_>>();
+        let points = self.backends.iter().flat_map(of_backend).map(|(backend, run)| {
+            (key(backend, run), self.scenario(checked, (backend, run), checked.link))
+        });
+        let stacks = self.stacks.iter().map(Stack::to_string).collect();
+        let controllers = checked.runs.iter().map(|(_, controller)| controller.spec());
+        let values = [
+            self.backends.iter().map(Backend::to_string).collect(),
+            stacks,
+            controllers.take(self.controllers.len()).collect(),
+        ];
+        let axes = AXES
+            .iter()
+            .zip(values)
+            .map(|(name, values): (_, Vec<String>)| Axis { name: (*name).to_owned(), values });
+        Study::from_specs("compare", QUESTION, axes.collect(), points.collect())?
+            .with_seeds(self.seeds)?
+            .with_seed(self.seed)
+            .and_then(|study| check_used(&study.scenarios(), "path").map(|()| study))
+    }
+
+    /// Returns the study that runs this plan as a text in TOML, for `fathom plan run` and for editing.
+    /// Its runs have the fingerprints of the comparison's runs.
+    ///
+    /// # Errors
+    /// Returns an error if the plan is wrong.
+    pub fn study_text(&self) -> Result<String, PlanError> {
+        let checked = self.check()?;
+        let study = self.study(&checked)?;
+        let spec = study.first_spec().ok_or_else(|| PlanError("controllers: none".into()))?;
+        let wrong = |e: toml::ser::Error| PlanError(e.to_string());
+        let mut scenario = Table::try_from(spec).map_err(wrong)?;
+        scenario.iter_mut().for_each(|(_, value)| escape(value));
+        for name in ["backend", "stack"] {
+            scenario.insert(name.to_owned(), Value::String(format!("${name}")));
+        }
+        let groups = scenario.get_mut("traffic").and_then(Value::as_array_mut);
+        let of_plan = [FORWARD.0, REVERSE.0].map(|name| Some(Value::String(name.to_owned())));
+        let groups = groups.into_iter().flatten().filter_map(Value::as_table_mut);
+        for group in groups.filter(|group| of_plan.contains(&group.get("name").cloned())) {
+            group.insert("controller".into(), Value::String("$controller".into()));
+        }
+        let document = StudyText {
+            question: QUESTION,
+            seeds: self.seeds,
+            seed: self.seed,
+            sweep: study.axes.iter().map(|axis| (&*axis.name, &axis.values[..])).collect(),
+            scenario,
+        };
+        toml::to_string(&document).map_err(wrong)
+    }
+
+    /// Returns the study of one run on the uncongested network: Reno on the first stack, with the
+    /// first seed (Sync-TCP §4.2). `None` if nothing is set beside such a network.
+    ///
+    /// # Errors
+    /// Returns the first error of its scenario.
+    pub(super) fn reference_study(&self, checked: &Checked) -> Result<Option<Study>, PlanError> {
+        let first = checked.runs.first().filter(|_| checked.has_reference());
+        let Some((stack, _)) = first else { return Ok(None) };
+        let reno = (*stack, Controller::reference(*stack).map_err(PlanError)?);
+        // On one backend, wherever the others run.
+        let run = (Backend::Virtual, &reno);
+        let scenario = self.scenario(checked, run, checked.reference);
+        let points = vec![(key(run.0, run.1), scenario)];
+        Study::from_specs("uncongested", QUESTION, Vec::new(), points)?
+            .with_seed(self.seed)
+            .map(Some)
+    }
+
+    /// Returns the scenario of one combination, on links of this rate.
+    fn scenario(
+        &self,
+        checked: &Checked,
+        (backend, (stack, controller)): (Backend, &(Stack, Controller)),
+        link: Rate,
+    ) -> ScenarioSpec {
+        let (left, right) = ENDS;
+        let forward = self.group(checked, FORWARD.0, (left, right), controller.spec());
+        // On the built-in network web traffic goes both ways (Sync-TCP §4.1).
+        let both_ways = checked.path.is_none() && matches!(checked.workload, Workload::Web { .. });
+        let reverse = both_ways.then(|| TrafficSpec {
+            counted: false,
+            ..self.group(checked, REVERSE.0, (right, left), controller.spec())
+        });
+        // The uncongested network has nobody else on it.
+        let beside = if link == checked.link { &checked.beside[..] } else { &[] };
+        let flows = beside.iter().filter_map(|beside| beside.traffic(&forward));
+        let background = beside.iter().filter_map(|beside| beside.background(ENDS)).collect();
+        let others: Vec<TrafficSpec> = reverse.into_iter().chain(flows).collect();
+        // Of few and long flows: thousands of short ones have no shares worth a look.
+        let bulk = matches!(checked.workload, Workload::Bulk { .. });
+        let bottleneck = if checked.workload.goes_up() { REVERSE.1 } else { FORWARD.1 };
+        ScenarioSpec {
+            stop: format!("{} responses", checked.responses),
+            warm_up: "0s".to_owned(),
+            stack: *stack,
+            backend,
+            timestamps: self.timestamps,
+            shaping: self.shaping,
+            mtu_discovery: self.mtu_discovery,
+            gso: self.gso,
+            tcp: TcpSpec::default(),
+            network: self.network(checked, link),
+            traffic: [vec![forward], others].concat(),
+            background,
+            keep: KeepSpec {
+                queue: vec![bottleneck.to_owned()],
+                window: vec![FORWARD.0.to_owned()],
+                shares: bulk.then(|| FORWARD.1.to_owned()),
+                ..KeepSpec::default()
+            },
+        }
+    }
+
+    fn network(&self, checked: &Checked, link: Rate) -> NetworkSpec {
+        let built_in = checked.path.is_none();
+        NetworkSpec {
+            topology: if built_in { "one-bottleneck" } else { "path" }.to_owned(),
+            path: self.filled_path(),
+            link: built_in.then(|| link.to_string()),
+            delay: None,
+            queue: built_in.then(|| checked.queue.to_string()),
+            back_queue: None,
+        }
+    }
+
+    /// Returns a group that sends the workload's bodies from one router to another.
+    fn group(
+        &self,
+        checked: &Checked,
+        name: &str,
+        (from, to): (&str, &str),
+        controller: String,
+    ) -> TrafficSpec {
+        TrafficSpec {
+            name: name.to_owned(),
+            stack: None,
+            // All stacks get the same requests.
+            load_stack: checked.runs.first().map(|(stack, _)| *stack),
+            tcp: TcpSpec::default(),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            workload: checked.words.clone(),
+            controller,
+            connections: self.connections,
+            server_delay: self.server_delay,
+            access: AccessSpec::default(),
+            acks_queue: true,
+            packet: DATAGRAM + WIRE_OVERHEAD as u16,
+            max_window: self.max_window.clone(),
+            drift: 0,
+            misreport: None,
+            streams: None,
+            arrivals: Arrivals::default(),
+            priorities: None,
+            in_flight: None,
+            patience: "none".to_owned(),
+            idle_timeout: duration_text(IDLE),
+            counted: true,
+        }
+    }
+}
+
+/// A study as written.
+#[derive(Serialize)]
+struct StudyText<'a> {
+    question: &'a str,
+    seeds: u64,
+    seed: u64,
+    /// The order of the axes is that of the text, and decides which axis is the fastest.
+    #[serde(serialize_with = "in_order")]
+    sweep: Vec<(&'a str, &'a [String])>,
+    scenario: Table,
+}
+
+fn in_order<S: Serializer>(axes: &[(&str, &[String])], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(axes.iter().copied())
+}
+
+/// Doubles every dollar sign, which would begin a variable of the study.
+fn escape(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = text.replace('$', "$$"),
+        Value::Array(values) => values.iter_mut().for_each(escape),
+        Value::Table(fields) => fields.iter_mut().for_each(|(_, value)| escape(value)),
+        _ => {}
+    }
+}
+
+/// The question that a comparison answers.
+const QUESTION: &str = "Which controller serves these requests fastest?";
+
+fn key(backend: Backend, (stack, controller): &(Stack, Controller)) -> BTreeMap<String, String> {
+    let values = [backend.to_string(), stack.to_string(), controller.spec()];
+    AXES.iter().map(|name| (*name).to_owned()).zip(values).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_netsim::path::PathSpec;
+
+    use super::*;
+
+    #[test]
+    fn a_comparison_and_its_text_are_the_same_study() {
+        let plans = [
+            Plan::default(),
+            Plan {
+                stacks: vec![Stack::Quinn, Stack::Noq, Stack::Tcp],
+                backends: vec![Backend::Virtual, Backend::Loopback],
+                workload: "bulk:4x1MB@100ms".into(),
+                seeds: 2,
+                seed: 7,
+                beside: vec!["cubic:2".into(), "tcp-reno:1".into(), "udp:1Mbps".into()],
+                ..Plan::default()
+            },
+            Plan {
+                path: PathSpec { preset: Some("lte".into()), ..PathSpec::default() },
+                workload: "page:resume=0rtt".into(),
+                max_window: "none".into(),
+                controllers: vec!["native:cubic".into(), "sync:signal=either".into()],
+                ..Plan::default()
+            },
+            Plan { workload: "uploads:2x1MB@1s".into(), ..Plan::default() },
+            Plan { workload: "media".into(), ..Plan::default() },
+        ];
+        for plan in plans {
+            let text = plan.study_text().unwrap();
+            let read = Study::from_toml("compare", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            let study = plan.study(&plan.check().unwrap()).unwrap();
+            let fingerprints = |study: Study| {
+                let runs = study.runs(1.0).unwrap();
+                runs.into_iter().map(|run| (run.key, run.seed, run.fingerprint)).collect::<Vec<_>>()
+            };
+            assert_eq!(read.axes, study.axes);
+            assert_eq!(fingerprints(read), fingerprints(study), "{text}");
+        }
+    }
+
+    #[test]
+    fn dollars_in_a_plan_are_no_variables() {
+        let mut value = Value::Array(vec![Value::String("a $b".into())]);
+        escape(&mut value);
+        assert_eq!(value, Value::Array(vec![Value::String("a $$b".into())]));
+    }
+}
