@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::listed;
 use crate::stack::{Controller, Stack};
 
 /// Returns a sentence, without its full stop, that names the controllers that draw random numbers
@@ -16,11 +17,13 @@ pub fn unseeded_note<'a>(
         })
         .map(|(spec, stack)| format!("{spec} of {stack}"))
         .collect();
-    let names = unseeded.into_iter().collect::<Vec<_>>().join(" and ");
+    let names: Vec<String> = unseeded.into_iter().collect();
+    let takes = if names.len() > 1 { "take" } else { "takes" };
     (!names.is_empty()).then(|| {
         format!(
-            "{names} takes random numbers from the operating system, and no seed sets them: the same \
-             command may give other figures each time. The spread over the seeds includes this"
+            "{} {takes} random numbers from the operating system, and no seed sets them: the same \
+             command may give other figures each time. The spread over the seeds includes this",
+            listed(&names)
         )
     })
 }
@@ -34,6 +37,6 @@ mod tests {
         let none = [("native:cubic", Stack::Quinn), ("sync", Stack::Noq), ("bbr", Stack::Tcp)];
         assert_eq!(unseeded_note(none), None);
         let note = unseeded_note([("native:bbr", Stack::Quinn), ("native:bbr3", Stack::Noq)]);
-        assert!(note.unwrap().starts_with("native:bbr of quinn and native:bbr3 of noq takes"));
+        assert!(note.unwrap().starts_with("native:bbr of quinn and native:bbr3 of noq take "));
     }
 }
