@@ -566,3 +566,22 @@ fn a_comparison_takes_the_runs_that_are_kept() {
     assert_eq!((more.len(), files()), (6, 7));
     assert!(first.iter().all(|run| more.contains(run)), "other results with another seed");
 }
+
+#[test]
+fn a_comparison_and_its_study_take_the_same_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inside = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (study, results, of_study) = (inside("mine.toml"), inside("kept"), inside("kept/mine"));
+    let plan = "compare --stack quinn,noq --controllers native:bbr,reno --workload bulk:2x50kB@10ms --seeds 2";
+    let run = |args: &[&str]| {
+        let out = fathom(args);
+        assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
+    };
+    let files = || std::fs::read_dir(&of_study).expect("a folder").count();
+    let plan: Vec<&str> = plan.split(' ').collect();
+    run(&[&plan[..], &["--study", &study]].concat());
+    run(&[&plan[..], &["--results", &of_study]].concat());
+    let kept = files();
+    run(&["plan", "run", &study, "--results", &results]);
+    assert_eq!((kept, files()), (8, 8), "'plan run' made other runs");
+}

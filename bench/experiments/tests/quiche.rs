@@ -273,7 +273,7 @@ fn the_one_way_delay_tracks_the_queue() {
 
 /// A header block that does not fit in the rest of the initial window waits for room, and no
 /// request fails because of it. With each of these queues, at least one block has to wait (the
-/// rates are those calibrated on quinn).
+/// load is computed with quinn's costs).
 #[test]
 fn large_requests_wait_for_room() {
     for queue in ["droptail:136p", "droptail:10p"] {

@@ -1,12 +1,11 @@
 //! A comparison: every controller with every seed, on all cores. A seed is the same requests for all.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fathom_cc::Rate;
-use fathom_traffic::RateOutOfRange;
 use parking_lot::Mutex;
 
 use super::plan::{Checked, Plan};
@@ -82,14 +81,20 @@ pub fn compare_with(
         None => Vec::new(),
     };
     let mut study_runs = plan.study(&checked)?.runs(1.0)?;
-    check_all_loads(&study_runs)?;
+    // Another seed has nearly the same rate: what is out of range is found before anything runs.
+    if let Some(run) = study_runs.first() {
+        check_loads(&run.scenario, run.seed).map_err(of_option)?;
+    }
     // Seed by seed: where runs are cut short, the seeds that are done have all controllers.
     study_runs.sort_by_key(|run| run.seed);
     let references = reference_runs.len();
     let study_runs = [reference_runs, study_runs].concat();
+    let is_reference = |i: usize| i < references;
     let names: HashMap<&str, String> = (study_runs.iter().enumerate())
-        .map(|(i, run)| (&*run.fingerprint, run_name(plan, run, i < references)))
+        .map(|(i, run)| (&*run.fingerprint, run_name(plan, run, is_reference(i))))
         .collect();
+    let logged: HashSet<&str> =
+        study_runs[references..].iter().map(|run| &*run.fingerprint).collect();
     let run_options = RunOptions {
         jobs: None,
         results: results.clone(),
@@ -109,10 +114,11 @@ pub fn compare_with(
         },
         &|run, progress| {
             let progress = Arc::clone(progress);
-            let outcome = execute_run(run, progress, interrupt, *response_log);
+            let response_log = response_log.filter(|_| logged.contains(&*run.fingerprint));
+            let outcome = execute_run(run, progress, interrupt, response_log);
             outcome.map_err(|e| match e {
                 ScenarioError::Run(e) => e.named(&name_of(run)).into(),
-                e => e,
+                e => of_option(e),
             })
         },
     );
@@ -123,7 +129,7 @@ pub fn compare_with(
     let (mut runs, mut incomplete, mut first) = (Vec::new(), Vec::new(), None);
     let mut reference = None;
     for (i, run) in study_runs.iter().enumerate() {
-        let is_reference = i < references;
+        let is_reference = is_reference(i);
         if let Some(outcome) = outcomes.remove(&run.fingerprint) {
             let link = if is_reference { checked.reference } else { checked.link };
             let run = compared(plan, &checked, run, link, outcome);
@@ -162,18 +168,6 @@ pub fn compare_with(
     ))
 }
 
-/// Computes the load of every seed, before anything runs.
-fn check_all_loads(runs: &[StudyRun]) -> Result<(), ScenarioError> {
-    let mut seeds = BTreeSet::new();
-    for run in runs.iter().filter(|run| seeds.insert(run.seed)) {
-        check_loads(&run.scenario, run.seed).map_err(|e| match e {
-            ScenarioError::Rate { error, .. } => out_of_range(&error).into(),
-            e => e,
-        })?;
-    }
-    Ok(())
-}
-
 /// Executes a run on the calling thread. `progress` counts its responses.
 fn execute_run(
     run: &StudyRun,
@@ -196,8 +190,10 @@ fn execute_run(
     Ok((outcome, cost))
 }
 
+/// Returns the spec of a run's controller, as its stack calls it.
 fn controller_of(run: &StudyRun) -> String {
-    run.key.get("controller").cloned().unwrap_or_default()
+    let mix = run.scenario.traffic.first().and_then(|traffic| traffic.mix.first());
+    mix.map(|(_, controller)| controller.spec()).unwrap_or_default()
 }
 
 fn stack_of(run: &StudyRun) -> Stack {
@@ -234,10 +230,11 @@ fn compared(
     }
 }
 
-/// Returns the error of the option that sets a rate that a model of traffic does not have.
-fn out_of_range(error: &RateOutOfRange) -> PlanError {
+/// Returns the error of a rate that a model of traffic does not have as one of `--load`.
+fn of_option(e: ScenarioError) -> ScenarioError {
+    let ScenarioError::Rate { error, .. } = e else { return e };
     let change = if error.is_too_high() { "lower" } else { "raise" };
-    PlanError(format!("load: {}; {change} --load, or the rate of the link", error.finding()))
+    PlanError(format!("load: {}; {change} --load, or the rate of the link", error.finding())).into()
 }
 
 /// The plan with its controllers written the one way that reports use.

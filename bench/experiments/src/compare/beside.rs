@@ -4,7 +4,8 @@ use fathom_cc::{Rate, catalogue};
 use fathom_netsim::path::parse_rate;
 use fathom_netsim::sim::WIRE_OVERHEAD;
 
-use crate::scenario::{BackgroundSpec, PlanError, Shaping, Timestamps, TrafficSpec, provided};
+use super::plan::provided_to;
+use crate::scenario::{BackgroundSpec, PlanError, Shaping, Timestamps, TrafficSpec};
 use crate::stack::{Controller, DATAGRAM, Stack, native_name};
 
 /// Cross traffic as written: `cubic:2` (two bulk flows of ours on the stack under test), `native:bbr`, `tcp` or `tcp-reno:3` (packet-level TCP), `udp:2Mbps`.
@@ -78,9 +79,17 @@ impl Beside {
             Controller::read(controller, stack).map_err(|e| PlanError(format!("beside: {e}")))?;
         match read {
             Controller::Fathom(config) => config
-                .check(provided(stack, timestamps, shaping))
+                .check(provided_to(stack, timestamps, shaping))
                 .map_err(|e| PlanError(format!("beside: {e}"))),
             Controller::Native(_) => Ok(()),
+        }
+    }
+
+    /// Returns its controller's spec; `None` for UDP.
+    pub(crate) fn controller(&self) -> Option<(&str, bool)> {
+        match self {
+            Self::Flows { tcp, controller, .. } => Some((controller, *tcp)),
+            Self::Udp(_) => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a reader must know before the ranking: everything that is not the controllers and yet decides.
 
+use super::beside::Beside;
 use super::result::Comparison;
 use crate::measures::unseeded_note;
 use crate::stack::Stack;
@@ -12,7 +13,15 @@ impl Comparison {
             .chain(self.full_other_direction())
             .chain(self.unpaired())
             .chain(self.tcp_in_disorder());
-        let unseeded = unseeded_note(self.runs.iter().map(|run| (&*run.controller, run.stack)));
+        let beside: Vec<Beside> =
+            self.plan.beside.iter().filter_map(|text| Beside::read(text).ok()).collect();
+        let crossing =
+            beside.iter().filter_map(Beside::controller).flat_map(|(controller, tcp)| {
+                let stacks = self.plan.stacks.iter();
+                stacks.map(move |stack| (controller, if tcp { Stack::Tcp } else { *stack }))
+            });
+        let compared = self.runs.iter().map(|run| (&*run.controller, run.stack));
+        let unseeded = unseeded_note(compared.chain(crossing));
         all.chain(self.decisive_limits()).chain(unseeded).collect()
     }
 

@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use fathom_cc::Rate;
 use fathom_cc::units::duration_text;
+use fathom_cc::{Capabilities, Rate};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::path::{Path, PathSpec};
 use fathom_netsim::queue::QueueSpec;
@@ -12,14 +12,16 @@ use fathom_netsim::queue::QueueSpec;
 use super::beside::Beside;
 use super::unused;
 use crate::scenario::{
-    Chain, Connections, MaxWindow, PlanError, Shaping, Timestamps, WebLoad, Workload, check_gso,
-    parse_load, provided,
+    Chain, Connections, MaxWindow, Period, PlanError, Shaping, TcpSettings, Timestamps, WebLoad,
+    Workload, check_gso, parse_load, provided,
 };
 use crate::stack::{Controller, Stack};
 use crate::study::MOST_SEEDS;
 
 /// Workloads whose load is a field of its own.
 const LOADED: [&str; 4] = ["packmime", "web", "page", "pages"];
+/// Most responses of a run.
+const MOST_RESPONSES: u64 = 10_000_000;
 /// A reference that follows the link.
 pub(super) const AUTO: &str = "auto";
 /// The paper's (Sync-TCP §4.2), and the least of those.
@@ -192,10 +194,10 @@ impl Plan {
                 ),
             ));
         }
-        if !(1..=10_000_000).contains(&self.responses) {
+        if !(1..=MOST_RESPONSES).contains(&self.responses) {
             return Err(field(
                 "responses",
-                format!("{} is out of range; write 1 to 10000000", self.responses),
+                format!("{} is out of range; write 1 to {MOST_RESPONSES}", self.responses),
             ));
         }
         if !(1..=MOST_SEEDS).contains(&self.seeds) {
@@ -314,11 +316,13 @@ impl Plan {
     /// Returns the workload on a link of this rate, as a scenario writes it and as it is read.
     pub(super) fn workload(&self, link: Rate) -> Result<(String, Workload), PlanError> {
         let part = parse_load(&self.load).map_err(|e| PlanError(format!("load: {e}")))?;
+        // As it was written: 0.55 * 100.0 is not 55.
+        let percent = (part * 1e12).round() / 1e10;
         let (name, options) = named_options(&self.workload);
         let web = ["packmime", "web"].contains(&name);
         let mut words = match name {
-            _ if web => format!("web:{}% of {link}", part * 100.0),
-            "page" | "pages" => format!("pages:{}% of {link}", part * 100.0),
+            _ if web => format!("web:{percent}% of {link}"),
+            "page" | "pages" => format!("pages:{percent}% of {link}"),
             "media" => MEDIA.to_owned(),
             "upload" | "uploads" => UPLOADS.to_owned(),
             "bulk" => BULK.to_owned(),
@@ -344,6 +348,18 @@ impl Plan {
                 "workload: '{}' has no end of its own, or its load is a field; write packmime, page, media, upload, bulk, or such as bulk:4x10MB@100ms",
                 self.workload
             ))),
+            Ok(Workload::Pages { period, .. }) if period != Period::default() => {
+                Err(PlanError(format!(
+                    "workload: '{}' makes requests for a part of the run, but a comparison ends after responses; leave 'from' and 'to' out, or write a study",
+                    self.workload
+                )))
+            }
+            Ok(workload) if workload.requests().is_some_and(|n| n > MOST_RESPONSES) => {
+                Err(PlanError(format!(
+                    "workload: '{}' makes more than {MOST_RESPONSES} responses; write a shorter one",
+                    self.workload
+                )))
+            }
             Ok(workload) => Ok((words, workload)),
             Err(e) if !options.is_empty() || e.contains(": responses: ") => {
                 Err(PlanError(format!("workload: {e}")))
@@ -382,7 +398,7 @@ impl Plan {
             for spec in &self.controllers {
                 let control = Controller::read(spec, *stack).map_err(wrong)?;
                 if let Controller::Fathom(controller_config) = &control {
-                    let provided = provided(*stack, self.timestamps, self.shaping);
+                    let provided = provided_to(*stack, self.timestamps, self.shaping);
                     controller_config.check(provided).map_err(|e| wrong(e.to_string()))?;
                 }
                 if runs.iter().any(|(s, c)| s == stack && c.spec() == control.spec()) {
@@ -396,6 +412,13 @@ impl Plan {
         }
         Ok(runs)
     }
+}
+
+/// Returns the capabilities of a stack in a comparison, where TCP has its default settings.
+pub(super) fn provided_to(stack: Stack, timestamps: Timestamps, shaping: Shaping) -> Capabilities {
+    let mut provided = provided(stack, timestamps, shaping);
+    provided.ecn &= stack != Stack::Tcp || TcpSettings::default().provided().ecn;
+    provided
 }
 
 /// The name and the options of `page:resume=0rtt,tickets=40%`.

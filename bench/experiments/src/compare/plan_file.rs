@@ -116,7 +116,9 @@ impl Default for Sweep {
 
 impl Default for Scenario {
     fn default() -> Self {
-        PlanFile::default().scenario
+        let scenario = PlanFile::default().scenario;
+        // That of the built-in network, or none on a path.
+        Self { traffic: Traffic { max_window: None, ..scenario.traffic }, ..scenario }
     }
 }
 
@@ -166,8 +168,7 @@ impl Network {
 
 impl Default for Traffic {
     fn default() -> Self {
-        let traffic = Scenario::default().traffic;
-        Self { max_window: None, ..traffic }
+        Scenario::default().traffic
     }
 }
 

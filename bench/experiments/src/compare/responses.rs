@@ -52,6 +52,9 @@ impl ResponseLog {
         rows: &mut ResponseSpool,
     ) -> io::Result<()> {
         let mut kept = self.0.lock();
+        if kept.runs.iter().any(|place| place.run == run) {
+            return Err(io::Error::other("a run is logged already"));
+        }
         let (first, rows) = kept.spool.append(rows)?;
         kept.runs.push(Place { run, groups, first, rows });
         Ok(())

@@ -33,23 +33,36 @@ impl Plan {
     /// # Errors
     /// Returns the first error of a scenario.
     pub(super) fn study(&self, checked: &Checked) -> Result<Study, PlanError> {
-        let of_backend =
-            |backend: &Backend| checked.runs.iter().map(|run| (*backend, run)).collect::<Vec<_>>();
-        let points = self.backends.iter().flat_map(of_backend).map(|(backend, run)| {
-            (key(backend, run), self.scenario(checked, (backend, run), checked.link))
+        // A name such as native:bbr means another controller on each stack.
+        let n = self.controllers.len();
+        let written: Vec<String> = (0..n)
+            .map(|i| {
+                let mut specs = checked.runs.iter().skip(i).step_by(n).map(|(_, of)| of.spec());
+                let first = specs.next().unwrap_or_default();
+                if specs.all(|spec| spec == first) { first } else { self.controllers[i].clone() }
+            })
+            .collect();
+        let of_backend = |backend: &Backend| {
+            let runs = checked.runs.iter().zip(written.iter().cycle());
+            runs.map(|((stack, _), controller)| (*backend, *stack, controller)).collect::<Vec<_>>()
+        };
+        let points = self.backends.iter().flat_map(of_backend).map(|run| {
+            let (backend, stack, controller) = run;
+            let key = [backend.to_string(), stack.to_string(), controller.clone()];
+            let key = AXES.iter().map(|name| (*name).to_owned()).zip(key).collect();
+            (key, self.scenario(checked, run, checked.link))
         });
-        let stacks = self.stacks.iter().map(Stack::to_string).collect();
-        let controllers = checked.runs.iter().map(|(_, controller)| controller.spec());
+        let points: Vec<_> = points.collect();
         let values = [
             self.backends.iter().map(Backend::to_string).collect(),
-            stacks,
-            controllers.take(self.controllers.len()).collect(),
+            self.stacks.iter().map(Stack::to_string).collect(),
+            written,
         ];
         let axes = AXES
             .iter()
             .zip(values)
             .map(|(name, values): (_, Vec<String>)| Axis { name: (*name).to_owned(), values });
-        Study::from_specs("compare", QUESTION, axes.collect(), points.collect())?
+        Study::from_specs("compare", QUESTION, axes.collect(), points)?
             .with_seeds(self.seeds)?
             .with_seed(self.seed)
             .and_then(|study| check_used(&study.scenarios(), "path").map(|()| study))
@@ -94,11 +107,10 @@ impl Plan {
     pub(super) fn reference_study(&self, checked: &Checked) -> Result<Option<Study>, PlanError> {
         let first = checked.runs.first().filter(|_| checked.has_reference());
         let Some((stack, _)) = first else { return Ok(None) };
-        let reno = (*stack, Controller::reference(*stack).map_err(PlanError)?);
+        let reno = Controller::reference(*stack).map_err(PlanError)?.spec();
         // On one backend, wherever the others run.
-        let run = (Backend::Virtual, &reno);
-        let scenario = self.scenario(checked, run, checked.reference);
-        let points = vec![(key(run.0, run.1), scenario)];
+        let run = (Backend::Virtual, *stack, &reno);
+        let points = vec![(BTreeMap::new(), self.scenario(checked, run, checked.reference))];
         Study::from_specs("uncongested", QUESTION, Vec::new(), points)?
             .with_seed(self.seed)
             .map(Some)
@@ -108,16 +120,16 @@ impl Plan {
     fn scenario(
         &self,
         checked: &Checked,
-        (backend, (stack, controller)): (Backend, &(Stack, Controller)),
+        (backend, stack, controller): (Backend, Stack, &String),
         link: Rate,
     ) -> ScenarioSpec {
         let (left, right) = ENDS;
-        let forward = self.group(checked, FORWARD.0, (left, right), controller.spec());
+        let forward = self.group(checked, FORWARD.0, (left, right), controller);
         // On the built-in network web traffic goes both ways (Sync-TCP §4.1).
         let both_ways = checked.path.is_none() && matches!(checked.workload, Workload::Web { .. });
         let reverse = both_ways.then(|| TrafficSpec {
             counted: false,
-            ..self.group(checked, REVERSE.0, (right, left), controller.spec())
+            ..self.group(checked, REVERSE.0, (right, left), controller)
         });
         // The uncongested network has nobody else on it.
         let beside = if link == checked.link { &checked.beside[..] } else { &[] };
@@ -130,7 +142,7 @@ impl Plan {
         ScenarioSpec {
             stop: format!("{} responses", checked.responses),
             warm_up: "0s".to_owned(),
-            stack: *stack,
+            stack,
             backend,
             timestamps: self.timestamps,
             shaping: self.shaping,
@@ -167,18 +179,19 @@ impl Plan {
         checked: &Checked,
         name: &str,
         (from, to): (&str, &str),
-        controller: String,
+        controller: &str,
     ) -> TrafficSpec {
+        // With a computed load, all stacks get the requests of the first.
+        let computed = checked.workload.has_computed_load();
         TrafficSpec {
             name: name.to_owned(),
             stack: None,
-            // All stacks get the same requests.
-            load_stack: checked.runs.first().map(|(stack, _)| *stack),
+            load_stack: checked.runs.first().filter(|_| computed).map(|(stack, _)| *stack),
             tcp: TcpSpec::default(),
             from: from.to_owned(),
             to: to.to_owned(),
             workload: checked.words.clone(),
-            controller,
+            controller: controller.to_owned(),
             connections: self.connections,
             server_delay: self.server_delay,
             access: AccessSpec::default(),
@@ -227,11 +240,6 @@ fn escape(value: &mut Value) {
 /// The question that a comparison answers.
 const QUESTION: &str = "Which controller serves these requests fastest?";
 
-fn key(backend: Backend, (stack, controller): &(Stack, Controller)) -> BTreeMap<String, String> {
-    let values = [backend.to_string(), stack.to_string(), controller.spec()];
-    AXES.iter().map(|name| (*name).to_owned()).zip(values).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use fathom_netsim::path::PathSpec;
@@ -259,6 +267,12 @@ mod tests {
                 ..Plan::default()
             },
             Plan { workload: "uploads:2x1MB@1s".into(), ..Plan::default() },
+            Plan {
+                stacks: vec![Stack::Noq, Stack::Quinn],
+                controllers: vec!["native:bbr".into(), "native:reno".into(), "sync".into()],
+                load: "55%".into(),
+                ..Plan::default()
+            },
             Plan { workload: "media".into(), ..Plan::default() },
         ];
         for plan in plans {

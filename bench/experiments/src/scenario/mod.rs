@@ -121,11 +121,6 @@ impl Scenario {
             .copied()
     }
 
-    /// Returns whether a QUIC stack carries any of its traffic.
-    pub(crate) fn has_quic(&self) -> bool {
-        self.traffic.iter().any(|traffic| traffic.stack != Stack::Tcp)
-    }
-
     /// Returns whether the same seed gives the same packets: in virtual time, if every controller
     /// has a seed.
     pub fn is_repeatable(&self) -> bool {

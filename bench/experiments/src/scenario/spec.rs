@@ -303,7 +303,15 @@ impl ScenarioSpec {
     /// # Errors
     /// Returns an error for the first field that is wrong, and advice on how to fix it.
     pub fn check(&self) -> Result<Scenario, PlanError> {
-        let chain = self.network.check()?;
+        self.check_over(self.network.check()?)
+    }
+
+    /// Checks every field over this chain, which the network has been checked to be. A network that
+    /// many scenarios share, perhaps with a large trace, is read once in this way.
+    ///
+    /// # Errors
+    /// Returns an error that names the first wrong field and how to fix it.
+    pub(crate) fn check_over(&self, chain: Chain) -> Result<Scenario, PlanError> {
         if self.traffic.is_empty() {
             return Err(PlanError("traffic: there is none; write at least one [[traffic]]".into()));
         }

@@ -15,108 +15,126 @@
 use std::time::Duration;
 
 use fathom_cc::units::duration_text;
-use fathom_netsim::path::{DirectedPath, Path, PathEvent};
+use fathom_netsim::path::{DirectedPath, PathEvent};
 
 use super::{PlanError, Scenario, Timestamps, Traffic, Workload};
 use crate::stack::{Controller, Stack};
 
-/// Refuses options that have no effect in any of these scenarios. `path` is the name of the path in
-/// messages.
+/// An option that a scenario sets: its name with its value, and why it has no effect there.
+type Set = (String, Result<(), String>);
+
+/// Refuses options that have no effect in any of these scenarios that sets them. `path` is the name
+/// of the path in messages.
 ///
 /// # Errors
 /// Returns an error that names the first such option and what to write instead.
 pub(crate) fn check_used(scenarios: &[&Scenario], path: &str) -> Result<(), PlanError> {
-    check_timestamps(scenarios)?;
-    check_of_quic(scenarios)?;
-    for scenario in scenarios {
-        if let Some(of) = scenario.chain.path.as_deref() {
-            let datagram = scenario.traffic.iter().map(|traffic| traffic.datagram).max();
-            check_path(of, datagram.unwrap_or_default())
-                .map_err(|e| PlanError(format!("{path}.{e}")))?;
-        }
-        scenario.traffic.iter().try_for_each(|traffic| check_deadline(scenario, traffic))?;
-    }
-    Ok(())
-}
-
-/// Refuses an encoding of one-way delays if every controller is a stack's own.
-fn check_timestamps(scenarios: &[&Scenario]) -> Result<(), PlanError> {
-    let is_set = |timestamps| ![Timestamps::Off, Timestamps::default()].contains(&timestamps);
-    let set: Vec<_> = scenarios.iter().filter(|scenario| is_set(scenario.timestamps)).collect();
-    let is_ours = |traffic: &Traffic| {
-        traffic.mix.iter().any(|(_, controller)| !matches!(controller, Controller::Native(_)))
-    };
-    match set.first() {
-        Some(first) if !set.iter().any(|scenario| scenario.traffic.iter().any(is_ours)) => {
-            Err(PlanError(format!(
-                "timestamps: native controllers run on the stack as it comes, without '{}'; leave it out, or compare a controller such as sync",
-                first.timestamps
-            )))
-        }
+    let all: Vec<Set> = scenarios.iter().flat_map(|scenario| options(scenario, path)).collect();
+    let is_used = |name: &str| all.iter().any(|(other, effect)| other == name && effect.is_ok());
+    let unused = all.iter().find(|(name, effect)| effect.is_err() && !is_used(name));
+    match unused {
+        Some((_, Err(why))) => Err(PlanError(why.clone())),
         _ => Ok(()),
     }
 }
 
-/// Refuses settings of QUIC stacks if only TCP runs.
-fn check_of_quic(scenarios: &[&Scenario]) -> Result<(), PlanError> {
-    let any = |is: fn(&Scenario) -> bool| scenarios.iter().any(|scenario| is(scenario));
-    let unused = [
-        ("mtu-discovery", any(|of| of.mtu_discovery), any(|of| of.mtu_discovery && of.has_quic())),
-        ("gso", any(|of| of.gso.is_some()), any(|of| of.gso.is_some() && of.has_quic())),
-    ];
-    match unused.into_iter().find(|(_, is_set, is_used)| *is_set && !is_used) {
-        Some((name, ..)) => Err(PlanError(format!(
-            "{name}: none of these stacks does it; leave it out, or add one of {}",
-            Stack::ALL.iter().map(|stack| stack.name()).collect::<Vec<_>>().join(", ")
-        ))),
-        None => Ok(()),
+/// Returns the options that a scenario sets and whether they have an effect.
+fn options(scenario: &Scenario, path: &str) -> Vec<Set> {
+    let mut all = vec![];
+    if ![Timestamps::Off, Timestamps::default()].contains(&scenario.timestamps) {
+        all.push(("timestamps".to_owned(), timestamps(scenario)));
     }
+    if scenario.mtu_discovery {
+        all.push(("mtu-discovery".to_owned(), of_quic(scenario, "mtu-discovery")));
+    }
+    if scenario.gso.is_some() {
+        all.push(("gso".to_owned(), of_quic(scenario, "gso")));
+    }
+    if let Some(of) = scenario.chain.path.as_deref() {
+        let ways = [("reorder", &of.down), ("up-reorder", &of.up)];
+        all.extend(ways.iter().filter_map(|(name, way)| reorder(name, way, path)));
+        let events = &of.down.impairments.events;
+        all.extend(events.iter().filter_map(|of| event(of, largest_datagram(scenario), path)));
+    }
+    all.extend(scenario.traffic.iter().filter_map(|traffic| deadline(scenario, traffic)));
+    all
 }
 
-/// Refuses impairments and events of a path that change no packet of at most `datagram` bytes.
-fn check_path(path: &Path, datagram: u16) -> Result<(), String> {
-    let ways = [("reorder", &path.down), ("up-reorder", &path.up)];
-    let skips_nothing = |way: &DirectedPath| {
-        let reorder = way.impairments.reorder;
-        reorder.part > 0.0 && reorder.distance.is_none() && way.delay.is_zero()
+/// An encoding of one-way delays is used unless every controller is a stack's own.
+fn timestamps(scenario: &Scenario) -> Result<(), String> {
+    let is_ours = |traffic: &Traffic| {
+        traffic.mix.iter().any(|(_, controller)| !matches!(controller, Controller::Native(_)))
     };
-    if let Some((name, _)) = ways.iter().find(|(_, way)| skips_nothing(way)) {
-        return Err(format!(
-            "{name}: a packet skips the propagation delay, and there is none; add rtt, such as 30ms, or a distance, such as 1%,distance=3"
-        ));
+    if scenario.traffic.iter().any(is_ours) {
+        return Ok(());
     }
-    for event in &path.down.impairments.events {
-        match event {
-            PathEvent::Mtu { payload, .. } if *payload >= datagram => {
-                return Err(format!(
-                    "event: '{event}': datagrams have {datagram} bytes at most, and all pass; write less, such as mtu:1250@20s"
-                ));
-            }
-            PathEvent::Blackout { lasts, .. } | PathEvent::Hold { lasts, .. }
-                if lasts.is_zero() =>
-            {
-                return Err(format!(
-                    "event: '{event}' lasts no time; write such as blackout:2s@10s or hold:200ms@10s"
-                ));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    Err(format!(
+        "timestamps: native controllers run on the stack as it comes, without '{}'; leave it out, or compare a controller such as sync",
+        scenario.timestamps
+    ))
 }
 
-/// Refuses a deadline of media that no frame can meet: one that is not above the propagation delay
-/// from servers to clients.
-fn check_deadline(scenario: &Scenario, traffic: &Traffic) -> Result<(), PlanError> {
-    let Workload::Media { deadline, .. } = traffic.workload else { return Ok(()) };
+/// Settings of QUIC stacks are used unless only TCP runs.
+fn of_quic(scenario: &Scenario, name: &str) -> Result<(), String> {
+    if scenario.traffic.iter().any(|traffic| traffic.stack != Stack::Tcp) {
+        return Ok(());
+    }
+    Err(format!(
+        "{name}: none of these stacks does it; leave it out, or add one of {}",
+        Stack::ALL.iter().map(|stack| stack.name()).collect::<Vec<_>>().join(", ")
+    ))
+}
+
+/// Returns the largest UDP payload of the traffic, in bytes.
+fn largest_datagram(scenario: &Scenario) -> u16 {
+    let traffic = scenario.traffic.iter().map(|traffic| traffic.datagram);
+    let background = scenario.background.iter().map(|background| background.datagram);
+    traffic.chain(background).max().unwrap_or_default()
+}
+
+/// Reordering is used if there is a delay that a packet can skip, or a distance.
+fn reorder(name: &str, way: &DirectedPath, path: &str) -> Option<Set> {
+    let reorder = way.impairments.reorder;
+    (reorder.part > 0.0).then(|| {
+        let effect = if reorder.distance.is_some() || !way.delay.is_zero() {
+            Ok(())
+        } else {
+            Err(format!(
+                "{path}.{name}: a packet skips the propagation delay, and there is none; add rtt, such as 30ms, or a distance, such as 1%,distance=3"
+            ))
+        };
+        (name.to_owned(), effect)
+    })
+}
+
+/// Events that may touch no packet.
+fn event(event: &PathEvent, datagram: u16, path: &str) -> Option<Set> {
+    let effect = match event {
+        PathEvent::Mtu { payload, .. } if *payload >= datagram => Err(format!(
+            "{path}.event: '{event}': datagrams have {datagram} bytes at most, and all pass; write less, such as mtu:1250@20s"
+        )),
+        PathEvent::Blackout { lasts, .. } | PathEvent::Hold { lasts, .. } if lasts.is_zero() => {
+            Err(format!(
+                "{path}.event: '{event}' lasts no time; write such as blackout:2s@10s or hold:200ms@10s"
+            ))
+        }
+        PathEvent::Mtu { .. } => Ok(()),
+        _ => return None,
+    };
+    Some((format!("event {event}"), effect))
+}
+
+/// A deadline of media can be met if it is above the propagation delay from servers to clients.
+fn deadline(scenario: &Scenario, traffic: &Traffic) -> Option<Set> {
+    let Workload::Media { deadline, .. } = traffic.workload else { return None };
     let chain = &scenario.chain;
     let delay = match chain.path.as_deref() {
         Some(path) => {
             let is_step = |event: &PathEvent| matches!(event, PathEvent::Rtt { .. });
             if path.down.impairments.events.iter().any(is_step) {
-                return Ok(());
+                return None;
             }
-            path.down.delay
+            if traffic.from < traffic.to { path.down.delay } else { path.up.delay }
         }
         None => {
             let between = traffic.from.min(traffic.to)..traffic.from.max(traffic.to);
@@ -124,12 +142,14 @@ fn check_deadline(scenario: &Scenario, traffic: &Traffic) -> Result<(), PlanErro
             links + 2 * traffic.access.delay.0
         }
     };
-    if deadline > delay {
-        return Ok(());
-    }
-    Err(PlanError(format!(
-        "workload: a deadline of {} is not above the path's one-way delay of {}: every frame would miss it; write a longer deadline or a shorter RTT",
-        duration_text(deadline),
-        duration_text(delay)
-    )))
+    let effect = if deadline > delay {
+        Ok(())
+    } else {
+        Err(format!(
+            "workload: a deadline of {} is not above the path's one-way delay of {}: every frame would miss it; write a longer deadline or a shorter RTT",
+            duration_text(deadline),
+            duration_text(delay)
+        ))
+    };
+    Some((format!("deadline of {}", traffic.name), effect))
 }

@@ -201,9 +201,15 @@ impl Study {
         axes: Vec<Axis>,
         points: Vec<(BTreeMap<String, String>, ScenarioSpec)>,
     ) -> Result<Self, PlanError> {
-        let point = |(key, spec): (BTreeMap<String, String>, ScenarioSpec)| {
-            checked(&key, &spec).map(|scenario| Point { key, spec, scenario })
-        };
+        let mut checked_points: Vec<Point> = Vec::new();
+        for (key, spec) in points {
+            let before = checked_points.last().filter(|before| before.spec.network == spec.network);
+            let scenario = match before {
+                Some(before) => spec.check_over(before.scenario.chain.clone()),
+                None => spec.check(),
+            };
+            checked_points.push(Point { key, spec, scenario: scenario? });
+        }
         Ok(Self {
             name: name.to_owned(),
             question: question.to_owned(),
@@ -214,7 +220,7 @@ impl Study {
             report: ReportSpec::default(),
             skipped: 0,
             absent: 0,
-            points: points.into_iter().map(point).collect::<Result<_, _>>()?,
+            points: checked_points,
             lacks: None,
         })
     }

@@ -48,6 +48,11 @@ impl TrafficSpec {
             Workload::Bulk { .. } | Workload::Uploads { .. } | Workload::Media { .. } => {}
         }
         self.check_of_workload(&workload, stack).map_err(|e| PlanError(at(&e)))?;
+        if self.load_stack.is_some() && !workload.has_computed_load() {
+            return Err(PlanError(at(
+                "load-stack: only a load such as web:90% of 10Mbps has one; leave it out",
+            )));
+        }
         let mix = field(&at("controller"), parse_mix(&self.controller, stack))?;
         let tcp = self.tcp.check(&scenario.tcp).map_err(|PlanError(e)| PlanError(at(&e)))?;
         for (_, controller) in &mix {

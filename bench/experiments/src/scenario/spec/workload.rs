@@ -23,6 +23,15 @@ impl Workload {
         }
     }
 
+    /// Returns whether the number of requests is computed from a part of a link's rate.
+    pub const fn has_computed_load(&self) -> bool {
+        matches!(
+            self,
+            Self::Web { load: WebLoad::Computed { .. }, .. }
+                | Self::Pages { load: WebLoad::Computed { .. }, .. }
+        )
+    }
+
     /// Returns the maximum number of responses, if the workload fixes it.
     pub fn requests(&self) -> Option<u64> {
         match self {

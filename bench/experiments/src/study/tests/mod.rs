@@ -129,6 +129,31 @@ fn options_without_effect_in_any_combination_are_refused() {
     // One combination that uses an option is enough.
     of("'native:cubic', 'sync'", "timestamps = 'paper'", dumbbell).unwrap();
     of("'reno'", "gso = 8", dumbbell).unwrap();
+    let swept = |axis: &str, path: &str, traffic: &str| {
+        let text = format!(
+            "question = 'Does it?'\n[sweep]\nof = {axis}\n[scenario]\nstop = '10s'\n[scenario.network]\n\
+             topology = 'path'\npath.rate = '10Mbps'\n{path}\n[[scenario.traffic]]\nname = 'flows'\n\
+             controller = 'reno'\n{traffic}"
+        );
+        Study::from_toml("test", &text).map_err(|e| e.to_string())
+    };
+    let flows = "from = 'left'\nto = 'right'\nworkload = 'flows:2'";
+    swept("['0ms', '30ms']", "path.rtt = '$of'\npath.reorder = '1%'", flows).unwrap();
+    let media =
+        |ends: &str| format!("{ends}\nworkload = 'media:1 at 1Mbps 30fps deadline ${{of}} for 5s'");
+    let down = media("from = 'left'\nto = 'right'");
+    swept("['5ms', '100ms']", "path.rtt = '30ms'", &down).unwrap();
+    assert!(swept("['5ms', '9ms']", "path.rtt = '30ms'", &down).is_err());
+    // Frames that go up take the delay of that direction.
+    let up = media("from = 'right'\nto = 'left'");
+    let delays = "path.delay = '100ms'\npath.up-delay = '5ms'";
+    swept("['50ms']", delays, &up).unwrap();
+    assert!(swept("['50ms']", delays, &down).is_err());
+    // Packets of background traffic are larger.
+    let background = "\n[[scenario.background]]\nname = 'b'\nfrom = 'left'\nto = 'right'\nworkload = 'udp:1 at 1Mbps on 1s off 1s'";
+    let mtu = "path.rtt = '30ms'\npath.events = ['mtu:$of@1s']";
+    swept("[1450]", mtu, &format!("{flows}{background}")).unwrap();
+    assert!(swept("[1450]", mtu, flows).is_err());
 }
 
 #[test]
