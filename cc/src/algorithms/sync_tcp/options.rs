@@ -160,14 +160,14 @@ in the paper: use it with peers that you know. `fathom reproduce sync-tcp` runs 
 The limit costs nothing on web traffic. With `fathom compare --controllers reno,sync,sync:trust=full`
 the mean response time is 529 ms with the limit and 534 ms without it (five seeds; the two cannot be
 told apart), and drops are 2.8 and 3.0 %. Beside a Reno flow, a receiver that reports an empty
-queue was 47 % faster than Reno without the limit, and is 4 % slower with it
-(`bench/experiments/tests/hostile.rs`).
+queue is 23 % faster than Reno without the limit, and 20 % slower with it (mean of three seeds,
+`bench/experiments/tests/hostile.rs`).
 
 **A receiver that lies gets more than an honest one, but never more than it would get with Reno.**
-An honest `sync` gives way to a Reno flow that fills the queue. It had 0.68 of the rate that Reno
-has in its place on quinn, 0.65 on noq and 0.57 on quiche (10 Mbps, 40 ms, 60 packets of queue), and
-0.10 to 0.30 in three other networks. A receiver that reports an empty queue had 0.96, 0.85 and
-0.73, and 0.42 to 0.81 in the other networks. With the laboratory's packet-level senders the gap is
+An honest `sync` gives way to a Reno flow that fills the queue. It has 0.63 of the rate that Reno
+has in its place on quinn, 0.57 on noq and 0.49 on quiche (10 Mbps, 40 ms, 60 packets of queue), and
+0.10 to 0.30 in three other networks. A receiver that reports an empty queue has 0.80, 0.76 and
+0.59, and 0.42 to 0.81 in the other networks. With the laboratory's packet-level senders the gap is
 wider: 0.08 of Reno's share of a drop-tail link for an honest receiver and 1.0 for a lying one, and
 0.56 and 1.0 if the queue marks.
 
