@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::plan::{Checked, Plan};
 use super::responses::ResponseLog;
-use super::result::{ComparedRun, Comparison, FORWARD, Missing, REVERSE, Reference, name};
+use super::result::{ComparedRun, Comparison, Missing, Reference, name};
 use crate::scenario::{
     Cost, Outcome, PlanError, Progress, ResponseSpool, RunControl, RunError, ScenarioError,
     check_loads, run_with,
@@ -18,7 +18,7 @@ use crate::scenario::{
 use crate::stack::{Controller, Stack};
 use crate::study::{Event, Location, RunOptions, StudyRun, execute};
 
-/// What progress calls the run on the uncongested network.
+/// Name of the run on the uncongested network in progress reports.
 const UNCONGESTED: &str = "uncongested";
 
 /// What a comparison is doing, for progress bars.
@@ -26,7 +26,7 @@ const UNCONGESTED: &str = "uncongested";
 pub enum Stage {
     /// A run begins; its completed responses count up to `of`.
     Begins {
-        /// What runs: a controller, or the uncongested network.
+        /// Name of the run: a controller, or the uncongested network.
         name: String,
         /// Responses it will complete.
         of: u64,
@@ -217,7 +217,6 @@ fn compared(
     link: Rate,
     outcome: Outcome,
 ) -> ComparedRun {
-    let bottleneck = if checked.workload.goes_up() { REVERSE.1 } else { FORWARD.1 };
     ComparedRun {
         label: label(plan, run),
         controller: controller_of(run),
@@ -225,7 +224,7 @@ fn compared(
         backend: run.scenario.backend,
         seed: run.seed,
         link: link.to_string(),
-        bottleneck: bottleneck.to_owned(),
+        bottleneck: checked.bottleneck().to_owned(),
         outcome,
     }
 }

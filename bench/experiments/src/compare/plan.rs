@@ -10,13 +10,14 @@ use fathom_netsim::path::{Path, PathSpec};
 use fathom_netsim::queue::QueueSpec;
 
 use super::beside::Beside;
+use super::result::{FORWARD, REVERSE};
 use super::unused;
 use crate::scenario::{
     Chain, Connections, MaxWindow, Period, PlanError, Shaping, TcpSettings, Timestamps, WebLoad,
     Workload, check_gso, parse_load, provided,
 };
 use crate::stack::{Controller, Stack};
-use crate::study::MOST_SEEDS;
+use crate::study::check_seeds;
 
 /// Workloads whose load is a field of its own.
 const LOADED: [&str; 4] = ["packmime", "web", "page", "pages"];
@@ -125,6 +126,11 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
+    /// Returns the name of the link that bodies cross.
+    pub(super) const fn bottleneck(&self) -> &'static str {
+        if self.workload.goes_up() { REVERSE.1 } else { FORWARD.1 }
+    }
+
     /// Returns whether the results are set beside an uncongested network: those of web traffic on the
     /// built-in one.
     pub(super) fn has_reference(&self) -> bool {
@@ -200,19 +206,7 @@ impl Plan {
                 format!("{} is out of range; write 1 to {MOST_RESPONSES}", self.responses),
             ));
         }
-        if !(1..=MOST_SEEDS).contains(&self.seeds) {
-            return Err(field(
-                "seeds",
-                format!("{} is out of range; write 1 to {MOST_SEEDS}", self.seeds),
-            ));
-        }
-        let last = self.seed.saturating_add(self.seeds - 1);
-        if last > i64::MAX as u64 {
-            return Err(field(
-                "seed",
-                format!("{} is out of range; write 0 to {}", self.seed, i64::MAX),
-            ));
-        }
+        let seeds = check_seeds(self.seed, self.seeds)?;
         let queue = self.queue.parse().map_err(|e| field("queue", e))?;
         #[cfg(target_os = "linux")]
         if self.backends.contains(&Backend::Netem) {
@@ -235,7 +229,7 @@ impl Plan {
             responses: workload.requests().unwrap_or(self.responses),
             workload,
             words,
-            seeds: self.seed..=last,
+            seeds,
             max_window: self.max_window.parse().map_err(|e| field("max-window", e))?,
         };
         unused::check(self, &checked)?;

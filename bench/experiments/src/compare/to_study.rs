@@ -22,7 +22,7 @@ use crate::stack::{Controller, DATAGRAM, IDLE, Stack};
 use crate::study::{Axis, Study};
 
 /// Names of the sweep's axes, the last one fastest.
-pub(super) const AXES: [&str; 3] = ["backend", "stack", "controller"];
+const AXES: [&str; 3] = ["backend", "stack", "controller"];
 
 /// Left and right router of every network of a comparison: servers and clients of the forward group.
 const ENDS: (&str, &str) = ("left", "right");
@@ -138,7 +138,6 @@ impl Plan {
         let others: Vec<TrafficSpec> = reverse.into_iter().chain(flows).collect();
         // Of few and long flows: thousands of short ones have no shares worth a look.
         let bulk = matches!(checked.workload, Workload::Bulk { .. });
-        let bottleneck = if checked.workload.goes_up() { REVERSE.1 } else { FORWARD.1 };
         ScenarioSpec {
             stop: format!("{} responses", checked.responses),
             warm_up: "0s".to_owned(),
@@ -153,7 +152,7 @@ impl Plan {
             traffic: [vec![forward], others].concat(),
             background,
             keep: KeepSpec {
-                queue: vec![bottleneck.to_owned()],
+                queue: vec![checked.bottleneck().to_owned()],
                 window: vec![FORWARD.0.to_owned()],
                 shares: bulk.then(|| FORWARD.1.to_owned()),
                 ..KeepSpec::default()

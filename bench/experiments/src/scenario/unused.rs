@@ -12,6 +12,7 @@
 //!
 //! An event that comes after the end of a run is known only after the run; reports name it.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use fathom_cc::units::duration_text;
@@ -30,12 +31,10 @@ type Set = (String, Result<(), String>);
 /// Returns an error that names the first such option and what to write instead.
 pub(crate) fn check_used(scenarios: &[&Scenario], path: &str) -> Result<(), PlanError> {
     let all: Vec<Set> = scenarios.iter().flat_map(|scenario| options(scenario, path)).collect();
-    let is_used = |name: &str| all.iter().any(|(other, effect)| other == name && effect.is_ok());
-    let unused = all.iter().find(|(name, effect)| effect.is_err() && !is_used(name));
-    match unused {
-        Some((_, Err(why))) => Err(PlanError(why.clone())),
-        _ => Ok(()),
-    }
+    let used: HashSet<&String> =
+        all.iter().filter(|(_, effect)| effect.is_ok()).map(|(name, _)| name).collect();
+    let mut unused = all.iter().filter(|(name, _)| !used.contains(name));
+    unused.find_map(|(_, effect)| effect.clone().err()).map_or(Ok(()), |why| Err(PlanError(why)))
 }
 
 /// Returns the options that a scenario sets and whether they have an effect.

@@ -40,6 +40,7 @@ pub use executor::{Differs, Event, Executed, Failed, RunOptions, StudyError, run
 pub use explain::explain;
 pub use late_events::late_events;
 pub use notes::{Notes, notes};
+pub(crate) use read::check_seeds;
 pub use read::{Axis, MOST_SEEDS, Study, is_study};
 pub use report::{AxisScale, Document, ReportSpec, dataset, headline, html};
 pub use shipped::{shipped, shipped_studies};

@@ -1,6 +1,7 @@
 //! A study as written in TOML, read and checked: every run's scenario, before anything runs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use fathom_netsim::backend::Backend;
 use serde::Deserialize;
@@ -240,8 +241,8 @@ impl Study {
     /// # Errors
     /// Too few or too many.
     pub fn with_seeds(mut self, seeds: u64) -> Result<Self, PlanError> {
-        self.seeds = seeds_in_range(seeds).map_err(PlanError)?;
-        check_last_seed(self.seed, seeds).map_err(PlanError)?;
+        check_seeds(self.seed, seeds)?;
+        self.seeds = seeds;
         Ok(self)
     }
 
@@ -250,7 +251,7 @@ impl Study {
     /// # Errors
     /// Returns an error if the last seed is out of range.
     pub fn with_seed(mut self, seed: u64) -> Result<Self, PlanError> {
-        check_last_seed(seed, self.seeds).map_err(PlanError)?;
+        check_seeds(seed, self.seeds)?;
         self.seed = seed;
         Ok(self)
     }
@@ -316,6 +317,15 @@ fn checked(key: &BTreeMap<String, String>, spec: &ScenarioSpec) -> Result<Scenar
 
 fn toml_error(e: &toml::de::Error) -> SpannedError {
     SpannedError::new(e.span().unwrap_or(0..0), toml_message(e.message(), RENAMED))
+}
+
+/// Returns the seeds of a study with this first seed and this number of seeds.
+///
+/// # Errors
+/// Returns an error if one of the two is out of range.
+pub(crate) fn check_seeds(first: u64, seeds: u64) -> Result<RangeInclusive<u64>, PlanError> {
+    seeds_in_range(seeds).and_then(|_| check_last_seed(first, seeds)).map_err(PlanError)?;
+    Ok(first..=first + (seeds - 1))
 }
 
 fn seeds_in_range(seeds: u64) -> Result<u64, String> {
